@@ -1,0 +1,88 @@
+//! `cargo xtask house`: the rules of the house that a compiler does not know.
+//!
+//! One file per rule under `house/`. A rule is a pure function from the [`tree::Tree`] to the breaches it finds, so
+//! that its tests build a tree of three lines by hand.
+
+mod arrows;
+mod length;
+mod links;
+mod markdown;
+mod opening;
+mod places;
+mod purity;
+mod rust_paths;
+mod tree;
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::place::Place;
+use tree::Tree;
+
+/// The house rules: what every file and every crate keeps to.
+///
+/// - every Rust source under crates/*/src begins with a `//!` line that tells a newcomer what it is for
+/// - no file under crates is longer than 600 lines
+/// - no path of somebody's machine and no host of a package registry in the tree
+/// - Markdown links between files lead somewhere, to the heading as well
+/// - crates depend on each other only along the arrows of the architecture
+/// - the engine and the topics know no clock, disk, network, runtime, randomness or logging
+///
+/// They have no exceptions. A rule that is wrong is changed, in crates/xtask/src/house.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct House {}
+
+impl House {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+        keep(&place.root)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// One place where a rule is broken.
+#[derive(Debug, PartialEq, Eq)]
+struct Breach {
+    path: String,
+    /// Counted from 1.
+    line: usize,
+    what: String,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
+
+type Rule = fn(&Tree) -> Vec<Breach>;
+
+const RULES: [(&str, Rule); 6] = [
+    ("opening", opening::breaches),
+    ("length", length::breaches),
+    ("places", places::breaches),
+    ("links", links::breaches),
+    ("arrows", arrows::breaches),
+    ("purity", purity::breaches),
+];
+
+/// Prints every breach of every rule; an error if there is any.
+pub(crate) fn keep(root: &Path) -> Result<()> {
+    let tree = Tree::read(root)?;
+    let mut count = 0;
+    for (rule, breaches) in RULES {
+        for breach in breaches(&tree) {
+            println!("{breach} [{rule}]");
+            count += 1;
+        }
+    }
+    if count > 0 {
+        bail!("{count} breaches of the house rules");
+    }
+    println!("{} files keep the house rules", tree.len());
+    Ok(())
+}

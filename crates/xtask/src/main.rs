@@ -1,0 +1,72 @@
+//! What a contributor types: `cargo xtask <verb>`.
+//!
+//! One file per verb: [`check`], [`test`], [`sim`], [`bench`] and [`house`]. They share [`steps`] (a named piece of
+//! work that is timed and says how to repeat it), [`process`] (children) and [`place`] (where the tree lies).
+
+mod bench;
+mod check;
+mod house;
+mod members;
+mod place;
+mod process;
+mod sim;
+mod steps;
+mod strangers;
+mod tally;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::place::Place;
+
+/// Everything a contributor to Tenure runs, in one place.
+///
+/// The usual day: `cargo xtask check` while writing, `cargo xtask test --quick` before a commit,
+/// `cargo xtask test` before a push. The last one is also all that the continuous integration runs.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Check(check::Check),
+    Test(test::Test),
+    Sim(sim::Sim),
+    Bench(bench::Bench),
+    House(house::House),
+}
+
+fn main() -> ExitCode {
+    let verb = Cli::parse().verb;
+    let outcome = Place::find().and_then(|place| match verb {
+        Verb::Check(check) => check.run(&place),
+        Verb::Test(test) => test.run(&place),
+        Verb::Sim(sim) => sim.run(&place),
+        Verb::Bench(bench) => bench.run(&place),
+        Verb::House(house) => house.run(&place),
+    });
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,49 @@
+//! `cargo xtask sim`: the deterministic simulator, with its arguments passed on.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::members;
+use crate::place::Place;
+use crate::process::{cargo, run};
+
+/// The simulator: the real engine and hub under one seed, with a fake clock, disk and network.
+///
+/// Without a seed it tries one after another until the minutes are over. When a promise is broken it prints the
+/// seed; the same seed on the same code tells the same story:
+///
+///     cargo xtask sim --minutes 10
+///     cargo xtask sim --seed 1234
+///
+/// Every argument goes to the simulator; `cargo xtask sim -- --help` lists them.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Sim {
+    /// Arguments for the simulator, such as `--seed N` or `--minutes M`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<String>,
+}
+
+impl Sim {
+    /// The short run that is part of every full test.
+    pub(crate) fn short() -> Self {
+        Self { arguments: vec!["--minutes".into(), "1".into()] }
+    }
+
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+        self.simulate(place)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(crate) fn simulate(self, place: &Place) -> Result<()> {
+        if !members::has(&place.root, "sim") {
+            bail!("there is no simulator in this tree: crates/sim is missing");
+        }
+        // A debug build lives through so few stories a minute that it would find nothing.
+        run(cargo(&place.root)
+            .args(["run", "--release", "--package", "tenure-sim", "--"])
+            .args(self.arguments))
+    }
+}

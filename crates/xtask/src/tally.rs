@@ -1,0 +1,86 @@
+//! Counts what `cargo test` says while it says it.
+
+/// How many failed tests are remembered by name; more would bury the line that tells how to repeat them.
+const NAMES_MAX: usize = 12;
+
+/// The sum over all test programs of one run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) failed_names: Vec<String>,
+}
+
+impl Tally {
+    /// Takes in one line of the output. Lines that say nothing about tests change nothing.
+    pub(crate) fn read(&mut self, line: &str) {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.passed += count_before(counts, " passed");
+            self.failed += count_before(counts, " failed");
+        } else if let Some(name) =
+            line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        {
+            // A test that should panic is listed as `name - should panic`, a document test as `file - item (line 3)`.
+            let name = name.split(" - ").next().unwrap_or(name).to_owned();
+            if self.failed_names.len() < NAMES_MAX && !self.failed_names.contains(&name) {
+                self.failed_names.push(name);
+            }
+        }
+    }
+}
+
+/// The number that stands right before `word` in `ok. 5 passed; 0 failed; …`.
+fn count_before(counts: &str, word: &str) -> u64 {
+    let Some(end) = counts.find(word) else { return 0 };
+    let start = counts[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+    counts[start..end].parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(output: &str) -> Tally {
+        let mut tally = Tally::default();
+        for line in output.lines() {
+            tally.read(line);
+        }
+        tally
+    }
+
+    #[test]
+    fn the_results_of_several_test_programs_are_summed() {
+        let tally = tally(
+            "running 2 tests\n\
+             test a::one ... ok\n\
+             test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+             \n\
+             test result: ok. 40 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 1.20s\n",
+        );
+        assert_eq!(tally, Tally { passed: 42, failed: 0, failed_names: vec![] });
+    }
+
+    #[test]
+    fn failed_tests_are_counted_and_named_once() {
+        let tally = tally(
+            "test lease::it_ends ... FAILED\n\
+             test odd::input - should panic ... FAILED\n\
+             test result: FAILED. 7 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+             test lease::it_ends ... FAILED\n\
+             test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
+        );
+        assert_eq!((tally.passed, tally.failed), (7, 3));
+        assert_eq!(tally.failed_names, ["lease::it_ends", "odd::input"]);
+    }
+
+    #[test]
+    fn chatter_of_tests_counts_for_nothing() {
+        assert_eq!(tally("5 passed the gate\ntest result of the day\ntest result: \n"), Tally::default());
+    }
+
+    #[test]
+    fn only_so_many_names_are_kept() {
+        let output: String = (0..100).map(|n| format!("test t{n} ... FAILED\n")).collect();
+        assert_eq!(tally(&output).failed_names.len(), NAMES_MAX);
+    }
+}

@@ -1,0 +1,135 @@
+//! `cargo xtask test`: everything that has to be true, on a fresh machine, by itself.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::place::Place;
+use crate::process::{announce, cargo, run};
+use crate::sim::Sim;
+use crate::steps::Steps;
+use crate::strangers::{self, Strangers};
+use crate::tally::Tally;
+use crate::{check, members};
+
+/// Everything: check, the strangers' clients, the build, all tests with the document tests, a short simulation.
+///
+/// The strangers are clients that others wrote (redis-py, pyzmq, grpcio, ioredis, node-redis, redis-cli). They are
+/// installed once under target/strangers and found by the tests in TENURE_STRANGERS_PYTHON and
+/// TENURE_STRANGERS_NODE_PATH; TENURE_BINARY is the built broker.
+///
+///     cargo xtask test                     all of it; what the continuous integration runs
+///     cargo xtask test --quick             without strangers and simulation
+///     cargo xtask test torn_tail           only the tests with this in their name, without check and simulation
+///
+/// A failed step does not stop the others. The last line is `N passed, N failed`; a failed step that is not a
+/// test counts as one failure.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Test {
+    /// Leave out the strangers' clients and the simulation
+    #[arg(long)]
+    quick: bool,
+    /// Run only the tests whose name contains one of these
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+}
+
+impl Test {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+        let mut steps = Steps::default();
+        let everything = self.filters.is_empty();
+        if everything {
+            check::take(&mut steps, place);
+        }
+        let strangers = if self.quick { Strangers::default() } else { strangers::prepare(&mut steps, place) };
+        let built = steps.run("build", "cargo build --workspace --bins --tests", || {
+            // One build for the broker's binary and all tests: apart they would be built twice, because tests ask
+            // their dependencies for more features.
+            run(cargo(&place.root).args(["build", "--workspace", "--bins", "--tests"]))
+        });
+        let mut tally = Tally::default();
+        if built {
+            self.test(&mut steps, place, &strangers, &mut tally);
+        }
+        if everything && !self.quick && members::has(&place.root, "sim") {
+            steps.run("simulation", "cargo xtask sim --minutes 1", || Sim::short().simulate(place));
+        }
+        Ok(summarize(&steps, &tally))
+    }
+
+    fn test(&self, steps: &mut Steps, place: &Place, strangers: &Strangers, tally: &mut Tally) {
+        let repeat = if self.quick { "cargo xtask test --quick" } else { "cargo xtask test" };
+        let passed = steps.run("tests", "cargo test --workspace --no-fail-fast", || {
+            stream(place, strangers, &self.filters, tally)
+        });
+        if !passed && !tally.failed_names.is_empty() {
+            steps.narrow_last(format!("{repeat} {}", tally.failed_names.join(" ")));
+        }
+    }
+}
+
+/// Runs the tests, passing their output through as it comes and counting in it.
+fn stream(place: &Place, strangers: &Strangers, filters: &[String], tally: &mut Tally) -> Result<()> {
+    let mut command = cargo(&place.root);
+    command.args(["test", "--workspace", "--no-fail-fast"]);
+    if !filters.is_empty() {
+        command.arg("--").args(filters);
+    }
+    command.envs(strangers.variables());
+    if members::has(&place.root, "tenure") {
+        command.env("TENURE_BINARY", place.broker());
+    }
+    announce(&command);
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
+    let mut output = BufReader::new(child.stdout.take().context("cargo test has no output")?);
+    let mut line = Vec::new();
+    let mut out = std::io::stdout().lock();
+    while output.read_until(b'\n', &mut line).context("cannot read what the tests say")? > 0 {
+        out.write_all(&line)?;
+        out.flush()?;
+        tally.read(String::from_utf8_lossy(&line).trim_end());
+        line.clear();
+    }
+    let status = child.wait().context("cannot wait for cargo test")?;
+    if tally.failed > 0 {
+        bail!("{} tests failed", tally.failed);
+    }
+    if !status.success() {
+        bail!(
+            "cargo test ended with {status}, and no test said that it failed: one was killed, or a test did not build"
+        );
+    }
+    Ok(())
+}
+
+/// Says what failed and ends with the counts. Nothing is said after them, so that a reader finds them last.
+fn summarize(steps: &Steps, tally: &Tally) -> ExitCode {
+    let code = steps.report();
+    println!("{} passed, {} failed", tally.passed, failures(steps.failed(), tally.failed));
+    code
+}
+
+/// Failed tests, plus one for every failed step that is not accounted for by them.
+fn failures(failed_steps: usize, failed_tests: u64) -> u64 {
+    let steps = failed_steps as u64;
+    if failed_tests > 0 { steps - 1 + failed_tests } else { steps }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failures;
+
+    #[test]
+    fn failed_tests_and_failed_steps_are_counted_once_each() {
+        assert_eq!(failures(0, 0), 0);
+        // The step of the tests itself failed because of three of them.
+        assert_eq!(failures(1, 3), 3);
+        // Besides the tests, the format and the lints are wrong.
+        assert_eq!(failures(3, 3), 5);
+        // A test program was killed before it could say anything.
+        assert_eq!(failures(1, 0), 1);
+    }
+}
