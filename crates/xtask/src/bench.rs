@@ -11,12 +11,12 @@ use crate::process::{cargo, run};
 
 /// Benchmarks, by the name of the crate's folder: `engine`, `store`, `topics`, …
 ///
-/// Figures from two machines, or from a machine that does something else meanwhile, say nothing. Compare two
-/// runs on the same quiet one.
+/// Figures from two machines, or from one that does something else meanwhile, say nothing.
+/// Compare two runs on the same quiet one.
 ///
 ///     cargo xtask bench
 ///     cargo xtask bench engine
-///     cargo xtask bench engine -- submit     only the benchmarks with `submit` in their name
+///     cargo xtask bench engine -- submit    what comes after `--` goes to the benchmark
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Bench {

@@ -23,9 +23,9 @@ use clap::Args;
 use crate::place::Place;
 use tree::Tree;
 
-/// The house rules: what every file and every crate keeps to.
+/// The house rules: what every file and every crate keeps to
 ///
-/// - every Rust source under crates/*/src begins with a `//!` line that tells a newcomer what it is for
+/// - every Rust source under crates/*/src begins with a `//!` line that says what it is for
 /// - no file under crates is longer than 600 lines
 /// - no path of somebody's machine and no host of a package registry in the tree
 /// - Markdown links between files lead somewhere, to the heading as well

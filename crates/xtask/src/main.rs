@@ -1,7 +1,8 @@
 //! What a contributor types: `cargo xtask <verb>`.
 //!
-//! One file per verb: [`check`], [`test`], [`sim`], [`bench`] and [`house`]. They share [`steps`] (a named piece of
-//! work that is timed and says how to repeat it), [`process`] (children) and [`place`] (where the tree lies).
+//! One file per verb: [`check`], [`test`], [`sim`], [`bench`], [`house`] and [`strangers`]. They share [`steps`] (a
+//! named piece of work that is timed and says how to repeat it), [`process`] (children) and [`place`] (where the
+//! tree lies).
 
 mod bench;
 mod check;
@@ -39,6 +40,7 @@ enum Verb {
     Sim(sim::Sim),
     Bench(bench::Bench),
     House(house::House),
+    Strangers(strangers::Prepare),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Sim(sim) => sim.run(&place),
         Verb::Bench(bench) => bench.run(&place),
         Verb::House(house) => house.run(&place),
+        Verb::Strangers(strangers) => strangers.run(&place),
     });
     match outcome {
         Ok(code) => code,

@@ -50,6 +50,17 @@ pub(crate) fn line_of(command: &Command) -> String {
     line
 }
 
+/// The same with the variables that were set for it in front, as a shell takes them.
+pub(crate) fn line_with_variables(command: &Command) -> String {
+    let mut line = String::new();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            line.push_str(&format!("{}={} ", name.to_string_lossy(), value.to_string_lossy()));
+        }
+    }
+    line + &line_of(command)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +80,11 @@ mod tests {
     fn a_line_shows_the_program_without_its_folder() {
         let mut command = program("/usr/bin/env", Path::new("."));
         assert_eq!(line_of(command.args(["-i", "true"])), "env -i true");
+    }
+
+    #[test]
+    fn a_line_can_show_the_variables_a_child_is_given() {
+        let mut command = program("true", Path::new("."));
+        assert_eq!(line_with_variables(command.env("B", "2").env("A", "1")), "A=1 B=2 true");
     }
 }

@@ -9,10 +9,10 @@ use crate::members;
 use crate::place::Place;
 use crate::process::{cargo, run};
 
-/// The simulator: the real engine and hub under one seed, with a fake clock, disk and network.
+/// The simulator: the real engine and hub under one seed, with a fake clock, disk and network
 ///
-/// Without a seed it tries one after another until the minutes are over. When a promise is broken it prints the
-/// seed; the same seed on the same code tells the same story:
+/// Without a seed it tries one after another until the minutes are over. When a promise is
+/// broken it prints the seed; the same seed on the same code tells the same story:
 ///
 ///     cargo xtask sim --minutes 10
 ///     cargo xtask sim --seed 1234

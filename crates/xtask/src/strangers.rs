@@ -12,9 +12,32 @@ mod stamp;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
 
 use crate::place::Place;
 use crate::steps::Steps;
+
+/// Install the clients that others wrote, and print where tests find them
+///
+/// `cargo xtask test` does this by itself. Alone it is for running one test from an editor, or
+/// for trying a stranger by hand. What is already there in the pinned version stays.
+#[derive(Args)]
+#[command(name = "strangers", verbatim_doc_comment)]
+pub(crate) struct Prepare {}
+
+impl Prepare {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+        let mut steps = Steps::default();
+        let strangers = prepare(&mut steps, place);
+        for (name, value) in strangers.variables() {
+            println!("export {name}={}", value.to_string_lossy());
+        }
+        Ok(steps.report())
+    }
+}
 
 /// Where the tests find the strangers. What could not be prepared is absent.
 #[derive(Default)]
@@ -39,14 +62,14 @@ impl Strangers {
 
 /// Installs what is missing. Each kind is a step of its own: without Node the Python tests still say something.
 pub(crate) fn prepare(steps: &mut Steps, place: &Place) -> Strangers {
-    const WITHOUT: &str = "cargo xtask test (or leave the strangers out: cargo xtask test --quick)";
+    const REPEAT: &str = "cargo xtask strangers (or do without them: cargo xtask test --quick)";
     let mut strangers = Strangers::default();
-    steps.run("strangers: redis", WITHOUT, || redis::prepare(&place.root));
-    steps.run("strangers: python", WITHOUT, || {
+    steps.run("strangers: redis", REPEAT, || redis::prepare(&place.root));
+    steps.run("strangers: python", REPEAT, || {
         strangers.python = Some(python::prepare(&place.strangers().join("python"))?);
         Ok(())
     });
-    steps.run("strangers: node", WITHOUT, || {
+    steps.run("strangers: node", REPEAT, || {
         strangers.node_path = Some(node::prepare(&place.strangers().join("node"))?);
         Ok(())
     });

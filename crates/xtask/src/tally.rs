@@ -7,8 +7,11 @@ const NAMES_MAX: usize = 12;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
+    /// Tests that said so, and one for every program that began and never came to its result.
     pub(crate) failed: u64,
     pub(crate) failed_names: Vec<String>,
+    /// A program has said how many tests it runs, and not yet what came of them.
+    running: bool,
 }
 
 impl Tally {
@@ -17,6 +20,10 @@ impl Tally {
         if let Some(counts) = line.strip_prefix("test result: ") {
             self.passed += count_before(counts, " passed");
             self.failed += count_before(counts, " failed");
+            self.running = false;
+        } else if is_start(line) {
+            self.end();
+            self.running = true;
         } else if let Some(name) =
             line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
         {
@@ -27,6 +34,22 @@ impl Tally {
             }
         }
     }
+
+    /// Nothing comes any more, at least not from the program that spoke last: if it owes its result, it died.
+    pub(crate) fn end(&mut self) {
+        if self.running {
+            self.failed += 1;
+            self.running = false;
+        }
+    }
+}
+
+/// `running 1 test`, `running 12 tests`
+fn is_start(line: &str) -> bool {
+    let count = line
+        .strip_prefix("running ")
+        .and_then(|rest| rest.strip_suffix(" tests").or(rest.strip_suffix(" test")));
+    count.is_some_and(|count| count.parse::<u64>().is_ok())
 }
 
 /// The number that stands right before `word` in `ok. 5 passed; 0 failed; …`.
@@ -45,6 +68,7 @@ mod tests {
         for line in output.lines() {
             tally.read(line);
         }
+        tally.end();
         tally
     }
 
@@ -57,7 +81,7 @@ mod tests {
              \n\
              test result: ok. 40 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 1.20s\n",
         );
-        assert_eq!(tally, Tally { passed: 42, failed: 0, failed_names: vec![] });
+        assert_eq!(tally, Tally { passed: 42, ..Tally::default() });
     }
 
     #[test]
@@ -74,8 +98,23 @@ mod tests {
     }
 
     #[test]
+    fn a_test_program_that_dies_counts_as_one_failure() {
+        let tally = tally(
+            "running 3 tests\n\
+             test a ... ok\n\
+             running 1 test\n\
+             test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+             running 1 test\n",
+        );
+        assert_eq!((tally.passed, tally.failed), (1, 2));
+    }
+
+    #[test]
     fn chatter_of_tests_counts_for_nothing() {
-        assert_eq!(tally("5 passed the gate\ntest result of the day\ntest result: \n"), Tally::default());
+        assert_eq!(
+            tally("running late tests\n5 passed the gate\ntest result of the day\ntest result: \n"),
+            Tally::default()
+        );
     }
 
     #[test]

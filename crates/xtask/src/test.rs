@@ -1,31 +1,31 @@
 //! `cargo xtask test`: everything that has to be true, on a fresh machine, by itself.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::place::Place;
-use crate::process::{announce, cargo, run};
+use crate::process::{announce, cargo, line_with_variables, run};
 use crate::sim::Sim;
 use crate::steps::Steps;
 use crate::strangers::{self, Strangers};
 use crate::tally::Tally;
 use crate::{check, members};
 
-/// Everything: check, the strangers' clients, the build, all tests with the document tests, a short simulation.
+/// Everything: check, the strangers' clients, the build, all tests, a short simulation
 ///
-/// The strangers are clients that others wrote (redis-py, pyzmq, grpcio, ioredis, node-redis, redis-cli). They are
-/// installed once under target/strangers and found by the tests in TENURE_STRANGERS_PYTHON and
-/// TENURE_STRANGERS_NODE_PATH; TENURE_BINARY is the built broker.
+/// The strangers are clients that others wrote (redis-cli, redis-py, ioredis, node-redis, pyzmq,
+/// grpcio). They are installed once beside the build, and the tests find them by
+/// TENURE_STRANGERS_PYTHON and TENURE_STRANGERS_NODE_PATH. TENURE_BINARY is the built broker.
 ///
-///     cargo xtask test                     all of it; what the continuous integration runs
-///     cargo xtask test --quick             without strangers and simulation
-///     cargo xtask test torn_tail           only the tests with this in their name, without check and simulation
+///     cargo xtask test              all of it; what the continuous integration runs
+///     cargo xtask test --quick      without strangers and simulation
+///     cargo xtask test torn_tail    only the tests with this in their name, and nothing else
 ///
-/// A failed step does not stop the others. The last line is `N passed, N failed`; a failed step that is not a
-/// test counts as one failure.
+/// A failed step does not stop the others. The last line is `N passed, N failed`; a failed
+/// step that is not a test counts as one failure.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Test {
@@ -61,28 +61,27 @@ impl Test {
     }
 
     fn test(&self, steps: &mut Steps, place: &Place, strangers: &Strangers, tally: &mut Tally) {
-        let repeat = if self.quick { "cargo xtask test --quick" } else { "cargo xtask test" };
-        let passed = steps.run("tests", "cargo test --workspace --no-fail-fast", || {
-            stream(place, strangers, &self.filters, tally)
-        });
+        let mut command = cargo(&place.root);
+        command.args(["test", "--workspace", "--no-fail-fast"]);
+        if !self.filters.is_empty() {
+            command.arg("--").args(&self.filters);
+        }
+        command.envs(strangers.variables());
+        if members::has(&place.root, "tenure") {
+            command.env("TENURE_BINARY", place.broker());
+        }
+        let passed = steps.run("tests", line_with_variables(&command), || stream(&mut command, tally));
+        // The names of the failed tests are a shorter way back to them.
         if !passed && !tally.failed_names.is_empty() {
-            steps.narrow_last(format!("{repeat} {}", tally.failed_names.join(" ")));
+            let quick = if self.quick { " --quick" } else { "" };
+            steps.narrow_last(format!("cargo xtask test{quick} {}", tally.failed_names.join(" ")));
         }
     }
 }
 
 /// Runs the tests, passing their output through as it comes and counting in it.
-fn stream(place: &Place, strangers: &Strangers, filters: &[String], tally: &mut Tally) -> Result<()> {
-    let mut command = cargo(&place.root);
-    command.args(["test", "--workspace", "--no-fail-fast"]);
-    if !filters.is_empty() {
-        command.arg("--").args(filters);
-    }
-    command.envs(strangers.variables());
-    if members::has(&place.root, "tenure") {
-        command.env("TENURE_BINARY", place.broker());
-    }
-    announce(&command);
+fn stream(command: &mut Command, tally: &mut Tally) -> Result<()> {
+    announce(command);
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
     let mut output = BufReader::new(child.stdout.take().context("cargo test has no output")?);
     let mut line = Vec::new();
@@ -93,16 +92,14 @@ fn stream(place: &Place, strangers: &Strangers, filters: &[String], tally: &mut 
         tally.read(String::from_utf8_lossy(&line).trim_end());
         line.clear();
     }
+    tally.end();
     let status = child.wait().context("cannot wait for cargo test")?;
-    if tally.failed > 0 {
-        bail!("{} tests failed", tally.failed);
+    match tally.failed {
+        0 if status.success() => Ok(()),
+        0 => bail!("cargo test ended with {status}, and no test said that it failed"),
+        1 => bail!("1 test failed"),
+        failed => bail!("{failed} tests failed"),
     }
-    if !status.success() {
-        bail!(
-            "cargo test ended with {status}, and no test said that it failed: one was killed, or a test did not build"
-        );
-    }
-    Ok(())
 }
 
 /// Says what failed and ends with the counts. Nothing is said after them, so that a reader finds them last.
@@ -129,7 +126,7 @@ mod tests {
         assert_eq!(failures(1, 3), 3);
         // Besides the tests, the format and the lints are wrong.
         assert_eq!(failures(3, 3), 5);
-        // A test program was killed before it could say anything.
+        // Cargo itself gave up before any test could say anything.
         assert_eq!(failures(1, 0), 1);
     }
 }

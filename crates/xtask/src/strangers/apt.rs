@@ -18,8 +18,7 @@ pub(super) fn install(packages: &[&str]) -> Result<()> {
     }
     let mut install = program("apt-get", here);
     install.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(packages);
-    // Installing must not start a server on this machine: in run level 1 none is started.
-    install.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
+    install.env("DEBIAN_FRONTEND", "noninteractive");
     if run(&mut install).is_ok() {
         return Ok(());
     }
