@@ -1,0 +1,41 @@
+//! Frames become messages, within limits.
+
+use bytes::Bytes;
+
+use super::{CodecError, Limits};
+
+/// The frames of a message that is not whole yet.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    frames: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Assembly {
+    /// Adds a frame; gives the message when this was its last.
+    pub(super) fn add(
+        &mut self,
+        body: Bytes,
+        more: bool,
+        limits: &Limits,
+    ) -> Result<Option<Vec<Bytes>>, CodecError> {
+        if self.frames.len() >= limits.frames {
+            return Err(CodecError::TooManyFrames { limit: limits.frames });
+        }
+        if body.len() > limits.message_bytes - self.bytes {
+            return Err(CodecError::MessageTooLong { limit: limits.message_bytes });
+        }
+        self.bytes += body.len();
+        self.frames.push(body);
+        if more {
+            return Ok(None);
+        }
+        self.bytes = 0;
+        Ok(Some(std::mem::take(&mut self.frames)))
+    }
+
+    /// How much is held for the unfinished message.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.frames.len() * size_of::<Bytes>()
+    }
+}

@@ -1,0 +1,78 @@
+//! The name a peer gives itself on one ROUTER.
+
+use std::fmt;
+
+/// The longest identity ZMTP allows.
+pub const IDENTITY_BYTES_MAX: usize = 255;
+
+/// The routing name of a peer: chosen by the peer, or by the door when the peer chose none. The two never meet,
+/// because a peer may not choose a name that begins with a zero byte and the door's names all do.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity(Box<[u8]>);
+
+impl Identity {
+    /// A name chosen by the door.
+    pub fn given(number: u64) -> Identity {
+        let mut bytes = [0; 9];
+        bytes[1..].copy_from_slice(&number.to_be_bytes());
+        Identity(bytes.into())
+    }
+
+    /// A name chosen by the peer. The caller has checked it.
+    pub(super) fn chosen(bytes: &[u8]) -> Identity {
+        Identity(bytes.into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether the peer chose this name itself and may come back under it.
+    pub fn is_chosen(&self) -> bool {
+        self.0.first() != Some(&0)
+    }
+}
+
+/// As text: a printable name is itself, anything else is `@` and hexadecimal digits. A name that begins with `@` is
+/// written in digits too, so that two identities never share one text.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) if printable(text) => f.write_str(text),
+            _ => {
+                f.write_str("@")?;
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({self})")
+    }
+}
+
+fn printable(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with('@') && !text.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printable_identity_is_its_own_text_and_any_other_is_hexadecimal() {
+        assert_eq!(Identity::chosen(b"plate-7").to_string(), "plate-7");
+        assert_eq!(Identity::given(1).to_string(), "@000000000000000001");
+        assert_eq!(Identity::chosen(b"@00").to_string(), "@403030");
+        assert_eq!(Identity::chosen(b"a\nb").to_string(), "@610A62");
+        assert_eq!(Identity::chosen(&[0xff, 0xfe]).to_string(), "@FFFE");
+    }
+
+    #[test]
+    fn names_given_by_the_door_cannot_be_chosen_by_a_peer() {
+        assert!(!Identity::given(u64::MAX).is_chosen());
+        assert!(Identity::chosen(b"me").is_chosen());
+    }
+}

@@ -1,0 +1,222 @@
+//! One connection, from the first byte of the greeting to the last message.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+
+use super::assembly::Assembly;
+use super::command::{self, Command};
+use super::frame::{self, Frame};
+use super::greeting::{self, Mechanism};
+use super::{CodecError, Event, Limits, Terms, metadata};
+
+/// The state machine of one connection. It owns what was read and not yet understood; what it has to say it appends
+/// to the `out` it is given.
+///
+/// After an error the connection is over: `out` may hold a last ERROR command for the peer, and every later call
+/// gives the same error again.
+#[derive(Debug)]
+pub struct Peer {
+    state: State,
+    terms: Terms,
+    limits: Limits,
+    pings: bool,
+    input: BytesMut,
+    assembly: Assembly,
+}
+
+#[derive(Debug)]
+enum State {
+    Greeting,
+    /// NULL: the peer's READY is awaited.
+    Ready,
+    /// PLAIN: the peer's HELLO is awaited.
+    Hello,
+    /// PLAIN: the owner decides about the credentials.
+    Verdict,
+    /// PLAIN: the peer's INITIATE is awaited.
+    Initiate,
+    Traffic,
+    Over(CodecError),
+}
+
+impl Peer {
+    /// Opens a connection: the greeting goes out at once, since a peer may wait for it.
+    pub fn new(terms: Terms, limits: Limits, out: &mut BytesMut) -> Peer {
+        greeting::write_opening(out);
+        Peer {
+            state: State::Greeting,
+            terms,
+            limits,
+            pings: false,
+            input: BytesMut::new(),
+            assembly: Assembly::default(),
+        }
+    }
+
+    /// Takes bytes as they were read, in pieces of any size, and adds what they mean to `events`. Events that came
+    /// before an error are there when the error is returned.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        out: &mut BytesMut,
+        events: &mut Vec<Event>,
+    ) -> Result<(), CodecError> {
+        self.input.extend_from_slice(bytes);
+        while let Some(event) = self.next_event(out)? {
+            events.push(event);
+        }
+        Ok(())
+    }
+
+    /// The buffer to read into, for an owner that reads straight from a socket and then asks for events.
+    pub fn input(&mut self) -> &mut BytesMut {
+        &mut self.input
+    }
+
+    /// The next event in what was read, or nothing until more is read.
+    pub fn next_event(&mut self, out: &mut BytesMut) -> Result<Option<Event>, CodecError> {
+        if let State::Over(error) = &self.state {
+            return Err(error.clone());
+        }
+        let result = self.step(out);
+        if let Err(error) = &result {
+            self.close(error, out);
+        }
+        result
+    }
+
+    /// Writes one message.
+    pub fn send<B: AsRef<[u8]>>(&self, frames: &[B], out: &mut BytesMut) {
+        debug_assert!(self.is_open(), "messages wait for the handshake");
+        let last = frames.len().saturating_sub(1);
+        for (index, body) in frames.iter().enumerate() {
+            frame::write_part(body.as_ref(), index < last, out);
+        }
+    }
+
+    /// Asks the peer's ZeroMQ library for a sign of life; it answers even while the program above it computes.
+    /// Gives false, and writes nothing, when the peer is too old to know the question.
+    pub fn ping(&self, ttl: Duration, out: &mut BytesMut) -> bool {
+        let possible = self.pings && self.is_open();
+        if possible {
+            command::write_ping(ttl, out);
+        }
+        possible
+    }
+
+    /// Accepts the credentials of [`Event::Credentials`]; the handshake goes on.
+    pub fn admit(&mut self, out: &mut BytesMut) {
+        if matches!(self.state, State::Verdict) {
+            command::write_welcome(out);
+            self.state = State::Initiate;
+        }
+    }
+
+    /// Refuses the credentials of [`Event::Credentials`]; the connection is over.
+    pub fn refuse(&mut self, out: &mut BytesMut) {
+        if matches!(self.state, State::Verdict) {
+            self.close(&CodecError::CredentialsRefused, out);
+        }
+    }
+
+    /// Whether the handshake is over and messages flow.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Traffic)
+    }
+
+    /// Whether the peer understands pings.
+    pub fn pings(&self) -> bool {
+        self.pings
+    }
+
+    /// How many bytes are held for frames and messages that are not whole yet.
+    pub fn held_bytes(&self) -> usize {
+        self.input.len() + self.assembly.bytes()
+    }
+
+    fn step(&mut self, out: &mut BytesMut) -> Result<Option<Event>, CodecError> {
+        loop {
+            match &self.state {
+                State::Greeting => {
+                    let Some(greeting) = greeting::read(&mut self.input, self.terms, out)? else {
+                        return Ok(None);
+                    };
+                    self.pings = greeting.pings;
+                    self.state = match greeting.mechanism {
+                        Mechanism::Null => State::Ready,
+                        Mechanism::Plain => State::Hello,
+                    };
+                }
+                // The peer has to wait for the verdict; what it sent too early stays unread.
+                State::Verdict => return Ok(None),
+                _ => {
+                    let Some(frame) = frame::read(&mut self.input, &self.limits)? else { return Ok(None) };
+                    if let Some(event) = self.take(frame, out)? {
+                        return Ok(Some(event));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, frame: Frame, out: &mut BytesMut) -> Result<Option<Event>, CodecError> {
+        match frame {
+            Frame::Part { .. } if !self.is_open() => Err(CodecError::MessageInHandshake),
+            Frame::Part { body, more } => {
+                Ok(self.assembly.add(body, more, &self.limits)?.map(Event::Message))
+            }
+            Frame::Command(body) => self.obey(command::parse(body)?, out).map(Some),
+        }
+    }
+
+    fn obey(&mut self, command: Command, out: &mut BytesMut) -> Result<Event, CodecError> {
+        match (command, &self.state) {
+            (Command::Error { reason }, _) => Err(CodecError::PeerError { reason }),
+            (Command::Ready { metadata }, State::Ready)
+            | (Command::Initiate { metadata }, State::Initiate) => self.join(metadata, out),
+            (Command::Hello { username, password }, State::Hello) => {
+                self.state = State::Verdict;
+                Ok(Event::Credentials { username, password })
+            }
+            (Command::Ping { ttl, context }, State::Traffic) => {
+                command::write_pong(&context, out);
+                Ok(Event::Ping { ttl })
+            }
+            (Command::Pong, State::Traffic) => Ok(Event::Pong),
+            (Command::Other { name }, State::Traffic) => Ok(Event::Skipped { command: name }),
+            (command, _) => Err(CodecError::UnexpectedCommand { name: name(command) }),
+        }
+    }
+
+    fn join(&mut self, properties: Bytes, out: &mut BytesMut) -> Result<Event, CodecError> {
+        let introduction = metadata::parse(properties)?;
+        command::write_ready(out);
+        self.state = State::Traffic;
+        Ok(Event::Joined { identity: introduction.identity, socket: introduction.socket })
+    }
+
+    /// Ends the connection, with a word to the peer where ZMTP has one: in the handshake.
+    fn close(&mut self, error: &CodecError, out: &mut BytesMut) {
+        let handshaking =
+            matches!(self.state, State::Ready | State::Hello | State::Verdict | State::Initiate);
+        if handshaking && !matches!(error, CodecError::PeerError { .. }) {
+            command::write_error(&error.to_string(), out);
+        }
+        self.state = State::Over(error.clone());
+        self.input = BytesMut::new();
+        self.assembly = Assembly::default();
+    }
+}
+
+fn name(command: Command) -> String {
+    match command {
+        Command::Ready { .. } => "READY".to_owned(),
+        Command::Hello { .. } => "HELLO".to_owned(),
+        Command::Initiate { .. } => "INITIATE".to_owned(),
+        Command::Error { .. } => "ERROR".to_owned(),
+        Command::Ping { .. } => "PING".to_owned(),
+        Command::Pong => "PONG".to_owned(),
+        Command::Other { name } => name,
+    }
+}

@@ -1,0 +1,72 @@
+//! The entry for fuzzing: any bytes at all, and what must be true of them.
+
+use bytes::BytesMut;
+
+use super::{CodecError, Event, Limits, Peer, Terms};
+
+/// Feeds `bytes` to a connection and checks what holds for every input: no panic, the same events however the
+/// stream is cut, no more memory held than the limits allow, and every message understood or refused by name.
+///
+/// The first byte chooses the terms and how the stream is cut, so that a fuzzer reaches all of it.
+pub fn fuzz(bytes: &[u8]) {
+    let Some((&choice, stream)) = bytes.split_first() else { return };
+    let terms = if choice & 1 == 0 { Terms::Open } else { Terms::Credentials };
+    let piece = usize::from(choice >> 1).max(1);
+
+    let whole = run(stream, stream.len().max(1), terms);
+    let cut = run(stream, piece, terms);
+    assert_eq!(whole, cut, "how a stream is cut does not change what it says");
+
+    for event in whole.events {
+        if let Event::Message(frames) = event {
+            let packed = crate::body::pack(&frames);
+            assert_eq!(crate::body::unpack(&packed), frames, "a packed body comes back as it was");
+            let _ = crate::pingpong::parse_worker(frames.clone());
+            let _ = crate::pingpong::parse_client(frames.clone());
+            crate::mdp::probe(frames);
+        }
+    }
+}
+
+/// Small limits, so that a fuzzer's short inputs reach them.
+const LIMITS: Limits = Limits { frame_bytes: 1 << 10, frames: 32, message_bytes: 2 << 10 };
+
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    events: Vec<Event>,
+    out: BytesMut,
+    error: Option<CodecError>,
+}
+
+fn run(stream: &[u8], piece: usize, terms: Terms) -> Run {
+    let mut out = BytesMut::new();
+    let mut peer = Peer::new(terms, LIMITS, &mut out);
+    let mut events = Vec::new();
+    for chunk in stream.chunks(piece) {
+        if let Err(error) = receive(&mut peer, chunk, &mut out, &mut events) {
+            assert_eq!(peer.held_bytes(), 0, "a connection that is over holds nothing");
+            return Run { events, out, error: Some(error) };
+        }
+        // One whole message, the header of the next frame, and what was just read.
+        let bound = LIMITS.message_bytes + LIMITS.frames * size_of::<bytes::Bytes>() + (9 << 10) + piece;
+        assert!(peer.held_bytes() <= bound, "{} bytes held", peer.held_bytes());
+    }
+    Run { events, out, error: None }
+}
+
+/// Receives and, since the stream cannot wait, admits whoever offers credentials at once.
+fn receive(
+    peer: &mut Peer,
+    chunk: &[u8],
+    out: &mut BytesMut,
+    events: &mut Vec<Event>,
+) -> Result<(), CodecError> {
+    peer.input().extend_from_slice(chunk);
+    while let Some(event) = peer.next_event(out)? {
+        if matches!(event, Event::Credentials { .. }) {
+            peer.admit(out);
+        }
+        events.push(event);
+    }
+    Ok(())
+}

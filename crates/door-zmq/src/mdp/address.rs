@@ -1,0 +1,59 @@
+//! The address frame of a request to a worker.
+//!
+//! Majordomo puts the client's address there and the worker sends it back unread with its result. This door puts the
+//! task and its attempt there instead: the result then says by itself what it is the result of, whoever asked for the
+//! task and whichever connection brings it, and a result of an attempt that is over is known to be stale.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+/// Which task, which attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Address {
+    pub task: Uuid,
+    pub attempt: u32,
+}
+
+impl Address {
+    /// Printable, since workers log it: the task's id, `#`, the attempt.
+    pub fn to_frame(self) -> Bytes {
+        format!("{}#{}", self.task.hyphenated(), self.attempt).into()
+    }
+
+    pub fn parse(frame: &[u8]) -> Option<Address> {
+        let text = std::str::from_utf8(frame).ok()?;
+        let (task, attempt) = text.split_once('#')?;
+        let address = Address { task: Uuid::try_parse(task).ok()?, attempt: attempt.parse().ok()? };
+        // Only the one spelling that this door writes.
+        (address.to_frame() == frame).then_some(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_comes_back_as_it_was_sent() {
+        let address = Address { task: Uuid::from_u128(7), attempt: 3 };
+        assert_eq!(address.to_frame(), "00000000-0000-0000-0000-000000000007#3");
+        assert_eq!(Address::parse(&address.to_frame()), Some(address));
+    }
+
+    #[test]
+    fn anything_else_is_no_address() {
+        for frame in [
+            &b""[..],
+            b"client-1",
+            b"00000000-0000-0000-0000-000000000007",
+            b"00000000-0000-0000-0000-000000000007#",
+            b"00000000-0000-0000-0000-000000000007#-1",
+            b"00000000-0000-0000-0000-000000000007#03",
+            b"00000000-0000-0000-0000-000000000007#99999999999",
+            b"{00000000-0000-0000-0000-000000000007}#3",
+            b"\xff\xfe#1",
+        ] {
+            assert_eq!(Address::parse(frame), None);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What clients ask, and how they are answered.
+
+use bytes::Bytes;
+
+use super::notice::{self, Notice, SlotStyle};
+use super::{Dialect, MdpError, service_name};
+
+/// A request from a client: a job for a service, or a question to the broker (`mmi.*`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientRequest {
+    pub path: ReturnPath,
+    pub service: String,
+    pub body: Vec<Bytes>,
+}
+
+/// How to reach the client that asked: its dialect and the routing frames it (or a proxy) put in front.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ReturnPath {
+    pub dialect: Dialect,
+    pub route: Vec<Bytes>,
+}
+
+/// Whether a service name belongs to the broker itself.
+pub fn is_mmi(service: &str) -> bool {
+    service.starts_with("mmi.")
+}
+
+/// MDP/0.2 numbers the client's words as well.
+const REQUEST: &[u8] = &[1];
+const PARTIAL: &[u8] = &[2];
+const FINAL: &[u8] = &[3];
+
+/// Reads what follows the header.
+pub(super) fn parse(
+    dialect: Dialect,
+    route: Vec<Bytes>,
+    mut frames: Vec<Bytes>,
+) -> Result<ClientRequest, MdpError> {
+    if dialect == Dialect::V2 {
+        match frames.first().ok_or(MdpError::FrameCount)?.as_ref() {
+            REQUEST => frames.remove(0),
+            PARTIAL | FINAL => return Err(MdpError::NotForBroker),
+            _ => return Err(MdpError::UnknownCommand),
+        };
+    }
+    let service = service_name(frames.first().ok_or(MdpError::FrameCount)?)?;
+    let body = frames.split_off(1);
+    if body.is_empty() && !is_mmi(&service) {
+        return Err(MdpError::FrameCount);
+    }
+    Ok(ClientRequest { path: ReturnPath { dialect, route }, service, body })
+}
+
+impl ReturnPath {
+    /// The answer to a job. `_PL` clients expect an empty service slot.
+    pub fn reply(&self, service: &str, body: &[Bytes]) -> Vec<Bytes> {
+        match self.dialect {
+            Dialect::V1 => self.frames(None, service.as_bytes(), body),
+            Dialect::V2 => self.frames(Some(FINAL), service.as_bytes(), body),
+            Dialect::Pl => self.frames(None, b"", body),
+        }
+    }
+
+    /// A part of the answer. Only MDP/0.2 has the word; to the others nothing can be said before the end.
+    pub fn partial(&self, service: &str, body: &[Bytes]) -> Option<Vec<Bytes>> {
+        (self.dialect == Dialect::V2).then(|| self.frames(Some(PARTIAL), service.as_bytes(), body))
+    }
+
+    /// The answer of the broker itself to a `mmi.*` question, in every dialect with the name that was asked.
+    pub fn mmi_reply(&self, service: &str, body: &[Bytes]) -> Vec<Bytes> {
+        let command = (self.dialect == Dialect::V2).then_some(FINAL);
+        self.frames(command, service.as_bytes(), body)
+    }
+
+    /// Unasked news, as many jobs in one message as the slice holds. To MDP/0.2 it is a partial reply, the one word
+    /// a client must accept at any time.
+    pub fn notice(&self, style: SlotStyle, notices: &[Notice]) -> Vec<Bytes> {
+        let command = (self.dialect == Dialect::V2).then_some(PARTIAL);
+        let slot = notices.first().map_or(&b""[..], |first| style.slot(first.kind));
+        self.frames(command, slot, &[notice::encode(notices)])
+    }
+
+    fn frames(&self, command: Option<&'static [u8]>, service: &[u8], body: &[Bytes]) -> Vec<Bytes> {
+        let mut frames = Vec::with_capacity(self.route.len() + 4 + body.len());
+        frames.extend_from_slice(&self.route);
+        if self.dialect.is_delimited() {
+            frames.push(Bytes::new());
+        }
+        frames.push(Bytes::from_static(self.dialect.client_header()));
+        frames.extend(command.map(Bytes::from_static));
+        frames.push(Bytes::copy_from_slice(service));
+        frames.extend_from_slice(body);
+        frames
+    }
+}

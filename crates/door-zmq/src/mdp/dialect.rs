@@ -1,0 +1,83 @@
+//! The three dialects and the bytes they use for the same words.
+
+/// Which Majordomo a peer speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// MDP/0.1: a leading empty frame, one reply per request.
+    V1,
+    /// MDP/0.2: no leading empty frame, partial replies, other command numbers.
+    V2,
+    /// The `_PL` dialect: MDP/0.1 with plugin workers of many threads, batches of calls and crash notices.
+    Pl,
+}
+
+/// The words of a worker conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    Ready,
+    Request,
+    Partial,
+    Reply,
+    Heartbeat,
+    Disconnect,
+    Processes,
+    Finished,
+}
+
+impl Dialect {
+    pub fn client_header(self) -> &'static [u8] {
+        match self {
+            Dialect::V1 => b"MDPC01",
+            Dialect::V2 => b"MDPC02",
+            Dialect::Pl => b"MDPC01_PL",
+        }
+    }
+
+    pub fn worker_header(self) -> &'static [u8] {
+        match self {
+            Dialect::V1 => b"MDPW01",
+            Dialect::V2 => b"MDPW02",
+            Dialect::Pl => b"MDPW01_PL",
+        }
+    }
+
+    /// Whether messages begin with an empty frame.
+    pub fn is_delimited(self) -> bool {
+        self != Dialect::V2
+    }
+
+    pub(super) fn word(self, byte: u8) -> Option<Word> {
+        WORDS.iter().copied().find(|&word| self.byte(word) == Some(byte))
+    }
+
+    /// The byte of a word, where the dialect has the word.
+    pub(super) fn byte(self, word: Word) -> Option<u8> {
+        let (v1, v2, pl) = match word {
+            Word::Ready => (1, 1, 1),
+            Word::Request => (2, 2, 2),
+            Word::Partial => (0, 3, 0),
+            Word::Reply => (3, 4, 3),
+            Word::Heartbeat => (4, 5, 4),
+            Word::Disconnect => (5, 6, 5),
+            Word::Processes => (0, 0, 6),
+            Word::Finished => (0, 0, 7),
+        };
+        let byte = match self {
+            Dialect::V1 => v1,
+            Dialect::V2 => v2,
+            Dialect::Pl => pl,
+        };
+        (byte != 0).then_some(byte)
+    }
+}
+
+const WORDS: [Word; 8] = [
+    Word::Ready,
+    Word::Request,
+    Word::Partial,
+    Word::Reply,
+    Word::Heartbeat,
+    Word::Disconnect,
+    Word::Processes,
+    Word::Finished,
+];

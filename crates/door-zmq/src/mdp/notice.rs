@@ -1,0 +1,145 @@
+//! Notices: what a client is told about its jobs without having asked.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::cbor::{self, Writer, wrote};
+use super::timestamp::iso8601;
+
+/// The most jobs one notice speaks of. A storm of crashes fills several.
+pub const NOTICE_JOBS_MAX: usize = 1000;
+
+/// One piece of news.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub kind: NoticeKind,
+    pub service: String,
+    /// A sentence for a person.
+    pub message: String,
+    /// When it happened, since 1970.
+    pub at: Duration,
+    /// The number of the event behind it: a client that was away asks for what came after the last one it saw.
+    pub event: u64,
+    pub job: Option<JobNews>,
+}
+
+/// What happened, by its name on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NoticeKind {
+    /// The worker died while it ran the job.
+    WorkerCrashed,
+    /// Nobody serves the service now; the job waits.
+    NoWorkers,
+    /// The job is over without a result.
+    JobFailed,
+    /// The job waited longer than it may.
+    JobExpired,
+    /// Somebody cancelled the job.
+    JobCancelled,
+    /// Events before this one are no longer kept.
+    Gap,
+}
+
+/// The job a notice is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobNews {
+    /// The client's own `JobID`, or the task's id where it gave none.
+    pub job_id: String,
+    /// The task's id in this broker.
+    pub task: String,
+    pub worker: Option<String>,
+    pub attempt: u32,
+    pub reason: String,
+    /// What happens to the job now: `requeued`, `paused`, `failed`.
+    pub next: &'static str,
+}
+
+/// What stands where a reply has its service.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SlotStyle {
+    /// Nothing: what `_PL` clients expect.
+    #[default]
+    Empty,
+    /// The command byte of the notice.
+    Command,
+}
+
+impl NoticeKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            NoticeKind::WorkerCrashed => "WORKER_CRASHED",
+            NoticeKind::NoWorkers => "NO_WORKERS",
+            NoticeKind::JobFailed => "JOB_FAILED",
+            NoticeKind::JobExpired => "JOB_EXPIRED",
+            NoticeKind::JobCancelled => "JOB_CANCELLED",
+            NoticeKind::Gap => "GAP",
+        }
+    }
+
+    /// The command byte, for the two kinds that have one.
+    fn command(self) -> &'static [u8] {
+        match self {
+            NoticeKind::WorkerCrashed => &[8],
+            NoticeKind::NoWorkers => &[9],
+            NoticeKind::JobFailed | NoticeKind::JobExpired | NoticeKind::JobCancelled | NoticeKind::Gap => {
+                &[]
+            }
+        }
+    }
+}
+
+impl SlotStyle {
+    pub(super) fn slot(self, kind: NoticeKind) -> &'static [u8] {
+        match self {
+            SlotStyle::Empty => &[],
+            SlotStyle::Command => kind.command(),
+        }
+    }
+}
+
+/// Writes one notice, or several of one kind as one. The first stands at the top, where a client that knows nothing of
+/// batches reads it; `count` and `jobs` tell about all of them.
+pub(super) fn encode(notices: &[Notice]) -> Bytes {
+    let mut out = cbor::writer();
+    let Some(first) = notices.first() else { return Bytes::new() };
+    let batch = notices.len() > 1;
+    wrote(out.map(1 + fields(first) + if batch { 2 } else { 0 }));
+    text(&mut out, "error", first.kind.name());
+    write_fields(&mut out, first);
+    if batch {
+        wrote(wrote(out.str("count")).u64(notices.len() as u64));
+        wrote(wrote(out.str("jobs")).array(notices.len() as u64));
+        for notice in notices {
+            wrote(out.map(fields(notice)));
+            write_fields(&mut out, notice);
+        }
+    }
+    out.into_writer().into()
+}
+
+/// How many entries [`write_fields`] writes.
+fn fields(notice: &Notice) -> u64 {
+    4 + notice.job.as_ref().map_or(0, |job| 5 + u64::from(job.worker.is_some()))
+}
+
+fn write_fields(out: &mut Writer, notice: &Notice) {
+    text(out, "service", &notice.service);
+    text(out, "message", &notice.message);
+    text(out, "timestamp", &iso8601(notice.at));
+    wrote(wrote(out.str("event")).u64(notice.event));
+    if let Some(job) = &notice.job {
+        text(out, "job_id", &job.job_id);
+        text(out, "task", &job.task);
+        if let Some(worker) = &job.worker {
+            text(out, "worker", worker);
+        }
+        wrote(wrote(out.str("attempt")).u32(job.attempt));
+        text(out, "reason", &job.reason);
+        text(out, "next", job.next);
+    }
+}
+
+fn text(out: &mut Writer, key: &str, value: &str) {
+    wrote(wrote(out.str(key)).str(value));
+}

@@ -1,0 +1,151 @@
+//! What workers say, and what is said to them.
+
+use bytes::Bytes;
+
+use super::dialect::Word;
+use super::{Dialect, MdpError, Registration, Stats, decimal, registration, service_name, stats};
+
+/// A message from a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkerMessage {
+    /// It serves one service, one job at a time (MDP/0.1 and 0.2).
+    Ready { service: String },
+    /// A part of a result (MDP/0.2).
+    Partial { address: Bytes, body: Vec<Bytes> },
+    /// A result. In `_PL` it goes to the client but does not end the job.
+    Reply { address: Bytes, body: Vec<Bytes> },
+    /// It lives. `_PL` workers add figures about themselves.
+    Heartbeat { stats: Stats },
+    /// It goes.
+    Disconnect,
+    /// `_PL`: it is there and will say what it can do.
+    Joining,
+    /// `_PL`: what it can do.
+    Processes(Registration),
+    /// `_PL`: the job of this client in this thread is finished. Frames after the thread, which plain workers do not
+    /// send, are the result.
+    Finished { client: Bytes, thread: u32, result: Vec<Bytes> },
+}
+
+/// A message to a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToWorker {
+    /// A job (MDP/0.1 and 0.2). The worker sends the address back with its result.
+    Request {
+        address: Bytes,
+        body: Vec<Bytes>,
+    },
+    /// A job (`_PL`): the path of a plugin and its parameters.
+    Call {
+        service: String,
+        parameters: Bytes,
+    },
+    Heartbeat,
+    Disconnect,
+    /// `_PL`: say again what you can do.
+    TellProcesses,
+    /// `_PL`: the last call of a batch is done, what was kept for it may go.
+    Finished {
+        commit: String,
+    },
+}
+
+/// What a `_PL` worker puts where others put their service, when it says READY for the first time.
+const JOINING: &[u8] = b"processes";
+
+/// Reads what follows the header.
+pub(super) fn parse(dialect: Dialect, frames: &[Bytes]) -> Result<WorkerMessage, MdpError> {
+    let (command, rest) = frames.split_first().ok_or(MdpError::FrameCount)?;
+    let &[byte] = command.as_ref() else { return Err(MdpError::UnknownCommand) };
+    match (dialect.word(byte).ok_or(MdpError::UnknownCommand)?, dialect) {
+        (Word::Ready, Dialect::Pl) => plugin_ready(rest),
+        (Word::Ready, Dialect::V1 | Dialect::V2) => {
+            let [service] = rest else { return Err(MdpError::FrameCount) };
+            Ok(WorkerMessage::Ready { service: service_name(service)? })
+        }
+        (Word::Partial, _) => {
+            let (address, body) = addressed(rest)?;
+            Ok(WorkerMessage::Partial { address, body })
+        }
+        (Word::Reply, _) => {
+            let (address, body) = addressed(rest)?;
+            Ok(WorkerMessage::Reply { address, body })
+        }
+        (Word::Heartbeat, Dialect::Pl) => Ok(WorkerMessage::Heartbeat { stats: stats::parse(rest) }),
+        (Word::Heartbeat, Dialect::V1 | Dialect::V2) => {
+            nothing_more(rest)?;
+            Ok(WorkerMessage::Heartbeat { stats: Stats::default() })
+        }
+        (Word::Disconnect, _) => {
+            nothing_more(rest)?;
+            Ok(WorkerMessage::Disconnect)
+        }
+        (Word::Processes, _) => registration::parse(rest).map(WorkerMessage::Processes),
+        (Word::Request | Word::Finished, _) => Err(MdpError::NotForBroker),
+    }
+}
+
+impl ToWorker {
+    /// The frames in the worker's dialect, or nothing where the dialect lacks the word.
+    pub fn frames(&self, dialect: Dialect) -> Option<Vec<Bytes>> {
+        let word = match (self, dialect) {
+            (ToWorker::Request { .. }, Dialect::Pl) | (ToWorker::Call { .. }, Dialect::V1 | Dialect::V2) => {
+                return None;
+            }
+            (ToWorker::Request { .. } | ToWorker::Call { .. }, _) => Word::Request,
+            (ToWorker::Heartbeat, _) => Word::Heartbeat,
+            (ToWorker::Disconnect, _) => Word::Disconnect,
+            (ToWorker::TellProcesses, _) => Word::Processes,
+            (ToWorker::Finished { .. }, _) => Word::Finished,
+        };
+        let byte = dialect.byte(word)?;
+        let mut frames = Vec::with_capacity(6);
+        if dialect.is_delimited() {
+            frames.push(Bytes::new());
+        }
+        frames.push(Bytes::from_static(dialect.worker_header()));
+        frames.push(Bytes::copy_from_slice(&[byte]));
+        match self {
+            ToWorker::Request { address, body } => {
+                frames.push(address.clone());
+                frames.push(Bytes::new());
+                frames.extend_from_slice(body);
+            }
+            ToWorker::Call { service, parameters } => {
+                frames.push(Bytes::copy_from_slice(service.as_bytes()));
+                frames.push(parameters.clone());
+            }
+            ToWorker::Finished { commit } => frames.push(Bytes::copy_from_slice(commit.as_bytes())),
+            ToWorker::Heartbeat | ToWorker::Disconnect | ToWorker::TellProcesses => {}
+        }
+        Some(frames)
+    }
+}
+
+fn plugin_ready(frames: &[Bytes]) -> Result<WorkerMessage, MdpError> {
+    match frames {
+        [word] if word.as_ref() == JOINING => Ok(WorkerMessage::Joining),
+        [client, thread, result @ ..] => Ok(WorkerMessage::Finished {
+            client: client.clone(),
+            thread: decimal(thread).ok_or(MdpError::Number)?,
+            result: result.to_vec(),
+        }),
+        _ => Err(MdpError::FrameCount),
+    }
+}
+
+/// The address a worker was given, an empty frame, and at least one frame of body.
+fn addressed(frames: &[Bytes]) -> Result<(Bytes, Vec<Bytes>), MdpError> {
+    let [address, delimiter, body @ ..] = frames else { return Err(MdpError::FrameCount) };
+    if address.is_empty() || !delimiter.is_empty() {
+        return Err(MdpError::Envelope);
+    }
+    if body.is_empty() {
+        return Err(MdpError::FrameCount);
+    }
+    Ok((address.clone(), body.to_vec()))
+}
+
+fn nothing_more(frames: &[Bytes]) -> Result<(), MdpError> {
+    if frames.is_empty() { Ok(()) } else { Err(MdpError::FrameCount) }
+}
