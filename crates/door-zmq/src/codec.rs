@@ -18,7 +18,7 @@ mod peer;
 mod probe;
 
 pub use error::CodecError;
-pub use event::{Event, Secret, SocketType, Terms};
+pub use event::{Admission, Event, Secret, SocketType};
 pub use identity::{IDENTITY_BYTES_MAX, Identity};
 pub use limits::Limits;
 pub use peer::Peer;

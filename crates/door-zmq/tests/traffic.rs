@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{Conversation, command, frame, greeting, message, metadata, null_opening};
-use tenure_door_zmq::codec::{CodecError, Event, Limits, Terms};
+use tenure_door_zmq::codec::{Admission, CodecError, Event, Limits};
 
 const SMALL: Limits = Limits { frame_bytes: 300, frames: 4, message_bytes: 500 };
 
@@ -64,7 +64,7 @@ fn a_peer_that_knows_pings_can_be_asked_and_an_older_one_is_not() {
     assert_eq!(talk.says(), command("PING", b"\0\x1e"));
     assert_eq!(talk.hears(&command("PONG", b"")), Ok(vec![Event::Pong]));
 
-    let mut old = Conversation::new(Terms::Open);
+    let mut old = Conversation::new(Admission::Anyone);
     old.hears(&[greeting(3, 0, "NULL"), command("READY", &metadata("DEALER", b""))].concat())
         .expect("joined");
     old.says();
@@ -144,7 +144,7 @@ proptest! {
         for parts in &messages {
             stream.extend(message(parts));
         }
-        let mut talk = Conversation::new(Terms::Open);
+        let mut talk = Conversation::new(Admission::Anyone);
         let mut events = Vec::new();
         let mut rest = &stream[..];
         for cut in cuts.iter().cycle() {

@@ -1,4 +1,4 @@
-//! What a connection tells its owner, and the terms under which it is opened.
+//! What a connection tells its owner, and who may open one.
 
 use std::fmt;
 use std::time::Duration;
@@ -32,11 +32,11 @@ pub enum SocketType {
     Dealer,
 }
 
-/// Which security mechanisms a listener accepts. The peer names one in its greeting and is answered with the same.
+/// Whom a listener lets in. The peer names a security mechanism in its greeting and is answered with the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Terms {
+pub enum Admission {
     /// Anyone may come in; a peer that offers credentials has them checked.
-    Open,
+    Anyone,
     /// Only a peer with credentials comes in.
     Credentials,
 }

@@ -8,7 +8,7 @@ use super::assembly::Assembly;
 use super::command::{self, Command};
 use super::frame::{self, Frame};
 use super::greeting::{self, Mechanism};
-use super::{CodecError, Event, Limits, Terms, metadata};
+use super::{Admission, CodecError, Event, Limits, metadata};
 
 /// The state machine of one connection. It owns what was read and not yet understood; what it has to say it appends
 /// to the `out` it is given.
@@ -18,7 +18,7 @@ use super::{CodecError, Event, Limits, Terms, metadata};
 #[derive(Debug)]
 pub struct Peer {
     state: State,
-    terms: Terms,
+    admission: Admission,
     limits: Limits,
     pings: bool,
     input: BytesMut,
@@ -42,11 +42,11 @@ enum State {
 
 impl Peer {
     /// Opens a connection: the greeting goes out at once, since a peer may wait for it.
-    pub fn new(terms: Terms, limits: Limits, out: &mut BytesMut) -> Peer {
+    pub fn new(admission: Admission, limits: Limits, out: &mut BytesMut) -> Peer {
         greeting::write_opening(out);
         Peer {
             state: State::Greeting,
-            terms,
+            admission,
             limits,
             pings: false,
             input: BytesMut::new(),
@@ -139,7 +139,7 @@ impl Peer {
         loop {
             match &self.state {
                 State::Greeting => {
-                    let Some(greeting) = greeting::read(&mut self.input, self.terms, out)? else {
+                    let Some(greeting) = greeting::read(&mut self.input, self.admission, out)? else {
                         return Ok(None);
                     };
                     self.pings = greeting.pings;

@@ -2,19 +2,19 @@
 
 use bytes::BytesMut;
 
-use super::{CodecError, Event, Limits, Peer, Terms};
+use super::{Admission, CodecError, Event, Limits, Peer};
 
 /// Feeds `bytes` to a connection and checks what holds for every input: no panic, the same events however the
 /// stream is cut, no more memory held than the limits allow, and every message understood or refused by name.
 ///
-/// The first byte chooses the terms and how the stream is cut, so that a fuzzer reaches all of it.
+/// The first byte chooses who is let in and how the stream is cut, so that a fuzzer reaches all of it.
 pub fn fuzz(bytes: &[u8]) {
     let Some((&choice, stream)) = bytes.split_first() else { return };
-    let terms = if choice & 1 == 0 { Terms::Open } else { Terms::Credentials };
+    let admission = if choice & 1 == 0 { Admission::Anyone } else { Admission::Credentials };
     let piece = usize::from(choice >> 1).max(1);
 
-    let whole = run(stream, stream.len().max(1), terms);
-    let cut = run(stream, piece, terms);
+    let whole = run(stream, stream.len().max(1), admission);
+    let cut = run(stream, piece, admission);
     assert_eq!(whole, cut, "how a stream is cut does not change what it says");
 
     for event in whole.events {
@@ -38,9 +38,9 @@ struct Run {
     error: Option<CodecError>,
 }
 
-fn run(stream: &[u8], piece: usize, terms: Terms) -> Run {
+fn run(stream: &[u8], piece: usize, admission: Admission) -> Run {
     let mut out = BytesMut::new();
-    let mut peer = Peer::new(terms, LIMITS, &mut out);
+    let mut peer = Peer::new(admission, LIMITS, &mut out);
     let mut events = Vec::new();
     for chunk in stream.chunks(piece) {
         if let Err(error) = receive(&mut peer, chunk, &mut out, &mut events) {

@@ -51,9 +51,9 @@ pub(super) fn writer() -> Writer {
 }
 
 /// Writing into memory cannot fail; this says so once.
-pub(super) fn wrote<'w>(
-    result: Result<&'w mut Writer, minicbor::encode::Error<core::convert::Infallible>>,
-) -> &'w mut Writer {
+pub(super) fn wrote(
+    result: Result<&mut Writer, minicbor::encode::Error<core::convert::Infallible>>,
+) -> &mut Writer {
     result.expect(MEMORY)
 }
 

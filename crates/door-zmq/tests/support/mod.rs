@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "every test uses its own part")]
 
 use bytes::BytesMut;
-use tenure_door_zmq::codec::{CodecError, Event, Limits, Peer, Terms};
+use tenure_door_zmq::codec::{Admission, CodecError, Event, Limits, Peer};
 
 /// A greeting as libzmq sends it: the padding is not zero.
 pub(crate) fn greeting(major: u8, minor: u8, mechanism: &str) -> Vec<u8> {
@@ -60,19 +60,19 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) fn new(terms: Terms) -> Conversation {
-        Conversation::with_limits(terms, Limits::default())
+    pub(crate) fn new(admission: Admission) -> Conversation {
+        Conversation::with_limits(admission, Limits::default())
     }
 
-    pub(crate) fn with_limits(terms: Terms, limits: Limits) -> Conversation {
+    pub(crate) fn with_limits(admission: Admission, limits: Limits) -> Conversation {
         let mut out = BytesMut::new();
-        let peer = Peer::new(terms, limits, &mut out);
+        let peer = Peer::new(admission, limits, &mut out);
         Conversation { peer, out }
     }
 
     /// A NULL DEALER that has joined; what was said until then is forgotten.
     pub(crate) fn joined(limits: Limits) -> Conversation {
-        let mut conversation = Conversation::with_limits(Terms::Open, limits);
+        let mut conversation = Conversation::with_limits(Admission::Anyone, limits);
         conversation.hears(&null_opening("DEALER", b"")).expect("a good opening");
         conversation.out.clear();
         conversation
