@@ -1,6 +1,9 @@
 //! A ZMTP peer written by hand, byte by byte, so that the codec is not tested against itself.
 #![allow(dead_code, reason = "every test uses its own part")]
 
+pub(crate) mod cbor;
+pub(crate) mod transcript;
+
 use bytes::BytesMut;
 use tenure_door_zmq::codec::{Admission, CodecError, Event, Limits, Peer};
 
