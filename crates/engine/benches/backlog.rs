@@ -1,0 +1,97 @@
+//! What an assignment costs with much or little waiting behind it, and what a waiting task costs in memory.
+//!
+//! Prints, for backlogs of ten thousand, one million and ten million tasks, the time of one cycle
+//! (submit, assign, start, complete) and the resident bytes per waiting task.
+
+use std::time::Instant;
+
+use tenure_engine::command::Completion;
+use tenure_engine::{
+    Blob, Change, Command, Engine, Event, Held, NewTask, Notice, Output, Peer, SessionId, Settings, Task,
+    TaskId, Timestamp, WorkerSpec,
+};
+
+const CYCLES: u64 = 200_000;
+
+fn main() {
+    let largest: u64 =
+        std::env::var("TENURE_BENCH_BACKLOG").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000_000);
+    println!("{:>12}  {:>14}  {:>14}  {:>16}", "waiting", "submit ns/task", "cycle ns/task", "bytes/waiting");
+    let mut base = None;
+    for backlog in [10_000, 1_000_000, 10_000_000u64].into_iter().filter(|backlog| *backlog <= largest) {
+        let (submit, cycle, bytes) = measure(backlog);
+        let ratio = cycle / *base.get_or_insert(cycle);
+        println!("{backlog:>12}  {submit:>14.0}  {cycle:>14.0}  {bytes:>16.0}  ({ratio:.2}x the smallest)");
+    }
+}
+
+fn measure(backlog: u64) -> (f64, f64, f64) {
+    let mut engine = Engine::new(Settings { ended_kept: 1_000, ..Settings::default() });
+    let mut out = Sink::default();
+    let client = peer(1);
+    let worker = peer(2);
+    let before = resident_bytes();
+    let start = Instant::now();
+    for first in (0..backlog).step_by(128) {
+        let batch = (first..(first + 128).min(backlog)).map(new_task).collect();
+        engine
+            .handle(Timestamp(first), &client, Command::Submit(batch), &mut out)
+            .expect("a submission is answered");
+    }
+    let submit = start.elapsed().as_nanos() as f64 / backlog as f64;
+    let bytes = (resident_bytes() - before) as f64 / backlog as f64;
+
+    let spec = WorkerSpec::new("w", vec!["q".into()], 256);
+    engine
+        .handle(Timestamp(backlog), &worker, Command::Register(Box::new(spec)), &mut out)
+        .expect("registered");
+    let start = Instant::now();
+    let mut done = 0;
+    while done < CYCLES {
+        let now = Timestamp(backlog + done);
+        let held: Vec<Held> = out.assigned.drain(..).collect();
+        done += held.len() as u64;
+        let fresh = (0..held.len() as u64).map(|index| new_task(backlog + done + index)).collect();
+        engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");
+        engine.handle(now, &worker, Command::Start(held.clone()), &mut out).expect("started");
+        let completions = held.into_iter().map(|held| Completion { held, result: Blob::EMPTY }).collect();
+        engine.handle(now, &worker, Command::Complete(completions), &mut out).expect("completed");
+    }
+    (submit, start.elapsed().as_nanos() as f64 / done as f64, bytes)
+}
+
+fn new_task(number: u64) -> NewTask {
+    // The ids are spread like random ones.
+    let id = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    NewTask { body: Blob::new(number * 300, 256), ..NewTask::new(TaskId::from_u128(id), "q") }
+}
+
+fn peer(session: u64) -> Peer {
+    Peer { session: SessionId(session), namespace: "default".into(), identity: "bench".into() }
+}
+
+/// Takes assignments and forgets the rest, as a hub that has journaled it would.
+#[derive(Default)]
+struct Sink {
+    assigned: Vec<Held>,
+    records: u64,
+}
+
+impl Output for Sink {
+    fn record(&mut self, event: Event, _: Change<'_>) {
+        self.records += std::hint::black_box(event).seq & 1;
+    }
+
+    fn notice(&mut self, _: SessionId, notice: Notice) {
+        if let Notice::Assign(assignment) = notice {
+            self.assigned.push(Held { task: assignment.task, attempt: assignment.attempt });
+        }
+    }
+
+    fn dropped(&mut self, _: &Task) {}
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}

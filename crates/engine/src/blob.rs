@@ -1,0 +1,35 @@
+//! Where a body or a result lies. The bytes themselves are never in the engine.
+
+/// A place in the journal's address space. The engine carries it around and never looks inside.
+///
+/// Three halves of a word rather than a `u64` and a `u32`, so that it costs a waiting task twelve bytes, not sixteen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Blob {
+    at_high: u32,
+    at_low: u32,
+    bytes: u32,
+}
+
+impl Blob {
+    /// Nothing was given.
+    pub const EMPTY: Blob = Blob { at_high: 0, at_low: 0, bytes: 0 };
+
+    pub fn new(at: u64, bytes: u32) -> Blob {
+        if bytes == 0 {
+            return Blob::EMPTY;
+        }
+        Blob { at_high: (at >> 32) as u32, at_low: at as u32, bytes }
+    }
+
+    pub fn at(self) -> u64 {
+        u64::from(self.at_high) << 32 | u64::from(self.at_low)
+    }
+
+    pub fn bytes(self) -> u32 {
+        self.bytes
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.bytes == 0
+    }
+}

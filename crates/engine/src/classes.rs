@@ -1,0 +1,99 @@
+//! Classes of workers: those that serve the same queues with the same capabilities. Lanes are offered to classes, not
+//! to workers, so five thousand equal workers cost as much as one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::WorkerKey;
+use crate::lanes::LaneKey;
+use crate::line::Rank;
+use crate::name::Name;
+use crate::queues::QueueKey;
+use crate::slab::Slab;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClassKey(u32);
+
+/// What makes workers alike. Both lists are sorted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClassSpec {
+    pub(crate) queues: Vec<QueueKey>,
+    pub(crate) capabilities: Vec<Name>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Class {
+    pub(crate) spec: ClassSpec,
+    /// Lanes with work that is not blocked, the most urgent first.
+    pub(crate) open: BTreeSet<(Rank, LaneKey)>,
+    /// All lanes it can serve.
+    pub(crate) lanes: Vec<LaneKey>,
+    /// Workers with a free slot, the one to choose first.
+    pub(crate) free: BTreeSet<Choice>,
+    /// Live workers that may take work, whether or not they have a free slot.
+    pub(crate) live: u32,
+    users: u32,
+}
+
+/// The order in which free workers are chosen: the least loaded, then the more stable, then who waited longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Choice {
+    pub(crate) load_permille: u32,
+    pub(crate) recent_crashes: u32,
+    pub(crate) last_assigned: u64,
+    pub(crate) worker: WorkerKey,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Classes {
+    slab: Slab<Class>,
+    by_spec: BTreeMap<ClassSpec, ClassKey>,
+}
+
+impl Classes {
+    pub(crate) fn find(&self, spec: &ClassSpec) -> Option<ClassKey> {
+        self.by_spec.get(spec).copied()
+    }
+
+    pub(crate) fn insert(&mut self, spec: ClassSpec, lanes: Vec<LaneKey>) -> ClassKey {
+        let class = Class {
+            spec: spec.clone(),
+            open: BTreeSet::new(),
+            lanes,
+            free: BTreeSet::new(),
+            live: 0,
+            users: 0,
+        };
+        let key = ClassKey(self.slab.insert(class));
+        self.by_spec.insert(spec, key);
+        key
+    }
+
+    pub(crate) fn retain(&mut self, key: ClassKey) {
+        self.at_mut(key).users += 1;
+    }
+
+    /// One user less. When it was the last, the class is handed back.
+    pub(crate) fn release(&mut self, key: ClassKey) -> Option<Class> {
+        let class = self.at_mut(key);
+        class.users -= 1;
+        if class.users > 0 {
+            return None;
+        }
+        let class = self.slab.remove(key.0);
+        self.by_spec.remove(&class.spec);
+        Some(class)
+    }
+
+    pub(crate) fn at(&self, key: ClassKey) -> &Class {
+        self.slab.at(key.0)
+    }
+
+    pub(crate) fn at_mut(&mut self, key: ClassKey) -> &mut Class {
+        self.slab.at_mut(key.0)
+    }
+}
+
+/// Whether sorted `needs` are all among sorted `capabilities`.
+pub(crate) fn offers(capabilities: &[Name], needs: &[Name]) -> bool {
+    needs.iter().all(|need| capabilities.binary_search(need).is_ok())
+}

@@ -1,0 +1,262 @@
+//! Who gets which task. Work is driven by events: a lane that got a task looks for a free worker, a worker that got a
+//! free slot looks for a lane. Neither looks at the backlog behind the first task of a lane.
+
+use crate::classes::{Choice, ClassKey};
+use crate::engine::{Engine, rank};
+use crate::event::Kind;
+use crate::id::{Slot, WorkerKey};
+use crate::lanes::{LaneKey, Stand};
+use crate::notice::{Assignment, Notice};
+use crate::record::Output;
+use crate::state::{Holding, TaskState};
+use crate::tags::TagKey;
+use crate::time::Timestamp;
+
+/// How many unconfirmed tasks a free worker looks at before it stays idle.
+const TAKE_BACK_LOOKS: usize = 16;
+
+impl Engine {
+    /// Brings tasks and workers together until nothing moves.
+    pub(crate) fn settle(&mut self, now: Timestamp, out: &mut dyn Output) {
+        loop {
+            // What was stirred may be gone by now, or its place taken by another: looking once too often is harmless.
+            let mut lanes = std::mem::take(&mut self.stirred.lanes);
+            lanes.retain(|lane| self.lanes.has(*lane));
+            // All lanes are listed before any is served, so that the most urgent task goes first whatever the order
+            // in which they were stirred.
+            for lane in &lanes {
+                self.relist(*lane);
+            }
+            for lane in &lanes {
+                self.serve(now, *lane, out);
+            }
+            if let Some(tag) = self.stirred.tags.pop() {
+                if self.tags.has(tag) {
+                    self.unpark(now, tag, out);
+                }
+            } else if let Some(worker) = self.stirred.workers.pop() {
+                if self.workers.has(worker) {
+                    self.fill(now, worker, out);
+                }
+            } else if self.stirred.lanes.is_empty() {
+                // The list is kept for its capacity.
+                lanes.clear();
+                self.stirred.lanes = lanes;
+                return;
+            }
+        }
+    }
+
+    /// Finds workers for a lane until it is empty, blocked, or nobody is free.
+    fn serve(&mut self, now: Timestamp, lane: LaneKey, out: &mut dyn Output) {
+        while let Stand::Listed(_) = self.lanes.at(lane).stand {
+            let Some(worker) = self.best_worker(lane, &[]) else { return };
+            // The worker takes the most urgent task it can, which may be one of another lane.
+            if !self.take_one(now, worker, out) {
+                return;
+            }
+        }
+    }
+
+    /// Gives a worker work until it is full or there is none for it.
+    fn fill(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
+        while self.take_one(now, worker, out) {}
+        self.take_back_for(now, worker, out);
+    }
+
+    /// Assigns one task because this worker is free. Says whether one was assigned.
+    fn take_one(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) -> bool {
+        loop {
+            let Some((class, _)) = self.workers.at(worker).choice else { return false };
+            let Some((_, lane)) = self.classes.at(class).open.first().copied() else { return false };
+            if let Some(tag) = self.full_tag(lane) {
+                self.park(lane, tag);
+                continue;
+            }
+            let slot = self.lanes.at(lane).line.first().expect("a listed lane has a task");
+            self.assign(now, slot, self.prefer(lane, slot, worker), out);
+            return true;
+        }
+    }
+
+    /// Sends a ready task to a worker.
+    pub(crate) fn assign(&mut self, now: Timestamp, slot: Slot, worker: WorkerKey, out: &mut dyn Output) {
+        let next_event = self.next_event;
+        let entry = self.workers.at_mut(worker);
+        entry.last_assigned = next_event;
+        // One ask is good for one task.
+        let asked = entry.asking.take();
+        let name = entry.name().clone();
+        let session = entry.session().expect("a free worker has a session");
+        if let Some(class) = asked {
+            self.rechoose(worker);
+            self.release_class(class);
+        }
+        let task = self.tasks.at_mut(slot);
+        task.attempt += 1;
+        let terms = self.terms.get(self.tasks.at(slot).terms);
+        let patience = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
+        let holding = Holding {
+            worker: name.clone(),
+            key: worker,
+            since: now,
+            started_at: None,
+            intent: None,
+            progress: None,
+            check_at: now + patience.min(self.settings.take_back_after),
+        };
+        self.become_state(
+            now,
+            slot,
+            TaskState::Assigned(Box::new(holding)),
+            Kind::Assigned { worker: name },
+            out,
+        );
+        let assignment = self.assignment(slot);
+        out.notice(session, Notice::Assign(Box::new(assignment)));
+    }
+
+    fn assignment(&self, slot: Slot) -> Assignment {
+        let task = self.tasks.at(slot);
+        Assignment {
+            task: task.id,
+            attempt: task.attempt,
+            priority: task.priority,
+            body: task.body,
+            terms: self.terms.get(task.terms).clone(),
+            name: task.name().cloned(),
+            parent: task.parent(),
+            submitted_at: task.submitted_at,
+            crashes: task.crashes,
+            failures: task.failures,
+        }
+    }
+
+    /// The worker to send this task to: the free one, unless the task crashed on it and another is free as well.
+    fn prefer(&self, lane: LaneKey, slot: Slot, worker: WorkerKey) -> WorkerKey {
+        let Some(extras) = &self.tasks.at(slot).extras else { return worker };
+        if !extras.crashed_on.contains(self.workers.at(worker).name()) {
+            return worker;
+        }
+        self.best_worker(lane, &extras.crashed_on).unwrap_or(worker)
+    }
+
+    /// The free worker to choose first for a lane, leaving out some names.
+    fn best_worker(&self, lane: LaneKey, without: &[crate::Name]) -> Option<WorkerKey> {
+        let classes = &self.lanes.at(lane).classes;
+        let allowed =
+            |choice: &&Choice| without.is_empty() || !without.contains(self.workers.at(choice.worker).name());
+        let best =
+            classes.iter().filter_map(|class| self.classes.at(*class).free.iter().find(allowed)).min()?;
+        Some(best.worker)
+    }
+
+    fn full_tag(&self, lane: LaneKey) -> Option<TagKey> {
+        self.lanes.at(lane).tags.iter().copied().find(|tag| !self.tags.at(*tag).has_room())
+    }
+
+    /// A tag has room again: the lanes that waited for it are offered, the most urgent first, as long as it lasts.
+    fn unpark(&mut self, now: Timestamp, tag: TagKey, out: &mut dyn Output) {
+        while self.tags.at(tag).has_room() {
+            let Some((_, lane)) = self.tags.at(tag).parked.first().copied() else { return };
+            self.set_stand(lane, Stand::Hidden);
+            self.relist(lane);
+            self.serve(now, lane, out);
+        }
+    }
+
+    fn park(&mut self, lane: LaneKey, tag: TagKey) {
+        let first = self.lanes.at(lane).line.first().expect("a listed lane has a task");
+        self.set_stand(lane, Stand::Parked(tag, self.rank_of(first)));
+    }
+
+    /// Brings a lane's offer in line with its first task.
+    pub(crate) fn relist(&mut self, key: LaneKey) {
+        let lane = self.lanes.at(key);
+        let paused = self.queues.at(lane.queue).setting.paused;
+        let first = lane.line.first().filter(|_| !paused);
+        let stand = match (first, lane.stand) {
+            (None, _) => Stand::Hidden,
+            (Some(slot), Stand::Parked(tag, _)) if !self.tags.at(tag).has_room() => {
+                Stand::Parked(tag, rank(self.tasks.at(slot), self.settings.aging))
+            }
+            (Some(slot), _) => Stand::Listed(rank(self.tasks.at(slot), self.settings.aging)),
+        };
+        self.set_stand(key, stand);
+    }
+
+    pub(crate) fn set_stand(&mut self, key: LaneKey, stand: Stand) {
+        let lane = self.lanes.at_mut(key);
+        if lane.stand == stand {
+            return;
+        }
+        let before = std::mem::replace(&mut lane.stand, stand);
+        if let Stand::Parked(tag, rank) = before {
+            self.tags.at_mut(tag).parked.remove(&(rank, key));
+        }
+        for class in &self.lanes.at(key).classes {
+            let open = &mut self.classes.at_mut(*class).open;
+            if let Stand::Listed(rank) = before {
+                open.remove(&(rank, key));
+            }
+            if let Stand::Listed(rank) = stand {
+                open.insert((rank, key));
+            }
+        }
+        if let Stand::Parked(tag, rank) = stand {
+            self.tags.at_mut(tag).parked.insert((rank, key));
+        }
+    }
+
+    /// Brings a worker's place among the free ones in line with its load and its asking.
+    pub(crate) fn rechoose(&mut self, key: WorkerKey) {
+        let worker = self.workers.at(key);
+        let class = if worker.pulls { worker.asking } else { worker.class };
+        let is_free = worker.may_work() && worker.held.len() < worker.slots as usize;
+        let choice = class.filter(|_| is_free).map(|class| {
+            let choice = Choice {
+                load_permille: worker.load_permille(),
+                recent_crashes: worker.health.recent_crashes.len() as u32,
+                last_assigned: worker.last_assigned,
+                worker: key,
+            };
+            (class, choice)
+        });
+        let before = worker.choice;
+        if before == choice {
+            return;
+        }
+        if let Some((class, choice)) = before {
+            self.classes.at_mut(class).free.remove(&choice);
+        }
+        if let Some((class, choice)) = choice {
+            self.classes.at_mut(class).free.insert(choice);
+        }
+        self.workers.at_mut(key).choice = choice;
+    }
+
+    /// Lets an idle worker have a task that another holds unconfirmed.
+    fn take_back_for(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
+        let Some((class, _)) = self.workers.at(worker).choice else { return };
+        let candidates = self.overdue.iter().take(TAKE_BACK_LOOKS).copied();
+        let found = candidates.into_iter().find(|slot| self.would_be_freer(*slot, class, worker));
+        if let Some(slot) = found {
+            self.take_back(now, slot, out);
+            self.assign(now, slot, worker, out);
+        }
+    }
+
+    fn would_be_freer(&self, slot: Slot, class: ClassKey, worker: WorkerKey) -> bool {
+        let task = self.tasks.at(slot);
+        let lane = self.lanes.at(self.terms.lane(task.terms));
+        let holder = task.state.holding().expect("an overdue task is assigned").key;
+        let crashed_here = task
+            .extras
+            .as_ref()
+            .is_some_and(|extras| extras.crashed_on.contains(self.workers.at(worker).name()));
+        lane.classes.contains(&class)
+            && !crashed_here
+            && !self.queues.at(lane.queue).setting.paused
+            && self.workers.at(holder).load_permille() > self.workers.at(worker).load_permille()
+    }
+}

@@ -1,0 +1,147 @@
+//! Cancel: one verb in every state. A waiting task ends at once; a running one is asked to stop, and the wish is
+//! remembered until its worker confirms or its lease ends. It goes down to the children.
+
+use crate::blob::Blob;
+use crate::command::{Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::{Slot, TaskId};
+use crate::notice::{Notice, StopWhy};
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::{EXIT_CANCELLED, Intent, StateName, TaskState, Wanted};
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn cancel(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        task: TaskId,
+        reason: Option<&str>,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let slot = self.task_of(peer, task)?;
+        if self.state_name(slot).has_ended() {
+            return Err(self.wrong_state(slot, "cancel"));
+        }
+        let mut family = vec![slot];
+        while let Some(member) = family.pop() {
+            if let Some(extras) = &self.tasks.at(member).extras {
+                family.extend(&extras.children);
+            }
+            self.cancel_one(now, member, reason.map(Box::from), out);
+        }
+        self.retire_ended(now, out);
+        Ok(Reply::Done)
+    }
+
+    fn cancel_one(&mut self, now: Timestamp, slot: Slot, reason: Option<Box<str>>, out: &mut dyn Output) {
+        match self.state_name(slot) {
+            StateName::Completed | StateName::Failed | StateName::Cancelled => {}
+            StateName::Running => {
+                let kind = Kind::CancelRequested { reason: reason.clone() };
+                self.want(now, slot, Wanted::Cancel, reason, kind, out);
+            }
+            StateName::Assigned => {
+                // Not confirmed: it need not be waited for. If it has started meanwhile, the worker is told to stop.
+                self.order_stop(slot, StopWhy::Cancelled, out);
+                self.end_cancelled_because(now, slot, reason, Blob::EMPTY, false, out);
+            }
+            StateName::Created | StateName::Delayed | StateName::Ready | StateName::Paused => {
+                self.end_cancelled_because(now, slot, reason, Blob::EMPTY, false, out);
+            }
+        }
+    }
+
+    /// Remembers what is wanted of a running task and tells its worker, if it is there to hear.
+    pub(crate) fn want(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        wanted: Wanted,
+        reason: Option<Box<str>>,
+        kind: Kind,
+        out: &mut dyn Output,
+    ) {
+        let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
+            unreachable!("intents are for running tasks")
+        };
+        // A wish to cancel stands above a wish to pause and is not taken back.
+        let known = holding.intent.as_ref().map(|intent| intent.wanted);
+        if known == Some(wanted) || known == Some(Wanted::Cancel) {
+            return;
+        }
+        holding.intent = Some(Intent { wanted, reason, delivered: false });
+        self.tell_task(now, slot, kind, out);
+        self.deliver_intent(now, slot, out);
+    }
+
+    /// Tells a worker that is there what is wanted of its task. For one that is away, this waits until it is back.
+    pub(crate) fn deliver_intent(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        let task = self.tasks.at(slot);
+        let TaskState::Running(holding) = &task.state else { return };
+        let Some(intent) = &holding.intent else { return };
+        let worker = self.workers.at(holding.key);
+        let Some(session) = worker.session().filter(|_| worker.is_live()) else { return };
+        let (wanted, was_delivered) = (intent.wanted, intent.delivered);
+        let notice =
+            Notice::Wanted { task: task.id, attempt: task.attempt, wanted, reason: intent.reason.clone() };
+        let name = holding.worker.clone();
+        out.notice(session, notice);
+        if was_delivered {
+            return;
+        }
+        let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
+            unreachable!("as above")
+        };
+        if let Some(intent) = &mut holding.intent {
+            intent.delivered = true;
+        }
+        self.tell_task(now, slot, Kind::IntentDelivered { wanted, worker: name }, out);
+    }
+
+    /// Tells the holder, if it is connected, that its attempt is over.
+    pub(crate) fn order_stop(&mut self, slot: Slot, why: StopWhy, out: &mut dyn Output) {
+        let task = self.tasks.at(slot);
+        let Some(holding) = task.state.holding() else { return };
+        if let Some(session) = self.workers.at(holding.key).session() {
+            out.notice(session, Notice::Stop { task: task.id, attempt: task.attempt, why });
+        }
+    }
+
+    /// Ends a held task whose cancellation was asked for. `forced` means that nobody confirmed it.
+    pub(crate) fn end_cancelled(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        result: Blob,
+        forced: bool,
+        out: &mut dyn Output,
+    ) {
+        let holding = self.tasks.at(slot).state.holding();
+        let reason =
+            holding.and_then(|holding| holding.intent.as_ref()).and_then(|intent| intent.reason.clone());
+        self.end_cancelled_because(now, slot, reason, result, forced, out);
+        self.retire_ended(now, out);
+    }
+
+    fn end_cancelled_because(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        reason: Option<Box<str>>,
+        result: Blob,
+        forced: bool,
+        out: &mut dyn Output,
+    ) {
+        let end = self.end_of(now, slot, EXIT_CANCELLED, result, reason.clone());
+        self.become_state(
+            now,
+            slot,
+            TaskState::Cancelled(Box::new(end)),
+            Kind::Cancelled { reason, forced },
+            out,
+        );
+    }
+}

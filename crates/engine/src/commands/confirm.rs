@@ -1,0 +1,38 @@
+//! Confirm: the worker has wound down a task as it was asked to.
+
+use crate::blob::Blob;
+use crate::command::{Held, Peer, Reply};
+use crate::engine::Engine;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::{AsideWhy, Wanted};
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn confirm(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        held: Held,
+        wanted: Wanted,
+        result: Blob,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let slot = self.held_by(peer, held)?;
+        let holding = self.tasks.at(slot).state.holding().expect("it is held");
+        let intent = holding.intent.as_ref().map(|intent| intent.wanted);
+        match (wanted, intent) {
+            (Wanted::Cancel, Some(Wanted::Cancel)) => self.end_cancelled(now, slot, result, false, out),
+            (Wanted::Pause, Some(Wanted::Pause)) => self.put_aside(now, slot, AsideWhy::Asked, None, out),
+            // Paused while somebody decided to cancel: it has stopped, and cancelling is what is wanted now.
+            (Wanted::Pause, Some(Wanted::Cancel)) => self.end_cancelled(now, slot, result, false, out),
+            (Wanted::Cancel, _) => {
+                return Err(self.wrong_state(slot, "confirm the cancellation, which nobody asked for, of"));
+            }
+            (Wanted::Pause, None) => {
+                return Err(self.wrong_state(slot, "confirm the pause, which nobody asked for, of"));
+            }
+        }
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,78 @@
+//! Drain: a worker takes nothing new, finishes what runs, and leaves by itself. And clear: its crashes are forgiven.
+
+use crate::command::{Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::WorkerKey;
+use crate::name::Name;
+use crate::notice::Notice;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+use crate::timers::Timer;
+
+impl Engine {
+    /// Asked for by the worker itself.
+    pub(crate) fn drain_self(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let key = self.worker_of(peer)?;
+        self.drain(now, key, out);
+        Ok(Reply::Done)
+    }
+
+    /// Asked for by somebody else; the worker is told.
+    pub(crate) fn drain_worker(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        worker: &Name,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let key = self.worker_named(peer, worker)?;
+        self.drain(now, key, out);
+        if let Some(session) = self.workers.at(key).session() {
+            out.notice(session, Notice::Drain);
+        }
+        Ok(Reply::Done)
+    }
+
+    fn drain(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+        if std::mem::replace(&mut self.workers.at_mut(key).draining, true) {
+            return;
+        }
+        self.tell_worker(now, key, Kind::WorkerDraining, out);
+        self.recount(now, key, out);
+    }
+
+    /// Lifts a quarantine and forgets the crashes that led to it.
+    pub(crate) fn clear_worker(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        worker: &Name,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let key = self.worker_named(peer, worker)?;
+        self.lift_quarantine(now, key, out);
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn lift_quarantine(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+        let health = &mut self.workers.at_mut(key).health;
+        health.recent_crashes.clear();
+        if let Some(until) = health.quarantined_until.take() {
+            self.timers.disarm(until, Timer::Quarantine(key));
+        }
+        self.tell_worker(now, key, Kind::WorkerCleared, out);
+        self.recount(now, key, out);
+    }
+
+    fn worker_named(&self, peer: &Peer, worker: &Name) -> Result<WorkerKey, Refusal> {
+        let found = self.workers.find(&peer.namespace, worker);
+        found.ok_or_else(|| Refusal::UnknownWorker { worker: worker.clone() })
+    }
+}

@@ -1,0 +1,68 @@
+//! Expire: what happens when a timer fires.
+
+use crate::blob::Blob;
+use crate::engine::Engine;
+use crate::event::{Kind, LostReason};
+use crate::id::Slot;
+use crate::notice::StopWhy;
+use crate::record::Output;
+use crate::state::{EXIT_EXPIRED, StateName, TaskState};
+use crate::time::Timestamp;
+use crate::timers::Timer;
+
+impl Engine {
+    pub(crate) fn fire(&mut self, now: Timestamp, timer: Timer, out: &mut dyn Output) {
+        match timer {
+            Timer::Due(slot) => self.become_state(now, slot, TaskState::Ready, Kind::Due, out),
+            Timer::Expires(slot) => self.expire(now, slot, out),
+            Timer::Held(slot) => self.check_held(now, slot, out),
+            Timer::Worker(worker) => self.check_worker(now, worker, out),
+            Timer::Quarantine(worker) => self.lift_quarantine(now, worker, out),
+        }
+    }
+
+    fn expire(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        if self.state_name(slot).has_ended() {
+            return;
+        }
+        self.order_stop(slot, StopWhy::Expired, out);
+        let message = Some("it expired before it started".into());
+        let end = self.end_of(now, slot, EXIT_EXPIRED, Blob::EMPTY, message);
+        self.become_state(now, slot, TaskState::Failed(Box::new(end)), Kind::Expired, out);
+        self.retire_ended(now, out);
+    }
+
+    /// A held task is looked at: is it confirmed, has it run too long?
+    fn check_held(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        if self.state_name(slot) == StateName::Running {
+            self.crash(now, slot, LostReason::RunLimit, out);
+            return;
+        }
+        let task = self.tasks.at(slot);
+        let terms = self.terms.get(task.terms);
+        let patience = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
+        let holding = task.state.holding().expect("only held tasks have this timer");
+        let accept_until = holding.since + patience;
+        if now >= accept_until {
+            // Whoever does not confirm is no better a choice than whoever crashes.
+            let worker = holding.worker.clone();
+            let crashed_on = &mut self.tasks.at_mut(slot).extras_mut().crashed_on;
+            if !crashed_on.contains(&worker) {
+                crashed_on.push(worker);
+            }
+            self.take_back(now, slot, out);
+            return;
+        }
+        let lane = self.terms.lane(task.terms);
+        if let TaskState::Assigned(holding) = &mut self.tasks.at_mut(slot).state {
+            holding.check_at = accept_until;
+        }
+        self.timers.arm(accept_until, Timer::Held(slot));
+        self.overdue.insert(slot);
+        // A freer worker may be idle already.
+        for class in &self.lanes.at(lane).classes {
+            let free = self.classes.at(*class).free.first();
+            self.stirred.workers.extend(free.map(|choice| choice.worker));
+        }
+    }
+}

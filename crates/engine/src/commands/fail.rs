@@ -1,0 +1,94 @@
+//! Fail: the worker reports that the work failed. It is tried again as often as the task allows.
+
+use std::time::Duration;
+
+use crate::command::{Failure, Peer, Reply};
+use crate::engine::Engine;
+use crate::event::{Kind, LostReason, Next};
+use crate::id::TaskId;
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::{TaskState, Wanted};
+use crate::terms::Backoff;
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn fail(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        failure: Failure,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let slot = self.held_by(peer, failure.held)?;
+        if failure.exit_code == 0 {
+            return Err(Refusal::BadValue { what: "exit code", why: "is 0, which means completed" });
+        }
+        if failure.message.as_ref().is_some_and(|message| message.len() > MESSAGE_BYTES_MAX) {
+            return Err(Refusal::TooMany { what: "bytes in a failure message", limit: MESSAGE_BYTES_MAX });
+        }
+        let task = self.tasks.at(slot);
+        let wanted =
+            task.state.holding().and_then(|holding| holding.intent.as_ref()).map(|intent| intent.wanted);
+        if wanted == Some(Wanted::Cancel) {
+            // It was told to stop and stopped badly: that is what was asked for.
+            self.end_cancelled(now, slot, failure.result, false, out);
+            return Ok(Reply::Done);
+        }
+        if failure.crashed {
+            self.crash(now, slot, LostReason::WorkerSaidSo, out);
+            return Ok(Reply::Done);
+        }
+        let Failure { exit_code, message, result, .. } = failure;
+        let terms = self.terms.get(task.terms);
+        let tries_again = !failure.is_final && task.failures < terms.retries;
+        let worker = task.state.holding().map(|holding| holding.worker.clone());
+        if tries_again {
+            let until = now + delay(terms.backoff, task.failures, task.id);
+            self.tasks.at_mut(slot).failures += 1;
+            let kind = Kind::Failed { worker, exit_code, message, next: Next::RetriedAt(until), result };
+            self.become_state(now, slot, TaskState::Delayed { until }, kind, out);
+        } else {
+            let task = self.tasks.at_mut(slot);
+            task.failures = task.failures.saturating_add(1);
+            let end = self.end_of(now, slot, exit_code, result, message.clone());
+            let kind = Kind::Failed { worker, exit_code, message, next: Next::Failed, result };
+            self.become_state(now, slot, TaskState::Failed(Box::new(end)), kind, out);
+            self.retire_ended(now, out);
+        }
+        Ok(Reply::Done)
+    }
+}
+
+/// Doubles with every failure; up to a fifth is taken off, by a hash of the task, so that tasks that failed together do
+/// not come back together.
+fn delay(backoff: Backoff, failures: u16, task: TaskId) -> Duration {
+    let doubled = backoff.first.saturating_mul(1u32 << failures.min(20)).min(backoff.max);
+    let mut hash = u64::from(failures).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    for half in [&task.0[..8], &task.0[8..]] {
+        hash ^= u64::from_be_bytes(half.try_into().expect("eight bytes"));
+        hash = hash.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hash ^= hash >> 31;
+    }
+    doubled - doubled.mul_f64((hash >> 11) as f64 / (1u64 << 53) as f64 / 5.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_doubles_up_to_its_maximum_and_differs_from_task_to_task() {
+        let backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(60) };
+        let of = |failures, task| delay(backoff, failures, TaskId::from_u128(task)).as_secs_f64();
+        for (failures, ceiling) in [(0, 1.0), (1, 2.0), (5, 32.0), (6, 60.0), (40, 60.0)] {
+            for task in 0..100 {
+                let delay = of(failures, task);
+                assert!(delay > ceiling * 0.79 && delay <= ceiling, "{failures} {task} {delay}");
+            }
+        }
+        assert_ne!(of(3, 1), of(3, 2));
+        assert_eq!(of(3, 1), of(3, 1));
+    }
+}

@@ -1,0 +1,56 @@
+//! Give back: the worker returns a task unfinished; nobody is to blame. And take back: the broker asks for an
+//! unconfirmed one.
+
+use crate::command::{Held, Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::Slot;
+use crate::notice::{Notice, StopWhy};
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::{AsideWhy, TaskState, Wanted};
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn give_back(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        held: Held,
+        reason: Option<Box<str>>,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let slot = self.held_by(peer, held)?;
+        self.hand_back(now, slot, reason, out);
+        Ok(Reply::Done)
+    }
+
+    /// The attempt is over without a crash. What was asked of it meanwhile comes true instead of another attempt.
+    pub(crate) fn hand_back(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        reason: Option<Box<str>>,
+        out: &mut dyn Output,
+    ) {
+        let holding = self.tasks.at(slot).state.holding().expect("only a held task is handed back");
+        let worker = holding.worker.clone();
+        match holding.intent.as_ref().map(|intent| intent.wanted) {
+            Some(Wanted::Cancel) => self.end_cancelled(now, slot, crate::Blob::EMPTY, false, out),
+            Some(Wanted::Pause) => self.put_aside(now, slot, AsideWhy::Asked, None, out),
+            None => self.become_state(now, slot, TaskState::Ready, Kind::GivenBack { worker, reason }, out),
+        }
+    }
+
+    /// Takes an unconfirmed task from its holder and lets it wait again, in its old place.
+    pub(crate) fn take_back(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        let task = self.tasks.at(slot);
+        let holding = task.state.holding().expect("only an assigned task is taken back");
+        let (worker, key) = (holding.worker.clone(), holding.key);
+        let stop = Notice::Stop { task: task.id, attempt: task.attempt, why: StopWhy::TakenBack };
+        self.become_state(now, slot, TaskState::Ready, Kind::TakenBack { worker }, out);
+        if let Some(session) = self.workers.at(key).session() {
+            out.notice(session, stop);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Heartbeat: "I am alive, and this is what I hold."
+
+use crate::command::{Held, Peer, Reply, WorkerStats};
+use crate::engine::Engine;
+use crate::event::LostReason;
+use crate::id::Slot;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::StateName;
+use crate::time::Timestamp;
+
+impl Engine {
+    /// The sign of life itself is noted for every command (`presence.rs`); here, what it carries.
+    pub(crate) fn heartbeat(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        held: Option<Vec<Held>>,
+        stats: Option<Box<WorkerStats>>,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let key = self.worker_of(peer)?;
+        if stats.is_some() {
+            self.workers.at_mut(key).stats = stats;
+        }
+        let Some(held) = held else { return Ok(Reply::Held(Vec::new())) };
+        let mut kept = Vec::with_capacity(held.len());
+        let mut answers = Vec::with_capacity(held.len());
+        for presented in held {
+            let answer = self.held_by(peer, presented);
+            kept.extend(answer.as_ref().ok().copied());
+            answers.push(answer.map(|_| ()));
+        }
+        // Reports and heartbeats come in order, so a running task that is missing from the list is one the worker does
+        // not know any more. One that is not confirmed yet may still be on its way to it.
+        kept.sort();
+        let holds = |slot: &Slot| kept.binary_search(slot).is_ok();
+        let all = &self.workers.at(key).held;
+        let lost: Vec<Slot> = if all.len() == kept.len() {
+            Vec::new()
+        } else {
+            all.iter()
+                .copied()
+                .filter(|slot| !holds(slot) && self.state_name(*slot) == StateName::Running)
+                .collect()
+        };
+        for slot in lost {
+            self.crash(now, slot, LostReason::Forgotten, out);
+        }
+        Ok(Reply::Held(answers))
+    }
+}

@@ -1,0 +1,49 @@
+//! Leave: a worker says goodbye. What it still holds goes back, without blame.
+
+use crate::command::{Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::WorkerKey;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+use crate::workers::Presence;
+
+impl Engine {
+    pub(crate) fn leave(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let key = self.worker_of(peer)?;
+        // It takes nothing any more, or it would get its own tasks back.
+        self.workers.at_mut(key).draining = true;
+        self.rechoose(key);
+        let held: Vec<_> = self.workers.at(key).held.iter().copied().collect();
+        for slot in held {
+            self.hand_back(now, slot, Some("the worker left".into()), out);
+        }
+        self.tell_worker(now, key, Kind::WorkerLeft, out);
+        self.workers.unbind(peer.session);
+        self.bid_farewell(now, key, out);
+        Ok(Reply::Done)
+    }
+
+    /// Takes a worker that holds nothing out of the table; one with a crash history stays for the record.
+    pub(crate) fn bid_farewell(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+        self.set_presence(key, Presence::Gone { since: now });
+        self.recount(now, key, out);
+        self.leave_class(now, key, out);
+        self.watch_worker(key);
+        let worker = self.workers.at_mut(key);
+        worker.draining = false;
+        assert!(worker.held.is_empty(), "a worker that holds tasks is not forgotten");
+        if worker.health.crashes == 0 || self.workers.len() > self.settings.workers_max / 2 {
+            if let Some(until) = self.workers.at(key).health.quarantined_until {
+                self.timers.disarm(until, crate::timers::Timer::Quarantine(key));
+            }
+            self.workers.remove(key);
+        }
+    }
+}

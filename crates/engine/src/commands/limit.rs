@@ -1,0 +1,32 @@
+//! Limit: how many tasks of a tag may be held at once. It can be set, changed and lifted while tasks run; lowering it
+//! stops nothing that runs.
+
+use crate::command::{Peer, Reply};
+use crate::engine::Engine;
+use crate::event::{About, Event, Kind};
+use crate::name::{self, Name};
+use crate::record::{Change, LimitSetting, Output};
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn set_limit(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        tag: &Name,
+        limit: Option<u32>,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        name::check("tag", tag)?;
+        let key = self.tags.open(&peer.namespace, tag);
+        self.tags.at_mut(key).limit = limit;
+        let seq = self.take_event();
+        let about = About::Tag { namespace: peer.namespace.clone(), tag: tag.clone() };
+        let setting = LimitSetting { namespace: peer.namespace.clone(), tag: tag.clone(), limit };
+        out.record(Event { seq, at: now, about, kind: Kind::LimitSet { limit } }, Change::Limit(&setting));
+        self.stirred.tags.push(key);
+        self.tags.close_if_unused(key);
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,122 @@
+//! Lost: a worker went silent or its connection closed. It gets nothing new, whoever waits for its tasks is told at
+//! once, and when the lease ends each task follows its policy.
+
+use crate::command::{OnClose, Peer, Reply};
+use crate::engine::Engine;
+use crate::event::{Kind, LostReason};
+use crate::id::WorkerKey;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::StateName;
+use crate::time::Timestamp;
+use crate::timers::Timer;
+use crate::workers::Presence;
+
+impl Engine {
+    pub(crate) fn session_closed(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let Some(key) = self.workers.unbind(peer.session) else { return Ok(Reply::Done) };
+        let worker = self.workers.at(key);
+        let tasks_died = worker.on_close == OnClose::TasksDie;
+        let lease_until = if tasks_died { now } else { worker.lease_until() };
+        self.lose(now, key, LostReason::ConnectionClosed, lease_until, out);
+        if lease_until <= now {
+            self.end_lease(now, key, out);
+        }
+        Ok(Reply::Done)
+    }
+
+    /// The worker's timer: was it heard of since? If not, it is lost, or its lease is over.
+    pub(crate) fn check_worker(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+        let worker = self.workers.at_mut(key);
+        worker.timer = Timestamp::NEVER;
+        match worker.presence {
+            Presence::Live { .. } if worker.silent_until() <= now => {
+                let lease_until = worker.lease_until();
+                self.lose(now, key, LostReason::HeartbeatMissed, lease_until, out);
+                if lease_until <= now {
+                    self.end_lease(now, key, out);
+                }
+            }
+            Presence::Live { .. } => self.watch_worker(key),
+            Presence::Lost { lease_until, .. } if lease_until <= now => self.end_lease(now, key, out),
+            Presence::Lost { .. } => self.watch_worker(key),
+            Presence::Gone { .. } => {}
+        }
+    }
+
+    fn lose(
+        &mut self,
+        now: Timestamp,
+        key: WorkerKey,
+        reason: LostReason,
+        lease_until: Timestamp,
+        out: &mut dyn Output,
+    ) {
+        let session = match reason {
+            LostReason::ConnectionClosed => None,
+            _ => self.workers.at(key).session(),
+        };
+        self.set_presence(key, Presence::Lost { since: now, reason, lease_until, session });
+        self.tell_worker(now, key, Kind::WorkerLost { reason }, out);
+        self.recount(now, key, out);
+        let held: Vec<_> = self.workers.at(key).held.iter().copied().collect();
+        for slot in held {
+            let worker = self.workers.at(key).name().clone();
+            self.mention_task(now, slot, Kind::HolderLost { worker, reason, lease_until }, out);
+        }
+        self.watch_worker(key);
+    }
+
+    /// Nobody believes its attempts any more.
+    fn end_lease(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+        let Presence::Lost { reason, session, .. } = self.workers.at(key).presence else {
+            unreachable!("a lease ends for a lost worker")
+        };
+        let held: Vec<_> = self.workers.at(key).held.iter().copied().collect();
+        if held.iter().any(|slot| self.state_name(*slot) == StateName::Running) {
+            self.count_crash(now, key, out);
+        }
+        for slot in held {
+            match self.state_name(slot) {
+                // Nobody confirmed it, so nobody crashed on it: it just waits again.
+                StateName::Assigned => self.take_back(now, slot, out),
+                _ => self.crash(now, slot, reason, out),
+            }
+        }
+        if let Some(session) = session {
+            self.workers.unbind(session);
+        }
+        self.bid_farewell(now, key, out);
+    }
+
+    /// A crash goes on the worker's record; too many in a short time put it into quarantine.
+    fn count_crash(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+        let window = self.settings.quarantine_window;
+        let worker = self.workers.at_mut(key);
+        let health = &mut worker.health;
+        health.crashes += 1;
+        health.last_crash = Some(now);
+        health.recent_crashes.push(now);
+        health.recent_crashes.retain(|at| now.since(*at) < window);
+        let recent = health.recent_crashes.len() as u32;
+        if recent < self.settings.quarantine_crashes || health.quarantined_until.is_some() {
+            // The count is worth remembering even if nothing else happens.
+            let reason = match worker.presence {
+                Presence::Lost { reason, .. } => reason,
+                _ => LostReason::WorkerSaidSo,
+            };
+            self.tell_worker(now, key, Kind::WorkerLost { reason }, out);
+            return;
+        }
+        let until = now + self.settings.quarantine_for;
+        health.quarantined_until = Some(until);
+        let crashes = health.crashes;
+        self.timers.arm(until, Timer::Quarantine(key));
+        self.tell_worker(now, key, Kind::WorkerQuarantined { until, crashes }, out);
+    }
+}

@@ -1,0 +1,73 @@
+//! One file per verb: what each command does, and nothing else.
+
+mod ask;
+mod assign;
+mod cancel;
+mod complete;
+mod confirm;
+mod crash;
+mod drain;
+mod expire;
+mod fail;
+mod give_back;
+mod heartbeat;
+mod leave;
+mod limit;
+mod lost;
+mod move_task;
+mod pause;
+mod pause_queue;
+mod presence;
+mod progress;
+mod register;
+mod release;
+mod resume;
+mod retention;
+mod retry;
+mod start;
+mod submit;
+
+use crate::command::{Command, Peer, Reply};
+use crate::engine::Engine;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+
+impl Engine {
+    /// From the command to its file.
+    pub(crate) fn obey(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        command: Command,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        match command {
+            Command::Submit(tasks) => Ok(self.submit(now, peer, tasks, out)),
+            Command::Release { task } => self.release(now, peer, task, out),
+            Command::Cancel { task, reason } => self.cancel(now, peer, task, reason.as_deref(), out),
+            Command::Pause { task, reason } => self.pause(now, peer, task, reason, out),
+            Command::Resume { task } => self.resume(now, peer, task, out),
+            Command::Retry { task } => self.retry(now, peer, task, out),
+            Command::Move { task, to } => self.move_task(now, peer, task, to, out),
+            Command::SetLimit { tag, limit } => self.set_limit(now, peer, &tag, limit, out),
+            Command::PauseQueue { queue } => self.pause_queue(now, peer, &queue, out),
+            Command::ResumeQueue { queue } => self.resume_queue(now, peer, &queue, out),
+            Command::DrainWorker { worker } => self.drain_worker(now, peer, &worker, out),
+            Command::ClearWorker { worker } => self.clear_worker(now, peer, &worker, out),
+            Command::Register(spec) => self.register(now, peer, *spec, out),
+            Command::Heartbeat { held, stats } => self.heartbeat(now, peer, held, stats, out),
+            Command::Start(held) => self.start(now, peer, &held, out),
+            Command::Progress { held, percent, note } => self.progress(now, peer, held, percent, note, out),
+            Command::Complete(completions) => self.complete(now, peer, &completions, out),
+            Command::Fail(failure) => self.fail(now, peer, failure, out),
+            Command::Confirm { held, wanted, result } => self.confirm(now, peer, held, wanted, result, out),
+            Command::GiveBack { held, reason } => self.give_back(now, peer, held, reason, out),
+            Command::Ask { queues } => self.take_ask(now, peer, &queues, out),
+            Command::Unask => self.unask(peer),
+            Command::Drain => self.drain_self(now, peer, out),
+            Command::Leave => self.leave(now, peer, out),
+            Command::SessionClosed => self.session_closed(now, peer, out),
+        }
+    }
+}

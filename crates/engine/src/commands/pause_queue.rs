@@ -1,0 +1,56 @@
+//! Pause and resume a whole queue: nothing new is handed out from it; what runs goes on.
+
+use crate::command::{Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::name::{self, Name};
+use crate::queues::QueueKey;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+
+impl Engine {
+    /// A queue may be paused before anything is in it.
+    pub(crate) fn pause_queue(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        queue: &Name,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        name::check("queue", queue)?;
+        self.check_queue_room(&peer.namespace, queue)?;
+        let space = self.spaces.open(&peer.namespace);
+        let key = self.queues.open(&peer.namespace, queue, space);
+        self.set_paused(now, key, true, Kind::QueuePaused, out);
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn resume_queue(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        queue: &Name,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let found = self.queues.find(&peer.namespace, queue);
+        let key = found.ok_or_else(|| Refusal::UnknownQueue { queue: queue.clone() })?;
+        self.set_paused(now, key, false, Kind::QueueResumed, out);
+        self.queues.close_if_unused(key);
+        Ok(Reply::Done)
+    }
+
+    fn set_paused(&mut self, now: Timestamp, key: QueueKey, paused: bool, kind: Kind, out: &mut dyn Output) {
+        let queue = self.queues.at_mut(key);
+        if queue.setting.paused == paused {
+            return;
+        }
+        queue.setting.paused = paused;
+        let lanes = queue.lanes.clone();
+        self.tell_queue(now, key, kind, out);
+        for lane in lanes {
+            self.relist(lane);
+            self.stirred.lanes.push(lane);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Presence: who is there. It is soft: nothing of it is stored, and a restarted broker learns it anew.
+
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::{SessionId, WorkerKey};
+use crate::record::Output;
+use crate::time::Timestamp;
+use crate::timers::Timer;
+use crate::workers::Presence;
+
+impl Engine {
+    /// Whatever a worker says is a sign of life.
+    pub(crate) fn hear_from(&mut self, now: Timestamp, session: SessionId, out: &mut dyn Output) {
+        let Some(key) = self.workers.of_session(session) else { return };
+        let worker = self.workers.at_mut(key);
+        worker.last_seen = now;
+        if let Presence::Lost { .. } = worker.presence {
+            self.welcome_back(now, key, session, out);
+        }
+    }
+
+    /// A worker that was only silent speaks again, on the connection it had.
+    fn welcome_back(&mut self, now: Timestamp, key: WorkerKey, session: SessionId, out: &mut dyn Output) {
+        self.set_presence(key, Presence::Live { session, since: now });
+        self.tell_worker(now, key, Kind::WorkerReturned, out);
+        let held: Vec<_> = self.workers.at(key).held.iter().copied().collect();
+        for slot in held {
+            let worker = self.workers.at(key).name().clone();
+            self.mention_task(now, slot, Kind::HolderReturned { worker }, out);
+            self.deliver_intent(now, slot, out);
+        }
+        self.recount(now, key, out);
+        self.watch_worker(key);
+    }
+
+    pub(crate) fn set_presence(&mut self, key: WorkerKey, presence: Presence) {
+        let worker = self.workers.at_mut(key);
+        let before = std::mem::replace(&mut worker.presence, presence);
+        let space = self.spaces.at_mut(worker.space);
+        match before {
+            Presence::Live { .. } => space.live_workers -= 1,
+            Presence::Lost { .. } => space.lost_workers -= 1,
+            Presence::Gone { .. } => {}
+        }
+        match presence {
+            Presence::Live { .. } => space.live_workers += 1,
+            Presence::Lost { .. } => space.lost_workers += 1,
+            Presence::Gone { .. } => {}
+        }
+    }
+
+    /// Sets the worker's timer to when it has to be looked at. A heartbeat does not move it: when it fires, it looks
+    /// at what was heard meanwhile and sets itself again.
+    pub(crate) fn watch_worker(&mut self, key: WorkerKey) {
+        let worker = self.workers.at(key);
+        let at = match worker.presence {
+            Presence::Live { .. } => worker.silent_until(),
+            Presence::Lost { lease_until, .. } => lease_until,
+            Presence::Gone { .. } => Timestamp::NEVER,
+        };
+        self.timers.disarm(worker.timer, Timer::Worker(key));
+        self.timers.arm(at, Timer::Worker(key));
+        self.workers.at_mut(key).timer = at;
+    }
+
+    /// Takes a worker out of its class, before it joins another or leaves for good.
+    pub(crate) fn leave_class(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+        let presence = self.workers.at(key).presence;
+        if let Some(class) = self.workers.at_mut(key).asking.take() {
+            self.rechoose(key);
+            self.release_class(class);
+        }
+        let Some(class) = self.workers.at(key).class else { return };
+        // For a moment it is not there; that takes it out of every count.
+        self.workers.at_mut(key).presence = Presence::Gone { since: now };
+        self.recount(now, key, out);
+        self.workers.at_mut(key).presence = presence;
+        self.workers.at_mut(key).class = None;
+        self.release_class(class);
+    }
+}

@@ -1,0 +1,38 @@
+//! Progress: how far a running task has come, as its worker tells it.
+
+use crate::command::{Held, Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::limits::NOTE_BYTES_MAX;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::{Progress, TaskState};
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn progress(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        held: Held,
+        percent: Option<u8>,
+        note: Option<Box<str>>,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let slot = self.held_by(peer, held)?;
+        if percent.is_some_and(|percent| percent > 100) {
+            return Err(Refusal::BadValue { what: "progress", why: "is above 100 percent" });
+        }
+        if note.as_ref().is_some_and(|note| note.len() > NOTE_BYTES_MAX) {
+            return Err(Refusal::TooMany { what: "bytes in a progress note", limit: NOTE_BYTES_MAX });
+        }
+        // Whoever reports progress has started.
+        self.mark_started(now, slot, out);
+        let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
+            unreachable!("it has started")
+        };
+        holding.progress = Some(Progress { percent, note: note.clone(), at: now });
+        self.tell_task(now, slot, Kind::Progress { percent, note }, out);
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,187 @@
+//! Register: a worker joins, or comes back with what it still holds and hears, attempt by attempt, whether to go on.
+
+use crate::command::{Held, Peer, Reply, WorkerSpec};
+use crate::engine::Engine;
+use crate::event::{Kind, LostReason};
+use crate::id::{Slot, WorkerKey};
+use crate::limits::{LOST_AFTER_MIN, SLOTS_MAX, WORKER_CAPABILITIES_MAX, WORKER_QUEUES_MAX};
+use crate::name;
+use crate::notice::Notice;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::StateName;
+use crate::time::Timestamp;
+use crate::workers::{Presence, Worker};
+
+impl Engine {
+    pub(crate) fn register(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        spec: WorkerSpec,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        check(&spec)?;
+        for queue in &spec.queues {
+            self.check_queue_room(&peer.namespace, queue)?;
+        }
+        let known = self.workers.find(&peer.namespace, &spec.worker);
+        if let Some(key) = known {
+            self.check_takeover(peer, key, spec.instance)?;
+        } else if self.workers.len() >= self.settings.workers_max {
+            return Err(Refusal::Full { what: "workers", limit: self.settings.workers_max as u64 });
+        }
+        // One session is one worker: registering under another name leaves the first.
+        if let Some(other) = self.workers.of_session(peer.session)
+            && Some(other) != known
+        {
+            self.leave(now, peer, out)?;
+        }
+        let key = known.unwrap_or_else(|| {
+            let space = self.spaces.open(&peer.namespace);
+            self.workers.insert(Worker::new(peer.namespace.clone(), space, spec.worker.clone(), now))
+        });
+        let returned = matches!(self.workers.at(key).presence, Presence::Lost { .. } | Presence::Live { .. });
+        self.bind_session(now, peer, key, out);
+        let held = self.adopt(now, key, spec, out);
+        let kind = if returned { Kind::WorkerReturned } else { Kind::WorkerRegistered };
+        self.tell_worker(now, key, kind, out);
+        let (answers, kept) = self.reconcile(now, peer, key, &held, returned, out);
+        for slot in kept {
+            self.deliver_intent(now, slot, out);
+        }
+        self.recount(now, key, out);
+        self.watch_worker(key);
+        Ok(Reply::Registered { held: answers, returned })
+    }
+
+    /// A live worker's name is taken, except by the same process that has lost its old connection.
+    fn check_takeover(&self, peer: &Peer, key: WorkerKey, instance: u64) -> Result<(), Refusal> {
+        let worker = self.workers.at(key);
+        match worker.presence {
+            Presence::Live { session, .. }
+                if session != peer.session && (instance == 0 || worker.instance != instance) =>
+            {
+                Err(Refusal::WorkerTaken { worker: worker.name().clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bind_session(&mut self, now: Timestamp, peer: &Peer, key: WorkerKey, out: &mut dyn Output) {
+        if let Some(old) = self.workers.at(key).session()
+            && old != peer.session
+        {
+            self.workers.unbind(old);
+            out.notice(old, Notice::Replaced { worker: self.workers.at(key).name().clone() });
+        }
+        self.workers.bind(peer.session, key);
+        self.set_presence(key, Presence::Live { session: peer.session, since: now });
+    }
+
+    /// Takes over the worker's own terms. Returns what it says it holds.
+    fn adopt(
+        &mut self,
+        now: Timestamp,
+        key: WorkerKey,
+        mut spec: WorkerSpec,
+        out: &mut dyn Output,
+    ) -> Vec<Held> {
+        self.leave_class(now, key, out);
+        let namespace = self.workers.at(key).health.namespace.clone();
+        let class = self.retain_class(&namespace, &spec.queues, &spec.capabilities);
+        let worker = self.workers.at_mut(key);
+        worker.class = Some(class);
+        worker.instance = spec.instance;
+        worker.last_seen = now;
+        spec.capabilities.sort();
+        spec.capabilities.dedup();
+        worker.queues = spec.queues;
+        worker.capabilities = spec.capabilities;
+        worker.slots = spec.slots;
+        worker.pulls = spec.pulls;
+        worker.draining = false;
+        worker.heartbeat = spec.heartbeat;
+        worker.lost_after = spec.lost_after;
+        worker.busy_lost_after = spec.busy_lost_after;
+        worker.lease = spec.lease;
+        worker.on_close = spec.on_close;
+        worker.about = spec.about;
+        spec.held
+    }
+
+    /// Compares what the worker says it holds with what the engine thinks it holds. Returns an answer for each attempt
+    /// presented, and the tasks that go on.
+    pub(crate) fn reconcile(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        key: WorkerKey,
+        held: &[Held],
+        returned: bool,
+        out: &mut dyn Output,
+    ) -> (Vec<Result<(), Refusal>>, Vec<Slot>) {
+        let mut kept = Vec::new();
+        let mut answers = Vec::with_capacity(held.len());
+        for presented in held {
+            let answer = self.held_by(peer, *presented);
+            if let Ok(slot) = answer {
+                // It comes back with the task, so it has started, even if that report was lost on the way.
+                self.mark_started(now, slot, out);
+                if returned {
+                    let worker = self.workers.at(key).name().clone();
+                    self.mention_task(now, slot, Kind::HolderReturned { worker }, out);
+                }
+                kept.push(slot);
+            }
+            answers.push(answer.map(|_| ()));
+        }
+        let missing: Vec<Slot> =
+            self.workers.at(key).held.iter().copied().filter(|slot| !kept.contains(slot)).collect();
+        for slot in missing {
+            match self.state_name(slot) {
+                // It never heard of it: somebody else may have it.
+                StateName::Assigned => self.hand_back(now, slot, None, out),
+                _ => self.crash(now, slot, LostReason::Forgotten, out),
+            }
+        }
+        (answers, kept)
+    }
+}
+
+fn check(spec: &WorkerSpec) -> Result<(), Refusal> {
+    name::check("worker", &spec.worker)?;
+    if spec.slots == 0 {
+        return Err(Refusal::BadValue { what: "slots", why: "is zero: a worker takes at least one task" });
+    }
+    if spec.slots > SLOTS_MAX {
+        return Err(Refusal::TooMany { what: "slots", limit: SLOTS_MAX as usize });
+    }
+    if spec.queues.is_empty() && !spec.pulls {
+        return Err(Refusal::BadValue { what: "queues", why: "is empty: name at least one to serve" });
+    }
+    if spec.queues.len() > WORKER_QUEUES_MAX {
+        return Err(Refusal::TooMany { what: "queues", limit: WORKER_QUEUES_MAX });
+    }
+    if spec.capabilities.len() > WORKER_CAPABILITIES_MAX {
+        return Err(Refusal::TooMany { what: "capabilities", limit: WORKER_CAPABILITIES_MAX });
+    }
+    if spec.held.len() > SLOTS_MAX as usize {
+        return Err(Refusal::TooMany { what: "held attempts", limit: SLOTS_MAX as usize });
+    }
+    spec.queues.iter().try_for_each(|queue| name::check("queue", queue))?;
+    spec.capabilities.iter().try_for_each(|capability| name::check("capability", capability))?;
+    if spec.lost_after < LOST_AFTER_MIN {
+        return Err(Refusal::BadValue { what: "lost-after", why: "is below 100 milliseconds" });
+    }
+    if spec.heartbeat > spec.lost_after {
+        return Err(Refusal::BadValue { what: "heartbeat", why: "is longer than lost-after" });
+    }
+    if spec.lease < spec.lost_after {
+        return Err(Refusal::BadValue { what: "lease", why: "is shorter than lost-after" });
+    }
+    if spec.busy_lost_after.is_some_and(|busy| busy < spec.lost_after) {
+        return Err(Refusal::BadValue { what: "busy lost-after", why: "is shorter than lost-after" });
+    }
+    Ok(())
+}

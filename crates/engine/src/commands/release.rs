@@ -1,0 +1,36 @@
+//! Release: a task that was held back may run.
+
+use crate::command::{Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::{Slot, TaskId};
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::{StateName, TaskState};
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn release(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        task: TaskId,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let slot = self.task_of(peer, task)?;
+        if self.state_name(slot) != StateName::Created {
+            return Err(self.wrong_state(slot, "release"));
+        }
+        let next = self.waiting_state(now, slot);
+        self.become_state(now, slot, next, Kind::Released, out);
+        Ok(Reply::Done)
+    }
+
+    /// The state in which a task waits: delayed as long as it is not before its time, ready afterwards.
+    pub(crate) fn waiting_state(&self, now: Timestamp, slot: Slot) -> TaskState {
+        match self.tasks.at(slot).extras.as_ref().and_then(|extras| extras.not_before) {
+            Some(until) if until > now => TaskState::Delayed { until },
+            _ => TaskState::Ready,
+        }
+    }
+}

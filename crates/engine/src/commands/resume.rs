@@ -1,0 +1,28 @@
+//! Resume: a paused task waits for a worker again. A running task that was only asked to pause is left alone.
+
+use crate::command::{Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::TaskId;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::StateName;
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn resume(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        task: TaskId,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let slot = self.task_of(peer, task)?;
+        if self.state_name(slot) != StateName::Paused {
+            return Err(self.wrong_state(slot, "resume"));
+        }
+        let next = self.waiting_state(now, slot);
+        self.become_state(now, slot, next, Kind::Resumed, out);
+        Ok(Reply::Done)
+    }
+}

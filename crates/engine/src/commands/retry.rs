@@ -1,0 +1,35 @@
+//! Retry: an ended task starts over, with its crashes and failures forgiven. Its attempts go on counting, so that a
+//! report from an earlier life stays stale.
+
+use crate::command::{Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::TaskId;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::TaskState;
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn retry(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        task: TaskId,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let slot = self.task_of(peer, task)?;
+        if !self.state_name(slot).has_ended() {
+            return Err(self.wrong_state(slot, "retry"));
+        }
+        let task = self.tasks.at_mut(slot);
+        task.crashes = 0;
+        task.failures = 0;
+        if let Some(extras) = &mut task.extras {
+            extras.crashed_on.clear();
+            extras.expires_at = None;
+        }
+        self.become_state(now, slot, TaskState::Ready, Kind::Retried, out);
+        Ok(Reply::Done)
+    }
+}

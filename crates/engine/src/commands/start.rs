@@ -1,0 +1,56 @@
+//! Start: the worker confirms that it works on what it was sent.
+
+use crate::command::{Held, Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::Slot;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::TaskState;
+use crate::time::Timestamp;
+use crate::timers::Timer;
+
+impl Engine {
+    pub(crate) fn start(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        held: &[Held],
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        self.worker_of(peer)?;
+        let each = held.iter().map(|held| {
+            let slot = self.held_by(peer, *held)?;
+            self.mark_started(now, slot, out);
+            Ok(())
+        });
+        Ok(Reply::Held(each.collect()))
+    }
+
+    /// An assigned task becomes a running one and keeps its holder. A running one stays as it is: saying it twice is
+    /// no mistake.
+    pub(crate) fn mark_started(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        let TaskState::Assigned(_) = self.tasks.at(slot).state else { return };
+        self.count(slot, |count| *count -= 1);
+        let run_limit = self.terms.get(self.tasks.at(slot).terms).run_limit;
+        let task = self.tasks.at_mut(slot);
+        let TaskState::Assigned(mut holding) = std::mem::replace(&mut task.state, TaskState::Ready) else {
+            unreachable!("it is assigned")
+        };
+        let unconfirmed = holding.check_at;
+        holding.started_at = Some(now);
+        holding.check_at = run_limit.map_or(Timestamp::NEVER, |limit| now + limit);
+        let (worker, check_at) = (holding.worker.clone(), holding.check_at);
+        task.state = TaskState::Running(holding);
+        // Once it has started it cannot expire any more.
+        let expiry = task.extras.as_mut().and_then(|extras| extras.expires_at.take());
+        self.timers.disarm(unconfirmed, Timer::Held(slot));
+        self.timers.arm(check_at, Timer::Held(slot));
+        if let Some(at) = expiry {
+            self.timers.disarm(at, Timer::Expires(slot));
+        }
+        self.overdue.remove(&slot);
+        self.count(slot, |count| *count += 1);
+        self.tell_task(now, slot, Kind::Started { worker }, out);
+    }
+}

@@ -1,0 +1,241 @@
+//! Submit: tasks come in, each accepted or refused on its own.
+
+use std::collections::BTreeSet;
+
+use crate::command::{Accepted, NewTask, Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::Slot;
+use crate::limits::NAMESPACES_MAX;
+use crate::name;
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::state::{StateName, TaskState};
+use crate::task::{Extras, Task};
+use crate::terms::Terms;
+use crate::time::Timestamp;
+use crate::timers::Timer;
+use crate::why::Why;
+
+impl Engine {
+    pub(crate) fn submit(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        tasks: Vec<NewTask>,
+        out: &mut dyn Output,
+    ) -> Reply {
+        Reply::Submitted(tasks.into_iter().map(|new| self.submit_one(now, peer, new, out)).collect())
+    }
+
+    fn submit_one(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        new: NewTask,
+        out: &mut dyn Output,
+    ) -> Result<Accepted, Refusal> {
+        if let Some(known) = self.known_by_name(peer, &new)? {
+            return Ok(known);
+        }
+        if self.tasks.find(&new.id).is_some() {
+            return Err(Refusal::IdTaken { task: new.id });
+        }
+        let parent = self.parent_of(peer, &new)?;
+        self.check_new(now, &new)?;
+        let id = new.id;
+        let fingerprint = if new.name.is_some() { fingerprint(&new) } else { 0 };
+        let priority = new.priority.unwrap_or_else(|| match parent {
+            // A parent often waits for its children: they are more urgent, or all slots fill with waiting parents.
+            Some(parent) => self.tasks.at(parent).priority.saturating_add(1),
+            None => 0,
+        });
+        let state = match new.not_before {
+            _ if new.hold => TaskState::Created,
+            Some(until) if until > now => TaskState::Delayed { until },
+            _ => TaskState::Ready,
+        };
+        let extras = extras_of(&new, fingerprint);
+        let body = new.body;
+        let expires_at = new.expires_at;
+        let terms = terms_of(peer, new);
+        terms.check()?;
+        self.check_room(&terms)?;
+        let terms = self.terms_key(terms);
+        self.terms.retain(terms);
+        let task = Task {
+            id,
+            body,
+            terms,
+            priority,
+            attempt: 0,
+            crashes: 0,
+            failures: 0,
+            age: self.next_event,
+            submitted_at: now,
+            state,
+            extras,
+        };
+        let slot = self.tasks.insert(&self.terms, task);
+        if let Some(parent) = parent {
+            self.tasks.at_mut(parent).extras_mut().children.insert(slot);
+        }
+        if let Some(at) = expires_at {
+            self.timers.arm(at, Timer::Expires(slot));
+        }
+        let unserved = self.unserved(slot);
+        self.tell_task(now, slot, Kind::Submitted { unserved: unserved.clone() }, out);
+        self.enter_state(slot);
+        Ok(Accepted { task: id, known: false, state: self.state_name(slot), unserved })
+    }
+
+    /// The task that was submitted under this name before, if it was the same request.
+    fn known_by_name(&self, peer: &Peer, new: &NewTask) -> Result<Option<Accepted>, Refusal> {
+        let Some(name) = &new.name else { return Ok(None) };
+        name::check("task", name)?;
+        let Some(slot) = self.tasks.find_name(&self.terms, &peer.namespace, name) else { return Ok(None) };
+        let task = self.tasks.at(slot);
+        let known = task.extras.as_ref().map_or(0, |extras| extras.fingerprint);
+        if known != fingerprint(new) {
+            return Err(Refusal::NameTaken { name: name.clone(), task: task.id });
+        }
+        Ok(Some(Accepted { task: task.id, known: true, state: task.state.name(), unserved: None }))
+    }
+
+    fn parent_of(&self, peer: &Peer, new: &NewTask) -> Result<Option<Slot>, Refusal> {
+        let Some(parent) = new.parent else { return Ok(None) };
+        let refusal = Refusal::BadParent { parent };
+        let slot = self.task_of(peer, parent).map_err(|_| refusal.clone())?;
+        if self.state_name(slot) == StateName::Cancelled {
+            return Err(refusal);
+        }
+        Ok(Some(slot))
+    }
+
+    fn check_new(&self, now: Timestamp, new: &NewTask) -> Result<(), Refusal> {
+        if let Some(deadline) = new.expires_at
+            && deadline <= now
+        {
+            return Err(Refusal::TooLate { deadline });
+        }
+        if new.run_limit.is_some_and(|limit| limit.is_zero()) {
+            return Err(Refusal::BadValue { what: "run limit", why: "is zero: leave it out for no limit" });
+        }
+        if new.backoff.first > new.backoff.max {
+            return Err(Refusal::BadValue { what: "backoff", why: "starts above its maximum" });
+        }
+        if self.tasks.len() >= self.settings.tasks_max {
+            return Err(Refusal::Full { what: "tasks", limit: self.settings.tasks_max as u64 });
+        }
+        Ok(())
+    }
+
+    /// A new queue or namespace must fit.
+    fn check_room(&self, terms: &Terms) -> Result<(), Refusal> {
+        name::check("namespace", &terms.namespace)?;
+        self.check_queue_room(&terms.namespace, &terms.queue)
+    }
+
+    pub(crate) fn check_queue_room(&self, namespace: &name::Name, queue: &name::Name) -> Result<(), Refusal> {
+        if self.spaces.find(namespace).is_none() && self.spaces.len() >= NAMESPACES_MAX {
+            return Err(Refusal::Full { what: "namespaces", limit: NAMESPACES_MAX as u64 });
+        }
+        if self.queues.len() >= self.settings.queues_max && self.queues.find(namespace, queue).is_none() {
+            return Err(Refusal::Full { what: "queues", limit: self.settings.queues_max as u64 });
+        }
+        Ok(())
+    }
+
+    /// Why no live worker can take a task that is about to wait, and a note to tell when one comes.
+    pub(crate) fn unserved(&mut self, slot: Slot) -> Option<Why> {
+        let task = self.tasks.at(slot);
+        if task.state.name() != StateName::Ready {
+            return None;
+        }
+        let lane = self.terms.lane(task.terms);
+        if self.lanes.at(lane).classes.iter().any(|class| self.classes.at(*class).live > 0) {
+            return None;
+        }
+        let why = self.why_waiting(lane);
+        self.lanes.at_mut(lane).told_unserved = true;
+        Some(why).filter(Why::is_unserved)
+    }
+}
+
+fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
+    if new.name.is_none() && new.parent.is_none() && new.not_before.is_none() && new.expires_at.is_none() {
+        return None;
+    }
+    Some(Box::new(Extras {
+        name: new.name.clone(),
+        fingerprint,
+        parent: new.parent,
+        not_before: new.not_before,
+        expires_at: new.expires_at,
+        crashed_on: Vec::new(),
+        children: BTreeSet::new(),
+    }))
+}
+
+fn terms_of(peer: &Peer, new: NewTask) -> Terms {
+    let mut terms = Terms {
+        namespace: peer.namespace.clone(),
+        queue: new.queue,
+        needs: new.needs,
+        tags: new.tags,
+        submitter: peer.identity.clone(),
+        on_lost: new.on_lost,
+        crash_budget: new.crash_budget,
+        retries: new.retries,
+        backoff: new.backoff,
+        accept_timeout: new.accept_timeout,
+        run_limit: new.run_limit,
+    };
+    terms.settle();
+    terms
+}
+
+/// Tells one request under a name from another. It is stored, so it must be the same in every version: FNV-1a over a
+/// plain rendering of what was asked for.
+fn fingerprint(new: &NewTask) -> u64 {
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    hash.text(&new.queue);
+    hash.number(u64::from_le_bytes(i64::from(new.priority.unwrap_or(i32::MIN)).to_le_bytes()));
+    for (mark, names) in [(1, &new.needs), (2, &new.tags)] {
+        let mut sorted = names.clone();
+        sorted.sort();
+        sorted.dedup();
+        hash.number(mark);
+        sorted.iter().for_each(|name| hash.text(name));
+    }
+    hash.bytes(new.parent.as_ref().map_or(&[0; 16], |parent| parent.as_bytes()));
+    hash.number(u64::from(new.hold));
+    hash.number(new.not_before.map_or(0, Timestamp::millis));
+    hash.number(new.expires_at.map_or(0, Timestamp::millis));
+    hash.number(new.on_lost as u64);
+    hash.number(u64::from(new.crash_budget) << 16 | u64::from(new.retries));
+    hash.number(new.run_limit.map_or(0, |limit| limit.as_millis() as u64));
+    hash.number(u64::from(new.body.bytes()));
+    hash.number(new.body_digest);
+    hash.0
+}
+
+struct Fnv(u64);
+
+impl Fnv {
+    fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    /// The length keeps "ab", "c" apart from "a", "bc".
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.bytes(text.as_bytes());
+    }
+}

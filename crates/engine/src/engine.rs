@@ -1,0 +1,405 @@
+//! The engine itself: its tables, the one way in (`handle`, `ask`, `tick`), and the one way in which a task changes
+//! its state (`become_state`), which keeps every index, count and timer in step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::classes::Classes;
+use crate::command::{Command, Held, Peer, Reply};
+use crate::event::{About, Event, Kind};
+use crate::id::{Slot, TaskId, WorkerKey};
+use crate::lanes::{LaneKey, Lanes};
+use crate::line::Rank;
+use crate::name::Name;
+use crate::queues::Queues;
+use crate::record::{Change, LimitSetting, Output};
+use crate::refusal::Refusal;
+use crate::settings::Settings;
+use crate::shelves::Shelves;
+use crate::spaces::Spaces;
+use crate::state::{StateName, TaskState};
+use crate::tags::{TagKey, Tags};
+use crate::task::{Task, TermsKey};
+use crate::tasks::Tasks;
+use crate::terms::Terms;
+use crate::terms_table::TermsTable;
+use crate::time::Timestamp;
+use crate::timers::{Timer, Timers};
+use crate::workers::Workers;
+
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) spaces: Spaces,
+    pub(crate) tasks: Tasks,
+    pub(crate) terms: TermsTable,
+    pub(crate) queues: Queues,
+    pub(crate) lanes: Lanes,
+    pub(crate) classes: Classes,
+    pub(crate) tags: Tags,
+    pub(crate) workers: Workers,
+    pub(crate) shelves: Shelves,
+    pub(crate) timers: Timers,
+    pub(crate) next_event: u64,
+    /// What a change has stirred up and `settle` looks at before the command is over.
+    pub(crate) stirred: Stirred,
+    /// Live workers that may not work: draining or in quarantine. Few, and looked at only to explain.
+    pub(crate) sidelined: BTreeSet<WorkerKey>,
+    /// Assigned tasks that nobody has confirmed for a while: a freer worker may have them.
+    pub(crate) overdue: BTreeSet<Slot>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Stirred {
+    pub(crate) lanes: Vec<LaneKey>,
+    pub(crate) workers: Vec<WorkerKey>,
+    pub(crate) tags: Vec<TagKey>,
+}
+
+impl Engine {
+    pub fn new(settings: Settings) -> Engine {
+        let seed = settings.hash_seed;
+        Engine {
+            settings,
+            spaces: Spaces::default(),
+            tasks: Tasks::new(seed),
+            terms: TermsTable::new(seed),
+            queues: Queues::default(),
+            lanes: Lanes::default(),
+            classes: Classes::default(),
+            tags: Tags::default(),
+            workers: Workers::default(),
+            shelves: Shelves::default(),
+            timers: Timers::default(),
+            next_event: 1,
+            stirred: Stirred::default(),
+            sidelined: BTreeSet::new(),
+            overdue: BTreeSet::new(),
+        }
+    }
+
+    /// Carries out one command. A refusal has changed nothing.
+    pub fn handle(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        command: Command,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        self.hear_from(now, peer.session, out);
+        let reply = self.obey(now, peer, command, out);
+        self.settle(now, out);
+        reply
+    }
+
+    /// Does what is due by now. The hub calls it at `next_deadline`.
+    pub fn tick(&mut self, now: Timestamp, out: &mut dyn Output) {
+        while let Some(timer) = self.timers.pop_due(now) {
+            self.fire(now, timer, out);
+        }
+        self.retire_ended(now, out);
+        self.settle(now, out);
+    }
+
+    /// When `tick` next has something to do.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let timers = self.timers.next();
+        let retention = self.next_retirement();
+        timers.into_iter().chain(retention).min()
+    }
+
+    /// The number of the last event.
+    pub fn last_event(&self) -> u64 {
+        self.next_event - 1
+    }
+
+    pub fn task_count(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Changes settings that may change while the broker runs. Table seeds and limits that shaped what is there stay.
+    pub fn configure(&mut self, settings: &Settings) {
+        let (hash_seed, aging) = (self.settings.hash_seed, self.settings.aging);
+        self.settings = Settings { hash_seed, aging, ..settings.clone() };
+    }
+
+    /// Walks the table of tasks in slices, from `from` on, at most `max` of them; returns where to go on. Tasks that
+    /// change meanwhile have a newer record, so a slow walk still makes a snapshot.
+    pub fn scan_tasks(
+        &self,
+        from: Option<Slot>,
+        max: usize,
+        see: &mut dyn FnMut(&Task, &Terms),
+    ) -> Option<Slot> {
+        for (seen, (slot, task)) in self.tasks.iter_from(from.unwrap_or(Slot(0))).enumerate() {
+            if seen == max {
+                return Some(slot);
+            }
+            see(task, self.terms.get(task.terms));
+        }
+        None
+    }
+
+    /// Shows everything that is remembered besides tasks.
+    pub fn scan_settings(&self, see: &mut dyn FnMut(Change<'_>)) {
+        for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.health.crashes > 0) {
+            see(Change::Worker(&worker.health));
+        }
+        for queue in self.queues.iter() {
+            see(Change::Queue(&queue.setting));
+        }
+        for tag in self.tags.iter().filter(|tag| tag.limit.is_some()) {
+            let setting =
+                LimitSetting { namespace: tag.namespace.clone(), tag: tag.name.clone(), limit: tag.limit };
+            see(Change::Limit(&setting));
+        }
+    }
+
+    /// Where a task's body and result lie, for the store to know what it must keep.
+    pub fn find_task(&self, id: &TaskId) -> Option<&Task> {
+        self.tasks.find(id).map(|slot| self.tasks.at(slot))
+    }
+
+    /// The store has moved a task's bytes. Nothing else about the task changes.
+    pub fn relocate(&mut self, id: &TaskId, from: crate::Blob, to: crate::Blob) -> bool {
+        let Some(slot) = self.tasks.find(id) else { return false };
+        let task = self.tasks.at_mut(slot);
+        if task.body == from {
+            task.body = to;
+            return true;
+        }
+        match &mut task.state {
+            TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end)
+                if end.result == from =>
+            {
+                end.result = to;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Moves a task to its next state and tells of it: the only place where a task's state changes, except that an
+    /// assigned task that starts keeps its holder (`commands/start.rs`).
+    pub(crate) fn become_state(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        next: TaskState,
+        kind: Kind,
+        out: &mut dyn Output,
+    ) {
+        let before = self.tasks.at(slot).state.name();
+        assert!(before.may_become(next.name()), "{before} may not become {}", next.name());
+        self.leave_state(slot);
+        self.tasks.at_mut(slot).state = next;
+        self.tell_task(now, slot, kind, out);
+        self.enter_state(slot);
+    }
+
+    /// Takes a task out of everything its state put it into.
+    pub(crate) fn leave_state(&mut self, slot: Slot) {
+        self.count(slot, |count| *count -= 1);
+        let task = self.tasks.at(slot);
+        match &task.state {
+            TaskState::Ready => {
+                let key = self.terms.lane(task.terms);
+                let aging = self.settings.aging;
+                let tasks = &self.tasks;
+                self.lanes.at_mut(key).line.remove(slot, |other| rank(tasks.at(other), aging));
+                self.relist(key);
+            }
+            TaskState::Delayed { until } => {
+                self.timers.disarm(*until, Timer::Due(slot));
+                self.shelves.take(task, slot);
+            }
+            TaskState::Assigned(holding) | TaskState::Running(holding) => {
+                let (worker, check_at) = (holding.key, holding.check_at);
+                self.timers.disarm(check_at, Timer::Held(slot));
+                self.overdue.remove(&slot);
+                self.workers.at_mut(worker).held.remove(&slot);
+                self.count_tags(slot, |in_use| *in_use -= 1);
+                self.rechoose(worker);
+                self.stirred.workers.push(worker);
+            }
+            TaskState::Created
+            | TaskState::Paused(_)
+            | TaskState::Completed(_)
+            | TaskState::Failed(_)
+            | TaskState::Cancelled(_) => self.shelves.take(task, slot),
+        }
+    }
+
+    /// Puts a task into everything its state belongs to.
+    pub(crate) fn enter_state(&mut self, slot: Slot) {
+        self.count(slot, |count| *count += 1);
+        let task = self.tasks.at(slot);
+        match &task.state {
+            TaskState::Ready => {
+                let key = self.terms.lane(task.terms);
+                let aging = self.settings.aging;
+                let tasks = &self.tasks;
+                self.lanes.at_mut(key).line.insert(slot, |other| rank(tasks.at(other), aging));
+                if self.stirred.lanes.last() != Some(&key) {
+                    self.stirred.lanes.push(key);
+                }
+            }
+            TaskState::Delayed { until } => {
+                self.timers.arm(*until, Timer::Due(slot));
+                self.shelves.put(task, slot);
+            }
+            TaskState::Assigned(holding) | TaskState::Running(holding) => {
+                let (worker, check_at) = (holding.key, holding.check_at);
+                self.timers.arm(check_at, Timer::Held(slot));
+                self.workers.at_mut(worker).held.insert(slot);
+                self.count_tags(slot, |in_use| *in_use += 1);
+                self.rechoose(worker);
+            }
+            TaskState::Created | TaskState::Paused(_) => self.shelves.put(task, slot),
+            TaskState::Completed(_) | TaskState::Failed(_) | TaskState::Cancelled(_) => {
+                self.shelves.put(task, slot);
+                let expires_at = task.extras.as_ref().and_then(|extras| extras.expires_at);
+                if let Some(at) = expires_at {
+                    self.timers.disarm(at, Timer::Expires(slot));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn count(&mut self, slot: Slot, change: impl Fn(&mut u64)) {
+        let task = self.tasks.at(slot);
+        let state = task.state.name();
+        let queue = self.queues.at_mut(self.terms.queue(task.terms));
+        change(queue.count(state));
+        change(&mut self.spaces.at_mut(queue.space).tasks[state as usize]);
+    }
+
+    fn count_tags(&mut self, slot: Slot, change: impl Fn(&mut u32)) {
+        let lane = self.terms.lane(self.tasks.at(slot).terms);
+        for index in 0..self.lanes.at(lane).tags.len() {
+            let key = self.lanes.at(lane).tags[index];
+            let tag = self.tags.at_mut(key);
+            change(&mut tag.in_use);
+            if !tag.parked.is_empty() && tag.has_room() {
+                self.stirred.tags.push(key);
+            }
+        }
+    }
+
+    /// Emits the record of a task's new state.
+    pub(crate) fn tell_task(&mut self, now: Timestamp, slot: Slot, kind: Kind, out: &mut dyn Output) {
+        let seq = self.take_event();
+        let task = self.tasks.at(slot);
+        let terms = self.terms.get(task.terms);
+        let about = About::Task { id: task.id, attempt: task.attempt, terms: Arc::clone(terms) };
+        out.record(Event { seq, at: now, about, kind }, Change::Task { task, terms });
+    }
+
+    /// Emits an event about a task that changes nothing worth storing.
+    pub(crate) fn mention_task(&mut self, now: Timestamp, slot: Slot, kind: Kind, out: &mut dyn Output) {
+        let seq = self.take_event();
+        let task = self.tasks.at(slot);
+        let terms = Arc::clone(self.terms.get(task.terms));
+        let about = About::Task { id: task.id, attempt: task.attempt, terms };
+        out.record(Event { seq, at: now, about, kind }, Change::Nothing);
+    }
+
+    pub(crate) fn tell_worker(&mut self, now: Timestamp, key: WorkerKey, kind: Kind, out: &mut dyn Output) {
+        let seq = self.take_event();
+        let health = &self.workers.at(key).health;
+        let about = About::Worker { namespace: health.namespace.clone(), worker: health.worker.clone() };
+        let change = match kind {
+            Kind::WorkerQuarantined { .. } | Kind::WorkerCleared | Kind::WorkerLost { .. } => {
+                Change::Worker(health)
+            }
+            _ => Change::Nothing,
+        };
+        out.record(Event { seq, at: now, about, kind }, change);
+    }
+
+    pub(crate) fn take_event(&mut self) -> u64 {
+        let seq = self.next_event;
+        self.next_event += 1;
+        seq
+    }
+
+    /// A task of the asker's namespace.
+    pub(crate) fn task_of(&self, peer: &Peer, id: TaskId) -> Result<Slot, Refusal> {
+        let slot = self.tasks.find(&id).ok_or(Refusal::UnknownTask { task: id })?;
+        if self.terms.get(self.tasks.at(slot).terms).namespace != peer.namespace {
+            return Err(Refusal::UnknownTask { task: id });
+        }
+        Ok(slot)
+    }
+
+    pub(crate) fn worker_of(&self, peer: &Peer) -> Result<WorkerKey, Refusal> {
+        self.workers.of_session(peer.session).ok_or(Refusal::NotAWorker)
+    }
+
+    /// The fence: only the holder of the current attempt gets through.
+    pub(crate) fn held_by(&self, peer: &Peer, held: Held) -> Result<Slot, Refusal> {
+        let worker = self.worker_of(peer)?;
+        let slot = self.task_of(peer, held.task)?;
+        let task = self.tasks.at(slot);
+        match task.state.holding() {
+            Some(holding) if holding.key == worker && task.attempt == held.attempt => Ok(slot),
+            _ => Err(Refusal::StaleAttempt {
+                task: held.task,
+                attempt: held.attempt,
+                current: task.attempt,
+                state: task.state.name(),
+            }),
+        }
+    }
+
+    pub(crate) fn wrong_state(&self, slot: Slot, verb: &'static str) -> Refusal {
+        let task = self.tasks.at(slot);
+        Refusal::WrongState { task: task.id, state: task.state.name(), verb }
+    }
+
+    pub(crate) fn state_name(&self, slot: Slot) -> StateName {
+        self.tasks.at(slot).state.name()
+    }
+
+    pub(crate) fn rank_of(&self, slot: Slot) -> Rank {
+        rank(self.tasks.at(slot), self.settings.aging)
+    }
+
+    /// The key of these terms, with the queue, tags and lane they need.
+    pub(crate) fn terms_key(&mut self, terms: Terms) -> TermsKey {
+        if let Some(key) = self.terms.find(&terms) {
+            return key;
+        }
+        let space = self.spaces.open(&terms.namespace);
+        let queue = self.queues.open(&terms.namespace, &terms.queue, space);
+        let tags: Vec<TagKey> = terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
+        let lane = match self.lanes.find(queue, &terms.needs, &tags) {
+            Some(lane) => lane,
+            None => self.open_lane(queue, &terms.needs, tags),
+        };
+        self.lanes.retain(lane);
+        self.terms.insert(terms, queue, lane)
+    }
+
+    /// One task less under these terms.
+    pub(crate) fn release_terms(&mut self, key: TermsKey) {
+        if let Some(lane) = self.terms.release(key) {
+            self.release_lane(lane);
+        }
+    }
+
+    pub(crate) fn namespace_of(&self, slot: Slot) -> &Name {
+        &self.terms.get(self.tasks.at(slot).terms).namespace
+    }
+}
+
+/// Higher priorities first, then the older. With aging, waiting makes up for priority: one step for each period, which
+/// is a fixed number too, so nothing has to be re-sorted as time passes.
+pub(crate) fn rank(task: &Task, aging: Option<std::time::Duration>) -> Rank {
+    let priority = i64::from(task.priority);
+    let weight = match aging {
+        None => -priority,
+        Some(step) => task.submitted_at.0 as i64 - priority * step.as_millis() as i64,
+    };
+    Rank { weight, age: task.age }
+}

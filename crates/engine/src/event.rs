@@ -1,0 +1,326 @@
+//! Events: the facts as others hear them. One global sequence without holes, carried by the records.
+
+use std::sync::Arc;
+
+use crate::blob::Blob;
+use crate::id::TaskId;
+use crate::name::Name;
+use crate::state::Wanted;
+use crate::terms::Terms;
+use crate::time::Timestamp;
+use crate::why::Why;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub seq: u64,
+    pub at: Timestamp,
+    pub about: About,
+    pub kind: Kind,
+}
+
+/// Whom an event concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    Task { id: TaskId, attempt: u32, terms: Arc<Terms> },
+    Worker { namespace: Name, worker: Name },
+    Queue { namespace: Name, queue: Name },
+    Tag { namespace: Name, tag: Name },
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    // About a task, in the order of its life.
+    /// `unserved` says why no live worker can take it, if that is so.
+    Submitted {
+        unserved: Option<Why>,
+    },
+    Released,
+    /// Its time has come.
+    Due,
+    Assigned {
+        worker: Name,
+    },
+    Started {
+        worker: Name,
+    },
+    Progress {
+        percent: Option<u8>,
+        note: Option<Box<str>>,
+    },
+    /// The worker handed it back unfinished.
+    GivenBack {
+        worker: Name,
+        reason: Option<Box<str>>,
+    },
+    /// Not confirmed in time, or wanted by a freer worker.
+    TakenBack {
+        worker: Name,
+    },
+    /// The holder went silent or its connection closed. If it is not back by `lease_until`, the task follows its policy.
+    HolderLost {
+        worker: Name,
+        reason: LostReason,
+        lease_until: Timestamp,
+    },
+    /// The lost holder came back in time and goes on.
+    HolderReturned {
+        worker: Name,
+    },
+    /// The attempt is over without a report.
+    Crashed {
+        worker: Name,
+        reason: LostReason,
+        next: Next,
+        budget_left: u16,
+    },
+    CancelRequested {
+        reason: Option<Box<str>>,
+    },
+    PauseRequested {
+        reason: Option<Box<str>>,
+    },
+    /// The worker has been told.
+    IntentDelivered {
+        wanted: Wanted,
+        worker: Name,
+    },
+    Paused {
+        reason: Option<Box<str>>,
+    },
+    Resumed,
+    Retried,
+    /// Priority, queue or tags were changed while it waited.
+    Moved,
+    Completed {
+        worker: Name,
+        result: Blob,
+    },
+    Failed {
+        worker: Option<Name>,
+        exit_code: i32,
+        message: Option<Box<str>>,
+        next: Next,
+        result: Blob,
+    },
+    /// It did not start before its expiry.
+    Expired,
+    Cancelled {
+        reason: Option<Box<str>>,
+        forced: bool,
+    },
+
+    // About a worker.
+    WorkerRegistered,
+    WorkerLost {
+        reason: LostReason,
+    },
+    WorkerReturned,
+    WorkerLeft,
+    WorkerDraining,
+    WorkerQuarantined {
+        until: Timestamp,
+        crashes: u32,
+    },
+    WorkerCleared,
+
+    // About a queue.
+    QueuePaused,
+    QueueResumed,
+    /// Tasks wait and no live worker can take them.
+    QueueUnserved {
+        needs: Vec<Name>,
+    },
+    /// A worker that can take them is here again.
+    QueueServed {
+        needs: Vec<Name>,
+    },
+
+    // About a tag.
+    LimitSet {
+        limit: Option<u32>,
+    },
+}
+
+/// Why a worker or an attempt is believed dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LostReason {
+    ConnectionClosed,
+    HeartbeatMissed,
+    RunLimit,
+    /// The worker itself reported the crash.
+    WorkerSaidSo,
+    /// The worker is alive but says it no longer holds the task.
+    Forgotten,
+    /// The broker restarted and the worker did not come back in time.
+    NotBackAfterRestart,
+}
+
+impl LostReason {
+    pub const ALL: [LostReason; 6] = [
+        LostReason::ConnectionClosed,
+        LostReason::HeartbeatMissed,
+        LostReason::RunLimit,
+        LostReason::WorkerSaidSo,
+        LostReason::Forgotten,
+        LostReason::NotBackAfterRestart,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LostReason::ConnectionClosed => "connection-closed",
+            LostReason::HeartbeatMissed => "heartbeat-missed",
+            LostReason::RunLimit => "run-limit",
+            LostReason::WorkerSaidSo => "worker-said-so",
+            LostReason::Forgotten => "forgotten",
+            LostReason::NotBackAfterRestart => "not-back-after-restart",
+        }
+    }
+}
+
+/// What happens next to a task whose attempt is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Next {
+    Requeued,
+    RetriedAt(Timestamp),
+    Paused,
+    Failed,
+    Cancelled,
+}
+
+impl Next {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Next::Requeued => "requeued",
+            Next::RetriedAt(_) => "retried",
+            Next::Paused => "paused",
+            Next::Failed => "failed",
+            Next::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Kind {
+    /// The stable name, the same through every door.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Kind::Submitted { .. } => "submitted",
+            Kind::Released => "released",
+            Kind::Due => "due",
+            Kind::Assigned { .. } => "assigned",
+            Kind::Started { .. } => "started",
+            Kind::Progress { .. } => "progress",
+            Kind::GivenBack { .. } => "given-back",
+            Kind::TakenBack { .. } => "taken-back",
+            Kind::HolderLost { .. } => "holder-lost",
+            Kind::HolderReturned { .. } => "holder-returned",
+            Kind::Crashed { .. } => "crashed",
+            Kind::CancelRequested { .. } => "cancel-requested",
+            Kind::PauseRequested { .. } => "pause-requested",
+            Kind::IntentDelivered { .. } => "intent-delivered",
+            Kind::Paused { .. } => "paused",
+            Kind::Resumed => "resumed",
+            Kind::Retried => "retried",
+            Kind::Moved => "moved",
+            Kind::Completed { .. } => "completed",
+            Kind::Failed { .. } => "failed",
+            Kind::Expired => "expired",
+            Kind::Cancelled { .. } => "cancelled",
+            Kind::WorkerRegistered => "worker-registered",
+            Kind::WorkerLost { .. } => "worker-lost",
+            Kind::WorkerReturned => "worker-returned",
+            Kind::WorkerLeft => "worker-left",
+            Kind::WorkerDraining => "worker-draining",
+            Kind::WorkerQuarantined { .. } => "worker-quarantined",
+            Kind::WorkerCleared => "worker-cleared",
+            Kind::QueuePaused => "queue-paused",
+            Kind::QueueResumed => "queue-resumed",
+            Kind::QueueUnserved { .. } => "queue-unserved",
+            Kind::QueueServed { .. } => "queue-served",
+            Kind::LimitSet { .. } => "limit-set",
+        }
+    }
+
+    /// Whether a task has ended with this event.
+    pub fn is_end(&self) -> bool {
+        match self {
+            Kind::Completed { .. } | Kind::Expired | Kind::Cancelled { .. } => true,
+            Kind::Failed { next, .. } => *next == Next::Failed,
+            Kind::Crashed { next, .. } => matches!(next, Next::Failed | Next::Cancelled),
+            _ => false,
+        }
+    }
+}
+
+impl Event {
+    pub fn namespace(&self) -> &Name {
+        match &self.about {
+            About::Task { terms, .. } => &terms.namespace,
+            About::Worker { namespace, .. }
+            | About::Queue { namespace, .. }
+            | About::Tag { namespace, .. } => namespace,
+        }
+    }
+
+    pub fn task(&self) -> Option<TaskId> {
+        match &self.about {
+            About::Task { id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+
+    pub fn queue(&self) -> Option<&Name> {
+        match &self.about {
+            About::Task { terms, .. } => Some(&terms.queue),
+            About::Queue { queue, .. } => Some(queue),
+            _ => None,
+        }
+    }
+
+    pub fn submitter(&self) -> Option<&Name> {
+        match &self.about {
+            About::Task { terms, .. } => Some(&terms.submitter),
+            _ => None,
+        }
+    }
+
+    pub fn worker(&self) -> Option<&Name> {
+        if let About::Worker { worker, .. } = &self.about {
+            return Some(worker);
+        }
+        match &self.kind {
+            Kind::Assigned { worker }
+            | Kind::Started { worker }
+            | Kind::GivenBack { worker, .. }
+            | Kind::TakenBack { worker }
+            | Kind::HolderLost { worker, .. }
+            | Kind::HolderReturned { worker }
+            | Kind::Crashed { worker, .. }
+            | Kind::IntentDelivered { worker, .. }
+            | Kind::Completed { worker, .. } => Some(worker),
+            Kind::Failed { worker, .. } => worker.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// Which events a watcher wants. Every field that is set must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub task: Option<TaskId>,
+    pub queue: Option<Name>,
+    pub submitter: Option<Name>,
+    pub worker: Option<Name>,
+    /// Names of kinds; empty means all.
+    pub kinds: Vec<Name>,
+}
+
+impl Filter {
+    pub fn matches(&self, event: &Event) -> bool {
+        self.task.is_none_or(|task| event.task() == Some(task))
+            && self.queue.as_ref().is_none_or(|queue| event.queue() == Some(queue))
+            && self.submitter.as_ref().is_none_or(|submitter| event.submitter() == Some(submitter))
+            && self.worker.as_ref().is_none_or(|worker| event.worker() == Some(worker))
+            && (self.kinds.is_empty() || self.kinds.iter().any(|kind| **kind == *event.kind.as_str()))
+    }
+}

@@ -1,0 +1,98 @@
+//! Lanes: ready tasks that the same workers can take and the same tags hold back wait in one lane.
+//!
+//! Because everything in a lane is alike in queue, needs and tags, only its first task ever needs to be looked at, and
+//! a lane that a tag blocks does not block another.
+
+use std::collections::BTreeMap;
+
+use crate::classes::ClassKey;
+use crate::line::{Line, Rank};
+use crate::name::Name;
+use crate::queues::QueueKey;
+use crate::slab::Slab;
+use crate::tags::TagKey;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LaneKey(pub(crate) u32);
+
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) queue: QueueKey,
+    pub(crate) needs: Vec<Name>,
+    pub(crate) tags: Vec<TagKey>,
+    pub(crate) line: Line,
+    /// The classes of workers that can serve it.
+    pub(crate) classes: Vec<ClassKey>,
+    pub(crate) stand: Stand,
+    /// Somebody was told that no worker is there; when one comes, that is told too.
+    pub(crate) told_unserved: bool,
+    /// Sets of terms that lead here.
+    users: u32,
+}
+
+/// How a lane is offered to workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// Empty, or its queue is paused.
+    Hidden,
+    /// Offered to all its classes under this rank.
+    Listed(Rank),
+    /// Waits for a tag under this rank.
+    Parked(TagKey, Rank),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    slab: Slab<Lane>,
+    by_spec: BTreeMap<(QueueKey, Vec<Name>, Vec<TagKey>), LaneKey>,
+}
+
+impl Lanes {
+    pub(crate) fn find(&self, queue: QueueKey, needs: &[Name], tags: &[TagKey]) -> Option<LaneKey> {
+        self.by_spec.get(&(queue, needs.to_vec(), tags.to_vec())).copied()
+    }
+
+    pub(crate) fn insert(&mut self, queue: QueueKey, needs: Vec<Name>, tags: Vec<TagKey>) -> LaneKey {
+        let spec = (queue, needs.clone(), tags.clone());
+        let key = LaneKey(self.slab.insert(Lane {
+            queue,
+            needs,
+            tags,
+            line: Line::default(),
+            classes: Vec::new(),
+            stand: Stand::Hidden,
+            told_unserved: false,
+            users: 0,
+        }));
+        self.by_spec.insert(spec, key);
+        key
+    }
+
+    pub(crate) fn retain(&mut self, key: LaneKey) {
+        self.at_mut(key).users += 1;
+    }
+
+    /// One user less. When it was the last, the lane is handed back.
+    pub(crate) fn release(&mut self, key: LaneKey) -> Option<Lane> {
+        let lane = self.at_mut(key);
+        lane.users -= 1;
+        if lane.users > 0 {
+            return None;
+        }
+        let lane = self.slab.remove(key.0);
+        self.by_spec.remove(&(lane.queue, lane.needs.clone(), lane.tags.clone()));
+        Some(lane)
+    }
+
+    pub(crate) fn has(&self, key: LaneKey) -> bool {
+        self.slab.get(key.0).is_some()
+    }
+
+    pub(crate) fn at(&self, key: LaneKey) -> &Lane {
+        self.slab.at(key.0)
+    }
+
+    pub(crate) fn at_mut(&mut self, key: LaneKey) -> &mut Lane {
+        self.slab.at_mut(key.0)
+    }
+}

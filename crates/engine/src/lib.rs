@@ -1,0 +1,60 @@
+//! The engine: the state machine of tasks and workers.
+//!
+//! It is pure. Commands, ids and the time come in; records, notices and replies go out; nothing is read or written
+//! anywhere else, and the same input gives the same output. A door asks through the hub, the hub journals the records
+//! and speaks only when they are on disk.
+//!
+//! Where to look: [`command`] for what can be asked, `commands/` and `queries/` for what each verb does, one file
+//! each; `commands/assign.rs` for who gets which task; [`state`] for the table of legal transitions; [`event`] for what
+//! others hear; [`recover`] for how an engine comes back from its records.
+
+mod blob;
+mod classes;
+pub mod command;
+mod commands;
+mod engine;
+pub mod event;
+mod id;
+mod index;
+mod lanes;
+pub mod limits;
+mod line;
+mod links;
+pub mod name;
+pub mod notice;
+mod queries;
+mod queues;
+pub mod record;
+pub mod recover;
+mod refusal;
+mod settings;
+mod shelves;
+mod slab;
+mod spaces;
+pub mod state;
+mod tags;
+mod task;
+mod tasks;
+pub mod terms;
+mod terms_table;
+mod time;
+mod timers;
+mod why;
+mod workers;
+
+pub use blob::Blob;
+pub use command::{Answer, Command, Held, NewTask, Peer, Query, Reply, WorkerSpec};
+pub use engine::Engine;
+pub use event::{Event, Filter};
+pub use id::{NotAnId, SessionId, Slot, TaskId};
+pub use name::{DEFAULT_NAMESPACE, Name};
+pub use notice::Notice;
+pub use record::{Change, Output};
+pub use recover::Restore;
+pub use refusal::Refusal;
+pub use settings::Settings;
+pub use state::{StateName, TaskState};
+pub use task::{Extras, Task, TermsKey};
+pub use terms::Terms;
+pub use time::Timestamp;
+pub use why::Why;

@@ -1,0 +1,22 @@
+//! Every maximum the engine keeps, by name.
+
+use std::time::Duration;
+
+/// The longest name of a queue, capability, tag, worker, namespace or task.
+pub const NAME_BYTES_MAX: usize = 255;
+/// How many namespaces one broker may hold.
+pub const NAMESPACES_MAX: usize = 10_000;
+/// How many capabilities one task may need, and how many tags it may carry.
+pub const NEEDS_MAX: usize = 32;
+pub const TAGS_MAX: usize = 32;
+/// What one worker may ask for.
+pub const SLOTS_MAX: u32 = 65_536;
+pub const WORKER_QUEUES_MAX: usize = 256;
+pub const WORKER_CAPABILITIES_MAX: usize = 1_024;
+/// The shortest heartbeat limit: below it a busy machine would lose healthy workers.
+pub const LOST_AFTER_MIN: Duration = Duration::from_millis(100);
+/// The longest texts that go with a progress report and with a failure.
+pub const NOTE_BYTES_MAX: usize = 4 * 1024;
+pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+/// The largest page of a list.
+pub const PAGE_MAX: usize = 1_000;

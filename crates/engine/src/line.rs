@@ -1,0 +1,133 @@
+//! A waiting line: tasks in the order in which they are to run.
+//!
+//! It stores four bytes per task, because it looks ranks up in the table of tasks. New tasks join near the end and
+//! tasks leave at the front, so both are cheap; in between it is a list of sorted chunks, and an insertion or a
+//! removal moves at most one chunk.
+
+use std::collections::VecDeque;
+
+use crate::id::Slot;
+
+/// The order of waiting tasks: the smaller goes first. Unique, because it ends with the task's age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Rank {
+    pub(crate) weight: i64,
+    pub(crate) age: u64,
+}
+
+const CHUNK: usize = 512;
+
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// None is empty.
+    chunks: VecDeque<VecDeque<Slot>>,
+    len: usize,
+}
+
+impl Line {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn first(&self) -> Option<Slot> {
+        self.chunks.front()?.front().copied()
+    }
+
+    pub(crate) fn insert(&mut self, slot: Slot, rank: impl Fn(Slot) -> Rank) {
+        self.len += 1;
+        let own = rank(slot);
+        let Some(last) = self.chunks.back_mut() else {
+            self.chunks.push_back(VecDeque::from([slot]));
+            return;
+        };
+        if rank(*last.back().expect("chunks are not empty")) < own {
+            if last.len() < CHUNK {
+                last.push_back(slot);
+            } else {
+                self.chunks.push_back(VecDeque::from([slot]));
+            }
+            return;
+        }
+        let index = self.chunk_of(own, &rank);
+        let chunk = &mut self.chunks[index];
+        let at = chunk.partition_point(|other| rank(*other) < own);
+        chunk.insert(at, slot);
+        if chunk.len() > CHUNK {
+            let second = chunk.split_off(CHUNK / 2);
+            self.chunks.insert(index + 1, second);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot, rank: impl Fn(Slot) -> Rank) {
+        let own = rank(slot);
+        let index = if self.first() == Some(slot) { 0 } else { self.chunk_of(own, &rank) };
+        let chunk = &mut self.chunks[index];
+        let at = chunk.partition_point(|other| rank(*other) < own);
+        let removed = chunk.remove(at);
+        assert_eq!(removed, Some(slot), "a waiting task stands in its line");
+        if chunk.is_empty() {
+            self.chunks.remove(index);
+        }
+        self.len -= 1;
+    }
+
+    /// The tasks behind `after` in line, in order.
+    pub(crate) fn iter_after(
+        &self,
+        after: Option<Rank>,
+        rank: impl Fn(Slot) -> Rank,
+    ) -> impl Iterator<Item = Slot> {
+        let (index, within) = match after {
+            None => (0, 0),
+            Some(_) if self.chunks.is_empty() => (0, 0),
+            Some(own) => {
+                let index = self.chunk_of(own, &rank);
+                (index, self.chunks[index].partition_point(|other| rank(*other) <= own))
+            }
+        };
+        self.chunks.iter().skip(index).flatten().skip(within).copied()
+    }
+
+    /// The chunk in which a task of this rank stands or would stand.
+    fn chunk_of(&self, own: Rank, rank: &impl Fn(Slot) -> Rank) -> usize {
+        let beyond =
+            self.chunks.partition_point(|chunk| rank(*chunk.front().expect("chunks are not empty")) <= own);
+        beyond.saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_line_is_a_sorted_list(acts in prop::collection::vec((any::<bool>(), 0u32..3000), 1..4000)) {
+            // The rank is scrambled so that tasks join everywhere, not only at the end.
+            let rank = |slot: Slot| Rank { weight: i64::from(slot.0.wrapping_mul(2_654_435_761) % 7), age: u64::from(slot.0) };
+            let mut line = Line::default();
+            let mut model = std::collections::BTreeSet::new();
+            for (join, number) in acts {
+                let slot = Slot(number);
+                let known = model.contains(&(rank(slot), slot));
+                if join && !known {
+                    line.insert(slot, rank);
+                    model.insert((rank(slot), slot));
+                } else if !join && known {
+                    line.remove(slot, rank);
+                    model.remove(&(rank(slot), slot));
+                }
+                prop_assert_eq!(line.first(), model.first().map(|(_, slot)| *slot));
+                prop_assert_eq!(line.len(), model.len());
+            }
+            let walked: Vec<Slot> = line.iter_after(None, rank).collect();
+            let expected: Vec<Slot> = model.iter().map(|(_, slot)| *slot).collect();
+            prop_assert_eq!(&walked, &expected);
+            if let Some(middle) = expected.get(expected.len() / 2) {
+                let behind: Vec<Slot> = line.iter_after(Some(rank(*middle)), rank).collect();
+                prop_assert_eq!(&behind, &expected[expected.len() / 2 + 1..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Which class of workers can serve which lane. The links change when a lane or a class comes or goes, never when a
+//! task does.
+
+use crate::classes::{ClassKey, ClassSpec, offers};
+use crate::engine::Engine;
+use crate::event::{About, Event, Kind};
+use crate::id::WorkerKey;
+use crate::lanes::{LaneKey, Stand};
+use crate::name::Name;
+use crate::queues::QueueKey;
+use crate::record::{Change, Output};
+use crate::tags::TagKey;
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn open_lane(&mut self, queue: QueueKey, needs: &[Name], tags: Vec<TagKey>) -> LaneKey {
+        for tag in &tags {
+            self.tags.retain(*tag);
+        }
+        let key = self.lanes.insert(queue, needs.to_vec(), tags);
+        for index in 0..self.queues.at(queue).classes.len() {
+            let class = self.queues.at(queue).classes[index];
+            if offers(&self.classes.at(class).spec.capabilities, needs) {
+                self.classes.at_mut(class).lanes.push(key);
+                self.lanes.at_mut(key).classes.push(class);
+            }
+        }
+        self.queues.at_mut(queue).lanes.push(key);
+        key
+    }
+
+    /// One set of terms less leads to this lane.
+    pub(crate) fn release_lane(&mut self, key: LaneKey) {
+        // Only an empty lane loses its last user, and an empty lane is hidden.
+        let Some(lane) = self.lanes.release(key) else { return };
+        assert_eq!(
+            (lane.line.len(), lane.stand),
+            (0, Stand::Hidden),
+            "a lane with tasks has terms that lead to it"
+        );
+        for class in &lane.classes {
+            self.classes.at_mut(*class).lanes.retain(|other| *other != key);
+        }
+        for tag in lane.tags {
+            self.tags.release(tag);
+        }
+        self.queues.at_mut(lane.queue).lanes.retain(|other| *other != key);
+        self.queues.close_if_unused(lane.queue);
+    }
+
+    /// The class of workers that serve these queues with these capabilities; its user count goes up by one.
+    pub(crate) fn retain_class(
+        &mut self,
+        namespace: &Name,
+        queues: &[Name],
+        capabilities: &[Name],
+    ) -> ClassKey {
+        let space = self.spaces.open(namespace);
+        let mut keys: Vec<QueueKey> =
+            queues.iter().map(|queue| self.queues.open(namespace, queue, space)).collect();
+        keys.sort();
+        keys.dedup();
+        let mut capabilities = capabilities.to_vec();
+        capabilities.sort();
+        capabilities.dedup();
+        let spec = ClassSpec { queues: keys, capabilities };
+        let key = match self.classes.find(&spec) {
+            Some(key) => key,
+            None => self.open_class(spec),
+        };
+        self.classes.retain(key);
+        key
+    }
+
+    fn open_class(&mut self, spec: ClassSpec) -> ClassKey {
+        let mut lanes = Vec::new();
+        for queue in &spec.queues {
+            let of_queue = self.queues.at(*queue).lanes.iter().copied();
+            lanes.extend(of_queue.filter(|lane| offers(&spec.capabilities, &self.lanes.at(*lane).needs)));
+        }
+        let queues = spec.queues.clone();
+        let key = self.classes.insert(spec, lanes.clone());
+        for queue in queues {
+            self.queues.at_mut(queue).classes.push(key);
+        }
+        for lane in lanes {
+            self.lanes.at_mut(lane).classes.push(key);
+            if let Stand::Listed(rank) = self.lanes.at(lane).stand {
+                self.classes.at_mut(key).open.insert((rank, lane));
+            }
+        }
+        key
+    }
+
+    pub(crate) fn release_class(&mut self, key: ClassKey) {
+        let Some(class) = self.classes.release(key) else { return };
+        assert_eq!((class.live, class.free.len()), (0, 0), "a class with workers has users");
+        for lane in class.lanes {
+            self.lanes.at_mut(lane).classes.retain(|other| *other != key);
+        }
+        for queue in class.spec.queues {
+            self.queues.at_mut(queue).classes.retain(|other| *other != key);
+            self.queues.close_if_unused(queue);
+        }
+    }
+
+    /// Counts a worker among those that may take work, or no longer, and tells what that means for its queues.
+    pub(crate) fn recount(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+        let worker = self.workers.at(key);
+        let may_work = worker.may_work();
+        if worker.is_live() && !may_work {
+            self.sidelined.insert(key);
+        } else {
+            self.sidelined.remove(&key);
+        }
+        if let Some(class) = worker.class
+            && worker.counted != may_work
+        {
+            self.workers.at_mut(key).counted = may_work;
+            let queues = self.classes.at(class).spec.queues.clone();
+            if may_work {
+                self.classes.at_mut(class).live += 1;
+                for queue in queues {
+                    self.queues.at_mut(queue).live += 1;
+                    self.queue_served(now, queue, out);
+                }
+                self.lanes_served(now, class, out);
+            } else {
+                self.classes.at_mut(class).live -= 1;
+                for queue in queues {
+                    self.queues.at_mut(queue).live -= 1;
+                    self.queue_unserved(now, queue, out);
+                }
+            }
+        }
+        self.rechoose(key);
+        if may_work {
+            self.stirred.workers.push(key);
+        }
+    }
+
+    fn queue_served(&mut self, now: Timestamp, key: QueueKey, out: &mut dyn Output) {
+        let queue = self.queues.at_mut(key);
+        if queue.live != 1 {
+            return;
+        }
+        queue.setting.ever_served = true;
+        queue.setting.unserved_since = None;
+        self.tell_queue(now, key, Kind::QueueServed { needs: Vec::new() }, out);
+    }
+
+    fn queue_unserved(&mut self, now: Timestamp, key: QueueKey, out: &mut dyn Output) {
+        let queue = self.queues.at_mut(key);
+        if queue.live != 0 {
+            return;
+        }
+        queue.setting.unserved_since = Some(now);
+        for lane in &queue.lanes {
+            let lane = self.lanes.at_mut(*lane);
+            lane.told_unserved |= lane.line.len() > 0;
+        }
+        self.tell_queue(now, key, Kind::QueueUnserved { needs: Vec::new() }, out);
+    }
+
+    /// Lanes that wait for capabilities hear when a worker brings them; the plain ones heard it with their queue.
+    fn lanes_served(&mut self, now: Timestamp, class: ClassKey, out: &mut dyn Output) {
+        for index in 0..self.classes.at(class).lanes.len() {
+            let lane = self.lanes.at_mut(self.classes.at(class).lanes[index]);
+            if std::mem::take(&mut lane.told_unserved) && !lane.needs.is_empty() {
+                let (queue, needs) = (lane.queue, lane.needs.clone());
+                self.tell_queue(now, queue, Kind::QueueServed { needs }, out);
+            }
+        }
+    }
+
+    pub(crate) fn tell_queue(&mut self, now: Timestamp, key: QueueKey, kind: Kind, out: &mut dyn Output) {
+        let seq = self.take_event();
+        let setting = &self.queues.at(key).setting;
+        let about = About::Queue { namespace: setting.namespace.clone(), queue: setting.queue.clone() };
+        out.record(Event { seq, at: now, about, kind }, Change::Queue(setting));
+    }
+}

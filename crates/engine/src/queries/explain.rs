@@ -1,0 +1,97 @@
+//! Explain: exactly why a task is not running.
+
+use crate::classes::{Class, offers};
+use crate::command::{Answer, Peer};
+use crate::engine::Engine;
+use crate::id::TaskId;
+use crate::lanes::{Lane, LaneKey};
+use crate::name::Name;
+use crate::queues::Queue;
+use crate::refusal::Refusal;
+use crate::state::TaskState;
+use crate::why::Why;
+
+impl Engine {
+    pub(crate) fn explain(&self, peer: &Peer, task: TaskId) -> Result<Answer, Refusal> {
+        let task = self.tasks.at(self.task_of(peer, task)?);
+        Ok(Answer::Why(match &task.state {
+            TaskState::Created => Why::Held,
+            TaskState::Delayed { until } => Why::NotBefore { until: *until },
+            TaskState::Paused(_) => Why::Paused,
+            TaskState::Assigned(holding) => {
+                Why::AwaitingAcceptance { worker: holding.worker.clone(), since: holding.since }
+            }
+            TaskState::Ready => self.why_waiting(self.terms.lane(task.terms)),
+            state => Why::NotWaiting { state: state.name() },
+        }))
+    }
+
+    /// Why the first task of a lane waits, and so all behind it.
+    pub(crate) fn why_waiting(&self, key: LaneKey) -> Why {
+        let lane = self.lanes.at(key);
+        let queue = self.queues.at(lane.queue);
+        if queue.setting.paused {
+            return Why::QueuePaused { queue: queue.setting.queue.clone() };
+        }
+        let live: Vec<&Class> =
+            lane.classes.iter().map(|class| self.classes.at(*class)).filter(|class| class.live > 0).collect();
+        if live.is_empty() {
+            return self.why_unserved(lane, queue);
+        }
+        if let Some(tag) = lane.tags.iter().map(|tag| self.tags.at(*tag)).find(|tag| !tag.has_room()) {
+            let limit = tag.limit.expect("only a limit makes a tag full");
+            return Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use };
+        }
+        let serving = self.workers.iter().map(|(_, worker)| worker).filter(|worker| {
+            worker.may_work() && worker.class.is_some_and(|class| lane.classes.contains(&class))
+        });
+        let (mut workers, mut slots, mut waiting_to_ask) = (0, 0, 0);
+        for worker in serving {
+            workers += 1;
+            slots += worker.slots;
+            waiting_to_ask += u32::from(worker.pulls && (worker.held.len() as u32) < worker.slots);
+        }
+        if waiting_to_ask > 0 {
+            Why::NobodyAsks { workers: waiting_to_ask }
+        } else {
+            Why::AllFull { workers, slots }
+        }
+    }
+
+    fn why_unserved(&self, lane: &Lane, queue: &Queue) -> Why {
+        let could = |worker: &&crate::workers::Worker| {
+            worker.health.namespace == queue.setting.namespace
+                && worker.queues.contains(&queue.setting.queue)
+                && offers(&worker.capabilities, &lane.needs)
+        };
+        let sidelined: Vec<_> =
+            self.sidelined.iter().map(|key| self.workers.at(*key)).filter(could).collect();
+        let quarantined =
+            sidelined.iter().find_map(|worker| Some((worker, worker.health.quarantined_until?)));
+        if let Some((worker, until)) = quarantined {
+            return Why::Quarantined { worker: worker.name().clone(), until };
+        }
+        if !sidelined.is_empty() {
+            return Why::Draining { workers: sidelined.len() as u32 };
+        }
+        if queue.live > 0 {
+            return Why::NeedsUnmet { missing: self.missing(lane, queue) };
+        }
+        match queue.setting.unserved_since {
+            Some(since) if queue.setting.ever_served => {
+                Why::AllLost { queue: queue.setting.queue.clone(), since }
+            }
+            _ => Why::NoWorkerEver { queue: queue.setting.queue.clone() },
+        }
+    }
+
+    /// The needs that no live class of the queue offers; all of them, if only no class offers them together.
+    fn missing(&self, lane: &Lane, queue: &Queue) -> Vec<Name> {
+        let live =
+            || queue.classes.iter().map(|class| self.classes.at(*class)).filter(|class| class.live > 0);
+        let nobody =
+            |need: &&Name| !live().any(|class| offers(&class.spec.capabilities, std::slice::from_ref(*need)));
+        let missing: Vec<Name> = lane.needs.iter().filter(nobody).cloned().collect();
+        if missing.is_empty() { lane.needs.clone() } else { missing }
+    }
+}

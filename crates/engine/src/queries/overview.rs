@@ -1,0 +1,75 @@
+//! Overviews: queues, workers, limits and counts of one namespace.
+
+use crate::command::{Answer, Counts, Held, LimitInfo, Peer, QueueInfo, WorkerInfo};
+use crate::engine::Engine;
+use crate::workers::Worker;
+
+impl Engine {
+    pub(crate) fn list_queues(&self, peer: &Peer) -> Answer {
+        let infos = self.queues.of(&peer.namespace).map(|(_, queue)| {
+            let first = queue.lanes.iter().filter_map(|lane| self.lanes.at(*lane).line.first());
+            QueueInfo {
+                queue: queue.setting.queue.clone(),
+                paused: queue.setting.paused,
+                counts: queue.counts,
+                live_workers: queue.live,
+                ever_served: queue.setting.ever_served,
+                unserved_since: queue.setting.unserved_since,
+                oldest_ready: first.map(|slot| self.tasks.at(slot).submitted_at).min(),
+            }
+        });
+        Answer::Queues(infos.collect())
+    }
+
+    pub(crate) fn list_workers(&self, peer: &Peer) -> Answer {
+        Answer::Workers(
+            self.workers.of(&peer.namespace).map(|(_, worker)| self.worker_info(worker)).collect(),
+        )
+    }
+
+    fn worker_info(&self, worker: &Worker) -> WorkerInfo {
+        let held = worker.held.iter().map(|slot| {
+            let task = self.tasks.at(*slot);
+            Held { task: task.id, attempt: task.attempt }
+        });
+        WorkerInfo {
+            worker: worker.name().clone(),
+            presence: worker.presence_name(),
+            since: worker.since(),
+            last_seen: worker.last_seen,
+            queues: worker.queues.clone(),
+            capabilities: worker.capabilities.clone(),
+            slots: worker.slots,
+            pulls: worker.pulls,
+            held: held.collect(),
+            draining: worker.draining,
+            crashes: worker.health.crashes,
+            last_crash: worker.health.last_crash,
+            quarantined_until: worker.health.quarantined_until,
+            heartbeat: worker.heartbeat,
+            lost_after: worker.lost_after,
+            lease: worker.lease,
+            about: worker.about.clone(),
+            stats: worker.stats.as_deref().cloned(),
+        }
+    }
+
+    pub(crate) fn list_limits(&self, peer: &Peer) -> Answer {
+        let tags = self.tags.iter().filter(|tag| tag.namespace == peer.namespace);
+        Answer::Limits(
+            tags.map(|tag| LimitInfo { tag: tag.name.clone(), limit: tag.limit, in_use: tag.in_use })
+                .collect(),
+        )
+    }
+
+    pub(crate) fn counts(&self, peer: &Peer) -> Answer {
+        let mut counts = Counts { last_event: self.last_event(), ..Counts::default() };
+        if let Some(key) = self.spaces.find(&peer.namespace) {
+            let space = self.spaces.at(key);
+            counts.by_state = space.tasks;
+            counts.live_workers = space.live_workers;
+            counts.lost_workers = space.lost_workers;
+        }
+        Answer::Counts(Box::new(counts))
+    }
+}

@@ -1,0 +1,41 @@
+//! Show: everything about one task, by id or by name.
+
+use crate::command::{Answer, Peer, TaskInfo};
+use crate::engine::Engine;
+use crate::id::{Slot, TaskId};
+use crate::name::Name;
+use crate::refusal::Refusal;
+
+impl Engine {
+    pub(crate) fn show(&self, peer: &Peer, task: TaskId) -> Result<Answer, Refusal> {
+        Ok(Answer::Task(Box::new(self.info(self.task_of(peer, task)?))))
+    }
+
+    pub(crate) fn find(&self, peer: &Peer, name: &Name) -> Result<Answer, Refusal> {
+        let slot = self.tasks.find_name(&self.terms, &peer.namespace, name);
+        let slot = slot.ok_or_else(|| Refusal::UnknownName { name: name.clone() })?;
+        Ok(Answer::Task(Box::new(self.info(slot))))
+    }
+
+    pub(crate) fn info(&self, slot: Slot) -> TaskInfo {
+        let task = self.tasks.at(slot);
+        let extras = task.extras.as_deref();
+        TaskInfo {
+            id: task.id,
+            name: task.name().cloned(),
+            terms: self.terms.get(task.terms).clone(),
+            parent: task.parent(),
+            children: extras.map_or(0, |extras| extras.children.len() as u32),
+            priority: task.priority,
+            attempt: task.attempt,
+            crashes: task.crashes,
+            failures: task.failures,
+            submitted_at: task.submitted_at,
+            not_before: extras.and_then(|extras| extras.not_before),
+            expires_at: extras.and_then(|extras| extras.expires_at),
+            crashed_on: extras.map_or_else(Vec::new, |extras| extras.crashed_on.clone()),
+            body: task.body,
+            state: task.state.clone(),
+        }
+    }
+}

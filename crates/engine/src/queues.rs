@@ -1,0 +1,106 @@
+//! The queues: where tasks wait and what workers serve. A queue exists from the first task or worker that names it.
+
+use std::collections::BTreeMap;
+
+use crate::classes::ClassKey;
+use crate::lanes::LaneKey;
+use crate::name::Name;
+use crate::record::QueueSetting;
+use crate::slab::Slab;
+use crate::spaces::SpaceKey;
+use crate::state::StateName;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct QueueKey(pub(crate) u32);
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) setting: QueueSetting,
+    pub(crate) space: SpaceKey,
+    /// By `StateName` as index.
+    pub(crate) counts: [u64; 9],
+    /// Live workers that serve it and may take work.
+    pub(crate) live: u32,
+    pub(crate) lanes: Vec<LaneKey>,
+    pub(crate) classes: Vec<ClassKey>,
+}
+
+impl Queue {
+    pub(crate) fn count(&mut self, state: StateName) -> &mut u64 {
+        &mut self.counts[state as usize]
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    slab: Slab<Queue>,
+    /// By namespace and name: an order that is the same in every run, for listings.
+    by_name: BTreeMap<(Name, Name), QueueKey>,
+}
+
+impl Queues {
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub(crate) fn find(&self, namespace: &Name, queue: &Name) -> Option<QueueKey> {
+        // The key of a map of pairs is a pair; two counted pointers are cheaper than a nested map.
+        self.by_name.get(&(namespace.clone(), queue.clone())).copied()
+    }
+
+    pub(crate) fn open(&mut self, namespace: &Name, queue: &Name, space: SpaceKey) -> QueueKey {
+        if let Some(key) = self.find(namespace, queue) {
+            return key;
+        }
+        let setting = QueueSetting {
+            namespace: namespace.clone(),
+            queue: queue.clone(),
+            paused: false,
+            ever_served: false,
+            unserved_since: None,
+        };
+        let queue_entry =
+            Queue { setting, space, counts: [0; 9], live: 0, lanes: Vec::new(), classes: Vec::new() };
+        let key = QueueKey(self.slab.insert(queue_entry));
+        self.by_name.insert((namespace.clone(), queue.clone()), key);
+        key
+    }
+
+    /// Forgets a queue that nobody uses, serves or has paused.
+    pub(crate) fn close_if_unused(&mut self, key: QueueKey) {
+        let queue = self.at(key);
+        if queue.lanes.is_empty()
+            && queue.classes.is_empty()
+            && !queue.setting.paused
+            && !queue.setting.ever_served
+        {
+            let queue = self.slab.remove(key.0);
+            self.by_name.remove(&(queue.setting.namespace, queue.setting.queue));
+        }
+    }
+
+    pub(crate) fn at(&self, key: QueueKey) -> &Queue {
+        self.slab.at(key.0)
+    }
+
+    pub(crate) fn at_mut(&mut self, key: QueueKey) -> &mut Queue {
+        self.slab.at_mut(key.0)
+    }
+
+    /// The queues of one namespace, by name.
+    pub(crate) fn of(&self, namespace: &Name) -> impl Iterator<Item = (QueueKey, &Queue)> {
+        let from = (namespace.clone(), Name::from(""));
+        self.by_name
+            .range(from..)
+            .take_while(move |((of, _), _)| of == namespace)
+            .map(|(_, key)| (*key, self.at(*key)))
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = QueueKey> {
+        self.by_name.values().copied()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Queue> {
+        self.by_name.values().map(|key| self.at(*key))
+    }
+}

@@ -1,0 +1,67 @@
+//! Records: what must be remembered, and the port through which the engine says it.
+//!
+//! A record is the whole new state of one thing plus the event that explains it. Applying it is replacing, so
+//! recovery is "the last one wins". The engine hands records out by reference, at the moment of the change; whoever
+//! listens encodes or copies what it needs, and a task in flight costs no allocation.
+
+use crate::event::Event;
+use crate::id::SessionId;
+use crate::name::Name;
+use crate::notice::Notice;
+use crate::task::Task;
+use crate::terms::Terms;
+use crate::time::Timestamp;
+
+/// What a record replaces.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<'a> {
+    Task {
+        task: &'a Task,
+        terms: &'a Terms,
+    },
+    Worker(&'a WorkerHealth),
+    Queue(&'a QueueSetting),
+    Limit(&'a LimitSetting),
+    /// The event is worth remembering but no state changes.
+    Nothing,
+}
+
+/// What is known of a worker even when it is away. Everything else about a worker is presence: soft, never stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerHealth {
+    pub namespace: Name,
+    pub worker: Name,
+    pub crashes: u32,
+    pub last_crash: Option<Timestamp>,
+    /// The crashes inside the quarantine window, oldest first.
+    pub recent_crashes: Vec<Timestamp>,
+    pub quarantined_until: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSetting {
+    pub namespace: Name,
+    pub queue: Name,
+    pub paused: bool,
+    /// A worker has served it at some time.
+    pub ever_served: bool,
+    /// When the last live worker was lost, if none is there.
+    pub unserved_since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitSetting {
+    pub namespace: Name,
+    pub tag: Name,
+    pub limit: Option<u32>,
+}
+
+/// The small port between the engine and the world. The hub journals the records and delivers the notices after the
+/// records are on disk; a test just collects them.
+pub trait Output {
+    fn record(&mut self, event: Event, change: Change<'_>);
+    fn notice(&mut self, to: SessionId, notice: Notice);
+    /// The task is beyond retention and forgotten; so are its body and result. Nothing is journaled for it: recovery
+    /// drops it again by the same rule.
+    fn dropped(&mut self, task: &Task);
+}

@@ -1,0 +1,211 @@
+//! Recovery: an engine comes back from its records. The last record of each thing wins; indexes, lines and counts are
+//! built once, at the end.
+
+use crate::command::OnClose;
+use crate::engine::Engine;
+use crate::event::LostReason;
+use crate::id::{Slot, WorkerKey};
+use crate::name::Name;
+use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
+use crate::settings::Settings;
+use crate::state::TaskState;
+use crate::task::{Task, TermsKey};
+use crate::terms::Terms;
+use crate::time::Timestamp;
+use crate::timers::Timer;
+use crate::workers::{Presence, Worker};
+
+/// Takes records in the order in which they were written and makes an engine of them.
+#[derive(Debug)]
+pub struct Restore {
+    engine: Engine,
+}
+
+impl Restore {
+    pub fn new(settings: Settings) -> Restore {
+        Restore { engine: Engine::new(settings) }
+    }
+
+    /// The key to put into tasks of these terms.
+    pub fn terms(&mut self, terms: Terms) -> TermsKey {
+        self.engine.terms_key(terms)
+    }
+
+    /// A task's newest state. `task.terms` comes from [`Restore::terms`].
+    pub fn task(&mut self, task: Task) {
+        let engine = &mut self.engine;
+        engine.terms.retain(task.terms);
+        if let Some(slot) = engine.tasks.find(&task.id) {
+            let old = engine.tasks.remove(&engine.terms, slot);
+            engine.terms_released(old.terms);
+        }
+        if let Some(name) = task.name().cloned() {
+            self.free_name(&task, &name);
+        }
+        let engine = &mut self.engine;
+        engine.tasks.insert(&engine.terms, task);
+    }
+
+    /// Of two tasks of one name, the older has ended and was forgotten before the other came.
+    fn free_name(&mut self, task: &Task, name: &Name) {
+        let engine = &mut self.engine;
+        let namespace = engine.terms.get(task.terms).namespace.clone();
+        if let Some(slot) = engine.tasks.find_name(&engine.terms, &namespace, name) {
+            let old = engine.tasks.remove(&engine.terms, slot);
+            engine.terms_released(old.terms);
+        }
+    }
+
+    pub fn worker(&mut self, health: WorkerHealth) {
+        let key = self.worker_named(&health.namespace.clone(), &health.worker.clone());
+        self.engine.workers.at_mut(key).health = health;
+    }
+
+    pub fn queue(&mut self, setting: QueueSetting) {
+        let space = self.engine.spaces.open(&setting.namespace);
+        let key = self.engine.queues.open(&setting.namespace, &setting.queue, space);
+        self.engine.queues.at_mut(key).setting = setting;
+    }
+
+    pub fn limit(&mut self, setting: &LimitSetting) {
+        let key = self.engine.tags.open(&setting.namespace, &setting.tag);
+        self.engine.tags.at_mut(key).limit = setting.limit;
+    }
+
+    /// The number of an event that was written. The next one will be higher than all.
+    pub fn event(&mut self, seq: u64) {
+        self.engine.next_event = self.engine.next_event.max(seq + 1);
+    }
+
+    /// Moves a task's bytes, as [`Engine::relocate`] did.
+    pub fn relocated(&mut self, id: &crate::TaskId, from: crate::Blob, to: crate::Blob) {
+        self.engine.relocate(id, from, to);
+    }
+
+    /// The engine as it was, at a new time. Workers of held tasks have a grace to come back; nothing is handed out yet,
+    /// because nobody is there.
+    pub fn finish(mut self, now: Timestamp) -> Engine {
+        let slots: Vec<Slot> = self.engine.tasks.iter_from(Slot(0)).map(|(slot, _)| slot).collect();
+        self.link_families(&slots);
+        self.find_holders(now, &slots);
+        let engine = &mut self.engine;
+        // Ready tasks go last and in the order of their lines, so that each joins its line at the end.
+        let mut ready: Vec<(crate::line::Rank, Slot)> = Vec::new();
+        for slot in slots {
+            engine.arm_expiry(slot);
+            if let TaskState::Ready = engine.tasks.at(slot).state {
+                ready.push((engine.rank_of(slot), slot));
+            } else {
+                engine.enter_state(slot);
+            }
+        }
+        ready.sort_unstable();
+        for (_, slot) in ready {
+            engine.enter_state(slot);
+        }
+        for (key, until) in engine.quarantines() {
+            engine.timers.arm(until, Timer::Quarantine(key));
+        }
+        for key in engine.terms.unused() {
+            engine.terms.retain(key);
+            engine.release_terms(key);
+        }
+        engine.close_service(now);
+        engine.settle(now, &mut Nobody);
+        engine.retire_ended(now, &mut Nobody);
+        self.engine
+    }
+
+    fn link_families(&mut self, slots: &[Slot]) {
+        for slot in slots {
+            let Some(parent) = self.engine.tasks.at(*slot).parent() else { continue };
+            if let Some(parent) = self.engine.tasks.find(&parent) {
+                self.engine.tasks.at_mut(parent).extras_mut().children.insert(*slot);
+            }
+        }
+    }
+
+    /// Every held task gets its worker back in the table: away, with a lease that starts afresh.
+    fn find_holders(&mut self, now: Timestamp, slots: &[Slot]) {
+        let lease_until = now + self.engine.settings.restart_grace;
+        for slot in slots {
+            let task = self.engine.tasks.at(*slot);
+            let Some(holding) = task.state.holding() else { continue };
+            let (worker, started_at) = (holding.worker.clone(), holding.started_at);
+            let namespace = self.engine.namespace_of(*slot).clone();
+            let run_limit = self.engine.terms.get(task.terms).run_limit;
+            let key = self.worker_named(&namespace, &worker);
+            let engine = &mut self.engine;
+            if let Presence::Gone { .. } = engine.workers.at(key).presence {
+                let reason = LostReason::NotBackAfterRestart;
+                engine.set_presence(key, Presence::Lost { since: now, reason, lease_until, session: None });
+                engine.workers.at_mut(key).on_close = OnClose::MayStillRun;
+                engine.watch_worker(key);
+            }
+            let (TaskState::Assigned(holding) | TaskState::Running(holding)) =
+                &mut engine.tasks.at_mut(*slot).state
+            else {
+                unreachable!("it is held")
+            };
+            holding.key = key;
+            holding.check_at = match (started_at, run_limit) {
+                (Some(started), Some(limit)) => (started + limit).max(lease_until),
+                (Some(_), None) => Timestamp::NEVER,
+                (None, _) => lease_until,
+            };
+        }
+    }
+
+    fn worker_named(&mut self, namespace: &Name, worker: &Name) -> WorkerKey {
+        let engine = &mut self.engine;
+        if let Some(key) = engine.workers.find(namespace, worker) {
+            return key;
+        }
+        let space = engine.spaces.open(namespace);
+        engine.workers.insert(Worker::new(namespace.clone(), space, worker.clone(), Timestamp::ZERO))
+    }
+}
+
+impl Engine {
+    fn arm_expiry(&mut self, slot: Slot) {
+        let task = self.tasks.at(slot);
+        let expires_at = task.extras.as_ref().and_then(|extras| extras.expires_at);
+        if let Some(at) = expires_at
+            && !task.state.name().has_ended()
+        {
+            self.timers.arm(at, Timer::Expires(slot));
+        }
+    }
+
+    fn quarantines(&self) -> Vec<(WorkerKey, Timestamp)> {
+        self.workers
+            .iter()
+            .filter_map(|(key, worker)| Some((key, worker.health.quarantined_until?)))
+            .collect()
+    }
+
+    /// No worker is connected after a restart: queues that were served are not, since now.
+    fn close_service(&mut self, now: Timestamp) {
+        let keys: Vec<_> = self.queues.keys().collect();
+        for key in keys {
+            let setting = &mut self.queues.at_mut(key).setting;
+            if setting.ever_served && setting.unserved_since.is_none() {
+                setting.unserved_since = Some(now);
+            }
+        }
+    }
+
+    /// While records are applied, terms without users are kept: the next record may use them.
+    fn terms_released(&mut self, key: TermsKey) {
+        self.terms.release_keeping(key);
+    }
+}
+
+/// Nobody listens while an engine is restored.
+struct Nobody;
+
+impl Output for Nobody {
+    fn record(&mut self, _: crate::Event, _: crate::Change<'_>) {}
+    fn notice(&mut self, _: crate::SessionId, _: crate::Notice) {}
+    fn dropped(&mut self, _: &Task) {}
+}

@@ -1,0 +1,175 @@
+//! Every "no" the engine can say, with a stable code. A refusal changes nothing.
+
+use std::fmt;
+
+use crate::id::TaskId;
+use crate::name::Name;
+use crate::state::StateName;
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No task of that id in this namespace.
+    UnknownTask {
+        task: TaskId,
+    },
+    /// No task of that name in this namespace.
+    UnknownName {
+        name: Name,
+    },
+    /// The session has not registered as a worker, or the worker is gone.
+    NotAWorker,
+    UnknownWorker {
+        worker: Name,
+    },
+    UnknownQueue {
+        queue: Name,
+    },
+    /// The parent named at submission is not there or already cancelled.
+    BadParent {
+        parent: TaskId,
+    },
+    /// The id is taken by another task.
+    IdTaken {
+        task: TaskId,
+    },
+    /// The name is taken by a task that asked for something else.
+    NameTaken {
+        name: Name,
+        task: TaskId,
+    },
+    /// The report's attempt is over: another one holds the task, or nobody does.
+    StaleAttempt {
+        task: TaskId,
+        attempt: u32,
+        current: u32,
+        state: StateName,
+    },
+    /// The verb does not fit the task's state.
+    WrongState {
+        task: TaskId,
+        state: StateName,
+        verb: &'static str,
+    },
+    /// Another live worker goes by this id.
+    WorkerTaken {
+        worker: Name,
+    },
+    BadName {
+        what: &'static str,
+        why: &'static str,
+    },
+    /// A number or combination that makes no sense.
+    BadValue {
+        what: &'static str,
+        why: &'static str,
+    },
+    TooMany {
+        what: &'static str,
+        limit: usize,
+    },
+    /// The broker holds as many of these as it may.
+    Full {
+        what: &'static str,
+        limit: u64,
+    },
+    /// The disk has no room. Reading and finishing work go on.
+    DiskFull,
+    /// The broker is stopping and takes nothing new.
+    Draining,
+    /// The key does not allow this.
+    NotAllowed {
+        what: &'static str,
+    },
+    /// Events before this one are gone.
+    Trimmed {
+        oldest: u64,
+    },
+    /// The body or result is gone or damaged.
+    Unreadable {
+        what: &'static str,
+    },
+    /// The receiver of a call is not there.
+    NobodyThere {
+        address: Name,
+    },
+    /// It expired before it could be done.
+    TooLate {
+        deadline: Timestamp,
+    },
+}
+
+impl Refusal {
+    /// The stable code, the same through every door.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Refusal::UnknownTask { .. } => "unknown-task",
+            Refusal::UnknownName { .. } => "unknown-name",
+            Refusal::NotAWorker => "not-a-worker",
+            Refusal::UnknownWorker { .. } => "unknown-worker",
+            Refusal::UnknownQueue { .. } => "unknown-queue",
+            Refusal::BadParent { .. } => "bad-parent",
+            Refusal::IdTaken { .. } => "id-taken",
+            Refusal::NameTaken { .. } => "name-taken",
+            Refusal::StaleAttempt { .. } => "stale-attempt",
+            Refusal::WrongState { .. } => "wrong-state",
+            Refusal::WorkerTaken { .. } => "worker-taken",
+            Refusal::BadName { .. } => "bad-name",
+            Refusal::BadValue { .. } => "bad-value",
+            Refusal::TooMany { .. } => "too-many",
+            Refusal::Full { .. } => "full",
+            Refusal::DiskFull => "disk-full",
+            Refusal::Draining => "draining",
+            Refusal::NotAllowed { .. } => "not-allowed",
+            Refusal::Trimmed { .. } => "trimmed",
+            Refusal::Unreadable { .. } => "unreadable",
+            Refusal::NobodyThere { .. } => "nobody-there",
+            Refusal::TooLate { .. } => "too-late",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::UnknownTask { task } => write!(f, "there is no task {task}"),
+            Refusal::UnknownName { name } => write!(f, "there is no task named {name}"),
+            Refusal::NotAWorker => f.write_str("this session is not a registered worker: register first"),
+            Refusal::UnknownWorker { worker } => write!(f, "there is no worker {worker}"),
+            Refusal::UnknownQueue { queue } => write!(f, "there is no queue {queue}"),
+            Refusal::BadParent { parent } => write!(f, "the parent {parent} does not exist or was cancelled"),
+            Refusal::IdTaken { task } => write!(f, "the id {task} belongs to another task: choose another"),
+            Refusal::NameTaken { name, task } => {
+                write!(
+                    f,
+                    "the name {name} belongs to task {task}, which was asked for differently: choose another"
+                )
+            }
+            Refusal::StaleAttempt { task, attempt, current, state } => {
+                write!(
+                    f,
+                    "attempt {attempt} of task {task} is over (now {state}, attempt {current}): stop working on it"
+                )
+            }
+            Refusal::WrongState { task, state, verb } => {
+                write!(f, "task {task} is {state}: cannot {verb} it")
+            }
+            Refusal::WorkerTaken { worker } => {
+                write!(f, "worker {worker} is connected already: stop it or choose another id")
+            }
+            Refusal::BadName { what, why } => write!(f, "the {what} name {why}"),
+            Refusal::BadValue { what, why } => write!(f, "{what} {why}"),
+            Refusal::TooMany { what, limit } => write!(f, "too many {what}: at most {limit}"),
+            Refusal::Full { what, limit } => write!(f, "the broker is full: at most {limit} {what}"),
+            Refusal::DiskFull => f.write_str("the broker's disk is full: make room, then try again"),
+            Refusal::Draining => f.write_str("the broker is stopping: try again when it is back"),
+            Refusal::NotAllowed { what } => write!(f, "this key does not allow to {what}"),
+            Refusal::Trimmed { oldest } => write!(f, "events before {oldest} are no longer kept"),
+            Refusal::Unreadable { what } => write!(f, "the {what} cannot be read back"),
+            Refusal::NobodyThere { address } => write!(f, "nobody is there at {address}"),
+            Refusal::TooLate { deadline } => write!(f, "the deadline {deadline} has passed"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

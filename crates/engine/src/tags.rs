@@ -1,0 +1,88 @@
+//! Tags and their limits: how many tasks of a tag may be held at once, across the whole broker.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::lanes::LaneKey;
+use crate::line::Rank;
+use crate::name::Name;
+use crate::slab::Slab;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TagKey(u32);
+
+#[derive(Debug)]
+pub(crate) struct Tag {
+    pub(crate) namespace: Name,
+    pub(crate) name: Name,
+    pub(crate) limit: Option<u32>,
+    pub(crate) in_use: u32,
+    /// Lanes that wait for this tag, by the rank of their first task. While any wait, the tag has no room.
+    pub(crate) parked: BTreeSet<(Rank, LaneKey)>,
+    lanes: u32,
+}
+
+impl Tag {
+    pub(crate) fn has_room(&self) -> bool {
+        self.limit.is_none_or(|limit| self.in_use < limit)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Tags {
+    slab: Slab<Tag>,
+    by_name: BTreeMap<(Name, Name), TagKey>,
+}
+
+impl Tags {
+    pub(crate) fn open(&mut self, namespace: &Name, name: &Name) -> TagKey {
+        let pair = (namespace.clone(), name.clone());
+        if let Some(key) = self.by_name.get(&pair) {
+            return *key;
+        }
+        let tag = Tag {
+            namespace: namespace.clone(),
+            name: name.clone(),
+            limit: None,
+            in_use: 0,
+            parked: BTreeSet::new(),
+            lanes: 0,
+        };
+        let key = TagKey(self.slab.insert(tag));
+        self.by_name.insert(pair, key);
+        key
+    }
+
+    pub(crate) fn retain(&mut self, key: TagKey) {
+        self.at_mut(key).lanes += 1;
+    }
+
+    /// One lane less; a tag without lanes and without a limit is forgotten.
+    pub(crate) fn release(&mut self, key: TagKey) {
+        self.at_mut(key).lanes -= 1;
+        self.close_if_unused(key);
+    }
+
+    pub(crate) fn close_if_unused(&mut self, key: TagKey) {
+        let tag = self.at(key);
+        if tag.lanes == 0 && tag.limit.is_none() && tag.in_use == 0 {
+            let tag = self.slab.remove(key.0);
+            self.by_name.remove(&(tag.namespace, tag.name));
+        }
+    }
+
+    pub(crate) fn has(&self, key: TagKey) -> bool {
+        self.slab.get(key.0).is_some()
+    }
+
+    pub(crate) fn at(&self, key: TagKey) -> &Tag {
+        self.slab.at(key.0)
+    }
+
+    pub(crate) fn at_mut(&mut self, key: TagKey) -> &mut Tag {
+        self.slab.at_mut(key.0)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Tag> {
+        self.by_name.values().map(|key| self.at(*key))
+    }
+}

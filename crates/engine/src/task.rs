@@ -1,0 +1,79 @@
+//! One task. Small on purpose: a million may wait.
+
+use std::collections::BTreeSet;
+
+use crate::blob::Blob;
+use crate::id::{Slot, TaskId};
+use crate::name::Name;
+use crate::state::TaskState;
+use crate::time::Timestamp;
+
+/// The number of a set of terms in the engine's table (see [`crate::terms::Terms`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TermsKey(pub(crate) u32);
+
+impl TermsKey {
+    /// For tables that are indexed by terms.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    pub id: TaskId,
+    pub body: Blob,
+    pub terms: TermsKey,
+    /// Higher first.
+    pub priority: i32,
+    /// Counts up with every assignment; the number a report must carry.
+    pub attempt: u32,
+    pub crashes: u16,
+    pub failures: u16,
+    /// The event number of the submission: among equals, the lower goes first.
+    pub age: u64,
+    pub submitted_at: Timestamp,
+    pub state: TaskState,
+    /// What most tasks do not have.
+    pub extras: Option<Box<Extras>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Makes the submission idempotent.
+    pub name: Option<Name>,
+    /// What the named submission asked for, to recognise it when it comes again.
+    pub fingerprint: u64,
+    pub parent: Option<TaskId>,
+    pub not_before: Option<Timestamp>,
+    /// If it has not started by then, it fails.
+    pub expires_at: Option<Timestamp>,
+    /// Workers that crashed on it or never confirmed it, newest last: the last choice for the next attempt.
+    pub crashed_on: Vec<Name>,
+    /// Rebuilt from `parent` at recovery, never stored.
+    pub(crate) children: BTreeSet<Slot>,
+}
+
+impl Task {
+    pub fn name(&self) -> Option<&Name> {
+        self.extras.as_ref()?.name.as_ref()
+    }
+
+    pub fn parent(&self) -> Option<TaskId> {
+        self.extras.as_ref()?.parent
+    }
+
+    pub(crate) fn extras_mut(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiting_task_stays_small() {
+        assert!(size_of::<Task>() <= 88, "{}", size_of::<Task>());
+    }
+}

@@ -1,0 +1,109 @@
+//! The table of tasks, found by place, by id and by name.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+
+use crate::id::{Slot, TaskId};
+use crate::index::Index;
+use crate::slab::Slab;
+use crate::task::Task;
+use crate::terms_table::TermsTable;
+
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    slab: Slab<Task>,
+    by_id: Index,
+    by_name: Index,
+    hashing: FixedState,
+}
+
+impl Tasks {
+    pub(crate) fn new(hash_seed: u64) -> Tasks {
+        Tasks {
+            slab: Slab::default(),
+            by_id: Index::default(),
+            by_name: Index::default(),
+            hashing: FixedState::with_seed(hash_seed),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub(crate) fn at(&self, slot: Slot) -> &Task {
+        self.slab.at(slot.0)
+    }
+
+    pub(crate) fn at_mut(&mut self, slot: Slot) -> &mut Task {
+        self.slab.at_mut(slot.0)
+    }
+
+    pub(crate) fn find(&self, id: &TaskId) -> Option<Slot> {
+        let hash = self.hash_id(id);
+        self.by_id.find(hash, |place| self.slab.at(*place).id == *id).map(Slot)
+    }
+
+    pub(crate) fn find_name(&self, terms: &TermsTable, namespace: &str, name: &str) -> Option<Slot> {
+        let is_it = |place: &u32| {
+            let task = self.slab.at(*place);
+            task.name().is_some_and(|known| **known == *name)
+                && *terms.get(task.terms).namespace == *namespace
+        };
+        self.by_name.find(self.hash_name(namespace, name), is_it).map(Slot)
+    }
+
+    pub(crate) fn insert(&mut self, terms: &TermsTable, task: Task) -> Slot {
+        let hash = self.hash_id(&task.id);
+        let name_hash = task.name().map(|name| self.hash_name(&terms.get(task.terms).namespace, name));
+        let place = self.slab.insert(task);
+        let (slab, hashing) = (&self.slab, &self.hashing);
+        self.by_id.insert(hash, place, |other| hash_id(hashing, &slab.at(*other).id));
+        if let Some(hash) = name_hash {
+            self.by_name.insert(hash, place, |other| {
+                let task = slab.at(*other);
+                let name = task.name().expect("only named tasks are found by name");
+                hash_name(hashing, &terms.get(task.terms).namespace, name)
+            });
+        }
+        Slot(place)
+    }
+
+    pub(crate) fn remove(&mut self, terms: &TermsTable, slot: Slot) -> Task {
+        let task = self.slab.at(slot.0);
+        let hash = self.hash_id(&task.id);
+        self.by_id.remove(hash, slot.0);
+        if let Some(name) = task.name() {
+            let hash = self.hash_name(&terms.get(task.terms).namespace, name);
+            self.by_name.remove(hash, slot.0);
+        }
+        self.slab.remove(slot.0)
+    }
+
+    pub(crate) fn iter_from(&self, slot: Slot) -> impl Iterator<Item = (Slot, &Task)> {
+        self.slab.iter_from(slot.0).map(|(place, task)| (Slot(place), task))
+    }
+
+    fn hash_id(&self, id: &TaskId) -> u64 {
+        hash_id(&self.hashing, id)
+    }
+
+    fn hash_name(&self, namespace: &str, name: &str) -> u64 {
+        hash_name(&self.hashing, namespace, name)
+    }
+}
+
+fn hash_id(hashing: &FixedState, id: &TaskId) -> u64 {
+    let mut hasher = hashing.build_hasher();
+    hasher.write_u128(u128::from_ne_bytes(id.0));
+    hasher.finish()
+}
+
+fn hash_name(hashing: &FixedState, namespace: &str, name: &str) -> u64 {
+    let mut hasher = hashing.build_hasher();
+    hasher.write(namespace.as_bytes());
+    hasher.write_u8(0);
+    hasher.write(name.as_bytes());
+    hasher.finish()
+}

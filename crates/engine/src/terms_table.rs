@@ -1,0 +1,92 @@
+//! Each distinct set of terms once, counted by the tasks that use it.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::lanes::LaneKey;
+use crate::queues::QueueKey;
+use crate::slab::Slab;
+use crate::task::TermsKey;
+use crate::terms::Terms;
+
+#[derive(Debug)]
+pub(crate) struct TermsTable {
+    slab: Slab<Entry>,
+    by_value: HashTable<u32>,
+    hashing: FixedState,
+}
+
+#[derive(Debug)]
+struct Entry {
+    terms: Arc<Terms>,
+    users: u32,
+    queue: QueueKey,
+    lane: LaneKey,
+}
+
+impl TermsTable {
+    pub(crate) fn new(hash_seed: u64) -> TermsTable {
+        TermsTable {
+            slab: Slab::default(),
+            by_value: HashTable::new(),
+            hashing: FixedState::with_seed(hash_seed),
+        }
+    }
+
+    pub(crate) fn find(&self, terms: &Terms) -> Option<TermsKey> {
+        let hash = self.hashing.hash_one(terms);
+        self.by_value.find(hash, |place| *self.slab.at(*place).terms == *terms).map(|place| TermsKey(*place))
+    }
+
+    /// Adds terms that nobody uses yet.
+    pub(crate) fn insert(&mut self, terms: Terms, queue: QueueKey, lane: LaneKey) -> TermsKey {
+        let hash = self.hashing.hash_one(&terms);
+        let place = self.slab.insert(Entry { terms: Arc::new(terms), users: 0, queue, lane });
+        let (slab, hashing) = (&self.slab, &self.hashing);
+        self.by_value.insert_unique(hash, place, |other| hashing.hash_one(&*slab.at(*other).terms));
+        TermsKey(place)
+    }
+
+    pub(crate) fn retain(&mut self, key: TermsKey) {
+        self.slab.at_mut(key.0).users += 1;
+    }
+
+    /// One user less. When it was the last, the terms are forgotten and the lane they waited in is handed back.
+    pub(crate) fn release(&mut self, key: TermsKey) -> Option<LaneKey> {
+        let entry = self.slab.at_mut(key.0);
+        entry.users -= 1;
+        if entry.users > 0 {
+            return None;
+        }
+        let entry = self.slab.remove(key.0);
+        let hash = self.hashing.hash_one(&*entry.terms);
+        if let Ok(found) = self.by_value.find_entry(hash, |place| *place == key.0) {
+            found.remove();
+        }
+        Some(entry.lane)
+    }
+
+    /// One user less; the terms stay even if it was the last. [`TermsTable::unused`] finds them later.
+    pub(crate) fn release_keeping(&mut self, key: TermsKey) {
+        self.slab.at_mut(key.0).users -= 1;
+    }
+
+    pub(crate) fn unused(&self) -> Vec<TermsKey> {
+        self.slab.iter().filter(|(_, entry)| entry.users == 0).map(|(place, _)| TermsKey(place)).collect()
+    }
+
+    pub(crate) fn get(&self, key: TermsKey) -> &Arc<Terms> {
+        &self.slab.at(key.0).terms
+    }
+
+    pub(crate) fn queue(&self, key: TermsKey) -> QueueKey {
+        self.slab.at(key.0).queue
+    }
+
+    pub(crate) fn lane(&self, key: TermsKey) -> LaneKey {
+        self.slab.at(key.0).lane
+    }
+}

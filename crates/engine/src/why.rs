@@ -1,0 +1,139 @@
+//! The exact reasons why a task is not running.
+
+use std::fmt;
+
+use crate::name::Name;
+use crate::state::StateName;
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is running, or it has ended: there is nothing to explain.
+    NotWaiting {
+        state: StateName,
+    },
+    /// Held back until released.
+    Held,
+    NotBefore {
+        until: Timestamp,
+    },
+    /// Put aside until resumed.
+    Paused,
+    QueuePaused {
+        queue: Name,
+    },
+    /// No worker has ever served this queue.
+    NoWorkerEver {
+        queue: Name,
+    },
+    /// Workers served the queue, but all are lost or gone since then.
+    AllLost {
+        queue: Name,
+        since: Timestamp,
+    },
+    /// Live workers serve the queue, but none offers all that is needed.
+    NeedsUnmet {
+        missing: Vec<Name>,
+    },
+    /// The only workers that could take it crash too often.
+    Quarantined {
+        worker: Name,
+        until: Timestamp,
+    },
+    /// The only workers that could take it finish what they have and leave.
+    Draining {
+        workers: u32,
+    },
+    TagLimit {
+        tag: Name,
+        limit: u32,
+        in_use: u32,
+    },
+    /// All workers that could take it have no free slot.
+    AllFull {
+        workers: u32,
+        slots: u32,
+    },
+    /// Workers fetch for themselves and none is asking now.
+    NobodyAsks {
+        workers: u32,
+    },
+    /// Sent to a worker that has not confirmed yet.
+    AwaitingAcceptance {
+        worker: Name,
+        since: Timestamp,
+    },
+    /// The change is decided but not yet on disk.
+    AwaitingDisk,
+}
+
+impl Why {
+    /// The stable code, the same through every door.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Why::NotWaiting { .. } => "not-waiting",
+            Why::Held => "held",
+            Why::NotBefore { .. } => "not-before",
+            Why::Paused => "paused",
+            Why::QueuePaused { .. } => "queue-paused",
+            Why::NoWorkerEver { .. } => "no-worker-ever",
+            Why::AllLost { .. } => "all-lost",
+            Why::NeedsUnmet { .. } => "needs-unmet",
+            Why::Quarantined { .. } => "quarantined",
+            Why::Draining { .. } => "draining",
+            Why::TagLimit { .. } => "tag-limit",
+            Why::AllFull { .. } => "all-full",
+            Why::NobodyAsks { .. } => "nobody-asks",
+            Why::AwaitingAcceptance { .. } => "awaiting-acceptance",
+            Why::AwaitingDisk => "awaiting-disk",
+        }
+    }
+
+    /// Whether no live worker could take the task at all, so that whoever submitted it should be told at once.
+    pub fn is_unserved(&self) -> bool {
+        matches!(
+            self,
+            Why::NoWorkerEver { .. }
+                | Why::AllLost { .. }
+                | Why::NeedsUnmet { .. }
+                | Why::Quarantined { .. }
+                | Why::Draining { .. }
+        )
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::NotWaiting { state } => write!(f, "it is {state}"),
+            Why::Held => f.write_str("it is held back: release it"),
+            Why::NotBefore { until } => write!(f, "not before {until}"),
+            Why::Paused => f.write_str("it is paused: resume it"),
+            Why::QueuePaused { queue } => write!(f, "queue {queue} is paused: resume the queue"),
+            Why::NoWorkerEver { queue } => write!(f, "no worker has ever served queue {queue}: start one"),
+            Why::AllLost { queue, since } => write!(f, "all workers of queue {queue} are gone since {since}"),
+            Why::NeedsUnmet { missing } => {
+                f.write_str("no live worker of the queue offers ")?;
+                for (index, need) in missing.iter().enumerate() {
+                    write!(f, "{}{need}", if index == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+            Why::Quarantined { worker, until } => write!(f, "worker {worker} is quarantined until {until}"),
+            Why::Draining { workers } => write!(f, "all {workers} workers that could take it are draining"),
+            Why::TagLimit { tag, limit, in_use } => {
+                write!(f, "tag {tag} is at its limit: {in_use} of {limit} in use")
+            }
+            Why::AllFull { workers, slots } => {
+                write!(f, "all {workers} workers are full: {slots} slots in use")
+            }
+            Why::NobodyAsks { workers } => {
+                write!(f, "{workers} workers could take it, none is asking for work now")
+            }
+            Why::AwaitingAcceptance { worker, since } => {
+                write!(f, "sent to worker {worker} at {since}, not confirmed yet")
+            }
+            Why::AwaitingDisk => f.write_str("waiting for the disk"),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The table of workers. Health is hard state and stored; presence is soft and starts afresh with the broker.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::classes::{Choice, ClassKey};
+use crate::command::{OnClose, PresenceName, WorkerAbout, WorkerStats};
+use crate::event::LostReason;
+use crate::id::{SessionId, Slot, WorkerKey};
+use crate::name::Name;
+use crate::record::WorkerHealth;
+use crate::slab::Slab;
+use crate::spaces::SpaceKey;
+use crate::time::Timestamp;
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) health: WorkerHealth,
+    pub(crate) space: SpaceKey,
+    pub(crate) presence: Presence,
+    pub(crate) instance: u64,
+    pub(crate) last_seen: Timestamp,
+    pub(crate) queues: Vec<Name>,
+    pub(crate) capabilities: Vec<Name>,
+    pub(crate) slots: u32,
+    pub(crate) pulls: bool,
+    pub(crate) draining: bool,
+    pub(crate) heartbeat: Duration,
+    pub(crate) lost_after: Duration,
+    pub(crate) busy_lost_after: Option<Duration>,
+    pub(crate) lease: Duration,
+    pub(crate) on_close: OnClose,
+    pub(crate) about: WorkerAbout,
+    pub(crate) stats: Option<Box<WorkerStats>>,
+    pub(crate) held: BTreeSet<Slot>,
+    /// The class it counts in as a live worker.
+    pub(crate) class: Option<ClassKey>,
+    /// Whether it is counted there now.
+    pub(crate) counted: bool,
+    /// A worker that fetches for itself is asking in this class.
+    pub(crate) asking: Option<ClassKey>,
+    /// Where it stands among the free workers, if it does.
+    pub(crate) choice: Option<(ClassKey, Choice)>,
+    pub(crate) last_assigned: u64,
+    pub(crate) timer: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Live { session: SessionId, since: Timestamp },
+    Lost { since: Timestamp, reason: LostReason, lease_until: Timestamp, session: Option<SessionId> },
+    Gone { since: Timestamp },
+}
+
+impl Worker {
+    pub(crate) fn new(namespace: Name, space: SpaceKey, worker: Name, now: Timestamp) -> Worker {
+        Worker {
+            health: WorkerHealth {
+                namespace,
+                worker,
+                crashes: 0,
+                last_crash: None,
+                recent_crashes: Vec::new(),
+                quarantined_until: None,
+            },
+            space,
+            presence: Presence::Gone { since: now },
+            instance: 0,
+            last_seen: now,
+            queues: Vec::new(),
+            capabilities: Vec::new(),
+            slots: 0,
+            pulls: false,
+            draining: false,
+            heartbeat: Duration::ZERO,
+            lost_after: Duration::ZERO,
+            busy_lost_after: None,
+            lease: Duration::ZERO,
+            on_close: OnClose::default(),
+            about: WorkerAbout::default(),
+            stats: None,
+            held: BTreeSet::new(),
+            class: None,
+            counted: false,
+            asking: None,
+            choice: None,
+            last_assigned: 0,
+            timer: Timestamp::NEVER,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &Name {
+        &self.health.worker
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.presence, Presence::Live { .. })
+    }
+
+    /// The session that hears its notices. A silent worker's connection may still be there.
+    pub(crate) fn session(&self) -> Option<SessionId> {
+        match self.presence {
+            Presence::Live { session, .. } => Some(session),
+            Presence::Lost { session, .. } => session,
+            Presence::Gone { .. } => None,
+        }
+    }
+
+    /// May it be given work at all?
+    pub(crate) fn may_work(&self) -> bool {
+        self.is_live() && !self.draining && self.health.quarantined_until.is_none()
+    }
+
+    pub(crate) fn load_permille(&self) -> u32 {
+        (self.held.len() as u64 * 1000 / u64::from(self.slots.max(1))) as u32
+    }
+
+    /// Silence until this moment is nothing to worry about.
+    pub(crate) fn silent_until(&self) -> Timestamp {
+        self.last_seen + self.patience()
+    }
+
+    /// Its attempts are believed until this moment, as far as we have heard.
+    pub(crate) fn lease_until(&self) -> Timestamp {
+        self.last_seen + self.lease.max(self.patience())
+    }
+
+    fn patience(&self) -> Duration {
+        match self.busy_lost_after {
+            Some(busy) if !self.held.is_empty() => busy,
+            _ => self.lost_after,
+        }
+    }
+
+    pub(crate) fn presence_name(&self) -> PresenceName {
+        match self.presence {
+            Presence::Live { .. } => PresenceName::Live,
+            Presence::Lost { .. } => PresenceName::Lost,
+            Presence::Gone { .. } => PresenceName::Gone,
+        }
+    }
+
+    pub(crate) fn since(&self) -> Timestamp {
+        match self.presence {
+            Presence::Live { since, .. } | Presence::Lost { since, .. } | Presence::Gone { since } => since,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Workers {
+    slab: Slab<Worker>,
+    by_name: BTreeMap<(Name, Name), WorkerKey>,
+    by_session: BTreeMap<SessionId, WorkerKey>,
+}
+
+impl Workers {
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub(crate) fn find(&self, namespace: &Name, worker: &Name) -> Option<WorkerKey> {
+        self.by_name.get(&(namespace.clone(), worker.clone())).copied()
+    }
+
+    pub(crate) fn of_session(&self, session: SessionId) -> Option<WorkerKey> {
+        self.by_session.get(&session).copied()
+    }
+
+    pub(crate) fn bind(&mut self, session: SessionId, key: WorkerKey) {
+        self.by_session.insert(session, key);
+    }
+
+    pub(crate) fn unbind(&mut self, session: SessionId) -> Option<WorkerKey> {
+        self.by_session.remove(&session)
+    }
+
+    pub(crate) fn insert(&mut self, worker: Worker) -> WorkerKey {
+        let pair = (worker.health.namespace.clone(), worker.health.worker.clone());
+        let key = WorkerKey(self.slab.insert(worker));
+        self.by_name.insert(pair, key);
+        key
+    }
+
+    pub(crate) fn remove(&mut self, key: WorkerKey) {
+        let worker = self.slab.remove(key.0);
+        self.by_name.remove(&(worker.health.namespace, worker.health.worker));
+    }
+
+    pub(crate) fn has(&self, key: WorkerKey) -> bool {
+        self.slab.get(key.0).is_some()
+    }
+
+    pub(crate) fn at(&self, key: WorkerKey) -> &Worker {
+        self.slab.at(key.0)
+    }
+
+    pub(crate) fn at_mut(&mut self, key: WorkerKey) -> &mut Worker {
+        self.slab.at_mut(key.0)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (WorkerKey, &Worker)> {
+        self.slab.iter().map(|(place, worker)| (WorkerKey(place), worker))
+    }
+
+    /// The workers of one namespace, by name.
+    pub(crate) fn of(&self, namespace: &Name) -> impl Iterator<Item = (WorkerKey, &Worker)> {
+        let from = (namespace.clone(), Name::from(""));
+        self.by_name
+            .range(from..)
+            .take_while(move |((of, _), _)| of == namespace)
+            .map(|(_, key)| (*key, self.at(*key)))
+    }
+}
