@@ -1,0 +1,43 @@
+//! Records as bytes: pure, no files. Everything that is stored goes through here, into a frame of the journal, a
+//! block of a snapshot or a block of events.
+//!
+//! All three are *pages*: a dictionary (terms and names, each once) followed by entries that point into it. Numbers
+//! are varints, times and places are written as distances from the page's base, so a submitted task costs about 35
+//! bytes besides its body.
+
+mod dictionary;
+mod event;
+mod page;
+mod put;
+mod record;
+#[cfg(test)]
+pub(crate) mod samples;
+mod settings;
+mod take;
+mod task;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use dictionary::Dictionary;
+pub(crate) use event::event;
+pub(crate) use page::{Names, Page};
+pub(crate) use record::{ChangeView, RecordView, encode_record, next_record};
+pub(crate) use settings::{Setting, encode_setting, setting};
+pub(crate) use take::{Malformed, Take};
+pub(crate) use task::{encode_whole_task, whole_task};
+pub(crate) use terms::decode_terms;
+
+pub(crate) use put::varint as put_varint;
+
+use tenure_engine::Timestamp;
+
+/// What the numbers of a page are distances from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) time: Timestamp,
+    /// An event number.
+    pub(crate) event: u64,
+    /// A position in the journal.
+    pub(crate) place: u64,
+}

@@ -1,0 +1,158 @@
+//! A record as bytes: whom it concerns, the event, the new state. Event and state carry their lengths, so recovery
+//! skips the events and a reader of events skips the states.
+
+use tenure_engine::event::{About, Event};
+use tenure_engine::{Change, Task, TermsKey};
+
+use super::Base;
+use super::dictionary::Dictionary;
+use super::event::encode_event;
+use super::page::Page;
+use super::put;
+use super::settings::{self, Setting, take_setting};
+use super::take::{Malformed, Take};
+use super::task::{Identity, encode_task, take_task};
+
+/// A record as it lies in its page; event and state are decoded when they are wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordView<'a> {
+    pub(crate) about: AboutView,
+    pub(crate) event: &'a [u8],
+    change_code: u8,
+    change: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AboutView {
+    /// The record has no event: the store moved bytes, nothing happened to the task.
+    Nobody,
+    Task(Identity),
+    Worker,
+    Queue,
+    Tag,
+}
+
+/// What a record says, without its event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeView {
+    Task(Task),
+    Setting(Setting),
+    Nothing,
+}
+
+const ABOUT_BITS: u8 = 0x07;
+const CHANGE_SHIFT: u32 = 3;
+
+const NOTHING: u8 = 0;
+/// The new state of the very task the event is about.
+const SAME_TASK: u8 = 1;
+const OTHER_TASK: u8 = 2;
+
+pub(crate) fn encode_record(
+    out: &mut Vec<u8>,
+    book: &mut Dictionary,
+    base: &Base,
+    event: Option<&Event>,
+    change: Change<'_>,
+) {
+    let head = out.len();
+    out.push(0);
+    let mut subject = None;
+    if let Some(event) = event {
+        if let About::Task { id, attempt, terms } = &event.about {
+            let identity = Identity { id: *id, attempt: *attempt, terms: book.terms(terms) };
+            identity.encode(out);
+            subject = Some(identity);
+        }
+        put::measured(out, |out| encode_event(out, book, base, event));
+    }
+    let code = match change {
+        Change::Nothing => NOTHING,
+        Change::Task { task, terms } => {
+            let identity = Identity { id: task.id, attempt: task.attempt, terms: book.terms_by_value(terms) };
+            let same = subject == Some(identity);
+            put::measured(out, |out| {
+                if !same {
+                    identity.encode(out);
+                }
+                encode_task(out, book, base, task);
+            });
+            if same { SAME_TASK } else { OTHER_TASK }
+        }
+        Change::Worker(worker) => {
+            put::measured(out, |out| settings::encode_worker(out, book, base, worker));
+            settings::WORKER
+        }
+        Change::Queue(queue) => {
+            put::measured(out, |out| settings::encode_queue(out, book, base, queue));
+            settings::QUEUE
+        }
+        Change::Limit(limit) => {
+            put::measured(out, |out| settings::encode_limit(out, book, limit));
+            settings::LIMIT
+        }
+    };
+    out[head] = about_code(event) | code << CHANGE_SHIFT;
+}
+
+pub(crate) fn next_record<'a>(take: &mut Take<'a>) -> Result<RecordView<'a>, Malformed> {
+    let head = take.byte()?;
+    let about = match head & ABOUT_BITS {
+        0 => AboutView::Nobody,
+        1 => AboutView::Task(Identity::take(take)?),
+        2 => AboutView::Worker,
+        3 => AboutView::Queue,
+        4 => AboutView::Tag,
+        _ => return Err(Malformed("a record is about something unknown")),
+    };
+    let event = if about == AboutView::Nobody { &[][..] } else { take.measured()? };
+    let change_code = head >> CHANGE_SHIFT;
+    let change = if change_code == NOTHING { &[][..] } else { take.measured()? };
+    Ok(RecordView { about, event, change_code, change })
+}
+
+impl RecordView<'_> {
+    pub(crate) fn has_event(&self) -> bool {
+        self.about != AboutView::Nobody
+    }
+
+    /// Decodes the new state. `keys` are the page's terms as the engine numbers them.
+    pub(crate) fn change(&self, page: &Page<'_>, keys: &[TermsKey]) -> Result<ChangeView, Malformed> {
+        let mut take = Take::new(self.change);
+        let change = match (self.change_code, self.about) {
+            (NOTHING, _) => ChangeView::Nothing,
+            (SAME_TASK, AboutView::Task(identity)) => {
+                ChangeView::Task(task(&mut take, page, identity, keys)?)
+            }
+            (OTHER_TASK, _) => {
+                let identity = Identity::take(&mut take)?;
+                ChangeView::Task(task(&mut take, page, identity, keys)?)
+            }
+            (code, _) => ChangeView::Setting(take_setting(&mut take, page, code)?),
+        };
+        if !take.is_empty() {
+            return Err(Malformed("a state is longer than it should be"));
+        }
+        Ok(change)
+    }
+}
+
+fn task(
+    take: &mut Take<'_>,
+    page: &Page<'_>,
+    identity: Identity,
+    keys: &[TermsKey],
+) -> Result<Task, Malformed> {
+    let key = keys.get(identity.terms as usize).ok_or(Malformed("a task's terms are not in its page"))?;
+    take_task(take, page, identity, *key)
+}
+
+fn about_code(event: Option<&Event>) -> u8 {
+    match event.map(|event| &event.about) {
+        None => 0,
+        Some(About::Task { .. }) => 1,
+        Some(About::Worker { .. }) => 2,
+        Some(About::Queue { .. }) => 3,
+        Some(About::Tag { .. }) => 4,
+    }
+}

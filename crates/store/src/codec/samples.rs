@@ -1,0 +1,285 @@
+//! Arbitrary tasks, terms, events and settings for the property tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+use tenure_engine::event::{About, Event, Kind, LostReason, Next};
+use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
+use tenure_engine::state::{Aside, AsideWhy, End, Holding, Intent, Progress, StateName, Wanted};
+use tenure_engine::terms::{Backoff, OnLost};
+use tenure_engine::{Blob, Extras, Name, Task, TaskId, TaskState, Terms, TermsKey, Timestamp, Why};
+
+use super::settings::Setting;
+
+pub(crate) fn name() -> BoxedStrategy<Name> {
+    "[a-zA-Z0-9äöü./-]{1,12}".prop_map(Name::from).boxed()
+}
+
+pub(crate) fn text() -> BoxedStrategy<Option<Box<str>>> {
+    of(prop_oneof!["\\PC{0,20}", "[a-z ]{120,140}"].prop_map(Box::from)).boxed()
+}
+
+pub(crate) fn time() -> BoxedStrategy<Timestamp> {
+    prop_oneof![
+        9 => (1_700_000_000_000_u64..1_700_000_100_000).prop_map(Timestamp),
+        1 => select(vec![Timestamp::ZERO, Timestamp::NEVER]),
+    ]
+    .boxed()
+}
+
+pub(crate) fn id() -> BoxedStrategy<TaskId> {
+    any::<[u8; 16]>().prop_map(TaskId).boxed()
+}
+
+pub(crate) fn blob() -> BoxedStrategy<Blob> {
+    prop_oneof![Just(Blob::EMPTY), (any::<u64>(), 1..u32::MAX).prop_map(|(at, bytes)| Blob::new(at, bytes))]
+        .boxed()
+}
+
+fn span() -> BoxedStrategy<Duration> {
+    (0..u64::MAX / 2, 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos)).boxed()
+}
+
+pub(crate) fn terms() -> BoxedStrategy<Terms> {
+    let names = (name(), name(), name(), vec(name(), 0..4), vec(name(), 0..4));
+    let policy = select(vec![OnLost::Requeue, OnLost::Pause, OnLost::Fail]);
+    let numbers = (policy, any::<u16>(), any::<u16>(), span(), span(), of(span()), of(span()));
+    (names, numbers)
+        .prop_map(|((namespace, queue, submitter, needs, tags), numbers)| {
+            let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit) = numbers;
+            let backoff = Backoff { first, max };
+            Terms {
+                needs,
+                tags,
+                on_lost,
+                crash_budget,
+                retries,
+                backoff,
+                accept_timeout,
+                run_limit,
+                ..Terms::new(namespace, queue, submitter)
+            }
+        })
+        .boxed()
+}
+
+fn wanted() -> BoxedStrategy<Wanted> {
+    select(vec![Wanted::Cancel, Wanted::Pause]).boxed()
+}
+
+fn holding() -> BoxedStrategy<Box<Holding>> {
+    let intent = (wanted(), text(), any::<bool>()).prop_map(|(wanted, reason, delivered)| Intent {
+        wanted,
+        reason,
+        delivered,
+    });
+    let progress =
+        (of(any::<u8>()), text(), time()).prop_map(|(percent, note, at)| Progress { percent, note, at });
+    (name(), time(), of(time()), of(intent), of(progress))
+        .prop_map(|(worker, since, started_at, intent, progress)| {
+            Box::new(Holding::restored(worker, since, started_at, intent, progress))
+        })
+        .boxed()
+}
+
+fn end() -> BoxedStrategy<Box<End>> {
+    (time(), any::<u64>(), any::<i32>(), blob(), text(), of(name()))
+        .prop_map(|(at, event, exit_code, result, message, worker)| {
+            Box::new(End { at, event, exit_code, result, message, worker })
+        })
+        .boxed()
+}
+
+pub(crate) fn state() -> BoxedStrategy<TaskState> {
+    let why = select(vec![AsideWhy::Asked, AsideWhy::WorkerLost, AsideWhy::CrashBudget]);
+    prop_oneof![
+        Just(TaskState::Created),
+        time().prop_map(|until| TaskState::Delayed { until }),
+        Just(TaskState::Ready),
+        holding().prop_map(TaskState::Assigned),
+        holding().prop_map(TaskState::Running),
+        (time(), why, text()).prop_map(|(since, why, reason)| TaskState::Paused(Box::new(Aside {
+            since,
+            why,
+            reason
+        }))),
+        end().prop_map(TaskState::Completed),
+        end().prop_map(TaskState::Failed),
+        end().prop_map(TaskState::Cancelled),
+    ]
+    .boxed()
+}
+
+fn extras() -> BoxedStrategy<Box<Extras>> {
+    (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3))
+        .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on)| {
+            let mut extras = Box::new(Extras::default());
+            extras.name = name;
+            extras.fingerprint = fingerprint;
+            extras.parent = parent;
+            extras.not_before = not_before;
+            extras.expires_at = expires_at;
+            extras.crashed_on = crashed_on;
+            extras
+        })
+        .boxed()
+}
+
+/// A task on terms that `key` stands for.
+pub(crate) fn task(key: TermsKey) -> BoxedStrategy<Task> {
+    let numbers = (any::<i32>(), any::<u32>(), any::<u16>(), any::<u16>(), any::<u64>());
+    (id(), blob(), numbers, time(), state(), of(extras()))
+        .prop_map(move |(id, body, numbers, submitted_at, state, extras)| {
+            let (priority, attempt, crashes, failures, age) = numbers;
+            Task {
+                id,
+                body,
+                terms: key,
+                priority,
+                attempt,
+                crashes,
+                failures,
+                age,
+                submitted_at,
+                state,
+                extras,
+            }
+        })
+        .boxed()
+}
+
+fn next() -> BoxedStrategy<Next> {
+    prop_oneof![
+        select(vec![Next::Requeued, Next::Paused, Next::Failed, Next::Cancelled]),
+        time().prop_map(Next::RetriedAt),
+    ]
+    .boxed()
+}
+
+fn lost() -> BoxedStrategy<LostReason> {
+    select(LostReason::ALL.to_vec()).boxed()
+}
+
+fn why() -> BoxedStrategy<Why> {
+    let one = prop_oneof![
+        select(StateName::ALL.to_vec()).prop_map(|state| Why::NotWaiting { state }),
+        select(vec![Why::Held, Why::Paused, Why::AwaitingDisk]),
+        time().prop_map(|until| Why::NotBefore { until }),
+        name().prop_map(|queue| Why::QueuePaused { queue }),
+        name().prop_map(|queue| Why::NoWorkerEver { queue }),
+        (name(), time()).prop_map(|(queue, since)| Why::AllLost { queue, since }),
+        vec(name(), 0..3).prop_map(|missing| Why::NeedsUnmet { missing }),
+        (name(), time()).prop_map(|(worker, until)| Why::Quarantined { worker, until }),
+    ];
+    prop_oneof![
+        one,
+        any::<u32>().prop_map(|workers| Why::Draining { workers }),
+        (name(), any::<u32>(), any::<u32>()).prop_map(|(tag, limit, in_use)| Why::TagLimit {
+            tag,
+            limit,
+            in_use
+        }),
+        (any::<u32>(), any::<u32>()).prop_map(|(workers, slots)| Why::AllFull { workers, slots }),
+        any::<u32>().prop_map(|workers| Why::NobodyAsks { workers }),
+        (name(), time()).prop_map(|(worker, since)| Why::AwaitingAcceptance { worker, since }),
+    ]
+    .boxed()
+}
+
+pub(crate) fn kind() -> BoxedStrategy<Kind> {
+    let plain = select(vec![
+        Kind::Released,
+        Kind::Due,
+        Kind::Resumed,
+        Kind::Retried,
+        Kind::Moved,
+        Kind::Expired,
+        Kind::WorkerRegistered,
+        Kind::WorkerReturned,
+        Kind::WorkerLeft,
+        Kind::WorkerDraining,
+        Kind::WorkerCleared,
+        Kind::QueuePaused,
+        Kind::QueueResumed,
+    ]);
+    let holders = prop_oneof![
+        name().prop_map(|worker| Kind::Assigned { worker }),
+        name().prop_map(|worker| Kind::Started { worker }),
+        name().prop_map(|worker| Kind::TakenBack { worker }),
+        name().prop_map(|worker| Kind::HolderReturned { worker }),
+        (name(), text()).prop_map(|(worker, reason)| Kind::GivenBack { worker, reason }),
+        (name(), lost(), time()).prop_map(|(worker, reason, lease_until)| Kind::HolderLost {
+            worker,
+            reason,
+            lease_until
+        }),
+        (name(), lost(), next(), any::<u16>()).prop_map(|(worker, reason, next, budget_left)| {
+            Kind::Crashed { worker, reason, next, budget_left }
+        }),
+        (wanted(), name()).prop_map(|(wanted, worker)| Kind::IntentDelivered { wanted, worker }),
+        (name(), blob()).prop_map(|(worker, result)| Kind::Completed { worker, result }),
+    ];
+    let others = prop_oneof![
+        of(why()).prop_map(|unserved| Kind::Submitted { unserved }),
+        (of(any::<u8>()), text()).prop_map(|(percent, note)| Kind::Progress { percent, note }),
+        text().prop_map(|reason| Kind::CancelRequested { reason }),
+        text().prop_map(|reason| Kind::PauseRequested { reason }),
+        text().prop_map(|reason| Kind::Paused { reason }),
+        (of(name()), any::<i32>(), text(), next(), blob()).prop_map(
+            |(worker, exit_code, message, next, result)| {
+                Kind::Failed { worker, exit_code, message, next, result }
+            }
+        ),
+        (text(), any::<bool>()).prop_map(|(reason, forced)| Kind::Cancelled { reason, forced }),
+        lost().prop_map(|reason| Kind::WorkerLost { reason }),
+        (time(), any::<u32>()).prop_map(|(until, crashes)| Kind::WorkerQuarantined { until, crashes }),
+        vec(name(), 0..3).prop_map(|needs| Kind::QueueUnserved { needs }),
+    ];
+    prop_oneof![
+        plain,
+        holders,
+        others,
+        vec(name(), 0..3).prop_map(|needs| Kind::QueueServed { needs }),
+        of(any::<u32>()).prop_map(|limit| Kind::LimitSet { limit }),
+    ]
+    .boxed()
+}
+
+/// An event whose number is still to be given.
+pub(crate) fn event() -> BoxedStrategy<Event> {
+    let about = prop_oneof![
+        3 => (id(), any::<u32>(), terms())
+            .prop_map(|(id, attempt, terms)| About::Task { id, attempt, terms: Arc::new(terms) }),
+        1 => (name(), name()).prop_map(|(namespace, worker)| About::Worker { namespace, worker }),
+        1 => (name(), name()).prop_map(|(namespace, queue)| About::Queue { namespace, queue }),
+        1 => (name(), name()).prop_map(|(namespace, tag)| About::Tag { namespace, tag }),
+    ];
+    (time(), about, kind()).prop_map(|(at, about, kind)| Event { seq: 0, at, about, kind }).boxed()
+}
+
+pub(crate) fn setting() -> BoxedStrategy<Setting> {
+    let worker = (name(), name(), any::<u32>(), of(time()), vec(time(), 0..4), of(time())).prop_map(
+        |(namespace, worker, crashes, last_crash, recent_crashes, quarantined_until)| {
+            Setting::Worker(WorkerHealth {
+                namespace,
+                worker,
+                crashes,
+                last_crash,
+                recent_crashes,
+                quarantined_until,
+            })
+        },
+    );
+    let queue = (name(), name(), any::<bool>(), any::<bool>(), of(time())).prop_map(
+        |(namespace, queue, paused, ever_served, unserved_since)| {
+            Setting::Queue(QueueSetting { namespace, queue, paused, ever_served, unserved_since })
+        },
+    );
+    let limit = (name(), name(), of(any::<u32>()))
+        .prop_map(|(namespace, tag, limit)| Setting::Limit(LimitSetting { namespace, tag, limit }));
+    prop_oneof![worker, queue, limit].boxed()
+}

@@ -1,0 +1,119 @@
+//! What is remembered besides tasks, as bytes: the health of workers, the settings of queues, the limits of tags.
+
+use tenure_engine::Change;
+use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
+
+use super::Base;
+use super::dictionary::Dictionary;
+use super::page::Page;
+use super::put;
+use super::take::{Malformed, Take};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    Worker(WorkerHealth),
+    Queue(QueueSetting),
+    Limit(LimitSetting),
+}
+
+pub(super) const WORKER: u8 = 3;
+pub(super) const QUEUE: u8 = 4;
+pub(super) const LIMIT: u8 = 5;
+
+/// A setting with its code in front, as a snapshot holds it. Tasks and nothings are not settings and are left out.
+pub(crate) fn encode_setting(
+    out: &mut Vec<u8>,
+    book: &mut Dictionary,
+    base: &Base,
+    change: Change<'_>,
+) -> bool {
+    match change {
+        Change::Worker(worker) => {
+            out.push(WORKER);
+            encode_worker(out, book, base, worker);
+        }
+        Change::Queue(queue) => {
+            out.push(QUEUE);
+            encode_queue(out, book, base, queue);
+        }
+        Change::Limit(limit) => {
+            out.push(LIMIT);
+            encode_limit(out, book, limit);
+        }
+        Change::Task { .. } | Change::Nothing => return false,
+    }
+    true
+}
+
+pub(crate) fn setting(take: &mut Take<'_>, page: &Page<'_>) -> Result<Setting, Malformed> {
+    let code = take.byte()?;
+    take_setting(take, page, code)
+}
+
+pub(super) fn take_setting(take: &mut Take<'_>, page: &Page<'_>, code: u8) -> Result<Setting, Malformed> {
+    match code {
+        WORKER => take_worker(take, page).map(Setting::Worker),
+        QUEUE => take_queue(take, page).map(Setting::Queue),
+        LIMIT => take_limit(take, page).map(Setting::Limit),
+        _ => Err(Malformed("an unknown kind of setting")),
+    }
+}
+
+pub(super) fn encode_worker(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, worker: &WorkerHealth) {
+    put::varint(out, u64::from(book.name(&worker.namespace)));
+    put::varint(out, u64::from(book.name(&worker.worker)));
+    put::varint(out, u64::from(worker.crashes));
+    put::maybe_time(out, base, worker.last_crash);
+    put::varint(out, worker.recent_crashes.len() as u64);
+    worker.recent_crashes.iter().for_each(|time| put::time(out, base, *time));
+    put::maybe_time(out, base, worker.quarantined_until);
+}
+
+fn take_worker(take: &mut Take<'_>, page: &Page<'_>) -> Result<WorkerHealth, Malformed> {
+    Ok(WorkerHealth {
+        namespace: page.name(take)?,
+        worker: page.name(take)?,
+        crashes: take.small()?,
+        last_crash: take.maybe_time(&page.base)?,
+        recent_crashes: {
+            let count = take.count()?;
+            (0..count).map(|_| take.time(&page.base)).collect::<Result<_, _>>()?
+        },
+        quarantined_until: take.maybe_time(&page.base)?,
+    })
+}
+
+pub(super) fn encode_queue(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, queue: &QueueSetting) {
+    put::varint(out, u64::from(book.name(&queue.namespace)));
+    put::varint(out, u64::from(book.name(&queue.queue)));
+    out.push(u8::from(queue.paused) | u8::from(queue.ever_served) << 1);
+    put::maybe_time(out, base, queue.unserved_since);
+}
+
+fn take_queue(take: &mut Take<'_>, page: &Page<'_>) -> Result<QueueSetting, Malformed> {
+    let (namespace, queue) = (page.name(take)?, page.name(take)?);
+    let head = take.byte()?;
+    if head > 3 {
+        return Err(Malformed("an unknown setting of a queue"));
+    }
+    let unserved_since = take.maybe_time(&page.base)?;
+    Ok(QueueSetting { namespace, queue, paused: head & 1 != 0, ever_served: head & 2 != 0, unserved_since })
+}
+
+pub(super) fn encode_limit(out: &mut Vec<u8>, book: &mut Dictionary, limit: &LimitSetting) {
+    put::varint(out, u64::from(book.name(&limit.namespace)));
+    put::varint(out, u64::from(book.name(&limit.tag)));
+    put::varint(out, limit.limit.map_or(0, |limit| u64::from(limit) + 1));
+}
+
+fn take_limit(take: &mut Take<'_>, page: &Page<'_>) -> Result<LimitSetting, Malformed> {
+    let (namespace, tag) = (page.name(take)?, page.name(take)?);
+    Ok(LimitSetting { namespace, tag, limit: take_limit_number(take)? })
+}
+
+pub(super) fn take_limit_number(take: &mut Take<'_>) -> Result<Option<u32>, Malformed> {
+    match take.varint()? {
+        0 => Ok(None),
+        more => u32::try_from(more - 1).map(Some).map_err(|_| Malformed("a limit is too large")),
+    }
+}

@@ -1,0 +1,296 @@
+//! A task as bytes. Its identity (id, attempt, terms) stands apart, because a record shares it with its event.
+
+use tenure_engine::state::{Aside, AsideWhy, End, Holding, Intent, Progress, Wanted};
+use tenure_engine::{Extras, Task, TaskId, TaskState, Terms, TermsKey, Timestamp};
+
+use super::Base;
+use super::dictionary::Dictionary;
+use super::page::Page;
+use super::put;
+use super::take::{Malformed, Take};
+
+/// Which task, which attempt, on which terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) id: TaskId,
+    pub(crate) attempt: u32,
+    /// An index into the page's terms.
+    pub(crate) terms: u32,
+}
+
+impl Identity {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.id.as_bytes());
+        put::varint(out, u64::from(self.attempt));
+        put::varint(out, u64::from(self.terms));
+    }
+
+    pub(super) fn take(take: &mut Take<'_>) -> Result<Identity, Malformed> {
+        Ok(Identity { id: take.id()?, attempt: take.small()?, terms: take.small()? })
+    }
+}
+
+/// A task with its identity, as a snapshot holds it. The terms stay where they are until the page is written.
+pub(crate) fn encode_whole_task(
+    out: &mut Vec<u8>,
+    book: &mut Dictionary,
+    base: &Base,
+    task: &Task,
+    terms: &Terms,
+) {
+    let terms = book.terms_in_place(terms);
+    Identity { id: task.id, attempt: task.attempt, terms }.encode(out);
+    encode_task(out, book, base, task);
+}
+
+pub(crate) fn whole_task(take: &mut Take<'_>, page: &Page<'_>, keys: &[TermsKey]) -> Result<Task, Malformed> {
+    let identity = Identity::take(take)?;
+    let key = keys.get(identity.terms as usize).ok_or(Malformed("a task's terms are not in its page"))?;
+    take_task(take, page, identity, *key)
+}
+
+const STATE_BITS: u8 = 0x0f;
+const HAS_BODY: u8 = 0x10;
+const HAS_PRIORITY: u8 = 0x20;
+const HAS_TROUBLE: u8 = 0x40;
+const HAS_EXTRAS: u8 = 0x80;
+
+pub(super) fn encode_task(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, task: &Task) {
+    let troubled = task.crashes > 0 || task.failures > 0;
+    let mut head = state_code(&task.state);
+    head |= if task.body.is_empty() { 0 } else { HAS_BODY };
+    head |= if task.priority == 0 { 0 } else { HAS_PRIORITY };
+    head |= if troubled { HAS_TROUBLE } else { 0 };
+    head |= if task.extras.is_some() { HAS_EXTRAS } else { 0 };
+    out.push(head);
+    put::distance(out, base.event, task.age);
+    put::time(out, base, task.submitted_at);
+    if !task.body.is_empty() {
+        put::blob(out, base, task.body);
+    }
+    if task.priority != 0 {
+        put::signed(out, i64::from(task.priority));
+    }
+    if troubled {
+        put::varint(out, u64::from(task.crashes));
+        put::varint(out, u64::from(task.failures));
+    }
+    encode_state(out, book, base, &task.state);
+    if let Some(extras) = &task.extras {
+        encode_extras(out, book, base, extras);
+    }
+}
+
+pub(super) fn take_task(
+    take: &mut Take<'_>,
+    page: &Page<'_>,
+    identity: Identity,
+    terms: TermsKey,
+) -> Result<Task, Malformed> {
+    let base = &page.base;
+    let head = take.byte()?;
+    let age = take.distance(base.event)?;
+    let submitted_at = take.time(base)?;
+    let body = if head & HAS_BODY == 0 { tenure_engine::Blob::EMPTY } else { take.blob(base)? };
+    let priority = if head & HAS_PRIORITY == 0 { 0 } else { take.small_signed()? };
+    let (crashes, failures) = if head & HAS_TROUBLE == 0 { (0, 0) } else { (take.small()?, take.small()?) };
+    let state = take_state(take, page, head & STATE_BITS)?;
+    let extras = if head & HAS_EXTRAS == 0 { None } else { Some(Box::new(take_extras(take, page)?)) };
+    Ok(Task {
+        id: identity.id,
+        body,
+        terms,
+        priority,
+        attempt: identity.attempt,
+        crashes,
+        failures,
+        age,
+        submitted_at,
+        state,
+        extras,
+    })
+}
+
+fn state_code(state: &TaskState) -> u8 {
+    match state {
+        TaskState::Created => 0,
+        TaskState::Delayed { .. } => 1,
+        TaskState::Ready => 2,
+        TaskState::Assigned(_) => 3,
+        TaskState::Running(_) => 4,
+        TaskState::Paused(_) => 5,
+        TaskState::Completed(_) => 6,
+        TaskState::Failed(_) => 7,
+        TaskState::Cancelled(_) => 8,
+    }
+}
+
+fn encode_state(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, state: &TaskState) {
+    match state {
+        TaskState::Created | TaskState::Ready => {}
+        TaskState::Delayed { until } => put::time(out, base, *until),
+        TaskState::Assigned(holding) | TaskState::Running(holding) => {
+            put::varint(out, u64::from(book.name(&holding.worker)));
+            put::time(out, base, holding.since);
+            put::maybe_time(out, base, holding.started_at);
+            encode_intent(out, holding.intent.as_ref());
+            encode_progress(out, base, holding.progress.as_ref());
+        }
+        TaskState::Paused(aside) => {
+            put::time(out, base, aside.since);
+            out.push(match aside.why {
+                AsideWhy::Asked => 0,
+                AsideWhy::WorkerLost => 1,
+                AsideWhy::CrashBudget => 2,
+            });
+            put::maybe_text(out, aside.reason.as_deref());
+        }
+        TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
+            put::time(out, base, end.at);
+            put::distance(out, base.event, end.event);
+            put::signed(out, i64::from(end.exit_code));
+            put::blob(out, base, end.result);
+            put::maybe_text(out, end.message.as_deref());
+            put::varint(out, end.worker.as_ref().map_or(0, |worker| u64::from(book.name(worker)) + 1));
+        }
+    }
+}
+
+fn take_state(take: &mut Take<'_>, page: &Page<'_>, code: u8) -> Result<TaskState, Malformed> {
+    Ok(match code {
+        0 => TaskState::Created,
+        1 => TaskState::Delayed { until: take.time(&page.base)? },
+        2 => TaskState::Ready,
+        3 => TaskState::Assigned(Box::new(take_holding(take, page)?)),
+        4 => TaskState::Running(Box::new(take_holding(take, page)?)),
+        5 => TaskState::Paused(Box::new(take_aside(take, page)?)),
+        6 => TaskState::Completed(Box::new(take_end(take, page)?)),
+        7 => TaskState::Failed(Box::new(take_end(take, page)?)),
+        8 => TaskState::Cancelled(Box::new(take_end(take, page)?)),
+        _ => return Err(Malformed("an unknown state of a task")),
+    })
+}
+
+fn take_holding(take: &mut Take<'_>, page: &Page<'_>) -> Result<Holding, Malformed> {
+    let worker = page.name(take)?;
+    let since = take.time(&page.base)?;
+    let started_at = take.maybe_time(&page.base)?;
+    let intent = take_intent(take)?;
+    let progress = take_progress(take, page)?;
+    Ok(Holding::restored(worker, since, started_at, intent, progress))
+}
+
+fn take_aside(take: &mut Take<'_>, page: &Page<'_>) -> Result<Aside, Malformed> {
+    let since = take.time(&page.base)?;
+    let why = match take.byte()? {
+        0 => AsideWhy::Asked,
+        1 => AsideWhy::WorkerLost,
+        2 => AsideWhy::CrashBudget,
+        _ => return Err(Malformed("an unknown reason for a pause")),
+    };
+    Ok(Aside { since, why, reason: take.maybe_text()? })
+}
+
+fn take_end(take: &mut Take<'_>, page: &Page<'_>) -> Result<End, Malformed> {
+    Ok(End {
+        at: take.time(&page.base)?,
+        event: take.distance(page.base.event)?,
+        exit_code: take.small_signed()?,
+        result: take.blob(&page.base)?,
+        message: take.maybe_text()?,
+        worker: page.maybe_name(take)?,
+    })
+}
+
+fn encode_intent(out: &mut Vec<u8>, intent: Option<&Intent>) {
+    let Some(intent) = intent else { return out.push(0) };
+    let wanted = match intent.wanted {
+        Wanted::Cancel => 1,
+        Wanted::Pause => 2,
+    };
+    out.push(wanted | u8::from(intent.delivered) << 2);
+    put::maybe_text(out, intent.reason.as_deref());
+}
+
+fn take_intent(take: &mut Take<'_>) -> Result<Option<Intent>, Malformed> {
+    let head = take.byte()?;
+    let wanted = match head & 3 {
+        0 if head == 0 => return Ok(None),
+        1 => Wanted::Cancel,
+        2 => Wanted::Pause,
+        _ => return Err(Malformed("an unknown intent")),
+    };
+    Ok(Some(Intent { wanted, delivered: head & 4 != 0, reason: take.maybe_text()? }))
+}
+
+fn encode_progress(out: &mut Vec<u8>, base: &Base, progress: Option<&Progress>) {
+    let Some(progress) = progress else { return out.push(0) };
+    out.push(1);
+    put::varint(out, progress.percent.map_or(0, |percent| u64::from(percent) + 1));
+    put::maybe_text(out, progress.note.as_deref());
+    put::time(out, base, progress.at);
+}
+
+fn take_progress(take: &mut Take<'_>, page: &Page<'_>) -> Result<Option<Progress>, Malformed> {
+    if !take.flag()? {
+        return Ok(None);
+    }
+    let percent = take_percent(take)?;
+    Ok(Some(Progress { percent, note: take.maybe_text()?, at: take.time(&page.base)? }))
+}
+
+pub(super) fn take_percent(take: &mut Take<'_>) -> Result<Option<u8>, Malformed> {
+    match take.varint()? {
+        0 => Ok(None),
+        more => u8::try_from(more - 1).map(Some).map_err(|_| Malformed("a percentage is too large")),
+    }
+}
+
+const HAS_NAME: u8 = 1;
+const HAS_PARENT: u8 = 2;
+const HAS_NOT_BEFORE: u8 = 4;
+const HAS_EXPIRY: u8 = 8;
+
+fn encode_extras(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, extras: &Extras) {
+    let mut head = 0;
+    head |= if extras.name.is_some() { HAS_NAME } else { 0 };
+    head |= if extras.parent.is_some() { HAS_PARENT } else { 0 };
+    head |= if extras.not_before.is_some() { HAS_NOT_BEFORE } else { 0 };
+    head |= if extras.expires_at.is_some() { HAS_EXPIRY } else { 0 };
+    out.push(head);
+    // A task's name is its own: it would only fill the dictionary.
+    if let Some(name) = &extras.name {
+        put::text(out, name);
+    }
+    put::varint(out, extras.fingerprint);
+    if let Some(parent) = &extras.parent {
+        out.extend_from_slice(parent.as_bytes());
+    }
+    let times = [extras.not_before, extras.expires_at];
+    times.into_iter().flatten().for_each(|time: Timestamp| put::time(out, base, time));
+    put::varint(out, extras.crashed_on.len() as u64);
+    for worker in &extras.crashed_on {
+        put::varint(out, u64::from(book.name(worker)));
+    }
+}
+
+fn take_extras(take: &mut Take<'_>, page: &Page<'_>) -> Result<Extras, Malformed> {
+    let head = take.byte()?;
+    let mut extras = Extras::default();
+    if head & HAS_NAME != 0 {
+        extras.name = Some(take.text()?.into());
+    }
+    extras.fingerprint = take.varint()?;
+    if head & HAS_PARENT != 0 {
+        extras.parent = Some(take.id()?);
+    }
+    if head & HAS_NOT_BEFORE != 0 {
+        extras.not_before = Some(take.time(&page.base)?);
+    }
+    if head & HAS_EXPIRY != 0 {
+        extras.expires_at = Some(take.time(&page.base)?);
+    }
+    let count = take.count()?;
+    extras.crashed_on = (0..count).map(|_| page.name(take)).collect::<Result<_, _>>()?;
+    Ok(extras)
+}

@@ -1,0 +1,62 @@
+//! The terms of a task as bytes. They stand for themselves, without pointing into a dictionary, so that equal terms
+//! are equal bytes and recovery decodes each set once.
+
+use tenure_engine::terms::{Backoff, OnLost};
+use tenure_engine::{Name, Terms};
+
+use super::put;
+use super::take::{Malformed, Take};
+
+pub(super) fn encode_terms(out: &mut Vec<u8>, terms: &Terms) {
+    put::text(out, &terms.namespace);
+    put::text(out, &terms.queue);
+    put::text(out, &terms.submitter);
+    encode_names(out, &terms.needs);
+    encode_names(out, &terms.tags);
+    out.push(match terms.on_lost {
+        OnLost::Requeue => 0,
+        OnLost::Pause => 1,
+        OnLost::Fail => 2,
+    });
+    put::varint(out, u64::from(terms.crash_budget));
+    put::varint(out, u64::from(terms.retries));
+    put::span(out, terms.backoff.first);
+    put::span(out, terms.backoff.max);
+    put::maybe_span(out, terms.accept_timeout);
+    put::maybe_span(out, terms.run_limit);
+}
+
+pub(crate) fn decode_terms(bytes: &[u8]) -> Result<Terms, Malformed> {
+    let mut take = Take::new(bytes);
+    let (namespace, queue, submitter) = (take.text()?, take.text()?, take.text()?);
+    let mut terms = Terms::new(namespace.into(), queue.into(), submitter.into());
+    terms.needs = decode_names(&mut take)?;
+    terms.tags = decode_names(&mut take)?;
+    terms.on_lost = match take.byte()? {
+        0 => OnLost::Requeue,
+        1 => OnLost::Pause,
+        2 => OnLost::Fail,
+        _ => return Err(Malformed("an unknown policy for a lost worker")),
+    };
+    terms.crash_budget = take.small()?;
+    terms.retries = take.small()?;
+    terms.backoff = Backoff { first: take.span()?, max: take.span()? };
+    terms.accept_timeout = take.maybe_span()?;
+    terms.run_limit = take.maybe_span()?;
+    if !take.is_empty() {
+        return Err(Malformed("terms are longer than they should be"));
+    }
+    Ok(terms)
+}
+
+fn encode_names(out: &mut Vec<u8>, names: &[Name]) {
+    put::varint(out, names.len() as u64);
+    for name in names {
+        put::text(out, name);
+    }
+}
+
+fn decode_names(take: &mut Take<'_>) -> Result<Vec<Name>, Malformed> {
+    let count = take.count()?;
+    (0..count).map(|_| take.text().map(Name::from)).collect()
+}

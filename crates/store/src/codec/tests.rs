@@ -1,0 +1,157 @@
+//! Whatever is encoded reads back the same, and bytes that were never encoded are refused without harm.
+
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tenure_engine::event::About;
+use tenure_engine::{Change, Event, Restore, Settings, Task, Terms};
+
+use super::samples;
+use super::settings::Setting;
+use super::*;
+
+/// What one record of a test says: the task comes with its terms.
+#[derive(Clone, Debug)]
+enum Fact {
+    Task(Box<Task>, Arc<Terms>),
+    Setting(Setting),
+    Nothing,
+}
+
+impl Fact {
+    fn change(&self) -> Change<'_> {
+        match self {
+            Fact::Task(task, terms) => Change::Task { task, terms },
+            Fact::Setting(Setting::Worker(worker)) => Change::Worker(worker),
+            Fact::Setting(Setting::Queue(queue)) => Change::Queue(queue),
+            Fact::Setting(Setting::Limit(limit)) => Change::Limit(limit),
+            Fact::Nothing => Change::Nothing,
+        }
+    }
+}
+
+fn fact() -> impl Strategy<Value = (Option<Event>, Fact)> {
+    let key = Restore::new(Settings::default()).terms(Terms::new("n".into(), "q".into(), "s".into()));
+    let own_task =
+        (samples::event(), samples::task(key), samples::terms()).prop_map(|(mut event, mut task, terms)| {
+            let terms = Arc::new(terms);
+            if let About::Task { id, attempt, terms: shared } = &mut event.about {
+                (task.id, task.attempt) = (*id, *attempt);
+                *shared = terms.clone();
+            }
+            (Some(event), Fact::Task(Box::new(task), terms))
+        });
+    let moved = (samples::task(key), samples::terms())
+        .prop_map(|(task, terms)| (None, Fact::Task(Box::new(task), Arc::new(terms))));
+    let settings = (samples::event(), samples::setting())
+        .prop_map(|(event, setting)| (Some(event), Fact::Setting(setting)));
+    let nothing = samples::event().prop_map(|event| (Some(event), Fact::Nothing));
+    prop_oneof![3 => own_task, 1 => moved, 1 => settings, 1 => nothing]
+}
+
+fn encode(facts: &[(Option<Event>, Fact)], base: &Base) -> Vec<u8> {
+    let (mut book, mut entries, mut out) = (Dictionary::default(), Vec::new(), Vec::new());
+    for (event, fact) in facts {
+        encode_record(&mut entries, &mut book, base, event.as_ref(), fact.change());
+    }
+    book.write(&mut out);
+    out.extend_from_slice(&entries);
+    out
+}
+
+/// Reads a page to its end, the way recovery and the readers of events do.
+fn decode(bytes: &[u8], base: Base) -> Result<Vec<(Option<Event>, ChangeView, Option<Terms>)>, Malformed> {
+    let mut restore = Restore::new(Settings::default());
+    let mut take = Take::new(bytes);
+    let page = Page::open(base, &mut take, &mut Names::default())?;
+    let mut keys = Vec::new();
+    let mut terms = Vec::new();
+    for bytes in &page.terms {
+        let decoded = decode_terms(bytes)?;
+        terms.push(Arc::new(decoded.clone()));
+        keys.push(restore.terms(decoded));
+    }
+    let mut found = Vec::new();
+    while !take.is_empty() {
+        let record = next_record(&mut take)?;
+        let event = if record.has_event() { Some(event(&record, 0, &page, &terms)?) } else { None };
+        let change = record.change(&page, &keys)?;
+        let of_task = match &change {
+            ChangeView::Task(task) => {
+                let index =
+                    keys.iter().position(|key| *key == task.terms).expect("its terms are in the page");
+                Some((*terms[index]).clone())
+            }
+            ChangeView::Setting(_) | ChangeView::Nothing => None,
+        };
+        found.push((event, change, of_task));
+    }
+    Ok(found)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_page_of_records_reads_back_as_it_was_written(facts in vec(fact(), 0..12), place: u64, number: u64) {
+        let base = Base { time: tenure_engine::Timestamp(1_700_000_000_000), event: number, place };
+        let found = decode(&encode(&facts, &base), base).expect("it was just encoded");
+        prop_assert_eq!(found.len(), facts.len());
+        for ((event, fact), (event_found, change_found, terms_found)) in facts.into_iter().zip(found) {
+            prop_assert_eq!(event, event_found);
+            match (fact, change_found) {
+                (Fact::Task(mut task, terms), ChangeView::Task(found)) => {
+                    task.terms = found.terms;
+                    prop_assert_eq!(*task, found);
+                    prop_assert_eq!(Some((*terms).clone()), terms_found);
+                }
+                (Fact::Setting(setting), ChangeView::Setting(found)) => prop_assert_eq!(setting, found),
+                (Fact::Nothing, ChangeView::Nothing) => {}
+                (written, found) => prop_assert!(false, "{written:?} came back as {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_cut_or_changed_page_never_panics(facts in vec(fact(), 1..4), cut: prop::sample::Index, flip: prop::sample::Index, mask in 1..=255_u8) {
+        let base = Base::default();
+        let mut bytes = encode(&facts, &base);
+        let _ = decode(&bytes[..cut.index(bytes.len())], base);
+        let at = flip.index(bytes.len());
+        bytes[at] ^= mask;
+        let _ = decode(&bytes, base);
+    }
+
+    #[test]
+    fn strange_bytes_never_panic(bytes in vec(any::<u8>(), 0..300)) {
+        let _ = decode(&bytes, Base::default());
+    }
+}
+
+#[test]
+fn a_submitted_task_is_small() {
+    let terms = Arc::new(Terms::new("default".into(), "images".into(), "lab".into()));
+    let key = Restore::new(Settings::default()).terms((*terms).clone());
+    let time = tenure_engine::Timestamp(1_700_000_000_000);
+    let base = Base { time, event: 1_000_000, place: 40_000_000 };
+    let task = Task {
+        id: tenure_engine::TaskId::from_u128(7),
+        body: tenure_engine::Blob::new(base.place + 300, 256),
+        terms: key,
+        priority: 0,
+        attempt: 0,
+        crashes: 0,
+        failures: 0,
+        age: base.event + 5,
+        submitted_at: time,
+        state: tenure_engine::TaskState::Ready,
+        extras: None,
+    };
+    let about = About::Task { id: task.id, attempt: 0, terms: terms.clone() };
+    let kind = tenure_engine::event::Kind::Submitted { unserved: None };
+    let event = Event { seq: base.event + 5, at: time, about, kind };
+    let (mut book, mut out) = (Dictionary::default(), Vec::new());
+    encode_record(&mut out, &mut book, &base, Some(&event), Change::Task { task: &task, terms: &terms });
+    assert!(out.len() <= 35, "{} bytes", out.len());
+}

@@ -1,0 +1,2 @@
+//! The store.
+mod codec;
