@@ -1,0 +1,22 @@
+//! Bytes to commands and replies to bytes, without I/O.
+//!
+//! [`Decoder`] takes whatever a socket delivers and lends complete [`Request`]s; it never looks at a byte
+//! twice and never reserves memory because a stranger named a large number. [`Reply`] is every shape an
+//! answer can have and knows how to write itself in RESP2 and RESP3.
+
+mod decoder;
+mod encode;
+mod error;
+mod inline;
+mod limits;
+mod reader;
+mod reply;
+mod request;
+
+pub use decoder::Decoder;
+pub use encode::{Version, encode};
+pub use error::ProtocolError;
+pub use limits::Limits;
+pub use reader::{REPLY_DEPTH_MAX, read_reply};
+pub use reply::Reply;
+pub use request::Request;

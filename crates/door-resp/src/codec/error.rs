@@ -1,0 +1,48 @@
+//! What can be wrong with the bytes themselves. Each ends the connection after it was answered.
+
+use super::reply::Reply;
+
+/// Broken framing: after this the stream cannot be read any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    #[error("invalid multibulk length")]
+    ArrayLength,
+    #[error("invalid bulk length")]
+    BulkLength,
+    #[error("too big count string")]
+    LengthTooLong,
+    #[error("expected '$', got '{}'", shown(*.0))]
+    ExpectedBulk(u8),
+    #[error("expected CRLF after a bulk string")]
+    ExpectedLineEnd,
+    #[error("too many arguments, at most {max}")]
+    TooManyArguments { max: usize },
+    #[error("argument too long, at most {max} bytes")]
+    ArgumentTooLong { max: usize },
+    #[error("message too long, at most {max} bytes")]
+    MessageTooLong { max: usize },
+    #[error("too big inline request, at most {max} bytes")]
+    InlineTooLong { max: usize },
+    #[error("unbalanced quotes in request")]
+    UnbalancedQuotes,
+    #[error("this is not an HTTP port")]
+    Http,
+    /// Only replies nest; a command that tries to is refused with [`ProtocolError::ExpectedBulk`].
+    #[error("nested too deeply")]
+    TooDeep,
+    #[error("unknown type byte '{}'", shown(*.0))]
+    UnknownType(u8),
+    #[error("malformed value")]
+    Malformed,
+}
+
+impl ProtocolError {
+    /// The answer the peer gets before the connection is closed.
+    pub fn reply(self) -> Reply {
+        Reply::error(format!("ERR Protocol error: {self}"))
+    }
+}
+
+fn shown(byte: u8) -> String {
+    std::ascii::escape_default(byte).to_string()
+}

@@ -1,0 +1,56 @@
+//! What a peer may send at most, by name.
+
+/// The limits of one connection's input. They are stricter until the peer has authenticated, because
+/// until then its numbers are a stranger's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one whole command, headers included.
+    pub message_bytes: usize,
+    /// Bytes of one argument.
+    pub argument_bytes: usize,
+    /// Arguments of one command, its name included.
+    pub arguments: usize,
+    /// Bytes of a command typed as a line.
+    pub inline_bytes: usize,
+}
+
+impl Limits {
+    pub const MESSAGE_BYTES_MAX: usize = 10 * 1024 * 1024;
+    pub const ARGUMENTS_MAX: usize = 100_000;
+    pub const INLINE_BYTES_MAX: usize = 64 * 1024;
+
+    /// Enough for `HELLO 3 AUTH user key SETNAME name`, and little more.
+    pub const STRANGER_ARGUMENTS_MAX: usize = 10;
+    pub const STRANGER_ARGUMENT_BYTES_MAX: usize = 16 * 1024;
+
+    /// For a peer that has authenticated, or need not.
+    pub const fn friend() -> Self {
+        Self::friend_with(Self::MESSAGE_BYTES_MAX)
+    }
+
+    /// The same with another limit on one message.
+    pub const fn friend_with(message_bytes: usize) -> Self {
+        Self {
+            message_bytes,
+            argument_bytes: message_bytes,
+            arguments: Self::ARGUMENTS_MAX,
+            inline_bytes: Self::INLINE_BYTES_MAX,
+        }
+    }
+
+    /// For a peer that must authenticate and has not.
+    pub const fn stranger() -> Self {
+        Self {
+            message_bytes: Self::STRANGER_ARGUMENTS_MAX * (Self::STRANGER_ARGUMENT_BYTES_MAX + 32),
+            argument_bytes: Self::STRANGER_ARGUMENT_BYTES_MAX,
+            arguments: Self::STRANGER_ARGUMENTS_MAX,
+            inline_bytes: Self::STRANGER_ARGUMENT_BYTES_MAX,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::friend()
+    }
+}

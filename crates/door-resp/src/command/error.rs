@@ -1,0 +1,71 @@
+//! What can be wrong with a command's arguments, in the words Redis clients know.
+
+use crate::codec::Reply;
+use crate::shapes::ShapeError;
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CommandError {
+    #[error("ERR unknown command '{0}'")]
+    UnknownCommand(String),
+    #[error("ERR unknown subcommand '{subcommand}' of '{command}'")]
+    UnknownSubcommand { command: &'static str, subcommand: String },
+    #[error("ERR wrong number of arguments for '{0}' command")]
+    WrongNumberOfArguments(&'static str),
+    #[error("ERR syntax error")]
+    Syntax,
+    #[error("ERR value is not an integer or out of range")]
+    NotAnInteger,
+    #[error("ERR value is out of range, must be positive")]
+    NotPositive,
+    #[error("ERR timeout is not a float or out of range")]
+    TimeoutNotAFloat,
+    #[error("ERR timeout is not an integer or out of range")]
+    TimeoutNotAnInteger,
+    #[error("ERR timeout is negative")]
+    TimeoutNegative,
+    #[error("ERR invalid cursor")]
+    Cursor,
+    #[error("ERR DB index is out of range")]
+    Database,
+    #[error("NOPROTO unsupported protocol version")]
+    ProtocolVersion,
+    #[error("ERR Protocol version is not an integer or out of range")]
+    ProtocolVersionNotAnInteger,
+    #[error("ERR AUTH key cannot be empty")]
+    EmptyKey,
+    #[error("ERR Invalid stream ID specified as stream command argument")]
+    StreamId,
+    #[error(
+        "ERR Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be specified."
+    )]
+    UnbalancedStreams,
+    #[error("ERR No such stream: '{0}', the streams are events and events:<queue or job>")]
+    NoSuchStream(String),
+    #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
+    WrongType,
+    #[error("ERR '{0}' is not a queue, queues are queue:<name>")]
+    NotAQueue(String),
+    #[error("ERR '{0}' cannot be set, only job:<id>:status|stdout|stderr and worker:<id>:tools can")]
+    NotWritable(String),
+    #[error("ERR Invalid {what}: {why}")]
+    InvalidId { what: &'static str, why: &'static str },
+    #[error("ERR Invalid status: {0}")]
+    UnknownStatus(String),
+    #[error("ERR too many {what}, at most {max}")]
+    TooMany { what: &'static str, max: usize },
+    #[error("ERR {0}")]
+    Shape(#[from] ShapeError),
+}
+
+impl CommandError {
+    pub fn reply(&self) -> Reply {
+        Reply::error(self.to_string())
+    }
+}
+
+/// A stranger's bytes for an error message: short, printable, one line.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 128;
+    let head = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
+    String::from_utf8_lossy(head).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}

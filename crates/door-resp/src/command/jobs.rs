@@ -1,0 +1,213 @@
+//! Submitting, reporting, asking about and steering jobs. A job is this door's word for a task.
+
+use super::Command;
+use super::arguments::Arguments;
+use super::error::{CommandError, shown};
+use super::options::Page;
+use crate::key::QueueKey;
+use crate::shapes::{JobUpdate, Submission};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobCommand {
+    Submit(Box<Submission>),
+    Update {
+        job: String,
+        update: Box<JobUpdate>,
+    },
+    Get {
+        job: String,
+    },
+    Status {
+        job: String,
+    },
+    /// Ids of an action's jobs, or of all.
+    Ids {
+        action: Option<String>,
+        status: Option<JobStatus>,
+        page: Page,
+    },
+    /// Whole jobs.
+    List {
+        filter: JobFilter,
+        page: Page,
+    },
+    Search {
+        filter: JobFilter,
+        page: Page,
+    },
+    Steer {
+        job: String,
+        verb: JobVerb,
+        reason: Option<String>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobVerb {
+    Retry,
+    Cancel,
+    Pause,
+    Resume,
+}
+
+/// The states of a job in this door's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobStatus {
+    /// Waiting for a worker.
+    Pending,
+    /// Waiting for its time.
+    Scheduled,
+    /// Held by a worker.
+    Running,
+    Paused,
+    Completed,
+    Failed,
+    /// Failed because its workers kept dying.
+    Dead,
+    Cancelled,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    pub status: Option<JobStatus>,
+    pub plan: Option<String>,
+    pub action: Option<String>,
+    pub queue: Option<QueueKey>,
+    pub worker: Option<String>,
+    pub tag: Option<String>,
+}
+
+impl JobStatus {
+    pub const ALL: [Self; 8] = [
+        Self::Pending,
+        Self::Scheduled,
+        Self::Running,
+        Self::Paused,
+        Self::Completed,
+        Self::Failed,
+        Self::Dead,
+        Self::Cancelled,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Scheduled => "scheduled",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(word: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| word.eq_ignore_ascii_case(status.word().as_bytes()))
+    }
+}
+
+pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let submission = Submission::parse(arguments.required()?)?;
+    Ok(Command::Job(JobCommand::Submit(Box::new(submission))))
+}
+
+pub(super) fn update(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let job = arguments.id("job id")?;
+    let update = Box::new(JobUpdate::parse(arguments.required()?)?);
+    Ok(Command::Job(JobCommand::Update { job, update }))
+}
+
+pub(super) fn get(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Job(JobCommand::Get { job: arguments.id("job id")? }))
+}
+
+pub(super) fn status(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Job(JobCommand::Status { job: arguments.id("job id")? }))
+}
+
+/// `JOB.LIST [action] [status] [LIMIT n] [OFFSET n]`. A lone word that is a status is one.
+pub(super) fn ids(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let (mut action, mut status, mut page) = (None, None, Page::default());
+    while let Some(word) = arguments.peek() {
+        if page.take_option(arguments)? {
+            continue;
+        }
+        match JobStatus::parse(word) {
+            Some(found) if status.is_none() => {
+                status = Some(found);
+                arguments.required()?;
+            }
+            _ if action.is_none() && status.is_none() => action = Some(arguments.id("action id")?),
+            _ => return Err(CommandError::UnknownStatus(shown(word))),
+        }
+    }
+    Ok(Command::Job(JobCommand::Ids { action, status, page }))
+}
+
+pub(super) fn list(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let (filter, page) = filter(arguments)?;
+    Ok(Command::Job(JobCommand::List { filter, page }))
+}
+
+pub(super) fn search(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let (filter, page) = filter(arguments)?;
+    Ok(Command::Job(JobCommand::Search { filter, page }))
+}
+
+pub(super) fn retry(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    steer(arguments, JobVerb::Retry)
+}
+
+pub(super) fn cancel(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    steer(arguments, JobVerb::Cancel)
+}
+
+pub(super) fn pause(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    steer(arguments, JobVerb::Pause)
+}
+
+pub(super) fn resume(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    steer(arguments, JobVerb::Resume)
+}
+
+fn steer(arguments: &mut Arguments<'_>, verb: JobVerb) -> Result<Command, CommandError> {
+    let job = arguments.id("job id")?;
+    let reason = if arguments.left() > 0 { Some(arguments.text()?) } else { None };
+    arguments.end()?;
+    Ok(Command::Job(JobCommand::Steer { job, verb, reason }))
+}
+
+/// `[status] [plan] [STATUS s] [PLAN p] [ACTION a] [QUEUE q] [WORKER w] [TAG t] [LIMIT n] [OFFSET n]`
+fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, Page), CommandError> {
+    let (mut filter, mut page) = (JobFilter::default(), Page::default());
+    while let Some(word) = arguments.peek() {
+        if page.take_option(arguments)? {
+            continue;
+        }
+        let named = arguments.left() >= 2;
+        if named && arguments.keyword("STATUS") {
+            let word = arguments.required()?;
+            let status = JobStatus::parse(word).ok_or_else(|| CommandError::UnknownStatus(shown(word)))?;
+            filter.status = Some(status);
+        } else if named && arguments.keyword("PLAN") {
+            filter.plan = Some(arguments.id("plan id")?);
+        } else if named && arguments.keyword("ACTION") {
+            filter.action = Some(arguments.id("action id")?);
+        } else if named && arguments.keyword("QUEUE") {
+            filter.queue = Some(arguments.queue_name()?);
+        } else if named && arguments.keyword("WORKER") {
+            filter.worker = Some(arguments.id("worker id")?);
+        } else if named && arguments.keyword("TAG") {
+            filter.tag = Some(arguments.id("tag")?);
+        } else if let (None, Some(status)) = (filter.status, JobStatus::parse(word)) {
+            filter.status = Some(status);
+            arguments.required()?;
+        } else if filter.plan.is_none() {
+            filter.plan = Some(arguments.id("plan id")?);
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    Ok((filter, page))
+}

@@ -1,0 +1,180 @@
+//! Lists as Redis users know them. Here a list is a queue: a push submits, a pop claims.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Command;
+use super::arguments::Arguments;
+use super::error::CommandError;
+use crate::key::{Key, QueueKey};
+
+/// How many tasks one pop may claim.
+const POP_COUNT_MAX: usize = 1000;
+/// How many queues one blocking pop may watch.
+const POP_QUEUES_MAX: usize = 256;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListCommand {
+    /// LPUSH: one task per body.
+    Push {
+        queue: QueueKey,
+        bodies: Vec<Bytes>,
+    },
+    Claim(Claim),
+    Length {
+        key: Key,
+    },
+    Range {
+        key: Key,
+        start: i64,
+        stop: i64,
+    },
+    /// LREM: a holder is done with a task, or a waiting task is taken out.
+    Remove {
+        queue: QueueKey,
+        element: Bytes,
+    },
+}
+
+/// A pop in any of its forms. The queues are tried in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub queues: Vec<(Bytes, QueueKey)>,
+    pub wait: Wait,
+    pub reply: PopReply,
+}
+
+/// How long a pop may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    NotAtAll,
+    AtMost(Duration),
+    ForEver,
+}
+
+/// What a pop is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PopReply {
+    /// RPOP: the job.
+    Job,
+    /// RPOP with a count: an array of jobs.
+    Jobs { count: usize },
+    /// BRPOP: the key and the job, or the job alone for old workers.
+    KeyAndJob,
+    /// RPOPLPUSH and its kin: the job's id, which LREM takes back.
+    Id,
+}
+
+pub(super) fn lpush(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let queue = arguments.queue_key()?;
+    let mut bodies = Vec::with_capacity(arguments.left());
+    while arguments.left() > 0 {
+        bodies.push(arguments.bytes()?);
+    }
+    Ok(Command::List(ListCommand::Push { queue, bodies }))
+}
+
+pub(super) fn rpop(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let queue = claimed_queue(arguments)?;
+    let reply = if arguments.left() == 0 {
+        PopReply::Job
+    } else {
+        PopReply::Jobs { count: arguments.size()?.min(POP_COUNT_MAX) }
+    };
+    arguments.end()?;
+    Ok(claim(vec![queue], Wait::NotAtAll, reply))
+}
+
+pub(super) fn brpop(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let mut queues = Vec::new();
+    while arguments.left() > 1 {
+        if queues.len() == POP_QUEUES_MAX {
+            return Err(CommandError::TooMany { what: "queues", max: POP_QUEUES_MAX });
+        }
+        queues.push(claimed_queue(arguments)?);
+    }
+    let wait = timeout(arguments)?;
+    Ok(claim(queues, wait, PopReply::KeyAndJob))
+}
+
+pub(super) fn rpoplpush(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let source = claimed_queue(arguments)?;
+    arguments.queue_key()?;
+    Ok(claim(vec![source], Wait::NotAtAll, PopReply::Id))
+}
+
+pub(super) fn brpoplpush(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let source = claimed_queue(arguments)?;
+    arguments.queue_key()?;
+    let wait = timeout(arguments)?;
+    Ok(claim(vec![source], wait, PopReply::Id))
+}
+
+pub(super) fn lmove(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let source = claimed_queue(arguments)?;
+    arguments.queue_key()?;
+    sides(arguments)?;
+    Ok(claim(vec![source], Wait::NotAtAll, PopReply::Id))
+}
+
+pub(super) fn blmove(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let source = claimed_queue(arguments)?;
+    arguments.queue_key()?;
+    sides(arguments)?;
+    let wait = timeout(arguments)?;
+    Ok(claim(vec![source], wait, PopReply::Id))
+}
+
+pub(super) fn llen(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::List(ListCommand::Length { key: list_key(arguments)? }))
+}
+
+pub(super) fn lrange(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let key = list_key(arguments)?;
+    let (start, stop) = (arguments.integer()?, arguments.integer()?);
+    Ok(Command::List(ListCommand::Range { key, start, stop }))
+}
+
+pub(super) fn lrem(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let queue = arguments.queue_key()?;
+    // An id is in a queue once, so how many to remove and from which end makes no difference.
+    arguments.integer()?;
+    Ok(Command::List(ListCommand::Remove { queue, element: arguments.bytes()? }))
+}
+
+fn claim(queues: Vec<(Bytes, QueueKey)>, wait: Wait, reply: PopReply) -> Command {
+    Command::List(ListCommand::Claim(Claim { queues, wait, reply }))
+}
+
+/// A queue to take from. What workers hold and what waits for its time cannot be popped.
+fn claimed_queue(arguments: &mut Arguments<'_>) -> Result<(Bytes, QueueKey), CommandError> {
+    let written = arguments.peek().map(Bytes::copy_from_slice).unwrap_or_default();
+    match arguments.queue_key()? {
+        QueueKey::Scheduled | QueueKey::Processing => Err(CommandError::WrongType),
+        queue @ (QueueKey::Default | QueueKey::Named(_)) => Ok((written, queue)),
+    }
+}
+
+/// A list to look at. Where nothing can live the list is empty, as in Redis.
+fn list_key(arguments: &mut Arguments<'_>) -> Result<Key, CommandError> {
+    let key = arguments.key()?;
+    match key.redis_type() {
+        None | Some("list") => Ok(key),
+        Some(_) => Err(CommandError::WrongType),
+    }
+}
+
+/// A queue has one order, so both ends of a move are checked for spelling only.
+fn sides(arguments: &mut Arguments<'_>) -> Result<(), CommandError> {
+    for _ in 0..2 {
+        if !arguments.keyword("LEFT") && !arguments.keyword("RIGHT") {
+            return Err(CommandError::Syntax);
+        }
+    }
+    Ok(())
+}
+
+fn timeout(arguments: &mut Arguments<'_>) -> Result<Wait, CommandError> {
+    Ok(arguments.timeout_seconds()?.map_or(Wait::ForEver, Wait::AtMost))
+}

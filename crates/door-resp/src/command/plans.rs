@@ -1,0 +1,53 @@
+//! Plans: stored recipes of steps that run on one worker, one after the other.
+
+use bytes::Bytes;
+
+use super::Command;
+use super::arguments::Arguments;
+use super::error::CommandError;
+use super::options::Page;
+use crate::shapes::Plan;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanCommand {
+    /// The plan and the JSON it came as, which is what workers get to see.
+    Submit {
+        plan: Box<Plan>,
+        json: Bytes,
+    },
+    Get {
+        plan: String,
+    },
+    List {
+        pattern: Option<Bytes>,
+        page: Page,
+    },
+    Delete {
+        plan: String,
+    },
+}
+
+pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let json = arguments.bytes()?;
+    let plan = Box::new(Plan::parse(&json)?);
+    Ok(Command::Plan(PlanCommand::Submit { plan, json }))
+}
+
+pub(super) fn get(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Plan(PlanCommand::Get { plan: arguments.id("plan id")? }))
+}
+
+/// `PLAN.LIST [pattern] [LIMIT n] [OFFSET n]` or `PLAN.LIST [offset] [limit]`.
+pub(super) fn list(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"LIMIT") || word.eq_ignore_ascii_case(b"OFFSET");
+    let is_number = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    let pattern = match arguments.peek() {
+        Some(word) if !is_option(word) && !is_number(word) => Some(arguments.bytes()?),
+        _ => None,
+    };
+    Ok(Command::Plan(PlanCommand::List { pattern, page: Page::rest(arguments)? }))
+}
+
+pub(super) fn delete(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Plan(PlanCommand::Delete { plan: arguments.id("plan id")? }))
+}

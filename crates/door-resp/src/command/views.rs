@@ -1,0 +1,195 @@
+//! Looking at tasks, workers and plans through keys, and the two things a key may change.
+
+use bytes::Bytes;
+
+use super::Command;
+use super::arguments::{Arguments, parse_text};
+use super::error::{CommandError, shown};
+use crate::key::{JobField, Key, WorkerField};
+
+/// How many keys one command may ask for.
+const KEYS_ASKED_MAX: usize = 1000;
+pub(crate) const SCAN_COUNT_DEFAULT: usize = 10;
+pub(crate) const SCAN_COUNT_MAX: usize = 1000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ViewCommand {
+    Get(Key),
+    GetMany(Vec<Key>),
+    /// SET of a field that old workers report through.
+    Set {
+        key: Key,
+        value: Bytes,
+    },
+    GetHash(Key),
+    GetHashField {
+        key: Key,
+        field: String,
+    },
+    Keys {
+        pattern: Bytes,
+    },
+    Scan(Scan),
+    TimeToLive {
+        key: Key,
+        milliseconds: bool,
+    },
+    Exists(Vec<Key>),
+    Type(Key),
+    Members(Key),
+    IsMember {
+        key: Key,
+        member: String,
+    },
+    MemberCount(Key),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan {
+    pub cursor: u64,
+    pub pattern: Option<Bytes>,
+    pub count: usize,
+    /// `string`, `list`, `set` or `stream`.
+    pub kind: Option<String>,
+}
+
+pub(super) fn get(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::Get(typed_key(arguments, "string")?)))
+}
+
+pub(super) fn mget(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::GetMany(keys(arguments)?)))
+}
+
+pub(super) fn set(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let written = arguments.peek().unwrap_or_default();
+    let key = arguments.key()?;
+    match key {
+        Key::Job {
+            field: JobField::Status | JobField::Stdout | JobField::Stderr | JobField::Result, ..
+        }
+        | Key::Worker { field: WorkerField::Tools | WorkerField::Alive, .. } => {}
+        _ => return Err(CommandError::NotWritable(shown(written))),
+    }
+    let value = arguments.bytes()?;
+    set_options(arguments)?;
+    Ok(Command::View(ViewCommand::Set { key, value }))
+}
+
+pub(super) fn hgetall(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::GetHash(hash_key(arguments)?)))
+}
+
+pub(super) fn hget(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let key = hash_key(arguments)?;
+    Ok(Command::View(ViewCommand::GetHashField { key, field: arguments.text()? }))
+}
+
+pub(super) fn keys_matching(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::Keys { pattern: arguments.bytes()? }))
+}
+
+pub(super) fn scan(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let cursor = parse_text(arguments.required()?).ok_or(CommandError::Cursor)?;
+    let mut scan = Scan { cursor, pattern: None, count: SCAN_COUNT_DEFAULT, kind: None };
+    while arguments.left() >= 2 {
+        if arguments.keyword("MATCH") {
+            scan.pattern = Some(arguments.bytes()?);
+        } else if arguments.keyword("COUNT") {
+            scan.count = match arguments.integer()? {
+                count if count < 1 => return Err(CommandError::Syntax),
+                count => usize::try_from(count).unwrap_or(SCAN_COUNT_MAX).min(SCAN_COUNT_MAX),
+            };
+        } else if arguments.keyword("TYPE") {
+            scan.kind = Some(arguments.text()?.to_ascii_lowercase());
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    arguments.end()?;
+    Ok(Command::View(ViewCommand::Scan(scan)))
+}
+
+pub(super) fn ttl(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::TimeToLive { key: arguments.key()?, milliseconds: false }))
+}
+
+pub(super) fn pttl(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::TimeToLive { key: arguments.key()?, milliseconds: true }))
+}
+
+pub(super) fn exists(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::Exists(keys(arguments)?)))
+}
+
+pub(super) fn key_type(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::Type(arguments.key()?)))
+}
+
+pub(super) fn smembers(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::Members(typed_key(arguments, "set")?)))
+}
+
+pub(super) fn sismember(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let key = typed_key(arguments, "set")?;
+    Ok(Command::View(ViewCommand::IsMember { key, member: arguments.text()? }))
+}
+
+pub(super) fn scard(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::View(ViewCommand::MemberCount(typed_key(arguments, "set")?)))
+}
+
+fn keys(arguments: &mut Arguments<'_>) -> Result<Vec<Key>, CommandError> {
+    if arguments.left() > KEYS_ASKED_MAX {
+        return Err(CommandError::TooMany { what: "keys", max: KEYS_ASKED_MAX });
+    }
+    let mut keys = Vec::with_capacity(arguments.left());
+    while arguments.left() > 0 {
+        keys.push(arguments.key()?);
+    }
+    Ok(keys)
+}
+
+/// A key of this type or of none: where nothing can live, nothing is found.
+fn typed_key(arguments: &mut Arguments<'_>, kind: &str) -> Result<Key, CommandError> {
+    let key = arguments.key()?;
+    match key.redis_type() {
+        Some(found) if found != kind => Err(CommandError::WrongType),
+        _ => Ok(key),
+    }
+}
+
+/// A whole job, plan, action or worker can be read as JSON or field by field.
+fn hash_key(arguments: &mut Arguments<'_>) -> Result<Key, CommandError> {
+    let key = arguments.key()?;
+    match key {
+        Key::Job { field: JobField::Whole, .. }
+        | Key::Plan { .. }
+        | Key::Action { field: crate::key::ActionField::Whole, .. }
+        | Key::Worker { field: WorkerField::Metadata | WorkerField::Stats, .. }
+        | Key::Unknown => Ok(key),
+        Key::Queue(_)
+        | Key::Job { .. }
+        | Key::Action { .. }
+        | Key::Worker { .. }
+        | Key::Capability { .. }
+        | Key::Events(_) => Err(CommandError::WrongType),
+    }
+}
+
+/// Times to live belong to the views, so what a worker asks for here is read and not used.
+fn set_options(arguments: &mut Arguments<'_>) -> Result<(), CommandError> {
+    while arguments.left() > 0 {
+        if ["EX", "PX", "EXAT", "PXAT"].iter().any(|option| arguments.keyword(option)) {
+            if arguments.left() == 0 {
+                return Err(CommandError::Syntax);
+            }
+            if arguments.integer()? < 1 {
+                return Err(CommandError::NotPositive);
+            }
+        } else if !arguments.keyword("KEEPTTL") {
+            return Err(CommandError::Syntax);
+        }
+    }
+    Ok(())
+}

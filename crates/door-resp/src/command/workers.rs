@@ -1,0 +1,58 @@
+//! The worker's own commands.
+
+use super::Command;
+use super::arguments::Arguments;
+use super::error::CommandError;
+use crate::shapes::{Challenge, Registration, Statistics, check_worker_id};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum WorkerCommand {
+    Register(Box<Registration>),
+    Heartbeat {
+        worker: String,
+        statistics: Option<Statistics>,
+    },
+    Unregister {
+        worker: String,
+    },
+    /// A challenge asked or answered, see [`Challenge`].
+    Verify {
+        capability: String,
+        challenge: Challenge,
+    },
+    List,
+}
+
+pub(super) fn register(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let registration = Registration::parse(arguments.required()?)?;
+    Ok(Command::Worker(WorkerCommand::Register(Box::new(registration))))
+}
+
+pub(super) fn heartbeat(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let worker = worker_id(arguments)?;
+    let statistics = arguments.optional().map(Statistics::parse).transpose()?;
+    if arguments.left() > 0 {
+        return Err(CommandError::WrongNumberOfArguments(arguments.name()));
+    }
+    Ok(Command::Worker(WorkerCommand::Heartbeat { worker, statistics }))
+}
+
+pub(super) fn unregister(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Worker(WorkerCommand::Unregister { worker: worker_id(arguments)? }))
+}
+
+pub(super) fn verify(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let capability = arguments.id("capability")?;
+    let challenge = Challenge::parse(arguments.required()?)?;
+    Ok(Command::Worker(WorkerCommand::Verify { capability, challenge }))
+}
+
+pub(super) fn list(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Worker(WorkerCommand::List))
+}
+
+fn worker_id(arguments: &mut Arguments<'_>) -> Result<String, CommandError> {
+    let id = arguments.text()?;
+    check_worker_id(&id)?;
+    Ok(id)
+}

@@ -1,0 +1,197 @@
+//! Keys as a Redis client writes them. There is no key space behind them: every key names a view on the
+//! broker's tasks, workers and plans.
+
+/// What a key looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// `queue:<queue>`: what waits.
+    Queue(QueueKey),
+    /// `job:<id>` and its fields.
+    Job { id: String, field: JobField },
+    /// `plan:<id>`.
+    Plan { id: String },
+    /// `action:<id>` and `action:<id>:jobs`.
+    Action { id: String, field: ActionField },
+    /// `worker:<id>:…`.
+    Worker { id: String, field: WorkerField },
+    /// `capability:<name>:workers`.
+    Capability { name: String },
+    /// `events` and `events:<queue or job>`.
+    Events(EventsKey),
+    /// Anything else. Nothing lives there.
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueKey {
+    /// `queue:ready` and `queue:default`, one and the same.
+    Default,
+    /// `queue:scheduled`: what waits for its time, in every queue.
+    Scheduled,
+    /// `queue:processing`: what workers hold, from every queue.
+    Processing,
+    Named(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobField {
+    Whole,
+    Status,
+    Worker,
+    Stdout,
+    Stderr,
+    Result,
+    Progress,
+    Error,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionField {
+    Whole,
+    Jobs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerField {
+    Metadata,
+    Stats,
+    Alive,
+    Tools,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventsKey {
+    All,
+    /// A queue or a job; which of the two is for the broker to know.
+    Of(String),
+}
+
+impl Key {
+    pub fn parse(bytes: &[u8]) -> Self {
+        std::str::from_utf8(bytes).map_or(Self::Unknown, Self::parse_text)
+    }
+
+    fn parse_text(text: &str) -> Self {
+        if text == "events" {
+            return Self::Events(EventsKey::All);
+        }
+        let Some((kind, rest)) = text.split_once(':') else { return Self::Unknown };
+        if rest.is_empty() {
+            return Self::Unknown;
+        }
+        match kind {
+            "queue" => Self::Queue(QueueKey::parse(rest)),
+            "job" => parse_job(rest),
+            "plan" => Self::Plan { id: rest.to_owned() },
+            "action" => match rest.strip_suffix(":jobs") {
+                Some(id) => Self::Action { id: id.to_owned(), field: ActionField::Jobs },
+                None => Self::Action { id: rest.to_owned(), field: ActionField::Whole },
+            },
+            "worker" => parse_worker(rest),
+            "capability" => match rest.strip_suffix(":workers") {
+                Some(name) if !name.is_empty() => Self::Capability { name: name.to_owned() },
+                _ => Self::Unknown,
+            },
+            "events" => Self::Events(EventsKey::Of(rest.to_owned())),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The word TYPE answers with, if something can live at this key.
+    pub fn redis_type(&self) -> Option<&'static str> {
+        match self {
+            Self::Queue(_) | Self::Action { field: ActionField::Jobs, .. } => Some("list"),
+            Self::Capability { .. } => Some("set"),
+            Self::Events(_) => Some("stream"),
+            Self::Job { .. } | Self::Plan { .. } | Self::Action { .. } | Self::Worker { .. } => {
+                Some("string")
+            }
+            Self::Unknown => None,
+        }
+    }
+}
+
+impl QueueKey {
+    /// From what follows `queue:`, or from a bare queue name.
+    pub fn parse(name: &str) -> Self {
+        match name {
+            "ready" | "default" => Self::Default,
+            "scheduled" => Self::Scheduled,
+            "processing" => Self::Processing,
+            other => Self::Named(other.to_owned()),
+        }
+    }
+
+    /// The key a client would write.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Default => "queue:ready".to_owned(),
+            Self::Scheduled => "queue:scheduled".to_owned(),
+            Self::Processing => "queue:processing".to_owned(),
+            Self::Named(name) => format!("queue:{name}"),
+        }
+    }
+}
+
+fn parse_job(rest: &str) -> Key {
+    const FIELDS: [(&str, JobField); 7] = [
+        (":status", JobField::Status),
+        (":worker", JobField::Worker),
+        (":stdout", JobField::Stdout),
+        (":stderr", JobField::Stderr),
+        (":result", JobField::Result),
+        (":progress", JobField::Progress),
+        (":error", JobField::Error),
+    ];
+    for (suffix, field) in FIELDS {
+        match rest.strip_suffix(suffix) {
+            Some(id) if !id.is_empty() => return Key::Job { id: id.to_owned(), field },
+            _ => {}
+        }
+    }
+    Key::Job { id: rest.to_owned(), field: JobField::Whole }
+}
+
+fn parse_worker(rest: &str) -> Key {
+    let Some((id, field)) = rest.rsplit_once(':') else { return Key::Unknown };
+    let field = match field {
+        "metadata" => WorkerField::Metadata,
+        "stats" => WorkerField::Stats,
+        "alive" => WorkerField::Alive,
+        "tools" => WorkerField::Tools,
+        _ => return Key::Unknown,
+    };
+    Key::Worker { id: id.to_owned(), field }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_and_default_are_one_queue() {
+        assert_eq!(Key::parse(b"queue:ready"), Key::parse(b"queue:default"));
+        assert_eq!(Key::parse(b"queue:images"), Key::Queue(QueueKey::Named("images".into())));
+    }
+
+    #[test]
+    fn a_job_has_fields_and_its_id_may_hold_colons() {
+        assert_eq!(Key::parse(b"job:a:status"), Key::Job { id: "a".into(), field: JobField::Status });
+        assert_eq!(Key::parse(b"job:a:b"), Key::Job { id: "a:b".into(), field: JobField::Whole });
+        assert_eq!(Key::parse(b"job:a:b:worker"), Key::Job { id: "a:b".into(), field: JobField::Worker });
+    }
+
+    #[test]
+    fn the_views_of_a_worker_are_these_and_no_others() {
+        assert_eq!(Key::parse(b"worker:w:alive"), Key::Worker { id: "w".into(), field: WorkerField::Alive });
+        assert_eq!(Key::parse(b"worker:w"), Key::Unknown);
+        assert_eq!(Key::parse(b"worker:w:x"), Key::Unknown);
+    }
+
+    #[test]
+    fn what_is_no_view_is_unknown() {
+        for key in [&b""[..], b"x", b"queue:", b"capability:x", b"capability::workers", b"\xff", b"job"] {
+            assert_eq!(Key::parse(key), Key::Unknown, "{key:?}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a submission may say about how its tasks are to be run, whatever they consist of.
+
+use std::time::Duration;
+
+use super::error::ShapeError;
+use super::object::Object;
+use crate::key::QueueKey;
+
+const NAMES_MAX: usize = 64;
+const NAME_BYTES_MAX: usize = 128;
+const QUEUE_BYTES_MAX: usize = 256;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskOptions {
+    pub queue: QueueKey,
+    pub priority: i32,
+    /// None leaves it to what the task consists of.
+    pub needs: Option<Vec<String>>,
+    pub tags: Vec<String>,
+    pub on_lost_worker: Option<LostPolicy>,
+    pub not_before: Option<When>,
+    pub start_within: Option<Duration>,
+    pub run_limit: Option<Duration>,
+    pub retries: Option<u32>,
+    pub retry_delay: Option<Duration>,
+    pub crash_budget: Option<u32>,
+}
+
+/// What becomes of a task whose worker is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostPolicy {
+    Requeue,
+    Pause,
+    Fail,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Milliseconds since 1970.
+    At(u64),
+    In(Duration),
+}
+
+impl Default for TaskOptions {
+    fn default() -> Self {
+        Self {
+            queue: QueueKey::Default,
+            priority: 0,
+            needs: None,
+            tags: Vec::new(),
+            on_lost_worker: None,
+            not_before: None,
+            start_within: None,
+            run_limit: None,
+            retries: None,
+            retry_delay: None,
+            crash_budget: None,
+        }
+    }
+}
+
+impl TaskOptions {
+    /// Takes the options out of a document and leaves the rest.
+    pub(super) fn take(object: &mut Object) -> Result<Self, ShapeError> {
+        let queue = match object.text("queue", QUEUE_BYTES_MAX)? {
+            None => QueueKey::Default,
+            Some(name) => queue(object, &name)?,
+        };
+        let priority = object.integer("priority", i64::from(i32::MIN)..=i64::from(i32::MAX))?.unwrap_or(0);
+        let not_before = match (object.time("run_at")?, object.seconds("delay_secs")?) {
+            (Some(_), Some(_)) => return Err(object.invalid("run_at and delay_secs exclude each other")),
+            (Some(millis), None) => Some(When::At(millis)),
+            (None, delay) => delay.map(When::In),
+        };
+        object.take("run_at");
+        Ok(Self {
+            queue,
+            priority: i32::try_from(priority).expect("within the limit"),
+            needs: object.names("needs", NAMES_MAX, NAME_BYTES_MAX)?,
+            tags: object.names("tags", NAMES_MAX, NAME_BYTES_MAX)?.unwrap_or_default(),
+            on_lost_worker: lost_policy(object)?,
+            not_before,
+            start_within: object.seconds("start_within_secs")?,
+            run_limit: object.seconds("run_limit_secs")?,
+            retries: count(object, "max_retries")?,
+            retry_delay: object.seconds("retry_delay_secs")?,
+            crash_budget: count(object, "crash_budget")?,
+        })
+    }
+}
+
+fn queue(object: &Object, name: &str) -> Result<QueueKey, ShapeError> {
+    let bare = name.strip_prefix("queue:").unwrap_or(name);
+    if bare.is_empty() || bare.chars().any(char::is_control) {
+        return Err(object.invalid("queue is not a queue name"));
+    }
+    match QueueKey::parse(bare) {
+        QueueKey::Scheduled | QueueKey::Processing => {
+            Err(object.invalid("queue names a view, not a queue; use run_at to schedule"))
+        }
+        queue @ (QueueKey::Default | QueueKey::Named(_)) => Ok(queue),
+    }
+}
+
+fn lost_policy(object: &mut Object) -> Result<Option<LostPolicy>, ShapeError> {
+    match object.text("policy", 32)?.as_deref() {
+        None => Ok(None),
+        Some("requeue") => Ok(Some(LostPolicy::Requeue)),
+        Some("pause") => Ok(Some(LostPolicy::Pause)),
+        Some("fail") => Ok(Some(LostPolicy::Fail)),
+        Some(_) => Err(object.invalid("policy is not requeue, pause or fail")),
+    }
+}
+
+fn count(object: &mut Object, field: &str) -> Result<Option<u32>, ShapeError> {
+    const COUNT_MAX: i64 = 1_000_000;
+    let count = object.integer(field, 0..=COUNT_MAX)?;
+    Ok(count.map(|count| u32::try_from(count).expect("within the limit")))
+}

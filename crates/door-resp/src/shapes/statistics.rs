@@ -1,0 +1,64 @@
+//! `WORKER.HEARTBEAT`: what a worker says about itself along the way.
+
+use bytes::Bytes;
+
+use super::error::ShapeError;
+use super::object::Object;
+
+const WHAT: &str = "stats";
+const STATISTICS_BYTES_MAX: usize = 16 * 1024;
+
+/// The numbers we know by name, and the whole as it was sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Statistics {
+    pub active_jobs: Option<u64>,
+    pub completed_jobs: Option<u64>,
+    pub failed_jobs: Option<u64>,
+    pub uptime_seconds: Option<u64>,
+    pub cpu_percent: Option<f64>,
+    pub memory_mb: Option<f64>,
+    pub json: Bytes,
+}
+
+impl Statistics {
+    pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
+        let mut object = Object::parse(WHAT, json, STATISTICS_BYTES_MAX)?;
+        let mut count = |field| {
+            let number = object.integer(field, 0..=i64::MAX)?;
+            Ok::<_, ShapeError>(number.map(i64::unsigned_abs))
+        };
+        Ok(Self {
+            active_jobs: count("active_jobs")?,
+            completed_jobs: count("completed_jobs_total")?,
+            failed_jobs: count("failed_jobs_total")?,
+            uptime_seconds: count("uptime_seconds")?,
+            cpu_percent: object.number("cpu_usage_percent", 0.0..=f64::MAX)?,
+            memory_mb: object.number("memory_mb", 0.0..=f64::MAX)?,
+            json: Bytes::copy_from_slice(json),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_numbers_are_read_and_all_of_it_is_kept() {
+        let json = br#"{"active_jobs":2,"cpu_usage_percent":45.2,"disk_available_gb":120}"#;
+        let statistics = Statistics::parse(json).unwrap();
+        assert_eq!(statistics.active_jobs, Some(2));
+        assert_eq!(statistics.cpu_percent, Some(45.2));
+        assert_eq!(statistics.json, &json[..]);
+        assert_eq!(Statistics::parse(b"{}").unwrap().active_jobs, None);
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_named() {
+        let error = Statistics::parse(br#"{"active_jobs":"two"}"#).unwrap_err();
+        assert_eq!(error.to_string(), "Invalid stats: active_jobs is not an integer");
+        let error = Statistics::parse(br#"{"active_jobs":-1}"#).unwrap_err();
+        assert!(error.to_string().starts_with("Invalid stats: active_jobs is not between 0"));
+        assert_eq!(Statistics::parse(b"7").unwrap_err().to_string(), "Invalid stats: not a JSON object");
+    }
+}

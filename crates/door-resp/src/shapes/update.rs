@@ -1,0 +1,170 @@
+//! `JOB.UPDATE`: what a worker reports about a job it holds.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::error::ShapeError;
+use super::object::{Object, TEXT_BYTES_MAX};
+
+const WHAT: &str = "update";
+const UPDATE_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
+/// What a completed job leaves behind, in this order of meaning.
+const OUTPUTS: [&str; 3] = ["task_results", "stdout", "stderr"];
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobUpdate {
+    pub report: Option<Report>,
+    /// Who the worker says it is. It is believed only if it is the one that holds the job.
+    pub worker: Option<String>,
+    pub attempt: Option<u64>,
+    pub progress_percent: Option<f64>,
+    pub current_task: Option<u64>,
+    pub error: Option<String>,
+    pub exit_code: Option<i32>,
+    /// `result`, or else the outputs as one JSON object.
+    pub result: Option<Bytes>,
+}
+
+/// The status a worker may report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    Running,
+    Completed,
+    Failed,
+    /// It stopped because it was asked to.
+    Cancelled,
+    Paused,
+}
+
+impl Report {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Paused => "paused",
+        }
+    }
+
+    pub fn parse(word: &[u8]) -> Option<Self> {
+        [Self::Running, Self::Completed, Self::Failed, Self::Cancelled, Self::Paused]
+            .into_iter()
+            .find(|report| report.word().as_bytes() == word)
+    }
+}
+
+impl JobUpdate {
+    pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
+        let mut object = Object::parse(WHAT, json, UPDATE_BYTES_MAX)?;
+        let report = match object.text("status", TEXT_BYTES_MAX)? {
+            None => None,
+            Some(word) => Some(Report::parse(word.as_bytes()).ok_or_else(|| {
+                object.invalid("status is not running, completed, failed, cancelled or paused")
+            })?),
+        };
+        let attempt = object.integer("attempt", 1..=i64::MAX)?.map(i64::unsigned_abs);
+        let current_task = object.integer("current_task", 0..=i64::MAX)?.map(i64::unsigned_abs);
+        let exit_code = object.integer("exit_code", i64::from(i32::MIN)..=i64::from(i32::MAX))?;
+        let update = Self {
+            report,
+            worker: object.text("worker_id", TEXT_BYTES_MAX)?,
+            attempt,
+            progress_percent: object.number("progress_percent", 0.0..=100.0)?,
+            current_task,
+            error: object.text("error", TEXT_BYTES_MAX)?,
+            exit_code: exit_code.map(|code| i32::try_from(code).expect("within the limit")),
+            result: result(&mut object)?,
+        };
+        // Times such as `started_at` are the worker's; the broker's own clock has the word.
+        if update.says_nothing() {
+            return Err(object.invalid("neither a status nor progress nor results"));
+        }
+        Ok(update)
+    }
+
+    fn says_nothing(&self) -> bool {
+        self.report.is_none()
+            && self.progress_percent.is_none()
+            && self.current_task.is_none()
+            && self.result.is_none()
+    }
+}
+
+fn result(object: &mut Object) -> Result<Option<Bytes>, ShapeError> {
+    if let Some(result) = object.take("result") {
+        return Ok(Some(match result {
+            Value::String(text) => Bytes::from(text),
+            other => Bytes::from(other.to_string()),
+        }));
+    }
+    let mut outputs = Map::new();
+    for field in OUTPUTS {
+        match (field, object.take(field)) {
+            (_, None) => {}
+            ("task_results", Some(Value::Array(items))) => {
+                if !items.iter().all(Value::is_object) {
+                    return Err(object.invalid("task_results has an entry that is not an object"));
+                }
+                outputs.insert(field.to_owned(), Value::Array(items));
+            }
+            ("task_results", Some(_)) => return Err(object.invalid("task_results is not a list")),
+            (_, Some(Value::String(text))) => {
+                outputs.insert(field.to_owned(), Value::String(text));
+            }
+            (_, Some(_)) => return Err(object.invalid(format!("{field} is not a string"))),
+        }
+    }
+    Ok((!outputs.is_empty()).then(|| Bytes::from(Value::Object(outputs).to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<JobUpdate, String> {
+        JobUpdate::parse(json.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_start_a_step_and_an_end() {
+        let start = r#"{"status":"running","worker_id":"worker-001","started_at":"2025-11-17T10:00:00Z"}"#;
+        let start = parse(start).unwrap();
+        assert_eq!((start.report, start.worker.as_deref()), (Some(Report::Running), Some("worker-001")));
+
+        let step = parse(r#"{"current_task":2,"progress_percent":40,"attempt":3}"#).unwrap();
+        assert_eq!((step.current_task, step.progress_percent, step.attempt), (Some(2), Some(40.0), Some(3)));
+
+        let end =
+            parse(r#"{"status":"completed","task_results":[{"task_number":1,"exit_code":0}]}"#).unwrap();
+        assert_eq!(end.result.unwrap(), r#"{"task_results":[{"exit_code":0,"task_number":1}]}"#);
+
+        let end = parse(r#"{"status":"failed","error":"Task 2 timed out","exit_code":124}"#).unwrap();
+        assert_eq!((end.error.as_deref(), end.exit_code), (Some("Task 2 timed out"), Some(124)));
+    }
+
+    #[test]
+    fn a_result_of_its_own_goes_before_the_outputs() {
+        let end = parse(r#"{"status":"completed","result":"plain","stdout":"x"}"#).unwrap();
+        assert_eq!(end.result.unwrap(), "plain");
+        let end = parse(r#"{"status":"completed","stdout":"x","stderr":"y"}"#).unwrap();
+        assert_eq!(end.result.unwrap(), r#"{"stderr":"y","stdout":"x"}"#);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (json, why) in [
+            ("{}", "neither a status nor progress nor results"),
+            (r#"{"worker_id":"w"}"#, "neither a status nor progress nor results"),
+            (r#"{"status":"done"}"#, "status is not running, completed, failed, cancelled or paused"),
+            (r#"{"progress_percent":101}"#, "progress_percent is not between 0 and 100"),
+            (r#"{"status":"running","attempt":0}"#, "attempt is not between 1 and 9223372036854775807"),
+            (r#"{"task_results":{}}"#, "task_results is not a list"),
+            (r#"{"task_results":[1]}"#, "task_results has an entry that is not an object"),
+            (r#"{"stdout":1}"#, "stdout is not a string"),
+            ("[]", "not a JSON object"),
+        ] {
+            assert_eq!(parse(json).unwrap_err(), format!("Invalid update: {why}"));
+        }
+    }
+}
