@@ -1,5 +1,7 @@
 //! Where a body or a result lies. The bytes themselves are never in the engine.
 
+use crate::task::Task;
+
 /// A place in the journal's address space. The engine carries it around and never looks inside.
 ///
 /// Three halves of a word rather than a `u64` and a `u32`, so that it costs a waiting task twelve bytes, not sixteen.
@@ -31,5 +33,22 @@ impl Blob {
 
     pub fn is_empty(self) -> bool {
         self.bytes == 0
+    }
+}
+
+/// Which of a task's two blobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Which {
+    Body,
+    Result,
+}
+
+impl Which {
+    /// Where that blob of a task lies.
+    pub fn of(self, task: &Task) -> Blob {
+        match self {
+            Which::Body => task.body,
+            Which::Result => task.state.end().map_or(Blob::EMPTY, |end| end.result),
+        }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::blob::{Blob, Which};
 use crate::classes::Classes;
 use crate::command::{Command, Held, Peer, Reply};
 use crate::event::{About, Event, Kind};
@@ -141,7 +142,7 @@ impl Engine {
     }
 
     /// Shows everything that is remembered besides tasks.
-    pub fn scan_settings(&self, see: &mut dyn FnMut(Change<'_>)) {
+    pub fn settings_records(&self, see: &mut dyn FnMut(Change<'_>)) {
         for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.health.crashes > 0) {
             see(Change::Worker(&worker.health));
         }
@@ -160,23 +161,31 @@ impl Engine {
         self.tasks.find(id).map(|slot| self.tasks.at(slot))
     }
 
-    /// The store has moved a task's bytes. Nothing else about the task changes.
-    pub fn relocate(&mut self, id: &TaskId, from: crate::Blob, to: crate::Blob) -> bool {
-        let Some(slot) = self.tasks.find(id) else { return false };
+    /// Whether these bytes are still this task's.
+    pub fn holds(&self, id: &TaskId, which: Which, blob: Blob) -> bool {
+        self.find_task(id).is_some_and(|task| which.of(task) == blob)
+    }
+
+    /// The store has moved a task's bytes, unless they are not its bytes any more. Nothing else about the task changes,
+    /// so there is no event; the task comes back to be written down anew.
+    pub fn relocate(&mut self, id: &TaskId, which: Which, from: Blob, to: Blob) -> Option<(&Task, &Terms)> {
+        let slot = self.tasks.find(id)?;
         let task = self.tasks.at_mut(slot);
-        if task.body == from {
-            task.body = to;
-            return true;
+        if which.of(task) != from {
+            return None;
         }
-        match &mut task.state {
-            TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end)
-                if end.result == from =>
-            {
+        match (which, &mut task.state) {
+            (Which::Body, _) => task.body = to,
+            (
+                Which::Result,
+                TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end),
+            ) => {
                 end.result = to;
-                true
             }
-            _ => false,
+            (Which::Result, _) => return None,
         }
+        let task = self.tasks.at(slot);
+        Some((task, self.terms.get(task.terms)))
     }
 
     /// Moves a task to its next state and tells of it: the only place where a task's state changes, except that an

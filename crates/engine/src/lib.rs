@@ -42,7 +42,7 @@ mod timers;
 mod why;
 mod workers;
 
-pub use blob::Blob;
+pub use blob::{Blob, Which};
 pub use command::{Answer, Command, Held, NewTask, Peer, Query, Reply, WorkerSpec};
 pub use engine::Engine;
 pub use event::{Event, Filter};

@@ -77,11 +77,6 @@ impl Restore {
         self.engine.next_event = self.engine.next_event.max(seq + 1);
     }
 
-    /// Moves a task's bytes, as [`Engine::relocate`] did.
-    pub fn relocated(&mut self, id: &crate::TaskId, from: crate::Blob, to: crate::Blob) {
-        self.engine.relocate(id, from, to);
-    }
-
     /// The engine as it was, at a new time. Workers of held tasks have a grace to come back; nothing is handed out yet,
     /// because nobody is there.
     pub fn finish(mut self, now: Timestamp) -> Engine {

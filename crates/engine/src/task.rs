@@ -13,6 +13,11 @@ use crate::time::Timestamp;
 pub struct TermsKey(pub(crate) u32);
 
 impl TermsKey {
+    /// For tools that read records without an engine: there the key means what they say it means.
+    pub fn from_index(index: u32) -> TermsKey {
+        TermsKey(index)
+    }
+
     /// For tables that are indexed by terms.
     pub fn index(self) -> usize {
         self.0 as usize
