@@ -4,6 +4,7 @@
 //! recovery is "the last one wins". The engine hands records out by reference, at the moment of the change; whoever
 //! listens encodes or copies what it needs, and a task in flight costs no allocation.
 
+use crate::blob::Blob;
 use crate::event::Event;
 use crate::id::SessionId;
 use crate::name::Name;
@@ -61,7 +62,7 @@ pub struct LimitSetting {
 pub trait Output {
     fn record(&mut self, event: Event, change: Change<'_>);
     fn notice(&mut self, to: SessionId, notice: Notice);
-    /// The task is beyond retention and forgotten; so are its body and result. Nothing is journaled for it: recovery
-    /// drops it again by the same rule.
-    fn dropped(&mut self, task: &Task);
+    /// Nobody needs these bytes any more: their task is forgotten, or they are the result of an attempt that another
+    /// follows. Nothing is journaled for it: recovery comes to the same conclusion from the tasks it finds.
+    fn freed(&mut self, blob: Blob);
 }

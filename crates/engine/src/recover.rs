@@ -202,5 +202,5 @@ struct Nobody;
 impl Output for Nobody {
     fn record(&mut self, _: crate::Event, _: crate::Change<'_>) {}
     fn notice(&mut self, _: crate::SessionId, _: crate::Notice) {}
-    fn dropped(&mut self, _: &Task) {}
+    fn freed(&mut self, _: crate::Blob) {}
 }

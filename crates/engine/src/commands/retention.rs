@@ -1,6 +1,7 @@
 //! Retention: ended tasks are kept by count and by age, then forgotten. Nothing is written for it, because the rule
 //! gives the same result again after a restart.
 
+use crate::blob::Which;
 use crate::engine::Engine;
 use crate::id::Slot;
 use crate::record::Output;
@@ -33,7 +34,11 @@ impl Engine {
             extras.children.remove(&slot);
         }
         let task = self.tasks.remove(&self.terms, slot);
-        out.dropped(&task);
+        for blob in [Which::Body.of(&task), Which::Result.of(&task)] {
+            if !blob.is_empty() {
+                out.freed(blob);
+            }
+        }
         self.release_terms(task.terms);
     }
 }
