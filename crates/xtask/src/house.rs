@@ -80,9 +80,10 @@ pub(crate) fn keep(root: &Path) -> Result<()> {
             count += 1;
         }
     }
-    if count > 0 {
-        bail!("{count} breaches of the house rules");
+    match count {
+        0 => println!("{} files keep the house rules", tree.len()),
+        1 => bail!("1 breach of the house rules"),
+        count => bail!("{count} breaches of the house rules"),
     }
-    println!("{} files keep the house rules", tree.len());
     Ok(())
 }
