@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use tenure_engine::command::Completion;
 use tenure_engine::{
-    Blob, Change, Command, Engine, Event, Held, NewTask, Notice, Output, Peer, SessionId, Settings, Task,
-    TaskId, Timestamp, WorkerSpec,
+    Blob, Change, Command, Engine, Event, Held, NewTask, Notice, Output, Peer, SessionId, Settings, TaskId,
+    Timestamp, WorkerSpec,
 };
 
 const CYCLES: u64 = 200_000;
@@ -88,7 +88,7 @@ impl Output for Sink {
         }
     }
 
-    fn dropped(&mut self, _: &Task) {}
+    fn freed(&mut self, _: Blob) {}
 }
 
 fn resident_bytes() -> u64 {

@@ -23,7 +23,12 @@ impl Engine {
         let intent = holding.intent.as_ref().map(|intent| intent.wanted);
         match (wanted, intent) {
             (Wanted::Cancel, Some(Wanted::Cancel)) => self.end_cancelled(now, slot, result, false, out),
-            (Wanted::Pause, Some(Wanted::Pause)) => self.put_aside(now, slot, AsideWhy::Asked, None, out),
+            (Wanted::Pause, Some(Wanted::Pause)) => {
+                self.put_aside(now, slot, AsideWhy::Asked, None, out);
+                if !result.is_empty() {
+                    out.freed(result);
+                }
+            }
             // Paused while somebody decided to cancel: it has stopped, and cancelling is what is wanted now.
             (Wanted::Pause, Some(Wanted::Cancel)) => self.end_cancelled(now, slot, result, false, out),
             (Wanted::Cancel, _) => {

@@ -37,6 +37,9 @@ impl Engine {
             return Ok(Reply::Done);
         }
         if failure.crashed {
+            if !failure.result.is_empty() {
+                out.freed(failure.result);
+            }
             self.crash(now, slot, LostReason::WorkerSaidSo, out);
             return Ok(Reply::Done);
         }
@@ -49,6 +52,9 @@ impl Engine {
             self.tasks.at_mut(slot).failures += 1;
             let kind = Kind::Failed { worker, exit_code, message, next: Next::RetriedAt(until), result };
             self.become_state(now, slot, TaskState::Delayed { until }, kind, out);
+            if !result.is_empty() {
+                out.freed(result);
+            }
         } else {
             let task = self.tasks.at_mut(slot);
             task.failures = task.failures.saturating_add(1);

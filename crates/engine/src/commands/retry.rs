@@ -1,6 +1,7 @@
 //! Retry: an ended task starts over, with its crashes and failures forgiven. Its attempts go on counting, so that a
 //! report from an earlier life stays stale.
 
+use crate::blob::Which;
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
 use crate::event::Kind;
@@ -21,6 +22,10 @@ impl Engine {
         let slot = self.task_of(peer, task)?;
         if !self.state_name(slot).has_ended() {
             return Err(self.wrong_state(slot, "retry"));
+        }
+        let result = Which::Result.of(self.tasks.at(slot));
+        if !result.is_empty() {
+            out.freed(result);
         }
         let task = self.tasks.at_mut(slot);
         task.crashes = 0;
