@@ -1,0 +1,122 @@
+//! Events: numbered facts that a watcher hears, in order and without holes, or with a gap that is named.
+
+use crate::Name;
+use crate::id::TaskId;
+use crate::shapes::{message, row, words};
+use crate::time::Timestamp;
+use crate::why::Why;
+use crate::words::{LostReason, Next, Wanted};
+
+words! {
+    /// What happened, by its stable name.
+    pub enum EventKind {
+        // About a task, in the order of its life.
+        Submitted = "submitted",
+        Released = "released",
+        Due = "due",
+        Assigned = "assigned",
+        Started = "started",
+        Progress = "progress",
+        GivenBack = "given-back",
+        TakenBack = "taken-back",
+        HolderLost = "holder-lost",
+        HolderReturned = "holder-returned",
+        Crashed = "crashed",
+        CancelRequested = "cancel-requested",
+        PauseRequested = "pause-requested",
+        IntentDelivered = "intent-delivered",
+        Paused = "paused",
+        Resumed = "resumed",
+        Retried = "retried",
+        Moved = "moved",
+        Completed = "completed",
+        Failed = "failed",
+        Expired = "expired",
+        Cancelled = "cancelled",
+
+        // About a worker.
+        WorkerRegistered = "worker-registered",
+        WorkerLost = "worker-lost",
+        WorkerReturned = "worker-returned",
+        WorkerLeft = "worker-left",
+        WorkerDraining = "worker-draining",
+        WorkerQuarantined = "worker-quarantined",
+        WorkerCleared = "worker-cleared",
+
+        // About a queue.
+        QueuePaused = "queue-paused",
+        QueueResumed = "queue-resumed",
+        QueueUnserved = "queue-unserved",
+        QueueServed = "queue-served",
+
+        // About a tag.
+        LimitSet = "limit-set",
+    }
+}
+
+row! {
+    /// One fact.
+    pub struct Event {
+        /// One global sequence; a watcher that filters sees holes in it, but never a step back.
+        seq: u64,
+        at: Timestamp,
+        kind: EventKind,
+        task: Option<TaskId>,
+        attempt: u32,
+        queue: Option<Name>,
+        submitter: Option<Name>,
+        worker: Option<Name>,
+        /// What only some kinds have to say.
+        more: Option<Box<Detail>>,
+    }
+}
+
+impl Event {
+    /// Whether a task has ended with this event.
+    pub fn is_end(&self) -> bool {
+        let next = self.more.as_ref().and_then(|more| more.next.as_ref());
+        match self.kind {
+            EventKind::Completed | EventKind::Expired | EventKind::Cancelled => true,
+            EventKind::Failed => next == Some(&Next::Failed),
+            EventKind::Crashed => matches!(next, Some(Next::Failed | Next::Cancelled)),
+            _ => false,
+        }
+    }
+}
+
+message! {
+    /// What only some kinds of events have to say.
+    #[derive(Default)]
+    pub struct Detail {
+        /// Submitted: why no live worker can take it, if that is so.
+        unserved: Option<Why>,
+        /// Progress.
+        percent: Option<u8>,
+        note: Option<Box<str>>,
+        /// What somebody gave as a reason.
+        reason: Option<Box<str>>,
+        /// Why a worker or an attempt is believed dead.
+        lost: Option<LostReason>,
+        /// Until when a lost holder may come back.
+        lease_until: Option<Timestamp>,
+        /// What happens next to a task whose attempt is over, and when, if it is tried again later.
+        next: Option<Next>,
+        retry_at: Option<Timestamp>,
+        /// Crashes that the task can still survive.
+        budget_left: Option<u16>,
+        wanted: Option<Wanted>,
+        exit_code: Option<i32>,
+        message: Option<Box<str>>,
+        result_bytes: u64,
+        /// Cancelled without the worker's confirmation.
+        forced: bool,
+        /// Quarantined until.
+        until: Option<Timestamp>,
+        crashes: Option<u32>,
+        /// The capabilities that make up the lane in question.
+        needs: Vec<Name>,
+        tag: Option<Name>,
+        /// The tag's new limit; nothing if it has none now.
+        limit: Option<u32>,
+    }
+}

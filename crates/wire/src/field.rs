@@ -1,0 +1,263 @@
+//! How one value stands in a message: what it is when it is left out, how it is written and how it is read.
+//!
+//! A value that equals what its absence means is not written. So a new peer's defaults cost nothing, and an old peer
+//! that does not know a field behaves as if it were absent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::error::{Problem, What};
+use crate::pack;
+use crate::reader::Reader;
+
+pub trait Field: Sized {
+    /// What a field is that is not there; `None` if it must be there.
+    fn absent() -> Option<Self>;
+
+    fn is_absent(&self) -> bool;
+
+    fn pack(&self, out: &mut BytesMut);
+
+    fn unpack(from: &mut Reader<'_>) -> Result<Self, Problem>;
+}
+
+macro_rules! unsigned_fields {
+    ($($number:ty),*) => { $(
+        impl Field for $number {
+            fn absent() -> Option<$number> {
+                Some(0)
+            }
+
+            #[inline]
+            fn is_absent(&self) -> bool {
+                *self == 0
+            }
+
+            #[inline]
+            fn pack(&self, out: &mut BytesMut) {
+                pack::unsigned(out, u64::from(*self));
+            }
+
+            #[inline]
+            fn unpack(from: &mut Reader<'_>) -> Result<$number, Problem> {
+                <$number>::try_from(from.unsigned()?).map_err(|_| What::OutOfRange.into())
+            }
+        }
+    )* };
+}
+
+unsigned_fields!(u8, u16, u32, u64);
+
+impl Field for i32 {
+    fn absent() -> Option<i32> {
+        Some(0)
+    }
+
+    fn is_absent(&self) -> bool {
+        *self == 0
+    }
+
+    fn pack(&self, out: &mut BytesMut) {
+        pack::signed(out, i64::from(*self));
+    }
+
+    fn unpack(from: &mut Reader<'_>) -> Result<i32, Problem> {
+        i32::try_from(from.signed()?).map_err(|_| What::OutOfRange.into())
+    }
+}
+
+impl Field for f32 {
+    fn absent() -> Option<f32> {
+        Some(0.0)
+    }
+
+    fn is_absent(&self) -> bool {
+        *self == 0.0
+    }
+
+    fn pack(&self, out: &mut BytesMut) {
+        pack::float32(out, *self);
+    }
+
+    fn unpack(from: &mut Reader<'_>) -> Result<f32, Problem> {
+        from.float().map(|number| number as f32)
+    }
+}
+
+impl Field for bool {
+    fn absent() -> Option<bool> {
+        Some(false)
+    }
+
+    fn is_absent(&self) -> bool {
+        !self
+    }
+
+    fn pack(&self, out: &mut BytesMut) {
+        pack::boolean(out, *self);
+    }
+
+    fn unpack(from: &mut Reader<'_>) -> Result<bool, Problem> {
+        from.boolean()
+    }
+}
+
+/// A name must be there; an optional one is an `Option`.
+impl Field for Arc<str> {
+    fn absent() -> Option<Arc<str>> {
+        None
+    }
+
+    fn is_absent(&self) -> bool {
+        false
+    }
+
+    fn pack(&self, out: &mut BytesMut) {
+        pack::text(out, self);
+    }
+
+    fn unpack(from: &mut Reader<'_>) -> Result<Arc<str>, Problem> {
+        from.text().map(Arc::from)
+    }
+}
+
+/// Text for people to read. Nothing said is the same as an empty text.
+impl Field for Box<str> {
+    fn absent() -> Option<Box<str>> {
+        Some(Box::default())
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn pack(&self, out: &mut BytesMut) {
+        pack::text(out, self);
+    }
+
+    fn unpack(from: &mut Reader<'_>) -> Result<Box<str>, Problem> {
+        from.text().map(Box::from)
+    }
+}
+
+/// Bodies and results. Nothing is the same as no bytes.
+impl Field for Bytes {
+    fn absent() -> Option<Bytes> {
+        Some(Bytes::new())
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    #[inline]
+    fn pack(&self, out: &mut BytesMut) {
+        pack::bytes(out, self);
+    }
+
+    #[inline]
+    fn unpack(from: &mut Reader<'_>) -> Result<Bytes, Problem> {
+        from.bytes()
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn absent() -> Option<Option<T>> {
+        Some(None)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+
+    #[inline]
+    fn pack(&self, out: &mut BytesMut) {
+        match self {
+            Some(value) => value.pack(out),
+            None => pack::nil(out),
+        }
+    }
+
+    #[inline]
+    fn unpack(from: &mut Reader<'_>) -> Result<Option<T>, Problem> {
+        if from.take_nil() {
+            return Ok(None);
+        }
+        T::unpack(from).map(Some)
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    fn absent() -> Option<Vec<T>> {
+        Some(Vec::new())
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn pack(&self, out: &mut BytesMut) {
+        pack::array(out, self.len());
+        for entry in self {
+            entry.pack(out);
+        }
+    }
+
+    fn unpack(from: &mut Reader<'_>) -> Result<Vec<T>, Problem> {
+        let length = from.array()?;
+        let mut entries = Vec::with_capacity(length);
+        for index in 0..length {
+            entries.push(T::unpack(from).map_err(|problem| problem.in_entry(index))?);
+        }
+        Ok(entries)
+    }
+}
+
+/// Figures under names that the protocol does not know.
+impl Field for BTreeMap<Box<str>, Box<str>> {
+    fn absent() -> Option<Self> {
+        Some(BTreeMap::new())
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn pack(&self, out: &mut BytesMut) {
+        pack::map(out, self.len());
+        for (key, value) in self {
+            pack::text(out, key);
+            pack::text(out, value);
+        }
+    }
+
+    fn unpack(from: &mut Reader<'_>) -> Result<Self, Problem> {
+        let mut entries = BTreeMap::new();
+        for _ in 0..from.map()? {
+            let key = from.text()?;
+            let value = from.text().map_err(|problem| problem.in_field(key))?;
+            entries.insert(key.into(), value.into());
+        }
+        Ok(entries)
+    }
+}
+
+impl<T: Field> Field for Box<T> {
+    fn absent() -> Option<Box<T>> {
+        T::absent().map(Box::new)
+    }
+
+    fn is_absent(&self) -> bool {
+        T::is_absent(self)
+    }
+
+    fn pack(&self, out: &mut BytesMut) {
+        T::pack(self, out);
+    }
+
+    fn unpack(from: &mut Reader<'_>) -> Result<Box<T>, Problem> {
+        T::unpack(from).map(Box::new)
+    }
+}

@@ -1,0 +1,63 @@
+//! The native protocol of Tenure: frames, messages and their words, without any I/O.
+//!
+//! A frame is a length and one MessagePack value, `[number, kind, {fields}]`. The number joins an answer to its
+//! question, so that many questions may be under way and answers may overtake each other; the kind is a name, so that
+//! an unknown one can be refused by name; the fields are named, so that old and new peers understand each other.
+//! Entries that come by the thousand (tasks, attempts, events) are arrays in a fixed order that only grows at its end.
+//!
+//! Reading order: [`frame`] cuts a stream into frames, [`envelope`] reads and writes one, [`request`], [`reply`] and
+//! [`notice`] are what can be said, and the modules below them are the nouns they speak of. `spec/native.md` tells the
+//! same for people who write their own client.
+
+mod field;
+mod pack;
+mod reader;
+mod shapes;
+
+pub mod address;
+pub mod envelope;
+pub mod error;
+pub mod event;
+pub mod frame;
+pub mod fuzz;
+pub mod hello;
+pub mod id;
+pub mod limits;
+pub mod notation;
+pub mod notice;
+pub mod queue;
+pub mod refusal;
+pub mod reply;
+pub mod request;
+pub mod task;
+pub mod time;
+pub mod transcript;
+pub mod value;
+pub mod verdict;
+pub mod why;
+pub mod words;
+pub mod worker;
+
+pub use envelope::{
+    FromBroker, ToBroker, decode_from_broker, decode_to_broker, encode_notice, encode_reply, encode_request,
+};
+pub use error::{DecodeError, FrameError, Problem, What};
+pub use field::Field;
+pub use frame::{Frames, split_frames};
+pub use fuzz::fuzz;
+pub use id::TaskId;
+pub use notice::Notice;
+pub use reader::Reader;
+pub use refusal::{Code, Refusal};
+pub use reply::Reply;
+pub use request::Request;
+pub use time::Timestamp;
+
+/// A name of a queue, capability, tag, worker, namespace, task or address. Shared, never copied.
+pub type Name = std::sync::Arc<str>;
+
+/// The version of the protocol that this crate speaks.
+pub const VERSION: u32 = 1;
+
+/// Where a broker listens for this protocol unless told otherwise.
+pub const DEFAULT_PORT: u16 = 7171;

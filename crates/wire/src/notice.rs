@@ -1,0 +1,99 @@
+//! News that nobody asked for in particular: work for a worker, events for a watcher, calls for a listener.
+
+use crate::Name;
+use crate::address::{Broadcast, Called};
+use crate::event::Event;
+use crate::id::TaskId;
+use crate::refusal::Refusal;
+use crate::shapes::{kinds, message};
+use crate::task::{Assignment, Terms};
+use crate::words::{StopWhy, Wanted};
+
+kinds! {
+    pub enum Notice {
+        /// Here is work, never more than there are free slots.
+        Assign(Assign) = "assign",
+        /// Somebody wants a task cancelled or paused. Wind it down and confirm.
+        Wanted(WantedNotice) = "wanted",
+        /// The attempt is over, whatever the worker does: drop it without a report.
+        Stop(Stop) = "stop",
+        /// Take nothing new, finish what runs, leave.
+        Drain = "drain",
+        /// Another session of the same worker has taken over.
+        Replaced(Replaced) = "replaced",
+        Events(Events) = "events",
+        /// Events that the watcher will not hear, because they are no longer kept.
+        Gap(Gap) = "gap",
+        /// A watch has ended, and why.
+        Unwatched(Unwatched) = "unwatched",
+        Call(Called) = "call",
+        /// The caller does not wait for the answer any longer.
+        CallDropped(CallDropped) = "call-dropped",
+        Broadcast(Broadcast) = "broadcast",
+        /// The broker closes the connection, and why.
+        Bye(Box<Refusal>) = "bye",
+    }
+}
+
+message! {
+    /// Work. `terms` holds each distinct set once.
+    #[derive(Default)]
+    pub struct Assign {
+        terms: Vec<Terms>,
+        tasks: Vec<Assignment>,
+    }
+}
+
+message! {
+    pub struct WantedNotice {
+        task: TaskId,
+        attempt: u32,
+        wanted: Wanted,
+        reason: Option<Box<str>>,
+    }
+}
+
+message! {
+    pub struct Stop {
+        task: TaskId,
+        attempt: u32,
+        why: StopWhy,
+    }
+}
+
+message! {
+    pub struct Replaced {
+        worker: Name,
+    }
+}
+
+message! {
+    pub struct Events {
+        /// The number of the request that opened the watch.
+        watch: u64,
+        events: Vec<Event>,
+    }
+}
+
+message! {
+    pub struct Gap {
+        watch: u64,
+        /// The first event that is missing.
+        from: u64,
+        /// The last one.
+        to: u64,
+    }
+}
+
+message! {
+    pub struct Unwatched {
+        watch: u64,
+        refusal: Option<Box<Refusal>>,
+    }
+}
+
+message! {
+    pub struct CallDropped {
+        call: u64,
+    }
+}

@@ -1,0 +1,117 @@
+//! A "no" with a stable code, a sentence for people, and the facts as fields.
+
+use std::fmt;
+
+use crate::Name;
+use crate::id::TaskId;
+use crate::shapes::{message, words};
+use crate::time::Timestamp;
+use crate::words::StateName;
+
+words! {
+    /// The stable code of a refusal, the same through every door. `spec/errors.md` has a paragraph on each.
+    pub enum Code {
+        UnknownTask = "unknown-task",
+        UnknownName = "unknown-name",
+        NotAWorker = "not-a-worker",
+        UnknownWorker = "unknown-worker",
+        UnknownQueue = "unknown-queue",
+        BadParent = "bad-parent",
+        IdTaken = "id-taken",
+        NameTaken = "name-taken",
+        StaleAttempt = "stale-attempt",
+        WrongState = "wrong-state",
+        WorkerTaken = "worker-taken",
+        BadName = "bad-name",
+        BadValue = "bad-value",
+        TooMany = "too-many",
+        Full = "full",
+        DiskFull = "disk-full",
+        Draining = "draining",
+        NotAllowed = "not-allowed",
+        Trimmed = "trimmed",
+        Unreadable = "unreadable",
+        NobodyThere = "nobody-there",
+        TooLate = "too-late",
+
+        // Said by the door itself, before the engine hears of anything.
+        /// The message's kind is not known to this version.
+        UnknownKind = "unknown-kind",
+        /// The message's fields are not what its kind asks for.
+        Malformed = "malformed",
+        /// Something was asked before `hello`.
+        HelloFirst = "hello-first",
+        /// A second `hello`.
+        HelloAgain = "hello-again",
+        /// No version of the protocol that both sides speak.
+        BadVersion = "bad-version",
+        /// A frame longer than the limit. The connection ends.
+        TooLong = "too-long",
+        /// The peer said nothing for too long before its `hello`, or did not read what was sent to it.
+        TooSlow = "too-slow",
+    }
+}
+
+message! {
+    /// Why something was not done. Only the fields that belong to the code are there.
+    pub struct Refusal {
+        code: Code,
+        /// A sentence for people.
+        message: Box<str>,
+        task: Option<TaskId>,
+        name: Option<Name>,
+        worker: Option<Name>,
+        queue: Option<Name>,
+        /// The attempt that was presented.
+        attempt: Option<u32>,
+        /// The attempt that counts.
+        current: Option<u32>,
+        state: Option<StateName>,
+        verb: Option<Box<str>>,
+        /// Which thing is too many, full, wrong or not allowed.
+        what: Option<Box<str>>,
+        why: Option<Box<str>>,
+        limit: Option<u64>,
+        /// The first event that is still there.
+        oldest: Option<u64>,
+        address: Option<Name>,
+        deadline: Option<Timestamp>,
+        /// The kind of message that is not known or not well formed.
+        kind: Option<Box<str>>,
+        /// The versions that the broker speaks.
+        versions: Vec<u32>,
+    }
+}
+
+impl Refusal {
+    pub fn new(code: Code, message: impl Into<Box<str>>) -> Refusal {
+        Refusal {
+            code,
+            message: message.into(),
+            task: None,
+            name: None,
+            worker: None,
+            queue: None,
+            attempt: None,
+            current: None,
+            state: None,
+            verb: None,
+            what: None,
+            why: None,
+            limit: None,
+            oldest: None,
+            address: None,
+            deadline: None,
+            kind: None,
+            versions: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,147 @@
+//! What the broker answers. A reply carries the number of its request.
+
+use bytes::Bytes;
+
+use crate::address::Answered;
+use crate::hello::Welcome;
+use crate::id::TaskId;
+use crate::queue::{Counts, LimitInfo, QueueInfo};
+use crate::refusal::Refusal;
+use crate::shapes::{kinds, message, row};
+use crate::task::{Accepted, Ended, TaskInfo};
+use crate::time::Timestamp;
+use crate::verdict::Verdict;
+use crate::why::Why;
+use crate::worker::WorkerInfo;
+
+kinds! {
+    pub enum Reply {
+        /// Done, and there is nothing to add.
+        Done = "done",
+        /// Not done, and why.
+        Refused(Box<Refusal>) = "refused",
+        Welcome(Box<Welcome>) = "welcome",
+        Pong(Pong) = "pong",
+        Submitted(Submitted) = "submitted",
+        /// To start, complete and heartbeat.
+        Held(HeldReply) = "held",
+        Registered(Registered) = "registered",
+        Task(Box<TaskInfo>) = "task",
+        Why(Box<Why>) = "why",
+        Tasks(Tasks) = "tasks",
+        Queues(QueueList) = "queues",
+        Workers(WorkerList) = "workers",
+        Limits(LimitList) = "limits",
+        Counts(Box<Counts>) = "counts",
+        /// A body or a result.
+        Bytes(BytesReply) = "bytes",
+        Watching(Watching) = "watching",
+        Ended(EndedReply) = "ended",
+        /// To a call.
+        Answered(Answered) = "answered",
+        /// To a broadcast.
+        Sent(Sent) = "sent",
+    }
+}
+
+message! {
+    pub struct Pong {
+        now: Timestamp,
+    }
+}
+
+message! {
+    /// For each task of the submission, in its order: accepted, or why not.
+    #[derive(Default)]
+    pub struct Submitted {
+        tasks: Vec<Verdict<Accepted>>,
+    }
+}
+
+message! {
+    /// For each attempt presented: may it go on? Only those that must stop are listed.
+    #[derive(Default)]
+    pub struct HeldReply {
+        refused: Vec<RefusedEntry>,
+    }
+}
+
+row! {
+    /// An entry of the request's list that was refused.
+    pub struct RefusedEntry {
+        /// Its position in the request's list, from 0.
+        index: u32,
+        refusal: Refusal,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct Registered {
+        /// The worker was known and lost, and is back.
+        returned: bool,
+        /// Of the attempts it brought along, those that must stop. It goes on with all others.
+        refused: Vec<RefusedEntry>,
+    }
+}
+
+message! {
+    /// A page may be short, even empty, while there is a `next`: the search is not over.
+    #[derive(Default)]
+    pub struct Tasks {
+        tasks: Vec<TaskInfo>,
+        /// The cursor for the next page.
+        next: Bytes,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct QueueList {
+        queues: Vec<QueueInfo>,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct WorkerList {
+        workers: Vec<WorkerInfo>,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct LimitList {
+        limits: Vec<LimitInfo>,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct BytesReply {
+        bytes: Bytes,
+    }
+}
+
+message! {
+    pub struct Watching {
+        /// The first event that this watch can tell of.
+        from: u64,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct EndedReply {
+        tasks: Vec<Ended>,
+        /// Those that had not ended when the time was up.
+        pending: Vec<TaskId>,
+    }
+}
+
+message! {
+    pub struct Sent {
+        /// How many peers it was passed on to.
+        receivers: u64,
+    }
+}

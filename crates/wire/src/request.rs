@@ -1,0 +1,268 @@
+//! What a peer can ask of the broker. `spec/native.md` has a section on each kind.
+
+use bytes::Bytes;
+
+use crate::Name;
+use crate::address::{Answer, Broadcast, Call, Hear, Listen};
+use crate::event::EventKind;
+use crate::hello::Hello;
+use crate::id::TaskId;
+use crate::shapes::{kinds, message};
+use crate::task::{Completion, Held, NewTask, Terms};
+use crate::time::Timestamp;
+use crate::words::{StateName, Wanted};
+use crate::worker::{Failure, WorkerSpec, WorkerStats};
+
+kinds! {
+    pub enum Request {
+        Hello(Box<Hello>) = "hello",
+        Ping = "ping",
+
+        // Clients: change.
+        Submit(Submit) = "submit",
+        Release(OneTask) = "release",
+        Cancel(OneTaskWhy) = "cancel",
+        Pause(OneTaskWhy) = "pause",
+        Resume(OneTask) = "resume",
+        Retry(OneTask) = "retry",
+        Move(Move) = "move",
+        SetLimit(SetLimit) = "set-limit",
+        PauseQueue(OneQueue) = "pause-queue",
+        ResumeQueue(OneQueue) = "resume-queue",
+        DrainWorker(OneWorker) = "drain-worker",
+        ClearWorker(OneWorker) = "clear-worker",
+
+        // Clients: look.
+        Show(OneTask) = "show",
+        Find(OneName) = "find",
+        Explain(OneTask) = "explain",
+        List(Box<ListQuery>) = "list",
+        Queues = "queues",
+        Workers = "workers",
+        Limits = "limits",
+        Counts = "counts",
+        Body(OneTask) = "body",
+        Result(OneTask) = "result",
+        Watch(Box<Watch>) = "watch",
+        Unwatch(OneNumber) = "unwatch",
+        Wait(Wait) = "wait",
+
+        // Workers.
+        Register(Box<WorkerSpec>) = "register",
+        Heartbeat(Heartbeat) = "heartbeat",
+        Start(Start) = "start",
+        Progress(ReportProgress) = "progress",
+        Complete(Complete) = "complete",
+        Fail(Box<Failure>) = "fail",
+        Confirm(Confirm) = "confirm",
+        GiveBack(GiveBack) = "give-back",
+        Ask(Ask) = "ask",
+        Unask = "unask",
+        Drain = "drain",
+        Leave = "leave",
+
+        // Peers among themselves.
+        Listen(Listen) = "listen",
+        Unlisten(Listen) = "unlisten",
+        Call(Call) = "call",
+        DropCall(OneNumber) = "drop-call",
+        Answer(Answer) = "answer",
+        Broadcast(Broadcast) = "broadcast",
+        Hear(Hear) = "hear",
+        Unhear(Hear) = "unhear",
+    }
+}
+
+message! {
+    /// Tasks to submit. `terms` holds each distinct set once.
+    #[derive(Default)]
+    pub struct Submit {
+        terms: Vec<Terms>,
+        tasks: Vec<NewTask>,
+    }
+}
+
+impl Submit {
+    /// Adds a task. Terms that equal those of the task before are not repeated.
+    pub fn push(&mut self, terms: &Terms, mut task: NewTask) {
+        if self.terms.last() != Some(terms) {
+            self.terms.push(terms.clone());
+        }
+        task.terms = (self.terms.len() - 1) as u32;
+        self.tasks.push(task);
+    }
+}
+
+message! {
+    pub struct OneTask {
+        task: TaskId,
+    }
+}
+
+message! {
+    pub struct OneTaskWhy {
+        task: TaskId,
+        reason: Option<Box<str>>,
+    }
+}
+
+message! {
+    pub struct OneName {
+        name: Name,
+    }
+}
+
+message! {
+    pub struct OneQueue {
+        queue: Name,
+    }
+}
+
+message! {
+    pub struct OneWorker {
+        worker: Name,
+    }
+}
+
+message! {
+    /// A watch or a call, by the number of the request that opened it.
+    pub struct OneNumber {
+        number: u64,
+    }
+}
+
+message! {
+    /// What to change about a waiting task; what is not there stays.
+    pub struct Move {
+        task: TaskId,
+        queue: Option<Name>,
+        priority: Option<i32>,
+        tags: Option<Vec<Name>>,
+    }
+}
+
+message! {
+    pub struct SetLimit {
+        tag: Name,
+        /// Nothing takes the limit away.
+        limit: Option<u32>,
+    }
+}
+
+message! {
+    /// Which tasks to list. What is not there matches everything.
+    pub struct ListQuery {
+        states: Vec<StateName>,
+        queue: Option<Name>,
+        tag: Option<Name>,
+        worker: Option<Name>,
+        parent: Option<TaskId>,
+        submitter: Option<Name>,
+        submitted_after: Option<Timestamp>,
+        submitted_before: Option<Timestamp>,
+        /// From the page before, as it came.
+        cursor: Bytes,
+        limit: u32 = 100,
+    }
+}
+
+impl Default for ListQuery {
+    fn default() -> ListQuery {
+        ListQuery {
+            states: Vec::new(),
+            queue: None,
+            tag: None,
+            worker: None,
+            parent: None,
+            submitter: None,
+            submitted_after: None,
+            submitted_before: None,
+            cursor: Bytes::new(),
+            limit: 100,
+        }
+    }
+}
+
+message! {
+    /// Which events to hear, from which number on. Every field that is there must match.
+    #[derive(Default)]
+    pub struct Watch {
+        /// The first event wanted; nothing means only what happens from now on.
+        from: Option<u64>,
+        task: Option<TaskId>,
+        queue: Option<Name>,
+        submitter: Option<Name>,
+        worker: Option<Name>,
+        kinds: Vec<EventKind>,
+    }
+}
+
+message! {
+    /// Answered when all these tasks have ended, or when the time is up.
+    pub struct Wait {
+        tasks: Vec<TaskId>,
+        timeout_ms: Option<u64>,
+        /// Bring the results along.
+        results: bool,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct Heartbeat {
+        /// All attempts the worker holds. Nothing means that it does not say; an empty list means that it holds none.
+        held: Option<Vec<Held>>,
+        stats: Option<Box<WorkerStats>>,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct Start {
+        held: Vec<Held>,
+    }
+}
+
+message! {
+    pub struct ReportProgress {
+        task: TaskId,
+        attempt: u32,
+        /// 0 to 100, if the worker knows.
+        percent: Option<u8>,
+        note: Option<Box<str>>,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct Complete {
+        done: Vec<Completion>,
+    }
+}
+
+message! {
+    /// The worker has done what was wanted.
+    pub struct Confirm {
+        task: TaskId,
+        attempt: u32,
+        wanted: Wanted,
+        result: Bytes,
+    }
+}
+
+message! {
+    pub struct GiveBack {
+        task: TaskId,
+        attempt: u32,
+        reason: Option<Box<str>>,
+    }
+}
+
+message! {
+    /// A worker that fetches for itself has a free hand, for one task of the first queue that has one.
+    #[derive(Default)]
+    pub struct Ask {
+        /// Nothing means the queues it registered with.
+        queues: Vec<Name>,
+    }
+}

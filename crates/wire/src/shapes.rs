@@ -1,0 +1,315 @@
+//! The three shapes of everything on the wire, each written down once: a *message* is a map of named fields, a *row* is
+//! a list in a fixed order, and *words* are a closed set of names that stays open to newer ones.
+
+/// A map of named fields. What is not known is passed over, what is missing takes its default (`= value`, or what its
+/// type says), and what equals the default is not written.
+macro_rules! message {
+    ($(#[$doc:meta])* pub struct $name:ident {
+        $( $(#[$field_doc:meta])* $field:ident : $kind:ty $(= $default:expr)? ),* $(,)?
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $( $(#[$field_doc])* pub $field: $kind, )*
+        }
+
+        impl $crate::field::Field for $name {
+            fn absent() -> Option<$name> {
+                None
+            }
+
+            fn is_absent(&self) -> bool {
+                false
+            }
+
+            fn pack(&self, out: &mut ::bytes::BytesMut) {
+                let present = 0 $( + usize::from(!$crate::shapes::left_out!(self.$field, $kind $(, $default)?)) )*;
+                $crate::pack::map(out, present);
+                $(
+                    if !$crate::shapes::left_out!(self.$field, $kind $(, $default)?) {
+                        $crate::pack::text(out, stringify!($field));
+                        $crate::field::Field::pack(&self.$field, out);
+                    }
+                )*
+            }
+
+            #[allow(unused_mut, clippy::match_single_binding)]
+            fn unpack(from: &mut $crate::reader::Reader<'_>) -> Result<$name, $crate::error::Problem> {
+                $( let mut $field: Option<$kind> = None; )*
+                for _ in 0..from.map()? {
+                    match from.text()? {
+                        $(
+                            stringify!($field) => if !from.take_nil() {
+                                let value = <$kind as $crate::field::Field>::unpack(from);
+                                $field = Some(value.map_err(|problem| problem.in_field(stringify!($field)))?);
+                            },
+                        )*
+                        _ => from.skip()?,
+                    }
+                }
+                Ok($name {
+                    $( $field: match $field {
+                        Some(value) => value,
+                        None => $crate::shapes::absent!($field, $kind $(, $default)?),
+                    }, )*
+                })
+            }
+        }
+
+        $crate::shapes::for_people!($name { $( $field : $kind $(= $default)? ),* });
+    };
+}
+
+/// A list in a fixed order, for what comes by the thousand. Values at the end that equal their defaults are not
+/// written; ones that are not there take them; ones beyond the last are passed over.
+macro_rules! row {
+    ($(#[$doc:meta])* pub struct $name:ident {
+        $( $(#[$field_doc:meta])* $field:ident : $kind:ty $(= $default:expr)? ),* $(,)?
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $( $(#[$field_doc])* pub $field: $kind, )*
+        }
+
+        impl $crate::field::Field for $name {
+            fn absent() -> Option<$name> {
+                None
+            }
+
+            fn is_absent(&self) -> bool {
+                false
+            }
+
+            #[inline]
+            fn pack(&self, out: &mut ::bytes::BytesMut) {
+                let mut position = 0;
+                let mut length = 0;
+                $(
+                    position += 1;
+                    if !$crate::shapes::left_out!(self.$field, $kind $(, $default)?) {
+                        length = position;
+                    }
+                )*
+                $crate::pack::array(out, length);
+                position = 0;
+                $(
+                    position += 1;
+                    if position > length {
+                        return;
+                    }
+                    $crate::field::Field::pack(&self.$field, out);
+                )*
+            }
+
+            #[inline]
+            fn unpack(from: &mut $crate::reader::Reader<'_>) -> Result<$name, $crate::error::Problem> {
+                let mut left = from.array()?;
+                $(
+                    let $field: $kind = if left > 0 && { left -= 1; !from.take_nil() } {
+                        let value = <$kind as $crate::field::Field>::unpack(from);
+                        value.map_err(|problem| problem.in_field(stringify!($field)))?
+                    } else {
+                        $crate::shapes::absent!($field, $kind $(, $default)?)
+                    };
+                )*
+                for _ in 0..left {
+                    from.skip()?;
+                }
+                Ok($name { $( $field, )* })
+            }
+        }
+
+        $crate::shapes::for_people!($name { $( $field : $kind $(= $default)? ),* });
+    };
+}
+
+/// A set of names. A name that a newer peer has invented is kept as it came: whoever must understand it can refuse it
+/// by name, and whoever only shows it can show it.
+macro_rules! words {
+    ($(#[$doc:meta])* pub enum $name:ident {
+        $( $(#[$word_doc:meta])* $word:ident = $text:literal ),* $(,)?
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $( $(#[$word_doc])* $word, )*
+            /// A word that this version does not know.
+            Other(Box<str>),
+        }
+
+        impl $name {
+            /// Every word that this version knows.
+            pub const KNOWN: &[$name] = &[ $( $name::$word ),* ];
+
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $( $name::$word => $text, )*
+                    $name::Other(text) => text,
+                }
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> $name {
+                match text {
+                    $( $text => $name::$word, )*
+                    other => $name::Other(other.into()),
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl $crate::field::Field for $name {
+            fn absent() -> Option<$name> {
+                None
+            }
+
+            fn is_absent(&self) -> bool {
+                false
+            }
+
+            fn pack(&self, out: &mut ::bytes::BytesMut) {
+                $crate::pack::text(out, self.as_str());
+            }
+
+            fn unpack(from: &mut $crate::reader::Reader<'_>) -> Result<$name, $crate::error::Problem> {
+                from.text().map($name::from)
+            }
+        }
+    };
+}
+
+/// The kinds of messages in one direction: `[number, kind, {fields}]`. An unknown kind keeps its name.
+macro_rules! kinds {
+    ($(#[$doc:meta])* pub enum $name:ident {
+        $( $(#[$kind_doc:meta])* $kind:ident $(($fields:ty))? = $text:literal ),* $(,)?
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $( $(#[$kind_doc])* $kind $(($fields))?, )*
+            /// A kind that this version does not know.
+            Unknown { kind: Box<str> },
+        }
+
+        impl $name {
+            /// Every kind that this version knows.
+            pub const KNOWN: &[&str] = &[ $( $text ),* ];
+
+            pub fn kind(&self) -> &str {
+                match self {
+                    $( $crate::shapes::variant!($name, $kind, _fields $(, $fields)?) => $text, )*
+                    $name::Unknown { kind } => kind,
+                }
+            }
+
+            pub(crate) fn pack_fields(&self, out: &mut ::bytes::BytesMut) {
+                match self {
+                    $( $crate::shapes::variant!($name, $kind, fields $(, $fields)?) =>
+                        $crate::shapes::pack_variant!(out, fields $(, $fields)?), )*
+                    $name::Unknown { .. } => $crate::pack::map(out, 0),
+                }
+            }
+
+            pub(crate) fn unpack_fields(
+                kind: &str,
+                from: &mut $crate::reader::Reader<'_>,
+            ) -> Result<$name, $crate::error::Problem> {
+                match kind {
+                    $( $text => $crate::shapes::unpack_variant!($name, $kind, from $(, $fields)?), )*
+                    _ => {
+                        from.skip()?;
+                        Ok($name::Unknown { kind: kind.into() })
+                    }
+                }
+            }
+        }
+    };
+}
+
+/// The part of a value that goes into JSON and the like for people: an object without what is absent.
+macro_rules! for_people {
+    ($name:ident { $( $field:ident : $kind:ty $(= $default:expr)? ),* }) => {
+        impl serde::Serialize for $name {
+            #[allow(unused_mut)]
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                $(
+                    if !$crate::shapes::left_out!(self.$field, $kind $(, $default)?) {
+                        serde::ser::SerializeMap::serialize_entry(&mut map, stringify!($field), &self.$field)?;
+                    }
+                )*
+                serde::ser::SerializeMap::end(map)
+            }
+        }
+    };
+}
+
+macro_rules! left_out {
+    ($value:expr, $kind:ty) => {
+        $crate::field::Field::is_absent(&$value)
+    };
+    ($value:expr, $kind:ty, $default:expr) => {
+        $value == $default
+    };
+}
+
+macro_rules! absent {
+    ($field:ident, $kind:ty) => {
+        match <$kind as $crate::field::Field>::absent() {
+            Some(value) => value,
+            None => {
+                return Err(
+                    $crate::error::Problem::from($crate::error::What::Missing).in_field(stringify!($field))
+                );
+            }
+        }
+    };
+    ($field:ident, $kind:ty, $default:expr) => {
+        $default
+    };
+}
+
+macro_rules! variant {
+    ($name:ident, $kind:ident, $bound:ident) => {
+        $name::$kind
+    };
+    ($name:ident, $kind:ident, $bound:ident, $fields:ty) => {
+        $name::$kind($bound)
+    };
+}
+
+macro_rules! pack_variant {
+    ($out:ident, $bound:ident) => {
+        $crate::pack::map($out, 0)
+    };
+    ($out:ident, $bound:ident, $fields:ty) => {
+        $crate::field::Field::pack($bound, $out)
+    };
+}
+
+macro_rules! unpack_variant {
+    ($name:ident, $kind:ident, $from:ident) => {{
+        $from.skip()?;
+        Ok($name::$kind)
+    }};
+    ($name:ident, $kind:ident, $from:ident, $fields:ty) => {
+        <$fields as $crate::field::Field>::unpack($from).map($name::$kind)
+    };
+}
+
+pub(crate) use {
+    absent, for_people, kinds, left_out, message, pack_variant, row, unpack_variant, variant, words,
+};

@@ -1,0 +1,94 @@
+//! A MessagePack value whose shape is not known beforehand: for tools, tests and frames shown to people. Messages
+//! themselves never go through here.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::error::{Problem, What};
+use crate::limits::DEPTH_MAX;
+use crate::pack;
+use crate::reader::Reader;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Nil,
+    Bool(bool),
+    /// Whole numbers, whatever width they came in.
+    Int(i128),
+    Float(f64),
+    Text(String),
+    Bytes(Bytes),
+    List(Vec<Value>),
+    Map(Vec<(Value, Value)>),
+}
+
+impl Value {
+    /// Reads one value that is all of `frame`.
+    pub fn read(frame: &Bytes) -> Result<Value, Problem> {
+        let mut reader = Reader::new(frame);
+        let value = read(&mut reader, 0)?;
+        if reader.left() > 0 {
+            return Err(What::Trailing { bytes: reader.left() }.into());
+        }
+        Ok(value)
+    }
+
+    pub fn write(&self, out: &mut BytesMut) {
+        match self {
+            Value::Nil => pack::nil(out),
+            Value::Bool(value) => pack::boolean(out, *value),
+            Value::Int(value) => match u64::try_from(*value) {
+                Ok(value) => pack::unsigned(out, value),
+                Err(_) => pack::signed(out, i64::try_from(*value).unwrap_or(i64::MIN)),
+            },
+            Value::Float(value) => pack::float64(out, *value),
+            Value::Text(text) => pack::text(out, text),
+            Value::Bytes(bytes) => pack::bytes(out, bytes),
+            Value::List(entries) => {
+                pack::array(out, entries.len());
+                entries.iter().for_each(|entry| entry.write(out));
+            }
+            Value::Map(entries) => {
+                pack::map(out, entries.len());
+                for (key, value) in entries {
+                    key.write(out);
+                    value.write(out);
+                }
+            }
+        }
+    }
+}
+
+fn read(from: &mut Reader<'_>, depth: usize) -> Result<Value, Problem> {
+    if depth > DEPTH_MAX {
+        return Err(What::TooDeep { limit: DEPTH_MAX }.into());
+    }
+    Ok(match from.peek()? {
+        0xc0 => {
+            from.take_nil();
+            Value::Nil
+        }
+        0xc2 | 0xc3 => Value::Bool(from.boolean()?),
+        0x00..=0x7f | 0xcc..=0xcf => Value::Int(i128::from(from.unsigned()?)),
+        0xd0..=0xd3 | 0xe0..=0xff => Value::Int(i128::from(from.signed()?)),
+        0xca | 0xcb => Value::Float(from.float()?),
+        0xa0..=0xbf | 0xd9..=0xdb => Value::Text(from.text()?.to_owned()),
+        0x90..=0x9f | 0xdc | 0xdd => {
+            let length = from.array()?;
+            let mut entries = Vec::with_capacity(length);
+            for _ in 0..length {
+                entries.push(read(from, depth + 1)?);
+            }
+            Value::List(entries)
+        }
+        0x80..=0x8f | 0xde | 0xdf => {
+            let length = from.map()?;
+            let mut entries = Vec::with_capacity(length);
+            for _ in 0..length {
+                entries.push((read(from, depth + 1)?, read(from, depth + 1)?));
+            }
+            Value::Map(entries)
+        }
+        // Bytes, or something that is none: extensions have no place in this protocol.
+        _ => Value::Bytes(from.bytes()?),
+    })
+}

@@ -1,0 +1,76 @@
+//! The exact reason why a task is not running.
+
+use std::fmt;
+
+use crate::Name;
+use crate::shapes::{message, words};
+use crate::time::Timestamp;
+use crate::words::StateName;
+
+words! {
+    /// The stable code of a reason, the same through every door.
+    pub enum WhyCode {
+        NotWaiting = "not-waiting",
+        Held = "held",
+        NotBefore = "not-before",
+        Paused = "paused",
+        QueuePaused = "queue-paused",
+        NoWorkerEver = "no-worker-ever",
+        AllLost = "all-lost",
+        NeedsUnmet = "needs-unmet",
+        Quarantined = "quarantined",
+        Draining = "draining",
+        TagLimit = "tag-limit",
+        AllFull = "all-full",
+        NobodyAsks = "nobody-asks",
+        AwaitingAcceptance = "awaiting-acceptance",
+        AwaitingDisk = "awaiting-disk",
+    }
+}
+
+message! {
+    /// Only the fields that belong to the code are there.
+    pub struct Why {
+        code: WhyCode,
+        /// A sentence for people.
+        message: Box<str>,
+        state: Option<StateName>,
+        queue: Option<Name>,
+        worker: Option<Name>,
+        tag: Option<Name>,
+        since: Option<Timestamp>,
+        until: Option<Timestamp>,
+        /// Capabilities that no live worker of the queue offers.
+        missing: Vec<Name>,
+        workers: Option<u32>,
+        slots: Option<u32>,
+        limit: Option<u32>,
+        in_use: Option<u32>,
+    }
+}
+
+impl Why {
+    pub fn new(code: WhyCode, message: impl Into<Box<str>>) -> Why {
+        Why {
+            code,
+            message: message.into(),
+            state: None,
+            queue: None,
+            worker: None,
+            tag: None,
+            since: None,
+            until: None,
+            missing: Vec::new(),
+            workers: None,
+            slots: None,
+            limit: None,
+            in_use: None,
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

@@ -1,0 +1,117 @@
+//! Workers: how they want to be treated, what they report, and as people look at them.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::Name;
+use crate::id::TaskId;
+use crate::shapes::message;
+use crate::task::Held;
+use crate::time::Timestamp;
+use crate::words::{OnClose, Presence};
+
+message! {
+    /// How a worker wants to be treated.
+    pub struct WorkerSpec {
+        worker: Name,
+        /// Tells one process of that name from the next: only the same instance takes over its own live session.
+        instance: u64,
+        queues: Vec<Name>,
+        capabilities: Vec<Name>,
+        slots: u32 = 1,
+        /// Fetches work by asking instead of being sent work up to its slots.
+        pulls: bool,
+        heartbeat_ms: u64 = 5_000,
+        /// Silence after which it is lost.
+        lost_after_ms: u64 = 15_000,
+        /// The same while it holds a task, for workers that are silent while they compute.
+        busy_lost_after_ms: Option<u64>,
+        /// How long after the last sign of life its attempts are still believed.
+        lease_ms: u64 = 30_000,
+        on_close: OnClose = OnClose::MayStillRun,
+        /// What it brings along from before: answered with go on or stop, attempt by attempt.
+        held: Vec<Held>,
+        host: Option<Box<str>>,
+        platform: Option<Box<str>>,
+        version: Option<Box<str>>,
+    }
+}
+
+impl WorkerSpec {
+    pub fn new(worker: impl Into<Name>, queues: Vec<Name>, slots: u32) -> WorkerSpec {
+        WorkerSpec {
+            worker: worker.into(),
+            instance: 0,
+            queues,
+            capabilities: Vec::new(),
+            slots,
+            pulls: false,
+            heartbeat_ms: 5_000,
+            lost_after_ms: 15_000,
+            busy_lost_after_ms: None,
+            lease_ms: 30_000,
+            on_close: OnClose::MayStillRun,
+            held: Vec::new(),
+            host: None,
+            platform: None,
+            version: None,
+        }
+    }
+}
+
+message! {
+    /// Figures that come with a heartbeat, for people to read.
+    #[derive(Default)]
+    pub struct WorkerStats {
+        cpu_percent: Option<f32>,
+        memory_used: Option<u64>,
+        memory_total: Option<u64>,
+        /// Whatever else the worker wants to show.
+        more: BTreeMap<Box<str>, Box<str>>,
+    }
+}
+
+message! {
+    /// "I could not do it."
+    pub struct Failure {
+        task: TaskId,
+        attempt: u32,
+        /// Never 0; -1 is a cancellation and is refused here.
+        exit_code: i32 = 1,
+        message: Option<Box<str>>,
+        result: Bytes,
+        /// The process died rather than that the work failed: counts against the crash budget.
+        crashed: bool,
+        /// Trying again would not help.
+        is_final: bool,
+    }
+}
+
+message! {
+    /// A worker as a person sees it.
+    pub struct WorkerInfo {
+        worker: Name,
+        presence: Presence,
+        since: Timestamp,
+        last_seen: Timestamp,
+        queues: Vec<Name>,
+        capabilities: Vec<Name>,
+        slots: u32,
+        pulls: bool,
+        held: Vec<Held>,
+        draining: bool,
+        crashes: u32,
+        last_crash: Option<Timestamp>,
+        quarantined_until: Option<Timestamp>,
+        heartbeat_ms: u64,
+        lost_after_ms: u64,
+        lease_ms: u64,
+        host: Option<Box<str>>,
+        platform: Option<Box<str>>,
+        version: Option<Box<str>>,
+        /// Through which door it came.
+        door: Option<Box<str>>,
+        stats: Option<Box<WorkerStats>>,
+    }
+}
