@@ -1,0 +1,92 @@
+//! The total of all ring buffers, and who goes first when it is too much.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::message::Message;
+use crate::topic::TopicIndex;
+use crate::topics::Topics;
+
+/// Entries whose message is gone already are swept out when they outnumber the rest by this much.
+const STALE_SLACK: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    /// Every kept message, oldest first. Entries stay behind when a message leaves early.
+    kept: VecDeque<Kept>,
+    pub(crate) messages: usize,
+    pub(crate) bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    topic: TopicIndex,
+    order: u64,
+}
+
+impl Buffer {
+    /// Puts a message into its topic's ring, and evicts what is over the limits.
+    pub(crate) fn keep(
+        &mut self,
+        topics: &mut Topics,
+        to: TopicIndex,
+        message: &Arc<Message>,
+        limits: Limits,
+    ) {
+        let topic = &mut topics[to];
+        topic.heat().ring.push(Arc::clone(message));
+        self.kept.push_back(Kept { topic: to, order: message.order });
+        self.messages += 1;
+        self.bytes += message.cost();
+        while topic.hot().is_some_and(|hot| hot.ring.len() > limits.ring_messages) {
+            let evicted = topic.evict_oldest();
+            self.forget(evicted.as_deref());
+        }
+        while self.bytes > limits.ring_bytes {
+            self.evict_oldest_anywhere(topics);
+        }
+        if self.kept.len() > 2 * self.messages + STALE_SLACK {
+            self.sweep(topics);
+        }
+    }
+
+    /// Counts messages out that left by expiring or with their topic.
+    pub(crate) fn released(&mut self, messages: usize, bytes: usize) {
+        self.messages -= messages;
+        self.bytes -= bytes;
+    }
+
+    fn evict_oldest_anywhere(&mut self, topics: &mut Topics) {
+        let oldest = self.kept.pop_front().expect("what is kept is in the order");
+        if !is_kept(topics, oldest) {
+            return;
+        }
+        let topic = &mut topics[oldest.topic];
+        let evicted = topic.evict_oldest();
+        debug_assert!(evicted.as_ref().is_some_and(|message| message.order == oldest.order));
+        self.forget(evicted.as_deref());
+        topic.cool();
+    }
+
+    fn forget(&mut self, evicted: Option<&Message>) {
+        let message = evicted.expect("a ring over its limit has an oldest message");
+        self.released(1, message.cost());
+    }
+
+    fn sweep(&mut self, topics: &Topics) {
+        self.kept.retain(|&kept| is_kept(topics, kept));
+        self.kept.shrink_to(2 * self.kept.len());
+    }
+}
+
+/// A topic's place may have been given to another topic meanwhile, but an order is never reused.
+fn is_kept(topics: &Topics, kept: Kept) -> bool {
+    let hot = topics.get(kept.topic.0 as usize).and_then(|topic| topic.hot());
+    hot.is_some_and(|hot| hot.ring.holds(kept.order))
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) ring_messages: usize,
+    pub(crate) ring_bytes: usize,
+}

@@ -1,0 +1,80 @@
+//! The list of what has to be saved. It names what changed; the data is looked up when asked for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::message::Sequence;
+use crate::subscription::SubscriptionId;
+use crate::topic::{Topic, TopicIndex};
+
+/// Numbers of a topic are reserved on disk in blocks of this size, so that a busy topic is not
+/// written with every message. After an unclean stop a topic goes on after its reservation.
+pub const SEQUENCE_BLOCK: u64 = 1024;
+/// Names of gone topics and subscriptions that are remembered until somebody asks.
+const GONE_MAX: usize = 1_000_000;
+
+#[derive(Debug)]
+pub(crate) struct ChangeLog {
+    enabled: bool,
+    pub(crate) topics: Vec<TopicIndex>,
+    pub(crate) forgotten: Vec<Arc<str>>,
+    pub(crate) subscriptions: BTreeSet<SubscriptionId>,
+    pub(crate) overflowed: bool,
+}
+
+impl ChangeLog {
+    pub(crate) fn new(enabled: bool) -> ChangeLog {
+        ChangeLog {
+            enabled,
+            topics: Vec::new(),
+            forgotten: Vec::new(),
+            subscriptions: BTreeSet::new(),
+            overflowed: false,
+        }
+    }
+
+    /// A topic gave a number.
+    #[inline]
+    pub(crate) fn counted(&mut self, index: TopicIndex, topic: &mut Topic) {
+        if topic.unsaved || topic.sequence.0.is_multiple_of(SEQUENCE_BLOCK) {
+            topic.unsaved = false;
+            self.touched(index, topic);
+        }
+    }
+
+    /// A topic has to be saved.
+    pub(crate) fn touched(&mut self, index: TopicIndex, topic: &mut Topic) {
+        if self.enabled && !topic.dirty {
+            topic.dirty = true;
+            self.topics.push(index);
+        }
+    }
+
+    pub(crate) fn forgot(&mut self, topic: &Arc<str>) {
+        if self.enabled {
+            self.forgotten.push(Arc::clone(topic));
+            self.check_overflow();
+        }
+    }
+
+    /// A subscription began, changed or ended.
+    pub(crate) fn subscription(&mut self, id: &SubscriptionId) {
+        if self.enabled {
+            self.subscriptions.insert(id.clone());
+            self.check_overflow();
+        }
+    }
+
+    fn check_overflow(&mut self) {
+        if self.forgotten.len() + self.subscriptions.len() > GONE_MAX {
+            self.forgotten.clear();
+            self.subscriptions.clear();
+            self.overflowed = true;
+        }
+    }
+}
+
+/// The number up to which a topic may go on before it is saved again, with a whole block to spare.
+pub(crate) fn reserved(sequence: Sequence) -> Sequence {
+    Sequence((sequence.0 / SEQUENCE_BLOCK + 2) * SEQUENCE_BLOCK)
+}

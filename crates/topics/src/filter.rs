@@ -1,0 +1,125 @@
+//! What a subscription asks for: an exact topic name, or a pattern with wildcards.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::name::{ONE_LEVEL, REPLY_PREFIX, REST, check_shape, levels_of, shard_of};
+use crate::refusal::Refusal;
+
+/// A topic name, or a pattern: `*` stands for one level, `>` at the end for one or more.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Filter {
+    text: Arc<str>,
+    wild: bool,
+}
+
+impl Filter {
+    pub fn parse(text: &str) -> Result<Filter, Refusal> {
+        check_shape(text)?;
+        if text.starts_with(REPLY_PREFIX) {
+            return Err(Refusal::NameReserved);
+        }
+        let mut wild = false;
+        let mut ended = false;
+        for level in levels_of(text) {
+            if ended {
+                return Err(Refusal::WildcardMisplaced);
+            }
+            match level {
+                ONE_LEVEL => wild = true,
+                REST => (wild, ended) = (true, true),
+                other if other.contains(['*', '>']) => return Err(Refusal::WildcardMisplaced),
+                _ => {}
+            }
+        }
+        Ok(Filter { text: Arc::from(text), wild })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// True for a pattern, false for an exact name.
+    pub fn is_wild(&self) -> bool {
+        self.wild
+    }
+
+    pub fn matches(&self, name: &str) -> bool {
+        if !self.wild {
+            return *self.text == *name;
+        }
+        let mut names = levels_of(name);
+        for level in levels_of(&self.text) {
+            match (level, names.next()) {
+                (_, None) => return false,
+                (REST, Some(_)) => return true,
+                (ONE_LEVEL, Some(_)) => {}
+                (literal, Some(name)) if literal == name => {}
+                _ => return false,
+            }
+        }
+        names.next().is_none()
+    }
+
+    /// True if shard `index` of `shards` needs this filter: patterns go to all, a name to its own.
+    pub fn belongs_to(&self, index: usize, shards: usize) -> bool {
+        self.wild || shard_of(&self.text, shards) == index
+    }
+
+    /// What every matching name begins with: the levels before the first wildcard.
+    pub(crate) fn literal_prefix(&self) -> &str {
+        let end = self.text.find(['*', '>']).unwrap_or(self.text.len());
+        &self.text[..end]
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Filter({})", self.text)
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(filter: &str, name: &str) -> bool {
+        Filter::parse(filter).unwrap().matches(name)
+    }
+
+    #[test]
+    fn a_star_stands_for_exactly_one_level() {
+        assert!(matches("a.*.c", "a.b.c"));
+        assert!(!matches("a.*.c", "a.c"));
+        assert!(!matches("a.*", "a.b.c"));
+        assert!(!matches("a.*", "a"));
+    }
+
+    #[test]
+    fn an_arrow_stands_for_one_or_more_levels() {
+        assert!(matches(">", "a"));
+        assert!(matches("a.>", "a.b.c"));
+        assert!(!matches("a.>", "a"));
+    }
+
+    #[test]
+    fn misplaced_wildcards_are_refused() {
+        for text in ["a.>.b", "a*.b", "a.b>", ">.>"] {
+            assert_eq!(Filter::parse(text), Err(Refusal::WildcardMisplaced), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_literal_prefix_ends_before_the_first_wildcard() {
+        let prefix = |text| Filter::parse(text).unwrap().literal_prefix().to_owned();
+        assert_eq!(prefix("a.b.*.c"), "a.b.");
+        assert_eq!(prefix(">"), "");
+        assert_eq!(prefix("a.b"), "a.b");
+    }
+}

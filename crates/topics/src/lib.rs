@@ -1,0 +1,89 @@
+//! Pub/sub for the broker: topics, sequences, ring buffers, retained values, subscriber queues, TTL.
+//!
+//! Pure: no clock, no I/O, no randomness, no logging. Time and ids are arguments, and everything a
+//! runtime has to do comes back as data: whom to wake, who blocks, what expired, what to save.
+//!
+//! # The way of a message
+//! ```text
+//!   publish ─▶ topic: next number ─▶ ring buffer ─┬▶ exact subscribers (a list in the topic)
+//!                       │                         └▶ patterns (a tree by level)
+//!                       └▶ retained value                     │
+//!                                                             ▼
+//!   take ◀─ warning, retained values, replay from the ring ◀─ queue of each subscriber
+//! ```
+//! A message is one allocation, shared by the ring, the retained value and all queues. A delivery
+//! is a reference count and a push; nothing is allocated for it.
+//!
+//! # Where to look
+//! [`Shard`] is the whole thing, one file per verb under `shard/`. `topics` finds topics by name,
+//! `patterns` finds wildcard subscribers, `queue` knows the three policies, `catch_up` is what a
+//! subscriber hears before it is live, `deadlines` tells when the reaper has work. [`Requests`]
+//! stands beside the shards.
+//!
+//! # Several shards
+//! A shard has no global state, and two shards share nothing, so a runtime may hold any number of
+//! them, each behind its own lock or task, and give a topic to shard [`shard_of`]`(name, n)`:
+//!
+//! - Publishing, and everything else about one topic, goes to that topic's shard alone.
+//! - A subscription is split with [`Filter::belongs_to`]: an exact name goes to the shard of its
+//!   topic, a pattern goes to every shard, because any shard may hold a topic that matches. The
+//!   parts have the same id, and a queue each; the subscriber takes from all of them. Order is
+//!   promised within a topic only, so nothing is lost by that.
+//! - Numbers of the parts are added with [`SubscriptionStats::add`] and [`Resumed::add`].
+//! - Limits "in all" are divided with [`Settings::for_one_of`]. The limit of a queue is for each
+//!   part. A group chooses its member by what it sees in the shard of the topic.
+//! - What was saved is given back to shards by the same rule, so their number may change between
+//!   two runs. Every shard gets all floors.
+//!
+//! Namespaces are kept apart by giving each its own set of shards.
+
+mod buffer;
+mod catch_up;
+mod changes;
+mod deadlines;
+mod delivery;
+mod filter;
+mod groups;
+mod losses;
+mod message;
+mod name;
+mod patterns;
+mod queue;
+mod refusal;
+mod requests;
+mod ring;
+mod saved;
+mod settings;
+mod shard;
+mod stats;
+mod subscription;
+mod subscriptions;
+mod tickets;
+mod time;
+mod topic;
+mod topics;
+
+pub use changes::SEQUENCE_BLOCK;
+pub use delivery::{Delivery, Gap, Kind, ReplayComplete, Warning, WarningReason};
+pub use filter::Filter;
+pub use losses::GAPS_MAX;
+pub use message::{
+    ENCODINGS_MAX, MESSAGE_OVERHEAD_BYTES, Message, MessageId, Publish, Sequence, TEXT_BYTES_MAX, Ttl,
+};
+pub use name::{
+    LEVEL_SEPARATOR, NAME_BYTES_MAX, NAME_LEVELS_MAX, ONE_LEVEL, REPLY_PREFIX, REST, check_name, shard_of,
+};
+pub use queue::Ticket;
+pub use refusal::Refusal;
+pub use requests::{REQUESTS_MAX, RequestId, Requests, is_reply};
+pub use saved::{Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Snapshot};
+pub use settings::{Policy, Settings};
+pub use shard::{
+    PAGE_MAX, Page, Published, Reaped, Recovery, Resume, Resumed, Shard, Stop, SubscriptionInfo, Taken,
+    TopicInfo,
+};
+pub use stats::{Dropped, ShardStats, SubscriptionStats};
+pub use subscription::{SUBSCRIPTION_ID_BYTES_MAX, Subscribe, SubscriptionId, WARNING_INTERVAL};
+pub use subscriptions::SubscriptionKey;
+pub use time::Timestamp;
+pub use topics::FLOORS;

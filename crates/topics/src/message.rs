@@ -1,0 +1,209 @@
+//! A message: stored once, shared by the ring buffer, the retained value and every queue.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// The longest content type, correlation id, source, client id or group name, in bytes.
+pub const TEXT_BYTES_MAX: usize = 1024;
+/// How many encoded forms of one message can be shared, one per protocol.
+pub const ENCODINGS_MAX: usize = 4;
+/// What one kept message costs beyond its own texts and payload: itself, its reference counts, and
+/// its places in the ring buffer and in the order of all kept messages.
+pub const MESSAGE_OVERHEAD_BYTES: usize = size_of::<Message>() + 16 + 8 + 16;
+
+/// The number of a message within its topic, from 1. It never goes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Sequence(pub u64);
+
+impl Sequence {
+    /// Before the first message.
+    pub const ZERO: Sequence = Sequence(0);
+
+    pub fn next(self) -> Sequence {
+        Sequence(self.0 + 1)
+    }
+
+    pub fn previous(self) -> Sequence {
+        Sequence(self.0.saturating_sub(1))
+    }
+}
+
+/// Names a message everywhere. The caller makes it, usually a UUID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MessageId(pub u128);
+
+/// How long a message may be delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ttl {
+    /// What the topic's rule says, else the broker's default, else for ever.
+    #[default]
+    Default,
+    /// For ever, whatever the defaults say.
+    Never,
+    /// Until this long after publishing.
+    After(Duration),
+}
+
+/// What a publisher hands in.
+///
+/// The payload is kept as it is. A slice of a large read buffer keeps the whole buffer alive, so a
+/// door copies small payloads out of its buffer before it publishes them.
+#[derive(Clone, Debug)]
+pub struct Publish<'a> {
+    pub topic: &'a str,
+    pub id: MessageId,
+    pub payload: Bytes,
+    pub content_type: Option<Arc<str>>,
+    pub correlation_id: Option<Arc<str>>,
+    /// Who published it, as others see it.
+    pub source: Option<Arc<str>>,
+    pub ttl: Ttl,
+    /// Keep it as the topic's last known value. An empty payload clears that value.
+    pub retain: bool,
+}
+
+impl<'a> Publish<'a> {
+    pub fn new(topic: &'a str, id: MessageId, payload: impl Into<Bytes>) -> Publish<'a> {
+        Publish {
+            topic,
+            id,
+            payload: payload.into(),
+            content_type: None,
+            correlation_id: None,
+            source: None,
+            ttl: Ttl::Default,
+            retain: false,
+        }
+    }
+
+    pub fn retained(mut self) -> Publish<'a> {
+        self.retain = true;
+        self
+    }
+
+    pub fn ttl(mut self, ttl: Duration) -> Publish<'a> {
+        self.ttl = Ttl::After(ttl);
+        self
+    }
+
+    /// What the message will cost, see [`Message::cost`].
+    pub(crate) fn cost(&self) -> usize {
+        let length = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        let texts = length(&self.content_type) + length(&self.correlation_id) + length(&self.source);
+        MESSAGE_OVERHEAD_BYTES + self.payload.len() + texts
+    }
+}
+
+/// One published message.
+#[derive(Debug)]
+pub struct Message {
+    pub topic: Arc<str>,
+    pub sequence: Sequence,
+    pub id: MessageId,
+    pub published_at: Timestamp,
+    /// [`Timestamp::NEVER`] if it lives for ever.
+    pub expires_at: Timestamp,
+    pub payload: Bytes,
+    pub content_type: Option<Arc<str>>,
+    pub correlation_id: Option<Arc<str>>,
+    pub source: Option<Arc<str>>,
+    /// Where the answer goes, if this is a request.
+    pub reply_to: Option<Arc<str>>,
+    /// Its place among all messages of the shard.
+    pub(crate) order: u64,
+    cost: usize,
+    encodings: OnceLock<Box<Encodings>>,
+}
+
+impl Message {
+    pub(crate) fn new(publish: Publish<'_>, stamp: Stamp) -> Message {
+        let cost = publish.cost() + stamp.reply_to.as_ref().map_or(0, |text| text.len());
+        Message {
+            topic: stamp.topic,
+            sequence: stamp.sequence,
+            id: publish.id,
+            published_at: stamp.published_at,
+            expires_at: stamp.expires_at,
+            payload: publish.payload,
+            content_type: publish.content_type,
+            correlation_id: publish.correlation_id,
+            source: publish.source,
+            reply_to: stamp.reply_to,
+            order: stamp.order,
+            cost,
+            encodings: OnceLock::new(),
+        }
+    }
+
+    /// An expired message is never delivered, replayed or retained.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at <= now
+    }
+
+    /// The bytes it counts for in every limit. Encoded forms are not counted.
+    pub fn cost(&self) -> usize {
+        self.cost
+    }
+
+    /// The message in a protocol's own bytes: encoded by the first who asks, shared by the rest.
+    ///
+    /// `protocol` is a number below [`ENCODINGS_MAX`] that the runtime gives to each door.
+    pub fn encoded(&self, protocol: usize, encode: impl FnOnce(&Message) -> Bytes) -> Bytes {
+        let encodings = self.encodings.get_or_init(Box::default);
+        encodings[protocol].get_or_init(|| encode(self)).clone()
+    }
+}
+
+type Encodings = [OnceLock<Bytes>; ENCODINGS_MAX];
+
+/// What the shard adds to a published message.
+pub(crate) struct Stamp {
+    pub(crate) topic: Arc<str>,
+    pub(crate) sequence: Sequence,
+    pub(crate) published_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) reply_to: Option<Arc<str>>,
+    pub(crate) order: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(payload: &'static [u8]) -> Message {
+        let stamp = Stamp {
+            topic: Arc::from("a"),
+            sequence: Sequence(1),
+            published_at: Timestamp(0),
+            expires_at: Timestamp(10),
+            reply_to: None,
+            order: 1,
+        };
+        Message::new(Publish::new("a", MessageId(1), payload), stamp)
+    }
+
+    #[test]
+    fn a_message_expires_at_the_very_millisecond() {
+        assert!(!message(b"x").is_expired(Timestamp(9)));
+        assert!(message(b"x").is_expired(Timestamp(10)));
+    }
+
+    #[test]
+    fn a_message_is_encoded_once_per_protocol() {
+        let message = message(b"x");
+        let first = message.encoded(0, |_| Bytes::from_static(b"first"));
+        let again = message.encoded(0, |_| panic!("encoded twice"));
+        let other = message.encoded(1, |_| Bytes::from_static(b"other"));
+        assert_eq!((&first[..], &again[..], &other[..]), (&b"first"[..], &b"first"[..], &b"other"[..]));
+    }
+
+    #[test]
+    fn the_cost_of_a_message_counts_its_payload_and_itself() {
+        assert_eq!(message(b"12345").cost(), MESSAGE_OVERHEAD_BYTES + 5);
+    }
+}

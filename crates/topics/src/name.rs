@@ -1,0 +1,124 @@
+//! Topic names: levels between dots, checked once, hashed the same way everywhere.
+
+use crate::refusal::Refusal;
+
+/// The longest topic name or filter, in bytes.
+pub const NAME_BYTES_MAX: usize = 512;
+/// The most levels in a topic name or filter. It also bounds the walk through the wildcard index.
+pub const NAME_LEVELS_MAX: usize = 32;
+/// What separates levels. A slash is an ordinary character.
+pub const LEVEL_SEPARATOR: char = '.';
+/// Stands for exactly one level in a filter.
+pub const ONE_LEVEL: &str = "*";
+/// Stands for one or more levels at the end of a filter.
+pub const REST: &str = ">";
+/// Names under this prefix are answers to requests and never become topics.
+pub const REPLY_PREFIX: &str = "_reply.";
+
+/// Checks a name that is to be published to.
+pub fn check_name(name: &str) -> Result<(), Refusal> {
+    check_shape(name)?;
+    if name.contains(['*', '>']) {
+        return Err(Refusal::WildcardInName);
+    }
+    if name.starts_with(REPLY_PREFIX) {
+        return Err(Refusal::NameReserved);
+    }
+    Ok(())
+}
+
+/// Which of `shards` shards holds the topic. Stable across restarts and versions.
+pub fn shard_of(name: &str, shards: usize) -> usize {
+    assert!(shards > 0, "there is at least one shard");
+    let spread = stable_hash(name) >> 32;
+    usize::try_from(spread).unwrap_or(0) % shards
+}
+
+/// Length, levels and characters: what names and filters have in common.
+pub(crate) fn check_shape(name: &str) -> Result<(), Refusal> {
+    if name.is_empty() {
+        return Err(Refusal::NameEmpty);
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Refusal::NameTooLong { length: name.len(), limit: NAME_BYTES_MAX });
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Refusal::ControlCharacter);
+    }
+    let mut levels = 0;
+    for level in levels_of(name) {
+        if level.is_empty() {
+            return Err(Refusal::LevelEmpty);
+        }
+        levels += 1;
+    }
+    if levels > NAME_LEVELS_MAX {
+        return Err(Refusal::TooManyLevels { levels, limit: NAME_LEVELS_MAX });
+    }
+    Ok(())
+}
+
+pub(crate) fn levels_of(name: &str) -> std::str::Split<'_, char> {
+    name.split(LEVEL_SEPARATOR)
+}
+
+/// FNV-1a with a final mix. Written out here because saved floors depend on it: a hash from a
+/// library may change with its version, and then a number could go back.
+pub(crate) fn stable_hash(name: &str) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in name.bytes() {
+        hash ^= u64::from(byte);
+        hash = hash.wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash ^= hash >> 32;
+    hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_names_pass_and_a_slash_is_an_ordinary_character() {
+        for name in ["a", "sensor.temp.kitchen", "sensor/temp", "task.0190-ab", "größe.höhe", "with space"]
+        {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn bad_names_are_refused_by_name() {
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        let deep = vec!["a"; NAME_LEVELS_MAX + 1].join(".");
+        let cases = [
+            ("", Refusal::NameEmpty),
+            ("a..b", Refusal::LevelEmpty),
+            (".a", Refusal::LevelEmpty),
+            ("a.", Refusal::LevelEmpty),
+            ("a.\n", Refusal::ControlCharacter),
+            ("a.*", Refusal::WildcardInName),
+            ("a.>", Refusal::WildcardInName),
+            ("_reply.7", Refusal::NameReserved),
+            (&long, Refusal::NameTooLong { length: NAME_BYTES_MAX + 1, limit: NAME_BYTES_MAX }),
+            (&deep, Refusal::TooManyLevels { levels: NAME_LEVELS_MAX + 1, limit: NAME_LEVELS_MAX }),
+        ];
+        for (name, refusal) in cases {
+            assert_eq!(check_name(name), Err(refusal), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_stable_hash_is_pinned_because_saved_floors_depend_on_it() {
+        assert_eq!(stable_hash("sensor.temp"), 14_478_806_825_888_213_254);
+    }
+
+    #[test]
+    fn topics_spread_over_shards() {
+        let mut counts = [0; 4];
+        for number in 0..4000 {
+            counts[shard_of(&format!("task.{number}"), 4)] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 800), "{counts:?}");
+    }
+}

@@ -1,0 +1,119 @@
+//! What survives a restart, as plain data. A runtime writes it down in whatever format it likes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::message::{Message, MessageId, Publish, Sequence, Stamp};
+use crate::settings::Policy;
+use crate::subscription::SubscriptionId;
+use crate::time::Timestamp;
+
+/// Everything that survives, or a part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub topics: Vec<SavedTopic>,
+    pub subscriptions: Vec<SavedSubscription>,
+    pub floors: Vec<SavedFloor>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedTopic {
+    pub name: String,
+    /// The latest number given, or a number above it that is reserved.
+    pub sequence: Sequence,
+    pub retained: Option<SavedMessage>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedMessage {
+    pub sequence: Sequence,
+    pub id: MessageId,
+    pub published_at: Timestamp,
+    /// [`Timestamp::NEVER`] if it lives for ever.
+    pub expires_at: Timestamp,
+    pub payload: Bytes,
+    pub content_type: Option<String>,
+    pub correlation_id: Option<String>,
+    pub source: Option<String>,
+}
+
+/// A subscription. After a restart it is paused, whether it was before or not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedSubscription {
+    pub id: SubscriptionId,
+    pub client: String,
+    pub filters: Vec<String>,
+    pub group: Option<String>,
+    pub queue_limit: u32,
+    pub policy: Policy,
+    /// The first number of each topic that it has not taken yet.
+    pub missed: Vec<(String, Sequence)>,
+    /// The list above is not the whole truth.
+    pub incomplete: bool,
+}
+
+/// Topics that were forgotten go on above this number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedFloor {
+    pub floor: u32,
+    pub sequence: Sequence,
+}
+
+/// What changed since the last time somebody asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Topics to delete. This comes before `saved`, which may have the same name again.
+    pub forgotten: Vec<Arc<str>>,
+    /// Subscriptions to delete.
+    pub ended: Vec<SubscriptionId>,
+    /// Rows to write.
+    pub saved: Snapshot,
+    /// There is more: ask again.
+    pub more: bool,
+    /// Nobody asked for so long that changes were lost: write a whole [`Snapshot`].
+    pub overflowed: bool,
+}
+
+impl Changes {
+    pub fn is_empty(&self) -> bool {
+        *self == Changes::default()
+    }
+}
+
+impl SavedMessage {
+    pub(crate) fn of(message: &Message) -> SavedMessage {
+        let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+        SavedMessage {
+            sequence: message.sequence,
+            id: message.id,
+            published_at: message.published_at,
+            expires_at: message.expires_at,
+            payload: message.payload.clone(),
+            content_type: text(&message.content_type),
+            correlation_id: text(&message.correlation_id),
+            source: text(&message.source),
+        }
+    }
+
+    pub(crate) fn restore(self, topic: &Arc<str>) -> Message {
+        let text = |text: Option<String>| text.map(Arc::from);
+        let publish = Publish {
+            content_type: text(self.content_type),
+            correlation_id: text(self.correlation_id),
+            source: text(self.source),
+            ..Publish::new(topic, self.id, self.payload)
+        };
+        let stamp = Stamp {
+            topic: Arc::clone(topic),
+            sequence: self.sequence,
+            published_at: self.published_at,
+            expires_at: self.expires_at,
+            reply_to: None,
+            // It is older than everything that will be published.
+            order: 0,
+        };
+        Message::new(publish, stamp)
+    }
+}

@@ -1,0 +1,171 @@
+//! A shard: some of the topics, and everybody's subscriptions to them. One file per verb.
+
+mod block;
+mod list;
+mod pause;
+mod publish;
+mod reap;
+mod restore;
+mod resume;
+mod save;
+mod subscribe;
+mod take;
+mod unsubscribe;
+
+pub use list::{PAGE_MAX, Page, SubscriptionInfo, TopicInfo};
+pub use publish::Published;
+pub use reap::Reaped;
+pub use restore::Stop;
+pub use resume::{Recovery, Resume, Resumed};
+pub use take::Taken;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::changes::ChangeLog;
+use crate::deadlines::{Deadlines, Owner};
+use crate::groups::Groups;
+use crate::patterns::Patterns;
+use crate::refusal::Refusal;
+use crate::settings::Settings;
+use crate::stats::{ShardStats, SubscriptionStats};
+use crate::subscription::SubscriptionId;
+use crate::subscriptions::{SubscriptionIndex, SubscriptionKey, Subscriptions};
+use crate::tickets::Tickets;
+use crate::time::Timestamp;
+use crate::topic::TopicIndex;
+use crate::topics::Topics;
+
+/// Topics and the subscriptions to them. It does nothing on its own: every call brings the time.
+#[derive(Debug)]
+pub struct Shard {
+    settings: Settings,
+    topics: Topics,
+    buffer: Buffer,
+    /// Topics with a retained value, by name, so that a pattern walks only its own part.
+    retained: BTreeMap<Arc<str>, TopicIndex>,
+    retained_bytes: usize,
+    patterns: Patterns,
+    subscriptions: Subscriptions,
+    groups: Groups,
+    deadlines: Deadlines,
+    tickets: Tickets,
+    changes: ChangeLog,
+    /// How many messages were ever published here; each message's place among all.
+    order: u64,
+    filters: usize,
+    paused: usize,
+    /// The numbers of subscriptions that are gone.
+    ended: SubscriptionStats,
+    reaped_at: Timestamp,
+    /// Counters were restored after an unclean stop, so numbers below them may never have been given.
+    unclean: bool,
+    /// Reused by every publish.
+    found: Vec<SubscriptionIndex>,
+}
+
+impl Shard {
+    pub fn new(settings: Settings) -> Shard {
+        Shard {
+            topics: Topics::new(settings.topics, settings.hash_seed),
+            buffer: Buffer::default(),
+            retained: BTreeMap::new(),
+            retained_bytes: 0,
+            patterns: Patterns::new(settings.hash_seed),
+            subscriptions: Subscriptions::default(),
+            groups: Groups::default(),
+            deadlines: Deadlines::default(),
+            tickets: Tickets::default(),
+            changes: ChangeLog::new(settings.track_changes),
+            order: 0,
+            filters: 0,
+            paused: 0,
+            ended: SubscriptionStats::default(),
+            reaped_at: Timestamp(0),
+            unclean: false,
+            found: Vec::new(),
+            settings,
+        }
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The key of a subscription, paused or not.
+    pub fn find(&self, id: &SubscriptionId) -> Option<SubscriptionKey> {
+        self.subscriptions.find(id).map(|index| self.subscriptions.key(index))
+    }
+
+    /// Drops a topic with its counter, buffer and retained value. Only for names that never come
+    /// back, such as those of ended tasks: if this one did, it would begin at 1 again.
+    pub fn forget(&mut self, topic: &str) -> Result<(), Refusal> {
+        let index = self.topics.find(topic).ok_or(Refusal::UnknownTopic)?;
+        if !self.topics[index].subscribers().is_empty() {
+            return Err(Refusal::TopicInUse);
+        }
+        self.empty(index);
+        let topic = self.topics.remove(index);
+        self.changes.forgot(&topic.name);
+        Ok(())
+    }
+
+    pub fn stats(&self) -> ShardStats {
+        let mut all = self.ended;
+        for subscription in self.subscriptions.iter() {
+            all.add(subscription.queue.stats(Timestamp(0)));
+        }
+        ShardStats {
+            topics: self.topics.len(),
+            subscriptions: self.subscriptions.len(),
+            paused: self.paused,
+            filters: self.filters,
+            kept_messages: self.buffer.messages,
+            kept_bytes: self.buffer.bytes,
+            retained_messages: self.retained.len(),
+            retained_bytes: self.retained_bytes,
+            published: self.order,
+            enqueued: all.enqueued,
+            delivered: all.delivered,
+            dropped: all.dropped,
+        }
+    }
+
+    /// Opens a topic and notes what had to be forgotten for it.
+    fn open(&mut self, name: &str, now: Timestamp) -> Result<TopicIndex, Refusal> {
+        let opened = self.topics.open(name, now)?;
+        if let Some(forgotten) = opened.forgotten {
+            self.changes.forgot(&forgotten);
+        }
+        Ok(opened.index)
+    }
+
+    /// Gives back what an idle topic does not need, and the topic itself if it has no number yet.
+    fn cool(&mut self, index: TopicIndex) {
+        self.topics[index].cool();
+        if self.topics.is_bare(index) {
+            let topic = self.topics.remove(index);
+            self.changes.forgot(&topic.name);
+        }
+    }
+
+    /// Takes buffer, retained value and deadline out of a topic without subscribers.
+    fn empty(&mut self, index: TopicIndex) {
+        self.clear_retained(index);
+        let topic = &mut self.topics[index];
+        let Some(hot) = topic.hot_mut() else { return };
+        self.deadlines.replace(&mut hot.deadline, Timestamp::NEVER, Owner::Topic(index));
+        self.buffer.released(hot.ring.len(), hot.ring.bytes());
+        hot.ring = Default::default();
+        topic.cool();
+    }
+
+    fn clear_retained(&mut self, index: TopicIndex) -> bool {
+        let topic = &mut self.topics[index];
+        let Some(old) = topic.hot_mut().and_then(|hot| hot.retained.take()) else { return false };
+        self.retained_bytes -= old.cost();
+        self.retained.remove(&topic.name);
+        true
+    }
+}

@@ -1,0 +1,139 @@
+//! Listings, a bounded page at a time.
+
+use std::sync::Arc;
+
+use super::Shard;
+use crate::filter::Filter;
+use crate::message::Sequence;
+use crate::refusal::Refusal;
+use crate::ring::Ring;
+use crate::settings::Policy;
+use crate::stats::SubscriptionStats;
+use crate::subscription::{Subscription, SubscriptionId};
+use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
+use crate::time::Timestamp;
+use crate::topic::Topic;
+
+/// The longest page.
+pub const PAGE_MAX: usize = 1000;
+/// How many topics one page looks at in search of those that match.
+const SCAN_MAX: usize = 20_000;
+
+/// A part of a list. What is added or removed meanwhile may or may not be in it; the rest is there once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// Where the next page begins, if there is one. A page may be short or empty and still have a next.
+    pub next: Option<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicInfo {
+    pub name: Arc<str>,
+    /// The number of the latest message.
+    pub sequence: Sequence,
+    /// Messages in its ring buffer.
+    pub kept: usize,
+    pub oldest_kept: Option<Sequence>,
+    pub retained: bool,
+    /// Subscriptions that match, by name or by pattern, paused ones included.
+    pub subscribers: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscriptionInfo {
+    pub key: SubscriptionKey,
+    pub id: SubscriptionId,
+    pub client: Arc<str>,
+    pub filters: Vec<Filter>,
+    pub group: Option<Arc<str>>,
+    pub policy: Policy,
+    /// Until when it is kept, if it is paused.
+    pub paused_until: Option<Timestamp>,
+    pub stats: SubscriptionStats,
+}
+
+impl Shard {
+    /// Topics in no particular order, all or those that match. The first page begins at 0.
+    pub fn topics(
+        &self,
+        from: usize,
+        max: usize,
+        filter: Option<&Filter>,
+        now: Timestamp,
+    ) -> Page<TopicInfo> {
+        let max = max.min(PAGE_MAX);
+        let mut items = Vec::new();
+        for index in from..self.topics.end() {
+            if items.len() >= max || index - from >= SCAN_MAX {
+                return Page { items, next: Some(index) };
+            }
+            let Some(topic) = self.topics.get(index) else { continue };
+            if filter.is_none_or(|filter| filter.matches(&topic.name)) {
+                items.push(self.topic_info(topic, now));
+            }
+        }
+        Page { items, next: None }
+    }
+
+    pub fn topic(&self, name: &str, now: Timestamp) -> Option<TopicInfo> {
+        let index = self.topics.find(name)?;
+        Some(self.topic_info(&self.topics[index], now))
+    }
+
+    /// Subscriptions in no particular order. The first page begins at 0.
+    pub fn subscriptions(&self, from: usize, max: usize, now: Timestamp) -> Page<SubscriptionInfo> {
+        let max = max.min(PAGE_MAX);
+        let mut items = Vec::new();
+        for slot in from..self.subscriptions.end() {
+            if items.len() >= max || slot - from >= SCAN_MAX {
+                return Page { items, next: Some(slot) };
+            }
+            if let Some(subscription) = self.subscriptions.get(slot) {
+                items.push(self.subscription_info(slot, subscription, now));
+            }
+        }
+        Page { items, next: None }
+    }
+
+    pub fn subscription(&self, key: SubscriptionKey, now: Timestamp) -> Result<SubscriptionInfo, Refusal> {
+        let index = self.subscriptions.resolve(key)?;
+        Ok(self.subscription_info(key.slot(), &self.subscriptions[index], now))
+    }
+
+    fn topic_info(&self, topic: &Topic, now: Timestamp) -> TopicInfo {
+        let ring = topic.hot().map(|hot| &hot.ring);
+        let mut subscribers = topic.subscribers().to_vec();
+        self.patterns.find(&topic.name, &mut subscribers);
+        subscribers.sort_unstable();
+        subscribers.dedup();
+        TopicInfo {
+            name: Arc::clone(&topic.name),
+            sequence: topic.sequence,
+            kept: ring.map_or(0, Ring::len),
+            oldest_kept: ring.and_then(|ring| ring.oldest()).map(|message| message.sequence),
+            retained: topic.retained(now).is_some(),
+            subscribers: subscribers.len(),
+        }
+    }
+
+    fn subscription_info(
+        &self,
+        slot: usize,
+        subscription: &Subscription,
+        now: Timestamp,
+    ) -> SubscriptionInfo {
+        let details = &subscription.details;
+        let index = SubscriptionIndex(u32::try_from(slot).expect("the limit is far below"));
+        SubscriptionInfo {
+            key: self.subscriptions.key(index),
+            id: details.id.clone(),
+            client: Arc::clone(&details.client),
+            filters: details.filters.clone(),
+            group: details.group.clone(),
+            policy: subscription.queue.policy(),
+            paused_until: subscription.paused.as_ref().map(|paused| paused.until),
+            stats: subscription.queue.stats(now),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Publishing: a number, a place in the ring, and one reference for every subscriber.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Shard;
+use crate::buffer::Limits;
+use crate::deadlines::{Deadlines, Owner};
+use crate::groups::Groups;
+use crate::message::{Message, Publish, Sequence, Stamp, TEXT_BYTES_MAX, Ttl};
+use crate::queue::{Offer, Ticket};
+use crate::refusal::Refusal;
+use crate::settings::Settings;
+use crate::subscriptions::{SubscriptionIndex, SubscriptionKey, Subscriptions};
+use crate::tickets::Tickets;
+use crate::time::Timestamp;
+use crate::topic::TopicIndex;
+use crate::topics::Topics;
+
+/// What became of a publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    pub sequence: Sequence,
+    /// Subscribers whose queue took the message.
+    pub receivers: u32,
+    /// Subscribers whose queue dropped something: this message or an older one.
+    pub dropped: u32,
+    /// Subscribers the publisher waits for. The message is in line for them already.
+    pub blocked: Vec<SubscriptionKey>,
+    /// Present if somebody blocks: it is released by their taking, or given up after the timeout.
+    pub ticket: Option<Ticket>,
+}
+
+impl Shard {
+    /// Publishes a message. Subscribers that had nothing to take before are added to `wake`.
+    pub fn publish(
+        &mut self,
+        publish: Publish<'_>,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) -> Result<Published, Refusal> {
+        self.publish_with(publish, None, now, wake)
+    }
+
+    /// Publishes a request whose answer goes to `reply_to`. It is refused at once if nobody is there
+    /// to answer, and it expires with the patience of the one who asks.
+    pub fn request(
+        &mut self,
+        mut publish: Publish<'_>,
+        reply_to: Arc<str>,
+        timeout: Duration,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) -> Result<Published, Refusal> {
+        publish.ttl = Ttl::After(timeout);
+        publish.retain = false;
+        self.check(&publish)?;
+        if !self.has_listener(publish.topic) {
+            return Err(Refusal::NoResponders);
+        }
+        self.publish_with(publish, Some(reply_to), now, wake)
+    }
+
+    fn publish_with(
+        &mut self,
+        publish: Publish<'_>,
+        reply_to: Option<Arc<str>>,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) -> Result<Published, Refusal> {
+        self.check(&publish)?;
+        let expires_at = self.expiry(&publish, now);
+        let retain = publish.retain;
+        let index = self.open(publish.topic, now)?;
+        self.order += 1;
+        let topic = &mut self.topics[index];
+        topic.sequence = topic.sequence.next();
+        let stamp = Stamp {
+            topic: Arc::clone(&topic.name),
+            sequence: topic.sequence,
+            published_at: now,
+            expires_at,
+            reply_to,
+            order: self.order,
+        };
+        let message = Arc::new(Message::new(publish, stamp));
+        self.changes.counted(index, topic);
+        self.keep(index, &message);
+        if retain {
+            self.retain(index, &message);
+        }
+        let published = self.fan_out(index, &message, now, wake);
+        self.topics[index].cool();
+        Ok(published)
+    }
+
+    fn check(&self, publish: &Publish<'_>) -> Result<(), Refusal> {
+        let (length, limit) = (publish.payload.len(), self.settings.payload_bytes);
+        if length > limit {
+            return Err(Refusal::PayloadTooLong { length, limit });
+        }
+        check_text("the content type", publish.content_type.as_deref())?;
+        check_text("the correlation id", publish.correlation_id.as_deref())?;
+        check_text("the source", publish.source.as_deref())?;
+        if publish.ttl == Ttl::After(Duration::ZERO) {
+            return Err(Refusal::TtlZero);
+        }
+        if publish.retain && !publish.payload.is_empty() {
+            let old = self.topics.find(publish.topic).and_then(|index| self.topics[index].hot());
+            let old = old.and_then(|hot| hot.retained.as_ref()).map_or(0, |message| message.cost());
+            let limit = self.settings.retained_bytes;
+            if self.retained_bytes - old + publish.cost() > limit {
+                return Err(Refusal::RetainedFull { limit });
+            }
+        }
+        Ok(())
+    }
+
+    fn expiry(&self, publish: &Publish<'_>, now: Timestamp) -> Timestamp {
+        let ttl = match publish.ttl {
+            Ttl::Default => self.settings.default_ttl_of(publish.topic),
+            Ttl::Never => None,
+            Ttl::After(ttl) => Some(ttl),
+        };
+        ttl.map_or(Timestamp::NEVER, |ttl| now.after(ttl))
+    }
+
+    fn keep(&mut self, index: TopicIndex, message: &Arc<Message>) {
+        let Settings { ring_messages, ring_bytes, .. } = self.settings;
+        self.buffer.keep(&mut self.topics, index, message, Limits { ring_messages, ring_bytes });
+        self.expect_expiry(index, message);
+    }
+
+    fn retain(&mut self, index: TopicIndex, message: &Arc<Message>) {
+        self.clear_retained(index);
+        if !message.payload.is_empty() {
+            self.set_retained(index, message);
+            self.expect_expiry(index, message);
+        }
+        self.changes.touched(index, &mut self.topics[index]);
+    }
+
+    pub(super) fn set_retained(&mut self, index: TopicIndex, message: &Arc<Message>) {
+        self.topics[index].heat().retained = Some(Arc::clone(message));
+        self.retained_bytes += message.cost();
+        self.retained.insert(Arc::clone(&message.topic), index);
+    }
+
+    pub(super) fn expect_expiry(&mut self, index: TopicIndex, message: &Message) {
+        if let Some(hot) = self.topics[index].hot_mut() {
+            self.deadlines.advance(&mut hot.deadline, message.expires_at, Owner::Topic(index));
+        }
+    }
+
+    fn has_listener(&mut self, topic: &str) -> bool {
+        self.found.clear();
+        self.patterns.find(topic, &mut self.found);
+        let exact = self.topics.find(topic).map_or(&[][..], |index| self.topics[index].subscribers());
+        let mut listeners = exact.iter().chain(&self.found);
+        listeners.any(|&index| self.subscriptions[index].paused.is_none())
+    }
+
+    fn fan_out(
+        &mut self,
+        index: TopicIndex,
+        message: &Arc<Message>,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) -> Published {
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        self.patterns.find(&message.topic, &mut found);
+        let mut fan_out = self.on_its_way(message, now, wake);
+        let topics = fan_out.topics;
+        for &subscriber in topics[index].subscribers() {
+            fan_out.show(subscriber);
+        }
+        for &subscriber in &found {
+            fan_out.show(subscriber);
+        }
+        while let Some(member) = fan_out.groups.next_chosen() {
+            fan_out.give(member);
+        }
+        let published = fan_out.published;
+        self.found = found;
+        published
+    }
+
+    /// Gives messages that a member of a group could not take to other members of its group.
+    pub(super) fn share_out(
+        &mut self,
+        among: &[SubscriptionIndex],
+        messages: Vec<Arc<Message>>,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) {
+        for message in messages {
+            if message.is_expired(now) {
+                continue;
+            }
+            let able = |&&index: &&SubscriptionIndex| {
+                let member = &self.subscriptions[index];
+                member.paused.is_none() && member.matches(&message.topic)
+            };
+            let best =
+                among.iter().filter(able).min_by_key(|&&index| (self.subscriptions[index].rank(), index));
+            let Some(&best) = best else { continue };
+            self.on_its_way(&message, now, wake).give(best);
+        }
+    }
+
+    fn on_its_way<'a>(
+        &'a mut self,
+        message: &'a Arc<Message>,
+        now: Timestamp,
+        wake: &'a mut Vec<SubscriptionKey>,
+    ) -> FanOut<'a> {
+        FanOut {
+            message,
+            now,
+            wake,
+            topics: &self.topics,
+            subscriptions: &mut self.subscriptions,
+            groups: &mut self.groups,
+            deadlines: &mut self.deadlines,
+            tickets: &mut self.tickets,
+            settings: &self.settings,
+            published: Published {
+                sequence: message.sequence,
+                receivers: 0,
+                dropped: 0,
+                blocked: Vec::new(),
+                ticket: None,
+            },
+        }
+    }
+}
+
+/// One message on its way to its subscribers.
+struct FanOut<'a> {
+    message: &'a Arc<Message>,
+    now: Timestamp,
+    wake: &'a mut Vec<SubscriptionKey>,
+    topics: &'a Topics,
+    subscriptions: &'a mut Subscriptions,
+    groups: &'a mut Groups,
+    deadlines: &'a mut Deadlines,
+    tickets: &'a mut Tickets,
+    settings: &'a Settings,
+    published: Published,
+}
+
+impl FanOut<'_> {
+    #[inline]
+    fn show(&mut self, index: SubscriptionIndex) {
+        let (_, subscription) = self.subscriptions.with_key(index);
+        if subscription.seen == self.message.order {
+            return;
+        }
+        subscription.seen = self.message.order;
+        if let Some(group) = subscription.group {
+            if subscription.paused.is_none() {
+                self.groups.nominate(group, self.message.order, index, subscription.rank());
+            }
+            return;
+        }
+        if let Some(paused) = &mut subscription.paused {
+            paused.miss(&self.message.topic, self.message.sequence, self.settings.missed_topics);
+            return;
+        }
+        self.deliver(index);
+    }
+
+    fn give(&mut self, index: SubscriptionIndex) {
+        self.subscriptions[index].given = self.message.order;
+        self.deliver(index);
+    }
+
+    #[inline]
+    fn deliver(&mut self, index: SubscriptionIndex) {
+        let (key, subscription) = self.subscriptions.with_key(index);
+        let offer = subscription.queue.offer(self.message, self.settings.waiting_messages, self.now);
+        if subscription.idle {
+            subscription.idle = false;
+            self.wake.push(key);
+        }
+        let owner = Owner::Subscription(index);
+        self.deadlines.advance(&mut subscription.deadline, self.message.expires_at, owner);
+        match offer {
+            Offer::Accepted => self.published.receivers += 1,
+            Offer::DroppedOldest(_) => {
+                self.published.receivers += 1;
+                self.published.dropped += 1;
+            }
+            Offer::DroppedNewest => self.published.dropped += 1,
+            Offer::Blocked => self.block(index, key),
+            Offer::BlockedAndForced(forced) => {
+                self.published.dropped += 1;
+                self.tickets.release(forced, index);
+                self.block(index, key);
+            }
+        }
+    }
+
+    fn block(&mut self, index: SubscriptionIndex, key: SubscriptionKey) {
+        let ticket = Ticket(self.message.order);
+        self.tickets.block(ticket, index);
+        self.published.blocked.push(key);
+        self.published.ticket = Some(ticket);
+    }
+}
+
+pub(super) fn check_text(field: &'static str, text: Option<&str>) -> Result<(), Refusal> {
+    match text {
+        Some(text) if text.len() > TEXT_BYTES_MAX => {
+            Err(Refusal::TextTooLong { field, length: text.len(), limit: TEXT_BYTES_MAX })
+        }
+        _ => Ok(()),
+    }
+}

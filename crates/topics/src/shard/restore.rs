@@ -1,0 +1,95 @@
+//! Restoring after a restart: counters, retained values, and subscriptions, which are all paused.
+
+use std::sync::Arc;
+
+use super::Shard;
+use crate::filter::Filter;
+use crate::message::Sequence;
+use crate::refusal::Refusal;
+use crate::saved::{SavedSubscription, SavedTopic, Snapshot};
+use crate::subscription::{Paused, Subscribe};
+use crate::time::Timestamp;
+use crate::topics::FLOORS;
+
+/// How the broker stopped before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// With a [`Shard::snapshot`], so everything is exact.
+    Clean,
+    /// Without one. Numbers go on after their reservations, and what subscribers missed is unknown
+    /// unless they know it themselves.
+    Unclean,
+}
+
+impl Shard {
+    /// Takes over what was saved. It may come in several parts, before anything is published.
+    ///
+    /// The time of a paused subscription begins afresh, so that a long stop costs nobody anything.
+    pub fn restore(&mut self, snapshot: Snapshot, stop: Stop, now: Timestamp) -> Result<(), Refusal> {
+        self.unclean |= stop == Stop::Unclean;
+        for floor in snapshot.floors {
+            self.topics.raise_floor(floor.floor as usize, floor.sequence);
+        }
+        for topic in snapshot.topics {
+            self.restore_topic(topic, now)?;
+        }
+        for subscription in snapshot.subscriptions {
+            self.restore_subscription(subscription, stop, now)?;
+        }
+        Ok(())
+    }
+
+    /// Lets every topic that is not known yet begin above `floor`. After an unclean stop this keeps
+    /// the promise even for topics that were born a moment before it and never saved.
+    pub fn raise_floors(&mut self, floor: Sequence) {
+        for index in 0..FLOORS {
+            self.topics.raise_floor(index, floor);
+        }
+    }
+
+    fn restore_topic(&mut self, saved: SavedTopic, now: Timestamp) -> Result<(), Refusal> {
+        let index = self.open(&saved.name, now)?;
+        let topic = &mut self.topics[index];
+        topic.sequence = topic.sequence.max(saved.sequence);
+        topic.evicted_to = topic.sequence;
+        let name = Arc::clone(&topic.name);
+        if let Some(retained) = saved.retained.filter(|retained| retained.expires_at > now) {
+            let message = Arc::new(retained.restore(&name));
+            self.clear_retained(index);
+            self.set_retained(index, &message);
+            self.expect_expiry(index, &message);
+        }
+        Ok(())
+    }
+
+    fn restore_subscription(
+        &mut self,
+        saved: SavedSubscription,
+        stop: Stop,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let filters: Result<Vec<Filter>, Refusal> =
+            saved.filters.iter().map(|text| Filter::parse(text)).collect();
+        let subscribe = Subscribe {
+            client: Arc::from(saved.client),
+            group: saved.group.map(Arc::from),
+            queue_limit: Some(saved.queue_limit),
+            policy: Some(saved.policy),
+            ..Subscribe::new(saved.id, filters?)
+        };
+        let index = self.create(subscribe, now)?;
+        let mut paused = Paused {
+            until: now.after(self.settings.paused_ttl),
+            incomplete: saved.incomplete || stop == Stop::Unclean,
+            ..Paused::default()
+        };
+        for (topic, first) in saved.missed {
+            // The topic's own name is shared if it is known, as it is while the broker runs.
+            let known = self.topics.find(&topic).map(|index| Arc::clone(&self.topics[index].name));
+            let name = known.unwrap_or_else(|| Arc::from(topic));
+            paused.miss(&name, first, self.settings.missed_topics);
+        }
+        self.mark_paused(index, paused);
+        Ok(())
+    }
+}

@@ -1,0 +1,274 @@
+//! Resuming: what was missed is worked out, replayed from the rings, and what is lost is said.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Shard;
+use super::subscribe::without_repetition;
+use crate::catch_up::Replay;
+use crate::deadlines::Owner;
+use crate::filter::Filter;
+use crate::message::Sequence;
+use crate::refusal::Refusal;
+use crate::subscription::{Paused, Subscribe, SubscriptionId};
+use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
+use crate::time::Timestamp;
+
+/// What a subscriber that comes back wants to hear first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// Nothing: go on live.
+    #[default]
+    None,
+    /// The last known values.
+    RetainedOnly,
+    /// Everything it missed and that is still kept.
+    Replay,
+}
+
+/// What a subscriber that comes back says.
+#[derive(Clone, Debug)]
+pub struct Resume {
+    pub id: SubscriptionId,
+    /// For a subscription that is not known any more.
+    pub client: Arc<str>,
+    /// Creates a subscription that is not known; replaces the filters of one that is.
+    pub filters: Vec<Filter>,
+    pub recovery: Recovery,
+    /// Begin with the last known values, whatever the recovery.
+    pub retained: bool,
+    /// The last number it saw of each topic.
+    pub positions: Vec<(Arc<str>, Sequence)>,
+    /// The last number it saw, if it counts only one.
+    pub last: Option<Sequence>,
+    pub queue_limit: Option<u32>,
+}
+
+impl Resume {
+    pub fn new(id: SubscriptionId, recovery: Recovery) -> Resume {
+        Resume {
+            id,
+            client: Arc::from(""),
+            filters: Vec::new(),
+            recovery,
+            retained: false,
+            positions: Vec::new(),
+            last: None,
+            queue_limit: None,
+        }
+    }
+}
+
+/// What a subscriber that comes back is told first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resumed {
+    pub key: SubscriptionKey,
+    pub filters: Vec<Filter>,
+    /// It was not known, so it begins here.
+    pub created: bool,
+    /// Another stream had it, which ends now.
+    pub took_over: bool,
+    /// How many messages were published that it did not get, if that is known.
+    pub missed: Option<u64>,
+    /// How many of these are no longer kept.
+    pub lost: u64,
+    /// Replayed messages follow.
+    pub replay_started: bool,
+}
+
+impl Resumed {
+    pub fn gap_detected(&self) -> bool {
+        self.missed != Some(0)
+    }
+
+    /// Joins what several shards say about one subscription.
+    pub fn add(&mut self, part: &Resumed) {
+        self.created &= part.created;
+        self.took_over |= part.took_over;
+        self.missed = self.missed.zip(part.missed).map(|(a, b)| a + b);
+        self.lost += part.lost;
+        self.replay_started |= part.replay_started;
+    }
+}
+
+impl Shard {
+    /// Makes a paused subscription live again. Its queue may have something in it: take at once.
+    ///
+    /// A topic's position is the one the client names; else, for a subscription to one name, the
+    /// single number it names; else what the broker remembers. An unknown id with filters becomes a
+    /// new subscription.
+    pub fn resume(
+        &mut self,
+        resume: &Resume,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) -> Result<Resumed, Refusal> {
+        let known = self.subscriptions.find(&resume.id);
+        let index = match known {
+            Some(index) => {
+                self.replace_filters(index, &resume.filters, now)?;
+                index
+            }
+            None if resume.filters.is_empty() => return Err(Refusal::UnknownSubscription),
+            None => {
+                let mut subscribe = Subscribe::new(resume.id.clone(), resume.filters.clone());
+                subscribe.client = Arc::clone(&resume.client);
+                subscribe.queue_limit = resume.queue_limit;
+                self.create(subscribe, now)?
+            }
+        };
+        let took_over = known.is_some() && self.subscriptions[index].paused.is_none();
+        if took_over {
+            self.put_aside(index, &[], now, wake);
+        }
+        let remembered = self.wake_up(index, resume.queue_limit);
+        let plan = self.plan(index, resume, remembered.as_deref());
+        if resume.recovery == Recovery::RetainedOnly || resume.retained {
+            self.offer_retained(index, now);
+        }
+        let replay_started = resume.recovery == Recovery::Replay && !plan.replays.is_empty();
+        let subscription = &mut self.subscriptions[index];
+        if replay_started {
+            subscription.catch_up.get_or_insert_default().replays = plan.replays;
+        }
+        self.changes.subscription(&subscription.details.id);
+        Ok(Resumed {
+            filters: subscription.details.filters.clone(),
+            key: self.subscriptions.key(index),
+            created: known.is_none(),
+            took_over,
+            missed: plan.missed,
+            lost: plan.lost,
+            replay_started,
+        })
+    }
+
+    fn replace_filters(
+        &mut self,
+        index: SubscriptionIndex,
+        filters: &[Filter],
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let new = without_repetition(filters);
+        let old = self.subscriptions[index].details.filters.clone();
+        if new.is_empty() || new == old {
+            return Ok(());
+        }
+        self.check_filters(&new, old.len())?;
+        let (added, dropped) = (without(&new, &old), without(&old, &new));
+        self.add_filters(index, &added, now)?;
+        self.remove_filters(index, &dropped);
+        self.subscriptions[index].details.filters = new;
+        // Retained values were looked for filter by filter, and these are other filters.
+        if let Some(catch_up) = &mut self.subscriptions[index].catch_up {
+            catch_up.sweeps.clear();
+        }
+        Ok(())
+    }
+
+    /// Returns what a paused subscription remembers.
+    fn wake_up(&mut self, index: SubscriptionIndex, queue_limit: Option<u32>) -> Option<Box<Paused>> {
+        let limit = self.queue_limit(queue_limit);
+        let subscription = &mut self.subscriptions[index];
+        if queue_limit.is_some() {
+            subscription.queue.set_limit(limit);
+        }
+        subscription.idle = false;
+        let paused = subscription.paused.take()?;
+        self.deadlines.replace(&mut subscription.deadline, Timestamp::NEVER, Owner::Subscription(index));
+        self.paused -= 1;
+        Some(paused)
+    }
+
+    fn plan(&self, index: SubscriptionIndex, resume: &Resume, remembered: Option<&Paused>) -> Plan {
+        let subscription = &self.subscriptions[index];
+        let filters = &subscription.details.filters;
+        let mut plan = Plan { replays: BTreeMap::new(), missed: Some(0), lost: 0 };
+        if subscription.group.is_some() {
+            return plan;
+        }
+        self.plan_what_the_client_says(&mut plan, index, resume, remembered.is_some());
+        // If the broker's memory has holes, only what the client names itself is known.
+        let named = filters.iter().all(|filter| plan.replays.contains_key(filter.as_str()));
+        let was_here = !resume.positions.is_empty() || resume.last.is_some();
+        let holes = remembered.map_or(was_here, |remembered| remembered.incomplete);
+        if holes && !named {
+            plan.missed = None;
+        }
+        for (topic, &first) in remembered.into_iter().flat_map(|remembered| &remembered.missed) {
+            if subscription.matches(topic) {
+                self.plan_topic(&mut plan, topic, first);
+            }
+        }
+        for filter in filters.iter().filter(|filter| !filter.is_wild()) {
+            // Nothing was missed here, and the subscriber is told so.
+            self.plan_topic(&mut plan, filter.as_str(), NOTHING_MISSED);
+        }
+        plan
+    }
+
+    fn plan_what_the_client_says(
+        &self,
+        plan: &mut Plan,
+        index: SubscriptionIndex,
+        resume: &Resume,
+        remembered: bool,
+    ) {
+        let subscription = &self.subscriptions[index];
+        for (topic, last) in &resume.positions {
+            if subscription.matches(topic) {
+                self.plan_topic(plan, topic, Sequence(last.0.saturating_add(1)));
+            }
+        }
+        // One number for several topics is a guess, and the broker's memory is better than that.
+        let filters = &subscription.details.filters;
+        if let Some(last) = resume.last.filter(|_| filters.len() == 1 || !remembered) {
+            for filter in filters.iter().filter(|filter| !filter.is_wild()) {
+                self.plan_topic(plan, filter.as_str(), Sequence(last.0.saturating_add(1)));
+            }
+        }
+    }
+
+    /// Adds one topic, unless it is in the plan already.
+    fn plan_topic(&self, plan: &mut Plan, name: &str, first: Sequence) {
+        if plan.replays.contains_key(name) {
+            return;
+        }
+        let Some(topic) = self.topics.find(name).map(|index| &self.topics[index]) else {
+            // The client saw messages of a topic that the broker does not know.
+            if first > Sequence(1) && first < NOTHING_MISSED {
+                plan.missed = None;
+            }
+            return;
+        };
+        let until = topic.sequence;
+        if first > until.next() && first < NOTHING_MISSED {
+            // The client is ahead: it heard numbers that this broker has not given yet.
+            plan.missed = None;
+        }
+        let next = first.min(until.next());
+        let missed = until.next().0 - next.0;
+        plan.missed = plan.missed.map(|total| total + missed);
+        if next <= topic.evicted_to {
+            plan.lost += topic.evicted_to.0 - next.0 + 1;
+            if self.unclean {
+                plan.missed = None;
+            }
+        }
+        plan.replays.insert(Arc::clone(&topic.name), Replay { next, until, replayed: 0 });
+    }
+}
+
+/// First missed number of a topic of which nothing was missed.
+const NOTHING_MISSED: Sequence = Sequence(u64::MAX);
+
+/// Which topics are replayed from where, and what that means for the subscriber.
+struct Plan {
+    replays: BTreeMap<Arc<str>, Replay>,
+    missed: Option<u64>,
+    lost: u64,
+}
+
+fn without(filters: &[Filter], others: &[Filter]) -> Vec<Filter> {
+    filters.iter().filter(|filter| !others.contains(filter)).cloned().collect()
+}

@@ -1,0 +1,117 @@
+//! Saving: a whole snapshot, or what changed since the last time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Shard;
+use crate::changes::reserved;
+use crate::message::Sequence;
+use crate::saved::{Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Snapshot};
+use crate::subscription::{Paused, Subscription};
+use crate::time::Timestamp;
+use crate::topic::Topic;
+use crate::topics::floor_index;
+
+impl Shard {
+    /// Everything that survives a restart, exactly as it stands: for a clean stop.
+    pub fn snapshot(&self, now: Timestamp) -> Snapshot {
+        let topics = (0..self.topics.end()).filter_map(|index| self.topics.get(index));
+        let floors = self.topics.floors().iter().enumerate();
+        Snapshot {
+            topics: topics
+                .filter(|topic| topic.sequence > Sequence::ZERO)
+                .map(|topic| save_topic(topic, topic.sequence, now))
+                .collect(),
+            subscriptions: self.subscriptions.iter().map(|one| self.save_subscription(one)).collect(),
+            floors: floors
+                .filter(|(_, sequence)| **sequence > Sequence::ZERO)
+                .map(|(floor, &sequence)| save_floor(floor, sequence))
+                .collect(),
+        }
+    }
+
+    /// What changed since the last call, at most about `max` rows: for saving as one goes, so that
+    /// even an unclean stop takes no number back. Needs [`crate::Settings::track_changes`].
+    ///
+    /// A topic is saved with a number that is reserved for it, a block or two above the one it is
+    /// at. As long as changes are written before it gets there, no number is ever given twice.
+    pub fn changes(&mut self, max: usize, now: Timestamp) -> Changes {
+        let mut changes = Changes { overflowed: self.changes.overflowed, ..Changes::default() };
+        self.changes.overflowed = false;
+        changes.forgotten = std::mem::take(&mut self.changes.forgotten);
+        for name in &changes.forgotten {
+            let sequence = self.topics.floor_of(name);
+            if sequence > Sequence::ZERO {
+                changes.saved.floors.push(save_floor(floor_index(name), sequence));
+            }
+        }
+        while changes.saved.topics.len() < max {
+            let Some(index) = self.changes.topics.pop() else { break };
+            let Some(topic) = self.topics.get_mut(index) else { continue };
+            // The place may have been given to another topic, which then is in the list itself.
+            if std::mem::take(&mut topic.dirty) {
+                changes.saved.topics.push(save_topic(topic, reserved(topic.sequence), now));
+            }
+        }
+        let rest = max.saturating_sub(changes.saved.topics.len());
+        for _ in 0..rest {
+            let Some(id) = self.changes.subscriptions.pop_first() else { break };
+            match self.subscriptions.find(&id) {
+                Some(index) => {
+                    let saved = self.save_subscription(&self.subscriptions[index]);
+                    changes.saved.subscriptions.push(saved);
+                }
+                None => changes.ended.push(id),
+            }
+        }
+        changes.more = !self.changes.topics.is_empty() || !self.changes.subscriptions.is_empty();
+        changes
+    }
+
+    fn save_subscription(&self, subscription: &Subscription) -> SavedSubscription {
+        let details = &subscription.details;
+        let (missed, incomplete) = match &subscription.paused {
+            Some(paused) => (paused.missed.clone(), paused.incomplete),
+            None => self.not_taken_yet(subscription),
+        };
+        SavedSubscription {
+            id: details.id.clone(),
+            client: details.client.as_ref().to_owned(),
+            filters: details.filters.iter().map(|filter| filter.as_str().to_owned()).collect(),
+            group: details.group.as_deref().map(str::to_owned),
+            queue_limit: subscription.queue.limit(),
+            policy: subscription.queue.policy(),
+            missed: missed.iter().map(|(topic, first)| (topic.as_ref().to_owned(), *first)).collect(),
+            incomplete,
+        }
+    }
+
+    /// What a live subscription would miss if the broker stopped now.
+    fn not_taken_yet(&self, subscription: &Subscription) -> (BTreeMap<Arc<str>, Sequence>, bool) {
+        let mut paused = Paused::default();
+        if subscription.group.is_some() {
+            return (paused.missed, false);
+        }
+        let limit = self.settings.missed_topics;
+        let replays = subscription.catch_up.iter().flat_map(|catch_up| &catch_up.replays);
+        for (topic, replay) in replays.filter(|(_, replay)| replay.next <= replay.until) {
+            paused.miss(topic, replay.next, limit);
+        }
+        for message in subscription.queue.messages() {
+            paused.miss(&message.topic, message.sequence, limit);
+        }
+        (paused.missed, paused.incomplete)
+    }
+}
+
+fn save_topic(topic: &Topic, sequence: Sequence, now: Timestamp) -> SavedTopic {
+    SavedTopic {
+        name: topic.name.as_ref().to_owned(),
+        sequence,
+        retained: topic.retained(now).map(|message| SavedMessage::of(message)),
+    }
+}
+
+fn save_floor(floor: usize, sequence: Sequence) -> SavedFloor {
+    SavedFloor { floor: u32::try_from(floor).expect("a small table"), sequence }
+}

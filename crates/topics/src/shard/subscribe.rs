@@ -1,0 +1,155 @@
+//! Subscribing: a queue, a place in the indexes, and the retained values to begin with.
+
+use super::Shard;
+use super::publish::check_text;
+use crate::catch_up::{CatchUp, Sweep};
+use crate::filter::Filter;
+use crate::queue::Queue;
+use crate::refusal::Refusal;
+use crate::subscription::{Details, Subscribe, Subscription};
+use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
+use crate::time::Timestamp;
+
+impl Shard {
+    /// Adds a subscription. Its queue may have retained values in it: take at once.
+    pub fn subscribe(&mut self, subscribe: Subscribe, now: Timestamp) -> Result<SubscriptionKey, Refusal> {
+        let retained = subscribe.retained;
+        let index = self.create(subscribe, now)?;
+        if retained {
+            self.offer_retained(index, now);
+        }
+        Ok(self.subscriptions.key(index))
+    }
+
+    pub(super) fn create(
+        &mut self,
+        mut subscribe: Subscribe,
+        now: Timestamp,
+    ) -> Result<SubscriptionIndex, Refusal> {
+        if self.subscriptions.find(&subscribe.id).is_some() {
+            return Err(Refusal::SubscriptionExists);
+        }
+        check_text("the client id", Some(&subscribe.client))?;
+        check_text("the group", subscribe.group.as_deref())?;
+        if subscribe.group.as_deref() == Some("") {
+            return Err(Refusal::TextEmpty { field: "the group" });
+        }
+        let limit = self.settings.subscriptions;
+        if self.subscriptions.len() >= limit {
+            return Err(Refusal::TooManySubscriptions { limit });
+        }
+        subscribe.filters = without_repetition(&subscribe.filters);
+        self.check_filters(&subscribe.filters, 0)?;
+        let queue = Queue::new(
+            self.queue_limit(subscribe.queue_limit),
+            self.settings.queue_bytes,
+            subscribe.policy.unwrap_or(self.settings.policy),
+        );
+        let filters = subscribe.filters.clone();
+        let group = subscribe.group.clone();
+        let details = Details::new(subscribe, now);
+        let index = self.subscriptions.insert(Subscription::new(details, queue, None));
+        if let Err(refusal) = self.add_filters(index, &filters, now) {
+            self.subscriptions.remove(index);
+            return Err(refusal);
+        }
+        if let Some(group) = group {
+            self.subscriptions[index].group = Some(self.groups.join(&group, index));
+        }
+        self.changes.subscription(&self.subscriptions[index].details.id);
+        Ok(index)
+    }
+
+    /// Puts the subscription's filters into the indexes: all of them, or none.
+    pub(super) fn add_filters(
+        &mut self,
+        index: SubscriptionIndex,
+        filters: &[Filter],
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        for (done, filter) in filters.iter().enumerate() {
+            if let Err(refusal) = self.add_filter(index, filter, now) {
+                self.remove_filters(index, &filters[..done]);
+                return Err(refusal);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_filters(&mut self, index: SubscriptionIndex, filters: &[Filter]) {
+        for filter in filters {
+            self.filters -= 1;
+            if filter.is_wild() {
+                self.patterns.remove(filter, index);
+                continue;
+            }
+            let topic = self.topics.find(filter.as_str()).expect("a topic with subscribers is known");
+            let hot = self.topics[topic].heat();
+            if let Some(position) = hot.subscribers.iter().position(|&other| other == index) {
+                hot.subscribers.swap_remove(position);
+            }
+            self.cool(topic);
+        }
+    }
+
+    pub(super) fn check_filters(&self, filters: &[Filter], instead_of: usize) -> Result<(), Refusal> {
+        let (count, limit) = (filters.len(), self.settings.filters);
+        if count == 0 {
+            return Err(Refusal::NoFilters);
+        }
+        if count > limit {
+            return Err(Refusal::TooManyFilters { count, limit });
+        }
+        let limit = self.settings.filters_in_all;
+        if self.filters - instead_of + count > limit {
+            return Err(Refusal::FiltersFull { limit });
+        }
+        Ok(())
+    }
+
+    pub(super) fn queue_limit(&self, asked: Option<u32>) -> u32 {
+        match asked {
+            None | Some(0) => self.settings.queue_messages,
+            Some(asked) => asked.min(self.settings.queue_messages),
+        }
+    }
+
+    /// Lets the subscriber hear the last known values of its topics before anything else.
+    pub(super) fn offer_retained(&mut self, index: SubscriptionIndex, now: Timestamp) {
+        let subscription = &mut self.subscriptions[index];
+        if subscription.group.is_some() {
+            return;
+        }
+        let mut catch_up = subscription.catch_up.take().unwrap_or_default();
+        catch_up.joined = self.order;
+        for (number, filter) in subscription.details.filters.iter().enumerate() {
+            if filter.is_wild() {
+                catch_up.sweeps.push_back(Sweep { filter: number, after: None });
+            } else if let Some(topic) = self.topics.find(filter.as_str()) {
+                catch_up.retained.extend(self.topics[topic].retained(now).cloned());
+            }
+        }
+        subscription.catch_up = Some(catch_up).filter(|catch_up| !CatchUp::is_over(catch_up));
+    }
+
+    fn add_filter(
+        &mut self,
+        index: SubscriptionIndex,
+        filter: &Filter,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        if filter.is_wild() {
+            self.patterns.insert(filter, index);
+        } else {
+            let topic = self.open(filter.as_str(), now)?;
+            self.topics[topic].heat().subscribers.push(index);
+        }
+        self.filters += 1;
+        Ok(())
+    }
+}
+
+pub(super) fn without_repetition(filters: &[Filter]) -> Vec<Filter> {
+    let mut seen = std::collections::BTreeSet::new();
+    filters.iter().filter(|filter| seen.insert(filter.as_str())).cloned().collect()
+}

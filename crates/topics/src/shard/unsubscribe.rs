@@ -1,0 +1,51 @@
+//! The end of a subscription.
+
+use super::Shard;
+use crate::deadlines::Owner;
+use crate::refusal::Refusal;
+use crate::subscription::SubscriptionId;
+use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
+use crate::time::Timestamp;
+
+impl Shard {
+    /// Ends a subscription, paused or not. What a member of a group had waiting goes to the others.
+    pub fn unsubscribe(
+        &mut self,
+        key: SubscriptionKey,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) -> Result<(), Refusal> {
+        let index = self.subscriptions.resolve(key)?;
+        self.end(index, now, wake);
+        Ok(())
+    }
+
+    pub(super) fn end(
+        &mut self,
+        index: SubscriptionIndex,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) -> SubscriptionId {
+        let subscription = &mut self.subscriptions[index];
+        self.deadlines.replace(&mut subscription.deadline, Timestamp::NEVER, Owner::Subscription(index));
+        let abandoned = subscription.queue.abandon(now);
+        for ticket in abandoned.released {
+            self.tickets.release(ticket, index);
+        }
+        let filters = std::mem::take(&mut self.subscriptions[index].details.filters);
+        self.remove_filters(index, &filters);
+        let gone = self.subscriptions.remove(index);
+        if gone.paused.is_some() {
+            self.paused -= 1;
+        }
+        self.ended.add(gone.queue.stats(now));
+        if let Some(group) = gone.group {
+            let others: Vec<_> =
+                self.groups.members(group).iter().copied().filter(|&other| other != index).collect();
+            self.groups.leave(group, index);
+            self.share_out(&others, abandoned.messages, now, wake);
+        }
+        self.changes.subscription(&gone.details.id);
+        gone.details.id
+    }
+}

@@ -1,0 +1,235 @@
+//! One subscription: what it asks for, its queue, and where it stands.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catch_up::CatchUp;
+use crate::delivery::{Warning, WarningReason};
+use crate::filter::Filter;
+use crate::groups::GroupIndex;
+use crate::message::Sequence;
+use crate::queue::Queue;
+use crate::refusal::Refusal;
+use crate::settings::Policy;
+use crate::time::Timestamp;
+
+/// The longest id of a subscription, in bytes.
+pub const SUBSCRIPTION_ID_BYTES_MAX: usize = 256;
+/// The shortest time between two warnings to one subscriber.
+pub const WARNING_INTERVAL: Duration = Duration::from_millis(1000);
+
+/// Names a subscription for clients, across reconnects and restarts.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SubscriptionId(Arc<str>);
+
+impl SubscriptionId {
+    pub fn parse(text: &str) -> Result<SubscriptionId, Refusal> {
+        let (field, limit) = ("the subscription id", SUBSCRIPTION_ID_BYTES_MAX);
+        if text.is_empty() {
+            return Err(Refusal::TextEmpty { field });
+        }
+        if text.len() > limit {
+            return Err(Refusal::TextTooLong { field, length: text.len(), limit });
+        }
+        Ok(SubscriptionId(Arc::from(text)))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for SubscriptionId {
+    type Error = Refusal;
+
+    fn try_from(text: String) -> Result<SubscriptionId, Refusal> {
+        SubscriptionId::parse(&text)
+    }
+}
+
+impl From<SubscriptionId> for String {
+    fn from(id: SubscriptionId) -> String {
+        id.as_str().to_owned()
+    }
+}
+
+impl fmt::Debug for SubscriptionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SubscriptionId({})", self.0)
+    }
+}
+
+impl fmt::Display for SubscriptionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a new subscriber asks for.
+#[derive(Clone, Debug)]
+pub struct Subscribe {
+    pub id: SubscriptionId,
+    pub client: Arc<str>,
+    pub filters: Vec<Filter>,
+    /// Share the messages with the other members of this group.
+    pub group: Option<Arc<str>>,
+    /// Begin with the last known values. A member of a group gets none.
+    pub retained: bool,
+    /// The broker's limit if absent or zero, else the smaller of the two.
+    pub queue_limit: Option<u32>,
+    /// The broker's policy if absent.
+    pub policy: Option<Policy>,
+}
+
+impl Subscribe {
+    pub fn new(id: SubscriptionId, filters: Vec<Filter>) -> Subscribe {
+        Subscribe {
+            id,
+            client: Arc::from(""),
+            filters,
+            group: None,
+            retained: false,
+            queue_limit: None,
+            policy: None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub(crate) queue: Queue,
+    /// The last message that came by, so that one that matches twice is delivered once.
+    pub(crate) seen: u64,
+    /// The last message its group gave to it.
+    pub(crate) given: u64,
+    pub(crate) group: Option<GroupIndex>,
+    /// The last take left nothing, so the next message wakes the subscriber.
+    pub(crate) idle: bool,
+    /// When the reaper looks here, [`Timestamp::NEVER`] if it need not.
+    pub(crate) deadline: Timestamp,
+    /// Present while the stream is broken.
+    pub(crate) paused: Option<Box<Paused>>,
+    /// Present until the subscriber has caught up.
+    pub(crate) catch_up: Option<Box<CatchUp>>,
+    pub(crate) details: Box<Details>,
+}
+
+/// What is not touched by a delivery.
+#[derive(Debug)]
+pub(crate) struct Details {
+    pub(crate) id: SubscriptionId,
+    pub(crate) client: Arc<str>,
+    pub(crate) filters: Vec<Filter>,
+    pub(crate) group: Option<Arc<str>>,
+    warned_at: Option<Timestamp>,
+    warned_dropped: u64,
+    warned_expired: u64,
+    empty_at: Timestamp,
+}
+
+/// What a subscription that is away remembers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Paused {
+    pub(crate) until: Timestamp,
+    /// The first number of each topic that it missed.
+    pub(crate) missed: BTreeMap<Arc<str>, Sequence>,
+    /// There was more to remember than fits, or the broker did not stop cleanly.
+    pub(crate) incomplete: bool,
+}
+
+impl Paused {
+    pub(crate) fn miss(&mut self, topic: &Arc<str>, sequence: Sequence, limit: usize) {
+        if let Some(first) = self.missed.get_mut(topic) {
+            *first = sequence.min(*first);
+        } else if self.missed.len() < limit {
+            self.missed.insert(Arc::clone(topic), sequence);
+        } else {
+            self.incomplete = true;
+        }
+    }
+}
+
+impl Subscription {
+    pub(crate) fn new(details: Details, queue: Queue, group: Option<GroupIndex>) -> Subscription {
+        Subscription {
+            queue,
+            seen: 0,
+            given: 0,
+            group,
+            // A new subscriber looks at its queue without being woken.
+            idle: false,
+            deadline: Timestamp::NEVER,
+            paused: None,
+            catch_up: None,
+            details: Box::new(details),
+        }
+    }
+
+    pub(crate) fn has_nothing_to_take(&self) -> bool {
+        self.queue.is_empty() && self.catch_up.is_none()
+    }
+
+    pub(crate) fn matches(&self, topic: &str) -> bool {
+        self.details.filters.iter().any(|filter| filter.matches(topic))
+    }
+
+    /// What a group compares: room first, then the shortest queue, then who waited longest.
+    pub(crate) fn rank(&self) -> (bool, u32, u64) {
+        (self.queue.is_full(), self.queue.depth(), self.given)
+    }
+
+    /// The warning that is due, if the last one is long enough ago.
+    pub(crate) fn warning(&mut self, now: Timestamp) -> Option<Warning> {
+        let dropped = self.queue.dropped();
+        let details = &mut self.details;
+        let (full, expired) = (dropped.oldest + dropped.newest, dropped.ttl);
+        if full == details.warned_dropped && expired == details.warned_expired {
+            return None;
+        }
+        if details.warned_at.is_some_and(|at| now < at.after(WARNING_INTERVAL)) {
+            return None;
+        }
+        let stats = self.queue.stats(now);
+        let reason = if full == details.warned_dropped {
+            WarningReason::TtlExpired
+        } else if now.since(details.empty_at) <= WARNING_INTERVAL {
+            WarningReason::Burst
+        } else {
+            WarningReason::SlowConsumer
+        };
+        let warning = Warning {
+            reason,
+            dropped: full - details.warned_dropped,
+            expired: expired - details.warned_expired,
+            depth: stats.depth,
+            limit: stats.limit,
+            oldest_age: self.queue.oldest_age(now),
+        };
+        (details.warned_at, details.warned_dropped, details.warned_expired) = (Some(now), full, expired);
+        Some(warning)
+    }
+
+    pub(crate) fn note_empty(&mut self, now: Timestamp) {
+        self.details.empty_at = now;
+    }
+}
+
+impl Details {
+    pub(crate) fn new(subscribe: Subscribe, now: Timestamp) -> Details {
+        Details {
+            id: subscribe.id,
+            client: subscribe.client,
+            filters: subscribe.filters,
+            group: subscribe.group,
+            warned_at: None,
+            warned_dropped: 0,
+            warned_expired: 0,
+            empty_at: now,
+        }
+    }
+}

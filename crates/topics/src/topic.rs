@@ -1,0 +1,87 @@
+//! One topic. An idle topic is a name and two numbers; the rest is boxed and comes and goes.
+
+use std::sync::Arc;
+
+use crate::message::{Message, Sequence};
+use crate::ring::Ring;
+use crate::subscriptions::SubscriptionIndex;
+use crate::time::Timestamp;
+
+/// Where a topic is in [`crate::topics::Topics`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TopicIndex(pub(crate) u32);
+
+#[derive(Debug)]
+pub(crate) struct Topic {
+    pub(crate) name: Arc<str>,
+    /// The number of the latest message.
+    pub(crate) sequence: Sequence,
+    /// The highest number that left the ring buffer for want of room. What expired does not count:
+    /// nobody wants it back.
+    pub(crate) evicted_to: Sequence,
+    hot: Option<Box<Hot>>,
+    /// Seconds, for choosing which idle topic to forget.
+    pub(crate) used_at: u32,
+    /// In the list of topics to be saved.
+    pub(crate) dirty: bool,
+    /// The next number it gives is not covered by what was saved.
+    pub(crate) unsaved: bool,
+}
+
+/// What only a topic in use has.
+#[derive(Debug)]
+pub(crate) struct Hot {
+    pub(crate) ring: Ring,
+    pub(crate) subscribers: Vec<SubscriptionIndex>,
+    pub(crate) retained: Option<Arc<Message>>,
+    /// When the reaper looks here, [`Timestamp::NEVER`] if it need not.
+    pub(crate) deadline: Timestamp,
+}
+
+impl Topic {
+    pub(crate) fn new(name: Arc<str>, floor: Sequence, used_at: u32) -> Topic {
+        Topic { name, sequence: floor, evicted_to: floor, hot: None, used_at, dirty: false, unsaved: true }
+    }
+
+    pub(crate) fn hot(&self) -> Option<&Hot> {
+        self.hot.as_deref()
+    }
+
+    pub(crate) fn hot_mut(&mut self) -> Option<&mut Hot> {
+        self.hot.as_deref_mut()
+    }
+
+    pub(crate) fn heat(&mut self) -> &mut Hot {
+        self.hot.get_or_insert_with(|| {
+            Box::new(Hot {
+                ring: Ring::default(),
+                subscribers: Vec::new(),
+                retained: None,
+                deadline: Timestamp::NEVER,
+            })
+        })
+    }
+
+    /// Gives the memory back if there is nothing left in it. A deadline must be taken out first.
+    pub(crate) fn cool(&mut self) {
+        let Some(hot) = &self.hot else { return };
+        let empty = hot.ring.is_empty() && hot.subscribers.is_empty() && hot.retained.is_none();
+        if empty && hot.deadline == Timestamp::NEVER {
+            self.hot = None;
+        }
+    }
+
+    pub(crate) fn subscribers(&self) -> &[SubscriptionIndex] {
+        self.hot().map_or(&[], |hot| &hot.subscribers)
+    }
+
+    pub(crate) fn retained(&self, now: Timestamp) -> Option<&Arc<Message>> {
+        self.hot()?.retained.as_ref().filter(|message| !message.is_expired(now))
+    }
+
+    pub(crate) fn evict_oldest(&mut self) -> Option<Arc<Message>> {
+        let oldest = self.hot.as_mut()?.ring.pop_oldest()?;
+        self.evicted_to = self.evicted_to.max(oldest.sequence);
+        Some(oldest)
+    }
+}

@@ -1,0 +1,245 @@
+//! All topics of a shard: found by name, counted, and forgotten when there are too many.
+//!
+//! A topic that is forgotten leaves its number behind in a *floor*: a table of a few thousand
+//! numbers, chosen by the hash of the name. When the name comes back it goes on above the floor,
+//! so its numbers never go back although nobody remembers it. The price is that another topic
+//! with the same floor begins above 1.
+
+use std::hash::BuildHasher;
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use crate::message::Sequence;
+use crate::name::{check_name, stable_hash};
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+use crate::topic::{Topic, TopicIndex};
+
+/// The size of the table of floors. Saved state depends on it.
+pub const FLOORS: usize = 4096;
+/// How many topics are looked at to find an idle one to forget.
+const FORGET_SCAN_MAX: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct Topics {
+    table: HashTable<Place>,
+    slots: Vec<Option<Topic>>,
+    free: Vec<TopicIndex>,
+    floors: Vec<Sequence>,
+    hash: FixedState,
+    limit: usize,
+    /// Where the search for an idle topic goes on.
+    hand: usize,
+}
+
+/// The hash is kept beside the index, so that growing the table does not visit every name.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    hash: u32,
+    index: TopicIndex,
+}
+
+/// What opening a topic did.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) index: TopicIndex,
+    /// An idle topic that was forgotten to make room.
+    pub(crate) forgotten: Option<Arc<str>>,
+}
+
+impl Topics {
+    pub(crate) fn new(limit: usize, hash_seed: u64) -> Topics {
+        Topics {
+            table: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            floors: Vec::new(),
+            hash: FixedState::with_seed(hash_seed),
+            // An index is a u32.
+            limit: limit.min(u32::MAX as usize),
+            hand: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// One past the highest index in use or once in use.
+    pub(crate) fn end(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<TopicIndex> {
+        let hash = self.short_hash(name);
+        let same = |place: &Place| place.hash == hash && *self[place.index].name == *name;
+        self.table.find(spread(hash), same).map(|place| place.index)
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&Topic> {
+        self.slots.get(index)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, index: TopicIndex) -> Option<&mut Topic> {
+        self.slots.get_mut(index.0 as usize)?.as_mut()
+    }
+
+    /// Finds the topic or creates it. A new name is checked, a known one was checked before.
+    pub(crate) fn open(&mut self, name: &str, now: Timestamp) -> Result<Opened, Refusal> {
+        if let Some(index) = self.find(name) {
+            self[index].used_at = seconds(now);
+            return Ok(Opened { index, forgotten: None });
+        }
+        check_name(name)?;
+        let forgotten = if self.len() >= self.limit { Some(self.forget_one_idle()?) } else { None };
+        let topic = Topic::new(Arc::from(name), self.floor_of(name), seconds(now));
+        Ok(Opened { index: self.insert(topic), forgotten })
+    }
+
+    /// Drops the topic without a trace. The caller has emptied it.
+    pub(crate) fn remove(&mut self, index: TopicIndex) -> Topic {
+        let topic = self.slots[index.0 as usize].take().expect("a topic that is removed exists");
+        debug_assert!(topic.hot().is_none());
+        let hash = self.short_hash(&topic.name);
+        let entry = self.table.find_entry(spread(hash), |place| place.index == index);
+        entry.expect("a topic is in the table").remove();
+        self.free.push(index);
+        topic
+    }
+
+    /// True if forgetting the topic loses nothing, not even its number.
+    pub(crate) fn is_bare(&self, index: TopicIndex) -> bool {
+        let topic = &self[index];
+        topic.hot().is_none() && topic.sequence <= self.floor_of(&topic.name)
+    }
+
+    pub(crate) fn floor_of(&self, name: &str) -> Sequence {
+        self.floors.get(floor_index(name)).copied().unwrap_or(Sequence::ZERO)
+    }
+
+    /// The table of floors, empty if no topic was ever forgotten.
+    pub(crate) fn floors(&self) -> &[Sequence] {
+        &self.floors
+    }
+
+    pub(crate) fn raise_floor(&mut self, floor: usize, to: Sequence) {
+        if to > Sequence::ZERO && floor < FLOORS {
+            self.floors.resize(FLOORS, Sequence::ZERO);
+            self.floors[floor] = self.floors[floor].max(to);
+        }
+    }
+
+    fn insert(&mut self, topic: Topic) -> TopicIndex {
+        let hash = self.short_hash(&topic.name);
+        let index = if let Some(index) = self.free.pop() {
+            self.slots[index.0 as usize] = Some(topic);
+            index
+        } else {
+            self.slots.push(Some(topic));
+            TopicIndex(u32::try_from(self.slots.len() - 1).expect("the limit is a u32"))
+        };
+        // The name is not in the table, so no entry is equal.
+        match self.table.entry(spread(hash), |_| false, |place| spread(place.hash)) {
+            Entry::Vacant(entry) => entry.insert(Place { hash, index }),
+            Entry::Occupied(_) => unreachable!("nothing is equal"),
+        };
+        index
+    }
+
+    /// Forgets the topic that is idle longest among the next few, in the manner of a clock's hand.
+    fn forget_one_idle(&mut self) -> Result<Arc<str>, Refusal> {
+        let mut longest: Option<(u32, TopicIndex)> = None;
+        for _ in 0..FORGET_SCAN_MAX.min(self.slots.len()) {
+            let at = self.hand % self.slots.len();
+            self.hand = at + 1;
+            let Some(topic) = &self.slots[at] else { continue };
+            if topic.hot().is_none() && longest.is_none_or(|(used_at, _)| topic.used_at < used_at) {
+                let index = TopicIndex(u32::try_from(at).expect("the limit is a u32"));
+                longest = Some((topic.used_at, index));
+            }
+        }
+        let (_, index) = longest.ok_or(Refusal::TooManyTopics { limit: self.limit })?;
+        let topic = self.remove(index);
+        self.raise_floor(floor_index(&topic.name), topic.sequence);
+        Ok(topic.name)
+    }
+
+    fn short_hash(&self, name: &str) -> u32 {
+        let hash = self.hash.hash_one(name);
+        #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough")]
+        let short = (hash ^ (hash >> 32)) as u32;
+        short
+    }
+}
+
+impl Index<TopicIndex> for Topics {
+    type Output = Topic;
+
+    fn index(&self, index: TopicIndex) -> &Topic {
+        self.slots[index.0 as usize].as_ref().expect("an index points to a topic")
+    }
+}
+
+impl IndexMut<TopicIndex> for Topics {
+    fn index_mut(&mut self, index: TopicIndex) -> &mut Topic {
+        self.slots[index.0 as usize].as_mut().expect("an index points to a topic")
+    }
+}
+
+pub(crate) fn floor_index(name: &str) -> usize {
+    usize::try_from(stable_hash(name) % FLOORS as u64).expect("smaller than the table")
+}
+
+/// Fills the 64 bits the table wants from the 32 that are kept.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn seconds(now: Timestamp) -> u32 {
+    u32::try_from(now.0 / 1000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(topics: &mut Topics, name: &str, at: u64) -> TopicIndex {
+        topics.open(name, Timestamp(at * 1000)).unwrap().index
+    }
+
+    #[test]
+    fn a_topic_is_found_again_by_its_name() {
+        let mut topics = Topics::new(10, 0);
+        let a = open(&mut topics, "a", 0);
+        let b = open(&mut topics, "b", 0);
+        assert_eq!((topics.find("a"), topics.find("b"), topics.find("c")), (Some(a), Some(b), None));
+        topics.remove(a);
+        assert_eq!((topics.find("a"), topics.len()), (None, 1));
+    }
+
+    #[test]
+    fn over_the_limit_the_longest_idle_topic_goes_and_its_numbers_never_go_back() {
+        let mut topics = Topics::new(2, 0);
+        let old = open(&mut topics, "old", 1);
+        topics[old].sequence = Sequence(7);
+        open(&mut topics, "young", 2);
+        let opened = topics.open("new", Timestamp(3000)).unwrap();
+        assert_eq!(opened.forgotten.as_deref(), Some("old"));
+        let again = open(&mut topics, "old", 4);
+        assert_eq!(topics[again].sequence, Sequence(7));
+        assert_eq!(topics[again].evicted_to, Sequence(7));
+    }
+
+    #[test]
+    fn a_topic_in_use_is_not_forgotten() {
+        let mut topics = Topics::new(1, 0);
+        let used = open(&mut topics, "used", 1);
+        topics[used].heat();
+        let refusal = topics.open("new", Timestamp(0)).unwrap_err();
+        assert_eq!(refusal, Refusal::TooManyTopics { limit: 1 });
+    }
+}
