@@ -1,0 +1,3 @@
+//! The MessagePack door: the native protocol, and beside it the older message dialect in [`xmessage`].
+
+pub mod xmessage;

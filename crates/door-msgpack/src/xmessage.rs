@@ -1,0 +1,4 @@
+//! The older message dialect: one tagged MessagePack value per frame, spoken by workers that are sent tasks and by
+//! *actioners* that add, play, pause and kill them. Its words stay in this folder; `spec/xmessage.md` is its page.
+
+pub mod codec;

@@ -1,0 +1,188 @@
+//! Bytes ↔ messages of the dialect. A frame is a length of four bytes, big-endian, and one MessagePack value: a message
+//! without fields is its name, any other a map of one entry, from its name to its fields.
+//!
+//! We write fields as a list in their order, as the peers of today do, and read them as a map too.
+
+use std::fmt;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+use tenure_wire::frame::LENGTH_BYTES;
+use tenure_wire::split_frames;
+
+/// The longest frame. Messages carry names and short texts, never the work itself.
+pub const FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// How deep values may nest. Messages nest four levels deep.
+const DEPTH_MAX: usize = 16;
+
+/// Everything that is said in this dialect, in both directions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// Text for people.
+    BulkMessage(String),
+    /// The broker gives a worker a task. The record id is the task's body.
+    TaskLaunch {
+        task_id: Id,
+        record_id: String,
+    },
+    HandShake(String),
+    /// The peer's port, or 0 from the broker.
+    HeartBeat(u16),
+    ActionerOp(Operation),
+    WorkerOp {
+        op: Operation,
+        id: Id,
+    },
+    WorkerTableOp {
+        op: Operation,
+        id: Id,
+        from: State,
+        to: State,
+    },
+    WorkerTablePrint,
+    TaskTablePrint {
+        states: Vec<State>,
+    },
+    TaskTableOp {
+        op: Operation,
+        id: Id,
+        from: State,
+        to: State,
+    },
+    /// A worker tells what became of a task.
+    TaskStateChange {
+        id: Id,
+        from: State,
+        to: State,
+    },
+    /// The actioner has no more requests.
+    Over,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operation {
+    Inspect,
+    AddTask(String),
+    PlayTask(Id),
+    PlayAllTask,
+    KillTask(Id),
+    Create,
+    Update,
+    Read,
+    Delete,
+    PauseTask(Id),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    Created,
+    Ready,
+    Submit,
+    Pause,
+    Run,
+    /// 0 is complete, -1 is killed, anything else is a failure.
+    Terminated(i8),
+}
+
+/// A task's id: sixteen bytes on the wire; a UUID as text is read too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id(pub [u8; 16]);
+
+#[derive(Debug, Error)]
+pub enum CodecError {
+    #[error(transparent)]
+    Frame(#[from] tenure_wire::FrameError),
+    #[error("the frame is not a message of this dialect: {0}")]
+    Message(#[from] rmp_serde::decode::Error),
+    #[error("the message is followed by {bytes} more bytes")]
+    Trailing { bytes: usize },
+}
+
+/// Adds a message to the end of `out`, as a whole frame.
+pub fn encode(out: &mut BytesMut, message: &Message) {
+    let start = out.len();
+    out.put_bytes(0, LENGTH_BYTES);
+    // Writing into memory does not fail, and all of these types can be written.
+    rmp_serde::encode::write(&mut out.writer(), message).expect("a message can be written");
+    let length = (out.len() - start - LENGTH_BYTES) as u32;
+    out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Takes every complete frame off the front of `arrived`.
+pub fn split(arrived: &mut BytesMut) -> Result<tenure_wire::Frames, CodecError> {
+    Ok(split_frames(arrived, FRAME_BYTES_MAX)?)
+}
+
+/// Reads one frame.
+pub fn decode(frame: &Bytes) -> Result<Message, CodecError> {
+    let mut rest = &frame[..];
+    let mut deserializer = rmp_serde::Deserializer::new(&mut rest);
+    deserializer.set_max_depth(DEPTH_MAX);
+    let message = Message::deserialize(&mut deserializer)?;
+    drop(deserializer);
+    if !rest.is_empty() {
+        return Err(CodecError::Trailing { bytes: rest.len() });
+    }
+    Ok(message)
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        tenure_wire::TaskId(self.0).fmt(f)
+    }
+}
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+        struct IdVisitor;
+
+        impl Visitor<'_> for IdVisitor {
+            type Value = Id;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a UUID of 16 bytes, or as text")
+            }
+
+            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Id, E> {
+                bytes.try_into().map(Id).map_err(|_| E::invalid_length(bytes.len(), &self))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
+                let id = text.parse::<tenure_wire::TaskId>();
+                id.map(|id| Id(id.0)).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+
+        deserializer.deserialize_any(IdVisitor)
+    }
+}
+
+/// For fuzzers and the fixed corpus: whatever comes, nothing panics, and what was understood is understood again.
+pub fn fuzz(bytes: &[u8]) {
+    let mut arrived = BytesMut::from(bytes);
+    while let Ok(frames) = split(&mut arrived) {
+        if frames.is_empty() {
+            break;
+        }
+        frames.for_each(|frame| one_frame(&frame));
+    }
+    one_frame(&Bytes::copy_from_slice(bytes));
+}
+
+fn one_frame(frame: &Bytes) {
+    let Ok(message) = decode(frame) else { return };
+    let mut out = BytesMut::new();
+    encode(&mut out, &message);
+    let again = decode(&out.split_off(LENGTH_BYTES).freeze()).expect("what was written can be read");
+    assert_eq!(again, message, "a message changed on its way");
+}

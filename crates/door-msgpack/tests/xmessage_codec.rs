@@ -1,0 +1,182 @@
+//! The dialect, byte by byte, as the workers and actioners of today speak it.
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+use tenure_door_msgpack::xmessage::codec::{
+    CodecError, Id, Message, Operation, State, decode, encode, fuzz, split,
+};
+
+const ID: Id = Id([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+
+/// Text between quotes stands for its bytes, everything else is hexadecimal.
+fn bytes(written: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (index, part) in written.split('"').enumerate() {
+        if index % 2 == 1 {
+            bytes.extend_from_slice(part.as_bytes());
+            continue;
+        }
+        let digits: Vec<u8> =
+            part.chars().filter_map(|letter| letter.to_digit(16)).map(|digit| digit as u8).collect();
+        bytes.extend(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]));
+    }
+    bytes
+}
+
+fn check(message: &Message, written: &str) {
+    let expected = bytes(written);
+    let mut out = BytesMut::new();
+    encode(&mut out, message);
+    assert_eq!(out[..], expected[..], "{message:?}");
+    let frames: Vec<Bytes> = split(&mut out).unwrap().collect();
+    assert_eq!(frames.len(), 1);
+    assert_eq!(&decode(&frames[0]).unwrap(), message);
+}
+
+#[test]
+fn every_message_has_the_bytes_that_peers_expect() {
+    let id = "c410 000102030405060708090a0b0c0d0e0f";
+    check(&Message::HandShake("worker".into()), r#"00000012 81 a9"HandShake" a6"worker""#);
+    check(&Message::HeartBeat(5677), r#"0000000e 81 a9"HeartBeat" cd162d"#);
+    check(
+        &Message::TaskLaunch { task_id: ID, record_id: "task:x".into() },
+        &format!(r#"00000026 81 aa"TaskLaunch" 92 {id} a6"task:x""#),
+    );
+    check(
+        &Message::ActionerOp(Operation::AddTask("task:x".into())),
+        r#"0000001c 81 aa"ActionerOp" 81 a7"AddTask" a6"task:x""#,
+    );
+    check(&Message::ActionerOp(Operation::PlayAllTask), r#"00000018 81 aa"ActionerOp" ab"PlayAllTask""#);
+    check(
+        &Message::TaskTablePrint { states: vec![State::Created, State::Terminated(-1)] },
+        r#"00000027 81 ae"TaskTablePrint" 91 92 a7"Created" 81 aa"Terminated" ff"#,
+    );
+    check(
+        &Message::TaskStateChange { id: ID, from: State::Run, to: State::Terminated(0) },
+        &format!(r#"00000035 81 af"TaskStateChange" 93 {id} a3"Run" 81 aa"Terminated" 00"#),
+    );
+    check(&Message::WorkerTablePrint, r#"00000011 b0"WorkerTablePrint""#);
+    check(&Message::Over, r#"00000005 a4"Over""#);
+}
+
+#[test]
+fn fields_may_come_as_a_map_and_ids_as_text() {
+    let written = r#"81 af"TaskStateChange" 83 a2"to" a3"Run" a4"from" a6"Submit"
+        a2"id" d924"00010203-0405-0607-0809-0a0b0c0d0e0f""#;
+    let message = decode(&bytes(written).into()).unwrap();
+    assert_eq!(message, Message::TaskStateChange { id: ID, from: State::Submit, to: State::Run });
+}
+
+#[test]
+fn what_is_no_message_is_refused_and_says_why() {
+    let unknown = decode(&bytes(r#"a7"Dance!!""#).into()).unwrap_err();
+    assert!(unknown.to_string().contains("Dance!!"), "{unknown}");
+    for bad in [
+        r#"80"#,
+        "c0",
+        "01",
+        "",
+        r#"81 a9"HeartBeat" ff"#,
+        r#"81 a9"HeartBeat""#,
+        r#"81 aa"TaskLaunch" 91 c40101"#,
+    ] {
+        assert!(matches!(decode(&bytes(bad).into()), Err(CodecError::Message(_))), "{bad}");
+    }
+    let trailing = decode(&bytes(r#"a4"Over" c0"#).into());
+    assert!(matches!(trailing, Err(CodecError::Trailing { bytes: 1 })));
+}
+
+#[test]
+fn hostile_bytes_take_neither_memory_nor_stack() {
+    let mut long = BytesMut::from(&[0xff; 8][..]);
+    assert!(matches!(split(&mut long), Err(CodecError::Frame(_))));
+    let deep = Bytes::from(vec![0x91; 100_000]);
+    assert!(matches!(decode(&deep), Err(CodecError::Message(_))));
+    for bad in [
+        r#"81 ae"TaskTablePrint" dd ffffffff"#,
+        r#"81 ae"TaskTablePrint" 91 dd ffffffff"#,
+        r#"81 ab"BulkMessage" db ffffffff"#,
+        r#"df ffffffff"#,
+    ] {
+        assert!(matches!(decode(&bytes(bad).into()), Err(CodecError::Message(_))), "{bad}");
+    }
+    let deep_states = format!(r#"81 ae"TaskTablePrint" 91 {}"#, "91".repeat(50_000));
+    assert!(matches!(decode(&bytes(&deep_states).into()), Err(CodecError::Message(_))));
+}
+
+fn any_id() -> impl Strategy<Value = Id> {
+    any::<[u8; 16]>().prop_map(Id)
+}
+
+fn any_state() -> impl Strategy<Value = State> {
+    prop_oneof![
+        Just(State::Created),
+        Just(State::Ready),
+        Just(State::Submit),
+        Just(State::Pause),
+        Just(State::Run),
+        any::<i8>().prop_map(State::Terminated),
+    ]
+}
+
+fn any_operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        Just(Operation::Inspect),
+        "\\PC{0,40}".prop_map(Operation::AddTask),
+        any_id().prop_map(Operation::PlayTask),
+        Just(Operation::PlayAllTask),
+        any_id().prop_map(Operation::KillTask),
+        any_id().prop_map(Operation::PauseTask),
+        Just(Operation::Delete),
+    ]
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        "\\PC{0,300}".prop_map(Message::BulkMessage),
+        (any_id(), "\\PC{0,40}").prop_map(|(task_id, record_id)| Message::TaskLaunch { task_id, record_id }),
+        any::<u16>().prop_map(Message::HeartBeat),
+        any_operation().prop_map(Message::ActionerOp),
+        (any_operation(), any_id()).prop_map(|(op, id)| Message::WorkerOp { op, id }),
+        (any_operation(), any_id(), any_state(), any_state())
+            .prop_map(|(op, id, from, to)| Message::TaskTableOp { op, id, from, to }),
+        proptest::collection::vec(any_state(), 0..9).prop_map(|states| Message::TaskTablePrint { states }),
+        (any_id(), any_state(), any_state()).prop_map(|(id, from, to)| Message::TaskStateChange {
+            id,
+            from,
+            to
+        }),
+        Just(Message::WorkerTablePrint),
+        Just(Message::Over),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn messages_come_back_as_they_were_however_the_stream_is_cut(
+        messages in proptest::collection::vec(any_message(), 1..6), step in 1_usize..100,
+    ) {
+        let mut stream = BytesMut::new();
+        messages.iter().for_each(|message| encode(&mut stream, message));
+        let mut arrived = BytesMut::new();
+        let mut read = Vec::new();
+        for piece in stream.chunks(step) {
+            arrived.extend_from_slice(piece);
+            read.extend(split(&mut arrived).unwrap().map(|frame| decode(&frame).unwrap()));
+        }
+        prop_assert_eq!(read, messages);
+    }
+
+    #[test]
+    fn cut_and_flipped_messages_never_panic(
+        message in any_message(), at in any::<prop::sample::Index>(), flip: u8,
+    ) {
+        let mut stream = BytesMut::new();
+        encode(&mut stream, &message);
+        let mut bytes = stream[4..].to_vec();
+        let index = at.index(bytes.len());
+        fuzz(&bytes[..index]);
+        bytes[index] ^= flip;
+        fuzz(&bytes);
+    }
+}
