@@ -1,0 +1,6 @@
+//! What several tests share.
+
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+pub(crate) mod pattern;
+pub(crate) mod transcript;
