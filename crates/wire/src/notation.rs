@@ -1,7 +1,8 @@
 //! Frames as people read and write them: JSON, with a few additions for what JSON lacks.
 //!
 //! `b"text"` and `x"00ff"` are bytes. `*` stands for any one value, `$name` for a value that is the same wherever the
-//! name appears, and `…` (or `...`) as the last entry of a list or map for whatever else may be there.
+//! name appears, and `…` (or `...`) as the last entry of a list or map for whatever else may be there. Inside a text,
+//! `${*}` and `${name}` stand for some of the text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +12,29 @@ use thiserror::Error;
 use crate::value::Value;
 
 mod parser;
+mod text;
 
 /// A value in which some things are left open.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     Exactly(Value),
-    List { entries: Vec<Pattern>, and_more: bool },
-    Map { entries: Vec<(String, Pattern)>, and_more: bool },
+    List {
+        entries: Vec<Pattern>,
+        and_more: bool,
+    },
+    Map {
+        entries: Vec<(String, Pattern)>,
+        and_more: bool,
+    },
+    Anything,
+    Named(String),
+    /// A text of which parts are left open.
+    Text(Vec<Part>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Exactly(String),
     Anything,
     Named(String),
 }
@@ -57,6 +74,7 @@ impl Pattern {
             Pattern::Named(name) => {
                 bindings.get(name).cloned().ok_or_else(|| NotationError::Unbound(name.clone()))
             }
+            Pattern::Text(parts) => text::build(parts, bindings).map(Value::Text),
             Pattern::List { .. } | Pattern::Map { .. } | Pattern::Anything => Err(NotationError::Open),
         }
     }
@@ -105,6 +123,8 @@ impl Pattern {
                 }
                 Ok(())
             }
+            (Pattern::Text(parts), Value::Text(text)) if text::hear(parts, text, bindings) => Ok(()),
+            (Pattern::Text(parts), _) => Err(mismatch(&format!("a text like {parts:?}"))),
             (Pattern::List { .. }, _) => Err(mismatch(&"a list")),
             (Pattern::Map { .. }, _) => Err(mismatch(&"a map")),
         }
@@ -207,6 +227,17 @@ mod tests {
             Err(NotationError::Unbound("new".into()))
         );
         assert_eq!(Pattern::parse("[*]").unwrap().build(&bindings), Err(NotationError::Open));
+    }
+
+    #[test]
+    fn parts_of_a_text_may_be_left_open() {
+        let bindings =
+            hear(r#"["Add ${id}, done.", "${*}: ${id}"]"#, r#"["Add 7, done.", "again: 7"]"#).unwrap();
+        assert_eq!(bindings["id"], Value::Text("7".into()));
+        assert_eq!(Pattern::parse(r#""<${id}>""#).unwrap().build(&bindings).unwrap().to_string(), r#""<7>""#);
+        assert!(hear(r#"["${id}", "${id}"]"#, r#"["7", "8"]"#).is_err());
+        assert!(hear(r#""a ${*} b""#, r#""a c""#).is_err());
+        assert!(hear(r#""${*} b""#, r#""a b c""#).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{NotationError, Pattern};
+use super::{NotationError, Part, Pattern};
 use crate::limits::DEPTH_MAX;
 use crate::value::Value;
 
@@ -15,6 +15,24 @@ pub(super) fn parse(text: &str) -> Result<Pattern, NotationError> {
         return parser.expected("the end of the line");
     }
     Ok(pattern)
+}
+
+/// A text, or a text of which parts are left open.
+fn text(text: String) -> Pattern {
+    if !text.contains("${") {
+        return Pattern::Exactly(Value::Text(text));
+    }
+    let mut parts = Vec::new();
+    let mut rest = text.as_str();
+    while let Some((before, (name, after))) =
+        rest.split_once("${").and_then(|(a, b)| Some((a, b.split_once('}')?)))
+    {
+        parts.push(Part::Exactly(before.to_owned()));
+        parts.push(if name == "*" { Part::Anything } else { Part::Named(name.to_owned()) });
+        rest = after;
+    }
+    parts.push(Part::Exactly(rest.to_owned()));
+    Pattern::Text(parts)
 }
 
 struct Parser<'a> {
@@ -33,7 +51,7 @@ impl<'a> Parser<'a> {
         match first {
             '[' => self.list(depth),
             '{' => self.map(depth),
-            '"' => self.quoted().map(|text| Pattern::Exactly(Value::Text(text))),
+            '"' => self.quoted().map(text),
             'b' if rest.starts_with("b\"") => {
                 self.at += 1;
                 self.quoted().map(|text| Pattern::Exactly(Value::Bytes(text.into())))
