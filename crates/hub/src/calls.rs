@@ -1,0 +1,140 @@
+//! Calls and broadcasts between peers. They live in memory only: a call has at most one receiver, finds out at once if
+//! nobody is there, and fails when its receiver's connection ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenure_engine::{Name, Refusal, SessionId};
+
+/// How many calls one session may have under way, and how many addresses it may listen at.
+pub const CALLS_MAX: usize = 4_096;
+pub const ADDRESSES_MAX: usize = 65_536;
+
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    listeners: BTreeMap<(Name, Name), SessionId>,
+    pending: BTreeMap<u64, Pending>,
+    hearing: BTreeMap<Name, BTreeSet<SessionId>>,
+    /// Both sides of what is pending, and what each session listens at, to find them when a session ends.
+    of_session: BTreeMap<SessionId, OfSession>,
+    next: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    pub(crate) caller: SessionId,
+    pub(crate) token: u64,
+    pub(crate) receiver: SessionId,
+}
+
+#[derive(Debug, Default)]
+struct OfSession {
+    addresses: BTreeSet<(Name, Name)>,
+    made: BTreeSet<u64>,
+    received: BTreeSet<u64>,
+    hears: Option<Name>,
+}
+
+impl Calls {
+    pub(crate) fn listen(&mut self, session: SessionId, namespace: &Name, address: &Name) -> Result<(), Refusal> {
+        let pair = (namespace.clone(), address.clone());
+        match self.listeners.get(&pair) {
+            Some(other) if *other != session => {
+                return Err(Refusal::BadValue { what: "address", why: "has a listener already: at most one may listen" });
+            }
+            _ => {}
+        }
+        let own = self.of_session.entry(session).or_default();
+        if own.addresses.len() >= ADDRESSES_MAX {
+            return Err(Refusal::TooMany { what: "addresses", limit: ADDRESSES_MAX });
+        }
+        own.addresses.insert(pair.clone());
+        self.listeners.insert(pair, session);
+        Ok(())
+    }
+
+    pub(crate) fn unlisten(&mut self, session: SessionId, namespace: &Name, address: &Name) {
+        let pair = (namespace.clone(), address.clone());
+        if self.listeners.get(&pair) == Some(&session) {
+            self.listeners.remove(&pair);
+            if let Some(own) = self.of_session.get_mut(&session) {
+                own.addresses.remove(&pair);
+            }
+        }
+    }
+
+    /// Opens a call: its number and its receiver.
+    pub(crate) fn open(
+        &mut self,
+        caller: SessionId,
+        token: u64,
+        namespace: &Name,
+        address: &Name,
+    ) -> Result<(u64, SessionId), Refusal> {
+        let Some(receiver) = self.listeners.get(&(namespace.clone(), address.clone())).copied() else {
+            return Err(Refusal::NobodyThere { address: address.clone() });
+        };
+        let made = &mut self.of_session.entry(caller).or_default().made;
+        if made.len() >= CALLS_MAX {
+            return Err(Refusal::TooMany { what: "calls under way", limit: CALLS_MAX });
+        }
+        self.next += 1;
+        made.insert(self.next);
+        self.of_session.entry(receiver).or_default().received.insert(self.next);
+        self.pending.insert(self.next, Pending { caller, token, receiver });
+        Ok((self.next, receiver))
+    }
+
+    /// Who waits for the answer to a call that this session received.
+    pub(crate) fn waiting(&self, receiver: SessionId, call: u64) -> Option<Pending> {
+        self.pending.get(&call).copied().filter(|pending| pending.receiver == receiver)
+    }
+
+    pub(crate) fn close(&mut self, call: u64) {
+        let Some(pending) = self.pending.remove(&call) else { return };
+        if let Some(caller) = self.of_session.get_mut(&pending.caller) {
+            caller.made.remove(&call);
+        }
+        if let Some(receiver) = self.of_session.get_mut(&pending.receiver) {
+            receiver.received.remove(&call);
+        }
+    }
+
+    pub(crate) fn hear(&mut self, session: SessionId, namespace: &Name, hear: bool) {
+        let own = self.of_session.entry(session).or_default();
+        if hear {
+            own.hears = Some(namespace.clone());
+            self.hearing.entry(namespace.clone()).or_default().insert(session);
+        } else if let Some(namespace) = own.hears.take() {
+            self.deafen(session, &namespace);
+        }
+    }
+
+    pub(crate) fn hearers(&self, namespace: &Name) -> Vec<SessionId> {
+        self.hearing.get(namespace).map(|sessions| sessions.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// The session is gone. Returns the callers that wait for it in vain.
+    pub(crate) fn forget(&mut self, session: SessionId) -> Vec<Pending> {
+        let Some(own) = self.of_session.remove(&session) else { return Vec::new() };
+        for address in own.addresses {
+            self.listeners.remove(&address);
+        }
+        if let Some(namespace) = own.hears {
+            self.deafen(session, &namespace);
+        }
+        let orphaned: Vec<Pending> = own.received.iter().filter_map(|call| self.pending.get(call).copied()).collect();
+        for call in own.received.into_iter().chain(own.made) {
+            self.close(call);
+        }
+        orphaned
+    }
+
+    fn deafen(&mut self, session: SessionId, namespace: &Name) {
+        if let Some(sessions) = self.hearing.get_mut(namespace) {
+            sessions.remove(&session);
+            if sessions.is_empty() {
+                self.hearing.remove(namespace);
+            }
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! The hub's logic without its runtime: decide, journal, then speak. It knows no thread, no socket and no clock, so the
+//! simulator drives the very same code.
+//!
+//! The order is the promise. `take` decides and fills the open batch; `seal` hands the batch out to be written; only
+//! `synced` lets the replies, notices and events of a batch go.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use tenure_engine::{
+    Answer, Blob, Change, Command, Engine, Event, Filter, Name, Notice, Output, Peer, Query, Refusal, Reply, SessionId,
+    Settings, Timestamp, Why,
+};
+use tenure_store::{Batches, Chores, Frame, Pace, StoreError};
+
+use crate::calls::Calls;
+use crate::mailbox::Mailbox;
+use crate::outbox::{Out, Outbox};
+use crate::request::{Ask, CallAnswer, Delivery, Done, Request, Response, Submission, Watch};
+use crate::stats::Stats;
+use crate::watches::{CatchUp, MAILBOX_EVENTS_MAX, WATCHES_MAX, WatchKey, Watches};
+
+#[derive(Debug)]
+pub struct Core {
+    engine: Engine,
+    batches: Batches,
+    chores: Chores,
+    outbox: Outbox,
+    sessions: HashMap<SessionId, Entry, FixedState>,
+    watches: Watches,
+    calls: Calls,
+    stats: Stats,
+    /// Watches that must read the log before they are live: the runtime does the reading.
+    to_read: Vec<(WatchKey, u64)>,
+    disk_full: bool,
+    draining: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    peer: Arc<Peer>,
+    mailbox: Arc<Mailbox>,
+    watches: BTreeSet<u64>,
+}
+
+impl Core {
+    pub fn new(engine: Engine, batches: Batches, chores: Chores, stats: Stats) -> Core {
+        let next_event = engine.last_event() + 1;
+        Core {
+            outbox: Outbox::new(batches.position()),
+            engine,
+            batches,
+            chores,
+            sessions: HashMap::default(),
+            watches: Watches::new(next_event),
+            calls: Calls::default(),
+            stats,
+            to_read: Vec::new(),
+            disk_full: false,
+            draining: false,
+        }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub fn stats_mut(&mut self) -> &mut Stats {
+        &mut self.stats
+    }
+
+    /// A peer has arrived.
+    pub fn open(&mut self, peer: Arc<Peer>, mailbox: Arc<Mailbox>) {
+        self.stats.sessions += 1;
+        self.sessions.insert(peer.session, Entry { peer, mailbox, watches: BTreeSet::new() });
+    }
+
+    /// A peer is gone: whatever it was to others ends.
+    pub fn close(&mut self, now: Timestamp, session: SessionId) {
+        let Some(entry) = self.sessions.remove(&session) else { return };
+        self.stats.sessions -= 1;
+        self.watches.remove_all(session, &entry.watches);
+        for orphan in self.calls.forget(session) {
+            let reply = Err(Refusal::NobodyThere { address: entry.peer.identity.clone() });
+            self.outbox.push(Out::Reply { session: orphan.caller, token: orphan.token, reply });
+        }
+        let _ = self.command(now, &entry.peer, Command::SessionClosed);
+        entry.mailbox.close();
+    }
+
+    /// Takes one request and decides. The answer waits in the outbox.
+    pub fn take(&mut self, now: Timestamp, session: SessionId, ask: Ask) {
+        self.stats.requests_total += 1;
+        // A session that the hub has dropped is not answered: its mailbox is closed.
+        let Some(entry) = self.sessions.get(&session) else { return };
+        let peer = Arc::clone(&entry.peer);
+        let reply = match ask.request {
+            Request::Submit(submissions) => self.submit(now, &peer, submissions),
+            Request::Complete(done) => self.complete(now, &peer, &done),
+            Request::Fail { mut failure, result } => {
+                failure.result = self.blob(&result);
+                let blob = failure.result;
+                self.reporting(blob, |core| core.command(now, &peer, Command::Fail(failure)))
+            }
+            Request::Confirm { held, wanted, result } => {
+                let result = self.blob(&result);
+                self.reporting(result, |core| core.command(now, &peer, Command::Confirm { held, wanted, result }))
+            }
+            Request::Command(Command::Submit(_) | Command::Complete(_) | Command::Fail(_) | Command::Confirm { .. }) => {
+                Err(Refusal::BadValue { what: "command", why: "carries bytes and has a request of its own" })
+            }
+            Request::Command(command) => self.command(now, &peer, command),
+            Request::Query(query) => self.query(&peer, &query),
+            Request::Stats => Ok(Response::Stats(Box::new(self.stats()))),
+            Request::Watch(watch) => return self.watch(&peer, ask.token, watch),
+            Request::Unwatch { watch } => self.unwatch(session, watch),
+            Request::Listen { address } => {
+                self.calls.listen(session, &peer.namespace, &address).map(|()| Response::Done)
+            }
+            Request::Unlisten { address } => {
+                self.calls.unlisten(session, &peer.namespace, &address);
+                Ok(Response::Done)
+            }
+            Request::Call { address, body } => match self.call(&peer, ask.token, address, body) {
+                // The answer comes from the receiver.
+                Ok(()) => return,
+                Err(refusal) => Err(refusal),
+            },
+            Request::CallAnswer { call, answer } => self.answer_call(session, call, answer),
+            Request::HearBroadcasts { hear } => {
+                self.calls.hear(session, &peer.namespace, hear);
+                Ok(Response::Done)
+            }
+            Request::Broadcast { sender, subject, correlation, body } => {
+                Ok(self.broadcast(&peer, sender, subject, correlation, &body))
+            }
+            Request::Backup { .. } => Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" }),
+        };
+        self.reply(session, ask.token, reply);
+    }
+
+    /// Answers a request of a session, in the order of what was decided.
+    pub fn reply(&mut self, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
+        if let Err(refusal) = &reply {
+            self.stats.refusals_total += 1;
+            self.stats.stale_refusals_total += u64::from(matches!(refusal, Refusal::StaleAttempt { .. }));
+        }
+        self.outbox.push(Out::Reply { session, token, reply });
+    }
+
+    /// Does what is due, and a slice of the store's chores. Says whether there are more chores to do soon.
+    pub fn tick(&mut self, now: Timestamp) -> Result<Pace, StoreError> {
+        let Core { engine, batches, outbox, stats, watches, .. } = self;
+        engine.tick(now, &mut Journaling { batches, outbox, stats, watched: !watches.is_empty() });
+        self.chores.turn(engine, batches, now)
+    }
+
+    /// When `tick` has something to do.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.engine.next_deadline()
+    }
+
+    /// The open batch, to be written. Without one, what has no records of its own waits only for what is under way.
+    pub fn seal(&mut self) -> Option<Frame> {
+        match self.batches.seal() {
+            Some(frame) => {
+                self.stats.batches_total += 1;
+                self.outbox.seal(frame.end());
+                Some(frame)
+            }
+            None => {
+                self.outbox.seal_unwritten();
+                None
+            }
+        }
+    }
+
+    /// Whether the open batch is large enough to be written without waiting for more.
+    pub fn is_full(&self) -> bool {
+        self.batches.is_full()
+    }
+
+    /// Everything before `position` is on disk.
+    pub fn synced(&mut self, position: u64) {
+        self.outbox.synced(position);
+    }
+
+    /// Puts everything that may be said into the mailboxes.
+    pub fn speak(&mut self) {
+        while let Some(mut outs) = self.outbox.pop() {
+            for out in outs.drain(..) {
+                self.say(out);
+            }
+            self.outbox.recycle(outs);
+        }
+    }
+
+    /// Gives a written frame's buffer back.
+    pub fn recycle(&mut self, frame: Frame) {
+        self.batches.give_back(frame);
+    }
+
+    /// Whether nothing waits for the disk.
+    pub fn is_idle(&self) -> bool {
+        self.outbox.is_idle() && self.batches.is_empty()
+    }
+
+    pub fn set_disk_full(&mut self, full: bool) {
+        self.disk_full = full;
+        self.stats.disk_full = full;
+    }
+
+    pub fn configure(&mut self, settings: &Settings) {
+        self.engine.configure(settings);
+    }
+
+    /// The last chore: a snapshot, so that the next start is quick.
+    pub fn begin_last_snapshot(&mut self) {
+        self.chores.shut_down();
+    }
+
+    /// From now on nothing new is taken.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        for entry in self.sessions.values() {
+            entry.mailbox.put(Delivery::Goodbye);
+        }
+    }
+
+    /// The watches that have just begun or fell behind, with the first event each wants.
+    pub fn take_to_read(&mut self) -> Vec<(WatchKey, u64)> {
+        std::mem::take(&mut self.to_read)
+    }
+
+    /// What a follower needs to read the log for a watch.
+    pub(crate) fn reading(&self, key: WatchKey) -> Option<(Arc<Mailbox>, Name, Filter)> {
+        let (namespace, filter) = self.watches.filter_of(key)?;
+        Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), namespace, filter))
+    }
+
+    /// A watch has read the log up to `next`. Either it is live now, or it has to read on up to the number returned.
+    pub fn has_read(&mut self, key: WatchKey, next: u64) -> Option<u64> {
+        let entry = self.sessions.get(&key.0)?;
+        let mailbox = Arc::clone(&entry.mailbox);
+        let caught = self.watches.catch_up(key, next, |event| mailbox.put(Delivery::Event { watch: key.1, event }));
+        match caught {
+            CatchUp::Live => {
+                mailbox.put(Delivery::Live { watch: key.1, next: self.watches.next() });
+                None
+            }
+            CatchUp::Read { until } => Some(until),
+            CatchUp::Gone => None,
+        }
+    }
+
+    pub fn stats(&self) -> Stats {
+        Stats { tasks: self.engine.task_count() as u64, last_event: self.engine.last_event(), ..self.stats.clone() }
+    }
+
+    fn submit(&mut self, now: Timestamp, peer: &Peer, submissions: Vec<Submission>) -> Result<Response, Refusal> {
+        if self.draining {
+            return Err(Refusal::Draining);
+        }
+        if self.disk_full {
+            return Err(Refusal::DiskFull);
+        }
+        let mut tasks = Vec::with_capacity(submissions.len());
+        for Submission { mut task, body } in submissions {
+            task.body = self.batches.blob(&body);
+            tasks.push(task);
+        }
+        let blobs: Vec<Blob> = tasks.iter().map(|task| task.body).collect();
+        let reply = self.command(now, peer, Command::Submit(tasks))?;
+        if let Response::Command(Reply::Submitted(each)) = &reply {
+            let unused = each.iter().zip(blobs).filter(|(answer, _)| !matches!(answer, Ok(accepted) if !accepted.known));
+            for (answer, blob) in unused {
+                self.stats.refusals_total += u64::from(answer.is_err());
+                self.batches.dead(blob);
+            }
+        }
+        Ok(reply)
+    }
+
+    fn complete(&mut self, now: Timestamp, peer: &Peer, done: &[Done]) -> Result<Response, Refusal> {
+        let completions: Vec<_> = done.iter().map(|done| done.at(self.batches.blob(&done.result))).collect();
+        let blobs: Vec<Blob> = completions.iter().map(|completion| completion.result).collect();
+        let reply = self.command(now, peer, Command::Complete(completions));
+        match &reply {
+            Ok(Response::Command(Reply::Held(each))) => {
+                for (answer, blob) in each.iter().zip(blobs) {
+                    if answer.is_err() {
+                        self.stats.stale_refusals_total += 1;
+                        self.batches.dead(blob);
+                    }
+                }
+            }
+            _ => blobs.into_iter().for_each(|blob| self.batches.dead(blob)),
+        }
+        reply
+    }
+
+    /// A report whose bytes nobody needs if it is refused.
+    fn reporting(
+        &mut self,
+        blob: Blob,
+        report: impl FnOnce(&mut Core) -> Result<Response, Refusal>,
+    ) -> Result<Response, Refusal> {
+        let reply = report(self);
+        if reply.is_err() && !blob.is_empty() {
+            self.batches.dead(blob);
+        }
+        reply
+    }
+
+    fn blob(&mut self, bytes: &Bytes) -> Blob {
+        self.batches.blob(bytes)
+    }
+
+    fn command(&mut self, now: Timestamp, peer: &Peer, command: Command) -> Result<Response, Refusal> {
+        let Core { engine, batches, outbox, stats, watches, .. } = self;
+        let mut journaling = Journaling { batches, outbox, stats, watched: !watches.is_empty() };
+        engine.handle(now, peer, command, &mut journaling).map(Response::Command)
+    }
+
+    fn query(&mut self, peer: &Peer, query: &Query) -> Result<Response, Refusal> {
+        let mut answer = self.engine.ask(peer, query)?;
+        // A task may be assigned in memory while the record is on its way to the disk.
+        if let Answer::Why(why @ Why::AwaitingAcceptance { .. }) = &mut answer
+            && !self.batches.is_empty()
+        {
+            *why = Why::AwaitingDisk;
+        }
+        Ok(Response::Answer(answer))
+    }
+
+    fn watch(&mut self, peer: &Peer, token: u64, watch: Watch) {
+        let key = (peer.session, watch.watch);
+        let Some(entry) = self.sessions.get_mut(&peer.session) else { return };
+        if entry.watches.len() >= WATCHES_MAX {
+            return self.reply(peer.session, token, Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }));
+        }
+        entry.watches.insert(watch.watch);
+        let from = watch.from.unwrap_or(self.engine.last_event() + 1);
+        self.watches.add(key, peer.namespace.clone(), watch.filter, from, self.engine.last_event());
+        self.reply(peer.session, token, Ok(Response::Done));
+        self.outbox.push(Out::Begin { watch: key, from });
+    }
+
+    fn unwatch(&mut self, session: SessionId, watch: u64) -> Result<Response, Refusal> {
+        if let Some(entry) = self.sessions.get_mut(&session) {
+            entry.watches.remove(&watch);
+        }
+        self.watches.remove((session, watch));
+        Ok(Response::Done)
+    }
+
+    fn call(&mut self, peer: &Peer, token: u64, address: Name, body: Bytes) -> Result<(), Refusal> {
+        self.stats.calls_total += 1;
+        let (call, receiver) = self.calls.open(peer.session, token, &peer.namespace, &address)?;
+        let delivery = Delivery::Call { call, from: peer.identity.clone(), address, body };
+        self.outbox.push(Out::Other { session: receiver, delivery });
+        Ok(())
+    }
+
+    fn answer_call(&mut self, receiver: SessionId, call: u64, answer: CallAnswer) -> Result<Response, Refusal> {
+        let Some(pending) = self.calls.waiting(receiver, call) else {
+            return Err(Refusal::BadValue { what: "call", why: "is over, or was not made to this session" });
+        };
+        if answer != CallAnswer::Pending {
+            self.calls.close(call);
+        }
+        let delivery = Delivery::CallAnswered { token: pending.token, answer };
+        self.outbox.push(Out::Other { session: pending.caller, delivery });
+        Ok(Response::Done)
+    }
+
+    fn broadcast(
+        &mut self,
+        peer: &Peer,
+        sender: Option<Name>,
+        subject: Option<Name>,
+        correlation: Option<Name>,
+        body: &Bytes,
+    ) -> Response {
+        self.stats.broadcasts_total += 1;
+        let hearers = self.calls.hearers(&peer.namespace);
+        for session in &hearers {
+            let delivery = Delivery::Broadcast {
+                sender: sender.clone(),
+                subject: subject.clone(),
+                correlation: correlation.clone(),
+                body: body.clone(),
+            };
+            self.outbox.push(Out::Other { session: *session, delivery });
+        }
+        Response::Heard(hearers.len())
+    }
+
+    fn say(&mut self, out: Out) {
+        match out {
+            Out::Reply { session, token, reply } => self.put(session, Delivery::Reply { token, reply }),
+            Out::Notice { session, notice } => self.put(session, Delivery::Notice(notice)),
+            Out::Other { session, delivery: delivery @ Delivery::Broadcast { .. } } => {
+                // Nobody asked for a broadcast one by one, so a full mailbox does without it.
+                if let Some(entry) = self.sessions.get(&session)
+                    && entry.mailbox.len() < MAILBOX_EVENTS_MAX
+                {
+                    entry.mailbox.put(delivery);
+                }
+            }
+            Out::Other { session, delivery } => self.put(session, delivery),
+            Out::Event(event) => self.publish(&event),
+            Out::Passed { seq } => self.watches.pass(seq),
+            Out::Begin { watch, from } => self.to_read.push((watch, from)),
+        }
+    }
+
+    fn put(&self, session: SessionId, delivery: Delivery) {
+        if let Some(entry) = self.sessions.get(&session) {
+            entry.mailbox.put(delivery);
+        }
+    }
+
+    fn publish(&mut self, event: &Arc<Event>) {
+        let Core { watches, sessions, to_read, stats, .. } = self;
+        watches.publish(
+            event,
+            |(session, watch)| {
+                let Some(entry) = sessions.get(&session) else { return true };
+                if entry.mailbox.len() >= MAILBOX_EVENTS_MAX {
+                    return false;
+                }
+                entry.mailbox.put(Delivery::Event { watch, event: Arc::clone(event) });
+                true
+            },
+            |key, from| {
+                stats.watches_lagged_total += 1;
+                to_read.push((key, from));
+            },
+        );
+    }
+}
+
+/// The engine's port to the world: records go into the open batch, words into the outbox.
+struct Journaling<'a> {
+    batches: &'a mut Batches,
+    outbox: &'a mut Outbox,
+    stats: &'a mut Stats,
+    /// Whether anybody follows events at all.
+    watched: bool,
+}
+
+impl Output for Journaling<'_> {
+    fn record(&mut self, event: Event, change: Change<'_>) {
+        self.stats.count(&event.kind);
+        self.batches.record(&event, change);
+        if self.watched {
+            self.outbox.push(Out::Event(Arc::new(event)));
+        } else {
+            self.outbox.pass(event.seq);
+        }
+    }
+
+    fn notice(&mut self, session: SessionId, notice: Notice) {
+        self.outbox.push(Out::Notice { session, notice });
+    }
+
+    fn freed(&mut self, blob: Blob) {
+        self.batches.dead(blob);
+    }
+}

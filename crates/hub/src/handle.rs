@@ -1,0 +1,196 @@
+//! The handle: all that a door sees of the hub. Cheap to clone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use tenure_engine::{Blob, Name, Peer, Refusal, SessionId};
+use tenure_store::{ReadError, Reader};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use crate::keys::{Grant, Keys};
+use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
+use crate::mailbox::Mailbox;
+use crate::request::Ask;
+
+/// What the runtime receives.
+#[derive(Debug)]
+pub(crate) enum Inbound {
+    Open { peer: Arc<Peer>, mailbox: Arc<Mailbox> },
+    Asks { session: SessionId, asks: Vec<Ask> },
+    Close { session: SessionId },
+    /// A watch has read the log up to here.
+    HasRead { watch: (SessionId, u64), next: u64 },
+    /// An answer that was made outside the hub's turn.
+    Reply { session: SessionId, token: u64, reply: Result<crate::request::Response, Refusal> },
+    Configure(Box<tenure_engine::Settings>),
+    Stop,
+}
+
+#[derive(Clone, Debug)]
+pub struct HubHandle {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inbox: mpsc::UnboundedSender<Inbound>,
+    /// Bounds the inbox: a request takes a permit until the hub has decided on it.
+    permits: Arc<Semaphore>,
+    next_session: AtomicU64,
+    sessions: AtomicUsize,
+    keys: std::sync::RwLock<Arc<Keys>>,
+    reader: Reader,
+    stopped: watch::Receiver<bool>,
+}
+
+/// The hub is gone; the process is about to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the broker is stopping")]
+pub struct Stopped;
+
+impl HubHandle {
+    pub(crate) fn new(
+        inbox: mpsc::UnboundedSender<Inbound>,
+        permits: Arc<Semaphore>,
+        keys: Keys,
+        reader: Reader,
+        stopped: watch::Receiver<bool>,
+    ) -> HubHandle {
+        let shared = Shared {
+            inbox,
+            permits,
+            next_session: AtomicU64::new(1),
+            sessions: AtomicUsize::new(0),
+            keys: std::sync::RwLock::new(Arc::new(keys)),
+            reader,
+            stopped,
+        };
+        HubHandle { shared: Arc::new(shared) }
+    }
+
+    /// What a peer with this key may do; `None` if it may not come in.
+    pub fn admit(&self, key: Option<&[u8]>) -> Option<Grant> {
+        self.keys().admit(key)
+    }
+
+    /// Whether peers need a key at all.
+    pub fn wants_keys(&self) -> bool {
+        !self.keys().is_empty()
+    }
+
+    /// Replaces the keys; sessions that are in stay in.
+    pub fn set_keys(&self, keys: Keys) {
+        *self.shared.keys.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    /// Begins a session for a peer that has been admitted.
+    pub fn open(&self, namespace: Name, identity: Name) -> Result<Session, Refusal> {
+        if self.shared.sessions.fetch_add(1, Ordering::Relaxed) >= SESSIONS_MAX {
+            self.shared.sessions.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refusal::Full { what: "sessions", limit: SESSIONS_MAX as u64 });
+        }
+        let id = SessionId(self.shared.next_session.fetch_add(1, Ordering::Relaxed));
+        let peer = Arc::new(Peer { session: id, namespace, identity });
+        let mailbox = Arc::new(Mailbox::default());
+        let session = Session { hub: self.clone(), id, peer: Arc::clone(&peer), mailbox: Arc::clone(&mailbox) };
+        // If the hub is gone, the first request finds out.
+        let _ = self.shared.inbox.send(Inbound::Open { peer, mailbox });
+        Ok(session)
+    }
+
+    /// A body or result, from the cache or from disk. Never inside the hub's turn.
+    pub async fn read(&self, blob: Blob) -> Result<Bytes, Refusal> {
+        if let Some(bytes) = self.cached(blob) {
+            return Ok(bytes);
+        }
+        let reader = self.shared.reader.clone();
+        let read = tokio::task::spawn_blocking(move || reader.read(blob)).await;
+        read.map_err(|_| Refusal::Unreadable { what: "body" })?.map_err(|error: ReadError| {
+            tracing::warn!(at = blob.at(), bytes = blob.bytes(), %error, "bytes of a task cannot be read back");
+            Refusal::Unreadable { what: "body" }
+        })
+    }
+
+    /// The same, if no disk is needed.
+    pub fn cached(&self, blob: Blob) -> Option<Bytes> {
+        if blob.is_empty() {
+            return Some(Bytes::new());
+        }
+        self.shared.reader.cached(blob)
+    }
+
+    /// Changes settings while the broker runs.
+    pub fn configure(&self, settings: tenure_engine::Settings) {
+        let _ = self.shared.inbox.send(Inbound::Configure(Box::new(settings)));
+    }
+
+    /// Asks the hub to stop: nothing new is taken, what is decided is written, a last snapshot is made.
+    pub fn stop(&self) {
+        let _ = self.shared.inbox.send(Inbound::Stop);
+    }
+
+    /// Waits until the hub has begun to stop, for doors that listen.
+    pub async fn stopped(&self) {
+        let mut stopped = self.shared.stopped.clone();
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    }
+
+    pub(crate) fn send(&self, inbound: Inbound) {
+        let _ = self.shared.inbox.send(inbound);
+    }
+
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.shared.reader
+    }
+
+    fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.shared.keys.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+/// One peer's conversation. Dropping it tells the hub that the peer is gone.
+#[derive(Debug)]
+pub struct Session {
+    hub: HubHandle,
+    id: SessionId,
+    peer: Arc<Peer>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Session {
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    pub fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
+    pub fn hub(&self) -> &HubHandle {
+        &self.hub
+    }
+
+    pub fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
+    }
+
+    /// Hands requests to the hub, in order. Waits while the hub has too much to do: that is the back-pressure.
+    pub async fn send(&self, asks: Vec<Ask>) -> Result<(), Stopped> {
+        if asks.is_empty() {
+            return Ok(());
+        }
+        let count = asks.len().min(INBOX_REQUESTS_MAX) as u32;
+        let permits = self.hub.shared.permits.acquire_many(count).await.map_err(|_| Stopped)?;
+        permits.forget();
+        self.hub.shared.inbox.send(Inbound::Asks { session: self.id, asks }).map_err(|_| Stopped)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.hub.shared.sessions.fetch_sub(1, Ordering::Relaxed);
+        // The same channel as the requests, so that the goodbye does not overtake a last report.
+        self.hub.send(Inbound::Close { session: self.id });
+    }
+}

@@ -1,0 +1,56 @@
+//! The hub: the single writer that joins engine, store and time.
+//!
+//! ```text
+//! door → Session::send → inbox → Core::take (engine decides, records join the open batch, words join the outbox)
+//!      → Core::seal → writer thread: append, fdatasync → Core::synced → Core::speak → Mailbox → door
+//! ```
+//!
+//! Decide, apply in memory, journal, then speak: memory may be ahead of the disk, the outside never is. [`core`] is that
+//! order without threads, so that the simulator can drive it; `runtime.rs` adds the clock, the writer's thread and the
+//! inbox. Doors see a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the engine's words, which are re-exported
+//! here because no door depends on the engine.
+
+mod calls;
+pub mod core;
+mod follow;
+mod handle;
+mod keys;
+pub mod limits;
+mod listen;
+mod mailbox;
+mod outbox;
+mod request;
+mod runtime;
+mod stats;
+mod watches;
+
+pub use handle::{HubHandle, Session, Stopped};
+pub use keys::{Grant, Keys};
+pub use listen::{ListenError, listen};
+pub use mailbox::Mailbox;
+pub use request::{Ask, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id};
+pub use runtime::Hub;
+pub use stats::Stats;
+
+/// The engine's words, for doors.
+pub mod words {
+    pub use tenure_engine::command::{
+        Accepted, Answer, Command, Completion, Counts, Cursor, Failure, Held, LimitInfo, ListQuery, Move, NewTask,
+        OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
+    };
+    pub use tenure_engine::event::{About, Event, Filter, Kind, LostReason, Next};
+    pub use tenure_engine::notice::{Assignment, Notice, StopWhy};
+    pub use tenure_engine::state::{
+        Aside, AsideWhy, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, End, Holding, Intent, Progress, StateName,
+        TaskState, Wanted,
+    };
+    pub use tenure_engine::terms::{Backoff, OnLost, Terms};
+    pub use tenure_engine::{
+        Blob, DEFAULT_NAMESPACE, Name, NotAnId, Refusal, SessionId, Settings, TaskId, Timestamp, Why,
+    };
+}
+
+/// The store's words, for whoever starts a hub or looks after its files.
+pub mod store {
+    pub use tenure_store::*;
+}

@@ -1,0 +1,19 @@
+//! Every maximum the hub keeps at the edge where strangers' numbers come in, by name.
+
+/// The largest body or result.
+pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How many tasks one submission, or reports one request, may carry.
+pub const MANY_MAX: usize = 10_000;
+/// How many requests may wait for the hub, of all sessions together.
+pub const INBOX_REQUESTS_MAX: usize = 32_768;
+/// How many requests of one session may be unanswered; a door reads no further until some are.
+pub const SESSION_REQUESTS_MAX: usize = 8_192;
+/// How much a door may hold unsent for one peer before it takes no more from the mailbox.
+pub const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How many sessions may be open at once.
+pub const SESSIONS_MAX: usize = 100_000;
+/// Below so much free space, new tasks are refused; finishing work may use what is left.
+pub const DISK_RESERVE_BYTES: u64 = 64 * 1024 * 1024;
+
+pub use crate::calls::{ADDRESSES_MAX, CALLS_MAX};
+pub use crate::watches::{MAILBOX_EVENTS_MAX, WATCHES_MAX};

@@ -1,0 +1,94 @@
+//! The outbox: what has been decided but may not be said yet, because its records are not on disk.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tenure_engine::{Event, Notice, Refusal, SessionId};
+
+use crate::request::{Delivery, Response};
+use crate::watches::WatchKey;
+
+/// Something to say once the records before it are on disk.
+#[derive(Debug)]
+pub(crate) enum Out {
+    Reply { session: SessionId, token: u64, reply: Result<Response, Refusal> },
+    Notice { session: SessionId, notice: Notice },
+    Event(Arc<Event>),
+    /// Events up to this one that nobody watched when they were decided.
+    Passed { seq: u64 },
+    /// A watch begins: everything before it has been said.
+    Begin { watch: WatchKey, from: u64 },
+    /// Anything else for one session, in its order.
+    Other { session: SessionId, delivery: Delivery },
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// What goes with the open batch.
+    open: Vec<Out>,
+    /// What waits for a sync, by the position that must be reached.
+    waiting: VecDeque<(u64, Vec<Out>)>,
+    synced: u64,
+    spare: Vec<Vec<Out>>,
+}
+
+impl Outbox {
+    pub(crate) fn new(synced: u64) -> Outbox {
+        Outbox { synced, ..Outbox::default() }
+    }
+
+    pub(crate) fn push(&mut self, out: Out) {
+        self.open.push(out);
+    }
+
+    /// Events that nobody watches cost one entry per batch.
+    pub(crate) fn pass(&mut self, passed: u64) {
+        match self.open.last_mut() {
+            Some(Out::Passed { seq }) => *seq = passed,
+            _ => self.open.push(Out::Passed { seq: passed }),
+        }
+    }
+
+    /// The open batch was sealed and ends at `position`.
+    pub(crate) fn seal(&mut self, position: u64) {
+        let fresh = self.spare.pop().unwrap_or_default();
+        self.waiting.push_back((position, std::mem::replace(&mut self.open, fresh)));
+    }
+
+    /// Nothing was written for what is in the open batch: it may be said as soon as everything before it is on disk.
+    pub(crate) fn seal_unwritten(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        match self.waiting.back_mut() {
+            Some((_, outs)) => outs.append(&mut self.open),
+            None => self.seal(self.synced),
+        }
+    }
+
+    pub(crate) fn synced(&mut self, position: u64) {
+        self.synced = self.synced.max(position);
+    }
+
+    /// The next bundle that may be said.
+    pub(crate) fn pop(&mut self) -> Option<Vec<Out>> {
+        let (position, _) = self.waiting.front()?;
+        if *position > self.synced {
+            return None;
+        }
+        self.waiting.pop_front().map(|(_, outs)| outs)
+    }
+
+    /// Gives an emptied bundle back for its capacity.
+    pub(crate) fn recycle(&mut self, mut outs: Vec<Out>) {
+        outs.clear();
+        if self.spare.len() < 4 {
+            self.spare.push(outs);
+        }
+    }
+
+    /// Whether anything waits for the disk.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.waiting.is_empty()
+    }
+}

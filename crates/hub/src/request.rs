@@ -1,0 +1,129 @@
+//! What a door may ask of the hub, and what the hub delivers to a session. Bodies and results travel beside the
+//! engine's commands, because the engine never sees them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_engine::command::{Completion, Failure, Held, NewTask};
+use tenure_engine::state::Wanted;
+use tenure_engine::{Answer, Blob, Command, Event, Filter, Name, Notice, Query, Refusal, Reply, TaskId};
+
+use crate::stats::Stats;
+
+/// One request of a session. The token comes back with the reply; it means nothing to the hub.
+#[derive(Debug)]
+pub struct Ask {
+    pub token: u64,
+    pub request: Request,
+}
+
+#[derive(Debug)]
+pub enum Request {
+    Submit(Vec<Submission>),
+    Complete(Vec<Done>),
+    Fail { failure: Failure, result: Bytes },
+    Confirm { held: Held, wanted: Wanted, result: Bytes },
+    /// Any other command; those above are refused here, because their bytes would be missing.
+    Command(Command),
+    Query(Query),
+    Stats,
+    Watch(Watch),
+    Unwatch { watch: u64 },
+    /// From now on, calls to this address come to this session.
+    Listen { address: Name },
+    Unlisten { address: Name },
+    Call { address: Name, body: Bytes },
+    /// The answer to a call that was delivered.
+    CallAnswer { call: u64, answer: CallAnswer },
+    /// From now on, broadcasts of the namespace come to this session.
+    HearBroadcasts { hear: bool },
+    Broadcast { sender: Option<Name>, subject: Option<Name>, correlation: Option<Name>, body: Bytes },
+    /// Write a copy of the store to a directory of the broker's machine, while it runs.
+    Backup { directory: std::path::PathBuf },
+}
+
+/// A task to submit, with its body.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub task: NewTask,
+    pub body: Bytes,
+}
+
+/// A completed attempt, with its result.
+#[derive(Clone, Debug)]
+pub struct Done {
+    pub held: Held,
+    pub result: Bytes,
+}
+
+impl Done {
+    pub(crate) fn at(&self, result: Blob) -> Completion {
+        Completion { held: self.held, result }
+    }
+}
+
+/// Events to follow, from a number on or from now on.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// Chosen by the session; comes with every delivery.
+    pub watch: u64,
+    pub filter: Filter,
+    /// The first event wanted. `None`: from now on.
+    pub from: Option<u64>,
+}
+
+/// How a call ends for its caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallAnswer {
+    Result(Bytes),
+    Error(Bytes),
+    Cancelled,
+    /// The receiver has it and will answer later; not the end.
+    Pending,
+}
+
+/// What lands in a session's mailbox.
+#[derive(Debug)]
+pub enum Delivery {
+    Reply { token: u64, reply: Result<Response, Refusal> },
+    Notice(Notice),
+    Event { watch: u64, event: Arc<Event> },
+    /// Events before `oldest` are gone; the watch goes on with `oldest`.
+    Gap { watch: u64, from: u64, oldest: u64 },
+    /// All events up to the present have been delivered; what follows is live.
+    Live { watch: u64, next: u64 },
+    Call { call: u64, from: Name, address: Name, body: Bytes },
+    CallAnswered { token: u64, answer: CallAnswer },
+    Broadcast { sender: Option<Name>, subject: Option<Name>, correlation: Option<Name>, body: Bytes },
+    /// The broker stops; reconnect later.
+    Goodbye,
+}
+
+#[derive(Debug)]
+pub enum Response {
+    Command(Reply),
+    Answer(Answer),
+    Stats(Box<Stats>),
+    Done,
+    /// How many sessions heard a broadcast.
+    Heard(usize),
+    BackedUp { bytes: u64 },
+}
+
+impl Submission {
+    /// Gives the task an id if it has none, and the digest that a named submission is recognised by.
+    pub fn new(task: NewTask, body: Bytes) -> Submission {
+        let body_digest = if task.name.is_some() { digest(&body) } else { 0 };
+        Submission { task: NewTask { body_digest, ..task }, body }
+    }
+}
+
+/// A fresh id, ordered by time.
+pub fn fresh_id() -> TaskId {
+    TaskId(*uuid::Uuid::now_v7().as_bytes())
+}
+
+/// FNV-1a: stored with named tasks, so it must stay the same in every version.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}

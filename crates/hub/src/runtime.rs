@@ -1,0 +1,352 @@
+//! The runtime around the core: one task that decides, one thread that syncs, one that keeps the store's house.
+//!
+//! A turn drains the inbox, decides, and hands the open batch to the writer as soon as the writer is free. While a
+//! batch syncs, the next one fills: that is the group commit.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tenure_engine::{Refusal, Settings, Timestamp};
+use tenure_store::{Disk, Frame, OpenReport, Opened, Pace, Parts, RealDisk, Store, StoreError, StoreSettings, WriteError, Writer};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use crate::core::Core;
+use crate::follow::follow;
+use crate::handle::{HubHandle, Inbound};
+use crate::keys::Keys;
+use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
+use crate::request::{Ask, Request, Response};
+use crate::stats::Stats;
+
+/// How many sealed batches may be on their way to the disk.
+const BATCHES_UNDER_WAY_MAX: usize = 4;
+/// How many messages of the inbox one turn takes before it looks at the disk again.
+const TURN_MESSAGES_MAX: usize = 1_024;
+/// How long the hub sleeps at most, so that the disk's free space is looked at.
+const IDLE_MAX: Duration = Duration::from_secs(1);
+
+/// A running hub. It ends when it is stopped through its handle, or when the disk fails.
+#[derive(Debug)]
+pub struct Hub {
+    handle: HubHandle,
+    report: OpenReport,
+    ended: tokio::task::JoinHandle<Result<(), StoreError>>,
+}
+
+impl Hub {
+    /// Opens the store and starts. Call it inside a tokio runtime.
+    pub fn start(disk: Arc<dyn Disk>, store: StoreSettings, engine: Settings, keys: Keys) -> Result<Hub, StoreError> {
+        let begun = Instant::now();
+        let Opened { engine, store, report } = Store::open(disk, store, engine, wall_clock())?;
+        let Parts { batches, writer, reader, chores, keeper } = store.split();
+        let stats = Stats {
+            started_at_millis: wall_clock().millis(),
+            recovery_seconds: begun.elapsed().as_secs_f64(),
+            sync: reader.sync_mode().name(),
+            ..Stats::default()
+        };
+        let keeper = thread::Builder::new().name("tenure-keeper".into()).spawn(move || keeper.run());
+        keeper.map_err(StoreError::thread)?;
+        let (inbox, inbound) = mpsc::unbounded_channel();
+        let permits = Arc::new(Semaphore::new(INBOX_REQUESTS_MAX));
+        let (stopping, stopped) = watch::channel(false);
+        let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, reader, stopped);
+        let (frames, synced) = start_writer(writer)?;
+        let turns = Turns {
+            core: Core::new(engine, batches, chores, stats),
+            handle: handle.clone(),
+            inbound,
+            permits,
+            frames: Some(frames),
+            synced,
+            under_way: 0,
+            stopping,
+            pace: Pace::Again,
+        };
+        let ended = tokio::spawn(turns.run());
+        Ok(Hub { handle, report, ended })
+    }
+
+    pub fn handle(&self) -> &HubHandle {
+        &self.handle
+    }
+
+    /// What was found when the store was opened.
+    pub fn report(&self) -> &OpenReport {
+        &self.report
+    }
+
+    /// Waits for the end. An error means that the disk failed and the process must end.
+    pub async fn ended(self) -> Result<(), StoreError> {
+        match self.ended.await {
+            Ok(result) => result,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+/// The single writer's loop.
+struct Turns {
+    core: Core,
+    handle: HubHandle,
+    inbound: mpsc::UnboundedReceiver<Inbound>,
+    permits: Arc<Semaphore>,
+    frames: Option<std::sync::mpsc::Sender<Frame>>,
+    synced: mpsc::UnboundedReceiver<Written>,
+    under_way: usize,
+    stopping: watch::Sender<bool>,
+    pace: Pace,
+}
+
+/// What the writer's thread reports.
+#[derive(Debug)]
+enum Written {
+    Synced { position: u64, frames: usize, bytes: u64, took: Duration },
+    /// No room: it tries again by itself.
+    Full,
+    Failed(StoreError),
+}
+
+impl Turns {
+    async fn run(mut self) -> Result<(), StoreError> {
+        let mut messages = Vec::new();
+        let mut disk_looked_at = Instant::now();
+        self.look_at_disk();
+        loop {
+            let now = wall_clock();
+            let wait = self.wait(now);
+            // With too much on its way to the disk, nothing more is taken: senders wait for permits.
+            let may_take = self.under_way < BATCHES_UNDER_WAY_MAX || !self.core.is_full();
+            tokio::select! {
+                biased;
+                Some(written) = self.synced.recv() => self.written(written)?,
+                count = self.inbound.recv_many(&mut messages, TURN_MESSAGES_MAX), if may_take => {
+                    if count == 0 {
+                        return self.finish().await;
+                    }
+                }
+                () = tokio::time::sleep(wait) => {}
+            }
+            while let Ok(written) = self.synced.try_recv() {
+                self.written(written)?;
+            }
+            let now = wall_clock();
+            for message in messages.drain(..) {
+                if let Inbound::Stop = message {
+                    return self.finish().await;
+                }
+                self.take(now, message);
+            }
+            self.pace = self.core.tick(now)?;
+            self.write();
+            self.core.speak();
+            self.start_reading();
+            if disk_looked_at.elapsed() > IDLE_MAX {
+                disk_looked_at = Instant::now();
+                self.look_at_disk();
+            }
+            self.core.stats_mut().turns_total += 1;
+        }
+    }
+
+    /// How long there is nothing to do.
+    fn wait(&self, now: Timestamp) -> Duration {
+        if self.pace == Pace::Again && self.under_way < BATCHES_UNDER_WAY_MAX {
+            // Chores go on at their own gentle pace, between the turns that requests cause.
+            return Duration::from_millis(1);
+        }
+        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(IDLE_MAX)
+    }
+
+    fn take(&mut self, now: Timestamp, message: Inbound) {
+        match message {
+            Inbound::Asks { session, asks } => {
+                self.permits.add_permits(asks.len().min(INBOX_REQUESTS_MAX));
+                for ask in asks {
+                    if let Request::Backup { directory } = ask.request {
+                        self.back_up(session, ask.token, directory);
+                    } else {
+                        self.take_ask(now, session, ask);
+                    }
+                }
+            }
+            Inbound::Open { peer, mailbox } => self.core.open(peer, mailbox),
+            Inbound::Close { session } => self.core.close(now, session),
+            Inbound::HasRead { watch, next } => {
+                if let Some(until) = self.core.has_read(watch, next) {
+                    follow(&self.handle, &mut self.core, watch, next, until);
+                }
+            }
+            Inbound::Reply { session, token, reply } => self.core.reply(session, token, reply),
+            Inbound::Configure(settings) => self.core.configure(&settings),
+            Inbound::Stop => unreachable!("the loop looks for it"),
+        }
+    }
+
+    fn take_ask(&mut self, now: Timestamp, session: tenure_engine::SessionId, ask: Ask) {
+        self.core.take(now, session, ask);
+        if self.core.is_full() {
+            self.write();
+        }
+    }
+
+    /// Hands the open batch to the writer, unless so much is under way that it may as well grow.
+    fn write(&mut self) {
+        let writer_is_busy = self.under_way > 0 && !self.core.is_full();
+        if writer_is_busy || self.under_way >= BATCHES_UNDER_WAY_MAX {
+            return;
+        }
+        if let Some(frame) = self.core.seal()
+            && let Some(frames) = &self.frames
+        {
+            self.under_way += 1;
+            // The writer's thread ends only after a failure, and that failure is on its way here.
+            let _ = frames.send(frame);
+        }
+    }
+
+    fn written(&mut self, written: Written) -> Result<(), StoreError> {
+        match written {
+            Written::Synced { position, frames, bytes, took } => {
+                self.under_way -= frames;
+                let stats = self.core.stats_mut();
+                stats.synced_bytes_total += bytes;
+                stats.sync_seconds_total += took.as_secs_f64();
+                stats.sync_seconds_max = stats.sync_seconds_max.max(took.as_secs_f64());
+                self.core.synced(position);
+                Ok(())
+            }
+            Written::Full => {
+                tracing::warn!("the disk is full: new tasks are refused until there is room");
+                self.core.set_disk_full(true);
+                Ok(())
+            }
+            Written::Failed(error) => Err(error),
+        }
+    }
+
+    /// Watches that have just begun, or fell behind.
+    fn start_reading(&mut self) {
+        for (watch, from) in self.core.take_to_read() {
+            if let Some(until) = self.core.has_read(watch, from) {
+                follow(&self.handle, &mut self.core, watch, from, until);
+            }
+        }
+    }
+
+    fn look_at_disk(&mut self) {
+        let Ok(free) = self.handle.reader().free_bytes() else { return };
+        let usage = self.handle.reader().usage();
+        let stats = self.core.stats_mut();
+        stats.disk_free_bytes = free;
+        stats.journal_bytes = usage.bytes;
+        self.core.set_disk_full(free < DISK_RESERVE_BYTES);
+    }
+
+    fn back_up(&self, session: tenure_engine::SessionId, token: u64, directory: std::path::PathBuf) {
+        let handle = self.handle.clone();
+        tokio::task::spawn_blocking(move || {
+            let copied = RealDisk::new(&directory)
+                .map_err(|error| error.to_string())
+                .and_then(|disk| handle.reader().backup(&disk).map_err(|error| error.to_string()));
+            let reply = match copied {
+                Ok(manifest) => Ok(Response::BackedUp { bytes: manifest.bytes() }),
+                Err(error) => {
+                    tracing::warn!(directory = %directory.display(), %error, "the backup failed");
+                    Err(Refusal::BadValue { what: "backup directory", why: "cannot be written: the broker's log says why" })
+                }
+            };
+            handle.send(Inbound::Reply { session, token, reply });
+        });
+    }
+
+    /// The clean end: say goodbye, write what is decided, take a last snapshot.
+    async fn finish(mut self) -> Result<(), StoreError> {
+        let _ = self.stopping.send(true);
+        self.permits.close();
+        self.core.drain();
+        self.core.begin_last_snapshot();
+        loop {
+            self.pace = self.core.tick(wall_clock())?;
+            self.write();
+            self.core.speak();
+            if self.under_way == 0 && self.core.is_idle() && self.pace == Pace::Idle {
+                break;
+            }
+            tokio::select! {
+                Some(written) = self.synced.recv() => self.written(written)?,
+                () = tokio::time::sleep(Duration::from_millis(1)) => {}
+            }
+        }
+        self.core.speak();
+        Ok(())
+    }
+}
+
+/// Starts the thread that appends and syncs. It takes whatever has been sealed meanwhile in one sync.
+fn start_writer(
+    mut writer: Writer,
+) -> Result<(std::sync::mpsc::Sender<Frame>, mpsc::UnboundedReceiver<Written>), StoreError> {
+    let (frames, sealed) = std::sync::mpsc::channel::<Frame>();
+    let (report, reports) = mpsc::unbounded_channel();
+    let work = move || {
+        let mut batch: Vec<Frame> = Vec::new();
+        let mut idle = Duration::from_secs(3600);
+        loop {
+            match sealed.recv_timeout(idle) {
+                Ok(frame) => batch.push(frame),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+            batch.extend(sealed.try_iter());
+            let result = if batch.is_empty() { Ok(()) } else { append(&mut writer, &mut batch, &report) };
+            match result.and_then(|()| writer.tick(wall_clock()).map_err(fatal)) {
+                Ok(next) => idle = next.unwrap_or(Duration::from_secs(3600)),
+                Err(error) => {
+                    let _ = report.send(Written::Failed(error));
+                    return;
+                }
+            }
+        }
+    };
+    thread::Builder::new().name("tenure-writer".into()).spawn(work).map_err(StoreError::thread)?;
+    Ok((frames, reports))
+}
+
+fn append(
+    writer: &mut Writer,
+    batch: &mut Vec<Frame>,
+    report: &mpsc::UnboundedSender<Written>,
+) -> Result<(), StoreError> {
+    let frames = batch.len();
+    let bytes = batch.iter().map(|frame| frame.len() as u64).sum();
+    loop {
+        let begun = Instant::now();
+        match writer.append(batch, wall_clock()) {
+            Ok(position) => {
+                let _ = report.send(Written::Synced { position, frames, bytes, took: begun.elapsed() });
+                return Ok(());
+            }
+            // Nothing is lost: the frames are still here, and nobody has been told of them.
+            Err(WriteError::Full { .. }) => {
+                let _ = report.send(Written::Full);
+                thread::sleep(Duration::from_millis(200));
+            }
+            Err(WriteError::Fatal(error)) => return Err(error),
+        }
+    }
+}
+
+fn fatal(error: WriteError) -> StoreError {
+    match error {
+        WriteError::Fatal(error) => error,
+        WriteError::Full { needed } => StoreError::full(needed),
+    }
+}
+
+/// The only clock of the broker's task side. It never goes back within a turn, and the engine copes when it does.
+pub(crate) fn wall_clock() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(since_epoch.as_millis() as u64)
+}

@@ -1,0 +1,115 @@
+//! Counters of the broker: what a person or a monitoring system wants to see. The hub is the only writer, so they are
+//! plain numbers.
+
+use std::fmt::Write as _;
+
+use tenure_engine::event::{Kind, LostReason, Next};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    pub started_at_millis: u64,
+    pub sessions: u64,
+    pub requests_total: u64,
+    pub refusals_total: u64,
+    pub stale_refusals_total: u64,
+    pub submitted_total: u64,
+    pub assigned_total: u64,
+    pub started_total: u64,
+    pub completed_total: u64,
+    pub failed_total: u64,
+    pub cancelled_total: u64,
+    pub leases_expired_total: u64,
+    /// By [`LostReason::ALL`].
+    pub crashes_total: [u64; 6],
+    pub taken_back_total: u64,
+    pub quarantines_total: u64,
+    pub batches_total: u64,
+    pub synced_bytes_total: u64,
+    pub sync_seconds_total: f64,
+    pub sync_seconds_max: f64,
+    pub watches_lagged_total: u64,
+    pub calls_total: u64,
+    pub broadcasts_total: u64,
+    pub turns_total: u64,
+    pub journal_bytes: u64,
+    pub disk_free_bytes: u64,
+    pub disk_full: bool,
+    pub recovery_seconds: f64,
+    pub tasks: u64,
+    pub last_event: u64,
+    /// `always`, `interval` or `os`: what an acknowledgement is worth.
+    pub sync: &'static str,
+}
+
+impl Stats {
+    /// Counts an event as it is decided.
+    pub(crate) fn count(&mut self, kind: &Kind) {
+        match kind {
+            Kind::Submitted { .. } => self.submitted_total += 1,
+            Kind::Assigned { .. } => self.assigned_total += 1,
+            Kind::Started { .. } => self.started_total += 1,
+            Kind::Completed { .. } => self.completed_total += 1,
+            Kind::Failed { next: Next::Failed, .. } | Kind::Expired => self.failed_total += 1,
+            Kind::Cancelled { .. } => self.cancelled_total += 1,
+            Kind::TakenBack { .. } => self.taken_back_total += 1,
+            Kind::WorkerQuarantined { .. } => self.quarantines_total += 1,
+            Kind::Crashed { reason, next, .. } => {
+                self.leases_expired_total += u64::from(*reason != LostReason::WorkerSaidSo);
+                let index = LostReason::ALL.iter().position(|known| known == reason).expect("every reason is listed");
+                self.crashes_total[index] += 1;
+                self.failed_total += u64::from(*next == Next::Failed);
+                self.cancelled_total += u64::from(*next == Next::Cancelled);
+            }
+            _ => {}
+        }
+    }
+
+    /// In Prometheus' text format.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, kind: &str, labels: &str, value: f64| {
+            if !text.contains(&format!("# TYPE tenure_{name} ")) {
+                let _ = writeln!(text, "# TYPE tenure_{name} {kind}");
+            }
+            let _ = writeln!(text, "tenure_{name}{labels} {value}");
+        };
+        for (name, value) in [
+            ("requests_total", self.requests_total),
+            ("refusals_total", self.refusals_total),
+            ("stale_refusals_total", self.stale_refusals_total),
+            ("tasks_submitted_total", self.submitted_total),
+            ("tasks_assigned_total", self.assigned_total),
+            ("tasks_started_total", self.started_total),
+            ("tasks_completed_total", self.completed_total),
+            ("tasks_failed_total", self.failed_total),
+            ("tasks_cancelled_total", self.cancelled_total),
+            ("leases_expired_total", self.leases_expired_total),
+            ("tasks_taken_back_total", self.taken_back_total),
+            ("worker_quarantines_total", self.quarantines_total),
+            ("journal_batches_total", self.batches_total),
+            ("journal_synced_bytes_total", self.synced_bytes_total),
+            ("watches_lagged_total", self.watches_lagged_total),
+            ("calls_total", self.calls_total),
+            ("broadcasts_total", self.broadcasts_total),
+        ] {
+            line(name, "counter", "", value as f64);
+        }
+        for (reason, count) in LostReason::ALL.iter().zip(self.crashes_total) {
+            line("worker_crashes_total", "counter", &format!("{{reason=\"{}\"}}", reason.as_str()), count as f64);
+        }
+        line("journal_sync_seconds_total", "counter", "", self.sync_seconds_total);
+        for (name, value) in [
+            ("journal_sync_seconds_max", self.sync_seconds_max),
+            ("recovery_seconds", self.recovery_seconds),
+            ("sessions", self.sessions as f64),
+            ("tasks", self.tasks as f64),
+            ("last_event", self.last_event as f64),
+            ("journal_bytes", self.journal_bytes as f64),
+            ("disk_free_bytes", self.disk_free_bytes as f64),
+            ("disk_full", f64::from(u8::from(self.disk_full))),
+        ] {
+            line(name, "gauge", "", value);
+        }
+        text
+    }
+}

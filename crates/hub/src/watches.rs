@@ -1,0 +1,158 @@
+//! Watches: who follows which events. An event finds its watchers by task, by submitter, or among the few that follow
+//! everything; a watcher that cannot keep up falls back to reading the log, so it misses nothing and delays nobody.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use tenure_engine::{Event, Filter, Name, SessionId, TaskId};
+
+/// How many deliveries may wait in a mailbox before a watch stops adding to it and reads the log later.
+pub const MAILBOX_EVENTS_MAX: usize = 4_096;
+/// How many recent events are kept in memory to let a watch that reads the log catch up with the present.
+const RECENT_MAX: usize = 8_192;
+/// How many watches one session may hold.
+pub const WATCHES_MAX: usize = 65_536;
+
+pub(crate) type WatchKey = (SessionId, u64);
+type Map<K, V> = HashMap<K, V, FixedState>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    all: Map<WatchKey, Entry>,
+    by_task: Map<TaskId, BTreeSet<WatchKey>>,
+    by_submitter: Map<Name, BTreeSet<WatchKey>>,
+    others: BTreeSet<WatchKey>,
+    recent: VecDeque<Arc<Event>>,
+    /// The first event that has not been published.
+    next: u64,
+    /// Events before this one were decided when nobody watched: they pass by and only the log has them.
+    kept_from: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    namespace: Name,
+    filter: Filter,
+    /// The first event it wants.
+    from: u64,
+    live: bool,
+}
+
+impl Watches {
+    pub(crate) fn new(next: u64) -> Watches {
+        Watches { next, ..Watches::default() }
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Adds a watch. It is not live yet: [`Watches::catch_up`] makes it so.
+    pub(crate) fn add(&mut self, key: WatchKey, namespace: Name, filter: Filter, from: u64, decided: u64) {
+        if self.all.is_empty() {
+            self.kept_from = decided + 1;
+        }
+        self.remove(key);
+        self.index(&filter).insert(key);
+        self.all.insert(key, Entry { namespace, filter, from, live: false });
+    }
+
+    pub(crate) fn remove(&mut self, key: WatchKey) -> bool {
+        let Some(entry) = self.all.remove(&key) else { return false };
+        self.index(&entry.filter).remove(&key);
+        if let Some(task) = entry.filter.task
+            && self.by_task.get(&task).is_some_and(BTreeSet::is_empty)
+        {
+            self.by_task.remove(&task);
+        } else if let Some(submitter) = &entry.filter.submitter
+            && self.by_submitter.get(submitter).is_some_and(BTreeSet::is_empty)
+        {
+            self.by_submitter.remove(submitter);
+        }
+        true
+    }
+
+    /// The session is gone.
+    pub(crate) fn remove_all(&mut self, session: SessionId, watches: &BTreeSet<u64>) {
+        for watch in watches {
+            self.remove((session, *watch));
+        }
+    }
+
+    fn index(&mut self, filter: &Filter) -> &mut BTreeSet<WatchKey> {
+        match (filter.task, &filter.submitter) {
+            (Some(task), _) => self.by_task.entry(task).or_default(),
+            (None, Some(submitter)) => self.by_submitter.entry(submitter.clone()).or_default(),
+            (None, None) => &mut self.others,
+        }
+    }
+
+    /// An event is on disk: hands it to every live watch that wants it. `deliver` says whether there was room; a watch
+    /// without room is not live any more and `lagging` hears of it.
+    pub(crate) fn publish(
+        &mut self,
+        event: &Arc<Event>,
+        mut deliver: impl FnMut(WatchKey) -> bool,
+        mut lagging: impl FnMut(WatchKey, u64),
+    ) {
+        self.next = event.seq + 1;
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Arc::clone(event));
+        let none = BTreeSet::new();
+        let of_task = event.task().and_then(|task| self.by_task.get(&task)).unwrap_or(&none);
+        let of_submitter = event.submitter().and_then(|name| self.by_submitter.get(name)).unwrap_or(&none);
+        for key in of_task.iter().chain(of_submitter).chain(&self.others) {
+            let entry = self.all.get_mut(key).expect("an indexed watch exists");
+            if entry.live && wants(entry, event) && !deliver(*key) {
+                entry.live = false;
+                lagging(*key, event.seq);
+            }
+        }
+    }
+
+    /// Events up to `seq` are on disk and nobody watched when they were decided.
+    pub(crate) fn pass(&mut self, seq: u64) {
+        self.next = seq + 1;
+        self.recent.clear();
+    }
+
+    /// The watch has seen everything before `from`. If memory reaches back that far, it gets the rest and is live;
+    /// otherwise the log has to be read up to the number returned.
+    pub(crate) fn catch_up(&mut self, key: WatchKey, from: u64, mut deliver: impl FnMut(Arc<Event>)) -> CatchUp {
+        let oldest = self.recent.front().map_or(self.next, |event| event.seq);
+        let Some(entry) = self.all.get_mut(&key) else { return CatchUp::Gone };
+        if from < oldest {
+            return CatchUp::Read { until: self.next };
+        }
+        if from < self.kept_from && self.next < self.kept_from {
+            return CatchUp::Read { until: self.kept_from };
+        }
+        let missed = self.recent.iter().skip((from - oldest) as usize).filter(|event| wants(entry, event));
+        missed.for_each(|event| deliver(Arc::clone(event)));
+        entry.live = true;
+        CatchUp::Live
+    }
+
+    /// Whether this event is for this watch, for whoever reads the log.
+    pub(crate) fn filter_of(&self, key: WatchKey) -> Option<(Name, Filter)> {
+        self.all.get(&key).map(|entry| (entry.namespace.clone(), entry.filter.clone()))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CatchUp {
+    Live,
+    Read { until: u64 },
+    Gone,
+}
+
+fn wants(entry: &Entry, event: &Event) -> bool {
+    event.seq >= entry.from && *event.namespace() == entry.namespace && entry.filter.matches(event)
+}
