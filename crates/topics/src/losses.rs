@@ -32,12 +32,21 @@ impl Losses {
 
     /// Adds a message to the range it continues, or begins a new one if `room` is left.
     pub(crate) fn record(&mut self, message: &Message, room: bool) {
-        self.record_range(&message.topic, message.sequence, message.sequence, room);
+        let (topic, number) = (&message.topic, message.sequence);
+        // A topic's name is one allocation for as long as the topic lives.
+        let same = self.ranges.iter_mut().rev().find(|range| Arc::ptr_eq(&range.topic, topic));
+        if let Some(range) = same
+            && range.last.next() == number
+        {
+            range.last = number;
+        } else if room {
+            self.ranges.push(Range { topic: Arc::clone(topic), first: number, last: number });
+        }
     }
 
-    /// Adds a range that was told to nobody yet.
-    pub(crate) fn record_gap(&mut self, gap: &Gap, room: bool) {
-        self.record_range(&gap.topic, gap.first_missed, gap.last_missed, room);
+    /// Where each range begins.
+    pub(crate) fn beginnings(&self) -> impl Iterator<Item = (&Arc<str>, Sequence)> {
+        self.ranges.iter().map(|range| (&range.topic, range.first))
     }
 
     /// Everything recorded, as what the subscriber is told.
@@ -48,17 +57,5 @@ impl Losses {
             last_missed: range.last,
             oldest_kept: range.last.next(),
         })
-    }
-
-    fn record_range(&mut self, topic: &Arc<str>, first: Sequence, last: Sequence, room: bool) {
-        // A topic's name is one allocation for as long as the topic lives.
-        let same = self.ranges.iter_mut().rev().find(|range| Arc::ptr_eq(&range.topic, topic));
-        if let Some(range) = same
-            && range.last.next() == first
-        {
-            range.last = last;
-        } else if room {
-            self.ranges.push(Range { topic: Arc::clone(topic), first, last });
-        }
     }
 }

@@ -8,16 +8,22 @@
 //! the back, so its losses become entries as soon as another message gets in behind them. Only a
 //! queue with the block policy has anybody waiting.
 
+mod full;
+mod leaving;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::delivery::{Delivery, Gap, Kind};
-use crate::losses::{GAPS_MAX, Losses};
-use crate::message::Message;
+use crate::losses::Losses;
+use crate::message::{Message, Sequence};
 use crate::settings::Policy;
 use crate::stats::{Dropped, SubscriptionStats};
 use crate::time::Timestamp;
+
+/// An empty queue gives memory back if it has room for more entries than this.
+const CAPACITY_KEPT: usize = 1024;
 
 /// Names a publish that waits for blocking subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -136,80 +142,10 @@ impl Queue {
             }
         }
         self.forget_the_unusual();
+        if self.entries.is_empty() && self.entries.capacity() > CAPACITY_KEPT {
+            self.entries = VecDeque::new();
+        }
         released
-    }
-
-    /// Lets everything in that waits up to this ticket, dropping the oldest for it.
-    pub(crate) fn force(&mut self, up_to: Ticket, now: Timestamp) -> (u64, Vec<Ticket>) {
-        let mut dropped = 0;
-        let mut released = Vec::new();
-        while let Some(waiting) = self.first_waiting().filter(|waiting| waiting.ticket <= up_to) {
-            released.push(waiting.ticket);
-            dropped += self.force_first(now);
-        }
-        self.note_end_of_blocking(now);
-        self.forget_the_unusual();
-        (dropped, released)
-    }
-
-    /// Removes what is expired. Returns how much that was, when the next one expires, and the
-    /// tickets of publishers who need not wait any longer.
-    pub(crate) fn expire(&mut self, now: Timestamp) -> (u64, Timestamp, Vec<Ticket>) {
-        let (mut count, mut next, mut released) = (0, Timestamp::NEVER, Vec::new());
-        let (mut depth, mut bytes) = (0, 0);
-        self.entries.retain(|entry| {
-            let Entry::Message(message) = entry else { return true };
-            if message.is_expired(now) {
-                (depth, bytes) = (depth + 1, bytes + message.cost());
-                return false;
-            }
-            next = next.min(message.expires_at);
-            true
-        });
-        count += u64::from(depth);
-        self.depth -= depth;
-        self.bytes -= bytes;
-        if let Some(unusual) = &mut self.unusual {
-            unusual.waiting.retain(|waiting| {
-                if waiting.message.is_expired(now) {
-                    count += 1;
-                    released.push(waiting.ticket);
-                    return false;
-                }
-                next = next.min(waiting.message.expires_at);
-                true
-            });
-            self.admit_waiting(now, &mut released);
-            self.forget_the_unusual();
-        }
-        self.dropped.ttl += count;
-        (count, next, released)
-    }
-
-    /// Empties the queue because its subscriber is gone. Returns what was in it, oldest first, what
-    /// it had lost before, and the tickets of publishers who need not wait any longer.
-    pub(crate) fn abandon(&mut self, now: Timestamp) -> Abandoned {
-        let mut abandoned = Abandoned::default();
-        let mut unusual = self.unusual.take().unwrap_or_default();
-        abandoned.gaps.extend(unusual.head.drain());
-        for entry in self.entries.drain(..) {
-            match entry {
-                Entry::Message(message) => abandoned.messages.push(message),
-                Entry::Gap(gap) => abandoned.gaps.push(*gap),
-            }
-        }
-        abandoned.gaps.extend(unusual.tail.drain());
-        if let Some(since) = unusual.blocked_since {
-            self.blocked += now.since(since);
-        }
-        for waiting in unusual.waiting {
-            abandoned.messages.push(waiting.message);
-            abandoned.released.push(waiting.ticket);
-        }
-        (self.depth, self.bytes) = (0, 0);
-        self.entries = VecDeque::new();
-        self.dropped.disconnect += abandoned.messages.len() as u64;
-        abandoned
     }
 
     pub(crate) fn stats(&self, now: Timestamp) -> SubscriptionStats {
@@ -276,13 +212,21 @@ impl Queue {
         self.dropped.disconnect += messages as u64;
     }
 
-    pub(crate) fn messages(&self) -> impl Iterator<Item = &Arc<Message>> {
-        let entries = self.entries.iter().filter_map(|entry| match entry {
-            Entry::Message(message) => Some(message),
-            Entry::Gap(_) => None,
-        });
-        let waiting = self.unusual.iter().flat_map(|unusual| &unusual.waiting);
-        entries.chain(waiting.map(|waiting| &waiting.message))
+    /// Topics and numbers the subscriber has neither got nor been told about.
+    pub(crate) fn for_each_untaken(&self, mut tell: impl FnMut(&Arc<str>, Sequence)) {
+        for entry in &self.entries {
+            match entry {
+                Entry::Message(message) => tell(&message.topic, message.sequence),
+                Entry::Gap(gap) => tell(&gap.topic, gap.first_missed),
+            }
+        }
+        let Some(unusual) = &self.unusual else { return };
+        for (topic, first) in unusual.head.beginnings().chain(unusual.tail.beginnings()) {
+            tell(topic, first);
+        }
+        for waiting in &unusual.waiting {
+            tell(&waiting.message.topic, waiting.message.sequence);
+        }
     }
 
     #[inline]
@@ -298,117 +242,6 @@ impl Queue {
         self.enqueued += 1;
         self.high_watermark = self.high_watermark.max(self.depth);
         self.entries.push_back(Entry::Message(message));
-    }
-
-    #[cold]
-    fn offer_unusually(&mut self, message: &Arc<Message>, waiting_limit: usize, now: Timestamp) -> Offer {
-        match self.policy {
-            Policy::DropOldest => match self.push_dropping_oldest(Arc::clone(message), now) {
-                0 => Offer::Accepted,
-                dropped => Offer::DroppedOldest(dropped),
-            },
-            Policy::DropNewest => self.push_unless_full(message),
-            Policy::Block => self.push_or_wait(message, waiting_limit, now),
-        }
-    }
-
-    fn push_dropping_oldest(&mut self, message: Arc<Message>, now: Timestamp) -> u64 {
-        let mut dropped = 0;
-        while !self.has_room(&message) {
-            match self.entries.pop_front() {
-                Some(Entry::Message(oldest)) => {
-                    self.count_out(&oldest);
-                    if oldest.is_expired(now) {
-                        // Nobody wants it back, so it is no loss.
-                        self.dropped.ttl += 1;
-                        continue;
-                    }
-                    dropped += 1;
-                    let room = self.gap_room();
-                    self.unusual().head.record(&oldest, room);
-                }
-                Some(Entry::Gap(gap)) => {
-                    let unusual = self.unusual();
-                    unusual.queued_gaps -= 1;
-                    unusual.head.record_gap(&gap, true);
-                }
-                None => unreachable!("an empty queue has room"),
-            }
-        }
-        self.dropped.oldest += dropped;
-        self.push(message);
-        dropped
-    }
-
-    fn push_unless_full(&mut self, message: &Arc<Message>) -> Offer {
-        if !self.has_room(message) {
-            self.dropped.newest += 1;
-            let room = self.gap_room();
-            self.unusual().tail.record(message, room);
-            return Offer::DroppedNewest;
-        }
-        let Queue { entries, unusual, .. } = self;
-        if let Some(unusual) = unusual {
-            unusual.queued_gaps += unusual.tail.len();
-            entries.extend(unusual.tail.drain().map(|gap| Entry::Gap(Box::new(gap))));
-        }
-        self.push(Arc::clone(message));
-        Offer::Accepted
-    }
-
-    fn push_or_wait(&mut self, message: &Arc<Message>, waiting_limit: usize, now: Timestamp) -> Offer {
-        if self.first_waiting().is_none() && self.has_room(message) {
-            self.push(Arc::clone(message));
-            return Offer::Accepted;
-        }
-        let unusual = self.unusual();
-        let full = unusual.waiting.len() >= waiting_limit.max(1);
-        unusual.blocked_since.get_or_insert(now);
-        // Each publish that blocks is named after the place of its message in the shard's order.
-        let ticket = Ticket(message.order);
-        unusual.waiting.push_back(Waiting { message: Arc::clone(message), ticket });
-        if !full {
-            return Offer::Blocked;
-        }
-        let forced = self.first_waiting().map(|waiting| waiting.ticket);
-        self.force_first(now);
-        Offer::BlockedAndForced(forced.expect("somebody waits"))
-    }
-
-    fn admit_waiting(&mut self, now: Timestamp, released: &mut Vec<Ticket>) {
-        while let Some(first) = self.first_waiting() {
-            if !self.has_room(&first.message) {
-                return;
-            }
-            if let Some(waiting) = self.unusual().waiting.pop_front() {
-                released.push(waiting.ticket);
-                self.push(waiting.message);
-            }
-        }
-        self.note_end_of_blocking(now);
-    }
-
-    fn force_first(&mut self, now: Timestamp) -> u64 {
-        let waiting = self.unusual().waiting.pop_front();
-        waiting.map_or(0, |waiting| self.push_dropping_oldest(waiting.message, now))
-    }
-
-    fn first_waiting(&self) -> Option<&Waiting> {
-        self.unusual.as_ref()?.waiting.front()
-    }
-
-    fn note_end_of_blocking(&mut self, now: Timestamp) {
-        if let Some(unusual) = &mut self.unusual
-            && unusual.waiting.is_empty()
-            && let Some(since) = unusual.blocked_since.take()
-        {
-            self.blocked += now.since(since);
-        }
-    }
-
-    fn gap_room(&mut self) -> bool {
-        let unusual = self.unusual();
-        unusual.head.len() + unusual.tail.len() + unusual.queued_gaps < GAPS_MAX
     }
 
     fn count_out(&mut self, message: &Message) {
@@ -431,14 +264,6 @@ impl Unusual {
     fn is_over(&self) -> bool {
         self.head.is_empty() && self.tail.is_empty() && self.queued_gaps == 0 && self.waiting.is_empty()
     }
-}
-
-/// What was in a queue when its subscriber went away.
-#[derive(Debug, Default)]
-pub(crate) struct Abandoned {
-    pub(crate) messages: Vec<Arc<Message>>,
-    pub(crate) gaps: Vec<Gap>,
-    pub(crate) released: Vec<Ticket>,
 }
 
 fn gap_delivery(gap: Gap) -> Delivery {

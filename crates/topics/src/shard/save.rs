@@ -97,9 +97,7 @@ impl Shard {
         for (topic, replay) in replays.filter(|(_, replay)| replay.next <= replay.until) {
             paused.miss(topic, replay.next, limit);
         }
-        for message in subscription.queue.messages() {
-            paused.miss(&message.topic, message.sequence, limit);
-        }
+        subscription.queue.for_each_untaken(|topic, sequence| paused.miss(topic, sequence, limit));
         (paused.missed, paused.incomplete)
     }
 }

@@ -1,0 +1,138 @@
+//! A full queue: who is dropped, who waits, and who is let in by force.
+
+use std::sync::Arc;
+
+use super::{Entry, Offer, Queue, Ticket, Waiting};
+use crate::losses::GAPS_MAX;
+use crate::message::Message;
+use crate::settings::Policy;
+use crate::time::Timestamp;
+
+impl Queue {
+    /// Lets everything in that waits up to this ticket, dropping the oldest for it.
+    pub(crate) fn force(&mut self, up_to: Ticket, now: Timestamp) -> (u64, Vec<Ticket>) {
+        let mut dropped = 0;
+        let mut released = Vec::new();
+        let unusual = self.unusual();
+        let last = unusual.waiting.iter().rposition(|waiting| waiting.ticket == up_to);
+        for _ in 0..last.map_or(0, |last| last + 1) {
+            released.extend(self.first_waiting().map(|waiting| waiting.ticket));
+            dropped += self.force_first(now);
+        }
+        self.note_end_of_blocking(now);
+        self.forget_the_unusual();
+        (dropped, released)
+    }
+
+    #[cold]
+    pub(super) fn offer_unusually(
+        &mut self,
+        message: &Arc<Message>,
+        waiting_limit: usize,
+        now: Timestamp,
+    ) -> Offer {
+        match self.policy {
+            Policy::DropOldest => match self.push_dropping_oldest(Arc::clone(message), now) {
+                0 => Offer::Accepted,
+                dropped => Offer::DroppedOldest(dropped),
+            },
+            Policy::DropNewest => self.push_unless_full(message),
+            Policy::Block => self.push_or_wait(message, waiting_limit, now),
+        }
+    }
+
+    fn push_dropping_oldest(&mut self, message: Arc<Message>, now: Timestamp) -> u64 {
+        let mut dropped = 0;
+        while !self.has_room(&message) {
+            match self.entries.pop_front() {
+                Some(Entry::Message(oldest)) => {
+                    self.count_out(&oldest);
+                    if oldest.is_expired(now) {
+                        // Nobody wants it back, so it is no loss.
+                        self.dropped.ttl += 1;
+                        continue;
+                    }
+                    dropped += 1;
+                    let room = self.gap_room();
+                    self.unusual().head.record(&oldest, room);
+                }
+                Some(Entry::Gap(_)) => unreachable!("only drop-newest has gaps among its entries"),
+                None => unreachable!("an empty queue has room"),
+            }
+        }
+        self.dropped.oldest += dropped;
+        self.push(message);
+        dropped
+    }
+
+    fn push_unless_full(&mut self, message: &Arc<Message>) -> Offer {
+        if !self.has_room(message) {
+            self.dropped.newest += 1;
+            let room = self.gap_room();
+            self.unusual().tail.record(message, room);
+            return Offer::DroppedNewest;
+        }
+        let Queue { entries, unusual, .. } = self;
+        if let Some(unusual) = unusual {
+            unusual.queued_gaps += unusual.tail.len();
+            entries.extend(unusual.tail.drain().map(|gap| Entry::Gap(Box::new(gap))));
+        }
+        self.push(Arc::clone(message));
+        Offer::Accepted
+    }
+
+    fn push_or_wait(&mut self, message: &Arc<Message>, waiting_limit: usize, now: Timestamp) -> Offer {
+        if self.first_waiting().is_none() && self.has_room(message) {
+            self.push(Arc::clone(message));
+            return Offer::Accepted;
+        }
+        let unusual = self.unusual();
+        let full = unusual.waiting.len() >= waiting_limit.max(1);
+        unusual.blocked_since.get_or_insert(now);
+        // Each publish that blocks is named after the place of its message in the shard's order.
+        let ticket = Ticket(message.order);
+        unusual.waiting.push_back(Waiting { message: Arc::clone(message), ticket });
+        if !full {
+            return Offer::Blocked;
+        }
+        let forced = self.first_waiting().map(|waiting| waiting.ticket);
+        self.force_first(now);
+        Offer::BlockedAndForced(forced.expect("somebody waits"))
+    }
+
+    pub(super) fn admit_waiting(&mut self, now: Timestamp, released: &mut Vec<Ticket>) {
+        while let Some(first) = self.first_waiting() {
+            if !self.has_room(&first.message) {
+                return;
+            }
+            if let Some(waiting) = self.unusual().waiting.pop_front() {
+                released.push(waiting.ticket);
+                self.push(waiting.message);
+            }
+        }
+        self.note_end_of_blocking(now);
+    }
+
+    fn force_first(&mut self, now: Timestamp) -> u64 {
+        let waiting = self.unusual().waiting.pop_front();
+        waiting.map_or(0, |waiting| self.push_dropping_oldest(waiting.message, now))
+    }
+
+    pub(super) fn first_waiting(&self) -> Option<&Waiting> {
+        self.unusual.as_ref()?.waiting.front()
+    }
+
+    fn note_end_of_blocking(&mut self, now: Timestamp) {
+        if let Some(unusual) = &mut self.unusual
+            && unusual.waiting.is_empty()
+            && let Some(since) = unusual.blocked_since.take()
+        {
+            self.blocked += now.since(since);
+        }
+    }
+
+    fn gap_room(&mut self) -> bool {
+        let unusual = self.unusual();
+        unusual.head.len() + unusual.tail.len() + unusual.queued_gaps < GAPS_MAX
+    }
+}

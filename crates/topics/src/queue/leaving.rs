@@ -1,0 +1,79 @@
+//! Messages that leave a queue without being taken: they expired, or nobody is there any more.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Entry, Queue, Ticket};
+use crate::delivery::Gap;
+use crate::message::Message;
+use crate::time::Timestamp;
+
+/// What was in a queue when its subscriber went away.
+#[derive(Debug, Default)]
+pub(crate) struct Abandoned {
+    pub(crate) messages: Vec<Arc<Message>>,
+    pub(crate) gaps: Vec<Gap>,
+    pub(crate) released: Vec<Ticket>,
+}
+
+impl Queue {
+    /// Removes what is expired. Returns how much that was, when the next one expires, and the
+    /// tickets of publishers who need not wait any longer.
+    pub(crate) fn expire(&mut self, now: Timestamp) -> (u64, Timestamp, Vec<Ticket>) {
+        let (mut count, mut next, mut released) = (0, Timestamp::NEVER, Vec::new());
+        let (mut depth, mut bytes) = (0, 0);
+        self.entries.retain(|entry| {
+            let Entry::Message(message) = entry else { return true };
+            if message.is_expired(now) {
+                (depth, bytes) = (depth + 1, bytes + message.cost());
+                return false;
+            }
+            next = next.min(message.expires_at);
+            true
+        });
+        count += u64::from(depth);
+        self.depth -= depth;
+        self.bytes -= bytes;
+        if let Some(unusual) = &mut self.unusual {
+            unusual.waiting.retain(|waiting| {
+                if waiting.message.is_expired(now) {
+                    count += 1;
+                    released.push(waiting.ticket);
+                    return false;
+                }
+                next = next.min(waiting.message.expires_at);
+                true
+            });
+            self.admit_waiting(now, &mut released);
+            self.forget_the_unusual();
+        }
+        self.dropped.ttl += count;
+        (count, next, released)
+    }
+
+    /// Empties the queue because its subscriber is gone. Returns what was in it, oldest first, what
+    /// it had lost before, and the tickets of publishers who need not wait any longer.
+    pub(crate) fn abandon(&mut self, now: Timestamp) -> Abandoned {
+        let mut abandoned = Abandoned::default();
+        let mut unusual = self.unusual.take().unwrap_or_default();
+        abandoned.gaps.extend(unusual.head.drain());
+        for entry in self.entries.drain(..) {
+            match entry {
+                Entry::Message(message) => abandoned.messages.push(message),
+                Entry::Gap(gap) => abandoned.gaps.push(*gap),
+            }
+        }
+        abandoned.gaps.extend(unusual.tail.drain());
+        if let Some(since) = unusual.blocked_since {
+            self.blocked += now.since(since);
+        }
+        for waiting in unusual.waiting {
+            abandoned.messages.push(waiting.message);
+            abandoned.released.push(waiting.ticket);
+        }
+        (self.depth, self.bytes) = (0, 0);
+        self.entries = VecDeque::new();
+        self.dropped.disconnect += abandoned.messages.len() as u64;
+        abandoned
+    }
+}

@@ -1,0 +1,212 @@
+//! Stories of a broker that stops and comes back.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Stage, id, position, subscribe};
+use tenure_topics::{
+    MessageId, Policy, Publish, Recovery, Resume, SEQUENCE_BLOCK, Sequence, Settings, Snapshot, Stop,
+    Subscribe,
+};
+
+/// Stops the broker properly and starts it again, an hour later.
+fn restart(stage: &Stage) -> Stage {
+    let written = serde_json::to_vec(&stage.shard.snapshot(stage.now)).unwrap();
+    let read: Snapshot = serde_json::from_slice(&written).unwrap();
+    let mut again = Stage::with(stage.shard.settings().clone());
+    again.now = stage.now.after(Duration::from_secs(3600));
+    again.shard.restore(read, Stop::Clean, again.now).unwrap();
+    again
+}
+
+/// Writes down what changed, as a runtime does now and then.
+fn save(stage: &mut Stage, disk: &mut Snapshot) {
+    loop {
+        let changes = stage.shard.changes(2, stage.now);
+        assert!(!changes.overflowed);
+        disk.topics.retain(|topic| !changes.forgotten.iter().any(|name| **name == *topic.name));
+        disk.subscriptions.retain(|one| !changes.ended.contains(&one.id));
+        for topic in changes.saved.topics {
+            disk.topics.retain(|old| old.name != topic.name);
+            disk.topics.push(topic);
+        }
+        for subscription in changes.saved.subscriptions {
+            disk.subscriptions.retain(|old| old.id != subscription.id);
+            disk.subscriptions.push(subscription);
+        }
+        disk.floors.extend(changes.saved.floors);
+        if !changes.more {
+            return;
+        }
+    }
+}
+
+/// The broker is killed; what was written down is all there is.
+fn crash(stage: &Stage, disk: &Snapshot) -> Stage {
+    let mut again = Stage::with(stage.shard.settings().clone());
+    again.now = stage.now;
+    again.shard.restore(disk.clone(), Stop::Unclean, again.now).unwrap();
+    again
+}
+
+#[test]
+fn numbers_go_on_where_they_were() {
+    let mut stage = Stage::new();
+    stage.say_all("a", "1 2 3");
+    let mut stage = restart(&stage);
+    assert_eq!(stage.say("a", "4").sequence, Sequence(4));
+    assert_eq!(stage.say("b", "1").sequence, Sequence(1));
+}
+
+#[test]
+fn retained_values_are_still_there_unless_they_expired() {
+    let mut stage = Stage::new();
+    let value = |topic| Publish {
+        content_type: Some("text/plain".into()),
+        source: Some("me".into()),
+        ..Publish::new(topic, MessageId(u128::MAX), "value").retained()
+    };
+    stage.publish(value("stays")).unwrap();
+    stage.publish(value("goes").ttl(Duration::from_secs(60))).unwrap();
+    let mut stage = restart(&stage);
+    let retained = Subscribe { retained: true, ..subscribe("eve", &[">"]) };
+    stage.subscribe(retained).unwrap();
+    let taken = stage.take("eve", 10);
+    assert_eq!(taken.iter().map(common::spell).collect::<Vec<_>>(), ["retained stays#1 value"]);
+    let tenure_topics::Delivery::Message { message, .. } = &taken[0] else { panic!("a message") };
+    assert_eq!(
+        (message.content_type.as_deref(), message.source.as_deref()),
+        (Some("text/plain"), Some("me"))
+    );
+    assert_eq!(stage.shard.stats().retained_messages, 1);
+}
+
+#[test]
+fn a_live_subscription_is_paused_after_the_restart_and_knows_what_it_had_not_taken() {
+    let mut stage = Stage::new();
+    let options = Subscribe {
+        client: "client-1".into(),
+        queue_limit: Some(5),
+        policy: Some(Policy::DropNewest),
+        ..subscribe("eve", &["a", "b.*"])
+    };
+    stage.subscribe(options).unwrap();
+    stage.say_all("a", "1 2 3");
+    stage.take("eve", 1);
+    let mut stage = restart(&stage);
+    let info = stage.shard.subscription(stage.key("eve"), stage.now).unwrap();
+    assert_eq!(info.paused_until, Some(stage.now.after(Duration::from_secs(300))), "its time begins afresh");
+    assert_eq!((&*info.client, info.policy, info.stats.limit), ("client-1", Policy::DropNewest, 5));
+    stage.say("a", "4");
+    let resumed = stage.resume(&Resume::new(id("eve"), Recovery::Replay)).unwrap();
+    assert_eq!((resumed.missed, resumed.lost), (Some(3), 2));
+    assert_eq!(stage.hear("eve"), ["gap a#2-3 kept 4", "replay a#4 4", "replayed 1 of a up to 4"]);
+}
+
+#[test]
+fn a_paused_subscription_still_remembers_and_so_does_a_member_of_a_group() {
+    let mut stage = Stage::new();
+    stage.join("eve", &["a.*"]);
+    stage.subscribe(Subscribe { group: Some("g".into()), ..subscribe("ann", &["a.*"]) }).unwrap();
+    stage.pause("eve");
+    stage.say("a.x", "1");
+    let mut stage = restart(&stage);
+    let resumed = stage.resume(&Resume::new(id("eve"), Recovery::Replay)).unwrap();
+    assert_eq!(resumed.missed, Some(1));
+    assert_eq!(stage.hear("eve"), ["gap a.x#1-1 kept 2", "replayed 0 of a.x up to 1"]);
+    stage.resume(&Resume::new(id("ann"), Recovery::None)).unwrap();
+    stage.subscribe(Subscribe { group: Some("g".into()), ..subscribe("bob", &["a.*"]) }).unwrap();
+    assert_eq!(stage.say("a.y", "1").receivers, 2, "eve, and one of the group");
+}
+
+#[test]
+fn forgotten_topics_keep_their_floor_across_a_restart() {
+    let mut stage = Stage::with(Settings { topics: 1, ring_messages: 0, ..Settings::default() });
+    stage.say_all("a", "1 2 3");
+    stage.say("b", "1");
+    let mut stage = restart(&stage);
+    assert_eq!(stage.say("a", "4").sequence, Sequence(4));
+}
+
+#[test]
+fn no_number_is_given_twice_even_if_the_broker_is_killed() {
+    let settings = Settings { track_changes: true, ..Settings::default() };
+    let mut stage = Stage::with(settings);
+    let mut disk = Snapshot::default();
+    let mut highest = 0;
+    for round in 1..50 {
+        // A runtime saves before the reserved block is used up, and not with every message.
+        for _ in 0..SEQUENCE_BLOCK / 3 {
+            let number = stage.say("a", "x").sequence.0;
+            assert!(number > highest, "{number} after {highest}");
+            highest = number;
+        }
+        save(&mut stage, &mut disk);
+        if round % 7 == 0 {
+            for _ in 0..round {
+                highest = stage.say("a", "unsaved").sequence.0;
+            }
+            stage = crash(&stage, &disk);
+        }
+    }
+}
+
+#[test]
+fn changes_follow_retained_values_and_subscriptions() {
+    let mut stage = Stage::with(Settings { track_changes: true, ..Settings::default() });
+    let mut disk = Snapshot::default();
+    for topic in ["a", "b", "c"] {
+        stage.publish(Publish::new(topic, MessageId(1), "old").retained()).unwrap();
+        stage.join(topic, &[topic]);
+    }
+    save(&mut stage, &mut disk);
+    assert!(stage.shard.changes(9, stage.now).is_empty());
+    stage.publish(Publish::new("a", MessageId(1), "new").retained()).unwrap();
+    stage.publish(Publish::new("b", MessageId(1), "").retained()).unwrap();
+    stage.leave("b");
+    stage.leave("c");
+    stage.shard.forget("c").unwrap();
+    save(&mut stage, &mut disk);
+    let mut stage = crash(&stage, &disk);
+    stage.subscribe(Subscribe { retained: true, ..subscribe("eve", &["*"]) }).unwrap();
+    assert_eq!(stage.hear("eve"), ["retained a#2 new"]);
+    assert_eq!(stage.shard.find(&id("b")), None);
+    assert!(stage.shard.find(&id("a")).is_some());
+    assert_eq!(stage.topics().into_keys().collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
+fn after_a_crash_a_client_is_told_that_the_count_is_unknown() {
+    let mut stage = Stage::with(Settings { track_changes: true, ..Settings::default() });
+    let mut disk = Snapshot::default();
+    stage.join("eve", &["a"]);
+    stage.say_all("a", "1 2 3");
+    save(&mut stage, &mut disk);
+    let mut stage = crash(&stage, &disk);
+    let resume = Resume { positions: vec![position("a", 2)], ..Resume::new(id("eve"), Recovery::Replay) };
+    let resumed = stage.resume(&resume).unwrap();
+    assert_eq!(resumed.missed, None);
+    let reserved = 2 * SEQUENCE_BLOCK;
+    let expected =
+        [format!("gap a#3-{reserved} kept {}", reserved + 1), format!("replayed 0 of a up to {reserved}")];
+    assert_eq!(stage.hear("eve"), expected);
+}
+
+#[test]
+fn floors_can_be_raised_for_topics_that_nobody_had_time_to_save() {
+    let mut stage = Stage::new();
+    stage.shard.raise_floors(Sequence(500));
+    assert_eq!(stage.say("unsaved", "x").sequence, Sequence(501));
+}
+
+#[test]
+fn saved_state_that_makes_no_sense_is_refused_by_name() {
+    let topic = tenure_topics::SavedTopic { name: "a..b".into(), sequence: Sequence(1), retained: None };
+    let snapshot = Snapshot { topics: vec![topic], ..Snapshot::default() };
+    let mut stage = Stage::new();
+    assert_eq!(
+        stage.shard.restore(snapshot, Stop::Clean, stage.now).unwrap_err().code(),
+        "topic_level_empty"
+    );
+}
