@@ -1,2 +1,48 @@
-//! The store.
+//! The store: the only crate that knows files.
+//!
+//! Everything that must be remembered goes into the **journal**, one checksummed frame per batch, synced before it is
+//! acknowledged. **Snapshots** keep restarts short, **files of events** keep the history when segments of the journal
+//! go, and **cleaning** keeps the disk small. `spec/journal.md` shows every byte and argues for every moment at which the
+//! power may fail.
+//!
+//! The path of a batch: [`Batches`] (filled in the hub's turn) → [`Frame`] → [`Writer`] (append, sync) → [`Reader`].
+//! [`Chores`] and [`Keeper`] do the rest in the background. Where to look: `codec/` for records as bytes, `frame.rs`,
+//! `segment.rs` and `scan.rs` for the journal, `recover/` for coming back, [`disk`] for what a disk is to us.
+
+mod batches;
+mod block;
+mod chores;
+mod cleaning;
 mod codec;
+pub mod disk;
+mod error;
+mod events;
+mod files;
+mod frame;
+mod header;
+mod keeper;
+mod ledger;
+mod random;
+mod reader;
+mod recover;
+mod scan;
+mod segment;
+mod settings;
+mod shared;
+mod snapshot;
+mod store;
+mod tail;
+mod writer;
+
+pub use batches::{Batches, Mark};
+pub use chores::{Chores, News, Pace};
+pub use disk::{Disk, DiskFile, MemoryDisk, RealDisk};
+pub use error::{Damage, ReadError, StoreError, WriteError};
+pub use events::Events;
+pub use frame::{FRAME_BYTES_MAX, Frame};
+pub use keeper::Keeper;
+pub use reader::{Reader, Usage};
+pub use recover::{Cut, OpenReport};
+pub use settings::{StoreSettings, Sync};
+pub use store::{Opened, Parts, Store};
+pub use writer::Writer;

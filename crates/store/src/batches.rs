@@ -1,0 +1,202 @@
+//! The open batch: what the hub's turn adds to the journal before it is written. Bodies come first, so that a body has
+//! its position before the engine is asked; then the records. Sealing hands the batch out as a frame and begins the next.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, BytesMut};
+use tenure_engine::{Blob, Change, Event};
+
+use crate::codec::{Base, Dictionary, encode_record, put_varint};
+use crate::frame::{BLOB_CRC_BYTES, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Frame, blob_crc};
+use crate::ledger::Ledger;
+use crate::shared::Shared;
+
+#[derive(Debug)]
+pub struct Batches {
+    shared: Arc<Shared>,
+    pub(crate) ledger: Ledger,
+    /// Room for the header, then the blobs.
+    bytes: BytesMut,
+    /// The records, and the dictionary they point into.
+    entries: Vec<u8>,
+    book: Dictionary,
+    base: Base,
+    events: u32,
+    blobs: u64,
+    position: u64,
+    segment: u64,
+    first_event: u64,
+    /// How many batches were handed out.
+    sealed: u64,
+}
+
+/// A point in the open batch to go back to.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Mark {
+    bytes: usize,
+    entries: usize,
+    events: u32,
+    blobs: u64,
+    sealed: u64,
+}
+
+impl Batches {
+    pub(crate) fn new(shared: Arc<Shared>, ledger: Ledger, position: u64, segment: u64, first_event: u64) -> Batches {
+        let mut batches = Batches {
+            shared,
+            ledger,
+            bytes: BytesMut::new(),
+            entries: Vec::new(),
+            book: Dictionary::default(),
+            base: Base::default(),
+            events: 0,
+            blobs: 0,
+            position,
+            segment,
+            first_event,
+            sealed: 0,
+        };
+        batches.begin();
+        batches
+    }
+
+    /// Adds a body or a result. It has its final position at once and counts as alive.
+    pub fn blob(&mut self, bytes: &[u8]) -> Blob {
+        if bytes.is_empty() {
+            return Blob::EMPTY;
+        }
+        assert!(bytes.len() as u64 <= FRAME_BYTES_MAX / 2, "a body of {} bytes is too large", bytes.len());
+        let at = self.position + self.bytes.len() as u64;
+        self.bytes.reserve(bytes.len() + BLOB_CRC_BYTES);
+        self.bytes.put_slice(bytes);
+        self.bytes.put_u32_le(blob_crc(at, bytes));
+        let blob = Blob::new(at, bytes.len() as u32);
+        self.ledger.alive(blob);
+        self.blobs += 1;
+        blob
+    }
+
+    /// Adds a record. Its event must carry the next number.
+    pub fn record(&mut self, event: &Event, change: Change<'_>) {
+        assert_eq!(event.seq, self.next_event(), "event numbers have no holes");
+        if self.entries.is_empty() {
+            self.base.time = event.at;
+        }
+        encode_record(&mut self.entries, &mut self.book, &self.base, Some(event), change);
+        self.events += 1;
+    }
+
+    /// Adds a state that no event explains: the store has moved a task's bytes.
+    pub fn restate(&mut self, change: Change<'_>) {
+        if let (true, Change::Task { task, .. }) = (self.entries.is_empty(), change) {
+            self.base.time = task.submitted_at;
+        }
+        encode_record(&mut self.entries, &mut self.book, &self.base, None, change);
+    }
+
+    /// A body or a result is not needed any more: its task was dropped, or has moved on.
+    pub fn dead(&mut self, blob: Blob) {
+        self.ledger.dead(blob);
+    }
+
+    pub fn mark(&self) -> Mark {
+        Mark {
+            bytes: self.bytes.len(),
+            entries: self.entries.len(),
+            events: self.events,
+            blobs: self.blobs,
+            sealed: self.sealed,
+        }
+    }
+
+    /// Takes back everything since the mark: the bodies of a submission that was refused. Their callers must have let
+    /// go of the positions.
+    pub fn rollback(&mut self, mark: Mark) {
+        assert_eq!(mark.sealed, self.sealed, "a mark is good for its own batch");
+        assert!(mark.events <= self.events && mark.bytes <= self.bytes.len(), "a mark is good once");
+        self.entries.truncate(mark.entries);
+        self.events = mark.events;
+        self.ledger.take_back(self.segment, self.blobs - mark.blobs, (self.bytes.len() - mark.bytes) as u64);
+        self.blobs = mark.blobs;
+        self.bytes.truncate(mark.bytes);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.bytes.len() == FRAME_HEADER_BYTES
+    }
+
+    /// Roughly how many bytes the frame will have.
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.entries.len() + self.book.len()
+    }
+
+    /// Whether the batch is large enough to be sealed at once.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.shared.settings.batch_bytes
+    }
+
+    /// Where the open batch begins.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The number the next event must have.
+    pub fn next_event(&self) -> u64 {
+        self.first_event + u64::from(self.events)
+    }
+
+    /// The number of the first event of the open batch, whether it is there yet or not.
+    pub(crate) fn first_event(&self) -> u64 {
+        self.first_event
+    }
+
+    /// How much of its segment lies before the open batch.
+    pub(crate) fn segment_used(&self) -> u64 {
+        self.position - self.segment
+    }
+
+    /// Hands the batch out and begins the next. `None` if nothing was added.
+    pub fn seal(&mut self) -> Option<Frame> {
+        if self.is_empty() {
+            return None;
+        }
+        let blob_bytes = (self.bytes.len() - FRAME_HEADER_BYTES) as u32;
+        let mut page = Vec::with_capacity(self.book.len() + 16);
+        put_varint(&mut page, self.base.time.0);
+        self.book.write(&mut page);
+        self.bytes.reserve(page.len() + self.entries.len());
+        self.bytes.put_slice(&page);
+        self.bytes.put_slice(&self.entries);
+        let spare = self.shared.take_buffer();
+        let frame = Frame {
+            bytes: std::mem::replace(&mut self.bytes, spare),
+            blob_bytes,
+            events: self.events,
+            position: self.position,
+            first_event: self.first_event,
+            segment: self.segment,
+        };
+        self.position = frame.end();
+        self.first_event = frame.next_event();
+        self.sealed += 1;
+        self.begin();
+        Some(frame)
+    }
+
+    /// A batch belongs to one segment, so whether a new segment begins is decided before the first position is given
+    /// out.
+    fn begin(&mut self) {
+        if self.position - self.segment >= self.shared.settings.segment_bytes {
+            self.segment = self.position;
+        }
+        self.ledger.open_segment(self.segment);
+        self.bytes.clear();
+        self.bytes.put_bytes(0, FRAME_HEADER_BYTES);
+        self.entries.clear();
+        self.book.clear();
+        self.base = Base { event: self.first_event, place: self.position, ..Base::default() };
+        self.events = 0;
+        self.blobs = 0;
+    }
+}

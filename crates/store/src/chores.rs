@@ -1,0 +1,280 @@
+//! The chores: what keeps restarts short and the disk small, done by the hub between its turns in small slices. The
+//! file work goes to the keeper.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+
+use tenure_engine::{Engine, Slot, Timestamp};
+
+use crate::batches::Batches;
+use crate::block::Block;
+use crate::cleaning::Cleaning;
+use crate::error::StoreError;
+use crate::keeper::{Done, Finish, Job};
+use crate::shared::{Shared, SnapshotFile};
+use crate::snapshot::{settings_block, task_block};
+
+#[derive(Debug)]
+pub struct Chores {
+    shared: Arc<Shared>,
+    jobs: Sender<Job>,
+    done: Receiver<Done>,
+    queued: Arc<AtomicUsize>,
+    last: Option<SnapshotFile>,
+    snapshot: Snapshot,
+    cleaning: Cleaning,
+    spare: SpareWork,
+    /// Turns until the segments are looked at again.
+    look_in: u32,
+    /// After a failure, no snapshot is tried before the journal has come this far.
+    not_before: u64,
+    asked: bool,
+    news: Vec<News>,
+}
+
+/// How soon the next turn is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// There is more to do at once.
+    Again,
+    /// The keeper or the writer is busy with something: look again in a few milliseconds.
+    Soon,
+    /// There is nothing to do before the journal has grown.
+    Idle,
+}
+
+/// What the chores have done, for the log.
+#[derive(Debug)]
+pub enum News {
+    Snapshot { start: u64, bytes: u64, segments_deleted: usize },
+    /// A segment's live bytes have moved on.
+    Cleaned { segment: u64, blobs: u64, bytes: u64 },
+    /// It will be tried again later; nothing is lost, but the disk may grow.
+    Failed { doing: &'static str, error: StoreError },
+}
+
+/// How far the snapshot is.
+#[derive(Debug)]
+enum Snapshot {
+    None,
+    Walking { next: Option<Slot>, condemned: Vec<u64> },
+    /// Everything is seen. What was seen may be in the open batch, which begins at `open`.
+    Seen { open: u64, condemned: Vec<u64> },
+    /// The journal must be certain up to `end` before the snapshot may speak of it.
+    Settling { end: u64, condemned: Vec<u64> },
+    Writing,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum SpareWork {
+    Idle,
+    Asked,
+    Failed,
+}
+
+/// No more blocks are made while so much waits to be written.
+const QUEUED_BYTES_MAX: usize = 8 << 20;
+/// The segments are looked at once in so many turns.
+const LOOK_EVERY: u32 = 256;
+/// A shorter journal is not worth a snapshot at shutdown: it is read in a moment.
+const SHUTDOWN_JOURNAL_BYTES: u64 = 1 << 20;
+
+impl Chores {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        jobs: Sender<Job>,
+        done: Receiver<Done>,
+        queued: Arc<AtomicUsize>,
+        last: Option<SnapshotFile>,
+    ) -> Chores {
+        Chores {
+            shared,
+            jobs,
+            done,
+            queued,
+            last,
+            snapshot: Snapshot::None,
+            cleaning: Cleaning::default(),
+            spare: SpareWork::Idle,
+            look_in: 0,
+            not_before: 0,
+            asked: false,
+            news: Vec::new(),
+        }
+    }
+
+    /// Does a little. May add to the open batch.
+    pub fn turn(&mut self, engine: &mut Engine, batches: &mut Batches, now: Timestamp) -> Pace {
+        while let Ok(done) = self.done.try_recv() {
+            self.hear(done, engine, batches);
+        }
+        self.look_in = self.look_in.saturating_sub(1);
+        if self.look_in == 0 || self.asked {
+            self.look(batches);
+        }
+        self.go_on_with_snapshot(engine, batches, now);
+        self.cleaning.go_on(engine, batches, &self.jobs, self.shared.settings.clean_slice_bytes);
+        self.prepare_spare(batches);
+        match &self.snapshot {
+            Snapshot::Walking { .. } if self.queued.load(Ordering::Acquire) < QUEUED_BYTES_MAX => Pace::Again,
+            _ if self.cleaning.has_more() => Pace::Again,
+            Snapshot::None if self.cleaning.is_idle() && self.spare != SpareWork::Asked => Pace::Idle,
+            _ => Pace::Soon,
+        }
+    }
+
+    /// Takes a snapshot in the coming turns, whether it is due or not.
+    pub fn ask_for_snapshot(&mut self) {
+        self.asked = true;
+    }
+
+    /// Before a shutdown: takes a snapshot in the coming turns if the journal is long enough to make it worth while.
+    /// The store is at rest when a turn is [`Pace::Idle`].
+    pub fn shut_down(&mut self, batches: &Batches) {
+        let since = batches.position() - self.last.map_or(0, |last| last.start);
+        self.asked |= since > SHUTDOWN_JOURNAL_BYTES;
+    }
+
+    /// What has happened since the last call.
+    pub fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    fn hear(&mut self, done: Done, engine: &mut Engine, batches: &mut Batches) {
+        match done {
+            Done::Snapshot { file, deleted } => {
+                for segment in &deleted {
+                    batches.ledger.forget_segment(*segment);
+                }
+                let (start, bytes, segments_deleted) = (file.start, file.bytes, deleted.len());
+                self.news.push(News::Snapshot { start, bytes, segments_deleted });
+                self.last = Some(file);
+                self.snapshot = Snapshot::None;
+                self.look_in = 0;
+            }
+            Done::SnapshotFailed(error) => {
+                self.news.push(News::Failed { doing: "taking a snapshot", error });
+                self.snapshot = Snapshot::None;
+                self.not_before = batches.position() + self.shared.settings.checkpoint_bytes / 4;
+            }
+            Done::Spare(Ok(())) => self.spare = SpareWork::Idle,
+            Done::Spare(Err(error)) => {
+                self.news.push(News::Failed { doing: "preparing a segment", error });
+                self.spare = SpareWork::Failed;
+            }
+            Done::Listed(Ok(listed)) => self.cleaning.listed(listed, engine),
+            Done::Fetched(Ok(fetched)) => self.cleaning.fetched(fetched),
+            Done::Listed(Err(error)) | Done::Fetched(Err(error)) => {
+                self.news.push(News::Failed { doing: "cleaning a segment", error });
+                self.cleaning.give_up();
+            }
+        }
+        self.news.extend(self.cleaning.news());
+    }
+
+    /// Decides whether there is something to begin.
+    fn look(&mut self, batches: &mut Batches) {
+        self.look_in = LOOK_EVERY;
+        if !matches!(self.snapshot, Snapshot::None) {
+            return;
+        }
+        let (start, size) = self.last.map_or((0, 0), |last| (last.start, last.bytes));
+        let threshold = self.shared.settings.checkpoint_bytes.max(size);
+        let since = batches.position() - start;
+        let empty: u64 =
+            batches.ledger.before(start).filter(|balance| balance.live_blobs == 0).map(|balance| balance.bytes()).sum();
+        let due = (since >= threshold || empty >= threshold) && batches.position() >= self.not_before;
+        if due || self.asked {
+            self.asked = false;
+            self.begin_snapshot(batches);
+        } else if self.cleaning.is_idle() {
+            let below = self.shared.settings.clean_below_percent;
+            let dirtiest = batches
+                .ledger
+                .before(start)
+                .filter(|balance| balance.live_blobs > 0 && balance.live_percent() < below)
+                .min_by_key(|balance| balance.live_percent());
+            if let Some(balance) = dirtiest {
+                self.cleaning.begin(balance.start, &self.jobs);
+            }
+        }
+    }
+
+    /// A segment that has no live blob now will have none when this snapshot is done, and the snapshot will not speak
+    /// of the tasks that once had some there: only then may it go.
+    fn begin_snapshot(&mut self, batches: &Batches) {
+        let (start, first_event) = (batches.position(), batches.first_event());
+        let condemned =
+            batches.ledger.before(start).filter(|balance| balance.live_blobs == 0).map(|balance| balance.start).collect();
+        self.send(Job::BeginSnapshot { start, first_event });
+        self.snapshot = Snapshot::Walking { next: None, condemned };
+    }
+
+    fn go_on_with_snapshot(&mut self, engine: &Engine, batches: &Batches, now: Timestamp) {
+        match std::mem::replace(&mut self.snapshot, Snapshot::None) {
+            Snapshot::Walking { next, condemned } => {
+                if self.queued.load(Ordering::Acquire) >= QUEUED_BYTES_MAX {
+                    self.snapshot = Snapshot::Walking { next, condemned };
+                    return;
+                }
+                let (block, next) = task_block(engine, next, self.shared.settings.checkpoint_slice);
+                self.send_block(block);
+                self.snapshot = match next {
+                    Some(_) => Snapshot::Walking { next, condemned },
+                    None => {
+                        self.send_block(settings_block(engine, now));
+                        Snapshot::Seen { open: batches.position(), condemned }
+                    }
+                };
+            }
+            Snapshot::Seen { open, condemned } => {
+                let sealed = batches.is_empty() || batches.position() > open;
+                self.snapshot = if sealed {
+                    let end = batches.position();
+                    self.shared.progress.want_certain(end);
+                    Snapshot::Settling { end, condemned }
+                } else {
+                    Snapshot::Seen { open, condemned }
+                };
+            }
+            Snapshot::Settling { end, condemned } => {
+                self.snapshot = if self.shared.progress.certain() >= end {
+                    self.send(Job::FinishSnapshot(Finish { end, condemned, now }));
+                    Snapshot::Writing
+                } else {
+                    Snapshot::Settling { end, condemned }
+                };
+            }
+            other @ (Snapshot::None | Snapshot::Writing) => self.snapshot = other,
+        }
+    }
+
+    /// The next segment is made ready while the present one is half full, so a broker with little to do never pays for
+    /// it.
+    fn prepare_spare(&mut self, batches: &Batches) {
+        let settings = &self.shared.settings;
+        let half_full = batches.segment_used() >= settings.segment_bytes / 2;
+        match self.spare {
+            SpareWork::Idle if half_full && self.shared.spare_count() < settings.spare_segments => {
+                self.spare = SpareWork::Asked;
+                self.send(Job::PrepareSpare);
+            }
+            // A disk that had no room gets another chance with the next segment.
+            SpareWork::Failed if !half_full => self.spare = SpareWork::Idle,
+            SpareWork::Idle | SpareWork::Asked | SpareWork::Failed => {}
+        }
+    }
+
+    fn send_block(&self, block: Option<Block>) {
+        if let Some(block) = block {
+            self.queued.fetch_add(block.page.len(), Ordering::AcqRel);
+            self.send(Job::Block(block));
+        }
+    }
+
+    fn send(&self, job: Job) {
+        // A keeper that is gone does nothing any more; the journal alone is enough to come back from.
+        let _ = self.jobs.send(job);
+    }
+}

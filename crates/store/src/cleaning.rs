@@ -1,0 +1,224 @@
+//! Cleaning: a segment of which little is alive gives its live bytes to the end of the journal and can then go, so the
+//! disk holds about twice of what is alive and no more.
+//!
+//! The keeper walks over the segment's records to learn whose bytes lie in it, the hub's side asks the engine which of
+//! those are still somebody's, the keeper reads them, and the hub's side writes them into the open batch together with
+//! the task's state, which now says where they are.
+
+use std::sync::mpsc::Sender;
+
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use tenure_engine::{Change, Engine, Task, TermsKey, Timestamp, Which};
+
+use crate::batches::Batches;
+use crate::chores::News;
+use crate::codec::{Base, ChangeView, Malformed, Names, Page, Take, next_record};
+use crate::error::{Damage, Doing, StoreError};
+use crate::frame::{BLOB_CRC_BYTES, FrameHeader, checked_blob};
+use crate::keeper::{Candidate, Job, Listed};
+use crate::scan::{Found, Scan};
+use crate::segment::Segment;
+use crate::shared::Shared;
+
+/// How much of a segment one walk covers.
+const WALK_BYTES: u64 = 4 << 20;
+
+/// Whose bytes lie in a segment. The same bytes are named once, however many records do.
+pub(crate) fn list(shared: &Shared, start: u64, from: u64) -> Result<Listed, StoreError> {
+    let Some(segment) = shared.segment_of(start).filter(|segment| segment.start == start) else {
+        return Ok(Listed { candidates: Vec::new(), next: None });
+    };
+    let end = shared.end_of_segment(start);
+    let mut scan = Scan::new(&segment, from, end)?;
+    let mut names = Names::default();
+    let mut found = HashMap::<u64, Candidate, FixedState>::default();
+    let next = loop {
+        let position = scan.position();
+        let damage = |why: &str| Damage::new(&segment.name, segment.offset(position), why);
+        match scan.next()? {
+            Found::Frame(header, payload) => {
+                named_in(&header, payload, &mut names, &mut |task| {
+                    for which in [Which::Body, Which::Result] {
+                        let blob = which.of(task);
+                        if (start..end).contains(&blob.at()) && !blob.is_empty() {
+                            found.insert(blob.at(), Candidate { task: task.id, which, blob });
+                        }
+                    }
+                })
+                .map_err(|why| damage(&why.to_string()))?;
+            }
+            Found::End => break None,
+            Found::Bad(why) => return Err(damage(why).into()),
+        }
+        if scan.position() - from >= WALK_BYTES {
+            break Some(scan.position());
+        }
+    };
+    let mut candidates: Vec<Candidate> = found.into_values().collect();
+    candidates.sort_unstable_by_key(|candidate| candidate.blob.at());
+    Ok(Listed { candidates, next })
+}
+
+/// Reads bytes that are still somebody's.
+pub(crate) fn fetch(shared: &Shared, candidates: Vec<Candidate>) -> Result<Vec<(Candidate, Bytes)>, StoreError> {
+    let mut fetched = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        let blob = candidate.blob;
+        let Some(segment) = shared.segment_of(blob.at()) else { continue };
+        fetched.push((candidate, read_blob(&segment, candidate)?));
+    }
+    Ok(fetched)
+}
+
+fn read_blob(segment: &Segment, candidate: Candidate) -> Result<Bytes, StoreError> {
+    let blob = candidate.blob;
+    let mut bytes = vec![0; blob.bytes() as usize + BLOB_CRC_BYTES];
+    let offset = segment.offset(blob.at());
+    let count = segment.file.read_at(&mut bytes, offset).doing("reading", &segment.name)?;
+    let whole = if count == bytes.len() { checked_blob(blob, bytes.into()) } else { None };
+    whole.ok_or_else(|| {
+        let why = format!("the checksum of the body or result of task {} is wrong", candidate.task);
+        Damage::new(&segment.name, offset, why).into()
+    })
+}
+
+/// Shows every task that a frame holds a state of.
+fn named_in(
+    header: &FrameHeader,
+    payload: &[u8],
+    names: &mut Names,
+    see: &mut dyn FnMut(&Task),
+) -> Result<(), Malformed> {
+    if header.page_bytes == 0 {
+        return Ok(());
+    }
+    let mut take = Take::new(&payload[header.blob_bytes as usize..]);
+    let time = Timestamp(take.varint()?);
+    let base = Base { time, event: header.first_event, place: header.position };
+    let page = Page::open(base, &mut take, names)?;
+    // Nobody looks at the terms, so any numbers will do.
+    let keys: Vec<TermsKey> = (0..page.terms.len() as u32).map(TermsKey::from_index).collect();
+    while !take.is_empty() {
+        if let ChangeView::Task(task) = next_record(&mut take)?.change(&page, &keys)? {
+            see(&task);
+        }
+    }
+    Ok(())
+}
+
+/// The hub's side of cleaning: one segment at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaning {
+    state: State,
+    blobs: u64,
+    bytes: u64,
+    news: Vec<News>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Idle,
+    Listing { segment: u64 },
+    /// What is still somebody's, newest last, and where the walk goes on.
+    Fetching { segment: u64, left: Vec<Candidate>, next: Option<u64>, asked: bool },
+    Moving { segment: u64, left: Vec<Candidate>, next: Option<u64>, fetched: Vec<(Candidate, Bytes)> },
+}
+
+impl Cleaning {
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle)
+    }
+
+    /// Whether the next turn has something to do without the keeper.
+    pub(crate) fn has_more(&self) -> bool {
+        matches!(self.state, State::Moving { .. } | State::Fetching { asked: false, .. })
+    }
+
+    pub(crate) fn news(&mut self) -> impl Iterator<Item = News> {
+        self.news.drain(..)
+    }
+
+    pub(crate) fn begin(&mut self, segment: u64, jobs: &Sender<Job>) {
+        (self.blobs, self.bytes) = (0, 0);
+        self.ask_for_list(segment, segment, jobs);
+    }
+
+    pub(crate) fn give_up(&mut self) {
+        self.state = State::Idle;
+    }
+
+    pub(crate) fn listed(&mut self, listed: Listed, engine: &Engine) {
+        if let State::Listing { segment } = self.state {
+            let mut left = listed.candidates;
+            left.retain(|candidate| engine.holds(&candidate.task, candidate.which, candidate.blob));
+            left.reverse();
+            self.state = State::Fetching { segment, left, next: listed.next, asked: false };
+        }
+    }
+
+    pub(crate) fn fetched(&mut self, fetched: Vec<(Candidate, Bytes)>) {
+        if let State::Fetching { segment, left, next, .. } = std::mem::take(&mut self.state) {
+            self.state = State::Moving { segment, left, next, fetched };
+        }
+    }
+
+    /// Takes the next small step.
+    pub(crate) fn go_on(
+        &mut self,
+        engine: &mut Engine,
+        batches: &mut Batches,
+        jobs: &Sender<Job>,
+        slice_bytes: usize,
+    ) {
+        match std::mem::take(&mut self.state) {
+            State::Fetching { segment, left, next, asked: false } if left.is_empty() => match next {
+                Some(from) => self.ask_for_list(segment, from, jobs),
+                None => self.news.push(News::Cleaned { segment, blobs: self.blobs, bytes: self.bytes }),
+            },
+            State::Fetching { segment, mut left, next, asked: false } => {
+                let mut slice = Vec::new();
+                let mut bytes = 0;
+                while bytes < slice_bytes
+                    && let Some(candidate) = left.pop()
+                {
+                    bytes += candidate.blob.bytes() as usize;
+                    slice.push(candidate);
+                }
+                let _ = jobs.send(Job::FetchBlobs(slice));
+                self.state = State::Fetching { segment, left, next, asked: true };
+            }
+            State::Moving { segment, left, next, fetched } => {
+                for (candidate, bytes) in fetched {
+                    self.relocate(candidate, &bytes, engine, batches);
+                }
+                self.state = State::Fetching { segment, left, next, asked: false };
+            }
+            other => self.state = other,
+        }
+    }
+
+    /// The bytes and the state that says where they are go into the same batch: after a crash both are there or
+    /// neither, and until then the old place is as good.
+    fn relocate(&mut self, candidate: Candidate, bytes: &[u8], engine: &mut Engine, batches: &mut Batches) {
+        let mark = batches.mark();
+        let to = batches.blob(bytes);
+        match engine.relocate(&candidate.task, candidate.which, candidate.blob, to) {
+            Some((task, terms)) => {
+                batches.restate(Change::Task { task, terms });
+                batches.dead(candidate.blob);
+                self.blobs += 1;
+                self.bytes += bytes.len() as u64;
+            }
+            // It ended or was dropped while its bytes were being read.
+            None => batches.rollback(mark),
+        }
+    }
+
+    fn ask_for_list(&mut self, segment: u64, from: u64, jobs: &Sender<Job>) {
+        let _ = jobs.send(Job::ListBlobs { segment, from });
+        self.state = State::Listing { segment };
+    }
+}

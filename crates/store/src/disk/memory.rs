@@ -1,0 +1,486 @@
+//! A disk in memory that behaves as badly as a real one may: what was not synced vanishes or tears when the power
+//! fails, names come and go on their own, and on demand it is full, refuses to sync, or flips bits.
+//!
+//! Everything follows from a seed, so a failing story can be told again.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::{Disk, DiskFile, DiskLock};
+use crate::error::StoreError;
+use crate::random::Random;
+
+/// A handle: clones share the same disk.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDisk {
+    state: Arc<Mutex<State>>,
+    locked: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The files behind the names, never removed: somebody may still have one open.
+    nodes: Vec<Node>,
+    names: BTreeMap<String, usize>,
+    /// The names as they are on the platter, and what has happened to them since.
+    certain_names: BTreeMap<String, usize>,
+    name_changes: Vec<NameChange>,
+    faults: Faults,
+    /// How often something was changed: each time is a moment at which the power may fail.
+    changes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    /// What a reader sees.
+    bytes: Vec<u8>,
+    /// What is on the platter, and the writes that are on their way.
+    certain: Vec<u8>,
+    pending: Vec<Pending>,
+}
+
+#[derive(Clone, Debug)]
+enum Pending {
+    Write { offset: usize, bytes: Vec<u8> },
+    Truncate { len: usize },
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Create { name: String, node: usize },
+    Rename { from: String, to: String },
+    Remove { name: String },
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    capacity: Option<u64>,
+    syncs_until_failure: Option<u64>,
+    changes_until_power_fails: Option<u64>,
+    power_is_gone: bool,
+    ignores_sync: bool,
+}
+
+/// The power can tear a write at any byte, or between the sectors of a page that was written out of order.
+const SECTOR_BYTES: usize = 64;
+
+impl MemoryDisk {
+    pub fn new() -> MemoryDisk {
+        MemoryDisk::default()
+    }
+
+    /// The power fails now. Gives the disk as it is found afterwards; what was open on this one stays with it.
+    pub fn crash(&self, seed: u64) -> MemoryDisk {
+        let mut random = Random::new(seed);
+        let state = self.state();
+        let names = surviving_names(&state, &mut random);
+        let mut after = State::default();
+        for (name, node) in names {
+            let bytes = state.nodes[node].after_crash(&mut random);
+            after.names.insert(name, after.nodes.len());
+            after.nodes.push(Node { certain: bytes.clone(), bytes, pending: Vec::new() });
+        }
+        after.certain_names = after.names.clone();
+        MemoryDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }
+    }
+
+    /// The process ends but the machine goes on: nothing written is lost. A copy of its own, as the new process sees it.
+    pub fn reopen(&self) -> MemoryDisk {
+        let state = self.state();
+        let mut after = State::default();
+        for (name, node) in &state.names {
+            let Node { bytes, certain, pending } = &state.nodes[*node];
+            after.names.insert(name.clone(), after.nodes.len());
+            after.nodes.push(Node { bytes: bytes.clone(), certain: certain.clone(), pending: pending.clone() });
+        }
+        after.certain_names = after.names.clone();
+        MemoryDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }
+    }
+
+    /// How many changes there have been so far: writes, truncations, syncs and changes of names.
+    pub fn changes(&self) -> u64 {
+        self.state().changes
+    }
+
+    /// After so many more changes the power fails: the next change happens in part, and all that follow are refused.
+    pub fn fail_power_after(&self, changes: u64) {
+        self.state().faults.changes_until_power_fails = Some(changes);
+    }
+
+    /// Holds no more than so many bytes; `None` is without end.
+    pub fn limit_capacity(&self, bytes: Option<u64>) {
+        self.state().faults.capacity = bytes;
+    }
+
+    /// After so many more syncs one fails, and what it should have made certain never will be.
+    pub fn fail_sync_after(&self, syncs: u64) {
+        self.state().faults.syncs_until_failure = Some(syncs);
+    }
+
+    /// Says yes to every sync and does nothing: a test of durability must notice.
+    pub fn ignore_sync(&self, ignore: bool) {
+        self.state().faults.ignores_sync = ignore;
+    }
+
+    /// Changes bits of a byte, on the platter and for every reader.
+    pub fn flip(&self, name: &str, offset: u64, mask: u8) {
+        let mut state = self.state();
+        let node = state.names[name];
+        let offset = usize::try_from(offset).expect("a file fits into memory");
+        let node = &mut state.nodes[node];
+        node.bytes[offset] ^= mask;
+        if let Some(byte) = node.certain.get_mut(offset) {
+            *byte ^= mask;
+        }
+    }
+
+    /// The whole content of a file, as a reader sees it.
+    pub fn content(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.state();
+        state.names.get(name).map(|node| state.nodes[*node].bytes.clone())
+    }
+
+    /// Puts a file there, certain from the start.
+    pub fn put(&self, name: &str, bytes: &[u8]) {
+        let mut state = self.state();
+        let node = state.nodes.len();
+        state.nodes.push(Node { bytes: bytes.to_vec(), certain: bytes.to_vec(), pending: Vec::new() });
+        state.names.insert(name.to_owned(), node);
+        state.certain_names.insert(name.to_owned(), node);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the lock panics")
+    }
+
+    fn file(&self, node: usize) -> Arc<dyn DiskFile> {
+        Arc::new(MemoryFile { disk: self.clone(), node })
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = self.state();
+        state.change()?;
+        if let Some(node) = state.names.get(name).copied() {
+            state.nodes[node].truncate(0);
+            return Ok(self.file(node));
+        }
+        let node = state.nodes.len();
+        state.nodes.push(Node::default());
+        state.names.insert(name.to_owned(), node);
+        state.name_changes.push(NameChange::Create { name: name.to_owned(), node });
+        Ok(self.file(node))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let node = self.state().names.get(name).copied();
+        node.map(|node| self.file(node)).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        let node = state.names.remove(from).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        state.names.insert(to.to_owned(), node);
+        state.name_changes.push(NameChange::Rename { from: from.to_owned(), to: to.to_owned() });
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        state.names.remove(name).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        state.name_changes.push(NameChange::Remove { name: name.to_owned() });
+        Ok(())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.state().names.keys().cloned().collect())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.change()?;
+        if !state.sync_fails()? {
+            state.certain_names = state.names.clone();
+            state.name_changes.clear();
+        }
+        Ok(())
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let state = self.state();
+        Ok(state.faults.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used())))
+    }
+
+    fn lock(&self) -> Result<DiskLock, StoreError> {
+        if self.locked.swap(true, Ordering::SeqCst) {
+            return Err(StoreError::Locked { pid: std::process::id().to_string() });
+        }
+        Ok(DiskLock::new(Unlock(self.locked.clone())))
+    }
+}
+
+#[derive(Debug)]
+struct Unlock(Arc<AtomicBool>);
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+#[derive(Debug)]
+struct MemoryFile {
+    disk: MemoryDisk,
+    node: usize,
+}
+
+impl DiskFile for MemoryFile {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let state = self.disk.state();
+        let bytes = &state.nodes[self.node].bytes;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let count = into.len().min(bytes.len() - start);
+        into[..count].copy_from_slice(&bytes[start..start + count]);
+        Ok(count)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let offset = usize::try_from(offset).expect("a file fits into memory");
+        let had_power = !state.faults.power_is_gone;
+        if let Err(error) = state.change() {
+            if had_power {
+                // The power fails in the middle of this very write.
+                state.nodes[self.node].write(&bytes[..bytes.len() / 2], offset);
+            }
+            return Err(error);
+        }
+        let grows = (offset + bytes.len()).saturating_sub(state.nodes[self.node].bytes.len()) as u64;
+        let room = state.faults.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used()));
+        if grows > room {
+            let fits = bytes.len() - (grows - room) as usize;
+            state.nodes[self.node].write(&bytes[..fits], offset);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.nodes[self.node].write(bytes, offset);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.change()?;
+        match state.sync_fails() {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let node = &mut state.nodes[self.node];
+                for pending in node.pending.drain(..) {
+                    match pending {
+                        Pending::Write { offset, bytes } => overwrite(&mut node.certain, &bytes, offset),
+                        Pending::Truncate { len } => node.certain.resize(len, 0),
+                    }
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // Like a kernel that marks the pages clean: a later sync says yes and they are still not there.
+                state.nodes[self.node].pending.clear();
+                Err(error)
+            }
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.state().nodes[self.node].bytes.len() as u64)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.change()?;
+        state.nodes[self.node].truncate(usize::try_from(len).expect("a file fits into memory"));
+        Ok(())
+    }
+}
+
+impl State {
+    fn used(&self) -> u64 {
+        self.names.values().map(|node| self.nodes[*node].bytes.len() as u64).sum()
+    }
+
+    /// Counts a change, unless the power is gone.
+    fn change(&mut self) -> io::Result<()> {
+        if let Some(left) = &mut self.faults.changes_until_power_fails {
+            if *left == 0 {
+                self.faults.power_is_gone = true;
+                return Err(io::Error::other("the power has failed"));
+            }
+            *left -= 1;
+        }
+        self.changes += 1;
+        Ok(())
+    }
+
+    /// `Ok(true)`: the sync is to be ignored.
+    fn sync_fails(&mut self) -> io::Result<bool> {
+        if let Some(left) = &mut self.faults.syncs_until_failure {
+            if *left == 0 {
+                self.faults.syncs_until_failure = None;
+                return Err(io::Error::other("the disk could not write"));
+            }
+            *left -= 1;
+        }
+        Ok(self.faults.ignores_sync)
+    }
+}
+
+impl Node {
+    fn write(&mut self, bytes: &[u8], offset: usize) {
+        overwrite(&mut self.bytes, bytes, offset);
+        self.pending.push(Pending::Write { offset, bytes: bytes.to_vec() });
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.bytes.resize(len, 0);
+        self.pending.push(Pending::Truncate { len });
+    }
+
+    /// The platter, with any part of the pending writes.
+    fn after_crash(&self, random: &mut Random) -> Vec<u8> {
+        let mut found = self.certain.clone();
+        let fate = random.below(4);
+        for pending in &self.pending {
+            match pending {
+                Pending::Truncate { len } => {
+                    if fate == 1 || random.below(2) == 0 {
+                        found.resize(*len, 0);
+                    }
+                }
+                Pending::Write { offset, bytes } => match fate {
+                    // All lost, all there, cut somewhere, or some sectors of each.
+                    0 => {}
+                    1 => overwrite(&mut found, bytes, *offset),
+                    2 => {
+                        let cut = random.below(bytes.len() as u64 + 1) as usize;
+                        overwrite(&mut found, &bytes[..cut], *offset);
+                        if cut < bytes.len() {
+                            break;
+                        }
+                    }
+                    _ => {
+                        for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+                            if random.below(2) == 0 {
+                                overwrite(&mut found, sector, offset + index * SECTOR_BYTES);
+                            }
+                        }
+                    }
+                },
+            }
+        }
+        found
+    }
+}
+
+/// The names on the platter, with either a first part or any part of what happened to them since.
+fn surviving_names(state: &State, random: &mut Random) -> BTreeMap<String, usize> {
+    let mut names = state.certain_names.clone();
+    let in_order = random.below(2) == 0;
+    let upto = random.below(state.name_changes.len() as u64 + 1) as usize;
+    for (index, change) in state.name_changes.iter().enumerate() {
+        let survives = if in_order { index < upto } else { random.below(2) == 0 };
+        if !survives {
+            continue;
+        }
+        match change {
+            NameChange::Create { name, node } => {
+                names.insert(name.clone(), *node);
+            }
+            NameChange::Rename { from, to } => {
+                if let Some(node) = names.remove(from) {
+                    names.insert(to.clone(), node);
+                }
+            }
+            NameChange::Remove { name } => {
+                names.remove(name);
+            }
+        }
+    }
+    names
+}
+
+fn overwrite(into: &mut Vec<u8>, bytes: &[u8], offset: usize) {
+    if bytes.is_empty() {
+        return;
+    }
+    let end = offset + bytes.len();
+    if into.len() < end {
+        into.resize(end, 0);
+    }
+    into[offset..end].copy_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_synced_survives_every_crash() {
+        let disk = MemoryDisk::new();
+        let file = disk.create("a").unwrap();
+        file.write_at(b"certain", 0).unwrap();
+        file.sync().unwrap();
+        disk.sync_dir().unwrap();
+        file.write_at(b"perhaps", 7).unwrap();
+        let found: Vec<_> = (0..100).map(|seed| disk.crash(seed).content("a").unwrap()).collect();
+        assert!(found.iter().all(|bytes| bytes.starts_with(b"certain")));
+        assert!(found.iter().any(|bytes| bytes == b"certain"), "sometimes the rest is lost");
+        assert!(found.iter().any(|bytes| bytes == b"certainperhaps"), "sometimes it is there");
+        assert!(found.iter().any(|bytes| bytes == b"certainper"), "sometimes it is torn");
+    }
+
+    #[test]
+    fn a_name_that_was_not_synced_may_vanish() {
+        let disk = MemoryDisk::new();
+        disk.create("a").unwrap().sync().unwrap();
+        let found: Vec<_> = (0..50).map(|seed| disk.crash(seed).content("a").is_some()).collect();
+        assert!(found.contains(&true) && found.contains(&false));
+    }
+
+    #[test]
+    fn a_disk_that_ignores_syncs_forgets() {
+        let disk = MemoryDisk::new();
+        disk.ignore_sync(true);
+        let file = disk.create("a").unwrap();
+        disk.sync_dir().unwrap();
+        file.write_at(b"gone", 0).unwrap();
+        file.sync().unwrap();
+        assert!((0..50).any(|seed| disk.crash(seed).content("a").is_none_or(|bytes| bytes.is_empty())));
+    }
+
+    #[test]
+    fn a_full_disk_takes_what_fits_and_says_so() {
+        let disk = MemoryDisk::new();
+        disk.limit_capacity(Some(10));
+        let file = disk.create("a").unwrap();
+        file.write_at(b"12345", 0).unwrap();
+        let error = file.write_at(b"6789012345", 5).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(disk.content("a").unwrap(), b"1234567890");
+        assert_eq!(disk.free_bytes().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_failed_sync_loses_what_it_should_have_kept_even_if_the_next_says_yes() {
+        let disk = MemoryDisk::new();
+        let file = disk.create("a").unwrap();
+        disk.sync_dir().unwrap();
+        disk.fail_sync_after(0);
+        file.write_at(b"lost", 0).unwrap();
+        assert!(file.sync().is_err());
+        assert!(file.sync().is_ok());
+        assert!((0..20).all(|seed| disk.crash(seed).content("a").unwrap().is_empty()));
+    }
+}

@@ -1,0 +1,91 @@
+//! What can go wrong with files, told so that a person knows which file, where in it, and what to do.
+
+use std::fmt;
+use std::io;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{doing} {file}: {source}")]
+    Io { doing: &'static str, file: String, source: io::Error },
+    /// The disk may or may not hold what was written. Nothing can be promised any more, so the process must end.
+    #[error("syncing {file} failed, what it holds is uncertain: {source}")]
+    Sync { file: String, source: io::Error },
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    #[error("{file} has format version {found}; this program reads version {known}")]
+    Version { file: String, found: u32, known: u32 },
+    #[error("the directory is in use by process {pid}")]
+    Locked { pid: String },
+    #[error("{what} is not empty")]
+    NotEmpty { what: &'static str },
+    #[error("no backup is there: {missing} is missing")]
+    NoBackup { missing: String },
+    /// An earlier failure made the store unusable; the process should have ended.
+    #[error("the store has failed before and takes nothing any more")]
+    Failed,
+}
+
+/// Bytes that are not what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    pub file: String,
+    /// In bytes from the start of the file.
+    pub offset: u64,
+    pub why: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damage { file, offset, why } = self;
+        write!(f, "{file} is damaged at byte {offset}: {why}")
+    }
+}
+
+impl std::error::Error for Damage {}
+
+impl Damage {
+    pub(crate) fn new(file: &str, offset: u64, why: impl Into<String>) -> Damage {
+        Damage { file: file.to_owned(), offset, why: why.into() }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The disk has no room. The frames that are left stay with the caller, who tries again later.
+    #[error("the disk is full: {needed} more bytes are needed")]
+    Full { needed: u64 },
+    #[error(transparent)]
+    Fatal(#[from] StoreError),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The bytes belonged to a task that is not kept any more.
+    #[error("what lay at {at} is not kept any more")]
+    Gone { at: u64 },
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    #[error("reading {file}: {source}")]
+    Io { file: String, source: io::Error },
+}
+
+/// Names what was being done to which file when the disk said no.
+pub(crate) trait Doing<T> {
+    fn doing(self, doing: &'static str, file: &str) -> Result<T, StoreError>;
+    fn syncing(self, file: &str) -> Result<T, StoreError>;
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, doing: &'static str, file: &str) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Io { doing, file: file.to_owned(), source })
+    }
+
+    fn syncing(self, file: &str) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Sync { file: file.to_owned(), source })
+    }
+}
+
+/// Whether a disk that says this has no room left.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

@@ -1,0 +1,102 @@
+//! Copying the events of the journal into files of their own, before the journal lets them go.
+
+use std::sync::Arc;
+
+use tenure_engine::Event;
+
+use super::decode::EventDecoder;
+use super::file::{EventFile, EventWriter};
+use crate::disk::Disk;
+use crate::error::{Damage, StoreError};
+use crate::scan::{Found, Scan};
+use crate::segment::Segment;
+
+/// Events in one file, so that old ones can be dropped file by file.
+const FILE_EVENTS: u64 = 200_000;
+/// A file smaller than this is joined with what follows it: many short runs do not leave many files.
+const JOINED_BELOW_BYTES: u64 = 1 << 20;
+
+/// Copies the events of `segments` from number `from` on, between the positions `begin` and `end`, at both of which
+/// frames begin. `last` is the newest file there is. Returns the new files; the first may replace `last`.
+pub(crate) fn copy_events(
+    disk: &dyn Disk,
+    last: Option<&Arc<EventFile>>,
+    segments: &[Arc<Segment>],
+    begin: u64,
+    from: u64,
+    end: u64,
+) -> Result<Vec<EventFile>, StoreError> {
+    let mut copy = Copy { disk, writer: None, done: Vec::new(), failed: None };
+    let mut decoder = EventDecoder::default();
+    if let Some(last) = last
+        && last.end == from
+        && last.bytes < JOINED_BELOW_BYTES
+    {
+        last.read(&mut decoder, last.first, &mut |event| copy.add(&event))?;
+    }
+    for segment in segments {
+        let start = segment.mark_before(from).map_or(segment.start.max(begin), |mark| mark.position);
+        let mut scan = Scan::new(segment, start, end)?;
+        loop {
+            let at = scan.position();
+            match scan.next()? {
+                Found::Frame(header, payload) if header.next_event() > from => {
+                    decoder
+                        .frame(&header, payload, from, &mut |event| copy.add(&event))
+                        .map_err(|why| Damage::new(&segment.name, segment.offset(at), why.to_string()))?;
+                }
+                Found::Frame(..) => {}
+                Found::End => break,
+                Found::Bad(why) => return Err(Damage::new(&segment.name, segment.offset(at), why).into()),
+            }
+        }
+    }
+    copy.finish()
+}
+
+struct Copy<'a> {
+    disk: &'a dyn Disk,
+    writer: Option<EventWriter<'a>>,
+    done: Vec<EventFile>,
+    failed: Option<StoreError>,
+}
+
+impl Copy<'_> {
+    fn add(&mut self, event: &Event) -> bool {
+        match self.try_add(event) {
+            Ok(()) => true,
+            Err(error) => {
+                self.failed = Some(error);
+                false
+            }
+        }
+    }
+
+    fn try_add(&mut self, event: &Event) -> Result<(), StoreError> {
+        // Behind a hole that a repair has left, another file begins.
+        let hole = self.writer.as_ref().is_some_and(|writer| writer.next() != event.seq);
+        if hole || self.writer.as_ref().is_some_and(|writer| writer.count() >= FILE_EVENTS) {
+            self.close()?;
+        }
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => self.writer.insert(EventWriter::create(self.disk, event.seq)?),
+        };
+        writer.add(event)
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        if let Some(writer) = self.writer.take() {
+            self.done.push(writer.finish()?);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<EventFile>, StoreError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        self.close()?;
+        Ok(self.done)
+    }
+}

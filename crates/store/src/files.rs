@@ -1,0 +1,77 @@
+//! The names of the files. All numbers are written with twenty digits, so that a sorted list is in order.
+
+pub(crate) const LOCK: &str = "lock";
+pub(crate) const MANIFEST: &str = "manifest";
+pub(crate) const UNFINISHED: &str = ".tmp";
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// A segment of the journal, by the position of its first byte.
+    Journal(u64),
+    /// A snapshot, by the position from which the journal continues it.
+    Snapshot(u64),
+    /// A file of events, by the number of the first.
+    Events(u64),
+    /// A segment that waits to be used, by a running number.
+    Spare(u64),
+    /// Left behind by a process that ended before it was done.
+    Unfinished,
+    /// The lock, a manifest, or a file that is not ours.
+    Other,
+}
+
+pub(crate) fn journal(start: u64) -> String {
+    format!("journal-{start:020}")
+}
+
+pub(crate) fn snapshot(start: u64) -> String {
+    format!("snapshot-{start:020}")
+}
+
+pub(crate) fn events(first: u64) -> String {
+    format!("events-{first:020}")
+}
+
+pub(crate) fn spare(number: u64) -> String {
+    format!("spare-{number:020}")
+}
+
+pub(crate) fn unfinished(name: &str) -> String {
+    format!("{name}{UNFINISHED}")
+}
+
+pub(crate) fn named(name: &str) -> Named {
+    if name.ends_with(UNFINISHED) {
+        return Named::Unfinished;
+    }
+    let Some((kind, digits)) = name.split_once('-') else { return Named::Other };
+    if digits.len() != 20 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Named::Other;
+    }
+    let Ok(number) = digits.parse() else { return Named::Other };
+    match kind {
+        "journal" => Named::Journal(number),
+        "snapshot" => Named::Snapshot(number),
+        "events" => Named::Events(number),
+        "spare" => Named::Spare(number),
+        _ => Named::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_recognised() {
+        assert_eq!(named(&journal(u64::MAX)), Named::Journal(u64::MAX));
+        assert_eq!(named(&snapshot(0)), Named::Snapshot(0));
+        assert_eq!(named(&events(7)), Named::Events(7));
+        assert_eq!(named(&spare(3)), Named::Spare(3));
+        assert_eq!(named(&unfinished(&snapshot(1))), Named::Unfinished);
+        assert_eq!(named("journal-7"), Named::Other);
+        assert_eq!(named("99999999999999999999-journal"), Named::Other);
+        assert_eq!(named("lock"), Named::Other);
+    }
+}

@@ -1,0 +1,256 @@
+//! The keeper: file work that must not hold up the hub. It writes snapshots, copies events, deletes and reuses
+//! segments, and reads what cleaning moves. It runs on a thread of its own; the simulator lets it take turns.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+
+use bytes::Bytes;
+use tenure_engine::{Blob, TaskId, Timestamp, Which};
+
+use crate::block::Block;
+use crate::cleaning;
+use crate::disk::DiskFile;
+use crate::error::{Doing, StoreError};
+use crate::events::copy_events;
+use crate::files;
+use crate::header::HEADER_BYTES;
+use crate::segment::{self, Past, Segment};
+use crate::shared::{Shared, SnapshotFile, Spare};
+use crate::snapshot::SnapshotWriter;
+
+/// What the hub's side asks for, in this order: begin, blocks, finish; the others at any time.
+#[derive(Debug)]
+pub(crate) enum Job {
+    BeginSnapshot { start: u64, first_event: u64 },
+    Block(Block),
+    FinishSnapshot(Finish),
+    PrepareSpare,
+    /// Find out whose bytes lie in a segment, from a position on.
+    ListBlobs { segment: u64, from: u64 },
+    FetchBlobs(Vec<Candidate>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Finish {
+    /// The journal is certain up to here.
+    pub(crate) end: u64,
+    /// Segments without a live blob when the snapshot began.
+    pub(crate) condemned: Vec<u64>,
+    pub(crate) now: Timestamp,
+}
+
+#[derive(Debug)]
+pub(crate) enum Done {
+    Snapshot { file: SnapshotFile, deleted: Vec<u64> },
+    SnapshotFailed(StoreError),
+    Spare(Result<(), StoreError>),
+    Listed(Result<Listed, StoreError>),
+    Fetched(Result<Vec<(Candidate, Bytes)>, StoreError>),
+}
+
+/// Bytes that were a task's when their frame was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) task: TaskId,
+    pub(crate) which: Which,
+    pub(crate) blob: Blob,
+}
+
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) candidates: Vec<Candidate>,
+    /// Where to go on, unless the segment is through.
+    pub(crate) next: Option<u64>,
+}
+
+#[derive(Debug)]
+pub struct Keeper {
+    shared: Arc<Shared>,
+    jobs: Receiver<Job>,
+    done: Sender<Done>,
+    /// Blocks that wait to be written, in bytes.
+    queued: Arc<AtomicUsize>,
+    snapshot: Option<Result<SnapshotWriter, StoreError>>,
+    /// What a backup keeps from being deleted.
+    deferred: Vec<u64>,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        jobs: Receiver<Job>,
+        done: Sender<Done>,
+        queued: Arc<AtomicUsize>,
+    ) -> Keeper {
+        Keeper { shared, jobs, done, queued, snapshot: None, deferred: Vec::new() }
+    }
+
+    /// Works until the hub's side is gone.
+    pub fn run(mut self) {
+        while let Ok(job) = self.jobs.recv() {
+            self.work(job);
+        }
+    }
+
+    /// Does one thing that waits, if there is one.
+    pub fn turn(&mut self) -> bool {
+        match self.jobs.try_recv() {
+            Ok(job) => {
+                self.work(job);
+                true
+            }
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => false,
+        }
+    }
+
+    fn work(&mut self, job: Job) {
+        let done = match job {
+            Job::BeginSnapshot { start, first_event } => {
+                self.snapshot = Some(SnapshotWriter::create(&*self.shared.disk, start, first_event));
+                return;
+            }
+            Job::Block(block) => {
+                self.queued.fetch_sub(block.page.len(), Ordering::AcqRel);
+                if let Some(Ok(writer)) = &mut self.snapshot
+                    && let Err(error) = writer.add(&block)
+                {
+                    self.snapshot = Some(Err(error));
+                }
+                return;
+            }
+            Job::FinishSnapshot(finish) => match self.finish(finish) {
+                Ok(done) => done,
+                Err(error) => Done::SnapshotFailed(error),
+            },
+            Job::PrepareSpare => Done::Spare(self.prepare_spare()),
+            Job::ListBlobs { segment, from } => Done::Listed(cleaning::list(&self.shared, segment, from)),
+            Job::FetchBlobs(candidates) => Done::Fetched(cleaning::fetch(&self.shared, candidates)),
+        };
+        // A hub that is gone does not need to know.
+        let _ = self.done.send(done);
+    }
+
+    /// First the events find a new home, then the snapshot becomes the one to start from, then what is not needed any
+    /// more goes. A crash between any two of them leaves files that are only superfluous.
+    fn finish(&mut self, finish: Finish) -> Result<Done, StoreError> {
+        let writer = self.snapshot.take().expect("a snapshot was begun")?;
+        let disk = &*self.shared.disk;
+        let (start, first_event) = (writer.start(), writer.first_event());
+        self.copy_events(start, first_event)?;
+        let file = writer.finish(disk, finish.end, finish.now)?;
+        let (old, pinned) = {
+            let mut files = self.shared.files.write().expect("no holder of the lock panics");
+            (files.snapshot.replace(file), files.pins > 0)
+        };
+        self.deferred.extend(finish.condemned);
+        let mut deleted = Vec::new();
+        if !pinned {
+            // An older snapshot that a backup kept is found by its name.
+            if let Some(old) = old.filter(|old| old.start != file.start) {
+                let name = files::snapshot(old.start);
+                disk.remove(&name).doing("removing", &name)?;
+            }
+            for segment in std::mem::take(&mut self.deferred) {
+                self.give_up(segment)?;
+                deleted.push(segment);
+            }
+            self.trim_events(finish.now)?;
+            disk.sync_dir().syncing("the directory")?;
+        }
+        Ok(Done::Snapshot { file, deleted })
+    }
+
+    fn copy_events(&self, upto: u64, upto_event: u64) -> Result<(), StoreError> {
+        let (last, from, begin, segments) = {
+            let files = self.shared.files.read().expect("no holder of the lock panics");
+            let in_journal = files.snapshot.map_or(1, |snapshot| snapshot.first_event);
+            let begin = files.snapshot.map_or(0, |snapshot| snapshot.start);
+            let last = files.events.last().cloned();
+            let from = last.as_ref().map_or(in_journal, |last| last.end.max(in_journal));
+            let first = files.segments.range(..=begin).next_back().map_or(begin, |(start, _)| *start);
+            let segments: Vec<Arc<Segment>> = files.segments.range(first..upto).map(|(_, segment)| segment.clone()).collect();
+            (last, from, begin, segments)
+        };
+        if from >= upto_event {
+            return Ok(());
+        }
+        let copied = copy_events(&*self.shared.disk, last.as_ref(), &segments, begin, from, upto)?;
+        let mut files = self.shared.files.write().expect("no holder of the lock panics");
+        for file in copied {
+            files.events.retain(|known| known.first != file.first);
+            files.events.push(Arc::new(file));
+        }
+        Ok(())
+    }
+
+    /// Drops files of events that are too many or too old. The newest stays.
+    fn trim_events(&self, now: Timestamp) -> Result<(), StoreError> {
+        let settings = &self.shared.settings;
+        let next = self.shared.progress.next_event();
+        let mut dropped = Vec::new();
+        {
+            let mut files = self.shared.files.write().expect("no holder of the lock panics");
+            while let Some(oldest) = files.events.first() {
+                let too_many = next.saturating_sub(oldest.end) >= settings.events_kept;
+                let too_old = now.since(oldest.last_time) > settings.events_kept_for;
+                if !too_many && !too_old {
+                    break;
+                }
+                dropped.push(files.events.remove(0));
+            }
+        }
+        for file in dropped {
+            self.shared.disk.remove(&file.name).doing("removing", &file.name)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a segment, or keeps its file to be used again: overwriting blocks that exist is cheaper to sync than
+    /// making new ones.
+    fn give_up(&self, start: u64) -> Result<(), StoreError> {
+        let removed = self.shared.files.write().expect("no holder of the lock panics").segments.remove(&start);
+        let Some(old) = removed else { return Ok(()) };
+        let full_size = old.file.len().doing("measuring", &old.name)? >= self.shared.settings.segment_bytes;
+        if !full_size || self.shared.spare_count() >= self.shared.settings.spare_segments {
+            return self.shared.disk.remove(&old.name).doing("removing", &old.name);
+        }
+        // The name goes first: under its old name the file must not bear a salt that its frames do not fit.
+        let name = self.shared.next_spare_name();
+        self.shared.disk.rename(&old.name, &name).doing("renaming", &old.name)?;
+        self.shared.disk.sync_dir().syncing("the directory")?;
+        let salt = self.shared.new_salt(old.salt);
+        segment::write_header(&*old.file, salt, Past::Used).doing("writing", &name)?;
+        old.file.sync().syncing(&name)?;
+        self.shared.add_spare(Spare { name, salt, past: Past::Used, file: old.file.clone() });
+        Ok(())
+    }
+
+    /// Makes a segment ahead of its use, full of zeros, so that appends to it change no metadata.
+    fn prepare_spare(&self) -> Result<(), StoreError> {
+        let spare = self.shared.create_spare()?;
+        if let Err(error) = fill(&*spare.file, &spare.name, self.shared.settings.segment_bytes) {
+            let _ = self.shared.disk.remove(&spare.name);
+            return Err(error);
+        }
+        self.shared.add_spare(spare);
+        Ok(())
+    }
+}
+
+const FILL_BYTES: usize = 1 << 20;
+
+/// Writes zeros in pieces, each made certain before the next, so that the journal's own syncs never wait behind all of
+/// them.
+fn fill(file: &dyn DiskFile, name: &str, bytes: u64) -> Result<(), StoreError> {
+    let zeros = vec![0; FILL_BYTES];
+    let mut offset = HEADER_BYTES as u64;
+    while offset < bytes {
+        let count = (bytes - offset).min(FILL_BYTES as u64) as usize;
+        file.write_at(&zeros[..count], offset).doing("writing", name)?;
+        file.sync().syncing(name)?;
+        offset += count as u64;
+    }
+    Ok(())
+}
+

@@ -1,0 +1,123 @@
+//! How many bytes of bodies and results are alive in each segment. A segment without any is not needed after the next
+//! snapshot; one with few is worth cleaning.
+
+use std::collections::BTreeMap;
+
+use tenure_engine::Blob;
+
+use crate::frame::BLOB_CRC_BYTES;
+
+/// What a blob brings along in its segment, roughly: its record, its share of the frame's header.
+const BESIDE_BYTES: u64 = 48;
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// By the position at which the segment starts.
+    segments: BTreeMap<u64, Account>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    live_bytes: u64,
+    live_blobs: u64,
+}
+
+/// One segment as the ledger sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Balance {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) live_bytes: u64,
+    pub(crate) live_blobs: u64,
+}
+
+impl Balance {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+
+    pub(crate) fn live_percent(&self) -> u64 {
+        self.live_bytes * 100 / self.bytes().max(1)
+    }
+}
+
+impl Ledger {
+    pub(crate) fn open_segment(&mut self, start: u64) {
+        self.segments.entry(start).or_default();
+    }
+
+    pub(crate) fn forget_segment(&mut self, start: u64) {
+        self.segments.remove(&start);
+    }
+
+    pub(crate) fn alive(&mut self, blob: Blob) {
+        if let Some(account) = self.account(blob) {
+            account.live_bytes += weight(blob);
+            account.live_blobs += 1;
+        }
+    }
+
+    pub(crate) fn dead(&mut self, blob: Blob) {
+        if let Some(account) = self.account(blob) {
+            account.live_bytes = account.live_bytes.saturating_sub(weight(blob));
+            account.live_blobs = account.live_blobs.saturating_sub(1);
+        }
+    }
+
+    /// Blobs of the open batch are taken back: so many of them, so many bytes with their checksums.
+    pub(crate) fn take_back(&mut self, segment: u64, blobs: u64, bytes: u64) {
+        if let Some(account) = self.segments.get_mut(&segment) {
+            account.live_bytes = account.live_bytes.saturating_sub(bytes + blobs * BESIDE_BYTES);
+            account.live_blobs = account.live_blobs.saturating_sub(blobs);
+        }
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.segments.values().map(|account| account.live_bytes).sum()
+    }
+
+    /// The segments that end at or before `position`, oldest first. The last segment has no end and is never among them.
+    pub(crate) fn before(&self, position: u64) -> impl Iterator<Item = Balance> {
+        let ends = self.segments.keys().skip(1);
+        self.segments.iter().zip(ends).map(|((start, account), end)| Balance {
+            start: *start,
+            end: *end,
+            live_bytes: account.live_bytes,
+            live_blobs: account.live_blobs,
+        })
+        .filter(move |balance| balance.end <= position)
+    }
+
+    fn account(&mut self, blob: Blob) -> Option<&mut Account> {
+        if blob.is_empty() {
+            return None;
+        }
+        self.segments.range_mut(..=blob.at()).next_back().map(|(_, account)| account)
+    }
+}
+
+fn weight(blob: Blob) -> u64 {
+    u64::from(blob.bytes()) + BLOB_CRC_BYTES as u64 + BESIDE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_empty_when_its_last_blob_dies() {
+        let mut ledger = Ledger::default();
+        ledger.open_segment(0);
+        ledger.open_segment(1000);
+        ledger.open_segment(3000);
+        let (first, second) = (Blob::new(100, 500), Blob::new(1200, 900));
+        ledger.alive(first);
+        ledger.alive(second);
+        ledger.dead(first);
+        let balances: Vec<_> = ledger.before(3000).map(|balance| (balance.start, balance.live_blobs)).collect();
+        assert_eq!(balances, [(0, 0), (1000, 1)]);
+        assert_eq!(ledger.before(2999).count(), 1, "the second ends at 3000");
+        ledger.dead(Blob::EMPTY);
+        assert_eq!(ledger.live_bytes(), 952);
+    }
+}

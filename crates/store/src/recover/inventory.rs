@@ -1,0 +1,50 @@
+//! Which files there are.
+
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::error::{Doing, StoreError};
+use crate::events::EventFile;
+use crate::files::{self, Named};
+use crate::segment::Segment;
+use crate::snapshot::SnapshotReader;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inventory {
+    /// Each in order.
+    pub(crate) segments: Vec<u64>,
+    pub(crate) snapshots: Vec<u64>,
+    pub(crate) events: Vec<u64>,
+    /// What an earlier process left behind: spare segments and files it did not finish.
+    pub(crate) leftovers: Vec<String>,
+}
+
+impl Inventory {
+    pub(crate) fn take(disk: &dyn Disk) -> Result<Inventory, StoreError> {
+        let mut inventory = Inventory::default();
+        for name in disk.list().doing("listing", "the directory")? {
+            match files::named(&name) {
+                Named::Journal(start) => inventory.segments.push(start),
+                Named::Snapshot(start) => inventory.snapshots.push(start),
+                Named::Events(first) => inventory.events.push(first),
+                Named::Spare(_) | Named::Unfinished => inventory.leftovers.push(name),
+                Named::Other => {}
+            }
+        }
+        Ok(inventory)
+    }
+
+    pub(crate) fn open_segments(&self, disk: &dyn Disk) -> Result<Vec<Arc<Segment>>, StoreError> {
+        self.segments.iter().map(|start| Segment::open(disk, *start).map(Arc::new)).collect()
+    }
+
+    pub(crate) fn open_events(&self, disk: &dyn Disk) -> Result<Vec<EventFile>, StoreError> {
+        self.events.iter().map(|first| EventFile::open(disk, *first)).collect()
+    }
+
+    /// A snapshot gets its name when it is complete, so the newest is the one to use; older ones are only there if the
+    /// process ended before it removed them.
+    pub(crate) fn newest_snapshot(&self, disk: &dyn Disk) -> Result<Option<SnapshotReader>, StoreError> {
+        self.snapshots.last().map(|start| SnapshotReader::open(disk, *start)).transpose()
+    }
+}

@@ -1,0 +1,145 @@
+//! Walking over the files and judging what is found. Only the reading of this walk decides what is a torn tail, which
+//! is cut, and what is damage, which stops the start.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use crate::block::BlockHeader;
+use crate::error::{Damage, StoreError};
+use crate::frame::FrameHeader;
+use crate::recover::Cut;
+use crate::scan::{Found, Scan, certain_frame_behind};
+use crate::segment::{Past, Segment};
+use crate::shared::SnapshotFile;
+use crate::snapshot::{SnapshotReader, Sum};
+
+/// What the reading thread hands over: checked, not yet decoded.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Block { header: BlockHeader, page: Vec<u8>, file: String, offset: u64 },
+    Frames(Frames),
+}
+
+/// The pages of some frames, without their blobs.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    pub(crate) file: String,
+    pub(crate) frames: Vec<FramePage>,
+    pub(crate) pages: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(crate) struct FramePage {
+    pub(crate) header: FrameHeader,
+    pub(crate) offset: u64,
+}
+
+/// Where the journal ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JournalEnd {
+    pub(crate) position: u64,
+    /// The start of the segment that holds the end.
+    pub(crate) segment: u64,
+    pub(crate) next_event: u64,
+    /// Everything before it was synced, as later frames testify.
+    pub(crate) certain: u64,
+    pub(crate) cut: Option<Cut>,
+}
+
+const PAGES_BYTES: usize = 256 << 10;
+
+pub(crate) fn read_snapshot(mut snapshot: SnapshotReader, to: &SyncSender<Piece>) -> Result<Sum, StoreError> {
+    while let Some((header, page, offset)) = snapshot.next()? {
+        // A receiver that is gone has failed and says why itself.
+        let _ = to.send(Piece::Block { header, page, file: snapshot.name.clone(), offset });
+    }
+    Ok(snapshot.sum.expect("the last block was read"))
+}
+
+/// Reads the journal from where the snapshot began, or from its own beginning. It must reach `at_least`.
+pub(crate) fn read_journal(
+    segments: &[Arc<Segment>],
+    snapshot: Option<SnapshotFile>,
+    at_least: Option<u64>,
+    to: &SyncSender<Piece>,
+) -> Result<JournalEnd, StoreError> {
+    let (start, next_event) = snapshot.map_or((0, 1), |snapshot| (snapshot.start, snapshot.first_event));
+    let mut end = JournalEnd { position: start, segment: start, next_event, certain: start, cut: None };
+    let first = segments.partition_point(|segment| segment.start <= start).saturating_sub(1);
+    let needed = &segments[first.min(segments.len())..];
+    for (index, segment) in needed.iter().enumerate() {
+        if segment.start > end.position {
+            return Err(missing(segment, end.position).into());
+        }
+        let next = needed.get(index + 1).map(|next| next.start);
+        read_segment(segment, next, &mut end, to)?;
+    }
+    if let Some(at_least) = at_least.filter(|at_least| *at_least > end.position) {
+        let file = segments.last().map_or("the journal", |segment| &segment.name);
+        let offset = segments.last().map_or(0, |segment| segment.offset(end.position.max(segment.start)));
+        let why = format!("the journal ends at position {}, but the snapshot was taken at {at_least}", end.position);
+        return Err(Damage::new(file, offset, why).into());
+    }
+    Ok(end)
+}
+
+fn missing(segment: &Segment, position: u64) -> Damage {
+    let why = format!("the journal before it is missing: it begins at {}, but {position} is needed", segment.start);
+    Damage::new(&segment.name, 0, why)
+}
+
+/// Reads one segment. `next` is where the following one starts: then this one must be complete up to there, because a
+/// segment is made certain before the next one begins.
+fn read_segment(
+    segment: &Arc<Segment>,
+    next: Option<u64>,
+    end: &mut JournalEnd,
+    to: &SyncSender<Piece>,
+) -> Result<(), StoreError> {
+    let mut scan = Scan::new(segment, end.position, next.unwrap_or(u64::MAX))?;
+    let mut frames = Frames { file: segment.name.clone(), ..Frames::default() };
+    end.segment = segment.start;
+    let stopped = loop {
+        let position = scan.position();
+        match scan.next()? {
+            Found::Frame(header, payload) => {
+                let offset = segment.offset(position);
+                if header.first_event != end.next_event {
+                    let why = format!("its events begin with {}, expected was {}", header.first_event, end.next_event);
+                    return Err(Damage::new(&segment.name, offset, why).into());
+                }
+                segment.mark(header.first_event, position);
+                frames.pages.extend_from_slice(&payload[header.blob_bytes as usize..]);
+                frames.frames.push(FramePage { header, offset });
+                end.position = header.end();
+                end.next_event = header.next_event();
+                end.certain = end.certain.max(header.certain);
+                if frames.pages.len() >= PAGES_BYTES {
+                    let full = std::mem::replace(&mut frames, Frames { file: segment.name.clone(), ..Frames::default() });
+                    let _ = to.send(Piece::Frames(full));
+                }
+            }
+            Found::End => break None,
+            Found::Bad(why) => break Some(why),
+        }
+    };
+    let _ = to.send(Piece::Frames(frames));
+    let offset = segment.offset(end.position);
+    if next.is_some_and(|next| next != end.position) {
+        let why = stopped.unwrap_or("frames are missing here");
+        return Err(Damage::new(&segment.name, offset, format!("{why}, and the journal goes on in the next file")).into());
+    }
+    if next.is_none() {
+        if certain_frame_behind(segment, end.position)? {
+            let why = stopped.unwrap_or("a frame is missing here");
+            return Err(Damage::new(&segment.name, offset, format!("{why}, and frames written later follow it")).into());
+        }
+        end.cut = stopped
+            .filter(|why| segment.past == Past::Fresh || *why == TORN_PAYLOAD)
+            .map(|why| Cut { file: segment.name.clone(), offset, why: why.to_owned() });
+    }
+    Ok(())
+}
+
+/// In a file that was used before, only a frame with a good header is known to be of this use.
+const TORN_PAYLOAD: &str = "the checksum of a frame is wrong";

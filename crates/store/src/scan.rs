@@ -1,0 +1,144 @@
+//! Walking over the frames of one segment, front to back. Whoever walks decides what a bad frame means.
+
+use crc32c::crc32c;
+
+use crate::error::{Doing, StoreError};
+use crate::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader};
+use crate::segment::Segment;
+
+const WINDOW_BYTES: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Scan<'a> {
+    segment: &'a Segment,
+    /// The position of the next frame.
+    at: u64,
+    /// No frame reaches past here.
+    end: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+/// What was found at a position.
+#[derive(Debug)]
+pub(crate) enum Found<'w> {
+    Frame(FrameHeader, &'w [u8]),
+    /// Nothing but zeros, or the end.
+    End,
+    Bad(&'static str),
+}
+
+impl<'a> Scan<'a> {
+    /// From `from`, which is where a frame begins, to `end` or the end of the file.
+    pub(crate) fn new(segment: &'a Segment, from: u64, end: u64) -> Result<Scan<'a>, StoreError> {
+        let end = end.min(segment.file_end()?);
+        Ok(Scan { segment, at: from, end, window: Vec::new(), window_at: from })
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The next frame; after it the walk stands at the one behind. What is not a frame leaves the walk where it is.
+    pub(crate) fn next(&mut self) -> Result<Found<'_>, StoreError> {
+        self.look(true)
+    }
+
+    /// Like [`Scan::next`], but believes the payload: for what was checked before.
+    pub(crate) fn next_unchecked(&mut self) -> Result<Found<'_>, StoreError> {
+        self.look(false)
+    }
+
+    /// Steps over bytes that are no frame.
+    pub(crate) fn skip_to(&mut self, position: u64) {
+        self.at = position;
+    }
+
+    /// The next place at or after `from` that bears the mark of a frame.
+    pub(crate) fn find_magic(&mut self, from: u64) -> Result<Option<u64>, StoreError> {
+        self.at = from;
+        loop {
+            if self.end < self.at + FRAME_HEADER_BYTES as u64 {
+                return Ok(None);
+            }
+            self.fill(FRAME_HEADER_BYTES)?;
+            let seen = &self.window[(self.at - self.window_at) as usize..];
+            match memchr::memmem::find(seen, &FRAME_MAGIC) {
+                Some(index) => {
+                    self.at += index as u64;
+                    return Ok(Some(self.at));
+                }
+                None => self.at += (seen.len() - FRAME_MAGIC.len() + 1) as u64,
+            }
+        }
+    }
+
+    fn look(&mut self, check: bool) -> Result<Found<'_>, StoreError> {
+        if self.at >= self.end {
+            return Ok(Found::End);
+        }
+        if self.end - self.at < FRAME_HEADER_BYTES as u64 {
+            return Ok(Found::Bad("the file ends within the header of a frame"));
+        }
+        self.fill(FRAME_HEADER_BYTES)?;
+        let index = (self.at - self.window_at) as usize;
+        let Some(header) = FrameHeader::decode(&self.window[index..], self.segment.salt) else {
+            let zeros = self.window[index..index + FRAME_HEADER_BYTES].iter().all(|byte| *byte == 0);
+            return Ok(if zeros { Found::End } else { Found::Bad("the header of a frame is wrong") });
+        };
+        if header.position != self.at {
+            return Ok(Found::Bad("a frame does not stand where it was written"));
+        }
+        if header.frame_bytes() > FRAME_BYTES_MAX || header.end() > self.end {
+            return Ok(Found::Bad("a frame is longer than the file"));
+        }
+        self.fill(header.frame_bytes() as usize)?;
+        let start = (self.at - self.window_at) as usize + FRAME_HEADER_BYTES;
+        let payload = &self.window[start..start + header.payload_bytes() as usize];
+        if check && crc32c(payload) != header.payload_crc {
+            return Ok(Found::Bad("the checksum of a frame is wrong"));
+        }
+        self.at = header.end();
+        Ok(Found::Frame(header, payload))
+    }
+
+    /// Makes `count` bytes from where the walk stands lie in the window. The caller knows that they exist.
+    fn fill(&mut self, count: usize) -> Result<(), StoreError> {
+        let index = (self.at - self.window_at) as usize;
+        if index + count <= self.window.len() {
+            return Ok(());
+        }
+        // What is left of the window moves to its front and the rest is read behind it.
+        let kept = self.window.len().saturating_sub(index);
+        if kept > 0 {
+            self.window.copy_within(index.., 0);
+        }
+        self.window_at = self.at;
+        let want = count.max(WINDOW_BYTES).min((self.end - self.at) as usize);
+        self.window.resize(want.max(kept), 0);
+        let offset = self.segment.offset(self.at + kept as u64);
+        let read = self.segment.file.read_at(&mut self.window[kept..], offset).doing("reading", &self.segment.name)?;
+        self.window.truncate(kept + read);
+        if self.window.len() < count {
+            let source = std::io::ErrorKind::UnexpectedEof.into();
+            return Err(StoreError::Io { doing: "reading", file: self.segment.name.clone(), source });
+        }
+        Ok(())
+    }
+}
+
+/// Whether, behind a bad frame at `bad`, there is one that was written when the bad one was already certain. Then the
+/// bad one is damage; else it was still on its way when the power failed.
+pub(crate) fn certain_frame_behind(segment: &Segment, bad: u64) -> Result<bool, StoreError> {
+    let mut scan = Scan::new(segment, bad, u64::MAX)?;
+    let mut from = bad + 1;
+    while let Some(at) = scan.find_magic(from)? {
+        if let Found::Frame(header, _) = scan.next()?
+            && header.certain > bad
+        {
+            return Ok(true);
+        }
+        from = at + 1;
+    }
+    Ok(false)
+}

@@ -1,0 +1,85 @@
+//! A segment of the journal: one file, named by the position of its first byte. The frames follow the header without
+//! gaps; behind the last one there may be zeros, or what an earlier use left there.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Doing, StoreError};
+use crate::files;
+use crate::header::{HEADER_BYTES, Header, JOURNAL_MAGIC};
+
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) name: String,
+    pub(crate) start: u64,
+    pub(crate) salt: u32,
+    pub(crate) past: Past,
+    pub(crate) file: Arc<dyn DiskFile>,
+    /// Some of its frames by their first events, in order.
+    marks: Mutex<Vec<FrameMark>>,
+}
+
+/// Where to begin looking for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameMark {
+    pub(crate) first_event: u64,
+    pub(crate) position: u64,
+}
+
+/// One mark for so many bytes: a reader looks through this much to find an event.
+const MARK_EVERY_BYTES: u64 = 256 << 10;
+
+impl Segment {
+    pub(crate) fn new(start: u64, salt: u32, past: Past, file: Arc<dyn DiskFile>) -> Segment {
+        Segment { name: files::journal(start), start, salt, past, file, marks: Mutex::default() }
+    }
+
+    pub(crate) fn open(disk: &dyn Disk, start: u64) -> Result<Segment, StoreError> {
+        let name = files::journal(start);
+        let file = disk.open(&name).doing("opening", &name)?;
+        let header = Header::read(&*file, &name, JOURNAL_MAGIC)?;
+        let past = if header.numbers[0] == 0 { Past::Fresh } else { Past::Used };
+        Ok(Segment::new(start, header.salt, past, file))
+    }
+
+    /// Where in the file a position lies.
+    pub(crate) fn offset(&self, position: u64) -> u64 {
+        position - self.start + HEADER_BYTES as u64
+    }
+
+    /// The position that would follow the last byte of the file.
+    pub(crate) fn file_end(&self) -> Result<u64, StoreError> {
+        let len = self.file.len().doing("measuring", &self.name)?;
+        Ok(self.start + len.saturating_sub(HEADER_BYTES as u64))
+    }
+
+    pub(crate) fn mark(&self, first_event: u64, position: u64) {
+        let mut marks = self.marks.lock().expect("no holder of the lock panics");
+        if marks.last().is_none_or(|last| position >= last.position + MARK_EVERY_BYTES) {
+            marks.push(FrameMark { first_event, position });
+        }
+    }
+
+    /// The last mark at or before the event, if the event can be in this segment.
+    pub(crate) fn mark_before(&self, event: u64) -> Option<FrameMark> {
+        let marks = self.marks.lock().expect("no holder of the lock panics");
+        let after = marks.partition_point(|mark| mark.first_event <= event);
+        after.checked_sub(1).map(|index| marks[index])
+    }
+}
+
+/// What lies behind the frames of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Past {
+    /// Nothing, or zeros.
+    Fresh,
+    /// What an earlier use of the file left there.
+    Used,
+}
+
+/// Writes the header of a segment that does not know yet where it will stand.
+pub(crate) fn write_header(file: &dyn DiskFile, salt: u32, past: Past) -> io::Result<()> {
+    let numbers = [u64::from(past == Past::Used), 0];
+    file.write_at(&Header { magic: JOURNAL_MAGIC, salt, numbers }.encode(), 0)
+}

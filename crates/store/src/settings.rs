@@ -1,0 +1,60 @@
+//! What the store is told at its start. Every number has a name and a unit.
+
+use std::time::Duration;
+
+/// When what was written is made certain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// Before it is acknowledged.
+    #[default]
+    Always,
+    /// Within this span. A power failure may lose what was acknowledged in the last one; a crash of the broker does not.
+    Interval(Duration),
+    /// When the operating system likes. A power failure may lose half a minute; a crash of the broker loses nothing.
+    Os,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreSettings {
+    pub sync: Sync,
+    /// A batch that begins past this size of its segment begins a new one.
+    pub segment_bytes: u64,
+    /// Segments prepared ahead, so that a new one costs nothing when it is needed and an append touches no metadata.
+    pub spare_segments: usize,
+    /// A batch of this size should be sealed.
+    pub batch_bytes: usize,
+    /// So much journal since the last snapshot (or the size of that snapshot, if it is larger) asks for the next one.
+    pub checkpoint_bytes: u64,
+    /// How many tasks one turn adds to a snapshot.
+    pub checkpoint_slice: usize,
+    /// A segment is cleaned when less than this share of it is alive.
+    pub clean_below_percent: u64,
+    /// How many bytes one turn of cleaning moves, besides the one blob that passes the limit.
+    pub clean_slice_bytes: usize,
+    /// The newest frames, kept in memory for the workers that get their tasks at once.
+    pub cache_bytes: usize,
+    /// Events kept, by count and by age.
+    pub events_kept: u64,
+    pub events_kept_for: Duration,
+    /// Makes what marks a segment's frames unguessable; comes from outside, the store has no randomness.
+    pub seed: u64,
+}
+
+impl Default for StoreSettings {
+    fn default() -> StoreSettings {
+        StoreSettings {
+            sync: Sync::default(),
+            segment_bytes: 64 << 20,
+            spare_segments: 1,
+            batch_bytes: 1 << 20,
+            checkpoint_bytes: 128 << 20,
+            checkpoint_slice: 1000,
+            clean_below_percent: 50,
+            clean_slice_bytes: 256 << 10,
+            cache_bytes: 8 << 20,
+            events_kept: 1_000_000,
+            events_kept_for: Duration::from_secs(7 * 24 * 3600),
+            seed: 0,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What the parts of an open store have in common: the disk, which files there are, and how far the journal is.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use bytes::BytesMut;
+
+use crate::disk::{Disk, DiskFile, DiskLock};
+use crate::error::{Doing, StoreError};
+use crate::events::EventFile;
+use crate::files;
+use crate::random::Random;
+use crate::segment::{self, Past, Segment};
+use crate::settings::StoreSettings;
+use crate::tail::Tail;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) settings: StoreSettings,
+    pub(crate) files: RwLock<Files>,
+    pub(crate) tail: Tail,
+    pub(crate) progress: Progress,
+    spares: Mutex<Vec<Spare>>,
+    buffer: Mutex<Option<BytesMut>>,
+    salts: Mutex<Random>,
+    spare_number: AtomicU64,
+    _lock: DiskLock,
+}
+
+/// The files that are in use.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// By the position at which they start.
+    pub(crate) segments: BTreeMap<u64, Arc<Segment>>,
+    pub(crate) snapshot: Option<SnapshotFile>,
+    /// Oldest first, without holes from each to the next.
+    pub(crate) events: Vec<Arc<EventFile>>,
+    /// Backups that are being taken: as long as there is one, nothing is deleted.
+    pub(crate) pins: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotFile {
+    /// From here on the journal continues it.
+    pub(crate) start: u64,
+    /// The number of the first event at or after `start`.
+    pub(crate) first_event: u64,
+    pub(crate) bytes: u64,
+}
+
+/// How far the journal is. Positions only grow.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Everything before it may be spoken of.
+    acknowledged: AtomicU64,
+    /// The number of the first event that may not be spoken of yet.
+    next_event: AtomicU64,
+    /// Everything before it survives a power failure.
+    certain: AtomicU64,
+    /// Somebody waits until the journal is certain up to here.
+    wanted: AtomicU64,
+}
+
+/// A segment that waits to be used: its header is written and certain.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    pub(crate) name: String,
+    pub(crate) salt: u32,
+    pub(crate) past: Past,
+    pub(crate) file: Arc<dyn DiskFile>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        settings: StoreSettings,
+        files: Files,
+        progress: Progress,
+        salts: Random,
+        lock: DiskLock,
+    ) -> Shared {
+        let tail = Tail::new(settings.cache_bytes);
+        Shared {
+            disk,
+            settings,
+            files: RwLock::new(files),
+            tail,
+            progress,
+            spares: Mutex::default(),
+            buffer: Mutex::default(),
+            salts: Mutex::new(salts),
+            spare_number: AtomicU64::new(0),
+            _lock: lock,
+        }
+    }
+
+    /// The segment that a position lies in, if it is still there.
+    pub(crate) fn segment_of(&self, position: u64) -> Option<Arc<Segment>> {
+        let files = self.files.read().expect("no holder of the lock panics");
+        files.segments.range(..=position).next_back().map(|(_, segment)| segment.clone())
+    }
+
+    /// Where a segment ends: where the next one starts, or where the journal ends.
+    pub(crate) fn end_of_segment(&self, start: u64) -> u64 {
+        let files = self.files.read().expect("no holder of the lock panics");
+        files.segments.range(start + 1..).next().map_or_else(|| self.progress.acknowledged(), |(next, _)| *next)
+    }
+
+    pub(crate) fn take_buffer(&self) -> BytesMut {
+        self.buffer.lock().expect("no holder of the lock panics").take().unwrap_or_default()
+    }
+
+    pub(crate) fn keep_buffer(&self, buffer: BytesMut) {
+        *self.buffer.lock().expect("no holder of the lock panics") = Some(buffer);
+    }
+
+    pub(crate) fn spare_count(&self) -> usize {
+        self.spares.lock().expect("no holder of the lock panics").len()
+    }
+
+    pub(crate) fn add_spare(&self, spare: Spare) {
+        self.spares.lock().expect("no holder of the lock panics").push(spare);
+    }
+
+    pub(crate) fn take_spare(&self) -> Option<Spare> {
+        self.spares.lock().expect("no holder of the lock panics").pop()
+    }
+
+    pub(crate) fn next_spare_name(&self) -> String {
+        files::spare(self.spare_number.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A salt that differs from the one an earlier use of the same file had.
+    pub(crate) fn new_salt(&self, not: u32) -> u32 {
+        let mut salts = self.salts.lock().expect("no holder of the lock panics");
+        loop {
+            let salt = salts.next() as u32;
+            if salt != not {
+                return salt;
+            }
+        }
+    }
+
+    /// Makes a new, empty spare whose header is certain.
+    pub(crate) fn create_spare(&self) -> Result<Spare, StoreError> {
+        let name = self.next_spare_name();
+        let file = self.disk.create(&name).doing("creating", &name)?;
+        let salt = self.new_salt(0);
+        if let Err(source) = segment::write_header(&*file, salt, Past::Fresh) {
+            let _ = self.disk.remove(&name);
+            return Err(source).doing("writing", &name);
+        }
+        file.sync().syncing(&name)?;
+        Ok(Spare { name, salt, past: Past::Fresh, file })
+    }
+
+    /// Gives a spare its place in the journal. A named segment always has a certain header, because a spare has.
+    pub(crate) fn place_spare(&self, spare: Spare, start: u64) -> Result<Arc<Segment>, StoreError> {
+        let Spare { name, salt, past, file } = spare;
+        let segment = Arc::new(Segment::new(start, salt, past, file));
+        self.disk.rename(&name, &segment.name).doing("renaming", &name)?;
+        self.disk.sync_dir().syncing("the directory")?;
+        let mut files = self.files.write().expect("no holder of the lock panics");
+        files.segments.insert(start, segment.clone());
+        Ok(segment)
+    }
+}
+
+impl Progress {
+    pub(crate) fn new(position: u64, next_event: u64) -> Progress {
+        Progress {
+            acknowledged: AtomicU64::new(position),
+            next_event: AtomicU64::new(next_event),
+            certain: AtomicU64::new(position),
+            wanted: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn next_event(&self) -> u64 {
+        self.next_event.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn certain(&self) -> u64 {
+        self.certain.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn acknowledge(&self, position: u64, next_event: u64) {
+        self.acknowledged.store(position, Ordering::Release);
+        self.next_event.store(next_event, Ordering::Release);
+    }
+
+    pub(crate) fn make_certain(&self, position: u64) {
+        self.certain.store(position, Ordering::Release);
+    }
+
+    /// Asks the writer to sync up to `position` even if its settings are in no hurry.
+    pub(crate) fn want_certain(&self, position: u64) {
+        self.wanted.fetch_max(position, Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire) > self.certain()
+    }
+}

@@ -1,0 +1,163 @@
+//! Opening a store, and its parts.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::channel;
+
+use tenure_engine::{Engine, Settings, Timestamp, Which};
+
+use crate::batches::Batches;
+use crate::chores::Chores;
+use crate::disk::{Disk, DiskLock};
+use crate::error::{Damage, Doing, StoreError};
+use crate::files;
+use crate::keeper::Keeper;
+use crate::ledger::Ledger;
+use crate::random::Random;
+use crate::reader::Reader;
+use crate::recover::{Inventory, JournalEnd, OpenReport, Recovered, recover};
+use crate::segment::Segment;
+use crate::settings::StoreSettings;
+use crate::shared::{Files, Progress, Shared};
+use crate::writer::Writer;
+
+/// An open store, before it is split into the parts that work on their own.
+#[derive(Debug)]
+pub struct Store {
+    parts: Parts,
+}
+
+#[derive(Debug)]
+pub struct Opened {
+    pub engine: Engine,
+    pub store: Store,
+    pub report: OpenReport,
+}
+
+/// The parts of a store: each goes to whoever does that work.
+#[derive(Debug)]
+pub struct Parts {
+    /// For the hub's turn.
+    pub batches: Batches,
+    /// For the thread that waits for the disk.
+    pub writer: Writer,
+    /// For everybody.
+    pub reader: Reader,
+    /// For the hub, between its turns.
+    pub chores: Chores,
+    /// For a thread in the background.
+    pub keeper: Keeper,
+}
+
+impl Store {
+    /// Opens the store in a directory, or begins one there. Keeps other processes out as long as any part lives.
+    ///
+    /// A torn tail is cut off. Damage anywhere else is an error that names the file and the offset, and nothing is
+    /// changed.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        settings: StoreSettings,
+        engine: Settings,
+        now: Timestamp,
+    ) -> Result<Opened, StoreError> {
+        let lock = disk.lock()?;
+        let inventory = Inventory::take(&*disk)?;
+        let recovered = recover(&*disk, &inventory, engine, now)?;
+        check_events(&recovered)?;
+        clear_away(&*disk, &inventory, &recovered)?;
+        settle_tail(&recovered)?;
+        Ok(assemble(disk, settings, recovered, lock, now))
+    }
+
+    pub fn split(self) -> Parts {
+        self.parts
+    }
+}
+
+/// Events that were copied must be events of this journal.
+fn check_events(recovered: &Recovered) -> Result<(), StoreError> {
+    match recovered.events.last() {
+        Some(last) if last.end > recovered.end.next_event => {
+            let why = format!("it ends with event {}, but the journal with {}", last.end - 1, recovered.end.next_event - 1);
+            Err(Damage::new(&last.name, 24, why).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes what an earlier process did not finish, and snapshots that a newer one has replaced.
+fn clear_away(disk: &dyn Disk, inventory: &Inventory, recovered: &Recovered) -> Result<(), StoreError> {
+    let newest = recovered.snapshot.map(|snapshot| snapshot.start);
+    let old = inventory.snapshots.iter().filter(|start| Some(**start) != newest).map(|start| files::snapshot(*start));
+    let names: Vec<String> = inventory.leftovers.iter().cloned().chain(old).collect();
+    for name in &names {
+        disk.remove(name).doing("removing", name)?;
+    }
+    if names.is_empty() { Ok(()) } else { disk.sync_dir().syncing("the directory") }
+}
+
+/// Cuts the last segment behind its last good frame and makes it certain.
+///
+/// What no later frame testifies to is written once more. It may be in the machine's memory only: if an earlier process
+/// ended because a sync failed, the kernel believes those pages to be clean and would never write them again.
+fn settle_tail(recovered: &Recovered) -> Result<(), StoreError> {
+    let JournalEnd { position, segment, certain, .. } = recovered.end;
+    let Some(last) = recovered.segments.last().filter(|last| last.start == segment) else { return Ok(()) };
+    let name = &last.name;
+    last.file.truncate(last.offset(position)).doing("cutting", name)?;
+    let mut at = certain.max(last.start);
+    let mut bytes = vec![0; 1 << 20];
+    while at < position {
+        let count = bytes.len().min((position - at) as usize);
+        let read = last.file.read_at(&mut bytes[..count], last.offset(at)).doing("reading", name)?;
+        last.file.write_at(&bytes[..read], last.offset(at)).doing("writing", name)?;
+        at += count as u64;
+    }
+    last.file.sync().syncing(name)
+}
+
+fn assemble(
+    disk: Arc<dyn Disk>,
+    settings: StoreSettings,
+    recovered: Recovered,
+    lock: DiskLock,
+    now: Timestamp,
+) -> Opened {
+    let Recovered { engine, segments, snapshot, events, end, report } = recovered;
+    let ledger = count_live(&engine, &segments);
+    let current = segments.last().cloned();
+    let mut files = Files { snapshot, ..Files::default() };
+    files.segments = segments.into_iter().map(|segment| (segment.start, segment)).collect();
+    files.events = events.into_iter().map(Arc::new).collect();
+    let mut salts = Random::new(settings.seed);
+    // Time and position keep the salts of this run apart from those of the last, should the seed be the same.
+    let mut salts = Random::new(salts.next() ^ now.0.rotate_left(32) ^ end.position);
+    salts.next();
+    let progress = Progress::new(end.position, end.next_event);
+    let shared = Arc::new(Shared::new(disk, settings, files, progress, salts, lock));
+    let (jobs, job_queue) = channel();
+    let (done, done_queue) = channel();
+    let queued = Arc::new(AtomicUsize::new(0));
+    let parts = Parts {
+        batches: Batches::new(shared.clone(), ledger, end.position, end.segment, end.next_event),
+        writer: Writer::new(shared.clone(), current, end.position, end.next_event),
+        reader: Reader::new(shared.clone()),
+        chores: Chores::new(shared.clone(), jobs, done_queue, queued.clone(), snapshot),
+        keeper: Keeper::new(shared, job_queue, done, queued),
+    };
+    Opened { engine, store: Store { parts }, report }
+}
+
+/// Counts anew which bytes are somebody's.
+fn count_live(engine: &Engine, segments: &[Arc<Segment>]) -> Ledger {
+    let mut ledger = Ledger::default();
+    for segment in segments {
+        ledger.open_segment(segment.start);
+    }
+    let see = &mut |task: &_, _: &_| {
+        ledger.alive(Which::Body.of(task));
+        ledger.alive(Which::Result.of(task));
+    };
+    assert_eq!(engine.scan_tasks(None, usize::MAX, see), None, "all tasks were seen");
+    ledger
+}

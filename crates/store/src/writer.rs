@@ -1,0 +1,158 @@
+//! The writer: appends sealed batches and makes them certain, one sync for all that wait. It runs on a thread of its
+//! own; the simulator calls it directly.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_engine::Timestamp;
+
+use crate::error::{Doing, StoreError, WriteError, is_full};
+use crate::frame::Frame;
+use crate::segment::Segment;
+use crate::settings::Sync;
+use crate::shared::Shared;
+
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    segment: Option<Arc<Segment>>,
+    /// Where the next frame must stand.
+    position: u64,
+    next_event: u64,
+    last_sync: Timestamp,
+    failed: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>, segment: Option<Arc<Segment>>, position: u64, next_event: u64) -> Writer {
+        Writer { shared, segment, position, next_event, last_sync: Timestamp::ZERO, failed: false }
+    }
+
+    /// Appends the frames in their order and takes those out that are done. Returns the position up to which
+    /// everything may be acknowledged.
+    ///
+    /// When the disk is full, the frames that did not fit stay where they are, to be tried again. After any other
+    /// error the writer takes nothing more: what the disk holds is uncertain, and the process must end.
+    pub fn append(&mut self, frames: &mut Vec<Frame>, now: Timestamp) -> Result<u64, WriteError> {
+        if self.failed {
+            return Err(StoreError::Failed.into());
+        }
+        let result = self.append_groups(frames, now);
+        self.failed = matches!(result, Err(WriteError::Fatal(_)));
+        result.map(|()| self.position)
+    }
+
+    /// Syncs what waits for it, if the settings leave that to the clock or a checkpoint asks for it. To be called when
+    /// there is nothing to append; says after how long to call again.
+    pub fn tick(&mut self, now: Timestamp) -> Result<Option<Duration>, StoreError> {
+        if self.failed {
+            return Err(StoreError::Failed);
+        }
+        if self.shared.progress.certain() == self.position {
+            return Ok(None);
+        }
+        let due = match self.shared.settings.sync {
+            Sync::Always => return Ok(None),
+            Sync::Interval(interval) => Some((self.last_sync + interval).since(now)),
+            Sync::Os => None,
+        };
+        if due == Some(Duration::ZERO) || self.shared.progress.is_wanted() {
+            self.sync(now).inspect_err(|_| self.failed = true)?;
+            return Ok(None);
+        }
+        Ok(due)
+    }
+
+    /// The position up to which everything may be acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.shared.progress.acknowledged()
+    }
+
+    /// Frames of one segment are one group: written one after the other, made certain together. A segment is made
+    /// certain before the next one begins, so only the last can have a torn tail.
+    fn append_groups(&mut self, frames: &mut Vec<Frame>, now: Timestamp) -> Result<(), WriteError> {
+        while let Some(first) = frames.first() {
+            let start = first.segment;
+            let count = frames.iter().take_while(|frame| frame.segment == start).count();
+            if self.segment.as_ref().is_none_or(|segment| segment.start != start) {
+                self.begin_segment(start, now)?;
+            }
+            self.write_group(&mut frames[..count])?;
+            match self.shared.settings.sync {
+                Sync::Always => self.sync(now)?,
+                Sync::Interval(interval) if now.since(self.last_sync) >= interval => self.sync(now)?,
+                Sync::Interval(_) | Sync::Os if self.shared.progress.is_wanted() => self.sync(now)?,
+                Sync::Interval(_) | Sync::Os => {}
+            }
+            self.publish(frames.drain(..count));
+        }
+        Ok(())
+    }
+
+    fn begin_segment(&mut self, start: u64, now: Timestamp) -> Result<(), WriteError> {
+        assert_eq!(start, self.position, "a segment begins where the journal ends");
+        self.sync(now)?;
+        let spare = match self.shared.take_spare() {
+            Some(spare) => spare,
+            None => self.shared.create_spare().map_err(|error| full_or_fatal(error, 1))?,
+        };
+        self.segment = Some(self.shared.place_spare(spare, start)?);
+        Ok(())
+    }
+
+    /// Writes all of a group or, on a full disk, nothing.
+    fn write_group(&mut self, frames: &mut [Frame]) -> Result<(), WriteError> {
+        let segment = self.segment.clone().expect("a segment was begun");
+        let start = self.position;
+        let certain = self.shared.progress.certain();
+        for frame in frames.iter_mut() {
+            assert_eq!((frame.position, frame.first_event), (self.position, self.next_event), "frames come in order");
+            frame.finish(segment.salt, certain);
+            if let Err(source) = segment.file.write_at(&frame.bytes, segment.offset(frame.position)) {
+                if !is_full(&source) {
+                    return Err(source).doing("writing", &segment.name).map_err(WriteError::Fatal);
+                }
+                let needed = frame.bytes.len() as u64;
+                segment.file.truncate(segment.offset(start)).doing("cutting back", &segment.name)?;
+                self.position = start;
+                self.next_event = frames[0].first_event;
+                return Err(WriteError::Full { needed });
+            }
+            self.position = frame.end();
+            self.next_event = frame.next_event();
+        }
+        Ok(())
+    }
+
+    /// If it fails, nobody knows what the disk holds, and asking again would be told "yes": so nobody asks again.
+    fn sync(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        if let Some(segment) = &self.segment
+            && self.shared.progress.certain() < self.position
+        {
+            segment.file.sync().syncing(&segment.name)?;
+            self.shared.progress.make_certain(self.position);
+        }
+        self.last_sync = now;
+        Ok(())
+    }
+
+    /// The frames may be spoken of: readers find their bodies and events.
+    fn publish(&mut self, frames: impl Iterator<Item = Frame>) {
+        let segment = self.segment.as_ref().expect("a segment was begun");
+        for frame in frames {
+            segment.mark(frame.first_event, frame.position);
+            if let Some(buffer) = self.shared.tail.push(frame.position, frame.bytes.freeze()) {
+                self.shared.keep_buffer(buffer);
+            }
+        }
+        self.shared.progress.acknowledge(self.position, self.next_event);
+    }
+}
+
+/// A disk without room for a new segment is full; anything else is fatal.
+fn full_or_fatal(error: StoreError, needed: u64) -> WriteError {
+    match error {
+        StoreError::Io { source, .. } if is_full(&source) => WriteError::Full { needed },
+        other => WriteError::Fatal(other),
+    }
+}
