@@ -32,7 +32,6 @@ message! {
         /// The caller's identity.
         from: Name,
         body: Bytes,
-        timeout_ms: Option<u64>,
     }
 }
 
@@ -42,7 +41,6 @@ message! {
         call: u64,
         outcome: Outcome,
         body: Bytes,
-        message: Option<Box<str>>,
     }
 }
 
@@ -51,22 +49,23 @@ message! {
     pub struct Answered {
         outcome: Outcome,
         body: Bytes,
-        message: Option<Box<str>>,
     }
 }
 
 message! {
     /// Tells everybody in the namespace who hears broadcasts.
     pub struct Broadcast {
-        subject: Name,
+        subject: Option<Name>,
         body: Bytes,
         /// In whose name; unless given, the peer's identity.
         sender: Option<Name>,
+        /// Whatever the sender wants to find again.
+        correlation: Option<Name>,
     }
 }
 
 message! {
-    /// Hear broadcasts from now on: of this subject and sender, or of all.
+    /// Hear broadcasts from now on: those of this subject and this sender, or all. Said again, it adds to what is heard.
     #[derive(Default)]
     pub struct Hear {
         subject: Option<Name>,

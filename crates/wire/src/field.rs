@@ -86,6 +86,24 @@ impl Field for f32 {
     }
 }
 
+impl Field for f64 {
+    fn absent() -> Option<f64> {
+        Some(0.0)
+    }
+
+    fn is_absent(&self) -> bool {
+        *self == 0.0
+    }
+
+    fn pack(&self, out: &mut BytesMut) {
+        pack::float64(out, *self);
+    }
+
+    fn unpack(from: &mut Reader<'_>) -> Result<f64, Problem> {
+        from.float()
+    }
+}
+
 impl Field for bool {
     fn absent() -> Option<bool> {
         Some(false)

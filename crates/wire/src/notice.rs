@@ -24,11 +24,9 @@ kinds! {
         Events(Events) = "events",
         /// Events that the watcher will not hear, because they are no longer kept.
         Gap(Gap) = "gap",
-        /// A watch has ended, and why.
-        Unwatched(Unwatched) = "unwatched",
+        /// All events up to the present have been told; what follows is new.
+        Live(Live) = "live",
         Call(Called) = "call",
-        /// The caller does not wait for the answer any longer.
-        CallDropped(CallDropped) = "call-dropped",
         Broadcast(Broadcast) = "broadcast",
         /// The broker closes the connection, and why.
         Bye(Box<Refusal>) = "bye",
@@ -86,14 +84,9 @@ message! {
 }
 
 message! {
-    pub struct Unwatched {
+    pub struct Live {
         watch: u64,
-        refusal: Option<Box<Refusal>>,
-    }
-}
-
-message! {
-    pub struct CallDropped {
-        call: u64,
+        /// The number of the next event.
+        next: u64,
     }
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::Name;
 use crate::address::Answered;
 use crate::hello::Welcome;
 use crate::id::TaskId;
@@ -41,6 +42,8 @@ kinds! {
         Answered(Answered) = "answered",
         /// To a broadcast.
         Sent(Sent) = "sent",
+        Stats(StatsReply) = "stats",
+        BackedUp(BackedUp) = "backed-up",
     }
 }
 
@@ -90,8 +93,8 @@ message! {
     #[derive(Default)]
     pub struct Tasks {
         tasks: Vec<TaskInfo>,
-        /// The cursor for the next page.
-        next: Bytes,
+        /// The cursor for the next page; nothing at the end.
+        next: Option<Box<str>>,
     }
 }
 
@@ -125,8 +128,8 @@ message! {
 
 message! {
     pub struct Watching {
-        /// The first event that this watch can tell of.
-        from: u64,
+        /// As asked.
+        from: Option<u64>,
     }
 }
 
@@ -141,7 +144,28 @@ message! {
 
 message! {
     pub struct Sent {
-        /// How many peers it was passed on to.
+        /// How many peers in the namespace hear broadcasts.
         receivers: u64,
+    }
+}
+
+message! {
+    #[derive(Default)]
+    pub struct StatsReply {
+        figures: Vec<Figure>,
+    }
+}
+
+row! {
+    /// One counter or measure of the broker. Names are those of its metrics.
+    pub struct Figure {
+        name: Name,
+        value: f64,
+    }
+}
+
+message! {
+    pub struct BackedUp {
+        bytes: u64,
     }
 }

@@ -31,6 +31,7 @@ kinds! {
         ResumeQueue(OneQueue) = "resume-queue",
         DrainWorker(OneWorker) = "drain-worker",
         ClearWorker(OneWorker) = "clear-worker",
+        Backup(Backup) = "backup",
 
         // Clients: look.
         Show(OneTask) = "show",
@@ -41,6 +42,7 @@ kinds! {
         Workers = "workers",
         Limits = "limits",
         Counts = "counts",
+        Stats = "stats",
         Body(OneTask) = "body",
         Result(OneTask) = "result",
         Watch(Box<Watch>) = "watch",
@@ -69,7 +71,7 @@ kinds! {
         Answer(Answer) = "answer",
         Broadcast(Broadcast) = "broadcast",
         Hear(Hear) = "hear",
-        Unhear(Hear) = "unhear",
+        Unhear = "unhear",
     }
 }
 
@@ -150,6 +152,13 @@ message! {
 }
 
 message! {
+    /// Writes a copy of the store to a directory of the broker's machine, while it runs.
+    pub struct Backup {
+        directory: Box<str>,
+    }
+}
+
+message! {
     /// Which tasks to list. What is not there matches everything.
     pub struct ListQuery {
         states: Vec<StateName>,
@@ -161,7 +170,7 @@ message! {
         submitted_after: Option<Timestamp>,
         submitted_before: Option<Timestamp>,
         /// From the page before, as it came.
-        cursor: Bytes,
+        cursor: Option<Box<str>>,
         limit: u32 = 100,
     }
 }
@@ -177,7 +186,7 @@ impl Default for ListQuery {
             submitter: None,
             submitted_after: None,
             submitted_before: None,
-            cursor: Bytes::new(),
+            cursor: None,
             limit: 100,
         }
     }

@@ -94,8 +94,6 @@ words! {
         WorkerSaidSo = "worker-said-so",
         /// The worker is alive but says it no longer holds the task.
         Forgotten = "forgotten",
-        /// The worker left while it still held the task.
-        Left = "left",
         /// The broker restarted and the worker did not come back in time.
         NotBackAfterRestart = "not-back-after-restart",
     }
@@ -129,7 +127,7 @@ words! {
     pub enum Outcome {
         /// The receiver's answer, in the body.
         Result = "result",
-        /// The receiver could not do it; the message says why.
+        /// The receiver could not do it; the body says why.
         Error = "error",
         /// The receiver gave it up.
         Cancelled = "cancelled",

@@ -203,7 +203,7 @@ fn request() -> impl Strategy<Value = Request> {
         ),
         (id(), option::of(name()), option::of(any::<i32>()), option::of(vec(name(), 0..3)))
             .prop_map(|(task, queue, priority, tags)| Request::Move(Move { task, queue, priority, tags })),
-        (vec(state(), 0..9), option::of(name()), body(), any::<u32>()).prop_map(
+        (vec(state(), 0..9), option::of(name()), option::of(text()), any::<u32>()).prop_map(
             |(states, queue, cursor, limit)| {
                 Request::List(Box::new(ListQuery { states, queue, cursor, limit, ..ListQuery::default() }))
             }
