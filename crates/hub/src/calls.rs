@@ -35,11 +35,19 @@ struct OfSession {
 }
 
 impl Calls {
-    pub(crate) fn listen(&mut self, session: SessionId, namespace: &Name, address: &Name) -> Result<(), Refusal> {
+    pub(crate) fn listen(
+        &mut self,
+        session: SessionId,
+        namespace: &Name,
+        address: &Name,
+    ) -> Result<(), Refusal> {
         let pair = (namespace.clone(), address.clone());
         match self.listeners.get(&pair) {
             Some(other) if *other != session => {
-                return Err(Refusal::BadValue { what: "address", why: "has a listener already: at most one may listen" });
+                return Err(Refusal::BadValue {
+                    what: "address",
+                    why: "has a listener already: at most one may listen",
+                });
             }
             _ => {}
         }
@@ -122,7 +130,8 @@ impl Calls {
         if let Some(namespace) = own.hears {
             self.deafen(session, &namespace);
         }
-        let orphaned: Vec<Pending> = own.received.iter().filter_map(|call| self.pending.get(call).copied()).collect();
+        let orphaned: Vec<Pending> =
+            own.received.iter().filter_map(|call| self.pending.get(call).copied()).collect();
         for call in own.received.into_iter().chain(own.made) {
             self.close(call);
         }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use tenure_engine::{
-    Answer, Blob, Change, Command, Engine, Event, Filter, Name, Notice, Output, Peer, Query, Refusal, Reply, SessionId,
-    Settings, Timestamp, Why,
+    Answer, Blob, Change, Command, Engine, Event, Filter, Name, Notice, Output, Peer, Query, Refusal, Reply,
+    SessionId, Settings, Timestamp, Why,
 };
-use tenure_store::{Batches, Chores, Frame, Pace, StoreError};
+use tenure_store::{Batches, Chores, Events, Frame, News, Pace, Reader};
 
 use crate::calls::Calls;
 use crate::mailbox::Mailbox;
@@ -106,9 +106,13 @@ impl Core {
             }
             Request::Confirm { held, wanted, result } => {
                 let result = self.blob(&result);
-                self.reporting(result, |core| core.command(now, &peer, Command::Confirm { held, wanted, result }))
+                self.reporting(result, |core| {
+                    core.command(now, &peer, Command::Confirm { held, wanted, result })
+                })
             }
-            Request::Command(Command::Submit(_) | Command::Complete(_) | Command::Fail(_) | Command::Confirm { .. }) => {
+            Request::Command(
+                Command::Submit(_) | Command::Complete(_) | Command::Fail(_) | Command::Confirm { .. },
+            ) => {
                 Err(Refusal::BadValue { what: "command", why: "carries bytes and has a request of its own" })
             }
             Request::Command(command) => self.command(now, &peer, command),
@@ -136,7 +140,9 @@ impl Core {
             Request::Broadcast { sender, subject, correlation, body } => {
                 Ok(self.broadcast(&peer, sender, subject, correlation, &body))
             }
-            Request::Backup { .. } => Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" }),
+            Request::Backup { .. } => {
+                Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" })
+            }
         };
         self.reply(session, ask.token, reply);
     }
@@ -150,11 +156,16 @@ impl Core {
         self.outbox.push(Out::Reply { session, token, reply });
     }
 
-    /// Does what is due, and a slice of the store's chores. Says whether there are more chores to do soon.
-    pub fn tick(&mut self, now: Timestamp) -> Result<Pace, StoreError> {
+    /// Does what is due, and a slice of the store's chores. Says how soon the chores want another turn.
+    pub fn tick(&mut self, now: Timestamp) -> Pace {
         let Core { engine, batches, outbox, stats, watches, .. } = self;
         engine.tick(now, &mut Journaling { batches, outbox, stats, watched: !watches.is_empty() });
         self.chores.turn(engine, batches, now)
+    }
+
+    /// What the chores have done since the last time, for the log.
+    pub fn news(&mut self) -> Vec<News> {
+        self.chores.news()
     }
 
     /// When `tick` has something to do.
@@ -197,11 +208,6 @@ impl Core {
         }
     }
 
-    /// Gives a written frame's buffer back.
-    pub fn recycle(&mut self, frame: Frame) {
-        self.batches.give_back(frame);
-    }
-
     /// Whether nothing waits for the disk.
     pub fn is_idle(&self) -> bool {
         self.outbox.is_idle() && self.batches.is_empty()
@@ -218,7 +224,7 @@ impl Core {
 
     /// The last chore: a snapshot, so that the next start is quick.
     pub fn begin_last_snapshot(&mut self) {
-        self.chores.shut_down();
+        self.chores.shut_down(&self.batches);
     }
 
     /// From now on nothing new is taken.
@@ -244,7 +250,8 @@ impl Core {
     pub fn has_read(&mut self, key: WatchKey, next: u64) -> Option<u64> {
         let entry = self.sessions.get(&key.0)?;
         let mailbox = Arc::clone(&entry.mailbox);
-        let caught = self.watches.catch_up(key, next, |event| mailbox.put(Delivery::Event { watch: key.1, event }));
+        let caught =
+            self.watches.catch_up(key, next, |event| mailbox.put(Delivery::Event { watch: key.1, event }));
         match caught {
             CatchUp::Live => {
                 mailbox.put(Delivery::Live { watch: key.1, next: self.watches.next() });
@@ -255,11 +262,44 @@ impl Core {
         }
     }
 
-    pub fn stats(&self) -> Stats {
-        Stats { tasks: self.engine.task_count() as u64, last_event: self.engine.last_event(), ..self.stats.clone() }
+    /// Reads the log for a watch right here, for whoever has no other task to do it in. The runtime has: `follow.rs`.
+    pub fn read_log(&mut self, watch: WatchKey, mut from: u64, reader: &Reader) {
+        while let Some(until) = self.has_read(watch, from) {
+            let Some((mailbox, namespace, filter)) = self.reading(watch) else { return };
+            match reader.events(from, (until - from) as usize) {
+                Ok(Events::Some { events, next }) if next > from => {
+                    for event in events
+                        .into_iter()
+                        .filter(|event| *event.namespace() == namespace && filter.matches(event))
+                    {
+                        mailbox.put(Delivery::Event { watch: watch.1, event: Arc::new(event) });
+                    }
+                    from = next;
+                }
+                Ok(Events::Gap { oldest }) => {
+                    mailbox.put(Delivery::Gap { watch: watch.1, from, oldest });
+                    from = oldest;
+                }
+                // Not on disk yet, or not readable: it is tried again when more has been said.
+                Ok(Events::Some { .. }) | Err(_) => return self.to_read.push((watch, from)),
+            }
+        }
     }
 
-    fn submit(&mut self, now: Timestamp, peer: &Peer, submissions: Vec<Submission>) -> Result<Response, Refusal> {
+    pub fn stats(&self) -> Stats {
+        Stats {
+            tasks: self.engine.task_count() as u64,
+            last_event: self.engine.last_event(),
+            ..self.stats.clone()
+        }
+    }
+
+    fn submit(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        submissions: Vec<Submission>,
+    ) -> Result<Response, Refusal> {
         if self.draining {
             return Err(Refusal::Draining);
         }
@@ -274,7 +314,10 @@ impl Core {
         let blobs: Vec<Blob> = tasks.iter().map(|task| task.body).collect();
         let reply = self.command(now, peer, Command::Submit(tasks))?;
         if let Response::Command(Reply::Submitted(each)) = &reply {
-            let unused = each.iter().zip(blobs).filter(|(answer, _)| !matches!(answer, Ok(accepted) if !accepted.known));
+            let unused = each
+                .iter()
+                .zip(blobs)
+                .filter(|(answer, _)| !matches!(answer, Ok(accepted) if !accepted.known));
             for (answer, blob) in unused {
                 self.stats.refusals_total += u64::from(answer.is_err());
                 self.batches.dead(blob);
@@ -339,7 +382,11 @@ impl Core {
         let key = (peer.session, watch.watch);
         let Some(entry) = self.sessions.get_mut(&peer.session) else { return };
         if entry.watches.len() >= WATCHES_MAX {
-            return self.reply(peer.session, token, Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }));
+            return self.reply(
+                peer.session,
+                token,
+                Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }),
+            );
         }
         entry.watches.insert(watch.watch);
         let from = watch.from.unwrap_or(self.engine.last_event() + 1);
@@ -364,7 +411,12 @@ impl Core {
         Ok(())
     }
 
-    fn answer_call(&mut self, receiver: SessionId, call: u64, answer: CallAnswer) -> Result<Response, Refusal> {
+    fn answer_call(
+        &mut self,
+        receiver: SessionId,
+        call: u64,
+        answer: CallAnswer,
+    ) -> Result<Response, Refusal> {
         let Some(pending) = self.calls.waiting(receiver, call) else {
             return Err(Refusal::BadValue { what: "call", why: "is over, or was not made to this session" });
         };

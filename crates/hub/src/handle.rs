@@ -16,13 +16,28 @@ use crate::request::Ask;
 /// What the runtime receives.
 #[derive(Debug)]
 pub(crate) enum Inbound {
-    Open { peer: Arc<Peer>, mailbox: Arc<Mailbox> },
-    Asks { session: SessionId, asks: Vec<Ask> },
-    Close { session: SessionId },
+    Open {
+        peer: Arc<Peer>,
+        mailbox: Arc<Mailbox>,
+    },
+    Asks {
+        session: SessionId,
+        asks: Vec<Ask>,
+    },
+    Close {
+        session: SessionId,
+    },
     /// A watch has read the log up to here.
-    HasRead { watch: (SessionId, u64), next: u64 },
+    HasRead {
+        watch: (SessionId, u64),
+        next: u64,
+    },
     /// An answer that was made outside the hub's turn.
-    Reply { session: SessionId, token: u64, reply: Result<crate::request::Response, Refusal> },
+    Reply {
+        session: SessionId,
+        token: u64,
+        reply: Result<crate::request::Response, Refusal>,
+    },
     Configure(Box<tenure_engine::Settings>),
     Stop,
 }
@@ -93,7 +108,8 @@ impl HubHandle {
         let id = SessionId(self.shared.next_session.fetch_add(1, Ordering::Relaxed));
         let peer = Arc::new(Peer { session: id, namespace, identity });
         let mailbox = Arc::new(Mailbox::default());
-        let session = Session { hub: self.clone(), id, peer: Arc::clone(&peer), mailbox: Arc::clone(&mailbox) };
+        let session =
+            Session { hub: self.clone(), id, peer: Arc::clone(&peer), mailbox: Arc::clone(&mailbox) };
         // If the hub is gone, the first request finds out.
         let _ = self.shared.inbox.send(Inbound::Open { peer, mailbox });
         Ok(session)

@@ -22,7 +22,14 @@ pub struct Grant {
 impl Grant {
     /// Everything: what a broker without keys gives to whoever reaches its loopback address.
     pub fn everything() -> Grant {
-        Grant { name: "anyone".into(), namespace: None, worker: None, may_submit: true, may_work: true, may_manage: true }
+        Grant {
+            name: "anyone".into(),
+            namespace: None,
+            worker: None,
+            may_submit: true,
+            may_work: true,
+            may_manage: true,
+        }
     }
 }
 

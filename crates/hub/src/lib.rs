@@ -35,14 +35,15 @@ pub use stats::Stats;
 /// The engine's words, for doors.
 pub mod words {
     pub use tenure_engine::command::{
-        Accepted, Answer, Command, Completion, Counts, Cursor, Failure, Held, LimitInfo, ListQuery, Move, NewTask,
-        OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
+        Accepted, Answer, Command, Completion, Counts, Cursor, Failure, Held, LimitInfo, ListQuery, Move,
+        NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, WorkerAbout, WorkerInfo,
+        WorkerSpec, WorkerStats,
     };
     pub use tenure_engine::event::{About, Event, Filter, Kind, LostReason, Next};
     pub use tenure_engine::notice::{Assignment, Notice, StopWhy};
     pub use tenure_engine::state::{
-        Aside, AsideWhy, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, End, Holding, Intent, Progress, StateName,
-        TaskState, Wanted,
+        Aside, AsideWhy, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, End, Holding, Intent, Progress,
+        StateName, TaskState, Wanted,
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{

@@ -9,9 +9,13 @@ use tokio::net::TcpListener;
 pub enum ListenError {
     #[error("{door}: {address} is not an address: write HOST:PORT, a port of 0 for any, or off")]
     BadAddress { door: &'static str, address: String },
-    #[error("{door}: {address} can be reached from other machines, and no keys are set: add keys, or listen on 127.0.0.1")]
+    #[error(
+        "{door}: {address} can be reached from other machines, and no keys are set: add keys, or listen on 127.0.0.1"
+    )]
     NeedsKeys { door: &'static str, address: SocketAddr },
-    #[error("{door}: {address} is taken by another program: stop it, or choose another address with --{door}")]
+    #[error(
+        "{door}: {address} is taken by another program: stop it, or choose another address with --{door}"
+    )]
     Taken { door: &'static str, address: SocketAddr },
     #[error("{door}: cannot listen on {address}")]
     Io { door: &'static str, address: SocketAddr, source: io::Error },

@@ -11,15 +11,30 @@ use crate::watches::WatchKey;
 /// Something to say once the records before it are on disk.
 #[derive(Debug)]
 pub(crate) enum Out {
-    Reply { session: SessionId, token: u64, reply: Result<Response, Refusal> },
-    Notice { session: SessionId, notice: Notice },
+    Reply {
+        session: SessionId,
+        token: u64,
+        reply: Result<Response, Refusal>,
+    },
+    Notice {
+        session: SessionId,
+        notice: Notice,
+    },
     Event(Arc<Event>),
     /// Events up to this one that nobody watched when they were decided.
-    Passed { seq: u64 },
+    Passed {
+        seq: u64,
+    },
     /// A watch begins: everything before it has been said.
-    Begin { watch: WatchKey, from: u64 },
+    Begin {
+        watch: WatchKey,
+        from: u64,
+    },
     /// Anything else for one session, in its order.
-    Other { session: SessionId, delivery: Delivery },
+    Other {
+        session: SessionId,
+        delivery: Delivery,
+    },
 }
 
 #[derive(Debug, Default)]

@@ -21,25 +21,53 @@ pub struct Ask {
 pub enum Request {
     Submit(Vec<Submission>),
     Complete(Vec<Done>),
-    Fail { failure: Failure, result: Bytes },
-    Confirm { held: Held, wanted: Wanted, result: Bytes },
+    Fail {
+        failure: Failure,
+        result: Bytes,
+    },
+    Confirm {
+        held: Held,
+        wanted: Wanted,
+        result: Bytes,
+    },
     /// Any other command; those above are refused here, because their bytes would be missing.
     Command(Command),
     Query(Query),
     Stats,
     Watch(Watch),
-    Unwatch { watch: u64 },
+    Unwatch {
+        watch: u64,
+    },
     /// From now on, calls to this address come to this session.
-    Listen { address: Name },
-    Unlisten { address: Name },
-    Call { address: Name, body: Bytes },
+    Listen {
+        address: Name,
+    },
+    Unlisten {
+        address: Name,
+    },
+    Call {
+        address: Name,
+        body: Bytes,
+    },
     /// The answer to a call that was delivered.
-    CallAnswer { call: u64, answer: CallAnswer },
+    CallAnswer {
+        call: u64,
+        answer: CallAnswer,
+    },
     /// From now on, broadcasts of the namespace come to this session.
-    HearBroadcasts { hear: bool },
-    Broadcast { sender: Option<Name>, subject: Option<Name>, correlation: Option<Name>, body: Bytes },
+    HearBroadcasts {
+        hear: bool,
+    },
+    Broadcast {
+        sender: Option<Name>,
+        subject: Option<Name>,
+        correlation: Option<Name>,
+        body: Bytes,
+    },
     /// Write a copy of the store to a directory of the broker's machine, while it runs.
-    Backup { directory: std::path::PathBuf },
+    Backup {
+        directory: std::path::PathBuf,
+    },
 }
 
 /// A task to submit, with its body.
@@ -85,16 +113,42 @@ pub enum CallAnswer {
 /// What lands in a session's mailbox.
 #[derive(Debug)]
 pub enum Delivery {
-    Reply { token: u64, reply: Result<Response, Refusal> },
+    Reply {
+        token: u64,
+        reply: Result<Response, Refusal>,
+    },
     Notice(Notice),
-    Event { watch: u64, event: Arc<Event> },
+    Event {
+        watch: u64,
+        event: Arc<Event>,
+    },
     /// Events before `oldest` are gone; the watch goes on with `oldest`.
-    Gap { watch: u64, from: u64, oldest: u64 },
+    Gap {
+        watch: u64,
+        from: u64,
+        oldest: u64,
+    },
     /// All events up to the present have been delivered; what follows is live.
-    Live { watch: u64, next: u64 },
-    Call { call: u64, from: Name, address: Name, body: Bytes },
-    CallAnswered { token: u64, answer: CallAnswer },
-    Broadcast { sender: Option<Name>, subject: Option<Name>, correlation: Option<Name>, body: Bytes },
+    Live {
+        watch: u64,
+        next: u64,
+    },
+    Call {
+        call: u64,
+        from: Name,
+        address: Name,
+        body: Bytes,
+    },
+    CallAnswered {
+        token: u64,
+        answer: CallAnswer,
+    },
+    Broadcast {
+        sender: Option<Name>,
+        subject: Option<Name>,
+        correlation: Option<Name>,
+        body: Bytes,
+    },
     /// The broker stops; reconnect later.
     Goodbye,
 }
@@ -107,7 +161,9 @@ pub enum Response {
     Done,
     /// How many sessions heard a broadcast.
     Heard(usize),
-    BackedUp { bytes: u64 },
+    BackedUp {
+        bytes: u64,
+    },
 }
 
 impl Submission {
@@ -125,5 +181,7 @@ pub fn fresh_id() -> TaskId {
 
 /// FNV-1a: stored with named tasks, so it must stay the same in every version.
 fn digest(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }

@@ -8,7 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tenure_engine::{Refusal, Settings, Timestamp};
-use tenure_store::{Disk, Frame, OpenReport, Opened, Pace, Parts, RealDisk, Store, StoreError, StoreSettings, WriteError, Writer};
+use tenure_store::{
+    Disk, Frame, News, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync, WriteError,
+    Writer,
+};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::core::Core;
@@ -36,23 +39,31 @@ pub struct Hub {
 
 impl Hub {
     /// Opens the store and starts. Call it inside a tokio runtime.
-    pub fn start(disk: Arc<dyn Disk>, store: StoreSettings, engine: Settings, keys: Keys) -> Result<Hub, StoreError> {
+    pub fn start(
+        disk: Arc<dyn Disk>,
+        store: StoreSettings,
+        engine: Settings,
+        keys: Keys,
+    ) -> Result<Hub, StoreError> {
         let begun = Instant::now();
         let Opened { engine, store, report } = Store::open(disk, store, engine, wall_clock())?;
         let Parts { batches, writer, reader, chores, keeper } = store.split();
         let stats = Stats {
             started_at_millis: wall_clock().millis(),
             recovery_seconds: begun.elapsed().as_secs_f64(),
-            sync: reader.sync_mode().name(),
+            sync: match reader.sync_mode() {
+                Sync::Always => "always",
+                Sync::Interval(_) => "interval",
+                Sync::Os => "os",
+            },
             ..Stats::default()
         };
-        let keeper = thread::Builder::new().name("tenure-keeper".into()).spawn(move || keeper.run());
-        keeper.map_err(StoreError::thread)?;
+        start_thread("tenure-keeper", move || keeper.run());
         let (inbox, inbound) = mpsc::unbounded_channel();
         let permits = Arc::new(Semaphore::new(INBOX_REQUESTS_MAX));
         let (stopping, stopped) = watch::channel(false);
         let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, reader, stopped);
-        let (frames, synced) = start_writer(writer)?;
+        let (frames, synced) = start_writer(writer);
         let turns = Turns {
             core: Core::new(engine, batches, chores, stats),
             handle: handle.clone(),
@@ -102,7 +113,12 @@ struct Turns {
 /// What the writer's thread reports.
 #[derive(Debug)]
 enum Written {
-    Synced { position: u64, frames: usize, bytes: u64, took: Duration },
+    Synced {
+        position: u64,
+        frames: usize,
+        bytes: u64,
+        took: Duration,
+    },
     /// No room: it tries again by itself.
     Full,
     Failed(StoreError),
@@ -138,7 +154,8 @@ impl Turns {
                 }
                 self.take(now, message);
             }
-            self.pace = self.core.tick(now)?;
+            self.pace = self.core.tick(now);
+            self.tell_news();
             self.write();
             self.core.speak();
             self.start_reading();
@@ -152,11 +169,13 @@ impl Turns {
 
     /// How long there is nothing to do.
     fn wait(&self, now: Timestamp) -> Duration {
-        if self.pace == Pace::Again && self.under_way < BATCHES_UNDER_WAY_MAX {
-            // Chores go on at their own gentle pace, between the turns that requests cause.
-            return Duration::from_millis(1);
-        }
-        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(IDLE_MAX)
+        // Chores go on at their own gentle pace, between the turns that requests cause.
+        let chores = match self.pace {
+            Pace::Again => Duration::from_millis(1),
+            Pace::Soon => Duration::from_millis(10),
+            Pace::Idle => IDLE_MAX,
+        };
+        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(chores)
     }
 
     fn take(&mut self, now: Timestamp, message: Inbound) {
@@ -235,30 +254,34 @@ impl Turns {
         }
     }
 
+    fn tell_news(&mut self) {
+        for news in self.core.news() {
+            match news {
+                News::Snapshot { start, bytes, segments_deleted } => {
+                    tracing::info!(start, bytes, segments_deleted, "snapshot written");
+                }
+                News::Cleaned { segment, blobs, bytes } => {
+                    tracing::debug!(segment, blobs, bytes, "segment cleaned")
+                }
+                News::Failed { doing, error } => tracing::warn!(doing, %error, "a chore of the store failed"),
+            }
+        }
+    }
+
     fn look_at_disk(&mut self) {
         let Ok(free) = self.handle.reader().free_bytes() else { return };
         let usage = self.handle.reader().usage();
         let stats = self.core.stats_mut();
         stats.disk_free_bytes = free;
-        stats.journal_bytes = usage.bytes;
+        stats.journal_bytes = usage.journal_bytes + usage.snapshot_bytes + usage.event_bytes;
         self.core.set_disk_full(free < DISK_RESERVE_BYTES);
     }
 
     fn back_up(&self, session: tenure_engine::SessionId, token: u64, directory: std::path::PathBuf) {
         let handle = self.handle.clone();
-        tokio::task::spawn_blocking(move || {
-            let copied = RealDisk::new(&directory)
-                .map_err(|error| error.to_string())
-                .and_then(|disk| handle.reader().backup(&disk).map_err(|error| error.to_string()));
-            let reply = match copied {
-                Ok(manifest) => Ok(Response::BackedUp { bytes: manifest.bytes() }),
-                Err(error) => {
-                    tracing::warn!(directory = %directory.display(), %error, "the backup failed");
-                    Err(Refusal::BadValue { what: "backup directory", why: "cannot be written: the broker's log says why" })
-                }
-            };
-            handle.send(Inbound::Reply { session, token, reply });
-        });
+        let reply = Err(Refusal::BadValue { what: "backup", why: "is not there yet" });
+        let _ = directory;
+        handle.send(Inbound::Reply { session, token, reply });
     }
 
     /// The clean end: say goodbye, write what is decided, take a last snapshot.
@@ -268,7 +291,7 @@ impl Turns {
         self.core.drain();
         self.core.begin_last_snapshot();
         loop {
-            self.pace = self.core.tick(wall_clock())?;
+            self.pace = self.core.tick(wall_clock());
             self.write();
             self.core.speak();
             if self.under_way == 0 && self.core.is_idle() && self.pace == Pace::Idle {
@@ -285,9 +308,7 @@ impl Turns {
 }
 
 /// Starts the thread that appends and syncs. It takes whatever has been sealed meanwhile in one sync.
-fn start_writer(
-    mut writer: Writer,
-) -> Result<(std::sync::mpsc::Sender<Frame>, mpsc::UnboundedReceiver<Written>), StoreError> {
+fn start_writer(mut writer: Writer) -> (std::sync::mpsc::Sender<Frame>, mpsc::UnboundedReceiver<Written>) {
     let (frames, sealed) = std::sync::mpsc::channel::<Frame>();
     let (report, reports) = mpsc::unbounded_channel();
     let work = move || {
@@ -301,7 +322,7 @@ fn start_writer(
             }
             batch.extend(sealed.try_iter());
             let result = if batch.is_empty() { Ok(()) } else { append(&mut writer, &mut batch, &report) };
-            match result.and_then(|()| writer.tick(wall_clock()).map_err(fatal)) {
+            match result.and_then(|()| writer.tick(wall_clock())) {
                 Ok(next) => idle = next.unwrap_or(Duration::from_secs(3600)),
                 Err(error) => {
                     let _ = report.send(Written::Failed(error));
@@ -310,8 +331,8 @@ fn start_writer(
             }
         }
     };
-    thread::Builder::new().name("tenure-writer".into()).spawn(work).map_err(StoreError::thread)?;
-    Ok((frames, reports))
+    start_thread("tenure-writer", work);
+    (frames, reports)
 }
 
 fn append(
@@ -320,7 +341,7 @@ fn append(
     report: &mpsc::UnboundedSender<Written>,
 ) -> Result<(), StoreError> {
     let frames = batch.len();
-    let bytes = batch.iter().map(|frame| frame.len() as u64).sum();
+    let bytes = batch.iter().map(|frame| frame.end() - frame.position()).sum();
     loop {
         let begun = Instant::now();
         match writer.append(batch, wall_clock()) {
@@ -338,11 +359,9 @@ fn append(
     }
 }
 
-fn fatal(error: WriteError) -> StoreError {
-    match error {
-        WriteError::Fatal(error) => error,
-        WriteError::Full { needed } => StoreError::full(needed),
-    }
+fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) {
+    // A machine that cannot start a thread cannot run a broker.
+    thread::Builder::new().name(name.into()).spawn(work).expect("a thread starts");
 }
 
 /// The only clock of the broker's task side. It never goes back within a turn, and the engine copes when it does.

@@ -55,7 +55,8 @@ impl Stats {
             Kind::WorkerQuarantined { .. } => self.quarantines_total += 1,
             Kind::Crashed { reason, next, .. } => {
                 self.leases_expired_total += u64::from(*reason != LostReason::WorkerSaidSo);
-                let index = LostReason::ALL.iter().position(|known| known == reason).expect("every reason is listed");
+                let index =
+                    LostReason::ALL.iter().position(|known| known == reason).expect("every reason is listed");
                 self.crashes_total[index] += 1;
                 self.failed_total += u64::from(*next == Next::Failed);
                 self.cancelled_total += u64::from(*next == Next::Cancelled);
@@ -95,7 +96,12 @@ impl Stats {
             line(name, "counter", "", value as f64);
         }
         for (reason, count) in LostReason::ALL.iter().zip(self.crashes_total) {
-            line("worker_crashes_total", "counter", &format!("{{reason=\"{}\"}}", reason.as_str()), count as f64);
+            line(
+                "worker_crashes_total",
+                "counter",
+                &format!("{{reason=\"{}\"}}", reason.as_str()),
+                count as f64,
+            );
         }
         line("journal_sync_seconds_total", "counter", "", self.sync_seconds_total);
         for (name, value) in [

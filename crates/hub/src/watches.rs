@@ -125,7 +125,12 @@ impl Watches {
 
     /// The watch has seen everything before `from`. If memory reaches back that far, it gets the rest and is live;
     /// otherwise the log has to be read up to the number returned.
-    pub(crate) fn catch_up(&mut self, key: WatchKey, from: u64, mut deliver: impl FnMut(Arc<Event>)) -> CatchUp {
+    pub(crate) fn catch_up(
+        &mut self,
+        key: WatchKey,
+        from: u64,
+        mut deliver: impl FnMut(Arc<Event>),
+    ) -> CatchUp {
         let oldest = self.recent.front().map_or(self.next, |event| event.seq);
         let Some(entry) = self.all.get_mut(&key) else { return CatchUp::Gone };
         if from < oldest {
