@@ -18,7 +18,7 @@ use tenure_store::{Batches, Chores, Events, Frame, News, Pace, Reader};
 use crate::calls::Calls;
 use crate::mailbox::Mailbox;
 use crate::outbox::{Out, Outbox};
-use crate::request::{Ask, CallAnswer, Delivery, Done, Request, Response, Submission, Watch};
+use crate::request::{Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch};
 use crate::stats::Stats;
 use crate::watches::{CatchUp, MAILBOX_EVENTS_MAX, WATCHES_MAX, WatchKey, Watches};
 
@@ -137,9 +137,7 @@ impl Core {
                 self.calls.hear(session, &peer.namespace, hear);
                 Ok(Response::Done)
             }
-            Request::Broadcast { sender, subject, correlation, body } => {
-                Ok(self.broadcast(&peer, sender, subject, correlation, &body))
-            }
+            Request::Broadcast(broadcast) => Ok(self.broadcast(&peer, &broadcast)),
             Request::Backup { .. } => {
                 Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" })
             }
@@ -428,23 +426,11 @@ impl Core {
         Ok(Response::Done)
     }
 
-    fn broadcast(
-        &mut self,
-        peer: &Peer,
-        sender: Option<Name>,
-        subject: Option<Name>,
-        correlation: Option<Name>,
-        body: &Bytes,
-    ) -> Response {
+    fn broadcast(&mut self, peer: &Peer, broadcast: &Broadcast) -> Response {
         self.stats.broadcasts_total += 1;
         let hearers = self.calls.hearers(&peer.namespace);
         for session in &hearers {
-            let delivery = Delivery::Broadcast {
-                sender: sender.clone(),
-                subject: subject.clone(),
-                correlation: correlation.clone(),
-                body: body.clone(),
-            };
+            let delivery = Delivery::Broadcast(broadcast.clone());
             self.outbox.push(Out::Other { session: *session, delivery });
         }
         Response::Heard(hearers.len())
@@ -454,7 +440,7 @@ impl Core {
         match out {
             Out::Reply { session, token, reply } => self.put(session, Delivery::Reply { token, reply }),
             Out::Notice { session, notice } => self.put(session, Delivery::Notice(notice)),
-            Out::Other { session, delivery: delivery @ Delivery::Broadcast { .. } } => {
+            Out::Other { session, delivery: delivery @ Delivery::Broadcast(_) } => {
                 // Nobody asked for a broadcast one by one, so a full mailbox does without it.
                 if let Some(entry) = self.sessions.get(&session)
                     && entry.mailbox.len() < MAILBOX_EVENTS_MAX

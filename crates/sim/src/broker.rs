@@ -1,0 +1,144 @@
+//! The broker under test: the real hub logic and the real store, on a simulated disk, with the threads taken apart so
+//! that the world decides when each of them moves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_hub::core::Core;
+use tenure_hub::store::{
+    Frame, Keeper, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings, WriteError, Writer,
+};
+use tenure_hub::words::{Name, Peer, SessionId, Settings, Timestamp};
+use tenure_hub::{Ask, Mailbox, Stats};
+
+use crate::plan::Mutation;
+
+#[derive(Debug)]
+pub struct Broker {
+    pub disk: MemoryDisk,
+    core: Core,
+    writer: Writer,
+    keeper: Keeper,
+    reader: Reader,
+    under_way: Vec<Frame>,
+    next_session: u64,
+    mutation: Mutation,
+}
+
+/// How a step of the broker ends.
+#[derive(Debug)]
+pub enum Step {
+    Fine,
+    /// A batch is on its way to the disk: call `sync` some time later.
+    Writing,
+    /// The disk failed: the process is gone.
+    Dead,
+}
+
+impl Broker {
+    pub fn start(
+        disk: MemoryDisk,
+        seed: u64,
+        now: Timestamp,
+        mutation: Mutation,
+    ) -> Result<Broker, StoreError> {
+        disk.ignore_sync(mutation == Mutation::ForgetSync);
+        let settings = store_settings(seed);
+        let Opened { engine, store, .. } =
+            Store::open(Arc::new(disk.clone()), settings, engine_settings(), now)?;
+        let Parts { batches, writer, reader, chores, keeper } = store.split();
+        let core = Core::new(engine, batches, chores, Stats::default());
+        Ok(Broker { disk, core, writer, keeper, reader, under_way: Vec::new(), next_session: 1, mutation })
+    }
+
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// A peer connects.
+    pub fn open(&mut self, identity: &Name) -> (SessionId, Arc<Mailbox>) {
+        let session = SessionId(self.next_session);
+        self.next_session += 1;
+        let mailbox = Arc::new(Mailbox::default());
+        let peer = Peer { session, namespace: "default".into(), identity: identity.clone() };
+        self.core.open(Arc::new(peer), Arc::clone(&mailbox));
+        (session, mailbox)
+    }
+
+    pub fn close(&mut self, now: Timestamp, session: SessionId) -> Step {
+        self.core.close(now, session);
+        self.turn(now)
+    }
+
+    pub fn take(&mut self, now: Timestamp, session: SessionId, asks: Vec<Ask>) -> Step {
+        for ask in asks {
+            self.core.take(now, session, ask);
+        }
+        self.turn(now)
+    }
+
+    /// What the hub does at the end of each turn.
+    pub fn turn(&mut self, now: Timestamp) -> Step {
+        self.core.tick(now);
+        if self.under_way.is_empty() {
+            self.under_way.extend(self.core.seal());
+        }
+        if self.mutation == Mutation::SpeakEarly
+            && let Some(frame) = self.under_way.last()
+        {
+            self.core.synced(frame.end());
+        }
+        self.speak();
+        if self.under_way.is_empty() { Step::Fine } else { Step::Writing }
+    }
+
+    /// The writer's thread does its work.
+    pub fn sync(&mut self, now: Timestamp) -> Step {
+        match self.writer.append(&mut self.under_way, now) {
+            Ok(position) => {
+                self.core.synced(position);
+                self.speak();
+                self.turn(now)
+            }
+            Err(WriteError::Full { .. }) => Step::Writing,
+            Err(WriteError::Fatal(_)) => Step::Dead,
+        }
+    }
+
+    /// The keeper's thread does one of its jobs.
+    pub fn keep(&mut self) -> bool {
+        self.keeper.turn()
+    }
+
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.core.next_deadline()
+    }
+
+    fn speak(&mut self) {
+        self.core.speak();
+        for (watch, from) in self.core.take_to_read() {
+            self.core.read_log(watch, from, &self.reader);
+        }
+    }
+}
+
+/// Small enough that segments, snapshots and cleaning all happen in a short life.
+fn store_settings(seed: u64) -> StoreSettings {
+    StoreSettings {
+        segment_bytes: 8 << 10,
+        checkpoint_bytes: 16 << 10,
+        checkpoint_slice: 7,
+        clean_slice_bytes: 512,
+        cache_bytes: 4 << 10,
+        seed,
+        ..StoreSettings::default()
+    }
+}
+
+fn engine_settings() -> Settings {
+    Settings {
+        restart_grace: Duration::from_secs(20),
+        accept_timeout: Duration::from_secs(10),
+        ..Settings::default()
+    }
+}

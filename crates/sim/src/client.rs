@@ -1,0 +1,177 @@
+//! A simulated client: submits, steers and watches, loses its connection, comes back and asks again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_hub::words::{
+    Accepted, Command, Filter, Move, Name, NewTask, OnLost, Refusal, Reply, TaskId, Timestamp,
+};
+use tenure_hub::{Ask, Delivery, Request, Response, Submission, Watch};
+
+use crate::ledger::Ledger;
+use crate::random::Random;
+
+#[derive(Debug)]
+pub struct Client {
+    pub name: Name,
+    next_token: u64,
+    /// Submissions that have not been answered: they are sent again, which is safe because they have names.
+    unanswered: BTreeMap<u64, Submission>,
+    /// Steering that has not been answered, to know what an answer is about.
+    steering: BTreeMap<u64, (TaskId, Steer)>,
+    known: Vec<TaskId>,
+    submitted: u64,
+    next_event: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Steer {
+    Retry,
+    Other,
+}
+
+const QUEUES: [&str; 3] = ["red", "green", "blue"];
+pub const TAGS: [&str; 2] = ["licence", "remote"];
+pub const CAPABILITIES: [&str; 2] = ["gpu", "big"];
+
+impl Client {
+    pub fn new(number: u64) -> Client {
+        Client {
+            name: format!("client-{number}").into(),
+            next_token: 1,
+            unanswered: BTreeMap::new(),
+            steering: BTreeMap::new(),
+            known: Vec::new(),
+            submitted: 0,
+            next_event: 1,
+        }
+    }
+
+    /// Connected anew: everything unanswered is asked again, and the watch goes on where it stopped.
+    pub fn connected(&mut self) -> Vec<Ask> {
+        self.steering.clear();
+        let watch = Watch { watch: 1, filter: Filter::default(), from: Some(self.next_event) };
+        let mut asks = vec![Ask { token: 0, request: Request::Watch(watch) }];
+        for (token, submission) in &self.unanswered {
+            asks.push(Ask { token: *token, request: Request::Submit(vec![submission.clone()]) });
+        }
+        asks
+    }
+
+    /// Does something of its own accord.
+    pub fn act(&mut self, now: Timestamp, random: &mut Random, calm: bool) -> Vec<Ask> {
+        let token = self.next_token;
+        self.next_token += 1;
+        if !calm && (self.known.is_empty() || random.percent(55)) {
+            let submission = self.submission(now, random);
+            self.unanswered.insert(token, submission.clone());
+            return vec![Ask { token, request: Request::Submit(vec![submission]) }];
+        }
+        if self.known.is_empty() {
+            return Vec::new();
+        }
+        let task = *random.pick(&self.known);
+        let (command, steer) = self.steering_command(task, random, calm);
+        self.steering.insert(token, (task, steer));
+        vec![Ask { token, request: Request::Command(command) }]
+    }
+
+    fn steering_command(&mut self, task: TaskId, random: &mut Random, calm: bool) -> (Command, Steer) {
+        // In the calm at the end, what was put aside is taken up again, so that everything can end.
+        let verb = if calm { random.between(0, 3) } else { random.between(0, 10) };
+        let command = match verb {
+            0 => Command::Release { task },
+            1 => Command::Resume { task },
+            2 => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
+            3 => Command::Cancel { task, reason: Some("not needed".into()) },
+            4 => Command::Pause { task, reason: None },
+            5 => return (Command::Retry { task }, Steer::Retry),
+            6 => {
+                let to = Move {
+                    priority: Some(random.between(0, 5) as i32),
+                    queue: Some((*random.pick(&QUEUES)).into()),
+                    tags: None,
+                };
+                Command::Move { task, to }
+            }
+            7 => Command::PauseQueue { queue: (*random.pick(&QUEUES)).into() },
+            _ => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
+        };
+        (command, Steer::Other)
+    }
+
+    fn submission(&mut self, now: Timestamp, random: &mut Random) -> Submission {
+        self.submitted += 1;
+        let id = TaskId::from_u128(u128::from(random.next()) << 64 | u128::from(random.next()));
+        let mut task = NewTask::new(id, *random.pick(&QUEUES));
+        task.name = Some(format!("{}/{}", self.name, self.submitted).into());
+        task.priority = random.percent(50).then(|| random.between(0, 4) as i32);
+        task.hold = random.percent(8);
+        task.not_before = random.percent(10).then(|| now + Duration::from_millis(random.between(1, 20_000)));
+        task.run_limit = random.percent(10).then(|| Duration::from_millis(random.between(1_000, 30_000)));
+        task.retries = random.between(0, 3) as u16;
+        task.crash_budget = random.between(1, 4) as u16;
+        task.on_lost =
+            *random.pick(&[OnLost::Requeue, OnLost::Requeue, OnLost::Requeue, OnLost::Pause, OnLost::Fail]);
+        if random.percent(30) {
+            task.tags = vec![(*random.pick(&TAGS)).into()];
+        }
+        if random.percent(20) {
+            task.needs = vec![(*random.pick(&CAPABILITIES)).into()];
+        }
+        if random.percent(15) && !self.known.is_empty() {
+            task.parent = Some(*random.pick(&self.known));
+        }
+        let body = vec![b'x'; random.between(0, 200) as usize];
+        Submission::new(task, Bytes::from(body))
+    }
+
+    /// Something has arrived.
+    pub fn receive(&mut self, delivery: Delivery, ledger: &mut Ledger) {
+        match delivery {
+            Delivery::Reply { token, reply } => self.answered(token, reply, ledger),
+            Delivery::Event { event, .. } => {
+                ledger.check(event.seq == self.next_event, || {
+                    format!("{} waited for event {} and heard {}", self.name, self.next_event, event.seq)
+                });
+                self.next_event = event.seq + 1;
+                ledger.heard(&event);
+            }
+            Delivery::Gap { from, oldest, .. } => {
+                // Nothing is trimmed in so short a life.
+                ledger.check(false, || format!("{} heard of a gap from {from} to {oldest}", self.name));
+            }
+            Delivery::Live { .. }
+            | Delivery::Notice(_)
+            | Delivery::Call { .. }
+            | Delivery::CallAnswered { .. }
+            | Delivery::Broadcast { .. }
+            | Delivery::Goodbye => {}
+        }
+    }
+
+    fn answered(&mut self, token: u64, reply: Result<Response, Refusal>, ledger: &mut Ledger) {
+        if let Some((task, steer)) = self.steering.remove(&token) {
+            if steer == Steer::Retry && reply.is_ok() {
+                ledger.retried(task);
+            }
+            return;
+        }
+        let Some(submission) = self.unanswered.remove(&token) else { return };
+        let Ok(Response::Command(Reply::Submitted(each))) = reply else { return };
+        match &each[0] {
+            Ok(Accepted { task, .. }) => {
+                ledger.acknowledged(*task);
+                self.known.push(*task);
+            }
+            // A parent that was cancelled meanwhile is a fair reason.
+            Err(Refusal::BadParent { .. }) => {}
+            Err(refusal) => {
+                ledger.check(false, || {
+                    format!("{} was refused: {refusal} for {:?}", self.name, submission.task.name)
+                });
+            }
+        }
+    }
+}

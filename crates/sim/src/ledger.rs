@@ -1,0 +1,184 @@
+//! What the peers of a simulated world have been promised, and whether the broker keeps it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tenure_hub::core::Core;
+use tenure_hub::words::{
+    Answer, Event, Held, ListQuery, Name, Peer, PresenceName, Query, SessionId, StateName, TaskId, TaskInfo,
+};
+
+#[derive(Debug, Default)]
+pub struct Ledger {
+    acknowledged: BTreeSet<TaskId>,
+    /// Every attempt that reached a worker, and whom.
+    handed_out: BTreeMap<(TaskId, u32), Name>,
+    completed: BTreeMap<TaskId, u32>,
+    retried: BTreeSet<TaskId>,
+    /// Events as anybody heard them: everybody must hear the same.
+    events: BTreeMap<u64, String>,
+    broken: Vec<String>,
+    pub restarts: u64,
+}
+
+impl Ledger {
+    pub fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.broken.push(what());
+        }
+    }
+
+    pub fn broken(&self) -> &[String] {
+        &self.broken
+    }
+
+    pub fn tasks(&self) -> usize {
+        self.acknowledged.len()
+    }
+
+    pub fn acknowledged(&mut self, task: TaskId) {
+        self.acknowledged.insert(task);
+    }
+
+    pub fn retried(&mut self, task: TaskId) {
+        self.retried.insert(task);
+        self.completed.remove(&task);
+    }
+
+    /// One attempt goes to one worker, once. Not even a broker that has forgotten may hand it out again.
+    pub fn handed_out(&mut self, held: Held, worker: &Name) {
+        let before = self.handed_out.insert((held.task, held.attempt), worker.clone());
+        self.check(before.is_none(), || {
+            format!("attempt {} of {} went to {worker} and before to {before:?}", held.attempt, held.task)
+        });
+    }
+
+    /// The broker has accepted a completion: it counts for ever, and only once.
+    pub fn completed(&mut self, held: Held) {
+        let newest = self
+            .handed_out
+            .range((held.task, 0)..=(held.task, u32::MAX))
+            .next_back()
+            .map(|((_, attempt), _)| *attempt);
+        // A newer attempt that was handed out after the completion belongs to a retry.
+        let is_newest =
+            newest.is_none_or(|newest| newest <= held.attempt) || self.retried.contains(&held.task);
+        self.check(is_newest, || {
+            format!(
+                "a completion of attempt {} of {} was accepted after attempt {newest:?}",
+                held.attempt, held.task
+            )
+        });
+        if !self.retried.contains(&held.task) {
+            self.completed.insert(held.task, held.attempt);
+        }
+    }
+
+    pub fn heard(&mut self, event: &Event) {
+        let told = format!("{:?} {:?} {:?}", event.at, event.task(), event.kind);
+        match self.events.get(&event.seq) {
+            Some(known) if *known != told => {
+                let what = format!("event {} was told as {known} and as {told}", event.seq);
+                self.check(false, || what);
+            }
+            Some(_) => {}
+            None => {
+                self.events.insert(event.seq, told);
+            }
+        }
+    }
+
+    /// Looks into the broker: is everything there that was promised?
+    pub fn inspect(&mut self, core: &Core) {
+        for task in self.acknowledged.clone() {
+            let found = core.engine().find_task(&task);
+            self.check(found.is_some(), || format!("task {task} was acknowledged and is lost"));
+            let Some(found) = found else { continue };
+            if let Some(attempt) = self.completed.get(&task).copied() {
+                let state = found.state.name();
+                self.check(state == StateName::Completed, || {
+                    format!("attempt {attempt} of {task} was accepted as completed and the task is {state}")
+                });
+            }
+            let newest = self
+                .handed_out
+                .range((task, 0)..=(task, u32::MAX))
+                .next_back()
+                .map(|((_, attempt), _)| *attempt);
+            let attempt = found.attempt;
+            self.check(newest.is_none_or(|newest| newest <= attempt), || {
+                format!("attempt {newest:?} of {task} was handed out, the broker remembers {attempt}")
+            });
+        }
+        let last = core.engine().last_event();
+        let heard = self.events.last_key_value().map(|(seq, _)| *seq);
+        self.check(heard.is_none_or(|heard| heard <= last), || {
+            format!("event {heard:?} was heard, the broker's last is {last}")
+        });
+        self.inspect_limits(core);
+        self.inspect_waiting(core);
+    }
+
+    fn inspect_limits(&mut self, core: &Core) {
+        let Ok(Answer::Limits(limits)) = core.engine().ask(&observer(), &Query::Limits) else { return };
+        for limit in limits {
+            let within = limit.limit.is_none_or(|most| limit.in_use <= most);
+            self.check(within, || {
+                format!("tag {} has {} in use and a limit of {:?}", limit.tag, limit.in_use, limit.limit)
+            });
+        }
+    }
+
+    /// No task is forgotten: whatever is ready while somebody who can take it is free would have been handed out.
+    fn inspect_waiting(&mut self, core: &Core) {
+        let engine = core.engine();
+        let (Ok(Answer::Workers(workers)), Ok(Answer::Queues(queues)), Ok(Answer::Limits(limits))) = (
+            engine.ask(&observer(), &Query::Workers),
+            engine.ask(&observer(), &Query::Queues),
+            engine.ask(&observer(), &Query::Limits),
+        ) else {
+            return;
+        };
+        let free: Vec<_> = workers
+            .iter()
+            .filter(|worker| {
+                worker.presence == PresenceName::Live
+                    && !worker.draining
+                    && worker.quarantined_until.is_none()
+                    && worker.held.len() < worker.slots as usize
+            })
+            .collect();
+        if free.is_empty() {
+            return;
+        }
+        let query = ListQuery { states: vec![StateName::Ready], limit: 1_000, ..ListQuery::default() };
+        let Ok(Answer::Tasks { tasks, .. }) = engine.ask(&observer(), &Query::List(Box::new(query))) else {
+            return;
+        };
+        let is_full =
+            |tag: &Name| limits.iter().any(|limit| limit.tag == *tag && limit.limit == Some(limit.in_use));
+        let could_run = |task: &&TaskInfo| {
+            let paused = queues.iter().any(|queue| queue.queue == task.terms.queue && queue.paused);
+            let blocked = task.terms.tags.iter().any(is_full);
+            let able = free.iter().any(|worker| {
+                worker.queues.contains(&task.terms.queue)
+                    && task.terms.needs.iter().all(|need| worker.capabilities.contains(need))
+            });
+            !paused && !blocked && able
+        };
+        let forgotten = tasks.iter().find(could_run).map(|task| task.id);
+        self.check(forgotten.is_none(), || {
+            format!("task {forgotten:?} waits although a worker is free for it")
+        });
+    }
+
+    /// At the end, in the calm, everything that was acknowledged has come to an end.
+    pub fn unfinished(&self, core: &Core) -> Vec<TaskId> {
+        let ended =
+            |task: &&TaskId| core.engine().find_task(task).is_none_or(|task| task.state.name().has_ended());
+        self.acknowledged.iter().filter(|task| !ended(task)).copied().collect()
+    }
+}
+
+fn observer() -> Peer {
+    Peer { session: SessionId(u64::MAX), namespace: "default".into(), identity: "observer".into() }
+}

@@ -1,0 +1,97 @@
+//! `cargo xtask sim`: live through many simulated worlds and tell of the first promise that breaks.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+use tenure_sim::{Mutation, run};
+
+/// Lives through simulated worlds, one seed each, and stops at the first broken promise.
+#[derive(Parser)]
+struct Arguments {
+    /// Replay one seed and say what came of it.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How long to try random seeds.
+    #[arg(long, default_value_t = 1.0)]
+    minutes: f64,
+    /// The first seed to try; by default the clock chooses.
+    #[arg(long)]
+    from: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(seed) = arguments.seed {
+        let outcome = run(seed, Mutation::None);
+        println!(
+            "seed {seed}: {} tasks, {} happenings, {} restarts",
+            outcome.tasks, outcome.happenings, outcome.restarts
+        );
+        return tell(seed, &outcome.broken);
+    }
+    let first = arguments.from.unwrap_or_else(|| {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64 >> 10
+    });
+    let begun = Instant::now();
+    let until = Duration::from_secs_f64(arguments.minutes * 60.0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let found: Vec<Tally> = std::thread::scope(|scope| {
+        let walkers: Vec<_> = (0..threads)
+            .map(|walker| scope.spawn(move || walk(first + walker, threads, begun, until)))
+            .collect();
+        walkers.into_iter().map(|walker| walker.join().expect("a world does not panic")).collect()
+    });
+    let (seeds, tasks, restarts) = found
+        .iter()
+        .fold((0, 0, 0), |sum, tally| (sum.0 + tally.seeds, sum.1 + tally.tasks, sum.2 + tally.restarts));
+    let seconds = begun.elapsed().as_secs_f64();
+    println!(
+        "{seeds} worlds in {seconds:.1} s ({:.0} a minute): {tasks} tasks, {restarts} broker restarts",
+        seeds as f64 / seconds * 60.0
+    );
+    match found.into_iter().find_map(|tally| tally.broken) {
+        Some((seed, broken)) => tell(seed, &broken),
+        None => {
+            println!("every promise was kept");
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    seeds: u64,
+    tasks: u64,
+    restarts: u64,
+    broken: Option<(u64, Vec<String>)>,
+}
+
+fn walk(first: u64, step: u64, begun: Instant, until: Duration) -> Tally {
+    let mut tally = Tally::default();
+    let mut seed = first;
+    while begun.elapsed() < until {
+        let outcome = run(seed, Mutation::None);
+        tally.seeds += 1;
+        tally.tasks += outcome.tasks as u64;
+        tally.restarts += outcome.restarts;
+        if !outcome.broken.is_empty() {
+            tally.broken = Some((seed, outcome.broken));
+            return tally;
+        }
+        seed += step;
+    }
+    tally
+}
+
+fn tell(seed: u64, broken: &[String]) -> ExitCode {
+    if broken.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    for promise in broken {
+        println!("BROKEN: {promise}");
+    }
+    println!("replay it with: cargo xtask sim --seed {seed}");
+    println!("keep it: add {seed} to crates/sim/tests/regressions.rs");
+    ExitCode::FAILURE
+}

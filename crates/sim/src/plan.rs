@@ -1,0 +1,54 @@
+//! What kind of world a seed makes: how many peers, how bad the weather.
+
+use crate::random::Random;
+
+/// Deliberate mistakes, to show that the checks would notice them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mutation {
+    #[default]
+    None,
+    /// The disk says yes to every sync and does nothing.
+    ForgetSync,
+    /// The hub speaks before the records are on disk.
+    SpeakEarly,
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub clients: u64,
+    pub workers: u64,
+    pub slots_max: u64,
+    /// For how long, in simulated milliseconds, things go wrong.
+    pub storm_millis: u64,
+    /// Chances in percent, each time a peer acts or the broker syncs.
+    pub cut_percent: u64,
+    pub worker_dies_percent: u64,
+    pub power_fails_percent: u64,
+    pub broker_dies_percent: u64,
+    pub delay_max_millis: u64,
+    pub tag_limit: u32,
+    pub mutation: Mutation,
+}
+
+impl Plan {
+    pub fn from_seed(seed: u64, mutation: Mutation) -> Plan {
+        let mut random = Random::new(seed ^ 0x706c_616e);
+        let calm = random.percent(20);
+        let mut chance = |max| if calm { 0 } else { random.between(0, max) };
+        Plan {
+            seed,
+            cut_percent: chance(4),
+            worker_dies_percent: chance(3),
+            power_fails_percent: chance(4),
+            broker_dies_percent: chance(3),
+            clients: random.between(1, 4),
+            workers: random.between(1, 5),
+            slots_max: random.between(1, 5),
+            storm_millis: random.between(10_000, 90_000),
+            delay_max_millis: random.between(2, 400),
+            tag_limit: random.between(1, 4) as u32,
+            mutation,
+        }
+    }
+}

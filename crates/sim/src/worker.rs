@@ -1,0 +1,253 @@
+//! A simulated worker: takes tasks, works, reports, is cut off and returns with what it holds, or dies and returns with
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_hub::words::{
+    Blob, Command, Failure, Held, Name, Notice, OnClose, Refusal, Reply, TaskId, Timestamp, Wanted,
+    WorkerSpec,
+};
+use tenure_hub::{Ask, Delivery, Done, Request, Response};
+
+use crate::client::CAPABILITIES;
+use crate::ledger::Ledger;
+use crate::random::Random;
+
+#[derive(Debug)]
+pub struct Worker {
+    pub name: Name,
+    instance: u64,
+    slots: u64,
+    queues: Vec<Name>,
+    capabilities: Vec<Name>,
+    on_close: OnClose,
+    running: BTreeMap<TaskId, Running>,
+    /// Reports that have not been answered: sent again after a reconnect.
+    reports: BTreeMap<u64, Held>,
+    registering: Option<(u64, Vec<Held>)>,
+    next_token: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    attempt: u32,
+    done_at: Timestamp,
+    wanted: Option<Wanted>,
+}
+
+impl Worker {
+    pub fn new(number: u64, slots: u64, random: &mut Random) -> Worker {
+        let mut queues: Vec<Name> = vec!["red".into()];
+        queues.extend(["green", "blue"].into_iter().filter(|_| random.percent(70)).map(Name::from));
+        let capabilities = CAPABILITIES.into_iter().filter(|_| random.percent(50)).map(Name::from).collect();
+        Worker {
+            name: format!("worker-{number}").into(),
+            instance: random.next(),
+            slots,
+            queues,
+            capabilities,
+            on_close: if random.percent(30) { OnClose::TasksDie } else { OnClose::MayStillRun },
+            running: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            registering: None,
+            next_token: 1,
+        }
+    }
+
+    /// In the calm at the end somebody can do everything.
+    pub fn becomes_able(&mut self) {
+        self.queues = ["red", "green", "blue"].map(Name::from).to_vec();
+        self.capabilities = CAPABILITIES.map(Name::from).to_vec();
+    }
+
+    /// The process is gone and a new one takes its place.
+    pub fn dies(&mut self, random: &mut Random) {
+        self.running.clear();
+        self.reports.clear();
+        self.instance = random.next();
+    }
+
+    /// The connection is gone. A worker whose tasks die with it stops them.
+    pub fn disconnected(&mut self) {
+        self.registering = None;
+        if self.on_close == OnClose::TasksDie {
+            self.running.clear();
+            self.reports.clear();
+        }
+    }
+
+    /// Connected anew: registers with what it holds.
+    pub fn connected(&mut self) -> Vec<Ask> {
+        let mut spec = WorkerSpec::new(self.name.clone(), self.queues.clone(), self.slots as u32);
+        spec.instance = self.instance;
+        spec.capabilities = self.capabilities.clone();
+        spec.heartbeat = Duration::from_secs(1);
+        spec.lost_after = Duration::from_secs(3);
+        spec.lease = Duration::from_secs(8);
+        spec.on_close = self.on_close;
+        let unreported =
+            self.running.iter().map(|(task, running)| Held { task: *task, attempt: running.attempt });
+        spec.held = unreported.chain(self.reports.values().copied()).collect();
+        let token = self.token();
+        self.registering = Some((token, spec.held.clone()));
+        vec![Ask { token, request: Request::Command(Command::Register(Box::new(spec))) }]
+    }
+
+    /// Beats, finishes what is done, sometimes reports progress.
+    pub fn act(&mut self, now: Timestamp, random: &mut Random) -> Vec<Ask> {
+        if self.registering.is_some() {
+            return Vec::new();
+        }
+        let mut asks = Vec::new();
+        let due: Vec<TaskId> = self
+            .running
+            .iter()
+            .filter(|(_, running)| running.done_at <= now || running.wanted.is_some())
+            .map(|(task, _)| *task)
+            .collect();
+        for task in due {
+            let running = self.running.remove(&task).expect("it runs");
+            let held = Held { task, attempt: running.attempt };
+            let token = self.token();
+            self.reports.insert(token, held);
+            asks.push(Ask { token, request: report(held, running.wanted, random) });
+        }
+        // What is reported but not answered is still held: leaving it out would say that it is lost.
+        let held = self.running.iter().map(|(task, running)| Held { task: *task, attempt: running.attempt });
+        let held: Vec<Held> = held.chain(self.reports.values().copied()).collect();
+        if let Some(held) = held.first().filter(|_| random.percent(20)) {
+            let progress =
+                Command::Progress { held: *held, percent: Some(random.between(0, 101) as u8), note: None };
+            asks.push(Ask { token: 0, request: Request::Command(progress) });
+        }
+        let beat = Command::Heartbeat { held: random.percent(50).then_some(held), stats: None };
+        asks.push(Ask { token: 0, request: Request::Command(beat) });
+        asks
+    }
+
+    /// Something has arrived; it may have to answer.
+    pub fn receive(
+        &mut self,
+        now: Timestamp,
+        delivery: Delivery,
+        random: &mut Random,
+        ledger: &mut Ledger,
+    ) -> Vec<Ask> {
+        match delivery {
+            Delivery::Notice(Notice::Assign(assignment)) => {
+                let held = Held { task: assignment.task, attempt: assignment.attempt };
+                ledger.handed_out(held, &self.name);
+                let running = Running {
+                    attempt: held.attempt,
+                    done_at: now + Duration::from_millis(random.between(1, 12_000)),
+                    wanted: None,
+                };
+                self.running.insert(held.task, running);
+                ledger.check(self.running.len() <= self.slots as usize, || {
+                    format!("{} holds {} tasks and has {} slots", self.name, self.running.len(), self.slots)
+                });
+                if random.percent(90) {
+                    return vec![Ask { token: 0, request: Request::Command(Command::Start(vec![held])) }];
+                }
+                if random.percent(50) {
+                    self.running.remove(&held.task);
+                    return vec![Ask {
+                        token: 0,
+                        request: Request::Command(Command::GiveBack { held, reason: None }),
+                    }];
+                }
+                Vec::new()
+            }
+            Delivery::Notice(Notice::Wanted { task, attempt, wanted, .. }) => {
+                if let Some(running) =
+                    self.running.get_mut(&task).filter(|running| running.attempt == attempt)
+                {
+                    running.wanted = Some(wanted);
+                }
+                Vec::new()
+            }
+            Delivery::Notice(Notice::Stop { task, attempt, .. }) => {
+                self.drop_attempt(Held { task, attempt });
+                Vec::new()
+            }
+            Delivery::Reply { token, reply } => self.answered(token, reply, ledger),
+            _ => Vec::new(),
+        }
+    }
+
+    fn answered(&mut self, token: u64, reply: Result<Response, Refusal>, ledger: &mut Ledger) -> Vec<Ask> {
+        if let Some((registering, held)) = self.registering.clone()
+            && registering == token
+        {
+            return self.registered(reply, &held);
+        }
+        if let Some(held) = self.reports.remove(&token) {
+            if let Ok(Response::Command(Reply::Held(each))) = &reply
+                && each == &[Ok(())]
+            {
+                ledger.completed(held);
+            }
+            return Vec::new();
+        }
+        if let Err(Refusal::NotAWorker) = reply {
+            // The broker has given it up: it registers again.
+            return self.connected();
+        }
+        Vec::new()
+    }
+
+    fn registered(&mut self, reply: Result<Response, Refusal>, presented: &[Held]) -> Vec<Ask> {
+        self.registering = None;
+        let Ok(Response::Command(Reply::Registered { held, .. })) = reply else { return self.connected() };
+        for (held, answer) in presented.iter().zip(held) {
+            if answer.is_err() {
+                self.drop_attempt(*held);
+            }
+        }
+        // Reports that were on their way when the connection broke are sent again.
+        let unanswered: Vec<Held> = std::mem::take(&mut self.reports).into_values().collect();
+        let mut asks = Vec::new();
+        for held in unanswered {
+            let token = self.token();
+            self.reports.insert(token, held);
+            asks.push(Ask {
+                token,
+                request: Request::Complete(vec![Done { held, result: Bytes::from_static(b"again") }]),
+            });
+        }
+        asks
+    }
+
+    fn drop_attempt(&mut self, held: Held) {
+        if self.running.get(&held.task).is_some_and(|running| running.attempt == held.attempt) {
+            self.running.remove(&held.task);
+        }
+        self.reports.retain(|_, reported| *reported != held);
+    }
+
+    fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
+}
+
+fn report(held: Held, wanted: Option<Wanted>, random: &mut Random) -> Request {
+    let result = Bytes::from(vec![b'r'; random.between(0, 100) as usize]);
+    match wanted {
+        Some(wanted) => Request::Confirm { held, wanted, result },
+        None if random.percent(15) => {
+            let failure = Failure {
+                held,
+                exit_code: 1,
+                message: Some("it did not work".into()),
+                result: Blob::EMPTY,
+                crashed: random.percent(20),
+                is_final: random.percent(20),
+            };
+            Request::Fail { failure, result }
+        }
+        None => Request::Complete(vec![Done { held, result }]),
+    }
+}

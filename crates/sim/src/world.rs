@@ -1,0 +1,410 @@
+//! A simulated world: peers, a network that delays and cuts, a broker that dies and comes back, and one clock. What
+//! happens next is always the earliest entry of the agenda, so a seed tells the same story every time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_hub::store::MemoryDisk;
+use tenure_hub::words::{Command, SessionId, Timestamp};
+use tenure_hub::{Ask, Delivery, Mailbox, Request};
+
+use crate::broker::{Broker, Step};
+use crate::client::{Client, TAGS};
+use crate::ledger::Ledger;
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::worker::Worker;
+
+/// How long the calm after the storm may take until everything has ended.
+const CALM_MILLIS: u64 = 600_000;
+
+#[derive(Debug)]
+pub struct World {
+    plan: Plan,
+    random: Random,
+    now: Timestamp,
+    agenda: BTreeMap<(Timestamp, u64), Happening>,
+    entries: u64,
+    broker: Option<Broker>,
+    /// The disk that a dead broker has left.
+    restart_from: Option<MemoryDisk>,
+    peers: Vec<Peer>,
+    links: Vec<Link>,
+    ledger: Ledger,
+    syncing: bool,
+    calm: bool,
+}
+
+#[derive(Debug)]
+enum Peer {
+    Client(Client),
+    Worker(Worker),
+}
+
+/// One connection, as both ends see it.
+#[derive(Debug)]
+struct Link {
+    peer: usize,
+    session: SessionId,
+    mailbox: Arc<Mailbox>,
+    broker_side: bool,
+    peer_side: bool,
+    /// A connection keeps its order: nothing arrives before what was sent before it.
+    last_to_broker: Timestamp,
+    last_to_peer: Timestamp,
+}
+
+#[derive(Debug)]
+enum Happening {
+    PeerActs { peer: usize },
+    PeerConnects { peer: usize },
+    AtBroker { link: usize, asks: Vec<Ask> },
+    AtPeer { link: usize, delivery: Delivery },
+    BrokerNoticesCut { link: usize },
+    PeerNoticesCut { link: usize },
+    BrokerWakes,
+    Synced,
+    KeeperWorks,
+    BrokerStarts { after_power_failure: bool },
+    Inspection,
+}
+
+/// What came of a world.
+#[derive(Debug)]
+pub struct Outcome {
+    pub broken: Vec<String>,
+    pub tasks: usize,
+    pub happenings: u64,
+    pub restarts: u64,
+}
+
+/// Lives through one world.
+pub fn live(plan: Plan) -> Outcome {
+    let mut world = World::new(plan);
+    world.run();
+    Outcome {
+        broken: world.ledger.broken().to_vec(),
+        tasks: world.ledger.tasks(),
+        happenings: world.entries,
+        restarts: world.ledger.restarts,
+    }
+}
+
+impl World {
+    fn new(plan: Plan) -> World {
+        let mut random = Random::new(plan.seed);
+        let now = Timestamp(1_700_000_000_000);
+        let disk = MemoryDisk::new();
+        let broker = Broker::start(disk, plan.seed, now, plan.mutation).expect("an empty disk opens");
+        let mut peers: Vec<Peer> =
+            (0..plan.clients).map(|number| Peer::Client(Client::new(number))).collect();
+        for number in 0..plan.workers {
+            let slots = random.between(1, plan.slots_max + 1);
+            peers.push(Peer::Worker(Worker::new(number, slots, &mut random)));
+        }
+        let mut world = World {
+            random,
+            now,
+            agenda: BTreeMap::new(),
+            entries: 0,
+            broker: Some(broker),
+            restart_from: None,
+            links: Vec::new(),
+            ledger: Ledger::default(),
+            syncing: false,
+            calm: false,
+            peers,
+            plan,
+        };
+        for peer in 0..world.peers.len() {
+            world.soon(100, Happening::PeerConnects { peer });
+        }
+        world.soon(1_000, Happening::Inspection);
+        world.set_limits();
+        world
+    }
+
+    fn run(&mut self) {
+        let storm_until = self.now + Duration::from_millis(self.plan.storm_millis);
+        let end = storm_until + Duration::from_millis(CALM_MILLIS);
+        while let Some(((at, _), happening)) = self.agenda.pop_first() {
+            self.now = at;
+            if !self.calm && at >= storm_until {
+                self.becalm();
+            }
+            self.happen(happening);
+            if !self.ledger.broken().is_empty() {
+                return;
+            }
+            if self.calm && self.is_over() {
+                return;
+            }
+            if at > end {
+                let unfinished = self.broker.as_ref().map(|broker| self.ledger.unfinished(broker.core()));
+                self.ledger
+                    .check(false, || format!("after ten calm minutes these have not ended: {unfinished:?}"));
+                return;
+            }
+        }
+    }
+
+    /// The weather clears: nothing breaks any more, and whoever is there can do everything.
+    fn becalm(&mut self) {
+        self.calm = true;
+        for peer in &mut self.peers {
+            if let Peer::Worker(worker) = peer {
+                worker.becomes_able();
+            }
+        }
+        for link in 0..self.links.len() {
+            if self.links[link].peer_side {
+                self.cut(link);
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.broker.as_ref().is_some_and(|broker| self.ledger.unfinished(broker.core()).is_empty())
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::PeerConnects { peer } => self.connect(peer),
+            Happening::PeerActs { peer } => self.act(peer),
+            Happening::AtBroker { link, asks } => {
+                if self.links[link].broker_side {
+                    let session = self.links[link].session;
+                    self.broker_does(|broker, now| broker.take(now, session, asks));
+                }
+            }
+            Happening::AtPeer { link, delivery } => {
+                if self.links[link].peer_side {
+                    self.receive(link, delivery);
+                }
+            }
+            Happening::BrokerNoticesCut { link } => {
+                if std::mem::take(&mut self.links[link].broker_side) {
+                    let session = self.links[link].session;
+                    self.broker_does(|broker, now| broker.close(now, session));
+                }
+            }
+            Happening::PeerNoticesCut { link } => {
+                let peer = self.links[link].peer;
+                if std::mem::take(&mut self.links[link].peer_side) {
+                    if let Peer::Worker(worker) = &mut self.peers[peer] {
+                        worker.disconnected();
+                    }
+                    self.soon(2_000, Happening::PeerConnects { peer });
+                }
+            }
+            Happening::BrokerWakes => {
+                self.broker_does(|broker, now| broker.turn(now));
+                self.wake_broker();
+            }
+            Happening::Synced => self.sync(),
+            Happening::KeeperWorks => {
+                if self.broker.as_mut().is_some_and(Broker::keep) {
+                    self.soon(20, Happening::KeeperWorks);
+                }
+            }
+            Happening::BrokerStarts { after_power_failure } => self.start_broker(after_power_failure),
+            Happening::Inspection => {
+                if let Some(broker) = &self.broker {
+                    self.ledger.inspect(broker.core());
+                }
+                self.soon(1_000, Happening::Inspection);
+            }
+        }
+    }
+
+    fn connect(&mut self, peer: usize) {
+        if self.links.iter().any(|link| link.peer == peer && link.peer_side) {
+            return;
+        }
+        let Some(broker) = &mut self.broker else {
+            return self.soon(1_000, Happening::PeerConnects { peer });
+        };
+        let (identity, asks) = match &mut self.peers[peer] {
+            Peer::Client(client) => (client.name.clone(), client.connected()),
+            Peer::Worker(worker) => (worker.name.clone(), worker.connected()),
+        };
+        let (session, mailbox) = broker.open(&identity);
+        let (now, number) = (self.now, self.links.len());
+        self.links.push(Link {
+            peer,
+            session,
+            mailbox,
+            broker_side: true,
+            peer_side: true,
+            last_to_broker: now,
+            last_to_peer: now,
+        });
+        self.send(number, asks);
+        self.soon(500, Happening::PeerActs { peer });
+    }
+
+    fn act(&mut self, peer: usize) {
+        let Some(link) = self.links.iter().rposition(|link| link.peer == peer && link.peer_side) else {
+            return;
+        };
+        let storm = !self.calm;
+        if storm && self.random.percent(self.plan.cut_percent) {
+            return self.cut(link);
+        }
+        if let Peer::Worker(worker) = &mut self.peers[peer]
+            && storm
+            && self.random.percent(self.plan.worker_dies_percent)
+        {
+            worker.dies(&mut self.random);
+            return self.cut(link);
+        }
+        let (asks, next) = match &mut self.peers[peer] {
+            Peer::Client(client) => (client.act(self.now, &mut self.random, self.calm), 400),
+            Peer::Worker(worker) => (worker.act(self.now, &mut self.random), 1_200),
+        };
+        self.send(link, asks);
+        self.soon(next, Happening::PeerActs { peer });
+    }
+
+    fn receive(&mut self, link: usize, delivery: Delivery) {
+        let peer = self.links[link].peer;
+        let asks = match &mut self.peers[peer] {
+            Peer::Client(client) => {
+                client.receive(delivery, &mut self.ledger);
+                Vec::new()
+            }
+            Peer::Worker(worker) => worker.receive(self.now, delivery, &mut self.random, &mut self.ledger),
+        };
+        self.send(link, asks);
+    }
+
+    /// The connection breaks: each end notices in its own time, and what is on its way may still arrive before.
+    fn cut(&mut self, link: usize) {
+        self.soon(3_000, Happening::BrokerNoticesCut { link });
+        self.soon(3_000, Happening::PeerNoticesCut { link });
+    }
+
+    fn send(&mut self, link: usize, asks: Vec<Ask>) {
+        if asks.is_empty() {
+            return;
+        }
+        let at = self.later(self.plan.delay_max_millis).max(self.links[link].last_to_broker);
+        self.links[link].last_to_broker = at;
+        self.put(at, Happening::AtBroker { link, asks });
+    }
+
+    fn broker_does(&mut self, step: impl FnOnce(&mut Broker, Timestamp) -> Step) {
+        let Some(broker) = &mut self.broker else { return };
+        let step = step(broker, self.now);
+        self.after(&step);
+    }
+
+    fn sync(&mut self) {
+        self.syncing = false;
+        let storm = !self.calm;
+        let Some(broker) = &mut self.broker else { return };
+        if storm && self.random.percent(self.plan.power_fails_percent) {
+            // Somewhere in the middle of the next few changes of the disk.
+            broker.disk.fail_power_after(self.random.between(0, 4));
+        } else if storm && self.random.percent(self.plan.broker_dies_percent) {
+            return self.broker_dies(false);
+        }
+        let Some(broker) = &mut self.broker else { return };
+        let step = broker.sync(self.now);
+        self.after(&step);
+        self.soon(30, Happening::KeeperWorks);
+    }
+
+    fn after(&mut self, step: &Step) {
+        match step {
+            Step::Dead => return self.broker_dies(true),
+            Step::Writing if !self.syncing => {
+                self.syncing = true;
+                self.soon(15, Happening::Synced);
+            }
+            Step::Writing | Step::Fine => {}
+        }
+        self.carry();
+        self.wake_broker();
+    }
+
+    /// Carries what the broker has said to the peers.
+    fn carry(&mut self) {
+        let mut deliveries = Vec::new();
+        for link in 0..self.links.len() {
+            if !self.links[link].broker_side {
+                continue;
+            }
+            self.links[link].mailbox.take(&mut deliveries);
+            for delivery in deliveries.drain(..) {
+                let at = self.later(self.plan.delay_max_millis).max(self.links[link].last_to_peer);
+                self.links[link].last_to_peer = at;
+                self.put(at, Happening::AtPeer { link, delivery });
+            }
+        }
+    }
+
+    /// The process is gone, and perhaps the power with it. What it has said may still be on its way.
+    fn broker_dies(&mut self, power_failure: bool) {
+        self.syncing = false;
+        for link in 0..self.links.len() {
+            if std::mem::take(&mut self.links[link].broker_side) {
+                self.soon(2_000, Happening::PeerNoticesCut { link });
+            }
+        }
+        self.soon(5_000, Happening::BrokerStarts { after_power_failure: power_failure });
+        self.restart_from = self.broker.take().map(|broker| broker.disk);
+    }
+
+    fn start_broker(&mut self, after_power_failure: bool) {
+        let Some(disk) = self.restart_from.take() else { return };
+        self.ledger.restarts += 1;
+        let disk = if after_power_failure { disk.crash(self.random.next()) } else { disk.reopen() };
+        match Broker::start(disk, self.random.next(), self.now, self.plan.mutation) {
+            Ok(broker) => {
+                self.ledger.inspect(broker.core());
+                self.broker = Some(broker);
+                self.set_limits();
+                self.wake_broker();
+            }
+            Err(error) => self.ledger.check(false, || format!("the broker does not start again: {error}")),
+        }
+    }
+
+    /// Somebody sets the limits once, on a connection of no further interest.
+    fn set_limits(&mut self) {
+        let limit = Some(self.plan.tag_limit);
+        let asks = TAGS.map(|tag| Ask {
+            token: 0,
+            request: Request::Command(Command::SetLimit { tag: tag.into(), limit }),
+        });
+        let Some(broker) = &mut self.broker else { return };
+        let (session, _) = broker.open(&"operator".into());
+        self.broker_does(|broker, now| broker.take(now, session, asks.into()));
+    }
+
+    fn wake_broker(&mut self) {
+        let Some(deadline) = self.broker.as_ref().and_then(Broker::next_deadline) else { return };
+        let already = self.agenda.iter().take_while(|((at, _), _)| *at <= deadline);
+        if already.into_iter().any(|(_, happening)| matches!(happening, Happening::BrokerWakes)) {
+            return;
+        }
+        let at = deadline.max(self.now);
+        self.put(at, Happening::BrokerWakes);
+    }
+
+    fn soon(&mut self, within_millis: u64, happening: Happening) {
+        let at = self.later(within_millis);
+        self.put(at, happening);
+    }
+
+    fn later(&mut self, within_millis: u64) -> Timestamp {
+        self.now + Duration::from_millis(self.random.between(1, within_millis.max(1) + 1))
+    }
+
+    fn put(&mut self, at: Timestamp, happening: Happening) {
+        self.entries += 1;
+        self.agenda.insert((at, self.entries), happening);
+    }
+}
