@@ -28,7 +28,9 @@ pub use handle::{HubHandle, Session, Stopped};
 pub use keys::{Grant, Keys};
 pub use listen::{ListenError, listen};
 pub use mailbox::Mailbox;
-pub use request::{Ask, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id};
+pub use request::{
+    Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
+};
 pub use runtime::Hub;
 pub use stats::Stats;
 

@@ -58,12 +58,7 @@ pub enum Request {
     HearBroadcasts {
         hear: bool,
     },
-    Broadcast {
-        sender: Option<Name>,
-        subject: Option<Name>,
-        correlation: Option<Name>,
-        body: Bytes,
-    },
+    Broadcast(Broadcast),
     /// Write a copy of the store to a directory of the broker's machine, while it runs.
     Backup {
         directory: std::path::PathBuf,
@@ -98,6 +93,15 @@ pub struct Watch {
     pub filter: Filter,
     /// The first event wanted. `None`: from now on.
     pub from: Option<u64>,
+}
+
+/// Something for everybody in the namespace who hears broadcasts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broadcast {
+    pub sender: Option<Name>,
+    pub subject: Option<Name>,
+    pub correlation: Option<Name>,
+    pub body: Bytes,
 }
 
 /// How a call ends for its caller.
@@ -143,12 +147,7 @@ pub enum Delivery {
         token: u64,
         answer: CallAnswer,
     },
-    Broadcast {
-        sender: Option<Name>,
-        subject: Option<Name>,
-        correlation: Option<Name>,
-        body: Bytes,
-    },
+    Broadcast(Broadcast),
     /// The broker stops; reconnect later.
     Goodbye,
 }

@@ -146,7 +146,7 @@ impl Client {
             | Delivery::Notice(_)
             | Delivery::Call { .. }
             | Delivery::CallAnswered { .. }
-            | Delivery::Broadcast { .. }
+            | Delivery::Broadcast(_)
             | Delivery::Goodbye => {}
         }
     }
