@@ -1,6 +1,7 @@
 //! What a publish and a delivery cost, and how much memory an idle topic takes.
 //!
-//! `cargo bench -p tenure-topics`. Plain measurements on one thread: the best of a few rounds.
+//! `cargo bench -p tenure-topics`. Plain measurements on one thread: the median of many small batches,
+//! so that a busy machine disturbs little.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use tenure_topics::{
     Timestamp,
 };
 
-const ROUNDS: usize = 5;
+/// Messages per measurement.
+const BATCH: usize = 64;
 const MILLION: usize = 1_000_000;
 const NOW: Timestamp = Timestamp(1_000_000);
 
@@ -32,37 +34,30 @@ fn main() {
 fn fan_out(subscribers: usize, kind: &str, filter: impl Fn(usize) -> String) {
     let mut shard = Shard::new(Settings::default());
     let keys: Vec<SubscriptionKey> = (0..subscribers).map(|n| subscribe(&mut shard, n, &filter(n))).collect();
-    let messages = (2_000_000 / subscribers).clamp(2_000, 200_000);
-    let (mut publish, mut take) = (Duration::MAX, Duration::MAX);
     let mut wake = Vec::new();
     let mut out: Vec<Delivery> = Vec::with_capacity(128);
-    for _ in 0..ROUNDS {
-        let (mut publishing, mut taking) = (Duration::ZERO, Duration::ZERO);
-        for batch in 0..messages / 64 {
-            let start = Instant::now();
-            for number in 0..64 {
-                send(&mut shard, "sensor.kitchen.temp", batch * 64 + number, &mut wake);
+    let (mut publishing, mut taking) = (Vec::new(), Vec::new());
+    for batch in 0..(20_000 / subscribers).clamp(200, 2000) {
+        publishing.push(time(|| {
+            for number in 0..BATCH {
+                send(&mut shard, "sensor.kitchen.temp", batch * BATCH + number, &mut wake);
             }
-            publishing += start.elapsed();
-            wake.clear();
-            let start = Instant::now();
+        }));
+        wake.clear();
+        taking.push(time(|| {
             for &key in &keys {
-                shard.take(key, 100, NOW, &mut out).unwrap();
+                shard.take(key, 2 * BATCH, NOW, &mut out).unwrap();
                 black_box(&out);
                 out.clear();
             }
-            taking += start.elapsed();
-        }
-        (publish, take) = (publish.min(publishing), take.min(taking));
+        }));
     }
-    let published = messages / 64 * 64;
-    let deliveries = published * subscribers;
+    let (publish, take) = (median(publishing), median(taking));
     println!(
-        "{:>12} {:>10.1} {:>10.1} {:>10.1}  {kind}",
-        subscribers,
-        nanos(publish, deliveries),
-        nanos(take, deliveries),
-        nanos(publish, published)
+        "{subscribers:>12} {:>10.1} {:>10.1} {:>10.1}  {kind}",
+        nanos(publish, BATCH * subscribers),
+        nanos(take, BATCH * subscribers),
+        nanos(publish, BATCH)
     );
 }
 
@@ -72,48 +67,45 @@ fn full_queues() {
         subscribe(&mut shard, number, "a");
     }
     let mut wake = Vec::new();
-    let mut publish = |count: usize| {
-        let start = Instant::now();
-        for number in 0..count {
-            send(&mut shard, "a", number, &mut wake);
-            wake.clear();
-        }
-        start.elapsed()
-    };
-    publish(2000);
-    let best = (0..ROUNDS).map(|_| publish(5000)).min().unwrap();
-    println!("drop-oldest at 100 full queues: {:.1} ns per delivery", nanos(best, 5000 * 100));
+    let mut times = Vec::new();
+    for batch in 0..100 {
+        times.push(time(|| {
+            for number in 0..BATCH {
+                send(&mut shard, "a", batch * BATCH + number, &mut wake);
+            }
+        }));
+        wake.clear();
+    }
+    println!("drop-oldest at 100 full queues: {:.1} ns per delivery", nanos(median(times), BATCH * 100));
 }
 
 fn many_topics() {
     let names: Vec<String> = (0..MILLION).map(|n| format!("site.{}.sensor.{n}", n % 1000)).collect();
     let mut shard = Shard::new(Settings::default());
-    let mut wake = Vec::new();
-    let start = Instant::now();
-    for (number, name) in names.iter().enumerate() {
-        send(&mut shard, name, number, &mut wake);
-    }
-    println!("a million new topics: {:.0} ns per publish", nanos(start.elapsed(), MILLION));
-    let mut best = Duration::MAX;
+    let mut publish = |choose: &mut dyn FnMut(usize) -> usize, count: usize| {
+        let mut wake = Vec::new();
+        let mut times = Vec::new();
+        for batch in 0..count / BATCH {
+            times.push(time(|| {
+                for number in 0..BATCH {
+                    let number = batch * BATCH + number;
+                    send(&mut shard, &names[choose(number)], number, &mut wake);
+                }
+            }));
+        }
+        nanos(median(times), BATCH)
+    };
+    println!("a million new topics: {:.0} ns per publish", publish(&mut |number| number, MILLION));
     let mut at = 1;
-    for _ in 0..ROUNDS {
-        let start = Instant::now();
-        for number in 0..200_000 {
-            at = (at * 48_271 + 11) % MILLION;
-            send(&mut shard, &names[at], number, &mut wake);
-        }
-        best = best.min(start.elapsed());
-    }
-    println!("a random one of a million topics: {:.0} ns per publish", nanos(best, 200_000));
-    let mut best = Duration::MAX;
-    for _ in 0..ROUNDS {
-        let start = Instant::now();
-        for number in 0..200_000 {
-            send(&mut shard, &names[number % 16], number, &mut wake);
-        }
-        best = best.min(start.elapsed());
-    }
-    println!("one of 16 busy ones among a million: {:.0} ns per publish", nanos(best, 200_000));
+    let mut random = |_| {
+        at = (at * 48_271 + 11) % MILLION;
+        at
+    };
+    println!("a random one of a million topics: {:.0} ns per publish", publish(&mut random, 500_000));
+    println!(
+        "one of 16 busy ones among a million: {:.0} ns per publish",
+        publish(&mut |number| number % 16, 500_000)
+    );
 }
 
 fn many_patterns() {
@@ -124,16 +116,16 @@ fn many_patterns() {
     }
     let names: Vec<String> = (0..50_000).map(|n| format!("site.{n}.sensor.{}", (n * 7) % 50_000)).collect();
     let mut wake = Vec::new();
-    let mut best = Duration::MAX;
-    for _ in 0..ROUNDS {
-        let start = Instant::now();
-        for number in 0..50_000 {
-            send(&mut shard, &names[number], number, &mut wake);
-            wake.clear();
-        }
-        best = best.min(start.elapsed());
+    let mut times = Vec::new();
+    for chunk in names.chunks_exact(BATCH).cycle().take(2000) {
+        times.push(time(|| {
+            for (number, name) in chunk.iter().enumerate() {
+                send(&mut shard, name, number, &mut wake);
+            }
+        }));
+        wake.clear();
     }
-    println!("two of 100,000 patterns match: {:.0} ns per publish", nanos(best, 50_000));
+    println!("two of 100,000 patterns match: {:.0} ns per publish", nanos(median(times), BATCH));
 }
 
 fn idle_topics() {
@@ -164,6 +156,17 @@ fn send(shard: &mut Shard, topic: &str, number: usize, wake: &mut Vec<Subscripti
     static PAYLOAD: [u8; 128] = [7; 128];
     let publish = Publish::new(topic, MessageId(number as u128), Bytes::from_static(&PAYLOAD));
     black_box(shard.publish(publish, NOW, wake).unwrap());
+}
+
+fn time(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
 }
 
 fn nanos(duration: Duration, count: usize) -> f64 {

@@ -90,3 +90,23 @@ pub(crate) struct Limits {
     pub(crate) ring_messages: usize,
     pub(crate) ring_bytes: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn the_order_does_not_grow_with_messages_that_are_gone() {
+        let mut topics = Topics::new(10, 0);
+        let a = topics.open("a", Timestamp(0)).unwrap().index;
+        let mut buffer = Buffer::default();
+        for number in 1..=20 * STALE_SLACK as u64 {
+            let message = Arc::new(Message::sample(number, Timestamp::NEVER, b"x"));
+            buffer.keep(&mut topics, a, &message, Limits { ring_messages: 3, ring_bytes: usize::MAX });
+        }
+        assert_eq!(buffer.messages, 3);
+        assert!(buffer.kept.len() <= 2 * 3 + STALE_SLACK);
+        assert!(buffer.kept.capacity() <= 4 * STALE_SLACK);
+    }
+}

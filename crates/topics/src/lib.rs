@@ -32,8 +32,9 @@
 //! - Numbers of the parts are added with [`SubscriptionStats::add`] and [`Resumed::add`].
 //! - Limits "in all" are divided with [`Settings::for_one_of`]. The limit of a queue is for each
 //!   part. A group chooses its member by what it sees in the shard of the topic.
-//! - What was saved is given back to shards by the same rule, so their number may change between
-//!   two runs. Every shard gets all floors.
+//! - What the shards saved is put together with [`Snapshot::join`] and dealt out with
+//!   [`Snapshot::part`], so their number may change between two runs. Rows of [`Changes`] about
+//!   subscriptions are kept per shard, because each shard speaks only of its own part.
 //!
 //! Namespaces are kept apart by giving each its own set of shards.
 

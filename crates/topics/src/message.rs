@@ -172,19 +172,27 @@ pub(crate) struct Stamp {
 }
 
 #[cfg(test)]
+impl Message {
+    /// A message of topic `a` with the same number in its topic and in its shard.
+    pub(crate) fn sample(number: u64, expires_at: Timestamp, payload: &'static [u8]) -> Message {
+        let stamp = Stamp {
+            topic: Arc::from("a"),
+            sequence: Sequence(number),
+            published_at: Timestamp(0),
+            expires_at,
+            reply_to: None,
+            order: number,
+        };
+        Message::new(Publish::new("a", MessageId(1), payload), stamp)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     fn message(payload: &'static [u8]) -> Message {
-        let stamp = Stamp {
-            topic: Arc::from("a"),
-            sequence: Sequence(1),
-            published_at: Timestamp(0),
-            expires_at: Timestamp(10),
-            reply_to: None,
-            order: 1,
-        };
-        Message::new(Publish::new("a", MessageId(1), payload), stamp)
+        Message::sample(1, Timestamp(10), payload)
     }
 
     #[test]

@@ -76,3 +76,79 @@ pub(crate) struct Expired {
     pub(crate) bytes: usize,
     pub(crate) next: Timestamp,
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push { skipped: u64, ttl: u64 },
+        Pop,
+        Expire { at: u64 },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0..3_u64, 0..50_u64).prop_map(|(skipped, ttl)| Step::Push { skipped, ttl }),
+            1 => Just(Step::Pop),
+            1 => (0..60_u64).prop_map(|at| Step::Expire { at }),
+        ]
+    }
+
+    fn sample(number: u64, ttl: u64) -> Arc<Message> {
+        Arc::new(Message::sample(number, Timestamp(ttl), b""))
+    }
+
+    proptest! {
+        #[test]
+        fn a_ring_is_a_sorted_list(steps in vec(step(), 0..60), from in 0..60_u64) {
+            let mut ring = Ring::default();
+            let mut list: Vec<(u64, u64)> = Vec::new();
+            let mut number = 0;
+            for step in steps {
+                match step {
+                    Step::Push { skipped, ttl } => {
+                        number += 1 + skipped;
+                        ring.push(sample(number, ttl));
+                        list.push((number, ttl));
+                    }
+                    Step::Pop => {
+                        let popped = ring.pop_oldest().map(|message| message.sequence.0);
+                        let expected = (!list.is_empty()).then(|| list.remove(0).0);
+                        prop_assert_eq!(popped, expected);
+                    }
+                    Step::Expire { at } => {
+                        let before = list.len();
+                        list.retain(|&(_, ttl)| ttl > at);
+                        let expired = ring.expire(Timestamp(at));
+                        prop_assert_eq!(expired.messages, before - list.len());
+                        let next = list.iter().map(|&(_, ttl)| ttl).min();
+                        prop_assert_eq!(expired.next, next.map_or(Timestamp::NEVER, Timestamp));
+                    }
+                }
+                prop_assert_eq!(ring.len(), list.len());
+                prop_assert_eq!(ring.oldest().map(|message| message.sequence.0), list.first().map(|&(n, _)| n));
+                prop_assert_eq!(ring.holds(from), list.iter().any(|&(n, _)| n == from));
+                let later: Vec<u64> = ring.from(Sequence(from)).map(|message| message.sequence.0).collect();
+                let expected: Vec<u64> = list.iter().map(|&(n, _)| n).filter(|&n| n >= from).collect();
+                prop_assert_eq!(later, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_that_empties_gives_its_memory_back() {
+        let mut ring = Ring::default();
+        for number in 1..=1000 {
+            ring.push(sample(number, 1));
+        }
+        while ring.len() > 10 {
+            ring.pop_oldest();
+        }
+        assert!(ring.messages.capacity() <= 64, "{}", ring.messages.capacity());
+    }
+}

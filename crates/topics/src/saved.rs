@@ -1,11 +1,14 @@
 //! What survives a restart, as plain data. A runtime writes it down in whatever format it likes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::filter::Filter;
 use crate::message::{Message, MessageId, Publish, Sequence, Stamp};
+use crate::name::shard_of;
 use crate::settings::Policy;
 use crate::subscription::SubscriptionId;
 use crate::time::Timestamp;
@@ -74,6 +77,54 @@ pub struct Changes {
     pub more: bool,
     /// Nobody asked for so long that changes were lost: write a whole [`Snapshot`].
     pub overflowed: bool,
+}
+
+impl Snapshot {
+    /// Adds what another shard saved. Parts of one subscription become one again.
+    pub fn join(&mut self, other: Snapshot) {
+        self.topics.extend(other.topics);
+        self.floors.extend(other.floors);
+        let mut places: BTreeMap<SubscriptionId, usize> = BTreeMap::new();
+        for (place, subscription) in self.subscriptions.iter().enumerate() {
+            places.insert(subscription.id.clone(), place);
+        }
+        for subscription in other.subscriptions {
+            match places.get(&subscription.id) {
+                Some(&place) => self.subscriptions[place].join(subscription),
+                None => self.subscriptions.push(subscription),
+            }
+        }
+    }
+
+    /// The part of it that shard `index` of `shards` restores.
+    pub fn part(&self, index: usize, shards: usize) -> Snapshot {
+        let here = |name: &str| shard_of(name, shards) == index;
+        let wanted =
+            |text: &String| Filter::parse(text).map_or(true, |filter| filter.belongs_to(index, shards));
+        let mut subscriptions = self.subscriptions.clone();
+        for subscription in &mut subscriptions {
+            subscription.filters.retain(wanted);
+            subscription.missed.retain(|(topic, _)| here(topic));
+        }
+        subscriptions.retain(|subscription| !subscription.filters.is_empty());
+        Snapshot {
+            topics: self.topics.iter().filter(|topic| here(&topic.name)).cloned().collect(),
+            subscriptions,
+            floors: self.floors.clone(),
+        }
+    }
+}
+
+impl SavedSubscription {
+    fn join(&mut self, part: SavedSubscription) {
+        for filter in part.filters {
+            if !self.filters.contains(&filter) {
+                self.filters.push(filter);
+            }
+        }
+        self.missed.extend(part.missed);
+        self.incomplete |= part.incomplete;
+    }
 }
 
 impl Changes {

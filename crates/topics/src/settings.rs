@@ -59,7 +59,8 @@ pub struct Settings {
     pub reap_interval: Duration,
     /// How long a paused subscription is kept.
     pub paused_ttl: Duration,
-    /// Topics of which a paused subscription remembers what it missed first.
+    /// Topics of which a paused subscription remembers what it missed first, and of which a
+    /// subscriber that comes back may say what it saw last.
     pub missed_topics: usize,
     /// The largest payload. The default is what a gRPC client accepts without being told otherwise.
     pub payload_bytes: usize,

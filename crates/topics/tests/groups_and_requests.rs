@@ -135,7 +135,7 @@ fn a_request_without_responders_is_refused_at_once_and_leaves_no_trace() {
     stage.join("away", &["time"]);
     stage.pause("away");
     let question = || Publish::new("time", MessageId(1), "?");
-    let mut ask = |stage: &mut Stage| {
+    let ask = |stage: &mut Stage| {
         let reply_to = Arc::from("_reply.7");
         stage.shard.request(question(), reply_to, Duration::from_secs(1), stage.now, &mut stage.wake)
     };

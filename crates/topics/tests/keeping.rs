@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Stage, id, position};
+use common::{Stage, id, last_seen};
 use tenure_topics::{MESSAGE_OVERHEAD_BYTES, Recovery, Refusal, Resume, Settings};
 
 #[test]
@@ -73,7 +73,7 @@ fn over_the_limit_of_topics_an_idle_one_is_forgotten_but_never_its_number() {
     assert_eq!(stage.say("old", "4").sequence.0, 4);
     let mut resume = Resume::new(id("adam"), Recovery::Replay);
     resume.filters = common::filters(&["old"]);
-    resume.positions = vec![position("old", 1)];
+    resume.last_seen = vec![last_seen("old", 1)];
     stage.pass(5000);
     stage.say("young", "3");
     assert_eq!(stage.resume(&resume).unwrap().missed, Some(3));

@@ -255,7 +255,7 @@ impl World {
         let one = &self.followers[follower];
         let mut resume = Resume::new(id(&one.name), Recovery::Replay);
         if knows {
-            resume.positions = one.last.iter().map(|(topic, last)| common::position(topic, *last)).collect();
+            resume.last_seen = one.last.iter().map(|(topic, last)| common::last_seen(topic, *last)).collect();
         }
         let missed: u64 = self
             .published

@@ -99,12 +99,12 @@ fn a_refused_publish_changes_nothing() {
     let long_text = Publish { source: Some("x".repeat(2000).into()), ..publish("a", "x") };
     let zero = publish("a", "x").ttl(std::time::Duration::ZERO);
     let cases = [
-        (publish("a.*", "x"), "topic_name_wildcard"),
-        (publish("a", "12345"), "payload_too_long"),
-        (publish("a", "x").retained(), "retained_full"),
-        (publish("_reply.1", "x"), "topic_name_reserved"),
-        (long_text, "text_too_long"),
-        (zero, "ttl_zero"),
+        (publish("a.*", "x"), "topic-name-wildcard"),
+        (publish("a", "12345"), "payload-too-long"),
+        (publish("a", "x").retained(), "retained-full"),
+        (publish("_reply.1", "x"), "topic-name-reserved"),
+        (long_text, "text-too-long"),
+        (zero, "ttl-zero"),
     ];
     for (publish, code) in cases {
         assert_eq!(stage.publish(publish).unwrap_err().code(), code);
@@ -121,10 +121,10 @@ fn a_refused_subscription_changes_nothing() {
     let mut stage = Stage::with(limits);
     stage.join("eve", &["a"]);
     let cases = [
-        (subscribe("eve", &["b"]), "subscription_exists"),
-        (subscribe("adam", &[]), "subscription_without_topics"),
-        (subscribe("adam", &["a", "b", "c", "d"]), "subscription_too_many_topics"),
-        (subscribe("adam", &["x.>", "b", "c"]), "too_many_topics"),
+        (subscribe("eve", &["b"]), "subscription-exists"),
+        (subscribe("adam", &[]), "subscription-without-topics"),
+        (subscribe("adam", &["a", "b", "c", "d"]), "subscription-too-many-topics"),
+        (subscribe("adam", &["x.>", "b", "c"]), "too-many-topics"),
     ];
     for (subscribe, code) in cases {
         assert_eq!(stage.subscribe(subscribe).unwrap_err().code(), code);
@@ -132,7 +132,7 @@ fn a_refused_subscription_changes_nothing() {
     let stats = stage.shard.stats();
     assert_eq!((stats.subscriptions, stats.filters, stats.topics), (1, 1, 1));
     stage.join("adam", &["x.>", "y.>", "z.>"]);
-    assert_eq!(stage.subscribe(subscribe("abel", &["a"])).unwrap_err().code(), "too_many_subscriptions");
+    assert_eq!(stage.subscribe(subscribe("abel", &["a"])).unwrap_err().code(), "too-many-subscriptions");
     assert_eq!(stage.shard.find(&id("abel")), None);
 }
 

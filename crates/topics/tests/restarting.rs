@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Stage, id, position, subscribe};
+use common::{Stage, id, last_seen, subscribe};
 use tenure_topics::{
     MessageId, Policy, Publish, Recovery, Resume, SEQUENCE_BLOCK, Sequence, Settings, Snapshot, Stop,
     Subscribe,
@@ -184,7 +184,7 @@ fn after_a_crash_a_client_is_told_that_the_count_is_unknown() {
     stage.say_all("a", "1 2 3");
     save(&mut stage, &mut disk);
     let mut stage = crash(&stage, &disk);
-    let resume = Resume { positions: vec![position("a", 2)], ..Resume::new(id("eve"), Recovery::Replay) };
+    let resume = Resume { last_seen: vec![last_seen("a", 2)], ..Resume::new(id("eve"), Recovery::Replay) };
     let resumed = stage.resume(&resume).unwrap();
     assert_eq!(resumed.missed, None);
     let reserved = 2 * SEQUENCE_BLOCK;
@@ -207,6 +207,6 @@ fn saved_state_that_makes_no_sense_is_refused_by_name() {
     let mut stage = Stage::new();
     assert_eq!(
         stage.shard.restore(snapshot, Stop::Clean, stage.now).unwrap_err().code(),
-        "topic_level_empty"
+        "topic-level-empty"
     );
 }

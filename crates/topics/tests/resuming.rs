@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Stage, filters, id, position, spell};
+use common::{Stage, filters, id, last_seen, spell};
 use tenure_topics::{Filter, Recovery, Refusal, Resume, Sequence, Settings};
 
 fn replay(name: &str) -> Resume {
@@ -139,7 +139,7 @@ fn the_position_the_client_names_counts_more_than_what_the_broker_remembers() {
     stage.hear("eve");
     stage.pause("eve");
     stage.say("b", "2");
-    let resume = Resume { positions: vec![position("a", 1), position("other", 1)], ..replay("eve") };
+    let resume = Resume { last_seen: vec![last_seen("a", 1), last_seen("other", 1)], ..replay("eve") };
     let resumed = stage.resume(&resume).unwrap();
     assert_eq!(resumed.missed, Some(3));
     let expected = [
@@ -159,7 +159,7 @@ fn one_single_number_is_enough_for_one_single_topic() {
     stage.say_all("a", "1 2 3");
     stage.hear("eve");
     stage.pause("eve");
-    let resume = Resume { last: Some(Sequence(2)), ..replay("eve") };
+    let resume = Resume { last_seen_single: Some(Sequence(2)), ..replay("eve") };
     assert_eq!(stage.resume(&resume).unwrap().missed, Some(1));
     assert_eq!(stage.hear("eve"), ["replay a#3 3", "replayed 1 of a up to 3"]);
 }
@@ -172,7 +172,7 @@ fn one_single_number_for_several_topics_is_not_believed_while_the_broker_remembe
     stage.hear("eve");
     stage.pause("eve");
     stage.say("b", "1");
-    let resume = Resume { last: Some(Sequence(3)), ..replay("eve") };
+    let resume = Resume { last_seen_single: Some(Sequence(3)), ..replay("eve") };
     assert_eq!(stage.resume(&resume).unwrap().missed, Some(1));
     assert_eq!(stage.hear("eve"), ["replayed 0 of a up to 3", "replay b#1 1", "replayed 1 of b up to 1"]);
 }
@@ -213,7 +213,7 @@ fn an_unknown_subscription_is_created_if_it_says_what_it_wants() {
     let mut stage = Stage::new();
     stage.say_all("a", "1 2 3");
     assert_eq!(stage.resume(&replay("eve")), Err(Refusal::UnknownSubscription));
-    let resume = Resume { filters: filters(&["a"]), positions: vec![position("a", 1)], ..replay("eve") };
+    let resume = Resume { filters: filters(&["a"]), last_seen: vec![last_seen("a", 1)], ..replay("eve") };
     let resumed = stage.resume(&resume).unwrap();
     assert!(resumed.created);
     assert_eq!(resumed.missed, Some(2));
@@ -227,7 +227,7 @@ fn a_new_subscription_that_never_was_here_missed_nothing() {
     let resume = Resume { filters: filters(&["a", "b.>"]), ..replay("eve") };
     assert_eq!(stage.resume(&resume).unwrap().missed, Some(0));
     let resume =
-        Resume { filters: filters(&["a", "b.>"]), positions: vec![position("a", 1)], ..replay("adam") };
+        Resume { filters: filters(&["a", "b.>"]), last_seen: vec![last_seen("a", 1)], ..replay("adam") };
     assert_eq!(stage.resume(&resume).unwrap().missed, None, "it was here, and nobody knows about b");
 }
 
@@ -235,12 +235,12 @@ fn a_new_subscription_that_never_was_here_missed_nothing() {
 fn a_client_that_is_ahead_of_the_broker_is_told_that_the_gap_is_unknown() {
     let mut stage = Stage::new();
     stage.say("a", "1");
-    let resume = Resume { filters: filters(&["a"]), positions: vec![position("a", 9)], ..replay("eve") };
+    let resume = Resume { filters: filters(&["a"]), last_seen: vec![last_seen("a", 9)], ..replay("eve") };
     assert_eq!(stage.resume(&resume).unwrap().missed, None);
     stage.say("a", "2");
     assert_eq!(stage.hear("eve"), ["replayed 0 of a up to 1", "live a#2 2"]);
     let resume =
-        Resume { filters: filters(&["a"]), positions: vec![position("a", u64::MAX)], ..replay("adam") };
+        Resume { filters: filters(&["a"]), last_seen: vec![last_seen("a", u64::MAX)], ..replay("adam") };
     assert_eq!(stage.resume(&resume).unwrap().lost, 0);
 }
 

@@ -62,7 +62,7 @@ fn a_value_retained_while_the_pattern_is_looked_up_comes_once() {
 #[test]
 fn very_many_retained_values_are_looked_up_a_slice_at_a_time() {
     let mut stage = Stage::new();
-    for number in 0..2500 {
+    for number in 0..12_000 {
         stage.publish(retained(&format!("t.{number}.x"), "r")).unwrap();
     }
     stage.publish(retained("t.z.y", "needle")).unwrap();
@@ -91,7 +91,7 @@ fn retained_values_have_a_limit_but_a_value_may_be_replaced() {
     let settings = Settings { retained_bytes: MESSAGE_OVERHEAD_BYTES + 4, ..Settings::default() };
     let mut stage = Stage::with(settings);
     stage.publish(retained("a", "1234")).unwrap();
-    assert_eq!(stage.publish(retained("b", "1")).unwrap_err().code(), "retained_full");
+    assert_eq!(stage.publish(retained("b", "1")).unwrap_err().code(), "retained-full");
     stage.publish(retained("a", "4321")).unwrap();
     assert_eq!(stage.shard.stats().retained_messages, 1);
 }
@@ -208,4 +208,44 @@ fn a_blocked_publisher_need_not_wait_for_a_message_that_expired() {
     stage.reap();
     assert_eq!(stage.shard.released(), [ticket]);
     assert_eq!(stage.hear("slow"), ["warning expired dropped 0 expired 1", "live a#1 1"]);
+}
+
+#[test]
+fn room_that_expiry_makes_goes_to_those_who_wait() {
+    let mut stage = Stage::with(Settings {
+        policy: tenure_topics::Policy::Block,
+        queue_messages: 1,
+        ..Settings::default()
+    });
+    stage.join("slow", &["a"]);
+    stage.publish(short_lived("a", "1", 100)).unwrap();
+    let ticket = stage.say("a", "2").ticket.unwrap();
+    stage.pass(1000);
+    stage.reap();
+    assert_eq!(stage.shard.released(), [ticket]);
+    assert_eq!(stage.stats("slow").depth, 1);
+    assert_eq!(stage.stats("slow").blocked, Duration::from_secs(1));
+}
+
+#[test]
+fn a_retained_value_that_expires_before_it_is_taken_does_not_come() {
+    let mut stage = Stage::new();
+    stage.publish(short_lived("a", "1", 100).retained()).unwrap();
+    stage.subscribe(wants_retained("eve", &["a"])).unwrap();
+    stage.pass(100);
+    assert_eq!(stage.hear("eve"), [""; 0]);
+}
+
+#[test]
+fn what_expired_during_a_replay_and_is_evicted_afterwards_is_no_loss() {
+    let mut stage = Stage::with(Settings { ring_messages: 2, ..Settings::default() });
+    stage.join("eve", &["a"]);
+    stage.pause("eve");
+    stage.say("a", "1");
+    stage.publish(short_lived("a", "2", 100)).unwrap();
+    stage.pass(100);
+    stage.resume(&Resume::new(id("eve"), Recovery::Replay)).unwrap();
+    assert_eq!(stage.take("eve", 1).len(), 1);
+    stage.say_all("a", "3 4");
+    assert_eq!(stage.hear("eve"), ["replayed 1 of a up to 2", "live a#3 3", "live a#4 4"]);
 }

@@ -38,9 +38,9 @@ pub struct Resume {
     /// Begin with the last known values, whatever the recovery.
     pub retained: bool,
     /// The last number it saw of each topic.
-    pub positions: Vec<(Arc<str>, Sequence)>,
-    /// The last number it saw, if it counts only one.
-    pub last: Option<Sequence>,
+    pub last_seen: Vec<(Arc<str>, Sequence)>,
+    /// The last number it saw, if it keeps only one.
+    pub last_seen_single: Option<Sequence>,
     pub queue_limit: Option<u32>,
 }
 
@@ -52,8 +52,8 @@ impl Resume {
             filters: Vec::new(),
             recovery,
             retained: false,
-            positions: Vec::new(),
-            last: None,
+            last_seen: Vec::new(),
+            last_seen_single: None,
             queue_limit: None,
         }
     }
@@ -94,15 +94,19 @@ impl Resumed {
 impl Shard {
     /// Makes a paused subscription live again. Its queue may have something in it: take at once.
     ///
-    /// A topic's position is the one the client names; else, for a subscription to one name, the
-    /// single number it names; else what the broker remembers. An unknown id with filters becomes a
-    /// new subscription.
+    /// A replay begins after the number the client saw last of a topic; else, for a subscription to
+    /// one name, after the single number it saw last; else where the broker remembers. An unknown id
+    /// with filters becomes a new subscription.
     pub fn resume(
         &mut self,
         resume: &Resume,
         now: Timestamp,
         wake: &mut Vec<SubscriptionKey>,
     ) -> Result<Resumed, Refusal> {
+        let (count, limit) = (resume.last_seen.len(), self.settings.missed_topics);
+        if count > limit {
+            return Err(Refusal::TooManyLastSeen { count, limit });
+        }
         let known = self.subscriptions.find(&resume.id);
         let index = match known {
             Some(index) => {
@@ -190,7 +194,7 @@ impl Shard {
         self.plan_what_the_client_says(&mut plan, index, resume, remembered.is_some());
         // If the broker's memory has holes, only what the client names itself is known.
         let named = filters.iter().all(|filter| plan.replays.contains_key(filter.as_str()));
-        let was_here = !resume.positions.is_empty() || resume.last.is_some();
+        let was_here = !resume.last_seen.is_empty() || resume.last_seen_single.is_some();
         let holes = remembered.map_or(was_here, |remembered| remembered.incomplete);
         if holes && !named {
             plan.missed = None;
@@ -215,14 +219,14 @@ impl Shard {
         remembered: bool,
     ) {
         let subscription = &self.subscriptions[index];
-        for (topic, last) in &resume.positions {
+        for (topic, last) in &resume.last_seen {
             if subscription.matches(topic) {
                 self.plan_topic(plan, topic, Sequence(last.0.saturating_add(1)));
             }
         }
         // One number for several topics is a guess, and the broker's memory is better than that.
         let filters = &subscription.details.filters;
-        if let Some(last) = resume.last.filter(|_| filters.len() == 1 || !remembered) {
+        if let Some(last) = resume.last_seen_single.filter(|_| filters.len() == 1 || !remembered) {
             for filter in filters.iter().filter(|filter| !filter.is_wild()) {
                 self.plan_topic(plan, filter.as_str(), Sequence(last.0.saturating_add(1)));
             }

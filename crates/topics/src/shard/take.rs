@@ -12,8 +12,8 @@ use crate::subscription::Subscription;
 use crate::subscriptions::SubscriptionKey;
 use crate::time::Timestamp;
 
-/// How many retained values one take looks at on behalf of a pattern.
-const SWEEP_MAX: usize = 1000;
+/// How often one take compares a retained value with a filter.
+const COMPARISONS_MAX: usize = 10_000;
 
 /// How a take ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +78,10 @@ impl Shard {
                 out.push(Delivery::Message { kind: Kind::Retained, message });
             }
         }
-        let mut looked_at = 0;
-        while out.len() < end && looked_at < SWEEP_MAX {
+        let mut compared = 0;
+        while out.len() < end && compared < COMPARISONS_MAX {
             let Some(sweep) = catch_up.sweeps.pop_front() else { break };
-            let rest = self.sweep(subscription, catch_up, &sweep, &mut looked_at, end, now, out);
+            let rest = self.sweep(subscription, catch_up, &sweep, &mut compared, end, now, out);
             catch_up.sweeps.extend(rest);
         }
         if !catch_up.retained.is_empty() || !catch_up.sweeps.is_empty() {
@@ -103,7 +103,7 @@ impl Shard {
         subscription: &Subscription,
         catch_up: &CatchUp,
         sweep: &Sweep,
-        looked_at: &mut usize,
+        compared: &mut usize,
         end: usize,
         now: Timestamp,
         out: &mut Vec<Delivery>,
@@ -129,8 +129,8 @@ impl Shard {
             {
                 out.push(Delivery::Message { kind: Kind::Retained, message: Arc::clone(message) });
             }
-            *looked_at += 1;
-            if *looked_at >= SWEEP_MAX || out.len() >= end {
+            *compared += filters.len();
+            if *compared >= COMPARISONS_MAX || out.len() >= end {
                 return Some(Sweep { filter: sweep.filter, after: Some(Arc::clone(name)) });
             }
         }
@@ -177,14 +177,15 @@ impl Shard {
             if message.sequence > replay.until {
                 break;
             }
+            if message.is_expired(now) {
+                continue;
+            }
             if out.len() >= end {
                 return false;
             }
             replay.next = message.sequence.next();
-            if !message.is_expired(now) {
-                replay.replayed += 1;
-                out.push(Delivery::Message { kind: Kind::Replay, message: Arc::clone(message) });
-            }
+            replay.replayed += 1;
+            out.push(Delivery::Message { kind: Kind::Replay, message: Arc::clone(message) });
         }
         // What is not in the ring by now has expired. If it is evicted later, that is no loss.
         replay.next = replay.until.next();

@@ -121,7 +121,7 @@ pub(crate) fn subscribe(name: &str, topics: &[&str]) -> Subscribe {
     Subscribe::new(id(name), filters(topics))
 }
 
-pub(crate) fn position(topic: &str, sequence: u64) -> (Arc<str>, Sequence) {
+pub(crate) fn last_seen(topic: &str, sequence: u64) -> (Arc<str>, Sequence) {
     (Arc::from(topic), Sequence(sequence))
 }
 
