@@ -146,6 +146,11 @@ impl Batches {
         self.first_event + u64::from(self.events)
     }
 
+    /// How many bytes of the journal hold bodies and results that are needed.
+    pub fn live_bytes(&self) -> u64 {
+        self.ledger.live_bytes()
+    }
+
     /// The number of the first event of the open batch, whether it is there yet or not.
     pub(crate) fn first_event(&self) -> u64 {
         self.first_event
@@ -188,6 +193,7 @@ impl Batches {
     /// out.
     fn begin(&mut self) {
         if self.position - self.segment >= self.shared.settings.segment_bytes {
+            self.ledger.close_segment(self.segment, self.position);
             self.segment = self.position;
         }
         self.ledger.open_segment(self.segment);

@@ -25,8 +25,9 @@ pub struct Chores {
     snapshot: Snapshot,
     cleaning: Cleaning,
     spare: SpareWork,
-    /// Turns until the segments are looked at again.
+    /// The segments are looked at again after so many turns, or when the journal has come this far.
     look_in: u32,
+    look_at: u64,
     /// After a failure, no snapshot is tried before the journal has come this far.
     not_before: u64,
     asked: bool,
@@ -75,8 +76,9 @@ enum SpareWork {
 
 /// No more blocks are made while so much waits to be written.
 const QUEUED_BYTES_MAX: usize = 8 << 20;
-/// The segments are looked at once in so many turns.
+/// The segments are looked at once in so many turns, or so often while a checkpoint's worth of journal is written.
 const LOOK_EVERY: u32 = 256;
+const LOOKS_PER_CHECKPOINT: u64 = 32;
 /// A shorter journal is not worth a snapshot at shutdown: it is read in a moment.
 const SHUTDOWN_JOURNAL_BYTES: u64 = 1 << 20;
 
@@ -98,6 +100,7 @@ impl Chores {
             cleaning: Cleaning::default(),
             spare: SpareWork::Idle,
             look_in: 0,
+            look_at: 0,
             not_before: 0,
             asked: false,
             news: Vec::new(),
@@ -110,15 +113,19 @@ impl Chores {
             self.hear(done, engine, batches);
         }
         self.look_in = self.look_in.saturating_sub(1);
-        if self.look_in == 0 || self.asked {
+        if self.look_in == 0 || self.asked || batches.position() >= self.look_at {
             self.look(batches);
         }
         self.go_on_with_snapshot(engine, batches, now);
         self.cleaning.go_on(engine, batches, &self.jobs, self.shared.settings.clean_slice_bytes);
+        if let Some(cleaned) = self.cleaning.take_news() {
+            self.news.push(cleaned);
+            self.look_in = 1;
+        }
         self.prepare_spare(batches);
         match &self.snapshot {
             Snapshot::Walking { .. } if self.queued.load(Ordering::Acquire) < QUEUED_BYTES_MAX => Pace::Again,
-            _ if self.cleaning.has_more() => Pace::Again,
+            _ if self.cleaning.has_more() || self.look_in <= 1 => Pace::Again,
             Snapshot::None if self.cleaning.is_idle() && self.spare != SpareWork::Asked => Pace::Idle,
             _ => Pace::Soon,
         }
@@ -151,7 +158,7 @@ impl Chores {
                 self.news.push(News::Snapshot { start, bytes, segments_deleted });
                 self.last = Some(file);
                 self.snapshot = Snapshot::None;
-                self.look_in = 0;
+                self.look_in = 1;
             }
             Done::SnapshotFailed(error) => {
                 self.news.push(News::Failed { doing: "taking a snapshot", error });
@@ -170,12 +177,12 @@ impl Chores {
                 self.cleaning.give_up();
             }
         }
-        self.news.extend(self.cleaning.news());
     }
 
     /// Decides whether there is something to begin.
     fn look(&mut self, batches: &mut Batches) {
         self.look_in = LOOK_EVERY;
+        self.look_at = batches.position() + self.shared.settings.checkpoint_bytes / LOOKS_PER_CHECKPOINT;
         if !matches!(self.snapshot, Snapshot::None) {
             return;
         }

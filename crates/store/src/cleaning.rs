@@ -18,7 +18,7 @@ use crate::codec::{Base, ChangeView, Malformed, Names, Page, Take, next_record};
 use crate::error::{Damage, Doing, StoreError};
 use crate::frame::{BLOB_CRC_BYTES, FrameHeader, checked_blob};
 use crate::keeper::{Candidate, Job, Listed};
-use crate::scan::{Found, Scan};
+use crate::scan::{Found, Scan, certain_frame_behind};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
@@ -30,7 +30,7 @@ pub(crate) fn list(shared: &Shared, start: u64, from: u64) -> Result<Listed, Sto
     let Some(segment) = shared.segment_of(start).filter(|segment| segment.start == start) else {
         return Ok(Listed { candidates: Vec::new(), next: None });
     };
-    let end = shared.end_of_segment(start);
+    let end = shared.end_of_segment(start).min(segment.file_end()?);
     let mut scan = Scan::new(&segment, from, end)?;
     let mut names = Names::default();
     let mut found = HashMap::<u64, Candidate, FixedState>::default();
@@ -50,7 +50,13 @@ pub(crate) fn list(shared: &Shared, start: u64, from: u64) -> Result<Listed, Sto
                 .map_err(|why| damage(&why.to_string()))?;
             }
             Found::End => break None,
-            Found::Bad(why) => return Err(damage(why).into()),
+            Found::Bad(why) => {
+                let damage = damage(why);
+                if certain_frame_behind(&segment, position)? {
+                    return Err(damage.into());
+                }
+                break None; // What an earlier use left behind the end.
+            }
         }
         if scan.position() - from >= WALK_BYTES {
             break Some(scan.position());
@@ -114,7 +120,7 @@ pub(crate) struct Cleaning {
     state: State,
     blobs: u64,
     bytes: u64,
-    news: Vec<News>,
+    news: Option<News>,
 }
 
 #[derive(Debug, Default)]
@@ -137,8 +143,9 @@ impl Cleaning {
         matches!(self.state, State::Moving { .. } | State::Fetching { asked: false, .. })
     }
 
-    pub(crate) fn news(&mut self) -> impl Iterator<Item = News> {
-        self.news.drain(..)
+    /// Tells of a segment that is through.
+    pub(crate) fn take_news(&mut self) -> Option<News> {
+        self.news.take()
     }
 
     pub(crate) fn begin(&mut self, segment: u64, jobs: &Sender<Job>) {
@@ -176,7 +183,7 @@ impl Cleaning {
         match std::mem::take(&mut self.state) {
             State::Fetching { segment, left, next, asked: false } if left.is_empty() => match next {
                 Some(from) => self.ask_for_list(segment, from, jobs),
-                None => self.news.push(News::Cleaned { segment, blobs: self.blobs, bytes: self.bytes }),
+                None => self.news = Some(News::Cleaned { segment, blobs: self.blobs, bytes: self.bytes }),
             },
             State::Fetching { segment, mut left, next, asked: false } => {
                 let mut slice = Vec::new();

@@ -175,7 +175,7 @@ impl Keeper {
         if from >= upto_event {
             return Ok(());
         }
-        let copied = copy_events(&*self.shared.disk, last.as_ref(), &segments, begin, from, upto)?;
+        let copied = copy_events(&*self.shared.disk, self.shared.settings.events_kept, last.as_ref(), &segments, begin, from, upto)?;
         let mut files = self.shared.files.write().expect("no holder of the lock panics");
         for file in copied {
             files.events.retain(|known| known.first != file.first);

@@ -18,6 +18,8 @@ pub(crate) struct Ledger {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
+    /// Where the segment ends; the last one has no end yet.
+    end: Option<u64>,
     live_bytes: u64,
     live_blobs: u64,
 }
@@ -44,6 +46,10 @@ impl Balance {
 impl Ledger {
     pub(crate) fn open_segment(&mut self, start: u64) {
         self.segments.entry(start).or_default();
+    }
+
+    pub(crate) fn close_segment(&mut self, start: u64, end: u64) {
+        self.segments.entry(start).or_default().end = Some(end);
     }
 
     pub(crate) fn forget_segment(&mut self, start: u64) {
@@ -76,16 +82,13 @@ impl Ledger {
         self.segments.values().map(|account| account.live_bytes).sum()
     }
 
-    /// The segments that end at or before `position`, oldest first. The last segment has no end and is never among them.
+    /// The segments that end at or before `position`, oldest first.
     pub(crate) fn before(&self, position: u64) -> impl Iterator<Item = Balance> {
-        let ends = self.segments.keys().skip(1);
-        self.segments.iter().zip(ends).map(|((start, account), end)| Balance {
-            start: *start,
-            end: *end,
-            live_bytes: account.live_bytes,
-            live_blobs: account.live_blobs,
-        })
-        .filter(move |balance| balance.end <= position)
+        let balances = self.segments.iter().filter_map(|(start, account)| {
+            let Account { live_bytes, live_blobs, .. } = *account;
+            Some(Balance { start: *start, end: account.end?, live_bytes, live_blobs })
+        });
+        balances.filter(move |balance| balance.end <= position)
     }
 
     fn account(&mut self, blob: Blob) -> Option<&mut Account> {
@@ -107,8 +110,8 @@ mod tests {
     #[test]
     fn a_segment_is_empty_when_its_last_blob_dies() {
         let mut ledger = Ledger::default();
-        ledger.open_segment(0);
-        ledger.open_segment(1000);
+        ledger.close_segment(0, 1000);
+        ledger.close_segment(1000, 3000);
         ledger.open_segment(3000);
         let (first, second) = (Blob::new(100, 500), Blob::new(1200, 900));
         ledger.alive(first);

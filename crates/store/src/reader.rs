@@ -144,9 +144,9 @@ impl Reader {
 
     fn events_in(&self, segment: &Segment, from: u64, max: usize) -> Result<Events, ReadError> {
         let mark = segment.mark_before(from).ok_or(ReadError::Gone { at: from })?;
-        let acknowledged = self.shared.progress.acknowledged();
+        let end = self.shared.end_of_segment(segment.start).min(self.shared.progress.acknowledged());
         let (mut events, mut decoder) = (Vec::new(), EventDecoder::default());
-        let mut scan = Scan::new(segment, mark.position, acknowledged)?;
+        let mut scan = Scan::new(segment, mark.position, end)?;
         while events.len() < max {
             let position = scan.position();
             let damage = |why: &str| Damage::new(&segment.name, segment.offset(position), why);

@@ -66,7 +66,7 @@ impl Store {
         check_events(&recovered)?;
         clear_away(&*disk, &inventory, &recovered)?;
         settle_tail(&recovered)?;
-        Ok(assemble(disk, settings, recovered, lock, now))
+        assemble(disk, settings, recovered, lock, now)
     }
 
     pub fn split(self) -> Parts {
@@ -122,9 +122,9 @@ fn assemble(
     recovered: Recovered,
     lock: DiskLock,
     now: Timestamp,
-) -> Opened {
+) -> Result<Opened, StoreError> {
     let Recovered { engine, segments, snapshot, events, end, report } = recovered;
-    let ledger = count_live(&engine, &segments);
+    let ledger = count_live(&engine, &segments, end.segment)?;
     let current = segments.last().cloned();
     let mut files = Files { snapshot, ..Files::default() };
     files.segments = segments.into_iter().map(|segment| (segment.start, segment)).collect();
@@ -145,19 +145,24 @@ fn assemble(
         chores: Chores::new(shared.clone(), jobs, done_queue, queued.clone(), snapshot),
         keeper: Keeper::new(shared, job_queue, done, queued),
     };
-    Opened { engine, store: Store { parts }, report }
+    Ok(Opened { engine, store: Store { parts }, report })
 }
 
 /// Counts anew which bytes are somebody's.
-fn count_live(engine: &Engine, segments: &[Arc<Segment>]) -> Ledger {
+fn count_live(engine: &Engine, segments: &[Arc<Segment>], last: u64) -> Result<Ledger, StoreError> {
     let mut ledger = Ledger::default();
-    for segment in segments {
-        ledger.open_segment(segment.start);
+    for (index, segment) in segments.iter().enumerate() {
+        if segment.start == last {
+            ledger.open_segment(last);
+        } else {
+            let next = segments.get(index + 1).map_or(last, |next| next.start);
+            ledger.close_segment(segment.start, segment.file_end()?.min(next));
+        }
     }
     let see = &mut |task: &_, _: &_| {
         ledger.alive(Which::Body.of(task));
         ledger.alive(Which::Result.of(task));
     };
     assert_eq!(engine.scan_tasks(None, usize::MAX, see), None, "all tasks were seen");
-    ledger
+    Ok(ledger)
 }

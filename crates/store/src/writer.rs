@@ -92,11 +92,24 @@ impl Writer {
     fn begin_segment(&mut self, start: u64, now: Timestamp) -> Result<(), WriteError> {
         assert_eq!(start, self.position, "a segment begins where the journal ends");
         self.sync(now)?;
+        self.cut_segment()?;
         let spare = match self.shared.take_spare() {
             Some(spare) => spare,
             None => self.shared.create_spare().map_err(|error| full_or_fatal(error, 1))?,
         };
         self.segment = Some(self.shared.place_spare(spare, start)?);
+        Ok(())
+    }
+
+    /// A file that was made or used before may be longer than what it holds now: the rest goes, so that the end of the
+    /// file is the end of the segment.
+    fn cut_segment(&mut self) -> Result<(), StoreError> {
+        let Some(segment) = &self.segment else { return Ok(()) };
+        let end = segment.offset(self.position);
+        if segment.file.len().doing("measuring", &segment.name)? > end {
+            segment.file.truncate(end).doing("cutting", &segment.name)?;
+            segment.file.sync().syncing(&segment.name)?;
+        }
         Ok(())
     }
 
@@ -131,8 +144,8 @@ impl Writer {
         {
             segment.file.sync().syncing(&segment.name)?;
             self.shared.progress.make_certain(self.position);
+            self.last_sync = now;
         }
-        self.last_sync = now;
         Ok(())
     }
 

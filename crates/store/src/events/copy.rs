@@ -11,8 +11,10 @@ use crate::error::{Damage, StoreError};
 use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 
-/// Events in one file, so that old ones can be dropped file by file.
-const FILE_EVENTS: u64 = 200_000;
+/// Events in one file, at most.
+const FILE_EVENTS_MAX: u64 = 200_000;
+/// Old events are dropped file by file, so what is kept fills at least so many files.
+const FILES_KEPT_MIN: u64 = 8;
 /// A file smaller than this is joined with what follows it: many short runs do not leave many files.
 const JOINED_BELOW_BYTES: u64 = 1 << 20;
 
@@ -20,21 +22,25 @@ const JOINED_BELOW_BYTES: u64 = 1 << 20;
 /// frames begin. `last` is the newest file there is. Returns the new files; the first may replace `last`.
 pub(crate) fn copy_events(
     disk: &dyn Disk,
+    events_kept: u64,
     last: Option<&Arc<EventFile>>,
     segments: &[Arc<Segment>],
     begin: u64,
     from: u64,
     end: u64,
 ) -> Result<Vec<EventFile>, StoreError> {
-    let mut copy = Copy { disk, writer: None, done: Vec::new(), failed: None };
+    let file_events = (events_kept / FILES_KEPT_MIN).clamp(1, FILE_EVENTS_MAX);
+    let mut copy = Copy { disk, file_events, writer: None, done: Vec::new(), failed: None };
     let mut decoder = EventDecoder::default();
     if let Some(last) = last
         && last.end == from
         && last.bytes < JOINED_BELOW_BYTES
+        && last.end - last.first < file_events
     {
         last.read(&mut decoder, last.first, &mut |event| copy.add(&event))?;
     }
-    for segment in segments {
+    for (index, segment) in segments.iter().enumerate() {
+        let end = segments.get(index + 1).map_or(end, |next| next.start);
         let start = segment.mark_before(from).map_or(segment.start.max(begin), |mark| mark.position);
         let mut scan = Scan::new(segment, start, end)?;
         loop {
@@ -56,6 +62,7 @@ pub(crate) fn copy_events(
 
 struct Copy<'a> {
     disk: &'a dyn Disk,
+    file_events: u64,
     writer: Option<EventWriter<'a>>,
     done: Vec<EventFile>,
     failed: Option<StoreError>,
@@ -75,7 +82,7 @@ impl Copy<'_> {
     fn try_add(&mut self, event: &Event) -> Result<(), StoreError> {
         // Behind a hole that a repair has left, another file begins.
         let hole = self.writer.as_ref().is_some_and(|writer| writer.next() != event.seq);
-        if hole || self.writer.as_ref().is_some_and(|writer| writer.count() >= FILE_EVENTS) {
+        if hole || self.writer.as_ref().is_some_and(|writer| writer.count() >= self.file_events) {
             self.close()?;
         }
         let writer = match &mut self.writer {

@@ -71,6 +71,11 @@ pub(crate) fn read_journal(
         if segment.start > end.position {
             return Err(missing(segment, end.position).into());
         }
+        if segment.file_end()? < end.position {
+            let offset = segment.offset(segment.file_end()?);
+            let why = format!("it ends before position {}, where the snapshot begins", end.position);
+            return Err(Damage::new(&segment.name, offset, why).into());
+        }
         let next = needed.get(index + 1).map(|next| next.start);
         read_segment(segment, next, &mut end, to)?;
     }

@@ -1,0 +1,261 @@
+//! The disk stays small, restarts stay short, and nothing that lives is lost on the way.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Broker, body, few_ended, small};
+use tenure_engine::{Command, Settings};
+use tenure_store::{Disk, Events, MemoryDisk, News, StoreSettings};
+
+fn used(disk: &MemoryDisk) -> usize {
+    disk.list().unwrap().iter().map(|name| disk.content(name).unwrap().len()).sum()
+}
+
+#[test]
+fn a_long_life_with_few_live_tasks_takes_little_of_the_disk() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { events_kept: 50, ..small() };
+    let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
+    broker.register_worker();
+    let mut most = 0;
+    for round in 0..600 {
+        broker.submit(&body(round, 150));
+        broker.start();
+        broker.complete(&body(round, 60));
+        broker.commit().unwrap();
+        broker.rest();
+        most = most.max(used(&disk));
+    }
+    assert!(most < 25_000, "{most} bytes for four tasks");
+    assert_eq!(Broker::open(&disk.crash(1)).unwrap().picture(), broker.picture());
+}
+
+#[test]
+fn long_lived_tasks_among_short_ones_survive_cleaning() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { events_kept: 50, ..small() };
+    let mut broker = Broker::open_with(&disk, settings.clone(), few_ended()).unwrap();
+    let mut kept = Vec::new();
+    let mut cleaned = 0;
+    for round in 0..300 {
+        let id = broker.submit(&body(round, 150));
+        if round % 10 == 0 {
+            kept.push((id, body(round, 150)));
+        } else {
+            broker.ask(2, Command::Cancel { task: id, reason: None });
+        }
+        broker.commit().unwrap();
+        broker.rest();
+        for news in broker.parts.chores.news() {
+            match news {
+                News::Cleaned { .. } => cleaned += 1,
+                News::Snapshot { .. } => {}
+                News::Failed { doing, error } => panic!("{doing}: {error}"),
+            }
+        }
+    }
+    assert!(cleaned > 5, "{cleaned} segments were cleaned");
+    let live: usize = kept.iter().map(|(_, body)| body.len()).sum();
+    assert!(used(&disk) < 4 * live + 20_000, "{} bytes for {live} live ones", used(&disk));
+    for (seed, disk) in [disk.reopen(), disk.crash(1), disk.crash(2)].into_iter().enumerate() {
+        let after = Broker::open_with(&disk, settings.clone(), few_ended()).unwrap();
+        let picture = after.picture();
+        for (id, body) in &kept {
+            assert_eq!(picture[id].body, *body, "{seed}");
+        }
+        assert_eq!(picture, broker.picture());
+    }
+}
+
+#[test]
+fn results_move_too() {
+    let disk = MemoryDisk::new();
+    let engine = Settings { ended_kept: 1000, ..Settings::default() };
+    let mut broker = Broker::open_with(&disk, small(), engine.clone()).unwrap();
+    broker.register_worker();
+    broker.submit(b"");
+    broker.start();
+    let done = broker.complete(&body(1, 40)).unwrap();
+    broker.commit().unwrap();
+    for round in 0..200 {
+        let id = broker.submit(&body(round, 150));
+        broker.ask(2, Command::Cancel { task: id, reason: None });
+        broker.commit().unwrap();
+        broker.rest();
+    }
+    // Cancelled tasks keep their bodies until they are dropped.
+    broker.engine.configure(&Settings { ended_kept: 1000, ended_kept_for: Duration::from_secs(1), ..engine.clone() });
+    assert_eq!(broker.picture()[&done].result, body(1, 40));
+    let after = Broker::open_with(&disk.crash(0), small(), engine).unwrap();
+    assert_eq!(after.picture(), broker.picture());
+}
+
+#[test]
+fn the_counts_of_live_bytes_are_the_same_after_a_restart() {
+    let disk = MemoryDisk::new();
+    let mut broker = Broker::open(&disk).unwrap();
+    broker.register_worker();
+    for round in 0..80 {
+        broker.submit(&body(round, 90));
+        if round % 2 == 0 {
+            broker.start();
+            broker.complete(&body(round, 30));
+        }
+        broker.commit().unwrap();
+        broker.rest();
+    }
+    let before = broker.parts.batches.live_bytes();
+    let after = Broker::open(&disk.reopen()).unwrap().parts.batches.live_bytes();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_restart_reads_the_snapshot_and_only_the_journal_behind_it() {
+    let disk = MemoryDisk::new();
+    let mut broker = Broker::open_with(&disk, StoreSettings::default(), Settings::default()).unwrap();
+    for number in 0..50 {
+        broker.submit(&body(number, 10));
+    }
+    broker.take_snapshot();
+    broker.submit(b"later");
+    broker.commit().unwrap();
+    let after = Broker::open(&disk.crash(0)).unwrap();
+    assert_eq!((after.report.snapshot_tasks, after.report.frames, after.report.tasks), (50, 1, 51));
+}
+
+#[test]
+fn a_snapshot_may_be_taken_while_everything_changes() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { checkpoint_slice: 2, checkpoint_bytes: 1 << 30, segment_bytes: 2000, ..small() };
+    let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
+    broker.register_worker();
+    for number in 0..40 {
+        broker.submit(&body(number, 20));
+    }
+    broker.commit().unwrap();
+    broker.parts.chores.ask_for_snapshot();
+    for number in 0..60 {
+        broker.chore();
+        broker.submit(&body(100 + number, 20));
+        broker.start();
+        broker.complete(&body(number, 5));
+        // Sometimes the chores meet an open batch.
+        if number % 3 != 1 {
+            broker.commit().unwrap();
+        }
+        if number == 20 {
+            assert!(broker.parts.chores.news().is_empty(), "it is still being taken");
+        }
+    }
+    broker.commit().unwrap();
+    broker.rest();
+    assert!(broker.parts.chores.news().iter().any(|news| matches!(news, News::Snapshot { .. })));
+    for seed in 0..10 {
+        assert_eq!(Broker::open(&disk.crash(seed)).unwrap().picture(), broker.picture(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_disk_without_room_for_a_snapshot_fails_it_and_tries_again_later() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { spare_segments: 0, ..small() };
+    let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
+    for number in 0..20 {
+        broker.submit(&body(number, 30));
+    }
+    broker.commit().unwrap();
+    disk.limit_capacity(Some(used(&disk) as u64 + 100));
+    broker.parts.chores.ask_for_snapshot();
+    for _ in 0..50 {
+        broker.chore();
+    }
+    let news = broker.parts.chores.news();
+    assert!(matches!(news[..], [News::Failed { doing: "taking a snapshot", .. }]), "{news:?}");
+    disk.limit_capacity(None);
+    broker.take_snapshot();
+    assert!(broker.parts.chores.news().iter().any(|news| matches!(news, News::Snapshot { .. })));
+    assert_eq!(Broker::open(&disk.crash(0)).unwrap().picture(), broker.picture());
+}
+
+#[test]
+fn events_beyond_the_count_are_dropped_and_the_gap_is_said() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { events_kept: 100, ..small() };
+    let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
+    for round in 0..200 {
+        let id = broker.submit(&body(round, 100));
+        broker.ask(2, Command::Cancel { task: id, reason: Some("enough".into()) });
+        broker.commit().unwrap();
+        broker.rest();
+    }
+    broker.take_snapshot();
+    let last = broker.engine.last_event();
+    let (first, events) = broker.history(1);
+    assert_eq!(events.len() as u64, last + 1 - first);
+    let kept = last + 1 - first;
+    assert!((100..140).contains(&kept), "{kept} of {last} are kept");
+}
+
+#[test]
+fn the_history_is_kept_when_segments_go() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { events_kept: 100, ..small() };
+    let mut broker = Broker::open_with(&disk, settings.clone(), few_ended()).unwrap();
+    for round in 0..30 {
+        let id = broker.submit(&body(round, 100));
+        broker.ask(2, Command::Cancel { task: id, reason: Some("enough".into()) });
+        broker.take_snapshot();
+    }
+    let (first, events) = broker.history(1);
+    assert_eq!(first, 1);
+    assert_eq!(events.len() as u64, broker.engine.last_event());
+    assert!(events.iter().zip(1..).all(|(event, number)| event.seq == number));
+    let after = Broker::open_with(&disk.crash(1), settings, few_ended()).unwrap();
+    assert_eq!(after.history(1).1, events);
+    assert_eq!(after.parts.reader.events(10, 2).unwrap(), Events::Some { events: events[9..11].to_vec(), next: 12 });
+    let next = after.engine.last_event() + 1;
+    assert_eq!(after.parts.reader.events(next, 5).unwrap(), Events::Some { events: Vec::new(), next });
+}
+
+#[test]
+fn events_that_are_too_old_are_dropped_and_the_gap_is_said() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { events_kept_for: Duration::from_secs(3600), ..small() };
+    let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
+    let id = broker.submit(b"old");
+    broker.ask(2, Command::Cancel { task: id, reason: None });
+    broker.take_snapshot();
+    assert_eq!(broker.history(1).0, 1);
+    broker.tick(Duration::from_secs(4000));
+    let id = broker.submit(b"new");
+    broker.ask(2, Command::Cancel { task: id, reason: None });
+    broker.take_snapshot();
+    broker.tick(Duration::from_secs(4000));
+    broker.submit(b"newest");
+    broker.take_snapshot();
+    let oldest = match broker.parts.reader.events(1, 10).unwrap() {
+        Events::Gap { oldest } => oldest,
+        Events::Some { .. } => panic!("they should be gone"),
+    };
+    assert!(oldest > 1);
+    let (first, events) = broker.history(1);
+    assert_eq!(first, oldest);
+    assert_eq!(events.last().unwrap().seq, broker.engine.last_event());
+}
+
+#[test]
+fn a_short_journal_is_not_worth_a_snapshot_at_shutdown() {
+    let disk = MemoryDisk::new();
+    let mut broker = Broker::open_with(&disk, StoreSettings::default(), few_ended()).unwrap();
+    broker.submit(b"small");
+    broker.commit().unwrap();
+    broker.parts.chores.shut_down(&broker.parts.batches);
+    broker.rest();
+    assert!(broker.parts.chores.news().is_empty());
+    broker.submit(&body(1, 2 << 20));
+    broker.commit().unwrap();
+    broker.parts.chores.shut_down(&broker.parts.batches);
+    broker.rest();
+    assert!(matches!(broker.parts.chores.news()[..], [News::Snapshot { .. }]));
+}
