@@ -80,7 +80,9 @@ impl Patterns {
         let mut levels = [""; NAME_LEVELS_MAX];
         let mut count = 0;
         for level in levels_of(name) {
-            levels[count] = level;
+            // A name with more levels than are allowed is no topic, so nobody hears of it.
+            let Some(place) = levels.get_mut(count) else { return };
+            *place = level;
             count += 1;
         }
         self.walk(ROOT, &levels[..count], found);

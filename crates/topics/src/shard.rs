@@ -1,8 +1,10 @@
 //! A shard: some of the topics, and everybody's subscriptions to them. One file per verb.
 
 mod block;
+mod fan_out;
 mod list;
 mod pause;
+mod plan;
 mod publish;
 mod reap;
 mod restore;

@@ -157,6 +157,19 @@ fn a_request_is_not_delivered_after_the_patience_of_the_one_who_asks() {
 }
 
 #[test]
+fn a_request_to_a_name_that_cannot_be_is_refused_by_name() {
+    let mut stage = Stage::new();
+    stage.join("wild", &[">"]);
+    let deep = vec!["a"; 1 + tenure_topics::NAME_LEVELS_MAX].join(".");
+    for (name, code) in [(deep.as_str(), "topic-name-too-many-levels"), ("a.*", "topic-name-wildcard")] {
+        let question = Publish::new(name, MessageId(1), "?");
+        let second = Duration::from_secs(1);
+        let asked = stage.shard.request(question, Arc::from("_reply.7"), second, stage.now, &mut stage.wake);
+        assert_eq!(asked.unwrap_err().code(), code);
+    }
+}
+
+#[test]
 fn answers_cannot_be_subscribed_to() {
     assert_eq!(Filter::parse("_reply.>"), Err(Refusal::NameReserved));
 }

@@ -122,6 +122,14 @@ fn the_number_of_shards_may_change_between_two_runs() {
 }
 
 #[test]
+fn a_shard_and_its_messages_may_go_to_another_thread() {
+    fn goes_anywhere<T: Send + Sync + 'static>() {}
+    goes_anywhere::<Shard>();
+    goes_anywhere::<tenure_topics::Delivery>();
+    goes_anywhere::<tenure_topics::Requests>();
+}
+
+#[test]
 fn what_is_in_all_is_divided_among_the_shards() {
     let settings = Settings { ring_bytes: 1000, retained_bytes: 500, topics: 10, ..Settings::default() };
     let part = settings.for_one_of(4);

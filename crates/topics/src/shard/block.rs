@@ -6,7 +6,8 @@ use crate::time::Timestamp;
 
 impl Shard {
     /// The publishes nobody blocks any more, since the last call. To be asked for after every take,
-    /// pause, unsubscribe, reap and give-up as long as a ticket is open.
+    /// publish, pause, unsubscribe, reap and give-up while a subscriber blocks. It may name tickets that
+    /// nobody waits for any more.
     pub fn released(&mut self) -> Vec<Ticket> {
         self.tickets.drain_released()
     }

@@ -1,0 +1,167 @@
+//! Fan-out: one message goes to all its subscribers, and to one member of each group.
+
+use std::sync::Arc;
+
+use super::{Published, Shard};
+use crate::deadlines::{Deadlines, Owner};
+use crate::groups::Groups;
+use crate::message::Message;
+use crate::queue::{Offer, Ticket};
+use crate::settings::Settings;
+use crate::subscriptions::{SubscriptionIndex, SubscriptionKey, Subscriptions};
+use crate::tickets::Tickets;
+use crate::time::Timestamp;
+use crate::topic::TopicIndex;
+use crate::topics::Topics;
+
+impl Shard {
+    /// Shows a message to everybody who may want it.
+    pub(super) fn fan_out(
+        &mut self,
+        index: TopicIndex,
+        message: &Arc<Message>,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) -> Published {
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        self.patterns.find(&message.topic, &mut found);
+        let mut fan_out = self.on_its_way(message, now, wake);
+        let topics = fan_out.topics;
+        for &subscriber in topics[index].subscribers() {
+            fan_out.show(subscriber);
+        }
+        for &subscriber in &found {
+            fan_out.show(subscriber);
+        }
+        while let Some(member) = fan_out.groups.next_chosen() {
+            fan_out.give(member);
+        }
+        let published = fan_out.published;
+        self.found = found;
+        published
+    }
+
+    /// Gives messages that a member of a group could not take to other members of its group.
+    pub(super) fn share_out(
+        &mut self,
+        among: &[SubscriptionIndex],
+        messages: Vec<Arc<Message>>,
+        now: Timestamp,
+        wake: &mut Vec<SubscriptionKey>,
+    ) {
+        for message in messages {
+            if message.is_expired(now) {
+                continue;
+            }
+            let able = |&&index: &&SubscriptionIndex| {
+                let member = &self.subscriptions[index];
+                member.paused.is_none() && member.matches(&message.topic)
+            };
+            let best =
+                among.iter().filter(able).min_by_key(|&&index| (self.subscriptions[index].rank(), index));
+            let Some(&best) = best else { continue };
+            self.on_its_way(&message, now, wake).give(best);
+        }
+    }
+
+    fn on_its_way<'a>(
+        &'a mut self,
+        message: &'a Arc<Message>,
+        now: Timestamp,
+        wake: &'a mut Vec<SubscriptionKey>,
+    ) -> FanOut<'a> {
+        FanOut {
+            message,
+            now,
+            wake,
+            topics: &self.topics,
+            subscriptions: &mut self.subscriptions,
+            groups: &mut self.groups,
+            deadlines: &mut self.deadlines,
+            tickets: &mut self.tickets,
+            settings: &self.settings,
+            published: Published {
+                sequence: message.sequence,
+                receivers: 0,
+                dropped: 0,
+                blocked: Vec::new(),
+                ticket: None,
+            },
+        }
+    }
+}
+
+/// One message on its way to its subscribers.
+struct FanOut<'a> {
+    message: &'a Arc<Message>,
+    now: Timestamp,
+    wake: &'a mut Vec<SubscriptionKey>,
+    topics: &'a Topics,
+    subscriptions: &'a mut Subscriptions,
+    groups: &'a mut Groups,
+    deadlines: &'a mut Deadlines,
+    tickets: &'a mut Tickets,
+    settings: &'a Settings,
+    published: Published,
+}
+
+impl FanOut<'_> {
+    #[inline]
+    fn show(&mut self, index: SubscriptionIndex) {
+        let (_, subscription) = self.subscriptions.with_key(index);
+        if subscription.seen == self.message.order {
+            return;
+        }
+        subscription.seen = self.message.order;
+        if let Some(group) = subscription.group {
+            if subscription.paused.is_none() {
+                self.groups.nominate(group, self.message.order, index, subscription.rank());
+            }
+            return;
+        }
+        if let Some(paused) = &mut subscription.paused {
+            paused.miss(&self.message.topic, self.message.sequence, self.settings.missed_topics);
+            return;
+        }
+        self.deliver(index);
+    }
+
+    fn give(&mut self, index: SubscriptionIndex) {
+        self.subscriptions[index].given = self.message.order;
+        self.deliver(index);
+    }
+
+    #[inline]
+    fn deliver(&mut self, index: SubscriptionIndex) {
+        let (key, subscription) = self.subscriptions.with_key(index);
+        let offer = subscription.queue.offer(self.message, self.settings.waiting_messages, self.now);
+        if subscription.idle {
+            subscription.idle = false;
+            self.wake.push(key);
+        }
+        let owner = Owner::Subscription(index);
+        self.deadlines.advance(&mut subscription.deadline, self.message.expires_at, owner);
+        match offer {
+            Offer::Accepted => self.published.receivers += 1,
+            Offer::DroppedOldest(_) => {
+                self.published.receivers += 1;
+                self.published.dropped += 1;
+            }
+            Offer::DroppedNewest => self.published.dropped += 1,
+            Offer::Blocked => self.block(index, key),
+            Offer::BlockedAndForced(forced) => {
+                self.published.dropped += 1;
+                self.tickets.release(forced, index);
+                self.block(index, key);
+            }
+        }
+    }
+
+    fn block(&mut self, index: SubscriptionIndex, key: SubscriptionKey) {
+        let ticket = Ticket(self.message.order);
+        self.tickets.block(ticket, index);
+        self.published.blocked.push(key);
+        self.published.ticket = Some(ticket);
+    }
+}
