@@ -66,6 +66,7 @@ message! {
 }
 
 message! {
+    #[derive(Default)]
     pub struct Events {
         /// The number of the request that opened the watch.
         watch: u64,

@@ -1,0 +1,388 @@
+//! The sockets, and nothing else: what arrives goes to the session, what the session says goes out.
+//!
+//! One task per connection. It reads whatever has arrived, takes all frames of it, hands all asks to the hub at once,
+//! delivers whatever the hub has put into the mailbox, and writes all of it at once. When the peer does not read, or
+//! has asked more than has been answered, nothing more is read from it: that is the back-pressure.
+
+use std::collections::VecDeque;
+use std::future::{Future, pending};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::{Bytes, BytesMut};
+use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
+use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
+use tenure_hub::{Delivery, Grant, HubHandle};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::task::TaskTracker;
+
+use crate::codec::{FRAME_BYTES_MAX, split_frames};
+use crate::session::{Entrance, Session, Turn};
+use crate::settings::Settings;
+
+/// What is read at once: little for the many that are idle, more for a peer that fills it.
+const READ_BYTES_MIN: usize = 4 << 10;
+const READ_BYTES_MAX: usize = 256 << 10;
+/// How many bytes of bodies are fetched at a time.
+const FETCH_BYTES: usize = UNSENT_BYTES_MAX;
+/// How long a connection lives on after the broker has said goodbye, for what is still to be said.
+const GOODBYE: Duration = Duration::from_millis(500);
+/// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves TCP until the hub stops, then waits for the conversations to end.
+pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
+    let door = Door::new(hub, settings);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = door.hub.stopped() => break,
+        };
+        match accepted {
+            Ok((mut stream, _)) => {
+                // Answers are small and waited for.
+                let _ = stream.set_nodelay(true);
+                door.spawn(async move |door| {
+                    let (read, write) = stream.split();
+                    door.converse(read, write).await;
+                });
+            }
+            Err(error) => door.cannot_accept(&error).await,
+        }
+    }
+    door.finish().await;
+    Ok(())
+}
+
+/// The same on a Unix socket.
+#[cfg(unix)]
+pub async fn serve_unix(
+    listener: tokio::net::UnixListener,
+    hub: HubHandle,
+    settings: Settings,
+) -> io::Result<()> {
+    let door = Door::new(hub, settings);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = door.hub.stopped() => break,
+        };
+        match accepted {
+            Ok((mut stream, _)) => door.spawn(async move |door| {
+                let (read, write) = stream.split();
+                door.converse(read, write).await;
+            }),
+            Err(error) => door.cannot_accept(&error).await,
+        }
+    }
+    door.finish().await;
+    Ok(())
+}
+
+#[derive(Clone)]
+struct Door {
+    hub: HubHandle,
+    settings: Arc<Settings>,
+    places: Arc<Semaphore>,
+    conversations: TaskTracker,
+}
+
+impl Door {
+    fn new(hub: HubHandle, settings: Settings) -> Door {
+        let places = Arc::new(Semaphore::new(settings.connections_max));
+        Door { hub, settings: Arc::new(settings), places, conversations: TaskTracker::new() }
+    }
+
+    fn spawn<F: Future<Output = ()> + Send + 'static>(&self, conversation: impl FnOnce(Door) -> F) {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            tracing::warn!(limit = self.settings.connections_max, "too many connections, one turned away");
+            return;
+        };
+        let conversation = conversation(self.clone());
+        self.conversations.spawn(async move {
+            conversation.await;
+            drop(place);
+        });
+    }
+
+    async fn cannot_accept(&self, error: &io::Error) {
+        tracing::warn!(%error, "a connection could not be accepted");
+        sleep(ACCEPT_PAUSE).await;
+    }
+
+    async fn finish(self) {
+        self.conversations.close();
+        self.conversations.wait().await;
+    }
+
+    async fn converse(self, read: impl AsyncRead + Unpin, write: impl AsyncWrite + Unpin) {
+        let ended = Conversation::new(self.hub, self.settings).run(read, write).await;
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection broke");
+        }
+    }
+}
+
+/// One connection.
+struct Conversation {
+    session: Session,
+    way_in: WayIn,
+    settings: Arc<Settings>,
+    turn: Turn,
+    arrived: BytesMut,
+    /// How much is read at once.
+    appetite: usize,
+    /// Taken from the mailbox, not yet delivered.
+    deliveries: VecDeque<Delivery>,
+    spare: Vec<Delivery>,
+    /// The peer will say no more.
+    heard_all: bool,
+    /// When the connection ends whatever else happens: the broker has said goodbye.
+    until: Option<Timestamp>,
+    /// When the peer last read something.
+    read_at: Timestamp,
+}
+
+/// The hub's side of a conversation, as far as it has begun.
+struct WayIn {
+    hub: HubHandle,
+    session: Option<tenure_hub::Session>,
+}
+
+impl Entrance for WayIn {
+    fn admit(&mut self, key: Option<&[u8]>) -> Option<Grant> {
+        self.hub.admit(key)
+    }
+
+    fn open(&mut self, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
+        let session = self.hub.open(namespace, identity)?;
+        let id = session.id();
+        self.session = Some(session);
+        Ok(id)
+    }
+}
+
+impl WayIn {
+    async fn mail_arrived(&self) {
+        match &self.session {
+            Some(session) => session.mailbox().arrived().await,
+            None => pending().await,
+        }
+    }
+}
+
+impl Conversation {
+    fn new(hub: HubHandle, settings: Arc<Settings>) -> Conversation {
+        let now = wall_clock();
+        Conversation {
+            session: Session::new(now, Arc::clone(&settings)),
+            way_in: WayIn { hub, session: None },
+            settings,
+            turn: Turn::default(),
+            arrived: BytesMut::new(),
+            appetite: READ_BYTES_MIN,
+            deliveries: VecDeque::new(),
+            spare: Vec::new(),
+            heard_all: false,
+            until: None,
+            read_at: now,
+        }
+    }
+
+    async fn run(
+        mut self,
+        mut read: impl AsyncRead + Unpin,
+        mut write: impl AsyncWrite + Unpin,
+    ) -> io::Result<()> {
+        let mut alarm = pin!(sleep_until(Instant::now()));
+        let mut alarm_at = None;
+        loop {
+            if self.is_over() {
+                return write.shutdown().await;
+            }
+            let now = wall_clock();
+            let deadline = self.deadline();
+            if deadline != alarm_at {
+                alarm_at = deadline;
+                if let Some(deadline) = deadline {
+                    alarm.as_mut().reset(Instant::now() + deadline.since(now));
+                }
+            }
+            let may_write = !self.turn.out.is_empty();
+            let may_take = self.deliveries.is_empty() && self.turn.out.len() < UNSENT_BYTES_MAX;
+            let may_read = self.may_read();
+            if may_read {
+                self.make_room();
+            }
+            tokio::select! {
+                biased;
+                written = write.write_buf(&mut self.turn.out), if may_write => {
+                    self.has_written(written?)?;
+                }
+                () = self.way_in.mail_arrived(), if may_take => self.take_mail(),
+                count = read.read_buf(&mut self.arrived), if may_read => self.has_read(count?),
+                () = &mut alarm, if alarm_at.is_some() => {
+                    alarm_at = None;
+                    self.ring()?;
+                }
+            }
+            self.deliver().await;
+            self.ask().await;
+        }
+    }
+
+    /// Everything has been said, or nothing more can be.
+    fn is_over(&self) -> bool {
+        let nothing_left = self.turn.out.is_empty() && self.deliveries.is_empty();
+        if self.turn.close || (self.heard_all && self.session.open_requests() == 0) {
+            return nothing_left;
+        }
+        let hub_is_gone = self.way_in.session.as_ref().is_some_and(|session| session.mailbox().is_closed());
+        hub_is_gone && nothing_left
+    }
+
+    fn may_read(&self) -> bool {
+        !self.heard_all
+            && !self.turn.close
+            && self.until.is_none()
+            && self.turn.out.len() < UNSENT_BYTES_MAX
+            && self.session.open_requests() < SESSION_REQUESTS_MAX
+    }
+
+    /// An idle connection holds a small buffer only.
+    fn make_room(&mut self) {
+        if self.arrived.is_empty() && self.arrived.capacity() > 2 * self.appetite {
+            self.arrived = BytesMut::new();
+        }
+        self.arrived.reserve(self.appetite);
+    }
+
+    fn has_read(&mut self, count: usize) {
+        if count == 0 {
+            self.heard_all = true;
+            return;
+        }
+        self.appetite = if count >= self.appetite {
+            (2 * self.appetite).min(READ_BYTES_MAX)
+        } else {
+            count.next_power_of_two().clamp(READ_BYTES_MIN, READ_BYTES_MAX)
+        };
+        let now = wall_clock();
+        loop {
+            match split_frames(&mut self.arrived, FRAME_BYTES_MAX) {
+                Ok(frames) if frames.is_empty() => return,
+                Ok(frames) => {
+                    for frame in frames {
+                        if self.turn.close {
+                            return;
+                        }
+                        self.session.receive(now, &frame, &mut self.way_in, &mut self.turn);
+                    }
+                }
+                Err(error) => return self.session.lost_track(&error, &mut self.turn),
+            }
+        }
+    }
+
+    fn has_written(&mut self, count: usize) -> io::Result<()> {
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.read_at = wall_clock();
+        if self.turn.out.is_empty() && self.turn.out.capacity() > READ_BYTES_MAX {
+            self.turn.out = BytesMut::new();
+        }
+        Ok(())
+    }
+
+    fn take_mail(&mut self) {
+        let Some(session) = &self.way_in.session else { return };
+        session.mailbox().take(&mut self.spare);
+        if self.turn.out.is_empty() {
+            // Whoever had nothing to read cannot have been slow.
+            self.read_at = wall_clock();
+        }
+        self.deliveries.extend(self.spare.drain(..));
+    }
+
+    /// Delivers what is there, as much as may wait to be sent.
+    async fn deliver(&mut self) {
+        if self.deliveries.is_empty() {
+            return;
+        }
+        while !self.deliveries.is_empty() && self.turn.out.len() < UNSENT_BYTES_MAX {
+            let (count, mut fetched) = self.fetch().await;
+            for delivery in self.deliveries.drain(..count) {
+                let bytes = if self.session.needs(&delivery).is_some() { fetched.pop_front() } else { None };
+                if matches!(delivery, Delivery::Goodbye) {
+                    self.until = Some(wall_clock() + GOODBYE);
+                }
+                self.session.deliver(delivery, bytes, &mut self.turn);
+            }
+        }
+        self.session.flush(&mut self.turn);
+    }
+
+    /// The bytes that the next deliveries need, in their order, and how many deliveries that is.
+    async fn fetch(&mut self) -> (usize, VecDeque<Result<Bytes, Refusal>>) {
+        let mut reads = Vec::new();
+        let mut fetched = VecDeque::new();
+        let mut bytes = 0;
+        let mut count = 0;
+        for delivery in &self.deliveries {
+            if let Some(blob) = self.session.needs(delivery) {
+                bytes += blob.bytes() as usize;
+                if count > 0 && bytes > FETCH_BYTES {
+                    break;
+                }
+                match self.way_in.hub.cached(blob) {
+                    Some(bytes) if reads.is_empty() => fetched.push_back(Ok(bytes)),
+                    _ => reads.push(self.way_in.hub.read(blob)),
+                }
+            }
+            count += 1;
+        }
+        if !reads.is_empty() {
+            fetched.extend(futures::future::join_all(reads).await);
+        }
+        (count, fetched)
+    }
+
+    /// Hands everything that was asked to the hub, which may take its time.
+    async fn ask(&mut self) {
+        if self.turn.asks.is_empty() {
+            return;
+        }
+        let asks = std::mem::take(&mut self.turn.asks);
+        let Some(session) = &self.way_in.session else { return };
+        if session.send(asks).await.is_err() {
+            self.turn.close = true;
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let slow = (!self.turn.out.is_empty()).then(|| self.read_at + self.settings.read_within);
+        self.session.next_deadline().into_iter().chain(slow).chain(self.until).min()
+    }
+
+    /// Something has taken too long.
+    fn ring(&mut self) -> io::Result<()> {
+        let now = wall_clock();
+        let is_slow = !self.turn.out.is_empty() && self.read_at + self.settings.read_within <= now;
+        if is_slow || self.until.is_some_and(|until| until <= now) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.session.tick(now, &mut self.turn);
+        Ok(())
+    }
+}
+
+pub(crate) fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,388 @@
+//! One peer's conversation, pure: frames and deliveries come in, frames and asks go out, time is an argument.
+//!
+//! A request becomes one ask, or a few; the ask's token finds the request again when its answer arrives. What came in
+//! one read goes to the hub at once, and what the hub says at once goes out in as few frames as it fits into.
+
+mod bulk;
+mod hello;
+mod pending;
+mod permission;
+mod verbs;
+mod waits;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use foldhash::fast::RandomState;
+use tenure_hub::words::{Answer, Blob, Name, Notice, Refusal, SessionId, TaskId, Timestamp};
+use tenure_hub::{Ask, Delivery, Grant, Request, Response};
+use tenure_wire::address::{Broadcast, Called, Hear};
+use tenure_wire::envelope::NO_NUMBER;
+use tenure_wire::notice::{Gap, Live, Replaced};
+use tenure_wire::reply::{Submitted, Watching};
+use tenure_wire::{Code, Reply, ToBroker};
+
+use crate::codec::{DecodeError, FrameError, decode_to_broker, encode_notice, encode_reply};
+use crate::settings::Settings;
+use crate::translate;
+use bulk::Bulk;
+use pending::{Expect, Pendings, Token};
+use waits::Waits;
+
+/// What goes out of a session: bytes for the peer, asks for the hub.
+#[derive(Debug, Default)]
+pub struct Turn {
+    pub out: BytesMut,
+    pub asks: Vec<Ask>,
+    /// When `out` has been sent, the connection ends.
+    pub close: bool,
+}
+
+/// The way into the hub, as far as a handshake needs it.
+pub trait Entrance {
+    fn admit(&mut self, key: Option<&[u8]>) -> Option<Grant>;
+
+    /// Begins the hub's session for this peer.
+    fn open(&mut self, namespace: Name, identity: Name) -> Result<SessionId, Refusal>;
+}
+
+#[derive(Debug)]
+pub struct Session {
+    settings: Arc<Settings>,
+    /// Who it is, once it has said hello.
+    peer: Option<Box<Known>>,
+    /// Until when a stranger may introduce itself.
+    hello_by: Timestamp,
+    pendings: Pendings,
+    bulk: Bulk,
+    /// What most peers never use.
+    extras: Option<Box<Extras>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    grant: Grant,
+    identity: Name,
+    /// It has asked to be a worker: whatever it says is a sign of life.
+    works: bool,
+}
+
+#[derive(Debug, Default)]
+struct Extras {
+    waits: Waits,
+    /// Calls under way, by the number of their request.
+    calls: HashMap<u64, Token, RandomState>,
+    /// Requests of several asks of which one was refused, by their numbers.
+    refused_parts: HashMap<u64, Refusal, RandomState>,
+    /// What is given up when its time has come.
+    deadlines: BTreeMap<(Timestamp, Due), ()>,
+    /// Which broadcasts it wants to hear; nothing means none.
+    hears: Vec<Hear>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Wait { number: u64 },
+    Call { number: u64 },
+}
+
+impl Session {
+    pub fn new(now: Timestamp, settings: Arc<Settings>) -> Session {
+        let hello_by = now + settings.hello_within;
+        Session {
+            settings,
+            peer: None,
+            hello_by,
+            pendings: Pendings::default(),
+            bulk: Bulk::default(),
+            extras: None,
+        }
+    }
+
+    /// Takes one frame from the peer.
+    pub fn receive(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn) {
+        match decode_to_broker(frame) {
+            Ok(ToBroker { number, request }) => self.request(now, number, request, entrance, turn),
+            Err(error) => self.malformed(&error, turn),
+        }
+    }
+
+    /// The stream cannot be understood any more.
+    pub fn lost_track(&mut self, error: &FrameError, turn: &mut Turn) {
+        let FrameError::TooLong { limit, .. } = error;
+        let refusal = tenure_wire::Refusal {
+            limit: Some(*limit as u64),
+            ..tenure_wire::Refusal::new(Code::TooLong, error.to_string())
+        };
+        farewell(refusal, turn);
+    }
+
+    /// Which bytes the server has to bring along with this delivery.
+    pub fn needs(&self, delivery: &Delivery) -> Option<Blob> {
+        match delivery {
+            Delivery::Notice(Notice::Assign(assignment)) => some(assignment.body),
+            Delivery::Reply { token, reply: Ok(Response::Answer(Answer::Task(info))) } => {
+                match self.pendings.expects(*token)? {
+                    Expect::Body => some(info.body),
+                    Expect::Result => some(info.state.end()?.result),
+                    Expect::Waited { task } if self.waits_for_result(*task) => some(info.state.end()?.result),
+                    _ => None,
+                }
+            }
+            Delivery::Event { watch, event } if waits::is_ours(*watch) => {
+                let (_, result) = translate::ended_by(event)?;
+                if self.waits_for_result(event.task()?) { some(result) } else { None }
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes one delivery of the hub, with the bytes that it needs.
+    pub fn deliver(&mut self, delivery: Delivery, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
+        match delivery {
+            Delivery::Reply { token, reply } => self.reply(token, reply, bytes, turn),
+            Delivery::Notice(notice) => self.notice(notice, bytes, turn),
+            Delivery::Event { watch, event } if waits::is_ours(watch) => {
+                self.heard_of_end(&event, bytes, turn)
+            }
+            Delivery::Event { watch, event } => {
+                self.bulk.event(watch, translate::event(&event), &mut turn.out)
+            }
+            Delivery::Gap { watch, .. } if waits::is_ours(watch) => self.look_again(turn),
+            Delivery::Gap { watch, from, oldest } => {
+                self.bulk.flush(&mut turn.out);
+                let gap = Gap { watch, from, to: oldest.saturating_sub(1) };
+                encode_notice(&mut turn.out, &tenure_wire::Notice::Gap(gap));
+            }
+            Delivery::Live { watch, .. } if waits::is_ours(watch) => {}
+            Delivery::Live { watch, next } => {
+                self.bulk.flush(&mut turn.out);
+                encode_notice(&mut turn.out, &tenure_wire::Notice::Live(Live { watch, next }));
+            }
+            Delivery::Call { call, from, address, body } => {
+                let called = Called { call, to: address, from, body };
+                encode_notice(&mut turn.out, &tenure_wire::Notice::Call(called));
+            }
+            Delivery::CallAnswered { token, answer } => {
+                let Some(pending) = self.pendings.get(token) else { return };
+                let number = pending.number;
+                let answered = translate::call_answered(answer);
+                if answered.outcome != tenure_wire::words::Outcome::Pending {
+                    self.forget_call(number);
+                }
+                encode_reply(&mut turn.out, number, &Reply::Answered(answered));
+            }
+            Delivery::Broadcast(tenure_hub::Broadcast { sender, subject, correlation, body }) => {
+                let broadcast = Broadcast { subject, body, sender, correlation };
+                if self.hears(&broadcast) {
+                    encode_notice(&mut turn.out, &tenure_wire::Notice::Broadcast(broadcast));
+                }
+            }
+            Delivery::Goodbye => {
+                self.bulk.flush(&mut turn.out);
+                let refusal = translate::refusal(&Refusal::Draining);
+                encode_notice(&mut turn.out, &tenure_wire::Notice::Bye(Box::new(refusal)));
+            }
+        }
+    }
+
+    /// All that arrived together has been delivered: what was collected goes out.
+    pub fn flush(&mut self, turn: &mut Turn) {
+        self.bulk.flush(&mut turn.out);
+    }
+
+    /// Requests that the hub has not answered. Those that wait for somebody else do not count.
+    pub fn open_requests(&self) -> usize {
+        self.pendings.len() - self.extras.as_ref().map_or(0, |extras| extras.calls.len())
+    }
+
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        if self.peer.is_none() {
+            return Some(self.hello_by);
+        }
+        let extras = self.extras.as_ref()?;
+        extras.deadlines.first_key_value().map(|((at, _), ())| *at)
+    }
+
+    /// Gives up what has taken too long.
+    pub fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
+        if self.peer.is_none() && self.hello_by <= now && !turn.close {
+            let message = "there was no hello in time";
+            farewell(tenure_wire::Refusal::new(Code::TooSlow, message), turn);
+        }
+        while let Some((at, due)) = self.pop_due(now) {
+            match due {
+                Due::Wait { number } => self.wait_is_over(number, turn),
+                Due::Call { number } => {
+                    self.forget_call(number);
+                    refuse(number, &Refusal::TooLate { deadline: at }, turn);
+                }
+            }
+        }
+    }
+
+    fn malformed(&mut self, error: &DecodeError, turn: &mut Turn) {
+        let refusal = tenure_wire::Refusal {
+            kind: error.kind.clone(),
+            what: Some(error.problem.at().into()).filter(|place: &Box<str>| !place.is_empty()),
+            ..tenure_wire::Refusal::new(Code::Malformed, error.to_string())
+        };
+        encode_reply(&mut turn.out, error.number, &Reply::Refused(Box::new(refusal)));
+    }
+
+    fn reply(
+        &mut self,
+        token: u64,
+        reply: Result<Response, Refusal>,
+        bytes: Option<Result<Bytes, Refusal>>,
+        turn: &mut Turn,
+    ) {
+        let Some(pending) = self.pendings.get(token) else { return };
+        let number = pending.number;
+        // A call's answer comes from its receiver; all that the hub itself can say is that there is none.
+        if let Expect::Call { to } = &pending.expect {
+            let nobody = Refusal::NobodyThere { address: to.clone() };
+            if let Err(no) = reply {
+                self.forget_call(number);
+                let no = if matches!(no, Refusal::NobodyThere { .. }) { nobody } else { no };
+                refuse(number, &no, turn);
+            }
+            return;
+        }
+        let Some(pending) = self.pendings.take(token) else { return };
+        match (pending.expect, reply) {
+            (Expect::Nothing, _) | (Expect::Call { .. }, _) => {}
+            (Expect::Waited { task }, reply) => self.looked(task, reply, bytes, turn),
+            (Expect::Part, Ok(_)) => {}
+            (Expect::Part, Err(no)) => {
+                self.extras().refused_parts.entry(number).or_insert(no);
+            }
+            (Expect::LastPart, last) => {
+                let refused = self.extras().refused_parts.remove(&number);
+                match refused.map_or(last, Err) {
+                    Ok(response) => answer(number, &translate::response(response), turn),
+                    Err(no) => refuse(number, &no, turn),
+                }
+            }
+            (_, Err(no)) => refuse(number, &no, turn),
+            (Expect::Submitted { refused }, Ok(response)) => submitted(number, &refused, response, turn),
+            (Expect::Watching { from }, Ok(_)) => answer(number, &Reply::Watching(Watching { from }), turn),
+            (Expect::Pong { now }, Ok(_)) => answer(number, &verbs::pong(now), turn),
+            (Expect::Body | Expect::Result, Ok(Response::Answer(Answer::Task(_)))) => match bytes {
+                Some(Ok(bytes)) => answer(number, &translate::bytes(bytes), turn),
+                Some(Err(no)) => refuse(number, &no, turn),
+                None => answer(number, &translate::bytes(Bytes::new()), turn),
+            },
+            (Expect::Plain | Expect::Body | Expect::Result, Ok(response)) => {
+                answer(number, &translate::response(response), turn);
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: Notice, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
+        let told = match notice {
+            Notice::Assign(assignment) => {
+                match bytes.unwrap_or(Ok(Bytes::new())) {
+                    Ok(body) => self.bulk.assign(*assignment, body, &mut turn.out),
+                    Err(no) => {
+                        let token = self.pendings.put(NO_NUMBER, Expect::Nothing);
+                        turn.asks.push(Ask { token, request: verbs::cannot_be_run(&assignment, &no) });
+                    }
+                }
+                return;
+            }
+            Notice::Wanted { task, attempt, wanted, reason } => {
+                translate::wanted(task, attempt, wanted, reason)
+            }
+            Notice::Stop { task, attempt, why } => translate::stop(task, attempt, why),
+            Notice::Drain => tenure_wire::Notice::Drain,
+            Notice::Replaced { worker } => tenure_wire::Notice::Replaced(Replaced { worker }),
+        };
+        // News of a task must not overtake the task.
+        self.bulk.flush(&mut turn.out);
+        encode_notice(&mut turn.out, &told);
+    }
+
+    fn hears(&self, broadcast: &Broadcast) -> bool {
+        let same = |wanted: &Option<Name>, said: &Option<Name>| wanted.is_none() || wanted == said;
+        self.extras.as_ref().is_some_and(|extras| {
+            let mut hears = extras.hears.iter();
+            hears.any(|hear| same(&hear.subject, &broadcast.subject) && same(&hear.sender, &broadcast.sender))
+        })
+    }
+
+    fn forget_call(&mut self, number: u64) {
+        let Some(extras) = &mut self.extras else { return };
+        if let Some(token) = extras.calls.remove(&number) {
+            self.pendings.take(token);
+        }
+        extras.deadlines.retain(|(_, due), ()| *due != Due::Call { number });
+    }
+
+    fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, Due)> {
+        let deadlines = &mut self.extras.as_mut()?.deadlines;
+        let (key, ()) = deadlines.first_key_value()?;
+        let key = *key;
+        if key.0 > now {
+            return None;
+        }
+        deadlines.remove(&key);
+        Some(key)
+    }
+
+    fn extras(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
+    }
+
+    fn ask(&mut self, number: u64, expect: Expect, request: Request, turn: &mut Turn) -> Token {
+        let token = self.pendings.put(number, expect);
+        turn.asks.push(Ask { token, request });
+        token
+    }
+
+    fn waits_for_result(&self, task: TaskId) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.waits.wants_result(task))
+    }
+}
+
+/// A reply, unless none is wanted.
+fn answer(number: u64, reply: &Reply, turn: &mut Turn) {
+    if number != NO_NUMBER {
+        return encode_reply(&mut turn.out, number, reply);
+    }
+    // Who wants no answer still hears what was refused, entry by entry.
+    if let Reply::Held(held) = reply {
+        for entry in &held.refused {
+            encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(entry.refusal.clone())));
+        }
+    } else if let Reply::Submitted(submitted) = reply {
+        for refusal in submitted.tasks.iter().filter_map(|verdict| verdict.0.as_ref().err()) {
+            encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal.clone())));
+        }
+    }
+}
+
+fn refuse(number: u64, no: &Refusal, turn: &mut Turn) {
+    encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(translate::refusal(no))));
+}
+
+fn farewell(refusal: tenure_wire::Refusal, turn: &mut Turn) {
+    encode_notice(&mut turn.out, &tenure_wire::Notice::Bye(Box::new(refusal)));
+    turn.close = true;
+}
+
+/// The answer to a submission, with what the door had refused itself put back into its place.
+fn submitted(number: u64, refused: &[(usize, Refusal)], response: Response, turn: &mut Turn) {
+    let mut reply = translate::response(response);
+    if let Reply::Submitted(Submitted { tasks }) = &mut reply {
+        for (index, no) in refused {
+            tasks.insert((*index).min(tasks.len()), translate::accepted(&Err(no.clone())));
+        }
+    }
+    answer(number, &reply, turn);
+}
+
+fn some(blob: Blob) -> Option<Blob> {
+    (!blob.is_empty()).then_some(blob)
+}

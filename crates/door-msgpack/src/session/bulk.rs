@@ -1,0 +1,82 @@
+//! Many in one frame: work and events that arrive together go out together.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tenure_hub::words::{Assignment, Terms};
+use tenure_wire::event::Event;
+use tenure_wire::notice::{Assign, Events};
+
+use crate::codec::encode_notice;
+use crate::translate;
+
+/// A frame of work is closed when its bodies have grown to this.
+const ASSIGN_BYTES: usize = 256 << 10;
+/// How many events go into one frame.
+const EVENTS_MAX: usize = 1_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Bulk {
+    work: Assign,
+    /// The terms of the last task, to recognise them when they come again.
+    last_terms: Option<Arc<Terms>>,
+    bytes: usize,
+    events: Events,
+}
+
+impl Bulk {
+    pub(super) fn assign(&mut self, assignment: Assignment, body: Bytes, out: &mut BytesMut) {
+        let known = self.last_terms.as_ref().is_some_and(|last| Arc::ptr_eq(last, &assignment.terms));
+        if !known {
+            self.work.terms.push(translate::terms(&assignment.terms));
+            self.last_terms = Some(Arc::clone(&assignment.terms));
+        }
+        self.bytes += body.len();
+        let terms = (self.work.terms.len() - 1) as u32;
+        self.work.tasks.push(translate::assignment(assignment, body, terms));
+        if self.bytes >= ASSIGN_BYTES || self.work.tasks.len() >= tenure_wire::limits::ENTRIES_MAX {
+            self.flush_work(out);
+        }
+    }
+
+    pub(super) fn event(&mut self, watch: u64, event: Event, out: &mut BytesMut) {
+        if self.events.watch != watch || self.events.events.len() >= EVENTS_MAX {
+            self.flush_events(out);
+            self.events.watch = watch;
+        }
+        self.events.events.push(event);
+    }
+
+    pub(super) fn flush(&mut self, out: &mut BytesMut) {
+        self.flush_work(out);
+        self.flush_events(out);
+    }
+
+    fn flush_work(&mut self, out: &mut BytesMut) {
+        if self.work.tasks.is_empty() {
+            return;
+        }
+        // The lists come back for their capacity.
+        let mut notice = tenure_wire::Notice::Assign(std::mem::take(&mut self.work));
+        encode_notice(out, &notice);
+        if let tenure_wire::Notice::Assign(work) = &mut notice {
+            work.tasks.clear();
+            work.terms.clear();
+            self.work = std::mem::take(work);
+        }
+        self.last_terms = None;
+        self.bytes = 0;
+    }
+
+    fn flush_events(&mut self, out: &mut BytesMut) {
+        if self.events.events.is_empty() {
+            return;
+        }
+        let mut notice = tenure_wire::Notice::Events(std::mem::take(&mut self.events));
+        encode_notice(out, &notice);
+        if let tenure_wire::Notice::Events(events) = &mut notice {
+            events.events.clear();
+            self.events = std::mem::take(events);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The handshake.
+
+use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX, SESSION_REQUESTS_MAX};
+use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
+use tenure_hub::{Grant, fresh_id};
+use tenure_wire::hello::{Hello, PeerLimits, Welcome};
+use tenure_wire::limits::FRAME_BYTES_MAX;
+use tenure_wire::words::Role;
+use tenure_wire::{Code, Reply, VERSION};
+
+use super::{Entrance, Known, Session, Turn, answer, encode_reply, refuse};
+use crate::translate;
+
+impl Session {
+    /// Lets a stranger in, or turns it away for good.
+    pub(super) fn hello(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        hello: Hello,
+        entrance: &mut dyn Entrance,
+        turn: &mut Turn,
+    ) {
+        if hello.version < VERSION {
+            let message = "there is no version of the protocol that both sides speak";
+            let refusal = tenure_wire::Refusal {
+                versions: vec![VERSION],
+                ..tenure_wire::Refusal::new(Code::BadVersion, message)
+            };
+            encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal)));
+            turn.close = true;
+            return;
+        }
+        if let Err(no) = self.introduce(now, number, hello, entrance, turn) {
+            refuse(number, &no, turn);
+            turn.close = true;
+        }
+    }
+
+    fn introduce(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        hello: Hello,
+        entrance: &mut dyn Entrance,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let key = hello.key.as_ref().map(|key| key.reveal().as_bytes());
+        let grant = entrance.admit(key).ok_or(Refusal::NotAllowed { what: "come in" })?;
+        check_roles(&grant, &hello.roles)?;
+        let namespace = namespace(&grant, hello.namespace)?;
+        let identity = hello.identity.unwrap_or_else(|| format!("peer-{}", fresh_id()).into());
+        check_name("namespace", &namespace)?;
+        check_name("identity", &identity)?;
+        let session = entrance.open(namespace.clone(), identity.clone())?;
+        self.peer = Some(Box::new(Known { grant, identity: identity.clone(), works: false }));
+        let welcome = Welcome {
+            version: VERSION,
+            identity,
+            namespace,
+            session: session.0,
+            features: Vec::new(),
+            limits: PeerLimits {
+                frame_bytes: FRAME_BYTES_MAX as u64,
+                entries: MANY_MAX as u64,
+                body_bytes: BODY_BYTES_MAX as u64,
+                open_requests: SESSION_REQUESTS_MAX as u64,
+            },
+            now: translate::time(now),
+            software: Some(self.settings.software.clone()),
+        };
+        answer(number, &Reply::Welcome(Box::new(welcome)), turn);
+        Ok(())
+    }
+}
+
+fn check_roles(grant: &Grant, roles: &[Role]) -> Result<(), Refusal> {
+    if roles.contains(&Role::Worker) && !grant.may_work {
+        return Err(Refusal::NotAllowed { what: "work" });
+    }
+    if roles.contains(&Role::Client) && !grant.may_submit {
+        return Err(Refusal::NotAllowed { what: "submit and steer tasks" });
+    }
+    Ok(())
+}
+
+/// A key may be bound to a namespace; whoever asks for another one is told so and not moved silently.
+fn namespace(grant: &Grant, asked: Option<Name>) -> Result<Name, Refusal> {
+    match (&grant.namespace, asked) {
+        (Some(bound), Some(asked)) if *bound != asked => {
+            Err(Refusal::NotAllowed { what: "enter this namespace" })
+        }
+        (Some(bound), _) => Ok(bound.clone()),
+        (None, Some(asked)) => Ok(asked),
+        (None, None) => Ok(DEFAULT_NAMESPACE.into()),
+    }
+}
+
+fn check_name(what: &'static str, name: &str) -> Result<(), Refusal> {
+    let why = match name {
+        "" => "is empty",
+        long if long.len() > 255 => "is longer than 255 bytes",
+        text if text.chars().any(char::is_control) => "holds control characters",
+        _ => return Ok(()),
+    };
+    Err(Refusal::BadName { what, why })
+}

@@ -1,0 +1,310 @@
+//! Requests, one by one: what each asks of the hub.
+
+use tenure_hub::words::{
+    Assignment, Blob, Command, Failure, Held, Query, Refusal, Reply as HubReply, Timestamp,
+};
+use tenure_hub::{Request as HubRequest, Response, Watch};
+use tenure_wire::address::{Call, Hear};
+use tenure_wire::envelope::NO_NUMBER;
+use tenure_wire::reply::Pong;
+use tenure_wire::request::{OneTask, Submit};
+use tenure_wire::{Code, Reply, Request};
+
+use super::pending::Expect;
+use super::waits::OWN_WATCHES;
+use super::{Due, Entrance, Session, Turn, answer, encode_reply, permission, refuse, submitted};
+use crate::translate::{self, Template};
+
+/// How many kinds of broadcasts one session may choose to hear.
+const HEARS_MAX: usize = 1_024;
+
+impl Session {
+    pub(super) fn request(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        request: Request,
+        entrance: &mut dyn Entrance,
+        turn: &mut Turn,
+    ) {
+        let Some(peer) = &self.peer else {
+            if let Request::Hello(hello) = request {
+                return self.hello(now, number, *hello, entrance, turn);
+            }
+            let message = "say hello first";
+            return say_no(number, tenure_wire::Refusal::new(Code::HelloFirst, message), turn);
+        };
+        if let Err(no) = permission::check(&peer.grant, &request) {
+            return refuse(number, &no, turn);
+        }
+        if let Err(no) = self.obey(now, number, request, turn) {
+            refuse(number, &no, turn);
+        }
+    }
+
+    fn obey(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        request: Request,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let command = match request {
+            // The ones that come by the thousand.
+            Request::Submit(submit) => {
+                self.submit(number, submit, turn);
+                return Ok(());
+            }
+            Request::Start(start) => Command::Start(start.held.into_iter().map(translate::held).collect()),
+            Request::Complete(complete) => {
+                let done = complete.done.into_iter().map(translate::about_end).collect::<Result<_, _>>()?;
+                self.ask(number, Expect::Plain, HubRequest::Complete(done), turn);
+                return Ok(());
+            }
+
+            // Clients: change.
+            Request::Release(OneTask { task }) => Command::Release { task: translate::id(task) },
+            Request::Cancel(one) => Command::Cancel { task: translate::id(one.task), reason: one.reason },
+            Request::Pause(one) => Command::Pause { task: translate::id(one.task), reason: one.reason },
+            Request::Resume(OneTask { task }) => Command::Resume { task: translate::id(task) },
+            Request::Retry(OneTask { task }) => Command::Retry { task: translate::id(task) },
+            Request::Move(to) => Command::Move { task: translate::id(to.task), to: translate::moved(to) },
+            Request::SetLimit(set) => Command::SetLimit { tag: set.tag, limit: set.limit },
+            Request::PauseQueue(one) => Command::PauseQueue { queue: one.queue },
+            Request::ResumeQueue(one) => Command::ResumeQueue { queue: one.queue },
+            Request::DrainWorker(one) => Command::DrainWorker { worker: one.worker },
+            Request::ClearWorker(one) => Command::ClearWorker { worker: one.worker },
+
+            // Workers.
+            Request::Register(spec) => {
+                let spec = translate::worker_spec(*spec)?;
+                if let Some(peer) = &mut self.peer {
+                    peer.works = true;
+                }
+                Command::Register(Box::new(spec))
+            }
+            Request::Heartbeat(beat) => Command::Heartbeat {
+                held: beat.held.map(|held| held.into_iter().map(translate::held).collect()),
+                stats: beat.stats.map(|stats| Box::new(translate::stats(*stats))),
+            },
+            Request::Progress(report) => {
+                let held = Held { task: translate::id(report.task), attempt: report.attempt };
+                Command::Progress { held, percent: report.percent, note: report.note }
+            }
+            Request::Fail(failed) => {
+                let (failure, result) = translate::failure(*failed)?;
+                self.ask(number, Expect::Plain, HubRequest::Fail { failure, result }, turn);
+                return Ok(());
+            }
+            Request::Confirm(confirm) => {
+                let (held, wanted) = translate::confirmed(&confirm)?;
+                let request = HubRequest::Confirm { held, wanted, result: confirm.result };
+                self.ask(number, Expect::Plain, request, turn);
+                return Ok(());
+            }
+            Request::GiveBack(back) => {
+                let held = Held { task: translate::id(back.task), attempt: back.attempt };
+                Command::GiveBack { held, reason: back.reason }
+            }
+            Request::Ask(ask) => Command::Ask { queues: ask.queues },
+            Request::Unask => Command::Unask,
+            Request::Drain => Command::Drain,
+            Request::Leave => Command::Leave,
+
+            other => return self.look_or_talk(now, number, other, turn),
+        };
+        self.ask(number, Expect::Plain, HubRequest::Command(command), turn);
+        Ok(())
+    }
+
+    /// Requests that change no task.
+    fn look_or_talk(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        request: Request,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let mut expect = Expect::Plain;
+        let asked = match request {
+            Request::Show(OneTask { task }) => HubRequest::Query(Query::Show { task: translate::id(task) }),
+            Request::Find(one) => HubRequest::Query(Query::Find { name: one.name }),
+            Request::Explain(OneTask { task }) => {
+                HubRequest::Query(Query::Explain { task: translate::id(task) })
+            }
+            Request::List(query) => HubRequest::Query(Query::List(Box::new(translate::list_query(*query)?))),
+            Request::Queues => HubRequest::Query(Query::Queues),
+            Request::Workers => HubRequest::Query(Query::Workers),
+            Request::Limits => HubRequest::Query(Query::Limits),
+            Request::Counts => HubRequest::Query(Query::Counts),
+            Request::Stats => HubRequest::Stats,
+            Request::Body(OneTask { task }) => {
+                expect = Expect::Body;
+                HubRequest::Query(Query::Show { task: translate::id(task) })
+            }
+            Request::Result(OneTask { task }) => {
+                expect = Expect::Result;
+                HubRequest::Query(Query::Show { task: translate::id(task) })
+            }
+            Request::Backup(backup) => {
+                HubRequest::Backup { directory: String::from(backup.directory).into() }
+            }
+            Request::Watch(watch) => {
+                let number = opening(number)?;
+                let from = watch.from;
+                expect = Expect::Watching { from };
+                HubRequest::Watch(Watch { watch: number, filter: translate::filter(*watch), from })
+            }
+            Request::Unwatch(one) => HubRequest::Unwatch { watch: opening(one.number)? },
+            Request::Wait(wait) => return self.wait(now, opening(number)?, wait, turn),
+            Request::Answer(given) => {
+                let answer = translate::call_answer(&given.outcome, given.body)?;
+                HubRequest::CallAnswer { call: given.call, answer }
+            }
+            Request::Broadcast(broadcast) => HubRequest::Broadcast(tenure_hub::Broadcast {
+                sender: broadcast.sender.or_else(|| self.peer.as_ref().map(|peer| peer.identity.clone())),
+                subject: broadcast.subject,
+                correlation: broadcast.correlation,
+                body: broadcast.body,
+            }),
+            Request::Call(call) => return self.call(now, opening(number)?, call, turn),
+            Request::DropCall(one) => {
+                self.forget_call(one.number);
+                answer(number, &Reply::Done, turn);
+                return Ok(());
+            }
+            Request::Listen(listen) => {
+                let asks = listen.addresses.into_iter().map(|address| HubRequest::Listen { address });
+                self.ask_all(number, asks, turn);
+                return Ok(());
+            }
+            Request::Unlisten(listen) => {
+                let asks = listen.addresses.into_iter().map(|address| HubRequest::Unlisten { address });
+                self.ask_all(number, asks, turn);
+                return Ok(());
+            }
+            Request::Hear(hear) => {
+                self.hear(hear)?;
+                HubRequest::HearBroadcasts { hear: true }
+            }
+            Request::Unhear => {
+                self.extras().hears.clear();
+                HubRequest::HearBroadcasts { hear: false }
+            }
+            Request::Ping => {
+                // A worker's ping is a sign of life, and the engine has to hear of it.
+                if self.peer.as_ref().is_some_and(|peer| peer.works) {
+                    expect = Expect::Pong { now };
+                    HubRequest::Command(Command::Heartbeat { held: None, stats: None })
+                } else {
+                    answer(number, &pong(now), turn);
+                    return Ok(());
+                }
+            }
+            Request::Hello(_) => {
+                say_no(number, tenure_wire::Refusal::new(Code::HelloAgain, "hello was said already"), turn);
+                return Ok(());
+            }
+            Request::Unknown { kind } => {
+                let message = format!("this broker knows no request of the kind {kind}");
+                let refusal = tenure_wire::Refusal {
+                    kind: Some(kind),
+                    ..tenure_wire::Refusal::new(Code::UnknownKind, message)
+                };
+                say_no(number, refusal, turn);
+                return Ok(());
+            }
+            other => unreachable!("{} is a command", other.kind()),
+        };
+        self.ask(number, expect, asked, turn);
+        Ok(())
+    }
+
+    fn submit(&mut self, number: u64, submit: Submit, turn: &mut Turn) {
+        let templates: Vec<Template> = submit.terms.into_iter().map(Template::new).collect();
+        let mut submissions = Vec::with_capacity(submit.tasks.len());
+        let mut refused = Vec::new();
+        for (index, task) in submit.tasks.into_iter().enumerate() {
+            match Template::submission(&templates, task) {
+                Ok(submission) => submissions.push(submission),
+                Err(no) => refused.push((index, no)),
+            }
+        }
+        let refused = refused.into_boxed_slice();
+        if submissions.is_empty() {
+            return submitted(number, &refused, Response::Command(HubReply::Submitted(Vec::new())), turn);
+        }
+        self.ask(number, Expect::Submitted { refused }, HubRequest::Submit(submissions), turn);
+    }
+
+    fn call(&mut self, now: Timestamp, number: u64, call: Call, turn: &mut Turn) -> Result<(), Refusal> {
+        if self.extras().calls.contains_key(&number) {
+            return Err(Refusal::BadValue { what: "number", why: "belongs to a call that is under way" });
+        }
+        let request = HubRequest::Call { address: call.to.clone(), body: call.body };
+        let token = self.ask(number, Expect::Call { to: call.to }, request, turn);
+        let extras = self.extras();
+        extras.calls.insert(number, token);
+        if let Some(timeout) = call.timeout_ms {
+            let at = Timestamp(now.0.saturating_add(timeout));
+            extras.deadlines.insert((at, Due::Call { number }), ());
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, hear: Hear) -> Result<(), Refusal> {
+        let hears = &mut self.extras().hears;
+        if hears.contains(&hear) {
+            return Ok(());
+        }
+        if hears.len() >= HEARS_MAX {
+            return Err(Refusal::TooMany { what: "kinds of broadcasts", limit: HEARS_MAX });
+        }
+        hears.push(hear);
+        Ok(())
+    }
+
+    /// Several asks of one request: the last one brings the answer for all of them.
+    fn ask_all(&mut self, number: u64, asks: impl ExactSizeIterator<Item = HubRequest>, turn: &mut Turn) {
+        let last = asks.len();
+        if last == 0 {
+            return answer(number, &Reply::Done, turn);
+        }
+        for (index, request) in asks.enumerate() {
+            let expect = if index + 1 == last { Expect::LastPart } else { Expect::Part };
+            self.ask(number, expect, request, turn);
+        }
+    }
+}
+
+pub(super) fn pong(now: Timestamp) -> Reply {
+    Reply::Pong(Pong { now: translate::time(now) })
+}
+
+/// The body of this task is gone: no worker can run it, and trying again would not help.
+pub(super) fn cannot_be_run(assignment: &Assignment, no: &Refusal) -> HubRequest {
+    let failure = Failure {
+        held: Held { task: assignment.task, attempt: assignment.attempt },
+        exit_code: 1,
+        message: Some(format!("the task cannot be run: {no}").into()),
+        result: Blob::EMPTY,
+        crashed: false,
+        is_final: true,
+    };
+    HubRequest::Fail { failure, result: bytes::Bytes::new() }
+}
+
+/// The number of a watch, wait or call: it has to have one, and the highest are the door's own.
+fn opening(number: u64) -> Result<u64, Refusal> {
+    match number {
+        NO_NUMBER => {
+            Err(Refusal::BadValue { what: "number", why: "is 0: what goes on for longer needs a number" })
+        }
+        OWN_WATCHES.. => Err(Refusal::BadValue { what: "number", why: "is 2 to the power of 63 or more" }),
+        _ => Ok(number),
+    }
+}
+
+fn say_no(number: u64, refusal: tenure_wire::Refusal, turn: &mut Turn) {
+    encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal)));
+}

@@ -1,0 +1,265 @@
+//! Waiting for tasks to end.
+//!
+//! The first wait of a session opens one watch for the ends of whatever it has submitted. Each task is then looked at
+//! once: what has ended already is answered from there, what has not is answered by the watch. A task of somebody else
+//! gets a watch of its own and is looked at once more.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use tenure_hub::words::{Answer, Event, Filter, Query, Refusal, TaskId, TaskInfo, Timestamp};
+use tenure_hub::{Request, Response, Watch};
+use tenure_wire::reply::EndedReply;
+use tenure_wire::task::Ended;
+use tenure_wire::{Reply, request};
+
+use super::pending::Expect;
+use super::{Due, Session, Turn, answer, refuse};
+use crate::translate;
+
+/// How many tasks one session may wait for.
+pub const WAITED_MAX: usize = 65_536;
+/// How many bytes of results one answer brings along; the others can be fetched.
+const RESULT_BYTES: usize = 8 << 20;
+/// Numbers from here on are the door's own watches; a peer's are below.
+pub(super) const OWN_WATCHES: u64 = 1 << 63;
+
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    all: HashMap<u64, Wait, RandomState>,
+    by_task: HashMap<TaskId, Waited, RandomState>,
+    /// The watch for the ends of what this peer has submitted is open.
+    watching: bool,
+    next_watch: u64,
+}
+
+#[derive(Debug, Default)]
+struct Wait {
+    left: HashSet<TaskId, RandomState>,
+    ended: Vec<Ended>,
+    results: bool,
+    result_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Waited {
+    /// The waits, by the numbers of their requests.
+    by: Vec<u64>,
+    wants_result: bool,
+    /// Its own watch, if it is somebody else's task.
+    watch: Option<u64>,
+}
+
+/// Whether a watch is the door's own.
+pub(super) fn is_ours(watch: u64) -> bool {
+    watch >= OWN_WATCHES
+}
+
+impl Waits {
+    pub(super) fn wants_result(&self, task: TaskId) -> bool {
+        self.by_task.get(&task).is_some_and(|waited| waited.wants_result)
+    }
+}
+
+impl Session {
+    pub(super) fn wait(
+        &mut self,
+        now: Timestamp,
+        number: u64,
+        wait: request::Wait,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let waits = &mut self.extras().waits;
+        if waits.all.contains_key(&number) {
+            return Err(Refusal::BadValue { what: "number", why: "belongs to a wait that is under way" });
+        }
+        if waits.by_task.len() + wait.tasks.len() > WAITED_MAX {
+            return Err(Refusal::TooMany { what: "tasks waited for", limit: WAITED_MAX });
+        }
+        let left: HashSet<TaskId, RandomState> = wait.tasks.iter().copied().map(translate::id).collect();
+        if left.is_empty() {
+            answer(number, &Reply::Ended(EndedReply::default()), turn);
+            return Ok(());
+        }
+        for task in &left {
+            let waited = waits.by_task.entry(*task).or_default();
+            waited.by.push(number);
+            waited.wants_result |= wait.results;
+        }
+        let tasks: Vec<TaskId> =
+            wait.tasks.into_iter().map(translate::id).filter(|task| left.contains(task)).collect();
+        waits.all.insert(number, Wait { left, results: wait.results, ..Wait::default() });
+        let is_watching = std::mem::replace(&mut waits.watching, true);
+        if !is_watching {
+            let submitter = self.peer.as_ref().map(|peer| peer.identity.clone());
+            self.watch_ends(OWN_WATCHES, Filter { submitter, ..Filter::default() }, turn);
+        }
+        for task in tasks {
+            self.look(task, turn);
+        }
+        if let Some(timeout) = wait.timeout_ms {
+            let at = Timestamp(now.0.saturating_add(timeout));
+            self.extras().deadlines.insert((at, Due::Wait { number }), ());
+        }
+        Ok(())
+    }
+
+    /// A task that somebody waits for has been looked at.
+    pub(super) fn looked(
+        &mut self,
+        task: TaskId,
+        reply: Result<Response, Refusal>,
+        bytes: Option<Result<Bytes, Refusal>>,
+        turn: &mut Turn,
+    ) {
+        match reply {
+            Ok(Response::Answer(Answer::Task(info))) => match translate::ended(&info) {
+                Some((row, _)) => self.has_ended(task, &row, bytes, turn),
+                None => self.mind_foreign(&info, turn),
+            },
+            Ok(_) => {}
+            Err(no) => self.cannot_wait(task, &no, turn),
+        }
+    }
+
+    /// The watch tells of an end.
+    pub(super) fn heard_of_end(
+        &mut self,
+        event: &Event,
+        bytes: Option<Result<Bytes, Refusal>>,
+        turn: &mut Turn,
+    ) {
+        let Some(task) = event.task() else { return };
+        let is_waited_for =
+            self.extras.as_ref().is_some_and(|extras| extras.waits.by_task.contains_key(&task));
+        if !is_waited_for || !event.kind.is_end() {
+            return;
+        }
+        match translate::ended_by(event) {
+            Some((row, _)) => self.has_ended(task, &row, bytes, turn),
+            None => self.look(task, turn),
+        }
+    }
+
+    /// Events may have been missed: every task is looked at again.
+    pub(super) fn look_again(&mut self, turn: &mut Turn) {
+        let Some(extras) = &self.extras else { return };
+        let tasks: Vec<TaskId> = extras.waits.by_task.keys().copied().collect();
+        for task in tasks {
+            self.look(task, turn);
+        }
+    }
+
+    /// The time of a wait is up: what has ended is told, and what has not.
+    pub(super) fn wait_is_over(&mut self, number: u64, turn: &mut Turn) {
+        let Some(wait) = self.extras().waits.all.remove(&number) else { return };
+        for task in &wait.left {
+            self.forget_waited(*task, number, turn);
+        }
+        let pending = wait.left.into_iter().map(translate::task).collect();
+        answer(number, &Reply::Ended(EndedReply { tasks: wait.ended, pending }), turn);
+    }
+
+    fn has_ended(
+        &mut self,
+        task: TaskId,
+        row: &Ended,
+        bytes: Option<Result<Bytes, Refusal>>,
+        turn: &mut Turn,
+    ) {
+        let bytes = bytes.and_then(Result::ok);
+        let waits = &mut self.extras().waits;
+        let Some(waited) = waits.by_task.remove(&task) else { return };
+        let mut done = Vec::new();
+        for number in waited.by {
+            let Some(wait) = waits.all.get_mut(&number) else { continue };
+            if !wait.left.remove(&task) {
+                continue;
+            }
+            let result = wait.result_of(row, bytes.as_ref());
+            wait.ended.push(Ended { result, ..row.clone() });
+            if wait.left.is_empty() {
+                done.extend(waits.all.remove(&number).map(|wait| (number, wait.ended)));
+            }
+        }
+        if let Some(watch) = waited.watch {
+            self.ask(0, Expect::Nothing, Request::Unwatch { watch }, turn);
+        }
+        for (number, tasks) in done {
+            self.forget_deadline(Due::Wait { number });
+            answer(number, &Reply::Ended(EndedReply { tasks, pending: Vec::new() }), turn);
+        }
+    }
+
+    /// The common watch hears only of what this peer has submitted.
+    fn mind_foreign(&mut self, info: &TaskInfo, turn: &mut Turn) {
+        let identity = self.peer.as_ref().map(|peer| peer.identity.clone());
+        if identity.as_ref() == Some(&info.terms.submitter) {
+            return;
+        }
+        let waits = &mut self.extras().waits;
+        let Some(waited) = waits.by_task.get_mut(&info.id) else { return };
+        if waited.watch.is_some() {
+            return;
+        }
+        waits.next_watch += 1;
+        let watch = OWN_WATCHES + waits.next_watch;
+        waited.watch = Some(watch);
+        self.watch_ends(watch, Filter { task: Some(info.id), ..Filter::default() }, turn);
+        self.look(info.id, turn);
+    }
+
+    fn cannot_wait(&mut self, task: TaskId, no: &Refusal, turn: &mut Turn) {
+        let by = self.extras().waits.by_task.get(&task).map(|waited| waited.by.clone()).unwrap_or_default();
+        for number in by {
+            let Some(wait) = self.extras().waits.all.remove(&number) else { continue };
+            for task in &wait.left {
+                self.forget_waited(*task, number, turn);
+            }
+            self.forget_deadline(Due::Wait { number });
+            refuse(number, no, turn);
+        }
+    }
+
+    fn forget_waited(&mut self, task: TaskId, number: u64, turn: &mut Turn) {
+        let waits = &mut self.extras().waits;
+        let Some(waited) = waits.by_task.get_mut(&task) else { return };
+        waited.by.retain(|by| *by != number);
+        if waited.by.is_empty() {
+            let watch = waited.watch;
+            waits.by_task.remove(&task);
+            if let Some(watch) = watch {
+                self.ask(0, Expect::Nothing, Request::Unwatch { watch }, turn);
+            }
+        }
+    }
+
+    fn forget_deadline(&mut self, due: Due) {
+        self.extras().deadlines.retain(|(_, other), ()| *other != due);
+    }
+
+    fn look(&mut self, task: TaskId, turn: &mut Turn) {
+        self.ask(0, Expect::Waited { task }, Request::Query(Query::Show { task }), turn);
+    }
+
+    fn watch_ends(&mut self, watch: u64, filter: Filter, turn: &mut Turn) {
+        let kinds = translate::KINDS_OF_ENDS.iter().map(|kind| (*kind).into()).collect();
+        let watch = Watch { watch, filter: Filter { kinds, ..filter }, from: None };
+        self.ask(0, Expect::Nothing, Request::Watch(watch), turn);
+    }
+}
+
+impl Wait {
+    /// The result, if it was asked for and there is room for it in one frame.
+    fn result_of(&mut self, row: &Ended, bytes: Option<&Bytes>) -> Option<Bytes> {
+        if !self.results || self.result_bytes + row.result_bytes as usize > RESULT_BYTES {
+            return None;
+        }
+        self.result_bytes += row.result_bytes as usize;
+        match row.result_bytes {
+            0 => Some(Bytes::new()),
+            _ => bytes.cloned(),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The native protocol's words ↔ the hub's. The one place that knows both; pure, and without a `_` where a word of the
+//! hub is turned into one of the wire, so that a new word does not compile until it has been given its place here.
+
+mod answer;
+mod ask;
+mod event;
+mod notice;
+mod refusal;
+mod word;
+
+pub(crate) use answer::{accepted, bytes, ended, response};
+pub(crate) use ask::{
+    Template, about_end, call_answer, confirmed, failure, filter, held, list_query, moved, stats, worker_spec,
+};
+pub(crate) use event::{KINDS_OF_ENDS, ended_by, event};
+pub(crate) use notice::{assignment, call_answered, stop, terms, wanted};
+pub(crate) use refusal::refusal;
+pub(crate) use word::{id, task, time};

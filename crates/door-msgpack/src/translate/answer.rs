@@ -1,0 +1,291 @@
+//! What the hub answers, in the wire's words.
+
+use bytes::Bytes;
+use tenure_hub::words::{
+    Accepted, Answer, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, Reply, TaskInfo, TaskState, Why,
+    WorkerInfo, WorkerStats,
+};
+use tenure_hub::{Response, Stats};
+use tenure_wire::queue::StateCounts;
+use tenure_wire::reply::{
+    BackedUp, BytesReply, Figure, HeldReply, LimitList, QueueList, RefusedEntry, Registered, Sent,
+    StatsReply, Tasks, WorkerList,
+};
+use tenure_wire::verdict::Verdict;
+use tenure_wire::why::WhyCode;
+use tenure_wire::{queue, reply, task as wire_task, why, worker};
+
+use super::notice::terms;
+use super::refusal::refusal;
+use super::word::{aside_why, name, presence, span, task, time, wanted_word};
+
+/// An answer as it is, where nothing else has to be known to say it.
+pub(crate) fn response(response: Response) -> tenure_wire::Reply {
+    match response {
+        Response::Done | Response::Command(Reply::Done) => tenure_wire::Reply::Done,
+        Response::Command(Reply::Submitted(each)) => {
+            let tasks = each.iter().map(accepted).collect();
+            tenure_wire::Reply::Submitted(reply::Submitted { tasks })
+        }
+        Response::Command(Reply::Held(each)) => {
+            tenure_wire::Reply::Held(HeldReply { refused: refused(&each) })
+        }
+        Response::Command(Reply::Registered { held, returned }) => {
+            tenure_wire::Reply::Registered(Registered { returned, refused: refused(&held) })
+        }
+        Response::Answer(answer) => answered(answer),
+        Response::Stats(stats) => tenure_wire::Reply::Stats(StatsReply { figures: figures(&stats) }),
+        Response::Heard(receivers) => tenure_wire::Reply::Sent(Sent { receivers: receivers as u64 }),
+        Response::BackedUp { bytes } => tenure_wire::Reply::BackedUp(BackedUp { bytes }),
+    }
+}
+
+/// One entry of the answer to a submission.
+pub(crate) fn accepted(answer: &Result<Accepted, Refusal>) -> Verdict<wire_task::Accepted> {
+    Verdict(match answer {
+        Ok(accepted) => Ok(wire_task::Accepted {
+            task: task(accepted.task),
+            state: name(accepted.state),
+            known: accepted.known,
+            unserved: accepted.unserved.as_ref().map(reason),
+        }),
+        Err(no) => Err(refusal(no)),
+    })
+}
+
+pub(crate) fn bytes(bytes: Bytes) -> tenure_wire::Reply {
+    tenure_wire::Reply::Bytes(BytesReply { bytes })
+}
+
+/// How a task ended that somebody waits for; `None` while it has not.
+pub(crate) fn ended(info: &TaskInfo) -> Option<(wire_task::Ended, Blob)> {
+    let end = info.state.end()?;
+    let row = wire_task::Ended {
+        task: task(info.id),
+        state: name(info.state.name()),
+        exit_code: end.exit_code,
+        at: time(end.at),
+        message: end.message.clone(),
+        worker: end.worker.clone(),
+        result_bytes: u64::from(end.result.bytes()),
+        result: None,
+    };
+    Some((row, end.result))
+}
+
+/// Numbers by state.
+pub(crate) fn counted(by_state: &[u64; 9]) -> StateCounts {
+    let [created, delayed, ready, assigned, running, paused, completed, failed, cancelled] = *by_state;
+    StateCounts { created, delayed, ready, assigned, running, paused, completed, failed, cancelled }
+}
+
+pub(super) fn reason(reason: &Why) -> why::Why {
+    let blank = |code| why::Why::new(code, reason.to_string());
+    match reason {
+        Why::NotWaiting { state } => why::Why { state: Some(name(*state)), ..blank(WhyCode::NotWaiting) },
+        Why::Held => blank(WhyCode::Held),
+        Why::NotBefore { until } => why::Why { until: Some(time(*until)), ..blank(WhyCode::NotBefore) },
+        Why::Paused => blank(WhyCode::Paused),
+        Why::QueuePaused { queue } => why::Why { queue: Some(queue.clone()), ..blank(WhyCode::QueuePaused) },
+        Why::NoWorkerEver { queue } => {
+            why::Why { queue: Some(queue.clone()), ..blank(WhyCode::NoWorkerEver) }
+        }
+        Why::AllLost { queue, since } => {
+            why::Why { queue: Some(queue.clone()), since: Some(time(*since)), ..blank(WhyCode::AllLost) }
+        }
+        Why::NeedsUnmet { missing } => why::Why { missing: missing.clone(), ..blank(WhyCode::NeedsUnmet) },
+        Why::Quarantined { worker, until } => why::Why {
+            worker: Some(worker.clone()),
+            until: Some(time(*until)),
+            ..blank(WhyCode::Quarantined)
+        },
+        Why::Draining { workers } => why::Why { workers: Some(*workers), ..blank(WhyCode::Draining) },
+        Why::TagLimit { tag, limit, in_use } => why::Why {
+            tag: Some(tag.clone()),
+            limit: Some(*limit),
+            in_use: Some(*in_use),
+            ..blank(WhyCode::TagLimit)
+        },
+        Why::AllFull { workers, slots } => {
+            why::Why { workers: Some(*workers), slots: Some(*slots), ..blank(WhyCode::AllFull) }
+        }
+        Why::NobodyAsks { workers } => why::Why { workers: Some(*workers), ..blank(WhyCode::NobodyAsks) },
+        Why::AwaitingAcceptance { worker, since } => why::Why {
+            worker: Some(worker.clone()),
+            since: Some(time(*since)),
+            ..blank(WhyCode::AwaitingAcceptance)
+        },
+        Why::AwaitingDisk => blank(WhyCode::AwaitingDisk),
+    }
+}
+
+fn answered(answer: Answer) -> tenure_wire::Reply {
+    match answer {
+        Answer::Task(info) => tenure_wire::Reply::Task(Box::new(task_info(&info))),
+        Answer::Why(why) => tenure_wire::Reply::Why(Box::new(reason(&why))),
+        Answer::Tasks { tasks, next } => tenure_wire::Reply::Tasks(Tasks {
+            tasks: tasks.iter().map(task_info).collect(),
+            next: next.map(|cursor| cursor.to_string().into()),
+        }),
+        Answer::Queues(queues) => {
+            tenure_wire::Reply::Queues(QueueList { queues: queues.into_iter().map(queue_info).collect() })
+        }
+        Answer::Workers(workers) => tenure_wire::Reply::Workers(WorkerList {
+            workers: workers.into_iter().map(worker_info).collect(),
+        }),
+        Answer::Limits(limits) => {
+            tenure_wire::Reply::Limits(LimitList { limits: limits.into_iter().map(limit_info).collect() })
+        }
+        Answer::Counts(counts) => tenure_wire::Reply::Counts(Box::new(counts_info(&counts))),
+    }
+}
+
+fn refused(each: &[Result<(), Refusal>]) -> Vec<RefusedEntry> {
+    let entry = |(index, answer): (usize, &Result<(), Refusal>)| {
+        let no = answer.as_ref().err()?;
+        Some(RefusedEntry { index: index as u32, refusal: refusal(no) })
+    };
+    each.iter().enumerate().filter_map(entry).collect()
+}
+
+fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
+    let mut told = wire_task::TaskInfo {
+        id: task(info.id),
+        state: name(info.state.name()),
+        name: info.name.clone(),
+        terms: terms(&info.terms),
+        parent: info.parent.map(task),
+        children: info.children,
+        priority: info.priority,
+        attempt: info.attempt,
+        crashes: info.crashes,
+        failures: info.failures,
+        submitted_at: time(info.submitted_at),
+        not_before: info.not_before.map(time),
+        expires_at: info.expires_at.map(time),
+        crashed_on: info.crashed_on.clone(),
+        body_bytes: u64::from(info.body.bytes()),
+        until: None,
+        holding: None,
+        aside: None,
+        end: None,
+    };
+    match &info.state {
+        TaskState::Created | TaskState::Ready => {}
+        TaskState::Delayed { until } => told.until = Some(time(*until)),
+        TaskState::Assigned(holding) | TaskState::Running(holding) => {
+            told.holding = Some(Box::new(held_by(holding)))
+        }
+        TaskState::Paused(aside) => {
+            told.aside = Some(wire_task::Aside {
+                since: time(aside.since),
+                why: aside_why(aside.why),
+                reason: aside.reason.clone(),
+            });
+        }
+        TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
+            told.end = Some(Box::new(wire_task::End {
+                at: time(end.at),
+                event: end.event,
+                exit_code: end.exit_code,
+                result_bytes: u64::from(end.result.bytes()),
+                message: end.message.clone(),
+                worker: end.worker.clone(),
+            }));
+        }
+    }
+    told
+}
+
+fn held_by(holding: &Holding) -> wire_task::Holding {
+    wire_task::Holding {
+        worker: holding.worker.clone(),
+        since: time(holding.since),
+        started_at: holding.started_at.map(time),
+        intent: holding.intent.as_ref().map(|intent| wire_task::Intent {
+            wanted: wanted_word(intent.wanted),
+            reason: intent.reason.clone(),
+            delivered: intent.delivered,
+        }),
+        progress: holding.progress.as_ref().map(|progress| wire_task::Progress {
+            percent: progress.percent,
+            note: progress.note.clone(),
+            at: time(progress.at),
+        }),
+    }
+}
+
+fn queue_info(info: QueueInfo) -> queue::QueueInfo {
+    queue::QueueInfo {
+        queue: info.queue,
+        paused: info.paused,
+        counts: counted(&info.counts),
+        live_workers: info.live_workers,
+        ever_served: info.ever_served,
+        unserved_since: info.unserved_since.map(time),
+        oldest_ready: info.oldest_ready.map(time),
+    }
+}
+
+fn worker_info(info: WorkerInfo) -> worker::WorkerInfo {
+    worker::WorkerInfo {
+        worker: info.worker,
+        presence: presence(info.presence),
+        since: time(info.since),
+        last_seen: time(info.last_seen),
+        queues: info.queues,
+        capabilities: info.capabilities,
+        slots: info.slots,
+        pulls: info.pulls,
+        held: info
+            .held
+            .iter()
+            .map(|held| wire_task::Held { task: task(held.task), attempt: held.attempt })
+            .collect(),
+        draining: info.draining,
+        crashes: info.crashes,
+        last_crash: info.last_crash.map(time),
+        quarantined_until: info.quarantined_until.map(time),
+        heartbeat_ms: span(info.heartbeat),
+        lost_after_ms: span(info.lost_after),
+        lease_ms: span(info.lease),
+        host: info.about.host,
+        platform: info.about.platform,
+        version: info.about.version,
+        door: info.about.door.map(Into::into),
+        stats: info.stats.map(|stats| Box::new(worker_stats(stats))),
+    }
+}
+
+fn worker_stats(stats: WorkerStats) -> worker::WorkerStats {
+    worker::WorkerStats {
+        cpu_percent: stats.cpu_percent,
+        memory_used: stats.memory_used,
+        memory_total: stats.memory_total,
+        more: stats.more.into_iter().collect(),
+    }
+}
+
+fn limit_info(info: LimitInfo) -> queue::LimitInfo {
+    queue::LimitInfo { tag: info.tag, limit: info.limit, in_use: info.in_use }
+}
+
+fn counts_info(counts: &Counts) -> queue::Counts {
+    queue::Counts {
+        by_state: counted(&counts.by_state),
+        live_workers: counts.live_workers,
+        lost_workers: counts.lost_workers,
+        last_event: counts.last_event,
+    }
+}
+
+/// The broker's figures under the names of its metrics.
+fn figures(stats: &Stats) -> Vec<Figure> {
+    let text = stats.render();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let figure = |line: &str| {
+        let (name, value) = line.rsplit_once(' ')?;
+        Some(Figure { name: name.into(), value: value.parse().ok()? })
+    };
+    lines.filter_map(figure).collect()
+}

@@ -1,0 +1,173 @@
+//! What a peer asks, in the hub's words. What the wire can say and the hub cannot understand is refused here.
+
+use bytes::Bytes;
+use tenure_hub::limits::BODY_BYTES_MAX;
+use tenure_hub::words::{
+    Backoff, Failure, Filter, Held, ListQuery, Move, NewTask, Refusal, TaskId, WorkerAbout, WorkerSpec,
+    WorkerStats,
+};
+use tenure_hub::{CallAnswer, Done, Submission, fresh_id};
+use tenure_wire::task::Completion;
+use tenure_wire::words::Outcome;
+use tenure_wire::{request, task, worker};
+
+use super::word::{from_name, from_on_close, from_on_lost, from_span, from_time, from_wanted, id};
+
+/// The terms of a submission, made ready once for all tasks that share them.
+pub(crate) struct Template(Result<NewTask, Refusal>);
+
+impl Template {
+    pub(crate) fn new(terms: task::Terms) -> Template {
+        let on_lost = match from_on_lost(&terms.on_lost) {
+            Ok(on_lost) => on_lost,
+            Err(refusal) => return Template(Err(refusal)),
+        };
+        Template(Ok(NewTask {
+            needs: terms.needs,
+            tags: terms.tags,
+            on_lost,
+            crash_budget: terms.crash_budget,
+            retries: terms.retries,
+            backoff: Backoff {
+                first: from_span(terms.backoff_first_ms),
+                max: from_span(terms.backoff_max_ms),
+            },
+            accept_timeout: terms.accept_timeout_ms.map(from_span),
+            run_limit: terms.run_limit_ms.map(from_span),
+            ..NewTask::new(TaskId([0; 16]), terms.queue)
+        }))
+    }
+
+    /// One task of a submission. Its terms must be among those of its frame.
+    pub(crate) fn submission(templates: &[Template], task: task::NewTask) -> Result<Submission, Refusal> {
+        let Some(Template(template)) = templates.get(task.terms as usize) else {
+            return Err(Refusal::BadValue {
+                what: "terms",
+                why: "is not a position in the terms of this frame",
+            });
+        };
+        let template = template.as_ref().map_err(Refusal::clone)?;
+        check_size("bytes of body", &task.body)?;
+        let new = NewTask {
+            id: task.id.map_or_else(fresh_id, id),
+            name: task.name,
+            priority: task.priority,
+            parent: task.parent.map(id),
+            hold: task.hold,
+            not_before: task.not_before.map(from_time),
+            expires_at: task.expires_at.map(from_time),
+            ..template.clone()
+        };
+        Ok(Submission::new(new, task.body))
+    }
+}
+
+pub(crate) fn held(held: task::Held) -> Held {
+    Held { task: id(held.task), attempt: held.attempt }
+}
+
+/// A report of success.
+pub(crate) fn about_end(done: Completion) -> Result<Done, Refusal> {
+    check_size("bytes of result", &done.result)?;
+    Ok(Done { held: Held { task: id(done.task), attempt: done.attempt }, result: done.result })
+}
+
+pub(crate) fn failure(failed: worker::Failure) -> Result<(Failure, Bytes), Refusal> {
+    check_size("bytes of result", &failed.result)?;
+    let failure = Failure {
+        held: Held { task: id(failed.task), attempt: failed.attempt },
+        exit_code: failed.exit_code,
+        message: failed.message,
+        result: tenure_hub::words::Blob::EMPTY,
+        crashed: failed.crashed,
+        is_final: failed.is_final,
+    };
+    Ok((failure, failed.result))
+}
+
+/// What a worker confirms.
+pub(crate) fn confirmed(confirm: &request::Confirm) -> Result<(Held, tenure_hub::words::Wanted), Refusal> {
+    check_size("bytes of result", &confirm.result)?;
+    Ok((Held { task: id(confirm.task), attempt: confirm.attempt }, from_wanted(&confirm.wanted)?))
+}
+
+pub(crate) fn moved(to: request::Move) -> Move {
+    Move { queue: to.queue, priority: to.priority, tags: to.tags }
+}
+
+pub(crate) fn worker_spec(spec: worker::WorkerSpec) -> Result<WorkerSpec, Refusal> {
+    Ok(WorkerSpec {
+        worker: spec.worker,
+        instance: spec.instance,
+        queues: spec.queues,
+        capabilities: spec.capabilities,
+        slots: spec.slots,
+        pulls: spec.pulls,
+        heartbeat: from_span(spec.heartbeat_ms),
+        lost_after: from_span(spec.lost_after_ms),
+        busy_lost_after: spec.busy_lost_after_ms.map(from_span),
+        lease: from_span(spec.lease_ms),
+        on_close: from_on_close(&spec.on_close)?,
+        held: spec.held.into_iter().map(held).collect(),
+        about: WorkerAbout {
+            host: spec.host,
+            platform: spec.platform,
+            version: spec.version,
+            door: Some("native"),
+        },
+    })
+}
+
+pub(crate) fn stats(stats: worker::WorkerStats) -> WorkerStats {
+    WorkerStats {
+        cpu_percent: stats.cpu_percent,
+        memory_used: stats.memory_used,
+        memory_total: stats.memory_total,
+        more: stats.more.into_iter().collect(),
+    }
+}
+
+pub(crate) fn list_query(query: request::ListQuery) -> Result<ListQuery, Refusal> {
+    Ok(ListQuery {
+        states: query.states.iter().map(from_name).collect::<Result<_, _>>()?,
+        queue: query.queue,
+        tag: query.tag,
+        worker: query.worker,
+        parent: query.parent.map(id),
+        submitter: query.submitter,
+        submitted_after: query.submitted_after.map(from_time),
+        submitted_before: query.submitted_before.map(from_time),
+        cursor: query.cursor.map(|cursor| cursor.parse()).transpose()?,
+        limit: query.limit as usize,
+    })
+}
+
+/// An unknown kind of event is no mistake: a newer broker may have it, and this one has none of it.
+pub(crate) fn filter(watch: request::Watch) -> Filter {
+    Filter {
+        task: watch.task.map(id),
+        queue: watch.queue,
+        submitter: watch.submitter,
+        worker: watch.worker,
+        kinds: watch.kinds.iter().map(|kind| kind.as_str().into()).collect(),
+    }
+}
+
+pub(crate) fn call_answer(outcome: &Outcome, body: Bytes) -> Result<CallAnswer, Refusal> {
+    match outcome {
+        Outcome::Result => Ok(CallAnswer::Result(body)),
+        Outcome::Error => Ok(CallAnswer::Error(body)),
+        Outcome::Cancelled => Ok(CallAnswer::Cancelled),
+        Outcome::Pending => Ok(CallAnswer::Pending),
+        Outcome::Other(_) => {
+            Err(Refusal::BadValue { what: "outcome", why: "is none of result, error, cancelled and pending" })
+        }
+    }
+}
+
+fn check_size(what: &'static str, bytes: &Bytes) -> Result<(), Refusal> {
+    if bytes.len() > BODY_BYTES_MAX {
+        return Err(Refusal::TooMany { what, limit: BODY_BYTES_MAX });
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! News for a worker and for a caller, in the wire's words.
+
+use bytes::Bytes;
+use tenure_hub::CallAnswer;
+use tenure_hub::words::{Assignment, StopWhy, TaskId, Terms, Wanted};
+use tenure_wire::address::Answered;
+use tenure_wire::notice::{Stop, WantedNotice};
+use tenure_wire::task as wire_task;
+use tenure_wire::words::Outcome;
+
+use super::word::{on_lost, span, stop_why, task, time, wanted_word};
+
+pub(crate) fn terms(terms: &Terms) -> wire_task::Terms {
+    wire_task::Terms {
+        queue: terms.queue.clone(),
+        needs: terms.needs.clone(),
+        tags: terms.tags.clone(),
+        on_lost: on_lost(terms.on_lost),
+        crash_budget: terms.crash_budget,
+        retries: terms.retries,
+        backoff_first_ms: span(terms.backoff.first),
+        backoff_max_ms: span(terms.backoff.max),
+        accept_timeout_ms: terms.accept_timeout.map(span),
+        run_limit_ms: terms.run_limit.map(span),
+        submitter: Some(terms.submitter.clone()),
+    }
+}
+
+/// Work, with its body and the position of its terms in the frame.
+pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wire_task::Assignment {
+    wire_task::Assignment {
+        task: task(assignment.task),
+        attempt: assignment.attempt,
+        body,
+        terms,
+        priority: assignment.priority,
+        submitted_at: time(assignment.submitted_at),
+        name: assignment.name,
+        parent: assignment.parent.map(task),
+        crashes: assignment.crashes,
+        failures: assignment.failures,
+    }
+}
+
+pub(crate) fn wanted(
+    id: TaskId,
+    attempt: u32,
+    wanted: Wanted,
+    reason: Option<Box<str>>,
+) -> tenure_wire::Notice {
+    tenure_wire::Notice::Wanted(WantedNotice { task: task(id), attempt, wanted: wanted_word(wanted), reason })
+}
+
+pub(crate) fn stop(id: TaskId, attempt: u32, why: StopWhy) -> tenure_wire::Notice {
+    tenure_wire::Notice::Stop(Stop { task: task(id), attempt, why: stop_why(why) })
+}
+
+pub(crate) fn call_answered(answer: CallAnswer) -> Answered {
+    let (outcome, body) = match answer {
+        CallAnswer::Result(body) => (Outcome::Result, body),
+        CallAnswer::Error(body) => (Outcome::Error, body),
+        CallAnswer::Cancelled => (Outcome::Cancelled, Bytes::new()),
+        CallAnswer::Pending => (Outcome::Pending, Bytes::new()),
+    };
+    Answered { outcome, body }
+}

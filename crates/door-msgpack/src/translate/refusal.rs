@@ -1,0 +1,77 @@
+//! Every "no" of the hub, spelled out.
+
+use tenure_hub::words::Refusal;
+use tenure_wire::Code;
+
+use super::word::{name, task, time};
+
+pub(crate) fn refusal(no: &Refusal) -> tenure_wire::Refusal {
+    let blank = |code| tenure_wire::Refusal::new(code, no.to_string());
+    match no {
+        Refusal::UnknownTask { task: id } => {
+            tenure_wire::Refusal { task: Some(task(*id)), ..blank(Code::UnknownTask) }
+        }
+        Refusal::UnknownName { name } => {
+            tenure_wire::Refusal { name: Some(name.clone()), ..blank(Code::UnknownName) }
+        }
+        Refusal::NotAWorker => blank(Code::NotAWorker),
+        Refusal::UnknownWorker { worker } => {
+            tenure_wire::Refusal { worker: Some(worker.clone()), ..blank(Code::UnknownWorker) }
+        }
+        Refusal::UnknownQueue { queue } => {
+            tenure_wire::Refusal { queue: Some(queue.clone()), ..blank(Code::UnknownQueue) }
+        }
+        Refusal::BadParent { parent } => {
+            tenure_wire::Refusal { task: Some(task(*parent)), ..blank(Code::BadParent) }
+        }
+        Refusal::IdTaken { task: id } => {
+            tenure_wire::Refusal { task: Some(task(*id)), ..blank(Code::IdTaken) }
+        }
+        Refusal::NameTaken { name, task: id } => {
+            tenure_wire::Refusal { name: Some(name.clone()), task: Some(task(*id)), ..blank(Code::NameTaken) }
+        }
+        Refusal::StaleAttempt { task: id, attempt, current, state } => tenure_wire::Refusal {
+            task: Some(task(*id)),
+            attempt: Some(*attempt),
+            current: Some(*current),
+            state: Some(name(*state)),
+            ..blank(Code::StaleAttempt)
+        },
+        Refusal::WrongState { task: id, state, verb } => tenure_wire::Refusal {
+            task: Some(task(*id)),
+            state: Some(name(*state)),
+            verb: Some((*verb).into()),
+            ..blank(Code::WrongState)
+        },
+        Refusal::WorkerTaken { worker } => {
+            tenure_wire::Refusal { worker: Some(worker.clone()), ..blank(Code::WorkerTaken) }
+        }
+        Refusal::BadName { what, why } => about(what, why, blank(Code::BadName)),
+        Refusal::BadValue { what, why } => about(what, why, blank(Code::BadValue)),
+        Refusal::TooMany { what, limit } => beyond(what, *limit as u64, blank(Code::TooMany)),
+        Refusal::Full { what, limit } => beyond(what, *limit, blank(Code::Full)),
+        Refusal::DiskFull => blank(Code::DiskFull),
+        Refusal::Draining => blank(Code::Draining),
+        Refusal::NotAllowed { what } => {
+            tenure_wire::Refusal { what: Some((*what).into()), ..blank(Code::NotAllowed) }
+        }
+        Refusal::Trimmed { oldest } => tenure_wire::Refusal { oldest: Some(*oldest), ..blank(Code::Trimmed) },
+        Refusal::Unreadable { what } => {
+            tenure_wire::Refusal { what: Some((*what).into()), ..blank(Code::Unreadable) }
+        }
+        Refusal::NobodyThere { address } => {
+            tenure_wire::Refusal { address: Some(address.clone()), ..blank(Code::NobodyThere) }
+        }
+        Refusal::TooLate { deadline } => {
+            tenure_wire::Refusal { deadline: Some(time(*deadline)), ..blank(Code::TooLate) }
+        }
+    }
+}
+
+fn about(what: &str, why: &str, blank: tenure_wire::Refusal) -> tenure_wire::Refusal {
+    tenure_wire::Refusal { what: Some(what.into()), why: Some(why.into()), ..blank }
+}
+
+fn beyond(what: &str, limit: u64, blank: tenure_wire::Refusal) -> tenure_wire::Refusal {
+    tenure_wire::Refusal { what: Some(what.into()), limit: Some(limit), ..blank }
+}
