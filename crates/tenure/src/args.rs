@@ -1,0 +1,54 @@
+//! What can be typed: the verbs, and the options that all of them share. Each verb's own options stand in its file.
+
+use clap::{Args, Parser};
+
+use crate::exit;
+use crate::output::Format;
+use crate::verbs::Verb;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "tenure",
+    version,
+    about = "A task broker for work that takes minutes to days",
+    long_about = "A task broker for work that takes minutes to days.\n\n\
+        Start a broker, give it work, start a worker:\n\n  \
+        tenure serve\n  \
+        tenure submit -- ./simulate --steps 1000000\n  \
+        tenure work",
+    after_help = exit::HELP,
+    max_term_width = 110,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    propagate_version = true,
+    infer_subcommands = false
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// Options of every verb that talks to a broker.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Global {
+    /// Where the broker is: HOST:PORT, or unix:PATH
+    #[arg(long, global = true, value_name = "ADDRESS", env = "TENURE_BROKER", default_value = "127.0.0.1:7171", help_heading = "Broker")]
+    pub(crate) broker: String,
+    /// The key to show the broker; better in the environment, where other users cannot see it
+    #[arg(long, global = true, value_name = "KEY", env = "TENURE_KEY", hide_env_values = true, help_heading = "Broker")]
+    pub(crate) key: Option<String>,
+    /// The namespace to work in
+    #[arg(long, global = true, value_name = "NAME", env = "TENURE_NAMESPACE", help_heading = "Broker")]
+    pub(crate) namespace: Option<String>,
+    /// How long to try to reach the broker
+    #[arg(long, global = true, value_name = "SPAN", default_value = "5s", value_parser = crate::units::parse_span, help_heading = "Broker")]
+    pub(crate) patience: std::time::Duration,
+    /// How to answer
+    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT", help_heading = "Output")]
+    pub(crate) output: Format,
+    /// No colours, even on a terminal (also: NO_COLOR)
+    #[arg(long, global = true, help_heading = "Output")]
+    pub(crate) no_color: bool,
+}

@@ -1,0 +1,228 @@
+//! Who may come in: the `[[keys]]` and `[workers]` of the file. Nothing here can be printed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tenure_hub::{Grant, Keys};
+use toml::{Table, Value};
+
+use super::problem::Problem;
+
+/// The shortest key that is not refused: 128 bits.
+const KEY_BYTES_MIN: usize = 16;
+/// How many keys one broker knows at most.
+const KEYS_MAX: usize = 10_000;
+const KEY_FIELDS: [&str; 5] = ["name", "key", "namespace", "worker", "may"];
+const VERBS: [&str; 3] = ["submit", "work", "manage"];
+
+/// What the file says about access.
+#[derive(Clone, Default)]
+pub(crate) struct Access {
+    entries: Vec<Entry>,
+    /// Worker ids and the keys they prove themselves with at the RESP door.
+    workers: BTreeMap<String, Vec<u8>>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    secret: String,
+    grant: Grant,
+}
+
+impl Access {
+    /// Takes both tables out of the file and reads them.
+    pub(crate) fn take(file: &mut Table, from: &str, problems: &mut Vec<Problem>) -> Access {
+        let mut access = Access::default();
+        match file.remove("keys") {
+            None => {}
+            Some(Value::Array(entries)) if entries.len() > KEYS_MAX => {
+                problems.push(Problem::new(from, format!("too many keys: at most {KEYS_MAX}")));
+            }
+            Some(Value::Array(entries)) => {
+                for (index, entry) in entries.iter().enumerate() {
+                    match read_entry(entry) {
+                        Ok(entry) => access.add(entry, index, from, problems),
+                        Err(why) => problems.push(Problem::new(from, format!("keys, entry {}: {why}", index + 1))),
+                    }
+                }
+            }
+            Some(_) => problems.push(Problem::new(from, "keys: write each key as a table of its own, under [[keys]]")),
+        }
+        match file.remove("workers") {
+            None => {}
+            Some(Value::Table(workers)) => {
+                for (worker, key) in workers {
+                    match key.as_str().ok_or_else(|| "write the key in hexadecimal digits".to_owned()).and_then(unhex) {
+                        Ok(key) => drop(access.workers.insert(worker, key)),
+                        Err(why) => problems.push(Problem::new(from, format!("workers, {worker}: {why}"))),
+                    }
+                }
+            }
+            Some(_) => problems.push(Problem::new(from, "workers: write a table of worker ids and keys, under [workers]")),
+        }
+        access
+    }
+
+    pub(crate) fn keys(&self) -> Keys {
+        let mut keys = Keys::default();
+        for entry in &self.entries {
+            keys.add(entry.secret.as_bytes(), entry.grant.clone());
+        }
+        keys
+    }
+
+    pub(crate) fn workers(&self) -> &BTreeMap<String, Vec<u8>> {
+        &self.workers
+    }
+
+    /// What may be shown: names and what they may do, never the keys.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let of = |entry: &Entry| {
+            let Grant { name, namespace, worker, may_submit, may_work, may_manage } = &entry.grant;
+            let verbs: Vec<&str> = VERBS
+                .into_iter()
+                .zip([may_submit, may_work, may_manage])
+                .filter_map(|(verb, may)| may.then_some(verb))
+                .collect();
+            let mut text = format!("{name} may {}", verbs.join(", "));
+            if let Some(namespace) = namespace {
+                text += &format!(", in namespace {namespace}");
+            }
+            if let Some(worker) = worker {
+                text += &format!(", as worker {worker}");
+            }
+            text
+        };
+        self.entries.iter().map(of).collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn add(&mut self, entry: Entry, index: usize, from: &str, problems: &mut Vec<Problem>) {
+        let name = &entry.grant.name;
+        if self.entries.iter().any(|other| other.grant.name == *name) {
+            problems.push(Problem::new(from, format!("keys, entry {}: another key is named {name}", index + 1)));
+        } else if self.entries.iter().any(|other| other.secret == entry.secret) {
+            problems.push(Problem::new(from, format!("keys, entry {}: {name} has the same key as another", index + 1)));
+        } else {
+            self.entries.push(entry);
+        }
+    }
+}
+
+/// Says how many there are and nothing else.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Access({} keys, {} workers)", self.entries.len(), self.workers.len())
+    }
+}
+
+fn read_entry(entry: &Value) -> Result<Entry, String> {
+    let table = entry.as_table().ok_or("is not a table")?;
+    for field in table.keys() {
+        if !KEY_FIELDS.contains(&field.as_str()) {
+            return Err(super::nearest::unknown("field", field, KEY_FIELDS));
+        }
+    }
+    let text = |field: &str| match table.get(field) {
+        None => Ok(None),
+        Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
+        Some(_) => Err(format!("`{field}` must be a text that is not empty")),
+    };
+    let name = text("name")?.ok_or("`name` is missing: it stands for the key in logs")?;
+    let secret = text("key")?.ok_or("`key` is missing: make one with `openssl rand -hex 32`")?;
+    unhex(&secret)?;
+    let may = match table.get("may") {
+        None => VERBS.map(str::to_owned).to_vec(),
+        Some(Value::Array(verbs)) => {
+            let verbs = verbs.iter().map(|verb| verb.as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>();
+            if let Some(wrong) = verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
+                return Err(super::nearest::unknown("right", wrong, VERBS));
+            }
+            verbs
+        }
+        Some(_) => return Err("`may` must be a list of submit, work, manage".to_owned()),
+    };
+    let may = |verb: &str| may.iter().any(|known| known == verb);
+    let grant = Grant {
+        name: name.into(),
+        namespace: text("namespace")?.map(Into::into),
+        worker: text("worker")?.map(Into::into),
+        may_submit: may("submit"),
+        may_work: may("work"),
+        may_manage: may("manage"),
+    };
+    Ok(Entry { secret, grant })
+}
+
+/// Reads hexadecimal digits. What is wrong is told without the digits.
+fn unhex(text: &str) -> Result<Vec<u8>, String> {
+    let digits = text.len();
+    let nibble = |c: u8| (c as char).to_digit(16).map(|digit| digit as u8);
+    let pairs = text.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> = pairs
+        .map(|pair| match pair {
+            [high, low] => Some(nibble(*high)? << 4 | nibble(*low)?),
+            _ => None,
+        })
+        .collect();
+    let bytes = bytes.ok_or("the key is not in hexadecimal digits: make one with `openssl rand -hex 32`")?;
+    if bytes.len() < KEY_BYTES_MIN {
+        return Err(format!("the key is too short: {digits} digits, at least {}", KEY_BYTES_MIN * 2));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "00112233445566778899aabbccddeeff";
+
+    fn read(text: &str) -> (Access, Vec<String>) {
+        let mut problems = Vec::new();
+        let mut table: Table = text.parse().unwrap();
+        let access = Access::take(&mut table, "tenure.toml", &mut problems);
+        (access, problems.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn keys_grant_what_they_say_and_are_never_shown() {
+        let text = format!(
+            "[[keys]]\nname = \"lab\"\nkey = \"{KEY}\"\nnamespace = \"physics\"\nmay = [\"submit\"]\n[workers]\nw1 = \"{KEY}\"\n"
+        );
+        let (access, problems) = read(&text);
+        assert_eq!(problems, Vec::<String>::new());
+        let grant = access.keys().admit(Some(KEY.as_bytes())).unwrap();
+        assert!(grant.may_submit && !grant.may_work && !grant.may_manage);
+        assert_eq!(grant.namespace.as_deref(), Some("physics"));
+        assert_eq!(access.describe(), ["lab may submit, in namespace physics"]);
+        assert_eq!(access.workers()["w1"].len(), 16);
+        assert!(!format!("{access:?}").contains(KEY));
+    }
+
+    #[test]
+    fn a_wrong_key_entry_is_named_without_its_key() {
+        for (entry, hint) in [
+            ("name = \"a\"\nkey = \"zz112233445566778899aabbccddeeff\"", "hexadecimal"),
+            ("name = \"a\"\nkey = \"0011\"", "too short"),
+            ("name = \"a\"", "`key` is missing"),
+            ("key = \"00112233445566778899aabbccddeeff\"", "`name` is missing"),
+            ("name = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\nmay = [\"sumbit\"]", "did you mean `submit`"),
+            ("name = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\nspacename = \"x\"", "did you mean `namespace`"),
+        ] {
+            let (_, problems) = read(&format!("[[keys]]\n{entry}\n"));
+            assert_eq!(problems.len(), 1, "{entry}");
+            assert!(problems[0].contains(hint), "{problems:?}");
+            assert!(!problems[0].contains("2233"), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn two_keys_of_one_name_are_refused() {
+        let text = format!("[[keys]]\nname = \"a\"\nkey = \"{KEY}\"\n[[keys]]\nname = \"a\"\nkey = \"{KEY}00\"\n");
+        assert_eq!(read(&text).1, ["tenure.toml: keys, entry 2: another key is named a"]);
+    }
+}

@@ -1,0 +1,286 @@
+//! Finds out what each setting is, and remembers where that was said: flags before environment before file.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::access::Access;
+use super::flags::Flags;
+use super::nearest;
+use super::problem::Problem;
+use super::settings::{SETTINGS, Setting, find};
+use super::value::check;
+
+/// The largest configuration file that is read.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// The file that is read from the data directory if no other is named.
+const FILE_NAME: &str = "tenure.toml";
+/// Variables that belong to the verbs, to shell tasks and to tests.
+const OTHER_VARIABLES: [&str; 7] = [
+    "TENURE_CONFIG",
+    "TENURE_BROKER",
+    "TENURE_KEY",
+    "TENURE_NAMESPACE",
+    "TENURE_TASK",
+    "TENURE_ATTEMPT",
+    "TENURE_QUEUE",
+];
+
+/// Every setting's text and origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    values: BTreeMap<&'static str, (String, Origin)>,
+    pub(crate) access: Access,
+    pub(crate) file: Option<PathBuf>,
+    /// Things that are probably not meant, but may be.
+    pub(crate) warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File(PathBuf),
+    Variable(String),
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File(file) => write!(f, "{}", file.display()),
+            Origin::Variable(name) => f.write_str(name),
+            Origin::Flag(flag) => write!(f, "--{flag}"),
+        }
+    }
+}
+
+impl Loaded {
+    pub(crate) fn text(&self, key: &str) -> &str {
+        &self.values[key].0
+    }
+
+    pub(crate) fn origin(&self, key: &str) -> &Origin {
+        &self.values[key].1
+    }
+}
+
+/// Reads the environment of this process.
+pub(crate) fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// Loads everything and checks it. All problems are told at once.
+pub(crate) fn load(
+    flags: &Flags,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    variables: &[String],
+) -> Result<Loaded, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let outside = outside(flags, variable, &mut problems);
+    let named = flags.config.clone().or_else(|| variable("TENURE_CONFIG").map(PathBuf::from));
+    let data_dir = outside.get("data_dir").map_or(find("data_dir").expect("in the table").default, |(text, _)| text);
+    let is_named = named.is_some();
+    let file = match named {
+        Some(file) => Some(file),
+        None => Some(Path::new(data_dir).join(FILE_NAME)).filter(|file| file.is_file()),
+    };
+    let mut values = defaults();
+    let mut access = Access::default();
+    if let Some(path) = &file {
+        match read(path) {
+            Ok(mut table) => {
+                access = Access::take(&mut table, &path.display().to_string(), &mut problems);
+                take_settings(table, path, !is_named, &mut values, &mut problems);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    values.extend(outside);
+    for setting in SETTINGS {
+        let (text, origin) = &values[setting.key];
+        if let Err(why) = check(setting.kind, text) {
+            problems.push(Problem::new(origin.to_string(), format!("{}: {why}", setting.key)));
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(Loaded { values, access, file, warnings: strangers(variables) })
+}
+
+fn defaults() -> BTreeMap<&'static str, (String, Origin)> {
+    SETTINGS.iter().map(|setting| (setting.key, (setting.default.to_owned(), Origin::Default))).collect()
+}
+
+/// What flags and environment say.
+fn outside(
+    flags: &Flags,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<&'static str, (String, Origin)> {
+    let mut said = BTreeMap::new();
+    for setting in SETTINGS {
+        let name = setting.variable();
+        if let Some(text) = flags.given.get(setting.key) {
+            said.insert(setting.key, (text.clone(), Origin::Flag(setting.flag())));
+        } else if let Some(text) = variable(&name) {
+            match text.into_string() {
+                Ok(text) => drop(said.insert(setting.key, (text, Origin::Variable(name)))),
+                Err(_) => problems.push(Problem::new(name, "is not readable text")),
+            }
+        }
+    }
+    said
+}
+
+fn read(path: &Path) -> Result<Table, Problem> {
+    let from = path.display().to_string();
+    let cannot = |error: std::io::Error| Problem::new(&from, format!("cannot be read: {error}"));
+    if std::fs::metadata(path).map_err(cannot)?.len() > FILE_BYTES_MAX {
+        return Err(Problem::new(&from, "is too long for a configuration file"));
+    }
+    let text = std::fs::read_to_string(path).map_err(cannot)?;
+    text.parse().map_err(|error: toml::de::Error| {
+        // The message alone: the library's full text quotes the line, and the line may hold a key.
+        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        Problem::new(format!("{from}:{line}"), format!("is not TOML: {}", error.message()))
+    })
+}
+
+fn take_settings(
+    table: Table,
+    path: &Path,
+    found_in_data_dir: bool,
+    values: &mut BTreeMap<&'static str, (String, Origin)>,
+    problems: &mut Vec<Problem>,
+) {
+    let from = path.display().to_string();
+    for (key, value) in table {
+        let Some(setting) = find(&key) else {
+            let known = SETTINGS.iter().map(|setting| setting.key).chain(["keys", "workers"]);
+            problems.push(Problem::new(&from, nearest::unknown("key", &key, known)));
+            continue;
+        };
+        if setting.key == "data_dir" && found_in_data_dir {
+            let why = "data_dir cannot be said in the file that is found in it: use --data-dir, or name the file with --config";
+            problems.push(Problem::new(&from, why));
+            continue;
+        }
+        match text_of(setting, &value) {
+            Ok(text) => drop(values.insert(setting.key, (text, Origin::File(path.to_owned())))),
+            Err(why) => problems.push(Problem::new(&from, format!("{key}: {why}"))),
+        }
+    }
+}
+
+/// Texts and whole numbers are both fine: `ended_kept = 1000` needs no quotes.
+fn text_of(setting: &Setting, value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(number) => Ok(number.to_string()),
+        Value::Boolean(false) if setting.default == "off" => Ok("off".to_owned()),
+        other => Err(format!("is of the wrong kind ({}): write it in quotes", other.type_str())),
+    }
+}
+
+/// Variables that begin like ours and mean nothing. They may belong to somebody else (a cluster that names its services
+/// through the environment), so they are told and not refused.
+fn strangers(variables: &[String]) -> Vec<String> {
+    let known: Vec<String> = SETTINGS.iter().map(Setting::variable).chain(OTHER_VARIABLES.map(str::to_owned)).collect();
+    let strange = variables.iter().filter(|name| {
+        name.starts_with("TENURE_")
+            && !known.contains(name)
+            && !name.starts_with("TENURE_TASK_")
+            && !name.starts_with("TENURE_STRANGERS_")
+    });
+    strange.map(|name| nearest::unknown("variable", name, known.iter().map(String::as_str)) + " (ignored)").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(given: &[(&'static str, &str)], config: Option<&Path>) -> Flags {
+        Flags {
+            config: config.map(Path::to_owned),
+            given: given.iter().map(|(key, text)| (*key, (*text).to_owned())).collect(),
+        }
+    }
+
+    fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("my.toml");
+        std::fs::write(&path, text).unwrap();
+        (dir, path)
+    }
+
+    fn problems(text: &str) -> Vec<String> {
+        let (_dir, path) = file(text);
+        let problems = load(&flags(&[], Some(&path)), &|_| None, &[]).unwrap_err();
+        let prefix = path.display().to_string();
+        problems.iter().map(|problem| problem.to_string().replace(&prefix, "FILE")).collect()
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_and_that_over_the_file() {
+        let (_dir, path) = file("ended_kept = 1\nevents_kept = 2\naccept_timeout = \"3s\"\n");
+        let variable = |name: &str| match name {
+            "TENURE_ENDED_KEPT" => Some("10".into()),
+            "TENURE_EVENTS_KEPT" => Some("20".into()),
+            _ => None,
+        };
+        let loaded = load(&flags(&[("ended_kept", "100")], Some(&path)), &variable, &[]).unwrap();
+        assert_eq!(loaded.text("ended_kept"), "100");
+        assert_eq!(loaded.origin("ended_kept").to_string(), "--ended-kept");
+        assert_eq!(loaded.text("events_kept"), "20");
+        assert_eq!(loaded.origin("events_kept").to_string(), "TENURE_EVENTS_KEPT");
+        assert_eq!(loaded.text("accept_timeout"), "3s");
+        assert_eq!(*loaded.origin("accept_timeout"), Origin::File(path));
+        assert_eq!(*loaded.origin("sync"), Origin::Default);
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_the_nearest_known_one() {
+        assert_eq!(problems("snyc = \"os\"\n"), ["FILE: `snyc` is not a known key: did you mean `sync`?"]);
+        assert_eq!(problems("[[key]]\nname = \"x\"\n"), ["FILE: `key` is not a known key: did you mean `keys`?"]);
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let found = problems("sync = \"never\"\nended_kept = 0\nresp = 6380\nlog = true\n");
+        assert_eq!(found.len(), 4, "{found:?}");
+    }
+
+    #[test]
+    fn broken_toml_is_told_by_its_line_without_quoting_it() {
+        let found = problems("sync = \"os\"\nkey = \"s3cret\n");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("FILE:2: is not TOML"), "{found:?}");
+        assert!(!found[0].contains("s3cret"), "{found:?}");
+    }
+
+    #[test]
+    fn the_file_in_the_data_directory_is_found_but_cannot_move_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let data_dir = dir.path().to_str().unwrap();
+        std::fs::write(dir.path().join("tenure.toml"), "sync = \"os\"\n").unwrap();
+        let loaded = load(&flags(&[("data_dir", data_dir)], None), &|_| None, &[]).unwrap();
+        assert_eq!(loaded.text("sync"), "os");
+        std::fs::write(dir.path().join("tenure.toml"), "data_dir = \"elsewhere\"\n").unwrap();
+        assert!(load(&flags(&[("data_dir", data_dir)], None), &|_| None, &[]).is_err());
+    }
+
+    #[test]
+    fn a_variable_that_means_nothing_is_told() {
+        let variables = ["TENURE_SNYC", "TENURE_BROKER", "TENURE_TASK_ID", "PATH"].map(str::to_owned);
+        let loaded = load(&flags(&[], None), &|_| None, &variables).unwrap();
+        assert_eq!(
+            loaded.warnings,
+            ["`TENURE_SNYC` is not a known variable: did you mean `TENURE_SYNC`? (ignored)"]
+        );
+    }
+}

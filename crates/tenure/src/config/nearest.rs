@@ -1,0 +1,32 @@
+//! "Did you mean …": the known word that is nearest to an unknown one.
+
+/// Says that a word is unknown, and which one was probably meant.
+pub(crate) fn unknown<'a>(what: &str, word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(word, known) {
+        Some(near) => format!("`{word}` is not a known {what}: did you mean `{near}`?"),
+        None => format!("`{word}` is not a known {what}"),
+    }
+}
+
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    /// Below this likeness a suggestion would only puzzle.
+    const LIKENESS_MIN: f64 = 0.5;
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate).max(strsim::normalized_damerau_levenshtein(word, candidate)), candidate))
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .max_by(|left, right| left.0.total_cmp(&right.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_is_offered_and_nonsense_is_not() {
+        assert_eq!(nearest("snyc", ["sync", "log", "grpc"]), Some("sync"));
+        assert_eq!(nearest("endedkept", ["ended_kept", "events_kept"]), Some("ended_kept"));
+        assert_eq!(nearest("zzzzqqqq", ["sync", "log"]), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! Every setting of the broker, once: its name, what it may be, what it is unless told otherwise, and what it is for.
+//!
+//! The same name serves in all three places: `ended_kept` in the file is `TENURE_ENDED_KEPT` in the environment and
+//! `--ended-kept` on the command line. Whatever lists, checks or documents settings reads this table.
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) key: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) default: &'static str,
+    pub(crate) about: &'static str,
+    /// Whether SIGHUP can change it; everything else needs a restart.
+    pub(crate) reloads: bool,
+}
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `HOST:PORT`, port 0 for any, or `off`.
+    Address,
+    /// Two addresses with a comma between them, or `off`.
+    TwoAddresses,
+    /// A path, or nothing.
+    Path,
+    /// A filter for the log.
+    Log,
+    /// `always`, `os`, or a span.
+    Sync,
+    Span,
+    /// A span, or `off`.
+    SpanOrOff,
+    Size,
+    Count,
+}
+
+impl Kind {
+    /// How the value is called in help texts.
+    pub(crate) fn placeholder(self) -> &'static str {
+        match self {
+            Kind::Address => "ADDRESS",
+            Kind::TwoAddresses => "CLIENTS,WORKERS",
+            Kind::Path => "PATH",
+            Kind::Log => "LEVEL",
+            Kind::Sync => "always|SPAN|os",
+            Kind::Span | Kind::SpanOrOff => "SPAN",
+            Kind::Size => "SIZE",
+            Kind::Count => "COUNT",
+        }
+    }
+}
+
+impl Setting {
+    pub(crate) fn flag(&self) -> String {
+        self.key.replace('_', "-")
+    }
+
+    pub(crate) fn variable(&self) -> String {
+        format!("TENURE_{}", self.key.to_ascii_uppercase())
+    }
+}
+
+pub(crate) fn find(key: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.key == key)
+}
+
+const fn setting(
+    group: &'static str,
+    key: &'static str,
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+) -> Setting {
+    Setting { key, group, kind, default, about, reloads: false }
+}
+
+const fn reloading(
+    group: &'static str,
+    key: &'static str,
+    kind: Kind,
+    default: &'static str,
+    about: &'static str,
+) -> Setting {
+    Setting { key, group, kind, default, about, reloads: true }
+}
+
+const BROKER: &str = "Broker";
+const DOORS: &str = "Doors (HOST:PORT, a port of 0 for any free one, or off)";
+const DISK: &str = "Disk";
+const TASKS: &str = "Tasks and workers";
+const LIMITS: &str = "Limits";
+
+pub(crate) static SETTINGS: &[Setting] = &[
+    setting(BROKER, "data_dir", Kind::Path, "tenure-data", "Where the broker keeps everything; one broker per directory"),
+    setting(BROKER, "log", Kind::Log, "info", "What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,tenure_hub=debug"),
+    setting(DOORS, "native", Kind::Address, "127.0.0.1:7171", "The native protocol (MessagePack): this program's own verbs and the SDKs"),
+    setting(DOORS, "native_unix", Kind::Path, "", "A Unix socket for the native protocol, besides the TCP address"),
+    setting(DOORS, "xmessage", Kind::Address, "127.0.0.1:5677", "The older message dialect, for existing clients"),
+    setting(DOORS, "resp", Kind::Address, "127.0.0.1:6380", "RESP: redis-cli and Redis libraries"),
+    setting(DOORS, "mdp", Kind::Address, "127.0.0.1:5555", "ZeroMQ Majordomo clients and workers"),
+    setting(DOORS, "pingpong", Kind::TwoAddresses, "127.0.0.1:6001,127.0.0.1:6002", "ZeroMQ READY/PING/PONG: an address for clients and one for workers"),
+    setting(DOORS, "grpc", Kind::Address, "127.0.0.1:7172", "gRPC"),
+    setting(DISK, "sync", Kind::Sync, "always", "When what is acknowledged is on disk: always before (the default), at the latest after a span such as 50ms, or when the operating system likes"),
+    setting(DISK, "segment_size", Kind::Size, "64MB", "The size of one journal file"),
+    setting(DISK, "checkpoint_size", Kind::Size, "128MB", "So much journal since the last snapshot asks for the next one"),
+    setting(DISK, "cache_size", Kind::Size, "8MB", "Memory for the newest bodies, so that workers get them without a read"),
+    setting(DISK, "events_kept", Kind::Count, "1000000", "How many events are kept for watchers that were away"),
+    setting(DISK, "events_kept_for", Kind::Span, "7d", "How long events are kept"),
+    reloading(TASKS, "ended_kept", Kind::Count, "100000", "How many ended tasks are kept, with their results"),
+    reloading(TASKS, "ended_kept_for", Kind::Span, "7d", "How long ended tasks are kept"),
+    reloading(TASKS, "accept_timeout", Kind::Span, "30s", "How long a task may be assigned to a worker without being started, unless the task says otherwise"),
+    reloading(TASKS, "take_back_after", Kind::Span, "2s", "How long a task is assigned without being started before a freer worker may have it"),
+    reloading(TASKS, "restart_grace", Kind::Span, "1m", "How long after a restart workers may take to come back with what they hold"),
+    reloading(TASKS, "aging", Kind::SpanOrOff, "off", "One step of priority is worth this much waiting; off keeps priorities strict"),
+    reloading(TASKS, "quarantine_crashes", Kind::Count, "5", "So many crashes within the window put a worker into quarantine"),
+    reloading(TASKS, "quarantine_window", Kind::Span, "10m", "The window in which crashes are counted"),
+    reloading(TASKS, "quarantine_for", Kind::Span, "10m", "How long a worker stays in quarantine"),
+    reloading(LIMITS, "tasks_max", Kind::Count, "50000000", "How many tasks the broker holds at most"),
+    reloading(LIMITS, "workers_max", Kind::Count, "100000", "How many workers the broker knows at most"),
+    reloading(LIMITS, "queues_max", Kind::Count, "100000", "How many queues the broker has at most"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_a_name_of_its_own() {
+        for (index, setting) in SETTINGS.iter().enumerate() {
+            assert!(SETTINGS[index + 1..].iter().all(|other| other.key != setting.key), "{}", setting.key);
+            assert!(setting.key.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{}", setting.key);
+        }
+        assert_eq!(find("ended_kept").unwrap().flag(), "ended-kept");
+        assert_eq!(find("ended_kept").unwrap().variable(), "TENURE_ENDED_KEPT");
+    }
+}

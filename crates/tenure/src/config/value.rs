@@ -1,0 +1,141 @@
+//! Reads a setting's text as what the setting may be, and says what is wrong otherwise.
+
+use std::time::Duration;
+
+use tenure_hub::store::Sync;
+
+use super::settings::Kind;
+use crate::units::{parse_size, parse_span};
+
+/// The largest count a setting may have: more does not fit into memory anyway.
+const COUNT_MAX: u64 = 1 << 40;
+
+/// Whether the text is possible for the kind.
+pub(crate) fn check(kind: Kind, text: &str) -> Result<(), String> {
+    match kind {
+        Kind::Address => address(text).map(drop),
+        Kind::TwoAddresses => two_addresses(text).map(drop),
+        Kind::Path => Ok(()),
+        Kind::Log => log(text),
+        Kind::Sync => sync(text).map(drop),
+        Kind::Span => span(text).map(drop),
+        Kind::SpanOrOff => span_or_off(text).map(drop),
+        Kind::Size => size(text).map(drop),
+        Kind::Count => count(text).map(drop),
+    }
+}
+
+/// `None` is `off`.
+pub(crate) fn address(text: &str) -> Result<Option<String>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let wrong = || format!("`{text}` is not an address: write HOST:PORT, a port of 0 for any free one, or off");
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    port.parse::<u16>().map_err(|_| wrong())?;
+    if host.is_empty() || host.contains(char::is_whitespace) {
+        return Err(wrong());
+    }
+    Ok(Some(text.to_owned()))
+}
+
+pub(crate) fn two_addresses(text: &str) -> Result<Option<(String, String)>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let wrong = || format!("`{text}` are not two addresses: write HOST:PORT,HOST:PORT (clients, then workers), or off");
+    let (clients, workers) = text.split_once(',').ok_or_else(wrong)?;
+    match (address(clients.trim())?, address(workers.trim())?) {
+        (Some(clients), Some(workers)) => Ok(Some((clients, workers))),
+        _ => Err(wrong()),
+    }
+}
+
+pub(crate) fn path(text: &str) -> Option<std::path::PathBuf> {
+    if text.is_empty() { None } else { Some(text.into()) }
+}
+
+fn log(text: &str) -> Result<(), String> {
+    let parsed = tracing_subscriber::EnvFilter::builder().parse(text);
+    parsed.map(drop).map_err(|_| {
+        format!("`{text}` is not a log filter: write error, warn, info, debug or trace, or such as info,tenure_hub=debug")
+    })
+}
+
+pub(crate) fn sync(text: &str) -> Result<Sync, String> {
+    match text {
+        "always" => Ok(Sync::Always),
+        "os" => Ok(Sync::Os),
+        _ => match parse_span(text) {
+            Ok(span) if span >= Duration::from_millis(1) && span <= Duration::from_secs(60) => Ok(Sync::Interval(span)),
+            _ => Err(format!("`{text}` is not a way to sync: write always, os, or a span from 1ms to 60s")),
+        },
+    }
+}
+
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    match parse_span(text)? {
+        Duration::ZERO => Err(format!("`{text}` is no time at all: it must be longer")),
+        span => Ok(span),
+    }
+}
+
+pub(crate) fn span_or_off(text: &str) -> Result<Option<Duration>, String> {
+    if text == "off" { Ok(None) } else { span(text).map(Some) }
+}
+
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    const SIZE_MIN: u64 = 64 << 10;
+    match parse_size(text)? {
+        bytes if bytes < SIZE_MIN => Err(format!("`{text}` is too small: at least 64KB")),
+        bytes => Ok(bytes),
+    }
+}
+
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    match text.replace('_', "").parse::<u64>() {
+        Ok(0) => Err("0 is too few: at least 1".to_owned()),
+        Ok(count) if count <= COUNT_MAX => Ok(count),
+        Ok(_) => Err(format!("`{text}` is too many: at most {COUNT_MAX}")),
+        Err(_) => Err(format!("`{text}` is not a count: write a whole number")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::settings::SETTINGS;
+
+    #[test]
+    fn every_default_is_possible() {
+        for setting in SETTINGS {
+            assert_eq!(check(setting.kind, setting.default), Ok(()), "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn impossible_values_are_refused_with_what_would_do() {
+        for (kind, text, hint) in [
+            (Kind::Address, "7171", "HOST:PORT"),
+            (Kind::Address, "localhost:99999", "HOST:PORT"),
+            (Kind::Address, ":7171", "HOST:PORT"),
+            (Kind::TwoAddresses, "127.0.0.1:1", "clients, then workers"),
+            (Kind::TwoAddresses, "127.0.0.1:1,off", "clients, then workers"),
+            (Kind::Sync, "sometimes", "always, os"),
+            (Kind::Sync, "0s", "from 1ms"),
+            (Kind::Span, "0s", "longer"),
+            (Kind::Span, "7", "30s"),
+            (Kind::Size, "1KB", "at least 64KB"),
+            (Kind::Count, "0", "at least 1"),
+            (Kind::Count, "-3", "whole number"),
+            (Kind::Count, "99999999999999", "at most"),
+            (Kind::Log, "tenure=loud", "info"),
+        ] {
+            let error = check(kind, text).expect_err(text);
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+        assert_eq!(sync("50ms"), Ok(Sync::Interval(Duration::from_millis(50))));
+        assert_eq!(address("[::1]:0"), Ok(Some("[::1]:0".to_owned())));
+        assert_eq!(count("1_000_000"), Ok(1_000_000));
+    }
+}

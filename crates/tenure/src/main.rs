@@ -1,0 +1,41 @@
+//! `tenure`: the broker and everything a person types around it.
+//!
+//! `serve` joins hub and doors into a broker. Every other verb is a client of a running broker, or looks after files
+//! while none runs. `args.rs` says what can be typed, `exit.rs` what the program answers with, `config/` what the broker
+//! is told, `output/` how things are shown, and `verbs/` has one file for each verb.
+
+mod args;
+mod config;
+mod exit;
+mod output;
+mod serve;
+mod units;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use args::Cli;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, not errors.
+            let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let _ = error.print();
+            return ExitCode::from(if asked { exit::OK } else { exit::USAGE });
+        }
+    };
+    match verbs::run(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                output::remark(format!("tenure: {failure}"));
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}

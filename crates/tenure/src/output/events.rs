@@ -1,0 +1,120 @@
+//! Events as lines for people: when, what, and what happens next.
+
+use tenure_client::wire::event::Detail;
+use tenure_client::wire::words::Next;
+use tenure_client::{Event, EventKind};
+
+use super::paint::{Color, Paint, harmless};
+use super::times::{clock, relative};
+
+/// One line. `with_task` names the task, for streams of many.
+pub(crate) fn line(event: &Event, with_task: bool, now: u64, paint: Paint) -> String {
+    let mut line = format!("{}  ", paint.apply(Color::Dim, clock(event.at.0)));
+    if with_task && let Some(task) = event.task {
+        line += &format!("{task}  ");
+    }
+    line += &paint.apply(color(event), sentence(event, now));
+    line
+}
+
+/// What happened, in a few words.
+pub(crate) fn sentence(event: &Event, now: u64) -> String {
+    let nothing = Detail::default();
+    let more = event.more.as_deref().unwrap_or(&nothing);
+    let worker = event.worker.as_deref().map(harmless).unwrap_or_default();
+    let attempt = event.attempt;
+    let because = more.reason.as_deref().map(|reason| format!(": {}", harmless(reason))).unwrap_or_default();
+    match &event.kind {
+        EventKind::Submitted => {
+            let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
+            match &more.unserved {
+                Some(why) => format!("submitted to queue {queue}, but {}", harmless(&why.message)),
+                None => format!("submitted to queue {queue}"),
+            }
+        }
+        EventKind::Assigned => format!("attempt {attempt} assigned to worker {worker}"),
+        EventKind::Started => format!("attempt {attempt} started by worker {worker}"),
+        EventKind::Progress => {
+            let percent = more.percent.map(|percent| format!(" {percent} %")).unwrap_or_default();
+            let note = more.note.as_deref().map(|note| format!(" {}", harmless(note))).unwrap_or_default();
+            format!("progress{percent}{note}")
+        }
+        EventKind::GivenBack => format!("given back by worker {worker}{because}"),
+        EventKind::TakenBack => format!("taken back from worker {worker}"),
+        EventKind::HolderLost => {
+            let until = more.lease_until.map(|until| relative(until.0, now)).unwrap_or_default();
+            format!("worker {worker} is lost ({}); its lease ends {until}", lost(more))
+        }
+        EventKind::HolderReturned => format!("worker {worker} is back and goes on"),
+        EventKind::Crashed => {
+            let budget = more.budget_left.map(|left| format!(", {left} crashes left")).unwrap_or_default();
+            format!("attempt {attempt} crashed on worker {worker} ({}): {}{budget}", lost(more), next(more, now))
+        }
+        EventKind::CancelRequested => format!("cancel requested{because}"),
+        EventKind::PauseRequested => format!("pause requested{because}"),
+        EventKind::IntentDelivered => {
+            let wanted = more.wanted.as_ref().map_or("stop", |wanted| wanted.as_str());
+            format!("worker {worker} was told to {wanted}")
+        }
+        EventKind::Paused => format!("paused{because}"),
+        EventKind::Completed => format!("completed by worker {worker}, {} bytes of result", more.result_bytes),
+        EventKind::Failed => {
+            let code = more.exit_code.unwrap_or_default();
+            let message = more.message.as_deref().map(|message| format!(" ({})", harmless(message))).unwrap_or_default();
+            format!("failed with exit code {code}{message}: {}", next(more, now))
+        }
+        EventKind::Expired => "expired: it did not start in time".to_owned(),
+        EventKind::Cancelled => {
+            let forced = if more.forced { " without the worker's word" } else { "" };
+            format!("cancelled{forced}{because}")
+        }
+        EventKind::WorkerRegistered => format!("worker {worker} registered"),
+        EventKind::WorkerLost => format!("worker {worker} is lost ({})", lost(more)),
+        EventKind::WorkerReturned => format!("worker {worker} is back"),
+        EventKind::WorkerLeft => format!("worker {worker} left"),
+        EventKind::WorkerDraining => format!("worker {worker} drains"),
+        EventKind::WorkerQuarantined => {
+            let until = more.until.map(|until| relative(until.0, now)).unwrap_or_default();
+            format!("worker {worker} is quarantined after {} crashes, ends {until}", more.crashes.unwrap_or_default())
+        }
+        EventKind::WorkerCleared => format!("worker {worker} is cleared"),
+        EventKind::QueuePaused | EventKind::QueueResumed | EventKind::QueueUnserved | EventKind::QueueServed => {
+            let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
+            format!("queue {queue} is {}", event.kind.as_str().trim_start_matches("queue-"))
+        }
+        EventKind::LimitSet => {
+            let tag = more.tag.as_deref().map(harmless).unwrap_or_default();
+            let limit = more.limit.map_or("none".to_owned(), |limit| limit.to_string());
+            format!("limit of tag {tag} is now {limit}")
+        }
+        other => format!("{}{because}", other.as_str()),
+    }
+}
+
+fn lost(more: &Detail) -> &str {
+    more.lost.as_ref().map_or("unknown", |lost| lost.as_str())
+}
+
+fn next(more: &Detail, now: u64) -> String {
+    match (&more.next, more.retry_at) {
+        (Some(Next::Requeued), _) => "waits for another worker".to_owned(),
+        (Some(Next::Retried), Some(at)) => format!("tried again {}", relative(at.0, now)),
+        (Some(Next::Paused), _) => "paused until somebody resumes it".to_owned(),
+        (Some(Next::Failed), _) => "it is over".to_owned(),
+        (Some(next), _) => next.as_str().to_owned(),
+        (None, _) => "ended".to_owned(),
+    }
+}
+
+fn color(event: &Event) -> Color {
+    match event.kind {
+        EventKind::Completed => Color::Green,
+        EventKind::Failed | EventKind::Crashed | EventKind::Expired | EventKind::WorkerQuarantined => Color::Red,
+        EventKind::HolderLost
+        | EventKind::WorkerLost
+        | EventKind::QueueUnserved
+        | EventKind::Cancelled
+        | EventKind::Paused => Color::Yellow,
+        _ => Color::Plain,
+    }
+}

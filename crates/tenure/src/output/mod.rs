@@ -1,0 +1,102 @@
+//! What people and programs read: tables that fit the terminal, JSON that does not change with it.
+
+pub(crate) mod confirm;
+pub(crate) mod events;
+pub(crate) mod paint;
+pub(crate) mod shapes;
+pub(crate) mod table;
+pub(crate) mod times;
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use paint::Paint;
+use table::Table;
+
+/// The width of what is not a terminal: wide enough that nothing is cut short by accident.
+const WIDTH_WITHOUT_TERMINAL: usize = 200;
+/// Narrower than this, tables are cut rather than squeezed further.
+const WIDTH_MIN: usize = 40;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// One JSON document.
+    Json,
+    /// One JSON document per line.
+    Jsonl,
+}
+
+/// Where and how a verb speaks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    pub(crate) format: Format,
+    pub(crate) paint: Paint,
+    pub(crate) width: usize,
+    /// When the program started: ages are told from here.
+    pub(crate) now: u64,
+}
+
+impl Screen {
+    pub(crate) fn new(format: Format, no_color: bool) -> Screen {
+        let is_terminal = io::stdout().is_terminal();
+        let wants_color = is_terminal && !no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|_| is_terminal);
+        Screen {
+            format,
+            paint: Paint::new(wants_color),
+            width: width.unwrap_or(WIDTH_WITHOUT_TERMINAL).max(WIDTH_MIN),
+            now: times::now(),
+        }
+    }
+
+    pub(crate) fn is_table(&self) -> bool {
+        self.format == Format::Table
+    }
+
+    /// A list: a table for people, a JSON list, or a line for each entry.
+    pub(crate) fn list(&self, table: impl FnOnce() -> Table, entries: impl FnOnce() -> Vec<Value>) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match self.format {
+            Format::Table => out.write_all(table().render(self.width, self.paint).as_bytes())?,
+            Format::Json => writeln!(out, "{:#}", Value::Array(entries()))?,
+            Format::Jsonl => {
+                for entry in entries() {
+                    writeln!(out, "{entry}")?;
+                }
+            }
+        }
+        out.flush()
+    }
+
+    /// One thing: lines for people, or a JSON document.
+    pub(crate) fn one(&self, text: impl FnOnce() -> String, value: impl FnOnce() -> Value) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match self.format {
+            Format::Table => writeln!(out, "{}", text().trim_end())?,
+            Format::Json => writeln!(out, "{:#}", value())?,
+            Format::Jsonl => writeln!(out, "{}", value())?,
+        }
+        out.flush()
+    }
+
+    /// One of a stream of things: a line each, in whatever format.
+    pub(crate) fn next(&self, text: impl FnOnce() -> String, value: impl FnOnce() -> Value) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match self.format {
+            Format::Table => writeln!(out, "{}", text())?,
+            Format::Json | Format::Jsonl => writeln!(out, "{}", value())?,
+        }
+        out.flush()
+    }
+}
+
+/// A remark for people, apart from what programs read.
+pub(crate) fn remark(text: impl AsRef<str>) {
+    // If nobody hears it, it was only a remark.
+    let _ = writeln!(io::stderr(), "{}", text.as_ref());
+}

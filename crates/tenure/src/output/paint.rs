@@ -1,0 +1,94 @@
+//! Colours, for terminals whose owner wants them.
+
+use std::borrow::Cow;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paint {
+    on: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Color {
+    #[default]
+    Plain,
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+    Blue,
+    Cyan,
+}
+
+impl Paint {
+    pub(crate) fn new(on: bool) -> Paint {
+        Paint { on }
+    }
+
+    pub(crate) fn apply<'a>(self, color: Color, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+        let text = text.into();
+        let code = match color {
+            Color::Plain => return text,
+            Color::Bold => "1",
+            Color::Dim => "2",
+            Color::Red => "31",
+            Color::Green => "32",
+            Color::Yellow => "33",
+            Color::Blue => "34",
+            Color::Cyan => "36",
+        };
+        if !self.on || text.is_empty() {
+            return text;
+        }
+        Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m"))
+    }
+}
+
+/// The colour of a task's state.
+pub(crate) fn of_state(state: &str) -> Color {
+    match state {
+        "running" => Color::Green,
+        "assigned" => Color::Cyan,
+        "ready" => Color::Blue,
+        "created" | "delayed" => Color::Dim,
+        "paused" => Color::Yellow,
+        "failed" => Color::Red,
+        "cancelled" => Color::Yellow,
+        _ => Color::Plain,
+    }
+}
+
+/// The colour of a worker's presence.
+pub(crate) fn of_presence(presence: &str) -> Color {
+    match presence {
+        "live" => Color::Green,
+        "lost" => Color::Red,
+        _ => Color::Dim,
+    }
+}
+
+/// Text from others, made safe for a terminal: control characters could move its cursor or forge lines.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| c.is_control()) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if c.is_control() { if c == '\n' { '⏎' } else { '·' } } else { c }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_wanted_is_not_painted() {
+        assert_eq!(Paint::new(true).apply(Color::Red, "no"), "\x1b[31mno\x1b[0m");
+        assert_eq!(Paint::new(false).apply(Color::Red, "no"), "no");
+        assert_eq!(Paint::new(true).apply(Color::Plain, "yes"), "yes");
+    }
+
+    #[test]
+    fn a_stranger_cannot_steer_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jb\nc"), "a·[2Jb⏎c");
+        assert_eq!(harmless("plain é"), "plain é");
+    }
+}

@@ -1,0 +1,224 @@
+//! The JSON that programs read: every field always there, ids as text, times in RFC 3339.
+
+use serde_json::{Map, Value, json};
+use tenure_client::wire::queue::StateCounts;
+use tenure_client::wire::task::Terms;
+use tenure_client::{Accepted, Counts, Ended, Event, LimitInfo, QueueInfo, TaskInfo, Timestamp, Why, WorkerInfo};
+
+use super::times::rfc3339;
+
+pub(crate) fn time(at: Timestamp) -> Value {
+    rfc3339(at.0).into()
+}
+
+fn maybe_time(at: Option<Timestamp>) -> Value {
+    at.map_or(Value::Null, time)
+}
+
+pub(crate) fn task(task: &TaskInfo) -> Value {
+    let holding = task.holding.as_ref().map(|holding| {
+        json!({
+            "worker": &*holding.worker,
+            "since": time(holding.since),
+            "started_at": maybe_time(holding.started_at),
+            "wanted": holding.intent.as_ref().map(|intent| json!({
+                "wanted": intent.wanted.as_str(), "reason": intent.reason, "delivered": intent.delivered,
+            })),
+            "progress": holding.progress.as_ref().map(|progress| json!({
+                "percent": progress.percent, "note": progress.note, "at": time(progress.at),
+            })),
+        })
+    });
+    let aside = task.aside.as_ref().map(
+        |aside| json!({ "since": time(aside.since), "why": aside.why.as_str(), "reason": aside.reason }),
+    );
+    let end = task.end.as_ref().map(|end| {
+        json!({
+            "at": time(end.at), "event": end.event, "exit_code": end.exit_code, "message": end.message,
+            "worker": end.worker.as_deref(), "result_bytes": end.result_bytes,
+        })
+    });
+    let mut value = json!({
+        "id": task.id.to_string(),
+        "name": task.name.as_deref(),
+        "state": task.state.as_str(),
+        "priority": task.priority,
+        "attempt": task.attempt,
+        "crashes": task.crashes,
+        "failures": task.failures,
+        "crashed_on": names(&task.crashed_on),
+        "parent": task.parent.map(|parent| parent.to_string()),
+        "children": task.children,
+        "submitted_at": time(task.submitted_at),
+        "not_before": maybe_time(task.not_before),
+        "expires_at": maybe_time(task.expires_at),
+        "body_bytes": task.body_bytes,
+        "until": maybe_time(task.until),
+        "holding": holding,
+        "aside": aside,
+        "end": end,
+    });
+    let fields = value.as_object_mut().expect("made above");
+    fields.append(&mut terms(&task.terms));
+    value
+}
+
+fn terms(terms: &Terms) -> Map<String, Value> {
+    let value = json!({
+        "queue": &*terms.queue,
+        "needs": names(&terms.needs),
+        "tags": names(&terms.tags),
+        "submitter": terms.submitter.as_deref(),
+        "on_lost": terms.on_lost.as_str(),
+        "crash_budget": terms.crash_budget,
+        "retries": terms.retries,
+        "backoff_first_ms": terms.backoff_first_ms,
+        "backoff_max_ms": terms.backoff_max_ms,
+        "accept_timeout_ms": terms.accept_timeout_ms,
+        "run_limit_ms": terms.run_limit_ms,
+    });
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+pub(crate) fn accepted(accepted: &Accepted) -> Value {
+    json!({
+        "task": accepted.task.to_string(),
+        "state": accepted.state.as_str(),
+        "known": accepted.known,
+        "unserved": accepted.unserved.as_ref().map(why),
+    })
+}
+
+pub(crate) fn ended(ended: &Ended) -> Value {
+    json!({
+        "task": ended.task.to_string(),
+        "state": ended.state.as_str(),
+        "exit_code": ended.exit_code,
+        "at": time(ended.at),
+        "message": ended.message,
+        "worker": ended.worker.as_deref(),
+        "result_bytes": ended.result_bytes,
+    })
+}
+
+pub(crate) fn why(why: &Why) -> Value {
+    json!({
+        "code": why.code.as_str(),
+        "message": why.message,
+        "facts": with_times(serde_json::to_value(why).unwrap_or_default(), &["code", "message"]),
+    })
+}
+
+pub(crate) fn worker(worker: &WorkerInfo) -> Value {
+    let held = worker.held.iter().map(|held| json!({ "task": held.task.to_string(), "attempt": held.attempt }));
+    json!({
+        "worker": &*worker.worker,
+        "presence": worker.presence.as_str(),
+        "since": time(worker.since),
+        "last_seen": time(worker.last_seen),
+        "queues": names(&worker.queues),
+        "capabilities": names(&worker.capabilities),
+        "slots": worker.slots,
+        "pulls": worker.pulls,
+        "held": held.collect::<Vec<_>>(),
+        "draining": worker.draining,
+        "crashes": worker.crashes,
+        "last_crash": maybe_time(worker.last_crash),
+        "quarantined_until": maybe_time(worker.quarantined_until),
+        "heartbeat_ms": worker.heartbeat_ms,
+        "lost_after_ms": worker.lost_after_ms,
+        "lease_ms": worker.lease_ms,
+        "host": worker.host,
+        "platform": worker.platform,
+        "version": worker.version,
+        "door": worker.door,
+        "stats": worker.stats,
+    })
+}
+
+pub(crate) fn queue(queue: &QueueInfo) -> Value {
+    json!({
+        "queue": &*queue.queue,
+        "paused": queue.paused,
+        "counts": states(&queue.counts),
+        "live_workers": queue.live_workers,
+        "ever_served": queue.ever_served,
+        "unserved_since": maybe_time(queue.unserved_since),
+        "oldest_ready": maybe_time(queue.oldest_ready),
+    })
+}
+
+pub(crate) fn limit(limit: &LimitInfo) -> Value {
+    json!({ "tag": &*limit.tag, "limit": limit.limit, "in_use": limit.in_use })
+}
+
+pub(crate) fn counts(counts: &Counts) -> Value {
+    json!({
+        "by_state": states(&counts.by_state),
+        "live_workers": counts.live_workers,
+        "lost_workers": counts.lost_workers,
+        "last_event": counts.last_event,
+    })
+}
+
+pub(crate) fn states(counts: &StateCounts) -> Value {
+    let StateCounts { created, delayed, ready, assigned, running, paused, completed, failed, cancelled } = *counts;
+    json!({
+        "created": created, "delayed": delayed, "ready": ready, "assigned": assigned, "running": running,
+        "paused": paused, "completed": completed, "failed": failed, "cancelled": cancelled,
+    })
+}
+
+pub(crate) fn event(event: &Event) -> Value {
+    let more = event.more.as_ref().map_or(Value::Null, |more| serde_json::to_value(more).unwrap_or_default());
+    json!({
+        "seq": event.seq,
+        "at": time(event.at),
+        "kind": event.kind.as_str(),
+        "task": event.task.map(|task| task.to_string()),
+        "attempt": event.attempt,
+        "queue": event.queue.as_deref(),
+        "submitter": event.submitter.as_deref(),
+        "worker": event.worker.as_deref(),
+        "more": with_times(more, &[]),
+    })
+}
+
+fn names(names: &[tenure_client::Name]) -> Vec<&str> {
+    names.iter().map(|name| &**name).collect()
+}
+
+/// Facts that only some kinds have: as they come, with times told like all times.
+fn with_times(value: Value, without: &[&str]) -> Value {
+    const TIMES: [&str; 6] = ["until", "since", "lease_until", "retry_at", "deadline", "at"];
+    match value {
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .filter(|(name, _)| !without.contains(&name.as_str()))
+                .map(|(name, value)| match value.as_u64() {
+                    Some(millis) if TIMES.contains(&name.as_str()) => (name, rfc3339(millis).into()),
+                    _ => (name, with_times(value, &[])),
+                })
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_among_the_facts_are_told_like_all_times() {
+        let facts = json!({ "code": "x", "lease_until": 1_769_860_800_000_u64, "unserved": { "since": 0 }, "crashes": 3 });
+        assert_eq!(
+            with_times(facts, &["code"]),
+            json!({ "lease_until": "2026-01-31T12:00:00.000Z", "unserved": { "since": "1970-01-01T00:00:00.000Z" }, "crashes": 3 })
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! Tables for people. A table that is too wide gives way where it hurts least: columns that may shrink are cut with an
+//! ellipsis, the widest first.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::paint::{Color, Paint, harmless};
+
+/// The space between columns.
+const GAP: usize = 2;
+/// No column shrinks below this.
+const COLUMN_MIN: usize = 6;
+
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+    /// Said instead of a table without rows.
+    nothing: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// Keeps its width.
+    Fixed(&'static str),
+    /// May be cut.
+    Flexible(&'static str),
+    /// Keeps its width, flush right.
+    Number(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    color: Color,
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Cell {
+        Cell::new(text, Color::Plain)
+    }
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl Into<String>, color: Color) -> Cell {
+        Cell { text: harmless(&text.into()).into_owned(), color }
+    }
+}
+
+impl Column {
+    fn title(self) -> &'static str {
+        match self {
+            Column::Fixed(title) | Column::Flexible(title) | Column::Number(title) => title,
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn new(columns: impl IntoIterator<Item = Column>, nothing: impl Into<String>) -> Table {
+        Table { columns: columns.into_iter().collect(), rows: Vec::new(), nothing: nothing.into() }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut cells: Vec<Cell> = cells.into_iter().collect();
+        cells.resize_with(self.columns.len(), || Cell::from(""));
+        self.rows.push(cells);
+    }
+
+    /// The whole table as text, with a newline at its end.
+    pub(crate) fn render(&self, width: usize, paint: Paint) -> String {
+        if self.rows.is_empty() {
+            return format!("{}\n", self.nothing);
+        }
+        let widths = self.fit(width);
+        let mut text = String::new();
+        let titles = self.columns.iter().map(|column| Cell::new(column.title(), Color::Bold)).collect::<Vec<_>>();
+        for row in std::iter::once(&titles).chain(&self.rows) {
+            text += &self.line(row, &widths, paint);
+        }
+        text
+    }
+
+    fn line(&self, row: &[Cell], widths: &[usize], paint: Paint) -> String {
+        let mut line = String::new();
+        for ((cell, column), width) in row.iter().zip(&self.columns).zip(widths) {
+            if *width == 0 {
+                continue;
+            }
+            if !line.is_empty() {
+                line += &" ".repeat(GAP);
+            }
+            let shown = cut(&cell.text, *width);
+            let padding = " ".repeat(width - shown.width());
+            let painted = paint.apply(cell.color, shown);
+            match column {
+                Column::Number(_) => line += &format!("{padding}{painted}"),
+                _ => line += &format!("{painted}{padding}"),
+            }
+        }
+        format!("{}\n", line.trim_end())
+    }
+
+    /// The width of each column: as wide as its widest cell, unless the table would be too wide. A column without any
+    /// content is left out.
+    fn fit(&self, width: usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(index, column)| match self.rows.iter().map(|row| row[index].text.width()).max() {
+                None | Some(0) => 0,
+                Some(widest) => widest.max(column.title().width()),
+            })
+            .collect();
+        loop {
+            let shown = widths.iter().filter(|width| **width > 0).count();
+            let total = widths.iter().sum::<usize>() + GAP * shown.saturating_sub(1);
+            if total <= width {
+                return widths;
+            }
+            let flexible = |index: &usize| matches!(self.columns[*index], Column::Flexible(_)) && widths[*index] > COLUMN_MIN;
+            let Some(widest) = (0..widths.len()).filter(flexible).max_by_key(|index| widths[*index]) else {
+                return widths;
+            };
+            // Down to what is needed, but not below the next widest at once: neighbours share the loss.
+            widths[widest] -= 1;
+        }
+    }
+}
+
+/// The text, or its beginning with an ellipsis.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut shown = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        let next = c.width().unwrap_or(0);
+        if used + next > width {
+            break;
+        }
+        used += next;
+        shown.push(c);
+    }
+    shown + "…"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table =
+            Table::new([Column::Fixed("TASK"), Column::Flexible("NOTE"), Column::Number("TRIES"), Column::Fixed("NAME")], "none");
+        table.row(["0190aaaa".into(), "a short note".into(), "1".into(), "".into()]);
+        table.row(["0190bbbb".into(), "a note that goes on and on for longer than anybody wants".into(), "12".into()]);
+        table
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_it_must_be_and_leaves_empty_columns_out() {
+        let text = table().render(200, Paint::new(false));
+        assert_eq!(
+            text,
+            "TASK      NOTE                                                      TRIES\n\
+             0190aaaa  a short note                                                  1\n\
+             0190bbbb  a note that goes on and on for longer than anybody wants     12\n"
+        );
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_what_may_be_cut() {
+        let text = table().render(40, Paint::new(false));
+        assert!(text.lines().all(|line| line.width() <= 40), "{text}");
+        assert!(text.contains("0190bbbb  a note that goes o…     12") || text.contains('…'), "{text}");
+        assert!(text.contains("0190bbbb"));
+    }
+
+    #[test]
+    fn an_empty_table_says_so() {
+        assert_eq!(Table::new([Column::Fixed("A")], "no tasks").render(80, Paint::new(false)), "no tasks\n");
+    }
+
+    #[test]
+    fn wide_characters_count_double() {
+        assert_eq!(cut("日本語テキスト", 7), "日本語…");
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abcd", 3), "ab…");
+    }
+}

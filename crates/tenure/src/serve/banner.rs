@@ -1,0 +1,100 @@
+//! What the broker says at its start: one screen for people, one line of JSON for programs.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tenure_hub::store::{OpenReport, Sync};
+
+use super::doors::Door;
+use crate::config::Config;
+use crate::exit::Failure;
+use crate::units::show_span;
+use crate::verbs::serve::{AddressFormat, Serve};
+
+pub(crate) struct Banner<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) doors: &'a [Door],
+    pub(crate) report: &'a OpenReport,
+    pub(crate) took: Duration,
+}
+
+impl Banner<'_> {
+    pub(crate) fn print(&self, serve: &Serve) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        let line = format!("{}\n", self.addresses());
+        let written = match serve.print_addresses {
+            Some(AddressFormat::Json) => out.write_all(line.as_bytes()),
+            None => out.write_all(self.text().as_bytes()),
+        };
+        // A broker whose stdout is closed is still a broker.
+        let _ = written.and_then(|()| out.flush());
+        if let Some(file) = &serve.ready_file {
+            let beside = file.with_extension("tmp");
+            let written = std::fs::write(&beside, line).and_then(|()| std::fs::rename(&beside, file));
+            written.map_err(|error| Failure::system(format!("cannot write {}: {error}", file.display())))?;
+        }
+        Ok(())
+    }
+
+    /// Names and addresses of all open doors.
+    fn addresses(&self) -> Value {
+        let doors: Map<String, Value> =
+            self.doors.iter().map(|door| (door.name.to_owned(), door.address.clone().into())).collect();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "data_dir": self.config.data_dir.display().to_string(),
+            "doors": doors,
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("tenure {}\n\n", env!("CARGO_PKG_VERSION"));
+        for door in self.doors {
+            text += &format!("  {:<16} {:<22} {}\n", door.name, door.address, door.about);
+        }
+        text += &format!("\n  data             {}\n", self.config.data_dir.display());
+        text += &format!("  sync             {}\n", self.sync());
+        text += &format!("  keys             {}\n", self.keys());
+        text += &format!("  recovered        {}\n", self.recovered());
+        if let Some(cut) = &self.report.cut {
+            text += &format!("                   an unfinished write was cut off ({} at byte {})\n", cut.file, cut.offset);
+        }
+        text + "\n" + &self.first_task()
+    }
+
+    fn sync(&self) -> String {
+        match self.config.store.sync {
+            Sync::Always => "always: what is acknowledged is on disk".to_owned(),
+            Sync::Interval(span) => {
+                format!("every {}: a power failure may lose what was acknowledged since", show_span(span))
+            }
+            Sync::Os => "os: a power failure may lose half a minute of what was acknowledged".to_owned(),
+        }
+    }
+
+    fn keys(&self) -> String {
+        match self.config.access.count() {
+            0 => "none: whoever reaches this machine's loopback may do everything".to_owned(),
+            1 => "1 key".to_owned(),
+            count => format!("{count} keys"),
+        }
+    }
+
+    fn recovered(&self) -> String {
+        let OpenReport { tasks, records, snapshot_tasks, .. } = self.report;
+        format!("{tasks} tasks in {} ({snapshot_tasks} from the snapshot, {records} records of the journal)", show_span(self.took))
+    }
+
+    fn first_task(&self) -> String {
+        let native = self.doors.iter().find(|door| door.name == "native");
+        let broker = match native {
+            Some(door) if door.address == "127.0.0.1:7171" => String::new(),
+            Some(door) => format!(" --broker {}", door.address),
+            None => return "The native door is off: submit through one of the others.\n".to_owned(),
+        };
+        let key = if self.config.access.count() > 0 { "TENURE_KEY=… " } else { "" };
+        format!("Submit a first task:  {key}tenure submit{broker} -- echo hello\nand run it:           {key}tenure work{broker}\n")
+    }
+}

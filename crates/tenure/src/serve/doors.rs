@@ -1,0 +1,114 @@
+//! The doors: which there are, where each stands, and how it is opened. One entry each.
+
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+
+use tenure_door_msgpack as msgpack;
+use tenure_hub::{HubHandle, ListenError, listen};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::task::JoinHandle;
+
+use crate::config::{Config, Doors};
+use crate::exit::Failure;
+
+type Serving = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+
+/// A door whose address is open, and that does not answer yet.
+pub(crate) struct Door {
+    pub(crate) name: &'static str,
+    pub(crate) address: String,
+    pub(crate) about: &'static str,
+    serve: Box<dyn FnOnce(HubHandle) -> Serving + Send>,
+}
+
+impl Door {
+    /// Answers from now on, until the hub stops.
+    pub(crate) fn stand(self, hub: HubHandle) -> JoinHandle<()> {
+        let Door { name, serve, .. } = self;
+        tokio::spawn(async move {
+            if let Err(error) = serve(hub).await {
+                tracing::error!(door = name, %error, "the door has closed");
+            }
+        })
+    }
+}
+
+/// Opens every door that is not off. Peers that come at once wait until the hub runs.
+pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, Failure> {
+    let Doors { native, native_unix, xmessage, .. } = &config.doors;
+    let mut opening = Opening { has_keys, doors: Vec::new() };
+    if let Some(address) = native {
+        let serve = |listener, hub| msgpack::serve(listener, hub, msgpack::Settings::default());
+        opening.tcp("native", address, "MessagePack: this program's verbs and the SDKs", serve).await?;
+    }
+    if let Some(path) = native_unix {
+        opening.unix("native_unix", path, "the same on a Unix socket")?;
+    }
+    if let Some(address) = xmessage {
+        let serve = |listener, hub| msgpack::xmessage::serve(listener, hub, msgpack::xmessage::Settings::default());
+        opening.tcp("xmessage", address, "the older message dialect", serve).await?;
+    }
+    if opening.doors.is_empty() {
+        return Err(Failure::usage("all doors are off: nobody could reach this broker"));
+    }
+    Ok(opening.doors)
+}
+
+/// Takes away what doors leave behind in the file system.
+pub(crate) fn leave(config: &Config) {
+    if let Some(path) = &config.doors.native_unix {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+struct Opening {
+    has_keys: bool,
+    doors: Vec<Door>,
+}
+
+impl Opening {
+    async fn tcp<F>(
+        &mut self,
+        name: &'static str,
+        address: &str,
+        about: &'static str,
+        serve: impl FnOnce(TcpListener, HubHandle) -> F + Send + 'static,
+    ) -> Result<(), Failure>
+    where
+        F: Future<Output = io::Result<()>> + Send + 'static,
+    {
+        let listener = listen(name, address, self.has_keys).await.map_err(|error| explain(&error))?;
+        let address = listener.local_addr().map(|address| address.to_string())?;
+        let serve = Box::new(move |hub| Box::pin(serve(listener, hub)) as Serving);
+        self.doors.push(Door { name, address, about, serve });
+        Ok(())
+    }
+
+    fn unix(&mut self, name: &'static str, path: &Path, about: &'static str) -> Result<(), Failure> {
+        let shown = path.display().to_string();
+        // A socket file outlives its broker. The data directory is locked by now, but the path may be another's.
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(Failure::system(format!("{name}: {shown} is in use: choose another path with --native-unix")));
+        }
+        let is_socket = std::fs::symlink_metadata(path)
+            .is_ok_and(|metadata| std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type()));
+        if is_socket {
+            std::fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)
+            .map_err(|error| Failure::system(format!("{name}: cannot listen on {shown}: {error}")))?;
+        let serve = |hub| Box::pin(msgpack::serve_unix(listener, hub, msgpack::Settings::default())) as Serving;
+        self.doors.push(Door { name, address: format!("unix:{shown}"), about, serve: Box::new(serve) });
+        Ok(())
+    }
+}
+
+fn explain(error: &ListenError) -> Failure {
+    match error {
+        ListenError::BadAddress { .. } | ListenError::NeedsKeys { .. } => Failure::usage(error.to_string()),
+        ListenError::Taken { .. } => Failure::system(error.to_string()),
+        ListenError::Io { source, .. } => Failure::system(format!("{error}: {source}")),
+    }
+}

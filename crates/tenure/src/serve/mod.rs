@@ -1,0 +1,154 @@
+//! A broker: hub and doors, from the first look at the data directory to the last snapshot.
+
+mod banner;
+mod doors;
+mod logging;
+mod reload;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tenure_hub::store::{Disk, RealDisk, StoreError};
+use tenure_hub::{Hub, HubHandle};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::config::{Config, random_seed};
+use crate::exit::{self, Failure, OK, Outcome};
+use crate::verbs::config::read;
+use crate::verbs::serve::Serve;
+use banner::Banner;
+use reload::Reload;
+
+/// How long doors may take to say their last words once the hub has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(serve: &Serve) -> Outcome {
+    let loaded = read(&serve.flags)?;
+    let config = Config::build(&loaded, random_seed());
+    let filter = logging::start(&config.log)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("tenure")
+        .build()
+        .map_err(|error| Failure::system(format!("cannot start threads: {error}")))?;
+    let reload = Reload::new(serve.flags.clone(), loaded, config.clone(), filter);
+    let outcome = runtime.block_on(broker(serve, &config, reload));
+    runtime.shutdown_timeout(LAST_WORDS);
+    outcome
+}
+
+async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
+    let begun = Instant::now();
+    // Signals are caught before anything is opened, so that an early one drains too.
+    let signals = Signals::catch()?;
+    let disk = open_directory(config)?;
+    let keys = config.access.keys();
+    let doors = doors::open(config, !keys.is_empty()).await?;
+    let hub = Hub::start(disk, config.store.clone(), config.engine.clone(), keys)
+        .map_err(|error| explain(config, &error))?;
+    let banner = Banner { config, doors: &doors, report: hub.report(), took: begun.elapsed() };
+    banner.print(serve)?;
+    tracing::info!(pid = std::process::id(), doors = doors.len(), "the broker is ready");
+    let handle = hub.handle().clone();
+    let standing: Vec<_> = doors.into_iter().map(|door| door.stand(handle.clone())).collect();
+    let ended = tokio::spawn(hub.ended());
+    let stopping = tokio::spawn(signals.obey(handle, reload));
+    let result = ended.await;
+    stopping.abort();
+    let last_words = async {
+        for door in standing {
+            let _ = door.await;
+        }
+    };
+    let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
+    doors::leave(config);
+    if let Some(file) = &serve.ready_file {
+        let _ = std::fs::remove_file(file);
+    }
+    match result {
+        Ok(Ok(())) => {
+            tracing::info!("the broker has stopped");
+            Ok(OK)
+        }
+        Ok(Err(error)) => Err(explain(config, &error)),
+        Err(_) => Err(Failure::internal(
+            "the broker has found itself in an impossible state and stopped; what was acknowledged is on disk. \
+             Start it again, and report what the log says",
+        )),
+    }
+}
+
+/// Makes the directory and sees whether it is free, before any port is opened or anything is read.
+fn open_directory(config: &Config) -> Result<Arc<RealDisk>, Failure> {
+    let dir = config.data_dir.display();
+    let disk = RealDisk::new(&config.data_dir).map_err(|error| {
+        Failure::system(format!("the data directory {dir} cannot be used: {error}. Choose another with --data-dir"))
+    })?;
+    disk.lock().map_err(|error| explain(config, &error))?;
+    Ok(Arc::new(disk))
+}
+
+/// What a failing store means for the person who runs the broker.
+fn explain(config: &Config, error: &StoreError) -> Failure {
+    let dir = config.data_dir.display();
+    match error {
+        StoreError::Locked { pid } => Failure::system(format!(
+            "the data directory {dir} is in use by process {pid}: stop that broker (kill {pid}), or choose another \
+             directory with --data-dir"
+        )),
+        StoreError::Damaged(damage) => Failure::system(format!(
+            "in {dir}: {damage}\nNothing was changed. `tenure journal verify --data-dir {dir}` tells what is damaged; \
+             restore a backup, or let `tenure journal repair` save what can be saved"
+        )),
+        StoreError::Version { .. } => {
+            Failure::system(format!("in {dir}: {error}. Use a newer program, or another directory"))
+        }
+        StoreError::Sync { .. } => Failure::system(format!(
+            "in {dir}: {error}\nEverything that was acknowledged before is safe. Look at the disk (dmesg), then start again"
+        )),
+        other => Failure::system(format!("in {dir}: {other}")),
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Signals, Failure> {
+        let catch = |kind| signal(kind).map_err(|error| Failure::system(format!("cannot catch signals: {error}")));
+        Ok(Signals {
+            terminate: catch(SignalKind::terminate())?,
+            interrupt: catch(SignalKind::interrupt())?,
+            hang_up: catch(SignalKind::hangup())?,
+        })
+    }
+
+    /// Reloads at a hang-up, drains at the first signal to stop, and leaves at the second.
+    async fn obey(mut self, hub: HubHandle, mut reload: Reload) {
+        let mut draining = false;
+        loop {
+            tokio::select! {
+                Some(()) = self.hang_up.recv() => {
+                    reload.run(&hub);
+                    continue;
+                }
+                Some(()) = self.terminate.recv() => {}
+                Some(()) = self.interrupt.recv() => {}
+                else => return,
+            }
+            if draining {
+                tracing::warn!("stopping at once; everything acknowledged is on disk");
+                std::process::exit(i32::from(exit::TASK_CANCELLED));
+            }
+            draining = true;
+            tracing::info!("draining: nothing new is taken; the same signal again stops at once");
+            hub.stop();
+        }
+    }
+}

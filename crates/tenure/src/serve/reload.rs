@@ -1,0 +1,62 @@
+//! SIGHUP: reads the configuration again, applies what can be applied, and says what needs a restart.
+
+use tenure_hub::HubHandle;
+use tracing_subscriber::EnvFilter;
+
+use super::logging::Filter;
+use crate::config::Config;
+use crate::config::flags::Flags;
+use crate::config::load::Loaded;
+use crate::config::settings::SETTINGS;
+use crate::verbs::config::read;
+
+pub(crate) struct Reload {
+    flags: Flags,
+    loaded: Loaded,
+    config: Config,
+    filter: Filter,
+}
+
+impl Reload {
+    pub(crate) fn new(flags: Flags, loaded: Loaded, config: Config, filter: Filter) -> Reload {
+        Reload { flags, loaded, config, filter }
+    }
+
+    pub(crate) fn run(&mut self, hub: &HubHandle) {
+        let loaded = match read(&self.flags) {
+            Ok(loaded) => loaded,
+            Err(failure) => {
+                tracing::error!(problem = %failure, "reloading failed, the broker goes on as before");
+                return;
+            }
+        };
+        let keys = loaded.access.keys();
+        // Doors that stand where strangers can reach them must not lose their locks.
+        if keys.is_empty() && hub.wants_keys() {
+            tracing::error!("the new configuration has no keys: that needs a restart, the old keys stay");
+            return;
+        }
+        for setting in SETTINGS {
+            let (old, new) = (self.loaded.text(setting.key), loaded.text(setting.key));
+            if old == new {
+                continue;
+            }
+            if setting.reloads || setting.key == "log" {
+                tracing::info!(setting = setting.key, old, new, "setting changed");
+            } else {
+                tracing::warn!(setting = setting.key, old, new, "setting changed in the file, but it needs a restart");
+            }
+        }
+        // The table of ids was hashed with the old seed.
+        let config = Config::build(&loaded, self.config.store.seed);
+        hub.configure(config.engine.clone());
+        hub.set_keys(keys);
+        let _ = self.filter.reload(EnvFilter::builder().parse_lossy(&config.log));
+        if loaded.access.workers() != self.loaded.access.workers() {
+            tracing::warn!("the workers' keys have changed: that needs a restart");
+        }
+        tracing::info!(keys = loaded.access.count(), "the configuration was read again");
+        self.config = config;
+        self.loaded = loaded;
+    }
+}

@@ -1,0 +1,91 @@
+//! `tenure config`: is the configuration right, what holds, and where was it said?
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::config::flags::Flags;
+use crate::config::load::{Loaded, Origin, environment, load};
+use crate::config::problem;
+use crate::config::settings::SETTINGS;
+use crate::exit::{Failure, OK, Outcome};
+use crate::output::paint::Color;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::{Screen, remark};
+
+/// Check or show the broker's configuration
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tenure config check --config /etc/tenure.toml
+  tenure config show                    every setting, its value, and where that was said
+  tenure config show -o json | jq '.settings[] | select(.from != \"default\")'")]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    verb: ConfigVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigVerb {
+    /// Say whether the broker would start with this configuration, and what is wrong if not
+    Check(Box<Flags>),
+    /// Show every setting with its value and where it was said; keys are never shown
+    Show(Box<Flags>),
+}
+
+impl Config {
+    pub(crate) fn run(&self, screen: &Screen) -> Outcome {
+        match &self.verb {
+            ConfigVerb::Check(flags) => check(&read(flags)?, screen),
+            ConfigVerb::Show(flags) => show(&read(flags)?, screen),
+        }
+    }
+}
+
+/// Loads the configuration of this process, with all that is wrong told at once.
+pub(crate) fn read(flags: &Flags) -> Result<Loaded, Failure> {
+    let variables: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    let loaded = load(flags, &environment, &variables);
+    loaded.map_err(|problems| Failure::usage(format!("the configuration is wrong\n{}", problem::list(&problems))))
+}
+
+fn check(loaded: &Loaded, screen: &Screen) -> Outcome {
+    for warning in &loaded.warnings {
+        remark(format!("tenure: {warning}"));
+    }
+    let file = loaded.file.as_ref().map(|file| file.display().to_string());
+    let text = || match &file {
+        Some(file) => format!("the configuration is right ({file}, {} keys)", loaded.access.count()),
+        None => "the configuration is right (no file)".to_owned(),
+    };
+    screen.one(text, || json!({ "ok": true, "file": file, "warnings": loaded.warnings }))?;
+    Ok(OK)
+}
+
+fn show(loaded: &Loaded, screen: &Screen) -> Outcome {
+    let mut table = Table::new([Column::Fixed("SETTING"), Column::Flexible("VALUE"), Column::Flexible("FROM")], "");
+    let mut settings = Vec::new();
+    for setting in SETTINGS {
+        let (value, from) = (loaded.text(setting.key), loaded.origin(setting.key));
+        let color = if *from == Origin::Default { Color::Dim } else { Color::Plain };
+        let shown = if value.is_empty() { "(none)" } else { value };
+        table.row([setting.key.into(), Cell::new(shown, color), Cell::new(from.to_string(), color)]);
+        settings.push(json!({
+            "key": setting.key, "value": value, "from": from.to_string(), "default": setting.default,
+            "variable": setting.variable(), "flag": format!("--{}", setting.flag()), "reloads": setting.reloads,
+        }));
+    }
+    let keys = loaded.access.describe();
+    let workers: Vec<&String> = loaded.access.workers().keys().collect();
+    let text = || {
+        let mut text = table.render(screen.width, screen.paint);
+        for key in &keys {
+            text += &format!("key: {key}\n");
+        }
+        for worker in &workers {
+            text += &format!("worker with a key: {worker}\n");
+        }
+        text
+    };
+    screen.one(text, || json!({ "settings": settings, "keys": keys, "workers": workers }))?;
+    Ok(OK)
+}

@@ -1,0 +1,104 @@
+//! Reaching the broker, and what its refusals mean for the person at the terminal.
+
+use tenure_client::{Client, Code, Error, Refusal};
+
+use crate::args::Global;
+use crate::exit::{self, Failure};
+
+/// Runs a verb that talks to a broker.
+pub(crate) fn with_broker<T>(
+    global: &Global,
+    verb: impl AsyncFnOnce(Client) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    block_on(async {
+        let client = connect(global).await?;
+        verb(client).await
+    })
+}
+
+/// Runs what waits for the network. A verb needs no more than one thread.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+    let outcome = runtime.block_on(work);
+    // Reading stdin may still block a helper thread: nobody waits for it.
+    runtime.shutdown_background();
+    outcome
+}
+
+pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
+    let mut builder = Client::builder()
+        .address(&global.broker)
+        .software(concat!("tenure ", env!("CARGO_PKG_VERSION")))
+        .identity(identity())
+        .patience(global.patience);
+    if let Some(namespace) = &global.namespace {
+        builder = builder.namespace(namespace.as_str());
+    }
+    if let Some(key) = &global.key {
+        builder = builder.key(key.as_str());
+    }
+    Ok(builder.connect().await?)
+}
+
+/// The name under which this person's submissions can be watched: the same tomorrow.
+fn identity() -> String {
+    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    user.unwrap_or_else(|| "cli".to_owned())
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match &error {
+            Error::Refused(refusal) => Failure::from(&**refusal),
+            Error::Unreachable { .. } => Failure::new(
+                exit::UNREACHABLE,
+                format!("{error}\nStart one with `tenure serve`, or say where it is with --broker or TENURE_BROKER"),
+            ),
+            Error::UnknownOutcome { .. } | Error::Lost { .. } | Error::Protocol { .. } => {
+                Failure::new(exit::UNREACHABLE, error.to_string())
+            }
+            Error::BadAddress { .. } | Error::BadSetting { .. } => Failure::usage(error.to_string()),
+            Error::TooLarge { .. } => Failure::input(error.to_string()),
+            Error::Closed => Failure::internal(error.to_string()),
+            _ => Failure::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<&Refusal> for Failure {
+    fn from(refusal: &Refusal) -> Failure {
+        let code = code_of(&refusal.code);
+        let hint = match &refusal.code {
+            Code::NotAllowed => "\nShow a key that may with --key or TENURE_KEY",
+            Code::UnknownTask => "\n`tenure list` shows the tasks that are kept",
+            _ => "",
+        };
+        Failure::new(code, format!("the broker refuses: {refusal}{hint}"))
+    }
+}
+
+/// The exit code of a refusal.
+pub(crate) fn code_of(code: &Code) -> u8 {
+    match code {
+        Code::Full | Code::DiskFull | Code::Draining | Code::TooSlow => exit::TRY_LATER,
+        Code::NotAllowed => exit::NOT_ALLOWED,
+        _ => exit::REFUSED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_for_now_is_told_from_one_for_good() {
+        assert_eq!(code_of(&Code::Draining), exit::TRY_LATER);
+        assert_eq!(code_of(&Code::Full), exit::TRY_LATER);
+        assert_eq!(code_of(&Code::DiskFull), exit::TRY_LATER);
+        assert_eq!(code_of(&Code::NotAllowed), exit::NOT_ALLOWED);
+        assert_eq!(code_of(&Code::UnknownTask), exit::REFUSED);
+    }
+}

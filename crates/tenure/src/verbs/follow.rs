@@ -1,0 +1,76 @@
+//! Following a task to its end: its events as they happen, then what became of it.
+
+use std::io::Write;
+
+use serde_json::json;
+use tenure_client::{Client, Ended, Event, TaskId, Watch, Watched, Watcher};
+
+use crate::exit::{Failure, of_task};
+use crate::output::{Screen, events, remark, shapes};
+
+/// Watches one task from now on. What is submitted after this returns is not missed.
+pub(crate) async fn begin(client: &Client, task: TaskId) -> Result<Watcher, Failure> {
+    Ok(client.watch(Watch::default().task(task)).await?)
+}
+
+/// Tells every event until the task has ended, then how it ended. People read the events on stderr, so that stdout has
+/// the result alone; programs get everything as lines of JSON.
+pub(crate) async fn to_the_end(
+    client: &Client,
+    mut watcher: Watcher,
+    task: TaskId,
+    screen: &Screen,
+) -> Result<Ended, Failure> {
+    // It may have ended before the watch began.
+    if !client.show(task).await?.state.has_ended() {
+        while let Some(watched) = watcher.next().await {
+            if let Some(event) = told(watched?, screen, false)?
+                && event.is_end()
+            {
+                break;
+            }
+        }
+    }
+    Ok(client.wait(task).await?)
+}
+
+/// Tells one thing that a watch brought. Returns the event, if it was one.
+pub(crate) fn told(watched: Watched, screen: &Screen, to_stdout: bool) -> Result<Option<Event>, Failure> {
+    match watched {
+        Watched::Event(event) => {
+            let line = || events::line(&event, to_stdout, event.at.0, screen.paint);
+            if screen.is_table() && !to_stdout {
+                remark(line());
+            } else {
+                screen.next(line, || shapes::event(&event))?;
+            }
+            Ok(Some(event))
+        }
+        Watched::Gap { from, to } => {
+            if screen.is_table() {
+                remark(format!("events {from} to {to} are no longer kept"));
+            } else {
+                screen.next(String::new, || json!({ "gap": { "from": from, "to": to } }))?;
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// The last word on a task that was waited for, and the exit code that goes with it.
+pub(crate) fn conclude(ended: &Ended, screen: &Screen) -> Result<u8, Failure> {
+    if !screen.is_table() {
+        screen.next(String::new, || shapes::ended(ended))?;
+        return Ok(of_task(ended.exit_code));
+    }
+    if let Some(result) = &ended.result {
+        let mut out = std::io::stdout().lock();
+        out.write_all(&super::logs::output_of(result))?;
+        out.flush()?;
+    }
+    if ended.exit_code != 0 {
+        let message = ended.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
+        remark(format!("task {} {}{message}", ended.task, ended.state.as_str()));
+    }
+    Ok(of_task(ended.exit_code))
+}

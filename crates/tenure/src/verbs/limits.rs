@@ -1,0 +1,68 @@
+//! `tenure limits`: how many tasks of one tag may be held at once.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use tenure_client::{Client, LimitInfo};
+
+use crate::exit::{OK, Outcome};
+use crate::output::paint::Color;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::{Screen, shapes};
+
+/// Show, set and unset limits of tags
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tenure limits
+  tenure limits set matlab-licence 4       at most 4 tasks with this tag at once, on all workers together
+  tenure limits unset matlab-licence")]
+pub(crate) struct Limits {
+    #[command(subcommand)]
+    act: Option<Act>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    /// Show all limits
+    List,
+    /// Hold at most so many tasks of a tag at once
+    Set { tag: String, limit: u32 },
+    /// Take the limit of a tag away
+    Unset { tag: String },
+}
+
+impl Limits {
+    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+        match &self.act {
+            None | Some(Act::List) => {
+                let limits = client.limits().await?;
+                screen.list(|| table(&limits), || limits.iter().map(shapes::limit).collect())?;
+            }
+            Some(Act::Set { tag, limit }) => {
+                client.set_limit(tag.as_str(), Some(*limit)).await?;
+                screen.one(
+                    || format!("at most {limit} tasks with tag {tag} are held at once"),
+                    || json!({ "tag": tag, "limit": limit }),
+                )?;
+            }
+            Some(Act::Unset { tag }) => {
+                client.set_limit(tag.as_str(), None).await?;
+                screen.one(|| format!("tag {tag} has no limit any more"), || json!({ "tag": tag, "limit": null }))?;
+            }
+        }
+        Ok(OK)
+    }
+}
+
+fn table(limits: &[LimitInfo]) -> Table {
+    let mut table = Table::new([Column::Flexible("TAG"), Column::Number("LIMIT"), Column::Number("IN USE")], "no limits");
+    for limit in limits {
+        let is_full = limit.limit.is_some_and(|most| limit.in_use >= most);
+        table.row([
+            limit.tag.to_string().into(),
+            limit.limit.map(|limit| limit.to_string()).unwrap_or_default().into(),
+            Cell::new(limit.in_use.to_string(), if is_full { Color::Yellow } else { Color::Plain }),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,88 @@
+//! The verbs, one file each: what can be typed after it, and what it does.
+
+mod cancel;
+pub(crate) mod completions;
+pub(crate) mod config;
+mod connect;
+mod explain;
+mod follow;
+mod limits;
+mod list;
+mod logs;
+mod move_task;
+mod pause;
+mod queues;
+mod release;
+mod resume;
+mod retry;
+mod select;
+pub(crate) mod serve;
+mod show;
+mod stats;
+mod submit;
+mod wait;
+mod watch;
+mod which;
+mod workers;
+
+use clap::Subcommand;
+
+use crate::args::Cli;
+use crate::exit::Outcome;
+use crate::output::Screen;
+use connect::with_broker;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Serve(Box<serve::Serve>),
+    Submit(Box<submit::Submit>),
+    List(list::List),
+    Show(show::Show),
+    Explain(explain::Explain),
+    Watch(watch::Watch),
+    Wait(wait::Wait),
+    Logs(logs::Logs),
+    #[command(visible_alias = "kill")]
+    Cancel(cancel::Cancel),
+    Pause(pause::Pause),
+    #[command(visible_alias = "play")]
+    Resume(resume::Resume),
+    Retry(retry::Retry),
+    Release(release::Release),
+    Move(move_task::MoveTask),
+    Queues(queues::Queues),
+    Workers(workers::Workers),
+    Drain(workers::Drain),
+    Limits(limits::Limits),
+    Stats(stats::Stats),
+    Config(config::Config),
+    Completions(completions::Completions),
+}
+
+pub(crate) fn run(cli: Cli) -> Outcome {
+    let Cli { global, verb } = cli;
+    let screen = &Screen::new(global.output, global.no_color);
+    match verb {
+        Verb::Serve(serve) => crate::serve::run(&serve),
+        Verb::Submit(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::List(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Show(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Explain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Watch(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Wait(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Logs(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Cancel(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Pause(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Resume(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Retry(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Release(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Move(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Queues(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Workers(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Stats(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Config(config) => config.run(screen),
+        Verb::Completions(completions) => completions.run(),
+    }
+}

@@ -1,0 +1,26 @@
+//! `tenure release`: tasks that were held back may run.
+
+use clap::Args;
+use tenure_client::Client;
+
+use super::select::{Targets, Verb};
+use crate::exit::Outcome;
+use crate::output::Screen;
+
+/// Let tasks run that were submitted with --hold
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tenure release 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f
+  tenure release --where state=created --where tag=batch-7 --yes")]
+pub(crate) struct Release {
+    #[command(flatten)]
+    targets: Targets,
+}
+
+impl Release {
+    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+        let verb = Verb { plain: "release", done: "released", states: &["created"] };
+        self.targets.each(client, screen, verb, async |task| client.release(task).await).await
+    }
+}

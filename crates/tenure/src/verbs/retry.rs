@@ -1,0 +1,26 @@
+//! `tenure retry`: ended tasks once more.
+
+use clap::Args;
+use tenure_client::Client;
+
+use super::select::{Targets, Verb};
+use crate::exit::Outcome;
+use crate::output::Screen;
+
+/// Let ended tasks run once more
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tenure retry name:scan-7
+  tenure retry --where state=failed --where after=1h --dry-run")]
+pub(crate) struct Retry {
+    #[command(flatten)]
+    targets: Targets,
+}
+
+impl Retry {
+    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+        let verb = Verb { plain: "retry", done: "retried", states: &["failed", "cancelled"] };
+        self.targets.each(client, screen, verb, async |task| client.retry(task).await).await
+    }
+}

@@ -1,0 +1,205 @@
+//! Many tasks at once: one JSON object per line.
+
+use std::io::{BufRead, BufReader, IsTerminal};
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Map, Value, json};
+use tenure_client::{Client, OnLost, Refusal, TaskId, Timestamp};
+
+use super::options::{Options, task_id};
+use super::{BODY_BYTES_MAX, Draft};
+use crate::config::nearest;
+use crate::exit::{Failure, OK};
+use crate::output::times::parse_future;
+use crate::output::{Screen, remark, shapes};
+use crate::units::parse_span;
+use crate::verbs::connect::code_of;
+
+/// Tasks that go to the broker in one request.
+const CHUNK: usize = 1_000;
+/// The longest line that is read.
+const LINE_BYTES_MAX: u64 = 2 * BODY_BYTES_MAX;
+const FIELDS: [&str; 18] = [
+    "body", "queue", "name", "id", "priority", "needs", "tags", "parent", "hold", "not_before", "expires", "on_lost",
+    "crash_budget", "retries", "backoff", "backoff_max", "accept_timeout", "run_limit",
+];
+
+pub(crate) struct Submitted {
+    pub(crate) tasks: Vec<TaskId>,
+    pub(crate) code: u8,
+}
+
+/// Reads, checks and submits in chunks. A line that cannot be understood stops it before its chunk is sent.
+pub(crate) async fn submit(
+    client: &Client,
+    file: &Path,
+    options: &Options,
+    screen: &Screen,
+) -> Result<Submitted, Failure> {
+    let mut lines = open(file)?;
+    let progress = progress();
+    let mut all = Submitted { tasks: Vec::new(), code: OK };
+    let mut refused = 0;
+    let mut number = 0;
+    loop {
+        let mut chunk = Vec::new();
+        let is_last = fill(&mut *lines, file, options, screen.now, &mut number, &mut chunk).inspect_err(|_| {
+            progress.finish_and_clear();
+            if !all.tasks.is_empty() {
+                remark(format!("{} tasks of the lines before were submitted", all.tasks.len()));
+            }
+        })?;
+        let count = chunk.len();
+        for result in client.submit_many(chunk).await? {
+            match result {
+                Ok(accepted) => {
+                    all.tasks.push(accepted.task);
+                    screen.next(|| accepted.task.to_string(), || shapes::accepted(&accepted))?;
+                }
+                Err(refusal) => {
+                    refused += 1;
+                    all.code = code_of(&refusal.code);
+                    tell(&refusal, screen)?;
+                }
+            }
+        }
+        progress.inc(count as u64);
+        if is_last {
+            break;
+        }
+    }
+    progress.finish_and_clear();
+    if refused > 0 {
+        remark(format!("{} tasks submitted, {refused} refused", all.tasks.len()));
+    }
+    Ok(all)
+}
+
+fn tell(refusal: &Refusal, screen: &Screen) -> Result<(), Failure> {
+    if screen.is_table() {
+        remark(format!("refused: {refusal}"));
+        return Ok(());
+    }
+    let value = || json!({ "refused": { "code": refusal.code.as_str(), "message": refusal.message } });
+    Ok(screen.next(String::new, value)?)
+}
+
+fn progress() -> ProgressBar {
+    if !std::io::stderr().is_terminal() || std::io::stdout().is_terminal() {
+        // The ids that scroll by show the progress themselves.
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {human_pos} tasks submitted, {per_sec}");
+    let bar = ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn open(file: &Path) -> Result<Box<dyn BufRead>, Failure> {
+    if file == Path::new("-") {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
+    }
+    let open = std::fs::File::open(file);
+    let open = open.map_err(|error| Failure::input(format!("{} cannot be read: {error}", file.display())))?;
+    Ok(Box::new(BufReader::new(open)))
+}
+
+/// Reads up to a chunk of tasks. Says whether these were the last.
+fn fill(
+    lines: &mut dyn BufRead,
+    file: &Path,
+    options: &Options,
+    now: u64,
+    number: &mut usize,
+    chunk: &mut Vec<Draft>,
+) -> Result<bool, Failure> {
+    let mut line = Vec::new();
+    while chunk.len() < CHUNK {
+        line.clear();
+        let wrong = |number: usize, why: &str| Failure::input(format!("{}:{number}: {why}", file.display()));
+        let mut limited = std::io::Read::take(&mut *lines, LINE_BYTES_MAX);
+        let read = limited.read_until(b'\n', &mut line).map_err(|error| wrong(*number + 1, &error.to_string()))?;
+        if read == 0 {
+            return Ok(true);
+        }
+        *number += 1;
+        if read as u64 == LINE_BYTES_MAX {
+            return Err(wrong(*number, "the line is too long"));
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let value: Value = serde_json::from_slice(&line).map_err(|error| wrong(*number, &format!("is not JSON: {error}")))?;
+        let Value::Object(fields) = value else { return Err(wrong(*number, "is not a JSON object")) };
+        chunk.push(task(&fields, options, now).map_err(|why| wrong(*number, &why))?);
+    }
+    Ok(false)
+}
+
+/// One line's task: what it does not say comes from the command line.
+fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draft, String> {
+    let queue = match fields.get("queue") {
+        None => options.queue.as_str(),
+        Some(queue) => queue.as_str().ok_or("queue: is not a text")?,
+    };
+    let mut task = options.submission_to(queue, now).map_err(|failure| failure.message)?;
+    for (field, value) in fields {
+        let wrong = |what: &str| format!("{field}: is not {what}");
+        let text = || value.as_str().ok_or_else(|| wrong("a text"));
+        let count = || {
+            let number = value.as_u64().and_then(|number| u16::try_from(number).ok());
+            number.ok_or_else(|| wrong("a count from 0 to 65535"))
+        };
+        let names = || {
+            let list = value.as_array().ok_or_else(|| wrong("a list of texts"))?;
+            list.iter().map(|name| name.as_str().ok_or_else(|| wrong("a list of texts"))).collect::<Result<Vec<_>, _>>()
+        };
+        let span = || parse_span(text()?).map_err(|why| format!("{field}: {why}"));
+        let time = || parse_future(text()?, now).map(Timestamp).map_err(|why| format!("{field}: {why}"));
+        let id = || task_id(field, text()?).map_err(|failure| failure.message);
+        task = match field.as_str() {
+            // A text is taken as it is; anything else as its JSON.
+            "body" => match value {
+                Value::String(text) => task.body(text.clone()),
+                other => task.body(other.to_string()),
+            },
+            "queue" => task,
+            "name" => task.name(text()?),
+            "id" => task.id(id()?),
+            "parent" => task.parent(id()?),
+            "priority" => {
+                let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
+                task.priority(number.ok_or_else(|| wrong("a whole number"))?)
+            }
+            "needs" => task.needs(names()?),
+            "tags" => task.tags(names()?),
+            "hold" => task.hold(value.as_bool().ok_or_else(|| wrong("true or false"))?),
+            "not_before" => task.not_before(time()?),
+            "expires" => task.expires_at(time()?),
+            "on_lost" => task.on_lost(match text()? {
+                "requeue" => OnLost::Requeue,
+                "pause" => OnLost::Pause,
+                "fail" => OnLost::Fail,
+                _ => return Err(wrong("requeue, pause or fail")),
+            }),
+            "crash_budget" => task.crash_budget(count()?),
+            "retries" => task.retries(count()?),
+            "backoff" => task.backoff(span()?, longest(fields)?),
+            "backoff_max" if fields.contains_key("backoff") => task,
+            "backoff_max" => task.backoff(Duration::from_secs(1), span()?),
+            "accept_timeout" => task.accept_timeout(span()?),
+            "run_limit" => task.run_limit(span()?),
+            _ => return Err(nearest::unknown("field", field, FIELDS)),
+        };
+    }
+    Ok(task)
+}
+
+fn longest(fields: &Map<String, Value>) -> Result<Duration, String> {
+    match fields.get("backoff_max") {
+        None => Ok(Duration::from_secs(300)),
+        Some(value) => parse_span(value.as_str().ok_or("backoff_max: is not a text")?),
+    }
+}

@@ -1,0 +1,159 @@
+//! `tenure submit`: give the broker work.
+
+mod lines;
+mod options;
+mod shell;
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use tenure_client::{Accepted, Client, Submission, TaskId};
+
+use super::{follow, wait};
+use crate::exit::{Failure, OK, Outcome, STILL_GOING};
+use crate::output::paint::harmless;
+use crate::output::{Screen, remark, shapes};
+use crate::units::parse_span;
+use options::Options;
+use shell::Shell;
+
+/// The largest body that is read: the broker takes no larger one.
+const BODY_BYTES_MAX: u64 = 16 << 20;
+
+/// Submit tasks
+#[derive(Args, Debug)]
+#[command(after_help = "\
+What follows -- is a command that `tenure work` runs in a shell task. Anything else is a body for your own workers.
+The answer, and with it the promise, comes when the task is on disk.
+
+Examples:
+  tenure submit -- ./simulate --steps 1000000
+  tenure submit --wait -- make test                   follow it, exit with its exit code
+  tenure submit --queue images '{\"scan\": 7}'
+  tenure submit --queue images --file scan-7.bin --name scan-7 --retries 3
+  generate | tenure submit --queue images -
+  tenure submit --queue images --jsonl tasks.jsonl    one task per line:
+      {\"body\": {\"scan\": 7}, \"name\": \"scan-7\", \"priority\": 5, \"tags\": [\"gpu\"]}
+  tenure submit --not-before 2h --on-lost pause --tag licence -- ./solve")]
+pub(crate) struct Submit {
+    /// The body; - reads it from stdin
+    #[arg(value_name = "BODY", conflicts_with_all = ["file", "jsonl", "command"])]
+    body: Option<String>,
+    /// Read the body from a file
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["jsonl", "command"])]
+    file: Option<PathBuf>,
+    /// Submit many: one JSON object per line, with body and any of the options below; - reads stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "name", "id"])]
+    jsonl: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    shell: Shell,
+    /// Follow the task's events until it ends, and exit with its exit code
+    #[arg(short = 'w', long)]
+    wait: bool,
+    /// With --wait: give up after this time (exit code 83); the task goes on
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, requires = "wait")]
+    timeout: Option<Duration>,
+}
+
+impl Submit {
+    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+        if let Some(file) = &self.jsonl {
+            let submitted = lines::submit(client, file, &self.options, screen).await?;
+            if self.wait && submitted.code == OK {
+                return wait::all(client, &submitted.tasks, self.timeout, screen).await;
+            }
+            return Ok(submitted.code);
+        }
+        let body = match self.shell.body()? {
+            Some(body) => body,
+            None => self.body()?,
+        };
+        let mut submission = self.options.submission(screen.now)?.body(body);
+        if !self.wait {
+            let accepted = client.submit(submission).await?;
+            screen.one(|| told(&accepted), || shapes::accepted(&accepted))?;
+            return Ok(OK);
+        }
+        // The watch stands before the task is submitted, so that nothing of its life is missed.
+        let id = match self.options.id()? {
+            Some(id) => id,
+            None => TaskId::new(),
+        };
+        submission = submission.id(id);
+        let mut watcher = follow::begin(client, id).await?;
+        let accepted = client.submit(submission).await?;
+        if accepted.task != id {
+            remark(format!("the name is known: following task {}", accepted.task));
+            watcher = follow::begin(client, accepted.task).await?;
+        }
+        if screen.is_table() {
+            remark(told(&accepted));
+        } else {
+            screen.next(String::new, || shapes::accepted(&accepted))?;
+        }
+        let following = follow::to_the_end(client, watcher, accepted.task, screen);
+        let ended = match self.timeout {
+            None => following.await?,
+            Some(timeout) => match tokio::time::timeout(timeout, following).await {
+                Ok(ended) => ended?,
+                Err(_) => {
+                    remark(format!("task {} goes on; the time to wait is over", accepted.task));
+                    return Ok(STILL_GOING);
+                }
+            },
+        };
+        follow::conclude(&ended, screen)
+    }
+
+    fn body(&self) -> Result<Bytes, Failure> {
+        if let Some(file) = &self.file {
+            return read(file);
+        }
+        match self.body.as_deref() {
+            Some("-") => read_all(std::io::stdin().lock(), "stdin"),
+            Some(text) => Ok(Bytes::copy_from_slice(text.as_bytes())),
+            None if std::io::stdin().is_terminal() => Err(Failure::usage(
+                "what to submit? Give a body, --file, - for stdin, or -- and a command; `tenure submit --help` has examples",
+            )),
+            None => Err(Failure::usage("no body: give one, or - to read it from stdin")),
+        }
+    }
+}
+
+fn read(file: &PathBuf) -> Result<Bytes, Failure> {
+    let name = file.display().to_string();
+    let open = std::fs::File::open(file).map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
+    read_all(open, &name)
+}
+
+fn read_all(from: impl Read, name: &str) -> Result<Bytes, Failure> {
+    let mut body = Vec::new();
+    let read = from.take(BODY_BYTES_MAX + 1).read_to_end(&mut body);
+    read.map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
+    if body.len() as u64 > BODY_BYTES_MAX {
+        return Err(Failure::input(format!(
+            "{name} is too long for a body: at most 16 MB. Put it where the worker can read it, and submit its address"
+        )));
+    }
+    Ok(body.into())
+}
+
+/// For people: the id alone on its line is easy to copy; what is worth knowing follows.
+fn told(accepted: &Accepted) -> String {
+    let mut text = accepted.task.to_string();
+    if accepted.known {
+        text += &format!("  known already, {}", accepted.state.as_str());
+    }
+    if let Some(why) = &accepted.unserved {
+        text += &format!("  ({})", harmless(&why.message));
+    }
+    text
+}
+
+/// Keeps the builder's type out of the other files' signatures.
+type Draft = Submission;

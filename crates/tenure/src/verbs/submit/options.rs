@@ -1,0 +1,143 @@
+//! The options of a task, as they are typed.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tenure_client::{OnLost, TaskId, Timestamp};
+
+use super::Draft;
+use crate::exit::Failure;
+use crate::output::times::parse_future;
+use crate::units::parse_span;
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Task")]
+pub(crate) struct Options {
+    /// The queue to wait in
+    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    pub(crate) queue: String,
+    /// A name of its own: submitting the same again is answered with the task that is there
+    #[arg(short, long, value_name = "NAME")]
+    name: Option<String>,
+    /// An id of its own (a UUID): sending it again is refused
+    #[arg(long, value_name = "UUID")]
+    id: Option<String>,
+    /// Higher first [default: 0, or one more than the parent's]
+    #[arg(short, long, value_name = "NUMBER", allow_negative_numbers = true)]
+    priority: Option<i32>,
+    /// A capability that the worker must offer
+    #[arg(long = "need", value_name = "NAME", value_delimiter = ',')]
+    needs: Vec<String>,
+    /// A tag to be limited by
+    #[arg(short, long = "tag", value_name = "NAME", value_delimiter = ',')]
+    tags: Vec<String>,
+    /// The task it belongs to, and is cancelled with
+    #[arg(long, value_name = "UUID")]
+    parent: Option<String>,
+    /// Wait until it is released
+    #[arg(long)]
+    hold: bool,
+    /// Do not start before this time: 2026-01-31T12:00:00Z, or a span such as 2h
+    #[arg(long, value_name = "TIME")]
+    not_before: Option<String>,
+    /// Fail if it has not started by this time
+    #[arg(long, value_name = "TIME")]
+    expires: Option<String>,
+    /// What happens if its worker is lost
+    #[arg(long, value_enum, value_name = "POLICY")]
+    on_lost: Option<Policy>,
+    /// How many crashes it survives [default: 3]
+    #[arg(long, value_name = "COUNT")]
+    crash_budget: Option<u16>,
+    /// How often it is tried again if it fails [default: 0]
+    #[arg(long, value_name = "COUNT")]
+    retries: Option<u16>,
+    /// The delay before the first retry; it doubles with each further one [default: 1s]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    backoff: Option<Duration>,
+    /// The longest delay before a retry [default: 5m]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    backoff_max: Option<Duration>,
+    /// How long it may be assigned without being started [default: the broker's]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    accept_timeout: Option<Duration>,
+    /// How long one attempt may run [default: as long as it takes]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    run_limit: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Policy {
+    /// Another worker tries, as long as the crash budget lasts
+    Requeue,
+    /// A human decides: it never runs twice by itself
+    Pause,
+    /// The crash ends it
+    Fail,
+}
+
+impl Options {
+    pub(crate) fn id(&self) -> Result<Option<TaskId>, Failure> {
+        self.id.as_deref().map(|text| task_id("--id", text)).transpose()
+    }
+
+    /// A task with these options and no body yet.
+    pub(crate) fn submission(&self, now: u64) -> Result<Draft, Failure> {
+        self.submission_to(&self.queue, now)
+    }
+
+    /// The same for another queue.
+    pub(crate) fn submission_to(&self, queue: &str, now: u64) -> Result<Draft, Failure> {
+        let mut task = Draft::to(queue)
+            .needs(self.needs.iter().map(String::as_str))
+            .tags(self.tags.iter().map(String::as_str))
+            .hold(self.hold);
+        if let Some(name) = &self.name {
+            task = task.name(name.as_str());
+        }
+        if let Some(id) = self.id()? {
+            task = task.id(id);
+        }
+        if let Some(priority) = self.priority {
+            task = task.priority(priority);
+        }
+        if let Some(parent) = &self.parent {
+            task = task.parent(task_id("--parent", parent)?);
+        }
+        if let Some(time) = &self.not_before {
+            task = task.not_before(Timestamp(parse_future(time, now).map_err(Failure::usage)?));
+        }
+        if let Some(time) = &self.expires {
+            task = task.expires_at(Timestamp(parse_future(time, now).map_err(Failure::usage)?));
+        }
+        if let Some(policy) = self.on_lost {
+            task = task.on_lost(match policy {
+                Policy::Requeue => OnLost::Requeue,
+                Policy::Pause => OnLost::Pause,
+                Policy::Fail => OnLost::Fail,
+            });
+        }
+        if let Some(budget) = self.crash_budget {
+            task = task.crash_budget(budget);
+        }
+        if let Some(retries) = self.retries {
+            task = task.retries(retries);
+        }
+        if self.backoff.is_some() || self.backoff_max.is_some() {
+            let first = self.backoff.unwrap_or(Duration::from_secs(1));
+            let max = self.backoff_max.unwrap_or(Duration::from_secs(300)).max(first);
+            task = task.backoff(first, max);
+        }
+        if let Some(timeout) = self.accept_timeout {
+            task = task.accept_timeout(timeout);
+        }
+        if let Some(limit) = self.run_limit {
+            task = task.run_limit(limit);
+        }
+        Ok(task)
+    }
+}
+
+pub(crate) fn task_id(what: &str, text: &str) -> Result<TaskId, Failure> {
+    text.parse().map_err(|_| Failure::usage(format!("{what}: `{text}` is not a UUID")))
+}

@@ -1,0 +1,90 @@
+//! `tenure wait`: until tasks have ended, with their exit code.
+
+use std::time::Duration;
+
+use clap::Args;
+use futures::stream::{FuturesUnordered, StreamExt};
+use serde_json::json;
+use tenure_client::{Client, Ended, Error, TaskId};
+
+use super::follow::conclude;
+use super::which::resolve;
+use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
+use crate::output::paint::of_state;
+use crate::output::{Screen, remark, shapes};
+use crate::units::parse_span;
+
+/// Wait until tasks have ended, and exit with their exit code
+#[derive(Args, Debug)]
+#[command(after_help = "\
+With one task, its result goes to stdout. With several, a line tells of each as it ends, and the exit code is that of
+the first one, in the order given, that did not complete.
+
+Examples:
+  tenure wait 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f && echo done
+  tenure wait name:scan-7 name:scan-8 --timeout 2h")]
+pub(crate) struct Wait {
+    /// Ids, at least their first 6 digits, or name:NAME
+    #[arg(value_name = "TASK", required = true)]
+    tasks: Vec<String>,
+    /// Give up after this time (exit code 83); the tasks go on
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    timeout: Option<Duration>,
+}
+
+impl Wait {
+    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+        let mut tasks = Vec::new();
+        for text in &self.tasks {
+            tasks.push(resolve(client, text).await?);
+        }
+        if let [task] = tasks.as_slice() {
+            return match within(client, *task, self.timeout).await? {
+                Some(ended) => conclude(&ended, screen),
+                None => still_going(&tasks, screen),
+            };
+        }
+        all(client, &tasks, self.timeout, screen).await
+    }
+}
+
+/// Waits for all, telling of each as it ends.
+pub(crate) async fn all(client: &Client, tasks: &[TaskId], timeout: Option<Duration>, screen: &Screen) -> Outcome {
+    let mut waiting: FuturesUnordered<_> =
+        tasks.iter().enumerate().map(async |(index, task)| (index, within(client, *task, timeout).await)).collect();
+    let mut codes: Vec<Option<u8>> = vec![None; tasks.len()];
+    while let Some((index, ended)) = waiting.next().await {
+        let Some(ended) = ended? else { continue };
+        let text = || {
+            let state = ended.state.as_str();
+            format!("{} {}", ended.task, screen.paint.apply(of_state(state), state))
+        };
+        screen.next(text, || shapes::ended(&ended))?;
+        codes[index] = Some(of_task(ended.exit_code));
+    }
+    let pending: Vec<TaskId> =
+        tasks.iter().zip(&codes).filter(|(_, code)| code.is_none()).map(|(task, _)| *task).collect();
+    if !pending.is_empty() {
+        return still_going(&pending, screen);
+    }
+    Ok(codes.into_iter().flatten().find(|code| *code != OK).unwrap_or(OK))
+}
+
+async fn within(client: &Client, task: TaskId, timeout: Option<Duration>) -> Result<Option<Ended>, Error> {
+    match timeout {
+        Some(timeout) => client.wait_timeout(task, timeout).await,
+        None => client.wait(task).await.map(Some),
+    }
+}
+
+fn still_going(pending: &[TaskId], screen: &Screen) -> Result<u8, Failure> {
+    if screen.is_table() {
+        for task in pending {
+            remark(format!("task {task} has not ended yet: the time to wait is over, the task goes on"));
+        }
+    } else {
+        let pending: Vec<String> = pending.iter().map(ToString::to_string).collect();
+        screen.next(String::new, || json!({ "pending": pending }))?;
+    }
+    Ok(STILL_GOING)
+}

@@ -1,0 +1,96 @@
+//! Which task is meant: an id, the unique beginning of one, or `name:NAME`.
+
+use tenure_client::{Client, Query, TaskId, TaskInfo, Timestamp};
+
+use crate::exit::{BAD_INPUT, Failure, REFUSED};
+
+/// The shortest beginning that is looked up.
+const DIGITS_MIN: usize = 6;
+/// How many tasks are looked at to find the rest of an id.
+const SEARCH_MAX: usize = 100_000;
+/// Ids are made by clients, whose clocks may differ from the broker's.
+const CLOCK_SKEW_MILLIS: u64 = 600_000;
+
+/// Finds the task's id.
+pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failure> {
+    if let Some(name) = text.strip_prefix("name:") {
+        return Ok(client.find(name).await?.id);
+    }
+    if let Ok(id) = text.parse() {
+        return Ok(id);
+    }
+    let digits = text.replace('-', "").to_ascii_lowercase();
+    let is_beginning = digits.len() >= DIGITS_MIN && digits.len() < 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
+    if !is_beginning {
+        let hint = format!("write the id, at least its first {DIGITS_MIN} digits, or name:NAME");
+        return Err(Failure::new(BAD_INPUT, format!("`{text}` is not a task: {hint}")));
+    }
+    // An id begins with the time it was made, so only the tasks of that time need to be looked at.
+    let (after, before) = time_of(&digits);
+    let near = Query::default().submitted_after(Timestamp(after)).submitted_before(Timestamp(before)).page(1_000);
+    if let Some(id) = search(client, near, text, &digits).await? {
+        return Ok(id);
+    }
+    // Clients may choose other ids.
+    match search(client, Query::default().page(1_000), text, &digits).await? {
+        Some(id) => Ok(id),
+        None => Err(Failure::new(REFUSED, format!("there is no task whose id begins with {text}"))),
+    }
+}
+
+pub(crate) async fn show(client: &Client, text: &str) -> Result<TaskInfo, Failure> {
+    if let Some(name) = text.strip_prefix("name:") {
+        return Ok(client.find(name).await?);
+    }
+    let id = resolve(client, text).await?;
+    Ok(client.show(id).await?)
+}
+
+async fn search(client: &Client, query: Query, text: &str, digits: &str) -> Result<Option<TaskId>, Failure> {
+    let mut listing = client.list(query);
+    let mut found: Option<TaskId> = None;
+    let mut looked = 0;
+    while let Some(task) = listing.next().await {
+        let id = task?.id;
+        if plain(id).starts_with(digits) {
+            if let Some(other) = found.filter(|other| *other != id) {
+                let why = format!("`{text}` is not unique: {other} and {id} begin with it, write more digits");
+                return Err(Failure::new(BAD_INPUT, why));
+            }
+            found = Some(id);
+        }
+        looked += 1;
+        if looked >= SEARCH_MAX && found.is_none() {
+            return Err(Failure::new(BAD_INPUT, format!("`{text}` is too short to search for: write the whole id")));
+        }
+    }
+    Ok(found)
+}
+
+fn plain(id: TaskId) -> String {
+    id.to_string().replace('-', "")
+}
+
+/// The span of time in which an id that begins so was made: its first twelve digits are milliseconds.
+fn time_of(digits: &str) -> (u64, u64) {
+    let stamp = &digits[..digits.len().min(12)];
+    let bound = |fill: &str| u64::from_str_radix(&format!("{stamp}{}", fill.repeat(12 - stamp.len())), 16).unwrap_or(0);
+    (bound("0").saturating_sub(CLOCK_SKEW_MILLIS), bound("f").saturating_add(CLOCK_SKEW_MILLIS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_an_id_tells_when_it_was_made() {
+        let id = TaskId::new();
+        let now = crate::output::times::now();
+        for length in [6, 8, 12, 20] {
+            let (after, before) = time_of(&plain(id)[..length]);
+            assert!(after <= now && now <= before, "{length}: {after} {now} {before}");
+        }
+        let (after, before) = time_of(&plain(id)[..12]);
+        assert_eq!(before - after, 2 * CLOCK_SKEW_MILLIS);
+    }
+}
