@@ -42,7 +42,13 @@ pub struct Mark {
 }
 
 impl Batches {
-    pub(crate) fn new(shared: Arc<Shared>, ledger: Ledger, position: u64, segment: u64, first_event: u64) -> Batches {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        ledger: Ledger,
+        position: u64,
+        segment: u64,
+        first_event: u64,
+    ) -> Batches {
         let mut batches = Batches {
             shared,
             ledger,

@@ -98,7 +98,12 @@ impl BlockHeader {
     }
 
     /// Reads and checks the page of the block whose header this is.
-    pub(crate) fn read_page(&self, file: &dyn DiskFile, name: &str, offset: u64) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn read_page(
+        &self,
+        file: &dyn DiskFile,
+        name: &str,
+        offset: u64,
+    ) -> Result<Vec<u8>, StoreError> {
         let mut page = vec![0; self.page_bytes as usize];
         let count = file.read_at(&mut page, offset + BLOCK_HEADER_BYTES as u64).doing("reading", name)?;
         if count < page.len() || !self.is_of(&page) {

@@ -12,6 +12,7 @@ use crate::block::Block;
 use crate::cleaning::Cleaning;
 use crate::error::StoreError;
 use crate::keeper::{Done, Finish, Job};
+use crate::ledger::Balance;
 use crate::shared::{Shared, SnapshotFile};
 use crate::snapshot::{settings_block, task_block};
 
@@ -31,6 +32,8 @@ pub struct Chores {
     /// After a failure, no snapshot is tried before the journal has come this far.
     not_before: u64,
     asked: bool,
+    /// Segments that cannot be cleaned because they are damaged.
+    uncleanable: Vec<u64>,
     news: Vec<News>,
 }
 
@@ -48,22 +51,42 @@ pub enum Pace {
 /// What the chores have done, for the log.
 #[derive(Debug)]
 pub enum News {
-    Snapshot { start: u64, bytes: u64, segments_deleted: usize },
+    Snapshot {
+        start: u64,
+        bytes: u64,
+        segments_deleted: usize,
+    },
     /// A segment's live bytes have moved on.
-    Cleaned { segment: u64, blobs: u64, bytes: u64 },
+    Cleaned {
+        segment: u64,
+        blobs: u64,
+        bytes: u64,
+    },
     /// It will be tried again later; nothing is lost, but the disk may grow.
-    Failed { doing: &'static str, error: StoreError },
+    Failed {
+        doing: &'static str,
+        error: StoreError,
+    },
 }
 
 /// How far the snapshot is.
 #[derive(Debug)]
 enum Snapshot {
     None,
-    Walking { next: Option<Slot>, condemned: Vec<u64> },
+    Walking {
+        next: Option<Slot>,
+        condemned: Vec<u64>,
+    },
     /// Everything is seen. What was seen may be in the open batch, which begins at `open`.
-    Seen { open: u64, condemned: Vec<u64> },
+    Seen {
+        open: u64,
+        condemned: Vec<u64>,
+    },
     /// The journal must be certain up to `end` before the snapshot may speak of it.
-    Settling { end: u64, condemned: Vec<u64> },
+    Settling {
+        end: u64,
+        condemned: Vec<u64>,
+    },
     Writing,
 }
 
@@ -103,6 +126,7 @@ impl Chores {
             look_at: 0,
             not_before: 0,
             asked: false,
+            uncleanable: Vec::new(),
             news: Vec::new(),
         }
     }
@@ -174,7 +198,7 @@ impl Chores {
             Done::Fetched(Ok(fetched)) => self.cleaning.fetched(fetched),
             Done::Listed(Err(error)) | Done::Fetched(Err(error)) => {
                 self.news.push(News::Failed { doing: "cleaning a segment", error });
-                self.cleaning.give_up();
+                self.uncleanable.extend(self.cleaning.give_up());
             }
         }
     }
@@ -189,8 +213,12 @@ impl Chores {
         let (start, size) = self.last.map_or((0, 0), |last| (last.start, last.bytes));
         let threshold = self.shared.settings.checkpoint_bytes.max(size);
         let since = batches.position() - start;
-        let empty: u64 =
-            batches.ledger.before(start).filter(|balance| balance.live_blobs == 0).map(|balance| balance.bytes()).sum();
+        let empty: u64 = batches
+            .ledger
+            .before(start)
+            .filter(|balance| balance.live_blobs == 0)
+            .map(|balance| balance.bytes())
+            .sum();
         let due = (since >= threshold || empty >= threshold) && batches.position() >= self.not_before;
         if due || self.asked {
             self.asked = false;
@@ -201,7 +229,8 @@ impl Chores {
                 .ledger
                 .before(start)
                 .filter(|balance| balance.live_blobs > 0 && balance.live_percent() < below)
-                .min_by_key(|balance| balance.live_percent());
+                .filter(|balance| !self.uncleanable.contains(&balance.start))
+                .min_by_key(Balance::live_percent);
             if let Some(balance) = dirtiest {
                 self.cleaning.begin(balance.start, &self.jobs);
             }
@@ -212,8 +241,12 @@ impl Chores {
     /// of the tasks that once had some there: only then may it go.
     fn begin_snapshot(&mut self, batches: &Batches) {
         let (start, first_event) = (batches.position(), batches.first_event());
-        let condemned =
-            batches.ledger.before(start).filter(|balance| balance.live_blobs == 0).map(|balance| balance.start).collect();
+        let condemned = batches
+            .ledger
+            .before(start)
+            .filter(|balance| balance.live_blobs == 0)
+            .map(|balance| balance.start)
+            .collect();
         self.send(Job::BeginSnapshot { start, first_event });
         self.snapshot = Snapshot::Walking { next: None, condemned };
     }

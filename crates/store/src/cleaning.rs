@@ -18,7 +18,7 @@ use crate::codec::{Base, ChangeView, Malformed, Names, Page, Take, next_record};
 use crate::error::{Damage, Doing, StoreError};
 use crate::frame::{BLOB_CRC_BYTES, FrameHeader, checked_blob};
 use crate::keeper::{Candidate, Job, Listed};
-use crate::scan::{Found, Scan, certain_frame_behind};
+use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
@@ -50,13 +50,7 @@ pub(crate) fn list(shared: &Shared, start: u64, from: u64) -> Result<Listed, Sto
                 .map_err(|why| damage(&why.to_string()))?;
             }
             Found::End => break None,
-            Found::Bad(why) => {
-                let damage = damage(why);
-                if certain_frame_behind(&segment, position)? {
-                    return Err(damage.into());
-                }
-                break None; // What an earlier use left behind the end.
-            }
+            Found::Bad(why) => return Err(damage(why).into()),
         }
         if scan.position() - from >= WALK_BYTES {
             break Some(scan.position());
@@ -68,7 +62,10 @@ pub(crate) fn list(shared: &Shared, start: u64, from: u64) -> Result<Listed, Sto
 }
 
 /// Reads bytes that are still somebody's.
-pub(crate) fn fetch(shared: &Shared, candidates: Vec<Candidate>) -> Result<Vec<(Candidate, Bytes)>, StoreError> {
+pub(crate) fn fetch(
+    shared: &Shared,
+    candidates: Vec<Candidate>,
+) -> Result<Vec<(Candidate, Bytes)>, StoreError> {
     let mut fetched = Vec::with_capacity(candidates.len());
     for candidate in candidates {
         let blob = candidate.blob;
@@ -127,10 +124,22 @@ pub(crate) struct Cleaning {
 enum State {
     #[default]
     Idle,
-    Listing { segment: u64 },
+    Listing {
+        segment: u64,
+    },
     /// What is still somebody's, newest last, and where the walk goes on.
-    Fetching { segment: u64, left: Vec<Candidate>, next: Option<u64>, asked: bool },
-    Moving { segment: u64, left: Vec<Candidate>, next: Option<u64>, fetched: Vec<(Candidate, Bytes)> },
+    Fetching {
+        segment: u64,
+        left: Vec<Candidate>,
+        next: Option<u64>,
+        asked: bool,
+    },
+    Moving {
+        segment: u64,
+        left: Vec<Candidate>,
+        next: Option<u64>,
+        fetched: Vec<(Candidate, Bytes)>,
+    },
 }
 
 impl Cleaning {
@@ -153,8 +162,14 @@ impl Cleaning {
         self.ask_for_list(segment, segment, jobs);
     }
 
-    pub(crate) fn give_up(&mut self) {
-        self.state = State::Idle;
+    /// Stops, and says with which segment.
+    pub(crate) fn give_up(&mut self) -> Option<u64> {
+        match std::mem::take(&mut self.state) {
+            State::Idle => None,
+            State::Listing { segment } | State::Fetching { segment, .. } | State::Moving { segment, .. } => {
+                Some(segment)
+            }
+        }
     }
 
     pub(crate) fn listed(&mut self, listed: Listed, engine: &Engine) {

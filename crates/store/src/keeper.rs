@@ -13,7 +13,7 @@ use crate::cleaning;
 use crate::disk::DiskFile;
 use crate::error::{Doing, StoreError};
 use crate::events::copy_events;
-use crate::files;
+use crate::files::{self, Named};
 use crate::header::HEADER_BYTES;
 use crate::segment::{self, Past, Segment};
 use crate::shared::{Shared, SnapshotFile, Spare};
@@ -22,12 +22,18 @@ use crate::snapshot::SnapshotWriter;
 /// What the hub's side asks for, in this order: begin, blocks, finish; the others at any time.
 #[derive(Debug)]
 pub(crate) enum Job {
-    BeginSnapshot { start: u64, first_event: u64 },
+    BeginSnapshot {
+        start: u64,
+        first_event: u64,
+    },
     Block(Block),
     FinishSnapshot(Finish),
     PrepareSpare,
     /// Find out whose bytes lie in a segment, from a position on.
-    ListBlobs { segment: u64, from: u64 },
+    ListBlobs {
+        segment: u64,
+        from: u64,
+    },
     FetchBlobs(Vec<Candidate>),
 }
 
@@ -139,18 +145,15 @@ impl Keeper {
         let (start, first_event) = (writer.start(), writer.first_event());
         self.copy_events(start, first_event)?;
         let file = writer.finish(disk, finish.end, finish.now)?;
-        let (old, pinned) = {
+        let pinned = {
             let mut files = self.shared.files.write().expect("no holder of the lock panics");
-            (files.snapshot.replace(file), files.pins > 0)
+            files.snapshot = Some(file);
+            files.pins > 0
         };
         self.deferred.extend(finish.condemned);
         let mut deleted = Vec::new();
         if !pinned {
-            // An older snapshot that a backup kept is found by its name.
-            if let Some(old) = old.filter(|old| old.start != file.start) {
-                let name = files::snapshot(old.start);
-                disk.remove(&name).doing("removing", &name)?;
-            }
+            self.remove_old_snapshots(file.start)?;
             for segment in std::mem::take(&mut self.deferred) {
                 self.give_up(segment)?;
                 deleted.push(segment);
@@ -161,6 +164,18 @@ impl Keeper {
         Ok(Done::Snapshot { file, deleted })
     }
 
+    /// Usually one; a backup may have kept more.
+    fn remove_old_snapshots(&self, newest: u64) -> Result<(), StoreError> {
+        for name in self.shared.disk.list().doing("listing", "the directory")? {
+            if let Named::Snapshot(start) = files::named(&name)
+                && start != newest
+            {
+                self.shared.disk.remove(&name).doing("removing", &name)?;
+            }
+        }
+        Ok(())
+    }
+
     fn copy_events(&self, upto: u64, upto_event: u64) -> Result<(), StoreError> {
         let (last, from, begin, segments) = {
             let files = self.shared.files.read().expect("no holder of the lock panics");
@@ -169,13 +184,22 @@ impl Keeper {
             let last = files.events.last().cloned();
             let from = last.as_ref().map_or(in_journal, |last| last.end.max(in_journal));
             let first = files.segments.range(..=begin).next_back().map_or(begin, |(start, _)| *start);
-            let segments: Vec<Arc<Segment>> = files.segments.range(first..upto).map(|(_, segment)| segment.clone()).collect();
+            let segments: Vec<Arc<Segment>> =
+                files.segments.range(first..upto).map(|(_, segment)| segment.clone()).collect();
             (last, from, begin, segments)
         };
         if from >= upto_event {
             return Ok(());
         }
-        let copied = copy_events(&*self.shared.disk, self.shared.settings.events_kept, last.as_ref(), &segments, begin, from, upto)?;
+        let copied = copy_events(
+            &*self.shared.disk,
+            self.shared.settings.events_kept,
+            last.as_ref(),
+            &segments,
+            begin,
+            from,
+            upto,
+        )?;
         let mut files = self.shared.files.write().expect("no holder of the lock panics");
         for file in copied {
             files.events.retain(|known| known.first != file.first);
@@ -209,7 +233,8 @@ impl Keeper {
     /// Deletes a segment, or keeps its file to be used again: overwriting blocks that exist is cheaper to sync than
     /// making new ones.
     fn give_up(&self, start: u64) -> Result<(), StoreError> {
-        let removed = self.shared.files.write().expect("no holder of the lock panics").segments.remove(&start);
+        let removed =
+            self.shared.files.write().expect("no holder of the lock panics").segments.remove(&start);
         let Some(old) = removed else { return Ok(()) };
         let full_size = old.file.len().doing("measuring", &old.name)? >= self.shared.settings.segment_bytes;
         if !full_size || self.shared.spare_count() >= self.shared.settings.spare_segments {
@@ -253,4 +278,3 @@ fn fill(file: &dyn DiskFile, name: &str, bytes: u64) -> Result<(), StoreError> {
     }
     Ok(())
 }
-

@@ -117,7 +117,8 @@ mod tests {
         ledger.alive(first);
         ledger.alive(second);
         ledger.dead(first);
-        let balances: Vec<_> = ledger.before(3000).map(|balance| (balance.start, balance.live_blobs)).collect();
+        let balances: Vec<_> =
+            ledger.before(3000).map(|balance| (balance.start, balance.live_blobs)).collect();
         assert_eq!(balances, [(0, 0), (1000, 1)]);
         assert_eq!(ledger.before(2999).count(), 1, "the second ends at 3000");
         ledger.dead(Blob::EMPTY);

@@ -9,12 +9,14 @@
 //! [`Chores`] and [`Keeper`] do the rest in the background. Where to look: `codec/` for records as bytes, `frame.rs`,
 //! `segment.rs` and `scan.rs` for the journal, `recover/` for coming back, [`disk`] for what a disk is to us.
 
+mod backup;
 mod batches;
 mod block;
 mod chores;
 mod cleaning;
 mod codec;
 pub mod disk;
+mod dump;
 mod error;
 mod events;
 mod files;
@@ -25,6 +27,7 @@ mod ledger;
 mod random;
 mod reader;
 mod recover;
+mod repair;
 mod scan;
 mod segment;
 mod settings;
@@ -32,17 +35,22 @@ mod shared;
 mod snapshot;
 mod store;
 mod tail;
+mod verify;
 mod writer;
 
+pub use backup::{Manifest, ManifestFile, check_backup, restore};
 pub use batches::{Batches, Mark};
 pub use chores::{Chores, News, Pace};
 pub use disk::{Disk, DiskFile, MemoryDisk, RealDisk};
+pub use dump::dump;
 pub use error::{Damage, ReadError, StoreError, WriteError};
 pub use events::Events;
 pub use frame::{FRAME_BYTES_MAX, Frame};
 pub use keeper::Keeper;
 pub use reader::{Reader, Usage};
 pub use recover::{Cut, OpenReport};
+pub use repair::{Repair, Repaired, repair};
 pub use settings::{StoreSettings, Sync};
 pub use store::{Opened, Parts, Store};
+pub use verify::{Verification, verify};
 pub use writer::Writer;

@@ -57,7 +57,8 @@ impl Reader {
         if self.is_gone(&segment) {
             return Err(ReadError::Gone { at });
         }
-        Err(Damage::new(&segment.name, segment.offset(at), "the checksum of a body or result is wrong").into())
+        Err(Damage::new(&segment.name, segment.offset(at), "the checksum of a body or result is wrong")
+            .into())
     }
 
     /// The bytes, if they are in memory. Never touches a file.
@@ -221,8 +222,9 @@ struct Ahead {
 
 impl Ahead {
     fn find(&mut self, at: u64, wanted: usize) -> Option<Bytes> {
-        let (position, piece) =
-            self.pieces.iter().find(|(position, piece)| *position <= at && at + wanted as u64 <= *position + piece.len() as u64)?;
+        let (position, piece) = self.pieces.iter().find(|(position, piece)| {
+            *position <= at && at + wanted as u64 <= *position + piece.len() as u64
+        })?;
         let start = (at - position) as usize;
         let found = Bytes::copy_from_slice(&piece[start..start + wanted]);
         self.last_end = at + wanted as u64;
@@ -241,8 +243,12 @@ impl From<StoreError> for ReadError {
     fn from(error: StoreError) -> ReadError {
         match error {
             StoreError::Damaged(damage) => ReadError::Damaged(damage),
-            StoreError::Io { file, source, .. } | StoreError::Sync { file, source } => ReadError::Io { file, source },
-            other => ReadError::Io { file: "the store".to_owned(), source: io::Error::other(other.to_string()) },
+            StoreError::Io { file, source, .. } | StoreError::Sync { file, source } => {
+                ReadError::Io { file, source }
+            }
+            other => {
+                ReadError::Io { file: "the store".to_owned(), source: io::Error::other(other.to_string()) }
+            }
         }
     }
 }

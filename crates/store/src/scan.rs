@@ -41,12 +41,32 @@ impl<'a> Scan<'a> {
 
     /// The next frame; after it the walk stands at the one behind. What is not a frame leaves the walk where it is.
     pub(crate) fn next(&mut self) -> Result<Found<'_>, StoreError> {
-        self.look(true)
-    }
-
-    /// Like [`Scan::next`], but believes the payload: for what was checked before.
-    pub(crate) fn next_unchecked(&mut self) -> Result<Found<'_>, StoreError> {
-        self.look(false)
+        if self.at >= self.end {
+            return Ok(Found::End);
+        }
+        if self.end - self.at < FRAME_HEADER_BYTES as u64 {
+            return Ok(Found::Bad("the file ends within the header of a frame"));
+        }
+        self.fill(FRAME_HEADER_BYTES)?;
+        let index = (self.at - self.window_at) as usize;
+        let Some(header) = FrameHeader::decode(&self.window[index..], self.segment.salt) else {
+            let zeros = self.window[index..index + FRAME_HEADER_BYTES].iter().all(|byte| *byte == 0);
+            return Ok(if zeros { Found::End } else { Found::Bad("the header of a frame is wrong") });
+        };
+        if header.position != self.at {
+            return Ok(Found::Bad("a frame does not stand where it was written"));
+        }
+        if header.frame_bytes() > FRAME_BYTES_MAX || header.end() > self.end {
+            return Ok(Found::Bad("a frame is longer than the file"));
+        }
+        self.fill(header.frame_bytes() as usize)?;
+        let start = (self.at - self.window_at) as usize + FRAME_HEADER_BYTES;
+        let payload = &self.window[start..start + header.payload_bytes() as usize];
+        if crc32c(payload) != header.payload_crc {
+            return Ok(Found::Bad("the checksum of a frame is wrong"));
+        }
+        self.at = header.end();
+        Ok(Found::Frame(header, payload))
     }
 
     /// Steps over bytes that are no frame.
@@ -73,35 +93,6 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn look(&mut self, check: bool) -> Result<Found<'_>, StoreError> {
-        if self.at >= self.end {
-            return Ok(Found::End);
-        }
-        if self.end - self.at < FRAME_HEADER_BYTES as u64 {
-            return Ok(Found::Bad("the file ends within the header of a frame"));
-        }
-        self.fill(FRAME_HEADER_BYTES)?;
-        let index = (self.at - self.window_at) as usize;
-        let Some(header) = FrameHeader::decode(&self.window[index..], self.segment.salt) else {
-            let zeros = self.window[index..index + FRAME_HEADER_BYTES].iter().all(|byte| *byte == 0);
-            return Ok(if zeros { Found::End } else { Found::Bad("the header of a frame is wrong") });
-        };
-        if header.position != self.at {
-            return Ok(Found::Bad("a frame does not stand where it was written"));
-        }
-        if header.frame_bytes() > FRAME_BYTES_MAX || header.end() > self.end {
-            return Ok(Found::Bad("a frame is longer than the file"));
-        }
-        self.fill(header.frame_bytes() as usize)?;
-        let start = (self.at - self.window_at) as usize + FRAME_HEADER_BYTES;
-        let payload = &self.window[start..start + header.payload_bytes() as usize];
-        if check && crc32c(payload) != header.payload_crc {
-            return Ok(Found::Bad("the checksum of a frame is wrong"));
-        }
-        self.at = header.end();
-        Ok(Found::Frame(header, payload))
-    }
-
     /// Makes `count` bytes from where the walk stands lie in the window. The caller knows that they exist.
     fn fill(&mut self, count: usize) -> Result<(), StoreError> {
         let index = (self.at - self.window_at) as usize;
@@ -117,7 +108,11 @@ impl<'a> Scan<'a> {
         let want = count.max(WINDOW_BYTES).min((self.end - self.at) as usize);
         self.window.resize(want.max(kept), 0);
         let offset = self.segment.offset(self.at + kept as u64);
-        let read = self.segment.file.read_at(&mut self.window[kept..], offset).doing("reading", &self.segment.name)?;
+        let read = self
+            .segment
+            .file
+            .read_at(&mut self.window[kept..], offset)
+            .doing("reading", &self.segment.name)?;
         self.window.truncate(kept + read);
         if self.window.len() < count {
             let source = std::io::ErrorKind::UnexpectedEof.into();
@@ -141,4 +136,17 @@ pub(crate) fn certain_frame_behind(segment: &Segment, bad: u64) -> Result<bool, 
         from = at + 1;
     }
     Ok(false)
+}
+
+/// The next good frame behind a bad one.
+pub(crate) fn next_frame_behind(segment: &Segment, bad: u64) -> Result<Option<FrameHeader>, StoreError> {
+    let mut scan = Scan::new(segment, bad, u64::MAX)?;
+    let mut from = bad + 1;
+    while let Some(at) = scan.find_magic(from)? {
+        if let Found::Frame(header, _) = scan.next()? {
+            return Ok(Some(header));
+        }
+        from = at + 1;
+    }
+    Ok(None)
 }

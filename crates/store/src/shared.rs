@@ -105,7 +105,11 @@ impl Shared {
     /// Where a segment ends: where the next one starts, or where the journal ends.
     pub(crate) fn end_of_segment(&self, start: u64) -> u64 {
         let files = self.files.read().expect("no holder of the lock panics");
-        files.segments.range(start + 1..).next().map_or_else(|| self.progress.acknowledged(), |(next, _)| *next)
+        files
+            .segments
+            .range(start + 1..)
+            .next()
+            .map_or_else(|| self.progress.acknowledged(), |(next, _)| *next)
     }
 
     pub(crate) fn take_buffer(&self) -> BytesMut {

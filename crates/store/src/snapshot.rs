@@ -54,7 +54,8 @@ impl Sum {
 
 /// Makes a block of the next `max` tasks. Says where to go on.
 pub(crate) fn task_block(engine: &Engine, from: Option<Slot>, max: usize) -> (Option<Block>, Option<Slot>) {
-    let (mut book, mut entries, mut base, mut count) = (Dictionary::default(), Vec::new(), Base::default(), 0);
+    let (mut book, mut entries, mut base, mut count) =
+        (Dictionary::default(), Vec::new(), Base::default(), 0);
     let next = engine.scan_tasks(from, max, &mut |task, terms| {
         if count == 0 {
             base = Base { time: task.submitted_at, event: task.age, place: task.body.at() };
@@ -96,7 +97,11 @@ pub(crate) struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    pub(crate) fn create(disk: &dyn Disk, start: u64, first_event: u64) -> Result<SnapshotWriter, StoreError> {
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        start: u64,
+        first_event: u64,
+    ) -> Result<SnapshotWriter, StoreError> {
         let name = files::snapshot(start);
         let unfinished = files::unfinished(&name);
         let file = disk.create(&unfinished).doing("creating", &unfinished)?;
@@ -120,7 +125,12 @@ impl SnapshotWriter {
     }
 
     /// Makes the file certain and gives it its name. The journal must be certain up to `end`.
-    pub(crate) fn finish(mut self, disk: &dyn Disk, end: u64, now: Timestamp) -> Result<SnapshotFile, StoreError> {
+    pub(crate) fn finish(
+        mut self,
+        disk: &dyn Disk,
+        end: u64,
+        now: Timestamp,
+    ) -> Result<SnapshotFile, StoreError> {
         self.sum.end = end;
         self.sum.taken_at = now;
         self.put(&self.sum.encode())?;

@@ -78,7 +78,11 @@ impl Store {
 fn check_events(recovered: &Recovered) -> Result<(), StoreError> {
     match recovered.events.last() {
         Some(last) if last.end > recovered.end.next_event => {
-            let why = format!("it ends with event {}, but the journal with {}", last.end - 1, recovered.end.next_event - 1);
+            let why = format!(
+                "it ends with event {}, but the journal with {}",
+                last.end - 1,
+                recovered.end.next_event - 1
+            );
             Err(Damage::new(&last.name, 24, why).into())
         }
         _ => Ok(()),
@@ -88,7 +92,11 @@ fn check_events(recovered: &Recovered) -> Result<(), StoreError> {
 /// Removes what an earlier process did not finish, and snapshots that a newer one has replaced.
 fn clear_away(disk: &dyn Disk, inventory: &Inventory, recovered: &Recovered) -> Result<(), StoreError> {
     let newest = recovered.snapshot.map(|snapshot| snapshot.start);
-    let old = inventory.snapshots.iter().filter(|start| Some(**start) != newest).map(|start| files::snapshot(*start));
+    let old = inventory
+        .snapshots
+        .iter()
+        .filter(|start| Some(**start) != newest)
+        .map(|start| files::snapshot(*start));
     let names: Vec<String> = inventory.leftovers.iter().cloned().chain(old).collect();
     for name in &names {
         disk.remove(name).doing("removing", name)?;

@@ -24,7 +24,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, segment: Option<Arc<Segment>>, position: u64, next_event: u64) -> Writer {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        segment: Option<Arc<Segment>>,
+        position: u64,
+        next_event: u64,
+    ) -> Writer {
         Writer { shared, segment, position, next_event, last_sync: Timestamp::ZERO, failed: false }
     }
 
@@ -119,7 +124,11 @@ impl Writer {
         let start = self.position;
         let certain = self.shared.progress.certain();
         for frame in frames.iter_mut() {
-            assert_eq!((frame.position, frame.first_event), (self.position, self.next_event), "frames come in order");
+            assert_eq!(
+                (frame.position, frame.first_event),
+                (self.position, self.next_event),
+                "frames come in order"
+            );
             frame.finish(segment.salt, certain);
             if let Err(source) = segment.file.write_at(&frame.bytes, segment.offset(frame.position)) {
                 if !is_full(&source) {

@@ -163,7 +163,12 @@ fn the_power_may_fail_again_while_the_store_is_opened() {
             match Broker::open(&found) {
                 Ok(_) => break,
                 Err(StoreError::Io { .. } | StoreError::Sync { .. }) => {
-                    check(&told, &history, &found.crash(again), &format!("power failed at {moment} and again at {again}"));
+                    check(
+                        &told,
+                        &history,
+                        &found.crash(again),
+                        &format!("power failed at {moment} and again at {again}"),
+                    );
                 }
                 Err(error) => panic!("{error}"),
             }

@@ -108,7 +108,9 @@ fn a_zeroed_block_in_the_middle_is_damage() {
         let error = Broker::open(&with_journal(&bytes)).err().expect("the damage is noticed");
         assert_eq!(
             error.to_string(),
-            format!("{JOURNAL} is damaged at byte {start}: a frame is missing here, and frames written later follow it")
+            format!(
+                "{JOURNAL} is damaged at byte {start}: a frame is missing here, and frames written later follow it"
+            )
         );
     }
 }
@@ -211,7 +213,9 @@ fn a_body_that_was_changed_on_disk_is_refused_when_it_is_read() {
     // The frame lies before the snapshot, so the start does not look at it.
     let broker = Broker::open(&disk.reopen()).unwrap();
     match broker.try_picture() {
-        Err(ReadError::Damaged(damage)) => assert_eq!((damage.file.as_str(), damage.offset), (JOURNAL, at as u64)),
+        Err(ReadError::Damaged(damage)) => {
+            assert_eq!((damage.file.as_str(), damage.offset), (JOURNAL, at as u64));
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -25,10 +25,6 @@ impl<'a> Take<'a> {
         self.rest.is_empty()
     }
 
-    pub(crate) fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-
     pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
         let (first, rest) = self.rest.split_first().ok_or(Malformed("it ends too early"))?;
         self.rest = rest;

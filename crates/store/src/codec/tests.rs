@@ -60,8 +60,11 @@ fn encode(facts: &[(Option<Event>, Fact)], base: &Base) -> Vec<u8> {
     out
 }
 
+/// A record as it was read: its event, its state, and the terms of the task if it is one.
+type Read = (Option<Event>, ChangeView, Option<Terms>);
+
 /// Reads a page to its end, the way recovery and the readers of events do.
-fn decode(bytes: &[u8], base: Base) -> Result<Vec<(Option<Event>, ChangeView, Option<Terms>)>, Malformed> {
+fn decode(bytes: &[u8], base: Base) -> Result<Vec<Read>, Malformed> {
     let mut restore = Restore::new(Settings::default());
     let mut take = Take::new(bytes);
     let page = Page::open(base, &mut take, &mut Names::default())?;
@@ -95,7 +98,7 @@ proptest! {
 
     #[test]
     fn a_page_of_records_reads_back_as_it_was_written(facts in vec(fact(), 0..12), place: u64, number: u64) {
-        let base = Base { time: tenure_engine::Timestamp(1_700_000_000_000), event: number, place };
+        let base = Base { time: Timestamp(1_700_000_000_000), event: number, place };
         let found = decode(&encode(&facts, &base), base).expect("it was just encoded");
         prop_assert_eq!(found.len(), facts.len());
         for ((event, fact), (event_found, change_found, terms_found)) in facts.into_iter().zip(found) {
@@ -133,7 +136,7 @@ proptest! {
 fn a_submitted_task_is_small() {
     let terms = Arc::new(Terms::new("default".into(), "images".into(), "lab".into()));
     let key = Restore::new(Settings::default()).terms((*terms).clone());
-    let time = tenure_engine::Timestamp(1_700_000_000_000);
+    let time = Timestamp(1_700_000_000_000);
     let base = Base { time, event: 1_000_000, place: 40_000_000 };
     let task = Task {
         id: tenure_engine::TaskId::from_u128(7),

@@ -93,7 +93,11 @@ impl MemoryDisk {
         for (name, node) in &state.names {
             let Node { bytes, certain, pending } = &state.nodes[*node];
             after.names.insert(name.clone(), after.nodes.len());
-            after.nodes.push(Node { bytes: bytes.clone(), certain: certain.clone(), pending: pending.clone() });
+            after.nodes.push(Node {
+                bytes: bytes.clone(),
+                certain: certain.clone(),
+                pending: pending.clone(),
+            });
         }
         after.certain_names = after.names.clone();
         MemoryDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }

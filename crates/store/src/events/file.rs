@@ -59,7 +59,9 @@ impl EventFile {
             offset = header.end(offset);
         }
         if number != end || offset != bytes {
-            return Err(Damage::new(&found.name, bytes, "its blocks do not add up to what its header says").into());
+            return Err(
+                Damage::new(&found.name, bytes, "its blocks do not add up to what its header says").into()
+            );
         }
         Ok(found)
     }
@@ -111,7 +113,17 @@ impl<'a> EventWriter<'a> {
         let unfinished = files::unfinished(&name);
         let file = disk.create(&unfinished).doing("creating", &unfinished)?;
         let (entries, book, base) = Default::default();
-        Ok(EventWriter { disk, name, file, first, next: first, offset: HEADER_BYTES as u64, entries, book, base })
+        Ok(EventWriter {
+            disk,
+            name,
+            file,
+            first,
+            next: first,
+            offset: HEADER_BYTES as u64,
+            entries,
+            book,
+            base,
+        })
     }
 
     pub(crate) fn count(&self) -> u64 {

@@ -7,7 +7,7 @@ mod file;
 
 pub(crate) use copy::copy_events;
 pub(crate) use decode::EventDecoder;
-pub(crate) use file::{EventFile, EventWriter};
+pub(crate) use file::EventFile;
 
 use tenure_engine::Event;
 

@@ -19,10 +19,11 @@ use crate::error::StoreError;
 use crate::events::EventFile;
 use crate::segment::Segment;
 use crate::shared::SnapshotFile;
+use crate::snapshot::SnapshotReader;
 
 pub(crate) use apply::Applier;
 pub(crate) use inventory::Inventory;
-pub(crate) use read::{JournalEnd, Piece, read_journal, read_snapshot};
+pub(crate) use read::{JournalEnd, read_journal, read_snapshot};
 
 /// What was found when the store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub(crate) fn recover(
     let segments = inventory.open_segments(disk)?;
     let events = inventory.open_events(disk)?;
     let snapshot = inventory.newest_snapshot(disk)?;
-    let snapshot_file = snapshot.as_ref().map(|snapshot| snapshot.file());
+    let snapshot_file = snapshot.as_ref().map(SnapshotReader::file);
     let mut applier = Applier::new(Restore::new(settings));
     if let Some(file) = snapshot_file {
         applier.seen_event(file.first_event - 1);

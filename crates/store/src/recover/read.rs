@@ -82,14 +82,18 @@ pub(crate) fn read_journal(
     if let Some(at_least) = at_least.filter(|at_least| *at_least > end.position) {
         let file = segments.last().map_or("the journal", |segment| &segment.name);
         let offset = segments.last().map_or(0, |segment| segment.offset(end.position.max(segment.start)));
-        let why = format!("the journal ends at position {}, but the snapshot was taken at {at_least}", end.position);
+        let why = format!(
+            "the journal ends at position {}, but the snapshot was taken at {at_least}",
+            end.position
+        );
         return Err(Damage::new(file, offset, why).into());
     }
     Ok(end)
 }
 
 fn missing(segment: &Segment, position: u64) -> Damage {
-    let why = format!("the journal before it is missing: it begins at {}, but {position} is needed", segment.start);
+    let why =
+        format!("the journal before it is missing: it begins at {}, but {position} is needed", segment.start);
     Damage::new(&segment.name, 0, why)
 }
 
@@ -110,7 +114,10 @@ fn read_segment(
             Found::Frame(header, payload) => {
                 let offset = segment.offset(position);
                 if header.first_event != end.next_event {
-                    let why = format!("its events begin with {}, expected was {}", header.first_event, end.next_event);
+                    let why = format!(
+                        "its events begin with {}, expected was {}",
+                        header.first_event, end.next_event
+                    );
                     return Err(Damage::new(&segment.name, offset, why).into());
                 }
                 segment.mark(header.first_event, position);
@@ -120,7 +127,10 @@ fn read_segment(
                 end.next_event = header.next_event();
                 end.certain = end.certain.max(header.certain);
                 if frames.pages.len() >= PAGES_BYTES {
-                    let full = std::mem::replace(&mut frames, Frames { file: segment.name.clone(), ..Frames::default() });
+                    let full = std::mem::replace(
+                        &mut frames,
+                        Frames { file: segment.name.clone(), ..Frames::default() },
+                    );
                     let _ = to.send(Piece::Frames(full));
                 }
             }
@@ -132,16 +142,28 @@ fn read_segment(
     let offset = segment.offset(end.position);
     if next.is_some_and(|next| next != end.position) {
         let why = stopped.unwrap_or("frames are missing here");
-        return Err(Damage::new(&segment.name, offset, format!("{why}, and the journal goes on in the next file")).into());
+        return Err(Damage::new(
+            &segment.name,
+            offset,
+            format!("{why}, and the journal goes on in the next file"),
+        )
+        .into());
     }
     if next.is_none() {
         if certain_frame_behind(segment, end.position)? {
             let why = stopped.unwrap_or("a frame is missing here");
-            return Err(Damage::new(&segment.name, offset, format!("{why}, and frames written later follow it")).into());
+            return Err(Damage::new(
+                &segment.name,
+                offset,
+                format!("{why}, and frames written later follow it"),
+            )
+            .into());
         }
-        end.cut = stopped
-            .filter(|why| segment.past == Past::Fresh || *why == TORN_PAYLOAD)
-            .map(|why| Cut { file: segment.name.clone(), offset, why: why.to_owned() });
+        end.cut = stopped.filter(|why| segment.past == Past::Fresh || *why == TORN_PAYLOAD).map(|why| Cut {
+            file: segment.name.clone(),
+            offset,
+            why: why.to_owned(),
+        });
     }
     Ok(())
 }

@@ -9,11 +9,12 @@ use std::time::Duration;
 use tenure_engine::command::Completion;
 use tenure_engine::notice::Notice;
 use tenure_engine::{
-    Blob, Change, Command, Engine, Event, Held, NewTask, Output, Peer, SessionId, Settings, StateName, TaskId, Timestamp,
-    Which, WorkerSpec,
+    Blob, Change, Command, Engine, Event, Held, NewTask, Output, Peer, SessionId, Settings, StateName,
+    TaskId, Timestamp, Which, WorkerSpec,
 };
 use tenure_store::{
-    Batches, Disk, Frame, MemoryDisk, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, WriteError,
+    Batches, Disk, Frame, MemoryDisk, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings,
+    WriteError,
 };
 
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -67,7 +68,11 @@ impl Broker {
         Broker::open_with(disk, small(), few_ended())
     }
 
-    pub fn open_with(disk: &MemoryDisk, settings: StoreSettings, engine: Settings) -> Result<Broker, StoreError> {
+    pub fn open_with(
+        disk: &MemoryDisk,
+        settings: StoreSettings,
+        engine: Settings,
+    ) -> Result<Broker, StoreError> {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let Opened { engine, store, report } = Store::open(shared, settings, engine, NOW)?;
         let next_id = u128::from(engine.last_event()) << 32;

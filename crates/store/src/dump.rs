@@ -1,0 +1,171 @@
+//! A store as readable lines: what is in which file, record by record. Never the bodies.
+
+use std::sync::Arc;
+
+use tenure_engine::event::About;
+use tenure_engine::{Event, Terms, TermsKey, Timestamp};
+
+use crate::block::BlockKind;
+use crate::codec::{
+    Base, ChangeView, Malformed, Names, Page, Setting, Take, decode_terms, event, next_record, setting,
+    whole_task,
+};
+use crate::disk::Disk;
+use crate::error::{Damage, StoreError};
+use crate::events::{EventDecoder, EventFile};
+use crate::frame::FrameHeader;
+use crate::recover::Inventory;
+use crate::scan::{Found, Scan};
+use crate::segment::Segment;
+use crate::snapshot::SnapshotReader;
+
+/// Shows every file of a store, line by line, and stops at the first damage.
+pub fn dump(disk: &dyn Disk, see: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+    let inventory = Inventory::take(disk)?;
+    for start in &inventory.snapshots {
+        dump_snapshot(disk, *start, see)?;
+    }
+    for first in &inventory.events {
+        dump_events(disk, *first, see)?;
+    }
+    for start in &inventory.segments {
+        dump_segment(&Segment::open(disk, *start)?, see)?;
+    }
+    Ok(())
+}
+
+fn dump_segment(segment: &Segment, see: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+    see(&format!("{} position {}", segment.name, segment.start));
+    let mut names = Names::default();
+    let mut scan = Scan::new(segment, segment.start, u64::MAX)?;
+    loop {
+        let position = scan.position();
+        match scan.next()? {
+            Found::Frame(header, payload) => dump_frame(&header, payload, &mut names, see)
+                .map_err(|why| Damage::new(&segment.name, segment.offset(position), why.to_string()))?,
+            Found::End => {
+                see(&format!("  end {position}"));
+                return Ok(());
+            }
+            Found::Bad(why) => {
+                see(&format!("  end {position}: {why}"));
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn dump_frame(
+    header: &FrameHeader,
+    payload: &[u8],
+    names: &mut Names,
+    see: &mut dyn FnMut(&str),
+) -> Result<(), Malformed> {
+    let FrameHeader { position, blob_bytes, page_bytes, events, certain, .. } = header;
+    see(&format!(
+        "  frame {position} blobs {blob_bytes} page {page_bytes} events {events} certain {certain}"
+    ));
+    if *page_bytes == 0 {
+        see("    nothing: a repair has put it over bytes that were lost");
+        return Ok(());
+    }
+    let mut take = Take::new(&payload[*blob_bytes as usize..]);
+    let time = Timestamp(take.varint()?);
+    let base = Base { time, event: header.first_event, place: *position };
+    let page = Page::open(base, &mut take, names)?;
+    let terms =
+        page.terms.iter().map(|bytes| decode_terms(bytes).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+    let keys: Vec<TermsKey> = (0..terms.len() as u32).map(TermsKey::from_index).collect();
+    let mut number = header.first_event;
+    while !take.is_empty() {
+        let record = next_record(&mut take)?;
+        if record.has_event() {
+            see(&format!("    {}", event_line(&event(&record, number, &page, &terms)?)));
+            number += 1;
+        }
+        if let Some(line) = change_line(&record.change(&page, &keys)?, &terms) {
+            see(&format!("      {line}"));
+        }
+    }
+    Ok(())
+}
+
+fn dump_snapshot(disk: &dyn Disk, start: u64, see: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+    let mut snapshot = SnapshotReader::open(disk, start)?;
+    see(&format!("{} position {start} first event {}", snapshot.name, snapshot.first_event));
+    let mut names = Names::default();
+    while let Some((header, page, offset)) = snapshot.next()? {
+        let mut lines = || {
+            let mut take = Take::new(&page);
+            let page = Page::open(header.base, &mut take, &mut names)?;
+            let terms = page
+                .terms
+                .iter()
+                .map(|bytes| decode_terms(bytes).map(Arc::new))
+                .collect::<Result<Vec<_>, _>>()?;
+            let keys: Vec<TermsKey> = (0..terms.len() as u32).map(TermsKey::from_index).collect();
+            for _ in 0..header.count {
+                let change = match header.kind {
+                    BlockKind::Tasks => ChangeView::Task(whole_task(&mut take, &page, &keys)?),
+                    _ => ChangeView::Setting(setting(&mut take, &page)?),
+                };
+                if let Some(line) = change_line(&change, &terms) {
+                    see(&format!("  {line}"));
+                }
+            }
+            Ok(())
+        };
+        lines().map_err(|why: Malformed| snapshot.damage(offset, why.to_string()))?;
+    }
+    let sum = snapshot.sum.expect("the last block was read");
+    see(&format!("  end tasks {} settings {} journal up to {}", sum.tasks, sum.settings, sum.end));
+    Ok(())
+}
+
+fn dump_events(disk: &dyn Disk, first: u64, see: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+    let file = EventFile::open(disk, first)?;
+    see(&format!("{} events {} to {}", file.name, file.first, file.end - 1));
+    file.read(&mut EventDecoder::default(), first, &mut |event| {
+        see(&format!("  {}", event_line(&event)));
+        true
+    })
+}
+
+fn event_line(event: &Event) -> String {
+    let about = match &event.about {
+        About::Task { id, attempt, terms } => format!("task {id} attempt {attempt} queue {}", terms.queue),
+        About::Worker { namespace, worker } => format!("worker {worker} of {namespace}"),
+        About::Queue { namespace, queue } => format!("queue {queue} of {namespace}"),
+        About::Tag { namespace, tag } => format!("tag {tag} of {namespace}"),
+    };
+    format!("event {} at {} {} {about}", event.seq, event.at, event.kind.as_str())
+}
+
+fn change_line(change: &ChangeView, terms: &[Arc<Terms>]) -> Option<String> {
+    Some(match change {
+        ChangeView::Nothing => return None,
+        ChangeView::Task(task) => {
+            let queue = terms.get(task.terms.index()).map_or("?", |terms| &terms.queue);
+            let body = format!("{} bytes at {}", task.body.bytes(), task.body.at());
+            let (id, state, attempt) = (task.id, task.state.name(), task.attempt);
+            format!(
+                "task {id} queue {queue} {state} attempt {attempt} priority {} body {body}",
+                task.priority
+            )
+        }
+        ChangeView::Setting(Setting::Worker(worker)) => {
+            format!("worker {} of {} crashes {}", worker.worker, worker.namespace, worker.crashes)
+        }
+        ChangeView::Setting(Setting::Queue(queue)) => {
+            format!(
+                "queue {} of {} {}",
+                queue.queue,
+                queue.namespace,
+                if queue.paused { "paused" } else { "open" }
+            )
+        }
+        ChangeView::Setting(Setting::Limit(limit)) => {
+            format!("limit of tag {} of {} {:?}", limit.tag, limit.namespace, limit.limit)
+        }
+    })
+}
