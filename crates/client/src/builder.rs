@@ -1,0 +1,71 @@
+//! How a client is set up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_wire::Name;
+use tokio::time::Instant;
+
+use crate::client::{Client, Shared};
+use crate::dialer::Dialer;
+use crate::driver::drive;
+use crate::error::Error;
+use crate::peer::{Peer, peer_setters};
+
+/// How long a request waits for a connection unless told otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Settings of a [`Client`].
+///
+/// ```no_run
+/// use tenure_client::Client;
+///
+/// # async fn example() -> Result<(), tenure_client::Error> {
+/// let client = Client::builder().addresses(["one:7171", "two:7171"]).namespace("lab").identity("ada").connect().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClientBuilder {
+    peer: Peer,
+    patience: Duration,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> ClientBuilder {
+        ClientBuilder { peer: Peer::default(), patience: PATIENCE }
+    }
+}
+
+impl ClientBuilder {
+    peer_setters!();
+
+    /// The name under which this client's submissions can be watched, now and after a restart of the program. Without
+    /// one the broker makes one up, and the client keeps it through its reconnects.
+    #[must_use]
+    pub fn identity(mut self, identity: impl Into<Name>) -> ClientBuilder {
+        self.peer.identity = Some(identity.into());
+        self
+    }
+
+    /// How long a request waits for a connection before it fails with [`Error::Unreachable`]; the same for the first
+    /// connection.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> ClientBuilder {
+        self.patience = patience;
+        self
+    }
+
+    /// Connects. Fails at once if the broker refuses, and with [`Error::Unreachable`] if nobody answers in time. Call it
+    /// inside a tokio runtime: the connection is driven by one task there.
+    pub async fn connect(self) -> Result<Client, Error> {
+        self.peer.check()?;
+        let mut dialer = Dialer::new(self.peer);
+        let connection = dialer.dial(Some(Instant::now() + self.patience)).await?;
+        let welcome = Arc::clone(connection.welcome());
+        // The same name after every reconnect, whoever chose it.
+        dialer.peer.identity = Some(welcome.identity.clone());
+        let shared = Arc::new(Shared::new(dialer.peer.clone(), self.patience, welcome));
+        tokio::spawn(drive(Arc::clone(&shared), dialer, connection));
+        Ok(Client::new(shared))
+    }
+}

@@ -1,0 +1,193 @@
+//! The one task of a client: moves frames between the connection and the line, and connects again when it must.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tenure_wire::address::{Answer, Called};
+use tenure_wire::words::Outcome;
+use tenure_wire::{FromBroker, Notice, Request};
+
+use crate::client::{Shared, UNSENT_BYTES_MAX};
+use crate::connection::Connection;
+use crate::dialer::Dialer;
+use crate::error::Error;
+use crate::line::Line;
+
+/// Silence after which the broker is asked whether it is there, while something is under way.
+const PING_AFTER: Duration = Duration::from_secs(5);
+/// How long the answer to that may take before the connection is given up.
+const DEAD_AFTER: Duration = Duration::from_secs(10);
+
+/// Runs until the client is closed.
+pub(crate) async fn drive(shared: Arc<Shared>, mut dialer: Dialer, mut connection: Connection) {
+    loop {
+        shared.set_welcome(Arc::clone(connection.welcome()));
+        shared.line().connected();
+        // What has waited is written at once.
+        shared.wake.notify_one();
+        let why = match converse(&shared, &mut connection).await {
+            Ok(()) => return,
+            Err(error) => error,
+        };
+        tracing::debug!(%why, "the connection to the broker was lost");
+        shared.line().disconnected(Instant::now(), &why.to_string());
+        drop(connection);
+        connection = match connect_again(&shared, &mut dialer).await {
+            Some(connection) => connection,
+            None => return,
+        };
+    }
+}
+
+/// Until the connection breaks, or the client is closed.
+async fn converse(shared: &Shared, connection: &mut Connection) -> Result<(), Error> {
+    let mut arrived = Vec::new();
+    let mut alive = Liveness::new(Instant::now());
+    let mut beat = tokio::time::interval(PING_AFTER / 5);
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut goodbye = None;
+    loop {
+        tokio::select! {
+            biased;
+            turned = connection.turn(&mut arrived) => {
+                // The last word before the end says more than the end itself.
+                turned.map_err(|error| goodbye.take().unwrap_or(error))?;
+                alive.heard(Instant::now());
+            }
+            () = shared.wake.notified() => {}
+            _ = beat.tick() => alive.check(Instant::now(), connection, shared.line().has_open())?,
+        }
+        let mut line = shared.line();
+        if line.is_closed() {
+            return Ok(());
+        }
+        for message in arrived.drain(..) {
+            match message {
+                FromBroker::Reply { number, reply } => line.reply(number, reply),
+                FromBroker::Notice(Notice::Bye(refusal)) => goodbye = Some(Error::Refused(refusal)),
+                FromBroker::Notice(notice) => notified(&mut line, notice),
+            }
+        }
+        if connection.unsent() < UNSENT_BYTES_MAX && !line.out.is_empty() {
+            connection.queue(&mut line.out);
+            shared.room.notify_waiters();
+        }
+    }
+}
+
+fn notified(line: &mut Line, notice: Notice) {
+    match notice {
+        Notice::Call(called) => {
+            if let Err(Called { call, .. }) = line.talk.called(called) {
+                let body = Bytes::from_static(b"the listener has too many calls waiting, or has just gone");
+                let answer = Answer { call, outcome: Outcome::Error, body };
+                line.tell(&Request::Answer(answer));
+            }
+        }
+        Notice::Broadcast(broadcast) => line.talk.broadcast(&broadcast),
+        // A client is no worker and its watches have connections of their own.
+        other => tracing::debug!(kind = other.kind(), "a notice that concerns nobody here"),
+    }
+}
+
+/// Until a connection stands again; nothing if the client was closed meanwhile.
+async fn connect_again(shared: &Shared, dialer: &mut Dialer) -> Option<Connection> {
+    let mut last = Error::lost("the connection was lost");
+    loop {
+        let dialing = dialer.dial(None);
+        tokio::pin!(dialing);
+        let refused = loop {
+            let expiry = shared.line().next_expiry(shared.patience);
+            let expiry = expiry.unwrap_or_else(|| Instant::now() + shared.patience);
+            tokio::select! {
+                biased;
+                dialed = &mut dialing => match dialed {
+                    Ok(connection) => return Some(connection),
+                    Err(error) => break error,
+                },
+                () = shared.wake.notified() => {
+                    if shared.line().is_closed() {
+                        return None;
+                    }
+                }
+                () = tokio::time::sleep_until(expiry.into()) => {
+                    let gone = Error::Unreachable {
+                        addresses: shared.peer.names().into(),
+                        waited: shared.patience,
+                        last: last.to_string().into(),
+                    };
+                    shared.line().expire(Instant::now(), shared.patience, &gone);
+                }
+            }
+        };
+        tracing::warn!(error = %refused, "the broker does not take this client back");
+        shared.line().fail_waiting(&refused);
+        last = refused;
+    }
+}
+
+/// Whether the other side still talks. Pure: time comes in.
+#[derive(Debug)]
+struct Liveness {
+    heard: Instant,
+    /// When it was asked whether it is there.
+    pinged: Option<Instant>,
+}
+
+impl Liveness {
+    fn new(now: Instant) -> Liveness {
+        Liveness { heard: now, pinged: None }
+    }
+
+    fn heard(&mut self, now: Instant) {
+        *self = Liveness::new(now);
+    }
+
+    fn check(&mut self, now: Instant, connection: &mut Connection, waiting: bool) -> Result<(), Error> {
+        match self.verdict(now, waiting) {
+            Verdict::Fine => Ok(()),
+            Verdict::Ping => {
+                self.pinged = Some(now);
+                // The answer carries a number that no request has, so that it is a sign of life and nothing else.
+                connection.ask_as(u64::MAX, &Request::Ping);
+                Ok(())
+            }
+            Verdict::Dead => Err(Error::lost("the broker has not even answered a ping for 10 s")),
+        }
+    }
+
+    fn verdict(&self, now: Instant, waiting: bool) -> Verdict {
+        match self.pinged {
+            Some(pinged) if now.duration_since(pinged) >= DEAD_AFTER => Verdict::Dead,
+            None if waiting && now.duration_since(self.heard) >= PING_AFTER => Verdict::Ping,
+            _ => Verdict::Fine,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Fine,
+    Ping,
+    Dead,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_answered_with_a_ping_and_then_with_the_end() {
+        let start = Instant::now();
+        let hour = Duration::from_secs(3600);
+        let mut alive = Liveness::new(start);
+        assert_eq!(alive.verdict(start + hour, false), Verdict::Fine, "nobody waits for anything");
+        assert_eq!(alive.verdict(start + PING_AFTER, true), Verdict::Ping);
+        alive.pinged = Some(start + hour);
+        assert_eq!(alive.verdict(start + hour + PING_AFTER, true), Verdict::Fine, "it has time to answer");
+        assert_eq!(alive.verdict(start + hour + DEAD_AFTER, true), Verdict::Dead);
+        alive.heard(start + hour);
+        assert_eq!(alive.verdict(start + hour, true), Verdict::Fine);
+    }
+}

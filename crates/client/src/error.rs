@@ -1,0 +1,131 @@
+//! What can go wrong, told apart by what to do about it.
+
+use std::time::Duration;
+
+use tenure_wire::{Code, Refusal};
+
+/// Why a request was not answered, or not as wished.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The broker said no. Nothing was changed. The code is stable, the facts are in the refusal.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+
+    /// Nobody answered. Nothing was sent.
+    #[error(
+        "no broker answered at {addresses} within {} s ({last}): is `tenure serve` running there?",
+        waited.as_secs_f32()
+    )]
+    Unreachable {
+        /// All that were tried.
+        addresses: Box<str>,
+        waited: Duration,
+        /// What the last try said.
+        last: Box<str>,
+    },
+
+    /// The connection was lost after the request was sent and before its answer came, and the request is not safe to
+    /// repeat. It may have been done or not.
+    #[error(
+        "the connection was lost before `{verb}` was answered ({why}): it may have been done or not, so look before you repeat it{}",
+        if *verb == "submit" { " (tasks that carry a name are repeated safely)" } else { "" }
+    )]
+    UnknownOutcome {
+        /// The kind of the request.
+        verb: &'static str,
+        why: Box<str>,
+    },
+
+    /// The connection broke. Seen by those who use a [`Connection`](crate::Connection) themselves.
+    #[error("the connection was lost ({why})")]
+    Lost { why: Box<str> },
+
+    /// The other side does not speak the protocol as this client knows it.
+    #[error(
+        "the other side does not speak Tenure's protocol as this client does ({what}): check the address and both versions"
+    )]
+    Protocol { what: Box<str> },
+
+    #[error("`{address}` {why}: write host:port, host, or unix:/path")]
+    BadAddress { address: Box<str>, why: Box<str> },
+
+    /// Refused here, before anything was sent.
+    #[error("{what} has {bytes} bytes, the broker takes at most {limit}")]
+    TooLarge { what: &'static str, bytes: usize, limit: usize },
+
+    /// Refused here, before anything was sent.
+    #[error("{what} {why}")]
+    BadSetting { what: &'static str, why: Box<str> },
+
+    /// The client, or the worker, was closed by its own program.
+    #[error("it was closed by this program")]
+    Closed,
+}
+
+impl Error {
+    /// The refusal's stable code, if the broker refused.
+    pub fn code(&self) -> Option<&Code> {
+        self.refusal().map(|refusal| &refusal.code)
+    }
+
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Error::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// Whether the broker refused with this code.
+    pub fn is(&self, code: &Code) -> bool {
+        self.code() == Some(code)
+    }
+
+    pub(crate) fn bad_address(address: &str, why: &str) -> Error {
+        Error::BadAddress { address: address.trim().into(), why: why.into() }
+    }
+
+    pub(crate) fn lost(why: &str) -> Error {
+        Error::Lost { why: why.into() }
+    }
+
+    pub(crate) fn protocol(what: impl Into<Box<str>>) -> Error {
+        Error::Protocol { what: what.into() }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        Error::Refused(Box::new(refusal))
+    }
+}
+
+impl From<Box<Refusal>> for Error {
+    fn from(refusal: Box<Refusal>) -> Error {
+        Error::Refused(refusal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_says_what_to_do() {
+        let lost = Error::UnknownOutcome { verb: "submit", why: "connection reset".into() };
+        assert!(lost.to_string().contains("carry a name"), "{lost}");
+        let lost = Error::UnknownOutcome { verb: "cancel", why: "connection reset".into() };
+        assert!(
+            lost.to_string().contains("look before you repeat") && !lost.to_string().contains("name"),
+            "{lost}"
+        );
+        let gone = Error::Unreachable {
+            addresses: "a:1, b:2".into(),
+            waited: Duration::from_secs(30),
+            last: "refused".into(),
+        };
+        assert!(gone.to_string().contains("tenure serve") && gone.to_string().contains("a:1, b:2"), "{gone}");
+        let refused = Error::from(Refusal::new(Code::UnknownTask, "no such task"));
+        assert!(refused.is(&Code::UnknownTask) && !Error::Closed.is(&Code::UnknownTask));
+    }
+}

@@ -1,0 +1,51 @@
+//! The Rust SDK of Tenure, the task broker for work that takes minutes to days.
+//!
+//! - [`Client`] submits tasks, steers them, looks at them, waits for them, watches events, and talks to other peers.
+//! - `Worker` runs tasks: with async or blocking handlers, with heartbeats that no handler can starve, and through
+//!   restarts of the broker.
+//! - [`Connection`] is the protocol frame by frame, for programs that count microseconds.
+//!
+//! Everything here speaks the native protocol of `spec/native.md`, and everything that grows has a limit with a name.
+//!
+//! Reading order: [`client`](Client) and `verbs/` are what can be said, `line.rs` is what is under way, `driver.rs`
+//! moves it; `worker/` is the same for those who run tasks.
+
+mod address;
+mod builder;
+mod client;
+mod connection;
+mod dialer;
+mod driver;
+mod error;
+mod line;
+mod peer;
+mod resume;
+mod schedule;
+mod socket;
+mod submission;
+mod table;
+mod talk;
+mod verbs;
+mod watch;
+
+pub use address::{ADDRESSES_MAX, Address};
+pub use builder::{ClientBuilder, PATIENCE};
+pub use client::{Client, REQUESTS_MAX, UNSENT_BYTES_MAX};
+pub use connection::{CONNECT_TIMEOUT, Connection};
+pub use error::Error;
+pub use submission::{Submission, When};
+pub use talk::{BROADCASTS_WAITING_MAX, CALLS_WAITING_MAX};
+pub use verbs::{Ear, Heard, IncomingCall, Listener, Listing, Move, Query, Waited};
+pub use watch::{Watch, Watched, Watcher};
+
+pub use tenure_wire as wire;
+pub use tenure_wire::address::{Answered, Broadcast, Hear};
+pub use tenure_wire::event::{Event, EventKind};
+pub use tenure_wire::hello::Welcome;
+pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts};
+pub use tenure_wire::reply::Figure;
+pub use tenure_wire::task::{Accepted, Ended, TaskInfo, Terms};
+pub use tenure_wire::why::{Why, WhyCode};
+pub use tenure_wire::words::{OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy};
+pub use tenure_wire::worker::WorkerInfo;
+pub use tenure_wire::{Code, Name, Refusal, TaskId, Timestamp};

@@ -1,0 +1,324 @@
+//! What a client has under way, behind its lock: requests on the wire, requests that wait for a connection, and who
+//! listens. Pure but for the channels its answers go into; time comes in as an argument.
+//!
+//! The rule of repeating lives here. When the connection breaks, a request that is safe to repeat waits for the next
+//! connection; any other fails with [`Error::UnknownOutcome`], because it may have been done.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tenure_wire::words::Outcome;
+use tenure_wire::{Reply, Request, encode_request};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::error::Error;
+use crate::table::Table;
+use crate::talk::Talk;
+
+/// Where an answer goes.
+pub(crate) type Answer = oneshot::Sender<Result<Reply, Error>>;
+
+/// Whether a request may be sent a second time if nobody knows what became of the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    Safe,
+    Unsafe,
+}
+
+/// A request, by the name that an error calls it.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) verb: &'static str,
+    pub(crate) request: Request,
+    pub(crate) repeat: Repeat,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// Frames that the connection has not taken yet.
+    pub(crate) out: BytesMut,
+    pub(crate) talk: Talk,
+    connected: bool,
+    open: Table<Open>,
+    /// Not sent, in order.
+    waiting: VecDeque<Waiting>,
+    /// Set once, for good.
+    closed: bool,
+}
+
+/// A request on the wire.
+#[derive(Debug)]
+struct Open {
+    verb: &'static str,
+    /// Kept if it may be sent again.
+    again: Option<Request>,
+    answer: Answer,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A request that waits for a connection.
+#[derive(Debug)]
+struct Waiting {
+    question: Question,
+    answer: Answer,
+    permit: Option<OwnedSemaphorePermit>,
+    since: Instant,
+}
+
+impl Line {
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub(crate) fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Takes a request on. Returns its number if it is on its way already.
+    pub(crate) fn ask(
+        &mut self,
+        now: Instant,
+        question: Question,
+        answer: Answer,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Option<u64> {
+        if self.closed {
+            // Who does not wait any longer does not need to hear it.
+            let _ = answer.send(Err(Error::Closed));
+            return None;
+        }
+        let waiting = Waiting { question, answer, permit, since: now };
+        if self.connected {
+            return self.send(waiting);
+        }
+        self.waiting.push_back(waiting);
+        None
+    }
+
+    /// Says something that wants no answer, if there is somebody to say it to.
+    pub(crate) fn tell(&mut self, request: &Request) {
+        if self.connected {
+            encode_request(&mut self.out, 0, request);
+        }
+    }
+
+    /// A connection stands: what was said before is said again, then what has waited.
+    pub(crate) fn connected(&mut self) {
+        self.connected = true;
+        self.out.clear();
+        for request in self.talk.say_again() {
+            self.tell(&request);
+        }
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.send(waiting);
+        }
+    }
+
+    /// The connection is gone.
+    pub(crate) fn disconnected(&mut self, now: Instant, why: &str) {
+        self.connected = false;
+        self.out.clear();
+        self.talk.disconnected();
+        for open in self.open.drain().into_iter().rev() {
+            let Open { verb, again, answer, permit } = open;
+            match again {
+                Some(request) => {
+                    let question = Question { verb, request, repeat: Repeat::Safe };
+                    self.waiting.push_front(Waiting { question, answer, permit, since: now });
+                }
+                None => drop(answer.send(Err(Error::UnknownOutcome { verb, why: why.into() }))),
+            }
+        }
+    }
+
+    pub(crate) fn reply(&mut self, number: u64, reply: Reply) {
+        // The receiver has taken the call on and will answer later: the number stays open.
+        if let Reply::Answered(answered) = &reply
+            && answered.outcome == Outcome::Pending
+        {
+            return;
+        }
+        let Some(open) = self.open.remove(number) else {
+            if let Reply::Refused(refusal) = reply {
+                tracing::warn!(%refusal, "the broker refused something that wanted no answer");
+            }
+            return;
+        };
+        drop(open.permit);
+        let answer = match reply {
+            Reply::Refused(refusal) => Err(Error::Refused(refusal)),
+            reply => Ok(reply),
+        };
+        let _ = open.answer.send(answer);
+    }
+
+    /// When the next request will have waited for a connection for too long.
+    pub(crate) fn next_expiry(&self, patience: Duration) -> Option<Instant> {
+        self.waiting.front().map(|waiting| waiting.since + patience)
+    }
+
+    /// Gives up on what has waited for a connection for too long.
+    pub(crate) fn expire(&mut self, now: Instant, patience: Duration, error: &Error) {
+        let waiting = std::mem::take(&mut self.waiting);
+        for waiting in waiting {
+            if waiting.since + patience <= now {
+                let _ = waiting.answer.send(Err(error.clone()));
+            } else {
+                self.waiting.push_back(waiting);
+            }
+        }
+    }
+
+    /// A no that concerns everybody who waits.
+    pub(crate) fn fail_waiting(&mut self, error: &Error) {
+        for waiting in self.waiting.drain(..) {
+            let _ = waiting.answer.send(Err(error.clone()));
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.connected = false;
+        self.fail_waiting(&Error::Closed);
+        for open in self.open.drain() {
+            let _ = open.answer.send(Err(Error::Closed));
+        }
+        self.talk.close();
+    }
+
+    fn send(&mut self, waiting: Waiting) -> Option<u64> {
+        let Waiting { question: Question { verb, request, repeat }, answer, permit, since: _ } = waiting;
+        // The request is encoded first and then kept, so it is never copied.
+        match self.open.insert(Open { verb, again: None, answer, permit }) {
+            Ok(number) => {
+                encode_request(&mut self.out, number, &request);
+                if repeat == Repeat::Safe
+                    && let Some(open) = self.open.get_mut(number)
+                {
+                    open.again = Some(request);
+                }
+                Some(number)
+            }
+            Err(open) => {
+                let _ = open.answer.send(Err(Error::BadSetting {
+                    what: "requests under way",
+                    why: "are too many: wait for some to be answered".into(),
+                }));
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_wire::request::OneTask;
+    use tenure_wire::{Code, Refusal, TaskId};
+    use tokio::sync::oneshot::Receiver;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn asked(
+        line: &mut Line,
+        now: Instant,
+        request: Request,
+        repeat: Repeat,
+    ) -> (Option<u64>, Receiver<Result<Reply, Error>>) {
+        let (answer, answered) = oneshot::channel();
+        (line.ask(now, Question { verb: "release", request, repeat }, answer, None), answered)
+    }
+
+    fn release() -> Request {
+        Request::Release(OneTask { task: TaskId::default() })
+    }
+
+    #[test]
+    fn a_request_waits_for_a_connection_and_then_goes_out() {
+        let mut line = Line::default();
+        let (number, mut answered) = asked(&mut line, Instant::now(), release(), Repeat::Unsafe);
+        assert_eq!(number, None);
+        assert!(line.out.is_empty());
+        line.connected();
+        assert!(!line.out.is_empty());
+        assert!(answered.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_lost_connection_repeats_what_is_safe_and_admits_what_it_does_not_know() {
+        let now = Instant::now();
+        let mut line = Line::default();
+        line.connected();
+        let (_, mut query) = asked(&mut line, now, Request::Queues, Repeat::Safe);
+        let (_, mut command) = asked(&mut line, now, release(), Repeat::Unsafe);
+        let first = line.out.split();
+        line.disconnected(now, "connection reset");
+        assert!(matches!(command.try_recv().unwrap(), Err(Error::UnknownOutcome { verb: "release", .. })));
+        assert!(query.try_recv().is_err(), "the query still waits");
+        line.connected();
+        assert!(!line.out.is_empty() && line.out.len() < first.len(), "only the query is sent again");
+    }
+
+    #[test]
+    fn repeated_requests_keep_their_order() {
+        let now = Instant::now();
+        let mut line = Line::default();
+        line.connected();
+        let (_, _a) = asked(&mut line, now, Request::Queues, Repeat::Safe);
+        let (_, _b) = asked(&mut line, now, Request::Workers, Repeat::Safe);
+        line.disconnected(now, "gone");
+        let (_, _c) = asked(&mut line, now, Request::Limits, Repeat::Safe);
+        line.connected();
+        let frames = tenure_wire::split_frames(&mut line.out, 1 << 20).unwrap();
+        let kinds: Vec<Request> =
+            frames.map(|frame| tenure_wire::decode_to_broker(&frame).unwrap().request).collect();
+        assert_eq!(kinds, [Request::Queues, Request::Workers, Request::Limits]);
+    }
+
+    #[test]
+    fn patience_ends_for_each_request_at_its_own_time() {
+        let start = Instant::now();
+        let mut line = Line::default();
+        let (_, mut early) = asked(&mut line, start, Request::Queues, Repeat::Safe);
+        let (_, mut late) = asked(&mut line, start + Duration::from_secs(10), Request::Queues, Repeat::Safe);
+        assert_eq!(line.next_expiry(PATIENCE), Some(start + PATIENCE));
+        line.expire(start + PATIENCE, PATIENCE, &Error::Closed);
+        assert!(early.try_recv().unwrap().is_err());
+        assert!(late.try_recv().is_err());
+        assert_eq!(line.next_expiry(PATIENCE), Some(start + Duration::from_secs(10) + PATIENCE));
+    }
+
+    #[test]
+    fn a_pending_call_keeps_its_number_until_the_answer() {
+        let mut line = Line::default();
+        line.connected();
+        let (number, mut answered) = asked(&mut line, Instant::now(), Request::Ping, Repeat::Unsafe);
+        let number = number.unwrap();
+        let reply =
+            |outcome| Reply::Answered(tenure_wire::address::Answered { outcome, body: bytes::Bytes::new() });
+        line.reply(number, reply(Outcome::Pending));
+        assert!(answered.try_recv().is_err());
+        line.reply(number, reply(Outcome::Result));
+        assert!(answered.try_recv().unwrap().is_ok());
+        assert!(!line.has_open());
+    }
+
+    #[test]
+    fn a_closed_line_answers_everybody_and_takes_nothing_more() {
+        let now = Instant::now();
+        let mut line = Line::default();
+        line.connected();
+        let (_, mut open) = asked(&mut line, now, Request::Queues, Repeat::Safe);
+        line.close();
+        assert!(matches!(open.try_recv().unwrap(), Err(Error::Closed)));
+        let (_, mut late) = asked(&mut line, now, Request::Queues, Repeat::Safe);
+        assert!(matches!(late.try_recv().unwrap(), Err(Error::Closed)));
+        line.reply(0, Reply::Refused(Box::new(Refusal::new(Code::Full, "full"))));
+    }
+}

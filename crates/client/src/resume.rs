@@ -1,0 +1,119 @@
+//! What a watcher has seen, so that the next connection goes on exactly there. Pure.
+
+use tenure_wire::event::Event;
+use tenure_wire::request::Watch as WatchRequest;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Resume {
+    request: WatchRequest,
+    /// The first event that was not seen yet. Unknown until the first watch stands, if it was to start with the present.
+    next: Option<u64>,
+}
+
+impl Resume {
+    pub(crate) fn new(request: WatchRequest) -> Resume {
+        let next = request.from;
+        Resume { request, next }
+    }
+
+    /// What to ask of the next connection.
+    pub(crate) fn request(&self) -> WatchRequest {
+        WatchRequest { from: self.next, ..self.request.clone() }
+    }
+
+    /// Whether it is known where to go on.
+    pub(crate) fn stands(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Everything before this number has been told, as far as it concerns this watcher.
+    pub(crate) fn live(&mut self, next: u64) {
+        self.next = self.next.max(Some(next));
+    }
+
+    /// Lets through what was not seen before.
+    pub(crate) fn events(&mut self, mut events: Vec<Event>) -> Vec<Event> {
+        let next = self.next.unwrap_or(0);
+        if events.first().is_some_and(|event| event.seq < next) {
+            events.retain(|event| event.seq >= next);
+        }
+        if let Some(last) = events.last() {
+            self.next = Some(last.seq + 1);
+        }
+        events
+    }
+
+    /// What of a gap concerns this watcher: nothing if it saw all of it before it was trimmed.
+    pub(crate) fn gap(&mut self, from: u64, to: u64) -> Option<(u64, u64)> {
+        let from = from.max(self.next.unwrap_or(0));
+        if to < from {
+            return None;
+        }
+        self.next = Some(to + 1);
+        Some((from, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_wire::Timestamp;
+    use tenure_wire::event::EventKind;
+
+    use super::*;
+
+    fn event(seq: u64) -> Event {
+        Event {
+            seq,
+            at: Timestamp(0),
+            kind: EventKind::Completed,
+            task: None,
+            attempt: 0,
+            queue: None,
+            submitter: None,
+            worker: None,
+            more: None,
+        }
+    }
+
+    fn seen(resume: &mut Resume, seqs: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        resume.events(seqs.into_iter().map(event).collect()).iter().map(|event| event.seq).collect()
+    }
+
+    #[test]
+    fn a_watch_from_now_on_resumes_where_it_began_even_if_nothing_happened() {
+        let mut resume = Resume::new(WatchRequest::default());
+        assert_eq!(resume.request().from, None);
+        assert!(!resume.stands());
+        resume.live(41);
+        assert!(resume.stands());
+        assert_eq!(resume.request().from, Some(41));
+    }
+
+    #[test]
+    fn it_goes_on_after_the_last_event_and_tells_nothing_twice() {
+        let mut resume = Resume::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
+        assert_eq!(seen(&mut resume, [5, 8, 9]), [5, 8, 9]);
+        assert_eq!(resume.request().from, Some(10));
+        assert_eq!(seen(&mut resume, [8, 9, 12]), [12]);
+        assert_eq!(seen(&mut resume, []), [0; 0]);
+        assert_eq!(resume.request().from, Some(13));
+    }
+
+    #[test]
+    fn what_does_not_concern_it_is_not_read_again() {
+        let mut resume = Resume::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
+        assert_eq!(seen(&mut resume, [5]), [5]);
+        resume.live(1_000);
+        assert_eq!(resume.request().from, Some(1_000));
+        resume.live(900);
+        assert_eq!(resume.request().from, Some(1_000), "it never goes back");
+    }
+
+    #[test]
+    fn a_gap_is_told_once_and_only_as_far_as_it_is_one() {
+        let mut resume = Resume::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
+        assert_eq!(resume.gap(1, 9), Some((5, 9)));
+        assert_eq!(resume.gap(1, 9), None);
+        assert_eq!(resume.request().from, Some(10));
+    }
+}

@@ -1,0 +1,134 @@
+//! When to try the next address: at once for the first round, then after a delay that doubles from [`FIRST`] to
+//! [`LONGEST`], with jitter so that a thousand peers of a restarted broker do not come back in the same instant.
+//! Pure: randomness comes in as an argument.
+
+use std::time::Duration;
+
+/// The delay after the first round of addresses has failed.
+pub(crate) const FIRST: Duration = Duration::from_millis(100);
+/// No delay is longer, however long the broker is away.
+pub(crate) const LONGEST: Duration = Duration::from_secs(10);
+
+/// Which address to try next, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Schedule {
+    addresses: usize,
+    next: usize,
+    /// Addresses tried since the last delay.
+    tried: usize,
+    /// Rounds that have failed since the last success.
+    rounds: u32,
+}
+
+/// One try to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Try {
+    /// The position of the address.
+    pub(crate) address: usize,
+    /// How long to wait before it.
+    pub(crate) after: Duration,
+}
+
+impl Schedule {
+    /// For so many addresses, at least one.
+    pub(crate) fn new(addresses: usize) -> Schedule {
+        Schedule { addresses: addresses.max(1), next: 0, tried: 0, rounds: 0 }
+    }
+
+    /// The next try. `random` is any number; its low bits choose where in the second half of the delay the try falls.
+    pub(crate) fn next(&mut self, random: u64) -> Try {
+        let address = self.next;
+        self.next = (self.next + 1) % self.addresses;
+        let mut after = Duration::ZERO;
+        if self.tried == self.addresses {
+            self.tried = 0;
+            self.rounds = self.rounds.saturating_add(1);
+            after = jittered(delay(self.rounds), random);
+        }
+        self.tried += 1;
+        Try { address, after }
+    }
+
+    /// A connection stood: the next loss starts with this same address and without delay.
+    pub(crate) fn succeeded(&mut self, address: usize) {
+        *self = Schedule { next: address % self.addresses, ..Schedule::new(self.addresses) };
+    }
+
+    /// A connection stood but was taken away at once: the delay goes on growing, so that a broker that refuses everybody
+    /// is not asked in a loop.
+    pub(crate) fn rejected(&mut self) {
+        self.tried = self.addresses;
+    }
+}
+
+fn delay(round: u32) -> Duration {
+    let doublings = round.saturating_sub(1).min(16);
+    LONGEST.min(FIRST * 2_u32.pow(doublings))
+}
+
+/// Between half of the delay and all of it.
+fn jittered(delay: Duration, random: u64) -> Duration {
+    let half = delay / 2;
+    let share = (random % 1024) as u32;
+    half + half * share / 1023
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: u64 = 1023;
+
+    #[test]
+    fn every_address_is_tried_before_anybody_waits() {
+        let mut schedule = Schedule::new(3);
+        let first: Vec<Try> = (0..3).map(|_| schedule.next(MOST)).collect();
+        assert_eq!(first.iter().map(|next| next.address).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(first.iter().all(|next| next.after.is_zero()));
+        assert_eq!(schedule.next(MOST), Try { address: 0, after: FIRST });
+        assert_eq!(schedule.next(MOST), Try { address: 1, after: Duration::ZERO });
+    }
+
+    #[test]
+    fn delays_double_up_to_the_longest() {
+        let mut schedule = Schedule::new(1);
+        let delays: Vec<u128> = (0..10).map(|_| schedule.next(MOST).after.as_millis()).collect();
+        assert_eq!(delays, [0, 100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
+        for _ in 0..100 {
+            assert_eq!(schedule.next(MOST).after, LONGEST);
+        }
+    }
+
+    #[test]
+    fn jitter_stays_in_the_second_half_of_the_delay() {
+        for random in [0, 1, 511, 512, 1023, u64::MAX] {
+            let mut schedule = Schedule::new(1);
+            schedule.next(random);
+            let after = schedule.next(random).after;
+            assert!(after >= FIRST / 2 && after <= FIRST, "{after:?}");
+        }
+        let spread: std::collections::BTreeSet<Duration> =
+            (0..1024).map(|random| jittered(LONGEST, random)).collect();
+        assert!(spread.len() > 1_000, "{} different delays", spread.len());
+    }
+
+    #[test]
+    fn after_a_success_the_same_address_is_tried_at_once() {
+        let mut schedule = Schedule::new(2);
+        for _ in 0..7 {
+            schedule.next(MOST);
+        }
+        schedule.succeeded(1);
+        assert_eq!(schedule.next(MOST), Try { address: 1, after: Duration::ZERO });
+        assert_eq!(schedule.next(MOST), Try { address: 0, after: Duration::ZERO });
+        assert_eq!(schedule.next(MOST), Try { address: 1, after: FIRST });
+    }
+
+    #[test]
+    fn who_is_turned_away_waits_before_asking_again() {
+        let mut schedule = Schedule::new(2);
+        schedule.next(MOST);
+        schedule.rejected();
+        assert_eq!(schedule.next(MOST), Try { address: 1, after: FIRST });
+    }
+}

@@ -1,0 +1,216 @@
+//! Who in this program listens for calls and hears broadcasts. A connection carries them, so after a reconnect the
+//! client says again what it listens for. None of this is remembered by the broker.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tenure_wire::address::{Broadcast, Called, Hear, Listen};
+use tenure_wire::{Name, Request};
+use tokio::sync::mpsc;
+
+/// How many calls may wait for a listener's attention; further ones are answered with an error at once.
+pub const CALLS_WAITING_MAX: usize = 1_024;
+/// How many broadcasts may wait to be heard; further ones are counted as missed.
+pub const BROADCASTS_WAITING_MAX: usize = 1_024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Talk {
+    listeners: Vec<ListenerEntry>,
+    ears: Vec<EarEntry>,
+    /// Calls that are not answered yet.
+    calls: HashMap<u64, Arc<AtomicBool>>,
+}
+
+#[derive(Debug)]
+struct ListenerEntry {
+    addresses: Vec<Name>,
+    calls: mpsc::Sender<Ringing>,
+}
+
+#[derive(Debug)]
+struct EarEntry {
+    hear: Hear,
+    heard: mpsc::Sender<Broadcast>,
+    missed: Arc<AtomicU64>,
+}
+
+/// A call that has come, and whether the way back to its caller is gone.
+#[derive(Debug)]
+pub(crate) struct Ringing {
+    pub(crate) called: Called,
+    pub(crate) dropped: Arc<AtomicBool>,
+}
+
+impl Talk {
+    pub(crate) fn listen(&mut self, addresses: Vec<Name>) -> mpsc::Receiver<Ringing> {
+        let (calls, ringing) = mpsc::channel(CALLS_WAITING_MAX);
+        self.listeners.push(ListenerEntry { addresses, calls });
+        ringing
+    }
+
+    pub(crate) fn hear(&mut self, hear: Hear) -> (mpsc::Receiver<Broadcast>, Arc<AtomicU64>) {
+        let (heard, hearing) = mpsc::channel(BROADCASTS_WAITING_MAX);
+        let missed = Arc::new(AtomicU64::new(0));
+        self.ears.push(EarEntry { hear, heard, missed: Arc::clone(&missed) });
+        (hearing, missed)
+    }
+
+    /// Forgets listeners that were dropped. Returns what to take back at the broker.
+    pub(crate) fn unlisten(&mut self) -> Vec<Request> {
+        let mut requests = Vec::new();
+        self.listeners.retain(|entry| {
+            let gone = entry.calls.is_closed();
+            if gone {
+                requests.push(Request::Unlisten(Listen { addresses: entry.addresses.clone() }));
+            }
+            !gone
+        });
+        let ears = self.ears.len();
+        self.ears.retain(|entry| !entry.heard.is_closed());
+        if self.ears.len() < ears {
+            // Hearing is taken back as a whole, so what is still wanted is said again.
+            requests.push(Request::Unhear);
+            requests.extend(self.ears.iter().map(|entry| Request::Hear(entry.hear.clone())));
+        }
+        requests
+    }
+
+    /// What a new connection has to be told.
+    pub(crate) fn say_again(&mut self) -> Vec<Request> {
+        self.unlisten();
+        let listens =
+            self.listeners.iter().map(|entry| Request::Listen(Listen { addresses: entry.addresses.clone() }));
+        let hears = self.ears.iter().map(|entry| Request::Hear(entry.hear.clone()));
+        listens.chain(hears).collect()
+    }
+
+    /// Somebody calls. If nobody here can take it, it is given back.
+    pub(crate) fn called(&mut self, called: Called) -> Result<(), Called> {
+        let Some(entry) = self.listeners.iter().find(|entry| entry.addresses.contains(&called.to)) else {
+            return Err(called);
+        };
+        let (call, dropped) = (called.call, Arc::new(AtomicBool::new(false)));
+        match entry.calls.try_send(Ringing { called, dropped: Arc::clone(&dropped) }) {
+            Ok(()) => {
+                self.calls.insert(call, dropped);
+                Ok(())
+            }
+            Err(error) => Err(error.into_inner().called),
+        }
+    }
+
+    pub(crate) fn answered(&mut self, call: u64) {
+        self.calls.remove(&call);
+    }
+
+    pub(crate) fn broadcast(&mut self, broadcast: &Broadcast) {
+        for entry in &self.ears {
+            let subject = entry.hear.subject.is_none() || entry.hear.subject == broadcast.subject;
+            let sender = entry.hear.sender.is_none() || entry.hear.sender == broadcast.sender;
+            if subject && sender && entry.heard.try_send(broadcast.clone()).is_err() {
+                entry.missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Calls go by the connection they came over.
+    pub(crate) fn disconnected(&mut self) {
+        for (_, dropped) in self.calls.drain() {
+            dropped.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.disconnected();
+        self.listeners.clear();
+        self.ears.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn call(number: u64, to: &str) -> Called {
+        Called { call: number, to: to.into(), from: "ada".into(), body: Bytes::new() }
+    }
+
+    #[test]
+    fn a_call_reaches_the_listener_of_its_address_and_no_other() {
+        let mut talk = Talk::default();
+        let mut one = talk.listen(vec!["one".into()]);
+        let mut two = talk.listen(vec!["two".into(), "three".into()]);
+        talk.called(call(1, "three")).unwrap();
+        assert!(one.try_recv().is_err());
+        assert_eq!(&*two.try_recv().unwrap().called.to, "three");
+        assert_eq!(talk.called(call(2, "four")).unwrap_err().call, 2);
+    }
+
+    #[test]
+    fn calls_beyond_the_limit_are_given_back() {
+        let mut talk = Talk::default();
+        let _listener = talk.listen(vec!["one".into()]);
+        for number in 0..CALLS_WAITING_MAX as u64 {
+            talk.called(call(number, "one")).unwrap();
+        }
+        assert!(talk.called(call(9_999, "one")).is_err());
+    }
+
+    #[test]
+    fn a_lost_connection_is_told_to_the_receiver_of_a_call() {
+        let mut talk = Talk::default();
+        let mut listener = talk.listen(vec!["one".into()]);
+        talk.called(call(1, "one")).unwrap();
+        talk.called(call(2, "one")).unwrap();
+        let (first, second) = (listener.try_recv().unwrap(), listener.try_recv().unwrap());
+        talk.answered(1);
+        talk.disconnected();
+        assert!(!first.dropped.load(Ordering::Relaxed) && second.dropped.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_new_connection_is_told_of_those_who_still_listen() {
+        let mut talk = Talk::default();
+        let gone = talk.listen(vec!["gone".into()]);
+        let _here = talk.listen(vec!["here".into()]);
+        let (_ear, _) = talk.hear(Hear::default());
+        drop(gone);
+        let again = talk.say_again();
+        assert_eq!(
+            again,
+            [Request::Listen(Listen { addresses: vec!["here".into()] }), Request::Hear(Hear::default())]
+        );
+    }
+
+    #[test]
+    fn when_one_ear_goes_the_others_still_hear() {
+        let mut talk = Talk::default();
+        let weather = Hear { subject: Some("weather".into()), sender: None };
+        let (gone, _) = talk.hear(Hear::default());
+        let (_ear, _) = talk.hear(weather.clone());
+        drop(gone);
+        assert_eq!(talk.unlisten(), [Request::Unhear, Request::Hear(weather)]);
+        assert_eq!(talk.unlisten(), []);
+    }
+
+    #[test]
+    fn a_slow_ear_knows_how_much_it_missed() {
+        let mut talk = Talk::default();
+        let (mut ear, missed) = talk.hear(Hear { subject: Some("weather".into()), sender: None });
+        let said = |subject: &str| Broadcast {
+            subject: Some(subject.into()),
+            body: Bytes::new(),
+            sender: None,
+            correlation: None,
+        };
+        talk.broadcast(&said("news"));
+        for _ in 0..BROADCASTS_WAITING_MAX + 3 {
+            talk.broadcast(&said("weather"));
+        }
+        assert_eq!(missed.load(Ordering::Relaxed), 3);
+        assert_eq!(ear.try_recv().unwrap().subject.as_deref(), Some("weather"));
+    }
+}

@@ -1,0 +1,98 @@
+//! Looking: what changes nothing, and is repeated without a thought when a connection breaks.
+
+use bytes::Bytes;
+use tenure_wire::queue::{Counts, LimitInfo, QueueInfo};
+use tenure_wire::reply::Figure;
+use tenure_wire::request::{OneName, OneTask};
+use tenure_wire::task::TaskInfo;
+use tenure_wire::why::Why;
+use tenure_wire::worker::WorkerInfo;
+use tenure_wire::{Name, Reply, Request, TaskId};
+
+use crate::client::{Client, unexpected};
+use crate::error::Error;
+use crate::line::Repeat;
+
+impl Client {
+    /// A task, in any state.
+    pub async fn show(&self, task: TaskId) -> Result<TaskInfo, Error> {
+        match self.look("show", Request::Show(OneTask { task })).await? {
+            Reply::Task(task) => Ok(*task),
+            other => Err(unexpected("show", &other)),
+        }
+    }
+
+    /// The task that was submitted under this name.
+    pub async fn find(&self, name: impl Into<Name>) -> Result<TaskInfo, Error> {
+        match self.look("find", Request::Find(OneName { name: name.into() })).await? {
+            Reply::Task(task) => Ok(*task),
+            other => Err(unexpected("find", &other)),
+        }
+    }
+
+    /// The exact reason why a task is not running.
+    pub async fn explain(&self, task: TaskId) -> Result<Why, Error> {
+        match self.look("explain", Request::Explain(OneTask { task })).await? {
+            Reply::Why(why) => Ok(*why),
+            other => Err(unexpected("explain", &other)),
+        }
+    }
+
+    /// A task's body.
+    pub async fn body(&self, task: TaskId) -> Result<Bytes, Error> {
+        match self.look("body", Request::Body(OneTask { task })).await? {
+            Reply::Bytes(reply) => Ok(reply.bytes),
+            other => Err(unexpected("body", &other)),
+        }
+    }
+
+    /// An ended task's result.
+    pub async fn result(&self, task: TaskId) -> Result<Bytes, Error> {
+        match self.look("result", Request::Result(OneTask { task })).await? {
+            Reply::Bytes(reply) => Ok(reply.bytes),
+            other => Err(unexpected("result", &other)),
+        }
+    }
+
+    pub async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        match self.look("queues", Request::Queues).await? {
+            Reply::Queues(reply) => Ok(reply.queues),
+            other => Err(unexpected("queues", &other)),
+        }
+    }
+
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        match self.look("workers", Request::Workers).await? {
+            Reply::Workers(reply) => Ok(reply.workers),
+            other => Err(unexpected("workers", &other)),
+        }
+    }
+
+    /// The limits of tags, and how much of each is in use.
+    pub async fn limits(&self) -> Result<Vec<LimitInfo>, Error> {
+        match self.look("limits", Request::Limits).await? {
+            Reply::Limits(reply) => Ok(reply.limits),
+            other => Err(unexpected("limits", &other)),
+        }
+    }
+
+    /// The numbers at a glance: tasks by state, workers, the last event.
+    pub async fn counts(&self) -> Result<Counts, Error> {
+        match self.look("counts", Request::Counts).await? {
+            Reply::Counts(counts) => Ok(*counts),
+            other => Err(unexpected("counts", &other)),
+        }
+    }
+
+    /// Every counter and measure of the broker, by the names of its metrics.
+    pub async fn stats(&self) -> Result<Vec<Figure>, Error> {
+        match self.look("stats", Request::Stats).await? {
+            Reply::Stats(stats) => Ok(stats.figures),
+            other => Err(unexpected("stats", &other)),
+        }
+    }
+
+    pub(crate) async fn look(&self, verb: &'static str, request: Request) -> Result<Reply, Error> {
+        self.ask(verb, request, Repeat::Safe).await
+    }
+}

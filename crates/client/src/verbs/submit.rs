@@ -1,0 +1,82 @@
+//! Submitting: one task, or many in as few frames as the limits allow.
+
+use tenure_wire::limits::ENTRIES_MAX;
+use tenure_wire::request::Submit;
+use tenure_wire::task::Accepted;
+use tenure_wire::{Refusal, Reply, Request};
+
+use crate::client::{Client, unexpected};
+use crate::error::Error;
+use crate::line::Repeat;
+use crate::submission::Submission;
+
+/// A frame of many tasks is closed when it has so many bytes, so that the broker can begin while the next one is made.
+const FRAME_BYTES: usize = 4 << 20;
+
+impl Client {
+    /// Submits a task. The answer comes when the task is on the broker's disk.
+    pub async fn submit(&self, submission: Submission) -> Result<Accepted, Error> {
+        self.check(&submission)?;
+        let mut accepted = self.submit_frame(vec![submission]).await?;
+        match accepted.pop() {
+            Some(verdict) => Ok(verdict?),
+            None => Err(Error::protocol("a submission was answered with an empty list")),
+        }
+    }
+
+    /// Submits many tasks and answers for each, in their order. They travel in few frames; what was refused does not
+    /// spoil the rest. If a frame fails as a whole, the error tells so, and the frames before it are done.
+    pub async fn submit_many(
+        &self,
+        submissions: impl IntoIterator<Item = Submission>,
+    ) -> Result<Vec<Result<Accepted, Refusal>>, Error> {
+        let mut verdicts = Vec::new();
+        let mut frame: Vec<Submission> = Vec::new();
+        let mut bytes = 0;
+        for submission in submissions {
+            self.check(&submission)?;
+            let size = submission.bytes();
+            if frame.len() == ENTRIES_MAX || (!frame.is_empty() && bytes + size > FRAME_BYTES) {
+                verdicts.append(&mut self.submit_frame(std::mem::take(&mut frame)).await?);
+                bytes = 0;
+            }
+            bytes += size;
+            frame.push(submission);
+        }
+        if !frame.is_empty() {
+            verdicts.append(&mut self.submit_frame(frame).await?);
+        }
+        Ok(verdicts)
+    }
+
+    async fn submit_frame(
+        &self,
+        submissions: Vec<Submission>,
+    ) -> Result<Vec<Result<Accepted, Refusal>>, Error> {
+        let count = submissions.len();
+        let all_named = submissions.iter().all(|submission| submission.task.name.is_some());
+        let repeat = if all_named { Repeat::Safe } else { Repeat::Unsafe };
+        let mut submit = Submit::default();
+        submit.tasks.reserve_exact(count);
+        for Submission { terms, task } in submissions {
+            submit.push(&terms, task);
+        }
+        match self.ask("submit", Request::Submit(submit), repeat).await? {
+            Reply::Submitted(submitted) if submitted.tasks.len() == count => {
+                Ok(submitted.tasks.into_iter().map(|verdict| verdict.0).collect())
+            }
+            Reply::Submitted(submitted) => {
+                let answers = submitted.tasks.len();
+                Err(Error::protocol(format!("{count} submissions were answered with {answers} answers")))
+            }
+            other => Err(unexpected("submit", &other)),
+        }
+    }
+
+    /// What would end the connection is refused here.
+    fn check(&self, submission: &Submission) -> Result<(), Error> {
+        let limit = usize::try_from(self.welcome().limits.body_bytes).unwrap_or(usize::MAX);
+        let bytes = submission.task.body.len();
+        if bytes > limit { Err(Error::TooLarge { what: "the task's body", bytes, limit }) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,278 @@
+//! Watching events, through lost connections and without a hole, or with a gap that is named.
+//!
+//! A watcher has a connection of its own. If the program is slower than the broker, the bytes wait in the socket and
+//! then with the broker, which tells the rest later from its disk: nothing piles up here.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tenure_wire::event::{Event, EventKind};
+use tenure_wire::request::Watch as WatchRequest;
+use tenure_wire::{FromBroker, Name, Notice, Reply, Request, TaskId};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::client::{Client, unexpected};
+use crate::connection::{CONNECT_TIMEOUT, Connection};
+use crate::dialer::{Dialer, is_passing};
+use crate::error::Error;
+use crate::resume::Resume;
+
+/// How many frames of events may wait to be taken.
+const FRAMES_WAITING_MAX: usize = 16;
+/// How often an idle watch asks whether the broker is there.
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// So many unanswered in a row, and the connection is given up.
+const PINGS_MAX: u32 = 3;
+
+/// Which events to hear. Everything that is said must match.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Watch(WatchRequest);
+
+impl Watch {
+    /// The number of the first event wanted; without it, only what happens from now on is told.
+    #[must_use]
+    pub fn from(mut self, seq: u64) -> Watch {
+        self.0.from = Some(seq);
+        self
+    }
+
+    #[must_use]
+    pub fn task(mut self, task: TaskId) -> Watch {
+        self.0.task = Some(task);
+        self
+    }
+
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<Name>) -> Watch {
+        self.0.queue = Some(queue.into());
+        self
+    }
+
+    /// About tasks that this identity has submitted.
+    #[must_use]
+    pub fn submitter(mut self, identity: impl Into<Name>) -> Watch {
+        self.0.submitter = Some(identity.into());
+        self
+    }
+
+    #[must_use]
+    pub fn worker(mut self, worker: impl Into<Name>) -> Watch {
+        self.0.worker = Some(worker.into());
+        self
+    }
+
+    #[must_use]
+    pub fn kinds(mut self, kinds: impl IntoIterator<Item = EventKind>) -> Watch {
+        self.0.kinds = kinds.into_iter().collect();
+        self
+    }
+}
+
+/// What a watcher hears.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Watched {
+    Event(Event),
+    /// Events that are no longer kept: these numbers, both included, were missed.
+    Gap {
+        from: u64,
+        to: u64,
+    },
+}
+
+impl Client {
+    /// Watches events. When this returns the watch stands: whatever is done from then on will be told.
+    ///
+    /// ```no_run
+    /// use tenure_client::{Client, Watch, Watched};
+    ///
+    /// # async fn example(client: Client) -> Result<(), tenure_client::Error> {
+    /// let mut watcher = client.watch(Watch::default().queue("images")).await?;
+    /// while let Some(watched) = watcher.next().await {
+    ///     match watched? {
+    ///         Watched::Event(event) => println!("{} {}", event.seq, event.kind),
+    ///         Watched::Gap { from, to } => println!("events {from} to {to} are gone"),
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn watch(&self, watch: Watch) -> Result<Watcher, Error> {
+        let mut peer = self.shared().peer.clone();
+        peer.identity = Some(self.identity());
+        let deadline = Instant::now() + self.shared().patience;
+        let mut watching =
+            Watching { dialer: Dialer::new(peer), resume: Resume::new(watch.0), news: Vec::new() };
+        let connection = watching.begin(Some(deadline)).await?;
+        let position = watching.resume.request().from.unwrap_or(0);
+        let (frames, taken) = mpsc::channel(FRAMES_WAITING_MAX);
+        tokio::spawn(watching.run(connection, frames));
+        Ok(Watcher { frames: taken, ready: VecDeque::new(), position })
+    }
+
+    /// Watches what becomes of this client's own submissions.
+    pub async fn watch_mine(&self) -> Result<Watcher, Error> {
+        self.watch(Watch::default().submitter(self.identity())).await
+    }
+}
+
+/// Events as they happen; a [`Stream`] as well. It connects again by itself and goes on where it stopped.
+#[derive(Debug)]
+pub struct Watcher {
+    frames: mpsc::Receiver<Result<Vec<Watched>, Error>>,
+    ready: VecDeque<Watched>,
+    position: u64,
+}
+
+impl Watcher {
+    /// The next event or gap. After an error there is nothing more. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<Watched, Error>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// The number after the last event that was taken: where another watcher would go on.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+}
+
+impl Stream for Watcher {
+    type Item = Result<Watched, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(watched) = self.ready.pop_front() {
+                self.position = match &watched {
+                    Watched::Event(event) => event.seq + 1,
+                    Watched::Gap { to, .. } => to + 1,
+                };
+                return Poll::Ready(Some(Ok(watched)));
+            }
+            match ready!(self.frames.poll_recv(context)) {
+                Some(Ok(frame)) => self.ready = frame.into(),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// The task behind a watcher.
+struct Watching {
+    dialer: Dialer,
+    resume: Resume,
+    /// Understood, and not handed on yet.
+    news: Vec<Watched>,
+}
+
+type Frames = mpsc::Sender<Result<Vec<Watched>, Error>>;
+
+impl Watching {
+    /// Until nobody listens any more, or the broker says a no that waiting does not change.
+    async fn run(mut self, mut connection: Connection, frames: Frames) {
+        loop {
+            let Err(error) = self.follow(&mut connection, &frames).await else { return };
+            tracing::debug!(%error, "the watch is interrupted");
+            let begun = tokio::select! {
+                begun = self.begin_again(error) => begun,
+                () = frames.closed() => return,
+            };
+            match begun {
+                Ok(next) => connection = next,
+                Err(error) => {
+                    // If nobody takes it, nobody wants to know.
+                    let _ = frames.send(Ok(std::mem::take(&mut self.news))).await;
+                    let _ = frames.send(Err(error)).await;
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn begin_again(&mut self, error: Error) -> Result<Connection, Error> {
+        if is_passing(&error) { self.begin(None).await } else { Err(error) }
+    }
+
+    /// Connects until the watch stands.
+    async fn begin(&mut self, deadline: Option<Instant>) -> Result<Connection, Error> {
+        loop {
+            let mut connection = self.dialer.dial(deadline).await?;
+            let standing = tokio::time::timeout(CONNECT_TIMEOUT, self.stand(&mut connection)).await;
+            match standing {
+                Ok(Ok(())) => return Ok(connection),
+                Ok(Err(error)) if !is_passing(&error) => return Err(error),
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Asks for the watch and waits for its answer, and for the number to go on from.
+    async fn stand(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        let number = connection.ask(&Request::Watch(Box::new(self.resume.request())));
+        let mut arrived = Vec::new();
+        let mut answered = false;
+        while !answered || !self.resume.stands() {
+            connection.turn(&mut arrived).await?;
+            for message in arrived.drain(..) {
+                match message {
+                    FromBroker::Reply { number: to, reply } if to == number => match reply {
+                        Reply::Watching(_) => answered = true,
+                        Reply::Refused(refusal) => return Err(refusal.into()),
+                        other => return Err(unexpected("watch", &other)),
+                    },
+                    FromBroker::Reply { .. } => {}
+                    FromBroker::Notice(notice) => self.understand(notice)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands on what happens, until the connection breaks or nobody wants to hear any more.
+    async fn follow(&mut self, connection: &mut Connection, frames: &Frames) -> Result<(), Error> {
+        let mut arrived = Vec::new();
+        let mut unanswered = 0;
+        loop {
+            if !self.news.is_empty() && frames.send(Ok(std::mem::take(&mut self.news))).await.is_err() {
+                return Ok(());
+            }
+            tokio::select! {
+                turned = connection.turn(&mut arrived) => {
+                    turned?;
+                    unanswered = 0;
+                }
+                () = frames.closed() => return Ok(()),
+                () = tokio::time::sleep(PING_EVERY) => {
+                    unanswered += 1;
+                    if unanswered > PINGS_MAX {
+                        return Err(Error::lost("the broker does not answer any more"));
+                    }
+                    connection.ask(&Request::Ping);
+                }
+            }
+            for message in arrived.drain(..) {
+                if let FromBroker::Notice(notice) = message {
+                    self.understand(notice)?;
+                }
+            }
+        }
+    }
+
+    fn understand(&mut self, notice: Notice) -> Result<(), Error> {
+        match notice {
+            Notice::Events(events) => {
+                self.news.extend(self.resume.events(events.events).into_iter().map(Watched::Event));
+            }
+            Notice::Gap(gap) => {
+                let gap = self.resume.gap(gap.from, gap.to);
+                self.news.extend(gap.map(|(from, to)| Watched::Gap { from, to }));
+            }
+            Notice::Live(live) => self.resume.live(live.next),
+            Notice::Bye(refusal) => return Err(refusal.into()),
+            _ => {}
+        }
+        Ok(())
+    }
+}
