@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Stage, spell, subscribe};
-use tenure_topics::{Dropped, GAPS_MAX, Policy, Settings, Ticket};
+use tenure_topics::{Delivery, Dropped, GAPS_MAX, Policy, Settings, Ticket};
 
 fn stage(policy: Policy, limit: u32) -> Stage {
     let mut stage = Stage::with(Settings { policy, queue_messages: limit, ..Settings::default() });
@@ -94,6 +94,23 @@ fn a_blocked_message_is_not_overtaken() {
     }
     assert_eq!(heard, ["live a#1 1", "live a#2 2", "live a#3 3"]);
     assert_eq!(released, [second, third]);
+}
+
+#[test]
+fn a_small_message_does_not_slip_past_a_large_one_that_waits() {
+    let mut stage = Stage::with(Settings { policy: Policy::Block, queue_bytes: 2000, ..Settings::default() });
+    stage.join("slow", &["a"]);
+    stage.say("a", "small");
+    assert!(stage.say("a", &"large".repeat(1000)).ticket.is_some());
+    assert!(stage.say("a", "small").ticket.is_some());
+    let order: Vec<u64> = (0..3)
+        .flat_map(|_| stage.take("slow", 1))
+        .filter_map(|delivery| match delivery {
+            Delivery::Message { message, .. } => Some(message.sequence.0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(order, [1, 2, 3]);
 }
 
 #[test]

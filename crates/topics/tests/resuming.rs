@@ -20,6 +20,7 @@ fn what_was_missed_is_replayed_in_order_and_then_it_is_live_again() {
     let resumed = stage.resume(&replay("eve")).unwrap();
     assert_eq!((resumed.missed, resumed.lost, resumed.replay_started), (Some(2), 0, true));
     assert!(resumed.gap_detected() && !resumed.created && !resumed.took_over);
+    assert_eq!(stage.shard.next_deadline(), None, "nobody is waited for any more");
     stage.say("a", "4");
     let expected =
         ["replay a#2 2", "replay a#3 3", "replayed 2 of a up to 3", "replayed 0 of b up to 0", "live a#4 4"];
