@@ -5,9 +5,21 @@
 //! broker must know which peer closed its connection and must bound whatever a stranger sends.
 //!
 //! Reading order: [`codec`] turns bytes into multipart messages, [`mdp`] and [`pingpong`] turn messages into words,
-//! [`body`] says how a body of several frames becomes one. All of this is pure: no socket, no clock.
+//! [`body`] says how a body of several frames becomes one, `translate` turns words into requests to the hub and events
+//! into words, `session` holds one peer's conversation, `server` has the sockets. All but the last are pure: no socket,
+//! no clock.
 
 pub mod body;
 pub mod codec;
+mod counters;
 pub mod mdp;
 pub mod pingpong;
+mod registry;
+mod server;
+mod session;
+mod settings;
+mod translate;
+
+pub use counters::Counters;
+pub use server::{serve, serve_ping_pong};
+pub use settings::{PingPongSettings, Settings, Transport};

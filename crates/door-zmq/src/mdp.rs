@@ -24,6 +24,7 @@ pub use client::{ClientRequest, ReturnPath, is_mmi};
 pub use dialect::Dialect;
 pub use error::MdpError;
 pub use mmi::{Mmi, Notify, PendingCall, RunningCall, Slot, WorkerHealth};
+pub(crate) use notice::encode as encode_notices;
 pub use notice::{JobNews, NOTICE_JOBS_MAX, Notice, NoticeKind, SlotStyle};
 pub use params::{Call, KeyTable, PARAMS_BYTES_MAX, expand, for_worker, text_parameter};
 pub use registration::{PLUGIN_BYTES_MAX, PLUGINS_MAX, Plugin, Registration, THREADS_MAX};

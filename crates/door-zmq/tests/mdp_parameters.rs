@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_door_zmq::body;
-use tenure_door_zmq::codec::Identity;
 use tenure_door_zmq::mdp::{
     Call, Dialect, JobNews, KeyTable, MdpError, Mmi, Notice, NoticeKind, PARAMS_BYTES_MAX, PendingCall,
     ReturnPath, RunningCall, Slot, SlotStyle, Stats, WorkerHealth, expand, for_worker, text_parameter,
@@ -181,7 +180,7 @@ fn many_crashes_are_one_notice_that_an_unknowing_client_still_understands() {
 
 #[test]
 fn monitors_get_lines_they_can_split() {
-    let identity = Identity::given(1);
+    let identity = "@01".to_owned();
     let (path, client) = ("Tools/Count".to_owned(), "a|b#c".to_owned());
     let pending = PendingCall {
         path: path.clone(),
@@ -194,18 +193,15 @@ fn monitors_get_lines_they_can_split() {
     let running = RunningCall { path, client, project: String::new(), worker: "w".into(), priority: 0 };
     assert_eq!(running.line(), "Running: Tools/Count|a_b_c||w|0");
     let slot = Slot { thread: 3, identity: identity.clone(), name: "node".into() };
-    assert_eq!(slot.worker_line(), "Workers: 3|@000000000000000001|node");
-    assert_eq!(slot.waiting_line(), "Waiting: 3|@000000000000000001|node");
+    assert_eq!(slot.worker_line(), "Workers: 3|@01|node");
+    assert_eq!(slot.waiting_line(), "Waiting: 3|@01|node");
     let services = [("Tools/Count", "v1"), ("B", "")];
-    assert_eq!(
-        Mmi::services_line(&identity, "node", services.into_iter()),
-        "@000000000000000001|node#Tools/Count|v1#B|"
-    );
+    assert_eq!(Mmi::services_line(&identity, "node", services.into_iter()), "@01|node#Tools/Count|v1#B|");
     let stats = Stats { total_memory: Some(64e9), total_cpu: Some(12.5), ..Stats::default() };
     let health = WorkerHealth { identity, name: "node".into(), threads: 4, stats, crashes: 1, score: 80 };
     assert_eq!(
         health.line(),
-        "@000000000000000001|node|NumberThreads:4#TotalPhysicalMemory:64000000000#PhysicalMemoryUsed:0\
+        "@01|node|NumberThreads:4#TotalPhysicalMemory:64000000000#PhysicalMemoryUsed:0\
          #PhenoLinkMemoryUsage:0#TotalWorkerCPULoad:12.5#PhenoLinkWorkerCPULoad:0#Crashes:1#HealthScore:80"
     );
 }

@@ -11,15 +11,16 @@ pub const IDENTITY_BYTES_MAX: usize = 255;
 pub struct Identity(Box<[u8]>);
 
 impl Identity {
-    /// A name chosen by the door.
-    pub fn given(number: u64) -> Identity {
-        let mut bytes = [0; 9];
+    /// A name given by the door. The number must never be given again, not even after a restart: whoever had it
+    /// before may still have tasks under it.
+    pub fn given(number: u128) -> Identity {
+        let mut bytes = [0; 17];
         bytes[1..].copy_from_slice(&number.to_be_bytes());
         Identity(bytes.into())
     }
 
     /// A name chosen by the peer. The caller has checked it.
-    pub(super) fn chosen(bytes: &[u8]) -> Identity {
+    pub(crate) fn chosen(bytes: &[u8]) -> Identity {
         Identity(bytes.into())
     }
 
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn a_printable_identity_is_its_own_text_and_any_other_is_hexadecimal() {
         assert_eq!(Identity::chosen(b"plate-7").to_string(), "plate-7");
-        assert_eq!(Identity::given(1).to_string(), "@000000000000000001");
+        assert_eq!(Identity::given(1).to_string(), "@0000000000000000000000000000000001");
         assert_eq!(Identity::chosen(b"@00").to_string(), "@403030");
         assert_eq!(Identity::chosen(b"a\nb").to_string(), "@610A62");
         assert_eq!(Identity::chosen(&[0xff, 0xfe]).to_string(), "@FFFE");
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn names_given_by_the_door_cannot_be_chosen_by_a_peer() {
-        assert!(!Identity::given(u64::MAX).is_chosen());
+        assert!(!Identity::given(u128::MAX).is_chosen());
         assert!(Identity::chosen(b"me").is_chosen());
     }
 }

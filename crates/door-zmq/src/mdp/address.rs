@@ -1,29 +1,39 @@
 //! The address frame of a request to a worker.
 //!
 //! Majordomo puts the client's address there and the worker sends it back unread with its result. This door puts the
-//! task and its attempt there instead: the result then says by itself what it is the result of, whoever asked for the
-//! task and whichever connection brings it, and a result of an attempt that is over is known to be stale.
+//! task, its attempt and the worker's name there instead: the result then says by itself what it is the result of,
+//! whoever asked for the task and whichever connection brings it, and a result of an attempt that is over is known to
+//! be stale.
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// Which task, which attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Which task, which attempt, and who was given it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     pub task: Uuid,
     pub attempt: u32,
+    pub worker: String,
 }
 
+/// The longest name of a worker in an address.
+const WORKER_BYTES_MAX: usize = 255;
+
 impl Address {
-    /// Printable, since workers log it: the task's id, `#`, the attempt.
-    pub fn to_frame(self) -> Bytes {
-        format!("{}#{}", self.task.hyphenated(), self.attempt).into()
+    /// Printable, since workers log it: the task's id, the attempt and the worker, with `#` between them.
+    pub fn to_frame(&self) -> Bytes {
+        format!("{}#{}#{}", self.task.hyphenated(), self.attempt, self.worker).into()
     }
 
     pub fn parse(frame: &[u8]) -> Option<Address> {
         let text = std::str::from_utf8(frame).ok()?;
-        let (task, attempt) = text.split_once('#')?;
-        let address = Address { task: Uuid::try_parse(task).ok()?, attempt: attempt.parse().ok()? };
+        let (task, rest) = text.split_once('#')?;
+        let (attempt, worker) = rest.split_once('#')?;
+        if worker.is_empty() || worker.len() > WORKER_BYTES_MAX {
+            return None;
+        }
+        let task = Uuid::try_parse(task).ok()?;
+        let address = Address { task, attempt: attempt.parse().ok()?, worker: worker.to_owned() };
         // Only the one spelling that this door writes.
         (address.to_frame() == frame).then_some(address)
     }
@@ -35,8 +45,8 @@ mod tests {
 
     #[test]
     fn an_address_comes_back_as_it_was_sent() {
-        let address = Address { task: Uuid::from_u128(7), attempt: 3 };
-        assert_eq!(address.to_frame(), "00000000-0000-0000-0000-000000000007#3");
+        let address = Address { task: Uuid::from_u128(7), attempt: 3, worker: "node#1".into() };
+        assert_eq!(address.to_frame(), "00000000-0000-0000-0000-000000000007#3#node#1");
         assert_eq!(Address::parse(&address.to_frame()), Some(address));
     }
 
@@ -47,10 +57,12 @@ mod tests {
             b"client-1",
             b"00000000-0000-0000-0000-000000000007",
             b"00000000-0000-0000-0000-000000000007#",
-            b"00000000-0000-0000-0000-000000000007#-1",
-            b"00000000-0000-0000-0000-000000000007#03",
-            b"00000000-0000-0000-0000-000000000007#99999999999",
-            b"{00000000-0000-0000-0000-000000000007}#3",
+            b"00000000-0000-0000-0000-000000000007#3",
+            b"00000000-0000-0000-0000-000000000007#3#",
+            b"00000000-0000-0000-0000-000000000007#-1#w",
+            b"00000000-0000-0000-0000-000000000007#03#w",
+            b"00000000-0000-0000-0000-000000000007#99999999999#w",
+            b"{00000000-0000-0000-0000-000000000007}#3#w",
             b"\xff\xfe#1",
         ] {
             assert_eq!(Address::parse(frame), None);

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::{Stats, decimal};
-use crate::codec::Identity;
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,14 +84,14 @@ pub struct RunningCall {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
     pub thread: u32,
-    pub identity: Identity,
+    pub identity: String,
     pub name: String,
 }
 
 /// A worker and its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerHealth {
-    pub identity: Identity,
+    pub identity: String,
     pub name: String,
     pub threads: u32,
     pub stats: Stats,
@@ -126,7 +125,7 @@ impl Slot {
     }
 
     fn line(&self, what: &str) -> Bytes {
-        let identity = plain(&self.identity.to_string());
+        let identity = plain(&self.identity);
         format!("{what}: {}|{identity}|{}", self.thread, plain(&self.name)).into()
     }
 }
@@ -138,7 +137,7 @@ impl WorkerHealth {
         format!(
             "{}|{}|NumberThreads:{}#TotalPhysicalMemory:{}#PhysicalMemoryUsed:{}#PhenoLinkMemoryUsage:{}\
              #TotalWorkerCPULoad:{}#PhenoLinkWorkerCPULoad:{}#Crashes:{}#HealthScore:{}",
-            plain(&self.identity.to_string()),
+            plain(&self.identity),
             plain(&self.name),
             self.threads,
             known(self.stats.total_memory),
@@ -156,11 +155,11 @@ impl WorkerHealth {
 impl Mmi {
     /// One line of `mmi.list_services`: a worker and every service it has, with versions.
     pub fn services_line<'a>(
-        identity: &Identity,
+        identity: &str,
         name: &str,
         services: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Bytes {
-        let mut line = format!("{}|{}", plain(&identity.to_string()), plain(name));
+        let mut line = format!("{}|{}", plain(identity), plain(name));
         for (path, version) in services {
             line.push('#');
             line.push_str(&plain(path));

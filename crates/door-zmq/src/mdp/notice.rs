@@ -37,6 +37,8 @@ pub enum NoticeKind {
     JobExpired,
     /// Somebody cancelled the job.
     JobCancelled,
+    /// The job was not taken.
+    JobRefused,
     /// Events before this one are no longer kept.
     Gap,
 }
@@ -73,6 +75,7 @@ impl NoticeKind {
             NoticeKind::JobFailed => "JOB_FAILED",
             NoticeKind::JobExpired => "JOB_EXPIRED",
             NoticeKind::JobCancelled => "JOB_CANCELLED",
+            NoticeKind::JobRefused => "JOB_REFUSED",
             NoticeKind::Gap => "GAP",
         }
     }
@@ -82,9 +85,11 @@ impl NoticeKind {
         match self {
             NoticeKind::WorkerCrashed => &[8],
             NoticeKind::NoWorkers => &[9],
-            NoticeKind::JobFailed | NoticeKind::JobExpired | NoticeKind::JobCancelled | NoticeKind::Gap => {
-                &[]
-            }
+            NoticeKind::JobFailed
+            | NoticeKind::JobExpired
+            | NoticeKind::JobCancelled
+            | NoticeKind::JobRefused
+            | NoticeKind::Gap => &[],
         }
     }
 }
@@ -100,7 +105,7 @@ impl SlotStyle {
 
 /// Writes one notice, or several of one kind as one. The first stands at the top, where a client that knows nothing of
 /// batches reads it; `count` and `jobs` tell about all of them.
-pub(super) fn encode(notices: &[Notice]) -> Bytes {
+pub(crate) fn encode(notices: &[Notice]) -> Bytes {
     let mut out = cbor::writer();
     let Some(first) = notices.first() else { return Bytes::new() };
     let batch = notices.len() > 1;

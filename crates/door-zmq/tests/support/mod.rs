@@ -1,8 +1,10 @@
 //! A ZMTP peer written by hand, byte by byte, so that the codec is not tested against itself.
 #![allow(dead_code, reason = "every test uses its own part")]
 
+pub(crate) mod broker;
 pub(crate) mod cbor;
 pub(crate) mod transcript;
+pub(crate) mod wire;
 
 use bytes::BytesMut;
 use tenure_door_zmq::codec::{Admission, CodecError, Event, Limits, Peer};

@@ -1,0 +1,61 @@
+//! What the connected `_PL` workers say about their plugins. The broker knows which queues a worker serves; what else a
+//! plugin is, only this door was told.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tenure_hub::words::Name;
+
+use crate::mdp::Registration;
+
+/// All registrations of one door, by worker.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    workers: Mutex<BTreeMap<Name, Arc<Registration>>>,
+}
+
+/// A registration that lasts as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    registry: Arc<Registry>,
+    worker: Name,
+    registration: Arc<Registration>,
+}
+
+impl Registry {
+    pub(crate) fn enter(self: &Arc<Self>, worker: &Name, registration: Registration) -> Listing {
+        let registration = Arc::new(registration);
+        self.lock().insert(worker.clone(), Arc::clone(&registration));
+        Listing { registry: Arc::clone(self), worker: worker.clone(), registration }
+    }
+
+    /// The record of a plugin, from the first worker that has it.
+    pub(crate) fn record(&self, path: &str) -> Option<Bytes> {
+        let workers = self.lock();
+        let mut plugins = workers.values().flat_map(|registration| &registration.plugins);
+        plugins.find(|plugin| plugin.path == path).map(crate::mdp::Plugin::record)
+    }
+
+    /// The version that a worker has of a plugin.
+    pub(crate) fn version(&self, worker: &Name, path: &str) -> String {
+        let workers = self.lock();
+        let registration = workers.get(worker);
+        let plugin = registration.and_then(|known| known.plugins.iter().find(|plugin| plugin.path == path));
+        plugin.map(|plugin| plugin.version.clone()).unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Arc<Registration>>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        let mut workers = self.registry.lock();
+        // A newer connection of the same worker may have entered its own.
+        if workers.get(&self.worker).is_some_and(|known| Arc::ptr_eq(known, &self.registration)) {
+            workers.remove(&self.worker);
+        }
+    }
+}

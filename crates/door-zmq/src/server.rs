@@ -1,0 +1,390 @@
+//! Sockets: the only file that awaits anything. One task per connection, which reads, talks and writes.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::BytesMut;
+use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
+use tenure_hub::words::{DEFAULT_NAMESPACE, Timestamp};
+use tenure_hub::{Delivery, Grant, HubHandle, Session, fresh_id};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::codec::{Admission, CodecError, Event, Identity, Peer};
+use crate::counters::Counters;
+use crate::registry::Registry;
+use crate::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker};
+use crate::settings::{PingPongSettings, Settings, Transport};
+use crate::translate;
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
+/// How many requests are gathered before they go to the hub.
+const ASKS_AT_ONCE: usize = 256;
+/// How long a connection that is replaced may take to go.
+const HANDOVER: Duration = Duration::from_secs(2);
+/// How long last words may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Opens the Majordomo door. Returns when the hub stops.
+pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
+    let settings = Arc::new(settings);
+    let registry = Arc::new(Registry::default());
+    let (transport, counters) = (settings.transport.clone(), Arc::clone(&settings.counters));
+    let begin = move |me| Majordomo::new(me, Arc::clone(&settings), Arc::clone(&registry));
+    accept(listener, Door::new(hub, transport, counters), begin).await
+}
+
+/// Opens the READY / PING / PONG door: one address for clients, one for workers. Returns when the hub stops.
+pub async fn serve_ping_pong(
+    clients: TcpListener,
+    workers: TcpListener,
+    hub: HubHandle,
+    settings: PingPongSettings,
+) -> io::Result<()> {
+    let settings = Arc::new(settings);
+    let door = || Door::new(hub.clone(), settings.transport.clone(), Arc::clone(&settings.counters));
+    let for_clients = Arc::clone(&settings);
+    let for_workers = Arc::clone(&settings);
+    let clients = accept(clients, door(), move |me| PingPongClient::new(me, Arc::clone(&for_clients)));
+    let workers = accept(workers, door(), move |me| PingPongWorker::new(me, Arc::clone(&for_workers)));
+    tokio::try_join!(clients, workers).map(|_| ())
+}
+
+/// What all connections of one address share.
+struct Door {
+    hub: HubHandle,
+    transport: Transport,
+    counters: Arc<Counters>,
+    seats: Mutex<HashMap<Identity, Seat>>,
+    next_seat: AtomicU64,
+    room: Arc<Semaphore>,
+}
+
+/// A connection under its identity. When another one comes with the same identity, this one leaves first.
+#[derive(Clone)]
+struct Seat {
+    number: u64,
+    leave: CancellationToken,
+    left: CancellationToken,
+}
+
+impl Door {
+    fn new(hub: HubHandle, transport: Transport, counters: Arc<Counters>) -> Arc<Door> {
+        let room = Arc::new(Semaphore::new(transport.connections_max));
+        let seats = Mutex::default();
+        Arc::new(Door { hub, transport, counters, seats, next_seat: AtomicU64::new(1), room })
+    }
+
+    /// Takes the seat of an identity. Whoever had it is asked to leave and waited for, so that the hub hears of the old
+    /// connection's end before it hears of the new one.
+    async fn take_seat(&self, identity: &Identity) -> Seat {
+        let number = self.next_seat.fetch_add(1, Ordering::Relaxed);
+        let seat = Seat { number, leave: CancellationToken::new(), left: CancellationToken::new() };
+        let before = self.lock().insert(identity.clone(), seat.clone());
+        if let Some(before) = before {
+            self.counters.count("replaced");
+            before.leave.cancel();
+            let _ = tokio::time::timeout(HANDOVER, before.left.cancelled()).await;
+        }
+        seat
+    }
+
+    fn leave_seat(&self, identity: &Identity, seat: &Seat) {
+        let mut seats = self.lock();
+        if seats.get(identity).is_some_and(|known| known.number == seat.number) {
+            seats.remove(identity);
+        }
+        seat.left.cancel();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Identity, Seat>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn accept<C, F>(listener: TcpListener, door: Arc<Door>, begin: F) -> io::Result<()>
+where
+    C: Conversation + 'static,
+    F: Fn(Me) -> C + Clone + Send + Sync + 'static,
+{
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = door.hub.stopped() => return Ok(()),
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file handles, most likely: the ones in use go on, and the next may fit.
+                tracing::warn!(%error, "a ZeroMQ connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let Ok(room) = Arc::clone(&door.room).try_acquire_owned() else {
+            door.counters.count("connections");
+            continue;
+        };
+        let (door, begin) = (Arc::clone(&door), begin.clone());
+        tokio::spawn(async move {
+            let _room = room;
+            if let Err(error) = converse(stream, &door, begin).await {
+                door.counters.count(error.kind());
+            }
+        });
+    }
+}
+
+/// Why a connection ended, other than by its peer's wish.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    #[error("the peer was too slow to introduce itself")]
+    HandshakeTimeout,
+    #[error("the hub takes no more sessions")]
+    Full,
+    #[error("the peer gave no sign of life")]
+    Silent,
+}
+
+impl Ended {
+    fn kind(&self) -> &'static str {
+        match self {
+            Ended::Codec(error) => error.kind(),
+            Ended::HandshakeTimeout => "handshake_timeout",
+            Ended::Full => "full",
+            Ended::Silent => "silent",
+        }
+    }
+}
+
+/// One connection, from its first byte to its last.
+async fn converse<C: Conversation>(
+    stream: TcpStream,
+    door: &Door,
+    begin: impl Fn(Me) -> C,
+) -> Result<(), Ended> {
+    let _ = stream.set_nodelay(true);
+    let mut line = Line::new(stream, door);
+    let introduced = tokio::time::timeout(door.transport.handshake_timeout, line.introduce(&door.hub)).await;
+    let Ok(introduced) = introduced else { return Err(Ended::HandshakeTimeout) };
+    let Some((identity, grant)) = introduced? else { return Ok(()) };
+    let seat = door.take_seat(&identity).await;
+    let name = translate::peer_name(&identity);
+    let namespace = grant.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.into());
+    let ended = match door.hub.open(namespace, name.clone()) {
+        Ok(session) => {
+            let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), grant });
+            let ended = line.talk(&session, &mut conversation, &seat.leave).await;
+            conversation.end();
+            // The hub hears of the end before the seat is free.
+            drop(session);
+            ended
+        }
+        Err(_) => Err(Ended::Full),
+    };
+    door.leave_seat(&identity, &seat);
+    ended
+}
+
+/// A socket with its codec, what is unsent, and when it was last heard.
+struct Line<'a> {
+    stream: TcpStream,
+    transport: &'a Transport,
+    peer: Peer,
+    unsent: BytesMut,
+    heard_at: Instant,
+    asked_at: Option<Instant>,
+    /// How much silence the peer itself calls its end.
+    ttl: Option<Duration>,
+}
+
+impl<'a> Line<'a> {
+    fn new(stream: TcpStream, door: &'a Door) -> Line<'a> {
+        let admission = if door.hub.wants_keys() { Admission::Credentials } else { Admission::Anyone };
+        let mut unsent = BytesMut::new();
+        let peer = Peer::new(admission, door.transport.limits, &mut unsent);
+        let heard_at = Instant::now();
+        Line { stream, transport: &door.transport, peer, unsent, heard_at, asked_at: None, ttl: None }
+    }
+
+    /// Greeting and handshake. Gives nothing if the peer went away.
+    async fn introduce(&mut self, hub: &HubHandle) -> Result<Option<(Identity, Grant)>, Ended> {
+        let mut grant = None;
+        loop {
+            match self.peer.next_event(&mut self.unsent) {
+                Ok(Some(Event::Credentials { password, .. })) => {
+                    grant = hub.admit(Some(&password.0));
+                    match grant {
+                        Some(_) => self.peer.admit(&mut self.unsent),
+                        None => self.peer.refuse(&mut self.unsent),
+                    }
+                    continue;
+                }
+                Ok(Some(Event::Joined { identity, .. })) => {
+                    let Some(grant) = grant.or_else(|| hub.admit(None)) else {
+                        return Err(CodecError::CredentialsRefused.into());
+                    };
+                    let number = u128::from_be_bytes(*fresh_id().as_bytes());
+                    return Ok(Some((identity.unwrap_or_else(|| Identity::given(number)), grant)));
+                }
+                Ok(Some(_)) => continue,
+                Ok(None) => {}
+                Err(error) => {
+                    self.last_words().await;
+                    return Err(error.into());
+                }
+            }
+            if !self.unsent.is_empty() && self.stream.write_all_buf(&mut self.unsent).await.is_err() {
+                return Ok(None);
+            }
+            if !matches!(self.stream.read_buf(self.peer.input()).await, Ok(1..)) {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn talk(
+        &mut self,
+        session: &Session,
+        conversation: &mut impl Conversation,
+        leave: &CancellationToken,
+    ) -> Result<(), Ended> {
+        let hub = session.hub().clone();
+        let mut out = Out::default();
+        let mut deliveries: Vec<Delivery> = Vec::new();
+        conversation.begin(wall_clock(), &mut out);
+        loop {
+            let may_read = self.listen(conversation, &mut out).inspect_err(|_| out.close = true);
+            if let Err(error) = may_read {
+                let _ = self.speak(session, &mut out).await;
+                self.last_words().await;
+                return Err(error.into());
+            }
+            let is_read_dry = may_read == Ok(true);
+            if !self.speak(session, &mut out).await || out.close {
+                self.last_words().await;
+                return Ok(());
+            }
+            let has_room = self.unsent.len() < UNSENT_BYTES_MAX;
+            let may_read = is_read_dry && has_room && conversation.unanswered() < SESSION_REQUESTS_MAX;
+            let wake = self.wake_at(conversation);
+            let (mut reading, mut writing) = self.stream.split();
+            tokio::select! {
+                () = leave.cancelled() => return Ok(()),
+                () = hub.stopped() => out.close = true,
+                read = read_some(&mut reading, self.peer.input()), if may_read => {
+                    if !matches!(read, Ok(1..)) {
+                        return Ok(());
+                    }
+                    self.heard_at = Instant::now();
+                    self.asked_at = None;
+                }
+                written = writing.write_buf(&mut self.unsent), if !self.unsent.is_empty() => {
+                    if !matches!(written, Ok(1..)) {
+                        return Ok(());
+                    }
+                }
+                () = session.mailbox().arrived(), if has_room => {
+                    session.mailbox().take(&mut deliveries);
+                    if deliveries.is_empty() && session.mailbox().is_closed() {
+                        return Ok(());
+                    }
+                }
+                () = tokio::time::sleep_until(wake) => self.look_around(conversation, &mut out)?,
+                // What was read and not understood yet is looked at again without waiting.
+                () = std::future::ready(()), if !is_read_dry && has_room
+                    && conversation.unanswered() < SESSION_REQUESTS_MAX => {}
+            }
+            for delivery in deliveries.drain(..) {
+                let bytes = match conversation.needs(&delivery) {
+                    Some(blob) => match hub.cached(blob) {
+                        Some(bytes) => Ok(bytes),
+                        None => hub.read(blob).await,
+                    },
+                    None => Ok(bytes::Bytes::new()),
+                };
+                conversation.deliver(wall_clock(), delivery, bytes, &mut out);
+            }
+            conversation.settle(wall_clock(), &mut out);
+        }
+    }
+
+    /// Takes the messages that were read, up to a handful of requests. Says whether everything was taken.
+    fn listen(&mut self, conversation: &mut impl Conversation, out: &mut Out) -> Result<bool, CodecError> {
+        let now = wall_clock();
+        while out.asks.len() < ASKS_AT_ONCE && self.unsent.len() < UNSENT_BYTES_MAX {
+            match self.peer.next_event(&mut self.unsent)? {
+                Some(Event::Message(frames)) => conversation.receive(now, frames, out),
+                Some(Event::Ping { ttl }) => self.ttl = ttl.or(self.ttl),
+                Some(_) => {}
+                None => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Hands over what the conversation asked for. Says whether the hub is still there.
+    async fn speak(&mut self, session: &Session, out: &mut Out) -> bool {
+        for message in out.messages.drain(..) {
+            self.peer.send(&message, &mut self.unsent);
+        }
+        out.asks.is_empty() || session.send(std::mem::take(&mut out.asks)).await.is_ok()
+    }
+
+    /// Time has passed: heartbeats of the protocol, signs of life of the connection.
+    fn look_around(&mut self, conversation: &mut impl Conversation, out: &mut Out) -> Result<(), Ended> {
+        let silence = self.heard_at.elapsed();
+        let asked_in_vain = self.asked_at.is_some() && silence >= self.transport.ping_timeout;
+        if asked_in_vain || self.ttl.is_some_and(|ttl| silence >= ttl.max(self.transport.ping)) {
+            return Err(Ended::Silent);
+        }
+        if self.asked_at.is_none_or(|at| at.elapsed() >= self.transport.ping)
+            && silence >= self.transport.ping
+        {
+            self.asked_at = Some(Instant::now());
+            if !self.peer.ping(self.transport.ping_timeout, &mut self.unsent) {
+                // A peer too old to be asked is believed until its connection closes.
+                self.asked_at = None;
+                self.heard_at = Instant::now();
+            }
+        }
+        // A peer that does not read gets no heartbeats on top of what it has not read.
+        if self.unsent.is_empty() {
+            conversation.tick(wall_clock(), out);
+        }
+        Ok(())
+    }
+
+    /// When there is something to do even if nothing happens.
+    fn wake_at(&self, conversation: &impl Conversation) -> Instant {
+        let ping_at = self.asked_at.unwrap_or(self.heard_at) + self.transport.ping;
+        let is_writable = self.unsent.is_empty();
+        let tick_at =
+            conversation.deadline().filter(|_| is_writable).map(|at| Instant::now() + at.since(wall_clock()));
+        tick_at.map_or(ping_at, |tick_at| tick_at.min(ping_at))
+    }
+
+    /// Tries to get out what is unsent before the connection is closed.
+    async fn last_words(&mut self) {
+        let _ = tokio::time::timeout(LAST_WORDS, self.stream.write_all_buf(&mut self.unsent)).await;
+    }
+}
+
+async fn read_some(reading: &mut (impl AsyncReadExt + Unpin), input: &mut BytesMut) -> io::Result<usize> {
+    input.reserve(READ_BYTES);
+    reading.read_buf(input).await
+}
+
+fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(since.as_millis() as u64)
+}

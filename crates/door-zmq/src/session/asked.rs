@@ -1,0 +1,35 @@
+//! Requests under way, each with what is to be done with its answer.
+
+use std::collections::HashMap;
+
+use tenure_hub::{Ask, Request};
+
+use super::Out;
+
+#[derive(Debug)]
+pub(super) struct Asked<W> {
+    next: u64,
+    waiting: HashMap<u64, W>,
+}
+
+impl<W> Default for Asked<W> {
+    fn default() -> Asked<W> {
+        Asked { next: 0, waiting: HashMap::new() }
+    }
+}
+
+impl<W> Asked<W> {
+    pub(super) fn ask(&mut self, request: Request, then: W, out: &mut Out) {
+        self.next += 1;
+        self.waiting.insert(self.next, then);
+        out.asks.push(Ask { token: self.next, request });
+    }
+
+    pub(super) fn answered(&mut self, token: u64) -> Option<W> {
+        self.waiting.remove(&token)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}

@@ -1,0 +1,329 @@
+//! The client's half of a Majordomo conversation.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_hub::words::{
+    Answer, Blob, Event, Filter, Kind, Name, NewTask, Query, Refusal, Reply, TaskId, Timestamp,
+};
+use tenure_hub::{Broadcast, CallAnswer, Request, Response, Submission, Watch};
+
+use super::inquiry::{Inquiry, Step};
+use super::jobs::{JOBS_MAX, Jobs};
+use super::majordomo::{Turn, Waiting};
+use super::telling::Telling;
+use crate::body;
+use crate::mdp::{
+    Address, ClientRequest, Dialect, KeyTable, MdpError, Mmi, ReturnPath, expand, is_mmi, text_parameter,
+};
+use crate::translate;
+
+/// The watch for notices. Its number is the lowest, so an event becomes a notice before it ends the job.
+pub(super) const NOTICES: u64 = 1;
+/// The watch for the ends of jobs.
+pub(super) const ENDS: u64 = 2;
+/// The watch that reads what a client has missed.
+pub(super) const MISSED: u64 = 3;
+
+/// The subject under which `_PL` workers hear that a batch is done.
+pub(super) const FINISHED_SUBJECT: &str = "mdp.finished";
+
+/// How many questions of one connection may be unanswered.
+const INQUIRIES_MAX: usize = 64;
+
+/// Where parts of results for this client are sent.
+pub(super) fn partial_address(client: &Name) -> Name {
+    format!("mdp.partial/{client}").into()
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    jobs: Jobs,
+    watches_ends: bool,
+    hears_parts: bool,
+    pub(super) telling: Telling,
+    inquiries: HashMap<u64, Inquiry>,
+    next_inquiry: u64,
+}
+
+impl Client {
+    pub(super) fn receive(&mut self, request: ClientRequest, turn: &mut Turn<'_>) {
+        if is_mmi(&request.service) {
+            return self.inquire(request, turn);
+        }
+        if !turn.me.grant.may_submit {
+            return self.refuse(&request, &Refusal::NotAllowed { what: "submit" }, turn);
+        }
+        if request.path.dialect == Dialect::Pl {
+            self.telling.begin(&request.path, turn);
+        }
+        let submitted = match request.path.dialect {
+            Dialect::Pl => self.submit_batch(&request, turn),
+            Dialect::V1 | Dialect::V2 => self.submit(&request, turn),
+        };
+        if let Err(refusal) = submitted {
+            self.refuse(&request, &refusal, turn);
+        }
+    }
+
+    fn submit(&mut self, request: &ClientRequest, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+        self.check_room(1)?;
+        let task = translate::job(&request.service, turn.now, turn.settings);
+        let submission = submission(task, body::pack(&request.body))?;
+        let (path, service) = (Arc::new(request.path.clone()), Arc::from(request.service.as_str()));
+        self.jobs.add(submission.task.id, &path, &service);
+        self.send(vec![submission], &path, service, turn);
+        Ok(())
+    }
+
+    fn submit_batch(&mut self, request: &ClientRequest, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+        let [table, calls @ ..] = &request.body[..] else { return Err(bad_call(MdpError::FrameCount)) };
+        if calls.is_empty() {
+            return Err(bad_call(MdpError::FrameCount));
+        }
+        if calls.len() > tenure_hub::limits::MANY_MAX {
+            return Err(Refusal::TooMany { what: "calls in a batch", limit: tenure_hub::limits::MANY_MAX });
+        }
+        self.check_room(calls.len())?;
+        let table = KeyTable::parse(table).map_err(bad_call)?;
+        let mut submissions = Vec::with_capacity(calls.len());
+        for call in calls {
+            let task = translate::job(&request.service, turn.now, turn.settings);
+            submissions.push(submission(task, expand(call, &table).map_err(bad_call)?)?);
+        }
+        let (path, service) = (Arc::new(request.path.clone()), Arc::from(request.service.as_str()));
+        let commit = text_parameter(&submissions[0].body, "CommitName").unwrap_or_default();
+        let batch = self.jobs.open_batch(commit, submissions.len());
+        for Submission { task, body } in &submissions {
+            self.jobs.add_call(task.id, &path, &service, text_parameter(body, "JobID"), Some(batch));
+        }
+        self.send(submissions, &path, service, turn);
+        Ok(())
+    }
+
+    /// Hands submissions to the hub, and first of all asks to be told of their ends.
+    fn send(
+        &mut self,
+        submissions: Vec<Submission>,
+        path: &ReturnPath,
+        service: Arc<str>,
+        turn: &mut Turn<'_>,
+    ) {
+        if !self.watches_ends {
+            self.watches_ends = true;
+            let filter = Filter {
+                submitter: Some(turn.me.name.clone()),
+                kinds: translate::REPLY_KINDS.map(Name::from).to_vec(),
+                ..Filter::default()
+            };
+            turn.ask(Request::Watch(Watch { watch: ENDS, filter, from: None }), Waiting::Nothing);
+        }
+        if path.dialect == Dialect::V2 && !self.hears_parts {
+            self.hears_parts = true;
+            turn.ask(Request::Listen { address: partial_address(&turn.me.name) }, Waiting::Nothing);
+        }
+        let tasks = submissions.iter().map(|submission| submission.task.id).collect();
+        turn.ask(Request::Submit(submissions), Waiting::Submitted { service, tasks });
+    }
+
+    fn check_room(&self, more: usize) -> Result<(), Refusal> {
+        if self.jobs.len() + more > JOBS_MAX {
+            return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX });
+        }
+        Ok(())
+    }
+
+    /// A request that is not taken. Majordomo has no word for it, so only a client that takes notices hears it.
+    fn refuse(&mut self, request: &ClientRequest, refusal: &Refusal, turn: &mut Turn<'_>) {
+        turn.drop(refusal.code());
+        self.telling.add(translate::refused(turn.now, &request.service, None, refusal), turn);
+    }
+
+    /// The hub has decided on a submission.
+    pub(super) fn submitted(
+        &mut self,
+        service: &str,
+        tasks: &[TaskId],
+        reply: Result<Response, Refusal>,
+        turn: &mut Turn<'_>,
+    ) {
+        let each = match reply {
+            Ok(Response::Command(Reply::Submitted(each))) => each,
+            Ok(_) => return,
+            Err(refusal) => vec![Err(refusal); tasks.len()],
+        };
+        for (task, answer) in tasks.iter().zip(each) {
+            if let Err(refusal) = answer {
+                turn.drop(refusal.code());
+                let job = self.jobs.forget(*task);
+                let job_id = job.and_then(|job| job.job_id).unwrap_or_default();
+                self.telling.add(translate::refused(turn.now, service, Some(&job_id), &refusal), turn);
+            }
+        }
+    }
+
+    /// Whether the result of this event goes to the client.
+    pub(super) fn awaits_result(&self, watch: u64, event: &Event) -> bool {
+        watch == ENDS && event.task().is_some_and(|task| self.jobs.get(task).is_some())
+    }
+
+    pub(super) fn event(
+        &mut self,
+        watch: u64,
+        event: &Arc<Event>,
+        result: Result<Bytes, Refusal>,
+        turn: &mut Turn<'_>,
+    ) {
+        let Some(task) = event.task() else { return };
+        if watch == ENDS {
+            if event.kind.is_end() {
+                self.ended(task, event, result, turn);
+            }
+            return;
+        }
+        let job_id = self.jobs.get(task).map(|job| job.job_id.as_deref());
+        self.telling.event(watch, event, job_id, turn);
+    }
+
+    fn ended(&mut self, task: TaskId, event: &Event, result: Result<Bytes, Refusal>, turn: &mut Turn<'_>) {
+        let Some((job, commit)) = self.jobs.end(task) else { return };
+        if let Kind::Completed { .. } = event.kind {
+            match result {
+                // A plugin worker reports an end without a result, and its client asks `mmi.status`.
+                Ok(result) if result.is_empty() && job.path.dialect == Dialect::Pl => {}
+                Ok(result) => turn.say(job.path.reply(&job.service, &body::unpack(&result))),
+                Err(refusal) => turn.drop(refusal.code()),
+            }
+        }
+        if let Some(commit) = commit {
+            let body = Bytes::from(String::from(commit));
+            let subject = Some(FINISHED_SUBJECT.into());
+            let finished = Broadcast { sender: None, subject, correlation: None, body };
+            turn.ask(Request::Broadcast(finished), Waiting::Nothing);
+        }
+    }
+
+    /// A part of a result.
+    pub(super) fn part(&mut self, call: u64, packed: &Bytes, turn: &mut Turn<'_>) {
+        let answer = CallAnswer::Result(Bytes::new());
+        turn.ask(Request::CallAnswer { call, answer }, Waiting::Nothing);
+        let frames = body::unpack(packed);
+        let Some((address, part)) = frames.split_first() else { return };
+        let held = Address::parse(address).map(|address| translate::held_of(&address));
+        let Some(job) = held.and_then(|held| self.jobs.get(held.task)) else { return turn.drop("part") };
+        match job.path.partial(&job.service, part) {
+            Some(message) => turn.say(message),
+            None => turn.drop("part"),
+        }
+    }
+
+    pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, turn: &mut Turn<'_>) {
+        self.telling.gap(watch, from, oldest, turn);
+    }
+
+    pub(super) fn live(&mut self, watch: u64, next: u64, turn: &mut Turn<'_>) {
+        self.telling.live(watch, next, turn);
+    }
+
+    /// The body of a task whose `JobID` is wanted.
+    pub(super) fn body_wanted(&self, answer: &Answer) -> Option<Blob> {
+        match answer {
+            Answer::Task(info) if self.telling.looks_up(info.id) => Some(info.body),
+            _ => None,
+        }
+    }
+
+    pub(super) fn looked_up(
+        &mut self,
+        task: TaskId,
+        reply: &Result<Response, Refusal>,
+        body: Result<Bytes, Refusal>,
+        turn: &mut Turn<'_>,
+    ) {
+        // A task that is no longer kept has no name of its client's any more.
+        let job_id =
+            if reply.is_ok() { body.ok().and_then(|body| text_parameter(&body, "JobID")) } else { None };
+        self.telling.looked_up(task, job_id.as_deref(), turn);
+    }
+
+    fn inquire(&mut self, request: ClientRequest, turn: &mut Turn<'_>) {
+        if request.path.dialect == Dialect::Pl {
+            self.telling.begin(&request.path, turn);
+        }
+        if self.inquiries.len() >= INQUIRIES_MAX {
+            return turn.drop("inquiries");
+        }
+        let question = Mmi::parse(&request.service, &request.body);
+        if let Mmi::Notify(notify) = question {
+            return self.telling.ask(notify, request.path, turn);
+        }
+        if let (Mmi::Cancel { .. }, false) = (&question, turn.me.grant.may_submit) {
+            return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"403")]));
+        }
+        let finished = if question == Mmi::Status { self.jobs.take_finished() } else { 0 };
+        let (inquiry, step) = Inquiry::new(request, question, finished, turn);
+        self.next_inquiry += 1;
+        self.inquiries.insert(self.next_inquiry, inquiry);
+        self.step(self.next_inquiry, step, turn);
+    }
+
+    pub(super) fn inquired(&mut self, number: u64, reply: Result<Response, Refusal>, turn: &mut Turn<'_>) {
+        let Some(inquiry) = self.inquiries.get_mut(&number) else { return };
+        let step = inquiry.answered(reply, turn);
+        self.step(number, step, turn);
+    }
+
+    fn step(&mut self, number: u64, step: Step, turn: &mut Turn<'_>) {
+        match step {
+            Step::Ask(requests) => {
+                for request in requests {
+                    turn.ask(request, Waiting::Inquiry(number));
+                }
+            }
+            Step::Wait => {}
+            Step::Answer(frames) => {
+                if let Some(inquiry) = self.inquiries.remove(&number) {
+                    turn.say(inquiry.path().mmi_reply(inquiry.service(), &frames));
+                }
+            }
+        }
+    }
+
+    /// Tells what has gathered, if it is time.
+    pub(super) fn tell(&mut self, turn: &mut Turn<'_>) {
+        self.telling.tell(turn);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        self.telling.deadline()
+    }
+
+    /// How many replies will find nobody.
+    pub(super) fn waiting_jobs(&self) -> usize {
+        self.jobs.len()
+    }
+}
+
+/// Asks for the task of an event.
+pub(super) fn lookup(task: TaskId, turn: &mut Turn<'_>) {
+    turn.ask(Request::Query(Query::Show { task }), Waiting::Lookup(task));
+}
+
+fn submission(task: NewTask, body: Bytes) -> Result<Submission, Refusal> {
+    if body.len() > tenure_hub::limits::BODY_BYTES_MAX {
+        let limit = tenure_hub::limits::BODY_BYTES_MAX;
+        return Err(Refusal::TooMany { what: "bytes in a body", limit });
+    }
+    Ok(Submission::new(task, body))
+}
+
+fn bad_call(error: MdpError) -> Refusal {
+    Refusal::BadValue {
+        what: "batch",
+        why: match error {
+            MdpError::FrameCount => "has no table of names or no calls",
+            _ => "has a table or parameters that are not one CBOR map within the limits",
+        },
+    }
+}

@@ -1,0 +1,262 @@
+//! A question to the broker itself (`mmi.*`), from the first request to the hub to the answer.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tenure_hub::words::{
+    Answer, Command, Cursor, ListQuery, Name, PresenceName, Query, Refusal, StateName, TaskId, TaskInfo,
+    WorkerInfo,
+};
+use tenure_hub::{Request, Response};
+
+use super::majordomo::Turn;
+use crate::mdp::{ClientRequest, Mmi, PendingCall, ReturnPath, RunningCall};
+use crate::translate;
+
+/// How many pages of a list one question reads. With more tasks than that the answer counts what it saw.
+const PAGES_MAX: usize = 200;
+const PAGE: usize = 1_000;
+/// How many cancellations are under way at once.
+const CANCELS_AT_ONCE: usize = 1_000;
+
+const WAITING: [StateName; 4] = [StateName::Created, StateName::Delayed, StateName::Ready, StateName::Paused];
+const HELD: [StateName; 2] = [StateName::Assigned, StateName::Running];
+
+/// What is to be done next.
+#[derive(Debug)]
+pub(super) enum Step {
+    Ask(Vec<Request>),
+    Wait,
+    Answer(Vec<Bytes>),
+}
+
+#[derive(Debug)]
+pub(super) struct Inquiry {
+    path: ReturnPath,
+    service: String,
+    question: Question,
+    /// Whose tasks are listed; everybody's if nobody is named.
+    submitter: Option<Name>,
+    pages: usize,
+}
+
+#[derive(Debug)]
+enum Question {
+    /// Answered without asking anybody.
+    Nothing,
+    Service {
+        name: String,
+    },
+    List,
+    Status {
+        finished: u64,
+        waiting: u64,
+        running: u64,
+    },
+    /// First the list of what can be cancelled, then one cancellation each.
+    Cancel {
+        found: Vec<TaskId>,
+        under_way: usize,
+        cancelled: u64,
+    },
+    ListServices,
+    Workers {
+        calls: BTreeMap<(Name, Name, i32), u64>,
+        running: Vec<RunningCall>,
+    },
+    Health,
+}
+
+impl Inquiry {
+    pub(super) fn new(
+        request: ClientRequest,
+        question: Mmi,
+        finished: u64,
+        turn: &Turn<'_>,
+    ) -> (Inquiry, Step) {
+        let mine = turn.me.name.clone();
+        let mut submitter = None;
+        let (question, step) = match question {
+            Mmi::Service { name } => (Question::Service { name }, ask(Query::Queues)),
+            Mmi::List { name: None } => (Question::List, ask(Query::Queues)),
+            Mmi::List { name: Some(name) } => {
+                let record = turn.registry.record(&name);
+                (Question::Nothing, Step::Answer(record.into_iter().collect()))
+            }
+            Mmi::Status => {
+                submitter = Some(mine);
+                let states = [&WAITING[..], &HELD[..]].concat();
+                (Question::Status { finished, waiting: 0, running: 0 }, list(states, submitter.clone(), None))
+            }
+            Mmi::Cancel { client } => {
+                let client = client.map_or(mine.clone(), Name::from);
+                if client == mine || turn.me.grant.may_manage {
+                    let question = Question::Cancel { found: Vec::new(), under_way: 0, cancelled: 0 };
+                    submitter = Some(client);
+                    (question, list(WAITING.to_vec(), submitter.clone(), None))
+                } else {
+                    (Question::Nothing, code("403"))
+                }
+            }
+            Mmi::ListServices => (Question::ListServices, ask(Query::Workers)),
+            Mmi::Workers => {
+                let states = [&WAITING[..], &HELD[..]].concat();
+                let question = Question::Workers { calls: BTreeMap::new(), running: Vec::new() };
+                (question, list(states, None, None))
+            }
+            Mmi::Health => (Question::Health, ask(Query::Workers)),
+            Mmi::Malformed | Mmi::Notify(_) => (Question::Nothing, code("400")),
+            Mmi::Unknown => (Question::Nothing, code("501")),
+        };
+        (Inquiry { path: request.path, service: request.service, question, submitter, pages: 0 }, step)
+    }
+
+    pub(super) fn path(&self) -> &ReturnPath {
+        &self.path
+    }
+
+    pub(super) fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// The hub has answered one of the requests.
+    pub(super) fn answered(&mut self, reply: Result<Response, Refusal>, turn: &Turn<'_>) -> Step {
+        let answer = match (reply, &mut self.question) {
+            // One cancellation of many; a task that ended in the meantime is not counted.
+            (reply, Question::Cancel { found, under_way, cancelled }) if *under_way > 0 => {
+                *under_way -= 1;
+                *cancelled += u64::from(reply.is_ok());
+                return cancel_more(found, under_way, *cancelled);
+            }
+            (Ok(Response::Answer(answer)), _) => answer,
+            (Ok(_), _) => return code("500"),
+            (Err(refusal), _) => return code(translate::status(&refusal)),
+        };
+        match answer {
+            Answer::Queues(queues) => {
+                let mut served: Vec<&str> =
+                    queues.iter().filter(|queue| queue.live_workers > 0).map(|queue| &*queue.queue).collect();
+                served.sort_unstable();
+                match &self.question {
+                    Question::Service { name } if served.contains(&name.as_str()) => code("200"),
+                    Question::Service { .. } => code("404"),
+                    _ => Step::Answer(
+                        served.into_iter().map(|name| Bytes::copy_from_slice(name.as_bytes())).collect(),
+                    ),
+                }
+            }
+            Answer::Tasks { tasks, next } => self.page(&tasks, next),
+            Answer::Workers(workers) => self.workers(&workers, turn),
+            Answer::Task(_) | Answer::Why(_) | Answer::Limits(_) | Answer::Counts(_) => code("500"),
+        }
+    }
+
+    fn page(&mut self, tasks: &[TaskInfo], next: Option<Cursor>) -> Step {
+        self.pages += 1;
+        let next = next.filter(|_| self.pages < PAGES_MAX);
+        match &mut self.question {
+            Question::Status { waiting, running, .. } => {
+                for task in tasks {
+                    let count = if task.state.name().is_held() { &mut *running } else { &mut *waiting };
+                    *count += 1;
+                }
+            }
+            Question::Cancel { found, .. } => found.extend(tasks.iter().map(|task| task.id)),
+            Question::Workers { calls, running } => {
+                tasks.iter().for_each(|task| count_call(task, calls, running))
+            }
+            _ => {}
+        }
+        if let Some(cursor) = next {
+            let states = match &self.question {
+                Question::Cancel { .. } => WAITING.to_vec(),
+                _ => [&WAITING[..], &HELD[..]].concat(),
+            };
+            return list(states, self.submitter.clone(), Some(cursor));
+        }
+        match &mut self.question {
+            Question::Status { finished, waiting, running } => {
+                numbers(&[*finished, *waiting + *running, *running])
+            }
+            Question::Cancel { found, under_way, cancelled } => cancel_more(found, under_way, *cancelled),
+            _ => ask(Query::Workers),
+        }
+    }
+
+    fn workers(&mut self, workers: &[WorkerInfo], turn: &Turn<'_>) -> Step {
+        let live: Vec<&WorkerInfo> =
+            workers.iter().filter(|worker| worker.presence == PresenceName::Live).collect();
+        match &mut self.question {
+            Question::Health => {
+                Step::Answer(live.iter().map(|worker| translate::health(worker).line()).collect())
+            }
+            Question::Workers { calls, running } => {
+                let mut lines: Vec<Bytes> = Vec::new();
+                for ((path, client, priority), calls) in std::mem::take(calls) {
+                    let (path, client, project) = (path.to_string(), client.to_string(), String::new());
+                    lines.push(PendingCall { path, client, project, calls, priority }.line());
+                }
+                lines.extend(running.iter().map(RunningCall::line));
+                for worker in &live {
+                    lines.extend(translate::slots(worker).map(|slot| slot.worker_line()));
+                }
+                for worker in &live {
+                    lines.extend(translate::free_slots(worker).map(|slot| slot.waiting_line()));
+                }
+                Step::Answer(lines)
+            }
+            _ => Step::Answer(live.iter().map(|worker| services_line(worker, turn)).collect()),
+        }
+    }
+}
+
+fn services_line(worker: &WorkerInfo, turn: &Turn<'_>) -> Bytes {
+    let versions: Vec<(&str, String)> =
+        worker.queues.iter().map(|queue| (&**queue, turn.registry.version(&worker.worker, queue))).collect();
+    let name = worker.about.host.as_deref().unwrap_or_default();
+    Mmi::services_line(&worker.worker, name, versions.iter().map(|(path, version)| (*path, version.as_str())))
+}
+
+fn count_call(task: &TaskInfo, calls: &mut BTreeMap<(Name, Name, i32), u64>, running: &mut Vec<RunningCall>) {
+    let (path, client) = (task.terms.queue.clone(), task.terms.submitter.clone());
+    match task.state.holding() {
+        Some(holding) => running.push(RunningCall {
+            path: path.to_string(),
+            client: client.to_string(),
+            project: String::new(),
+            worker: holding.worker.to_string(),
+            priority: task.priority,
+        }),
+        None => *calls.entry((path, client, task.priority)).or_default() += 1,
+    }
+}
+
+fn cancel_more(found: &mut Vec<TaskId>, under_way: &mut usize, cancelled: u64) -> Step {
+    if *under_way > 0 {
+        return Step::Wait;
+    }
+    if found.is_empty() {
+        return numbers(&[cancelled]);
+    }
+    let some = found.split_off(found.len().saturating_sub(CANCELS_AT_ONCE));
+    *under_way = some.len();
+    let reason: Option<Box<str>> = Some("mmi.cancel".into());
+    let cancel = |task| Request::Command(Command::Cancel { task, reason: reason.clone() });
+    Step::Ask(some.into_iter().map(cancel).collect())
+}
+
+fn ask(query: Query) -> Step {
+    Step::Ask(vec![Request::Query(query)])
+}
+
+fn list(states: Vec<StateName>, submitter: Option<Name>, cursor: Option<Cursor>) -> Step {
+    ask(Query::List(Box::new(ListQuery { states, submitter, cursor, limit: PAGE, ..ListQuery::default() })))
+}
+
+fn code(code: &'static str) -> Step {
+    Step::Answer(vec![Bytes::from_static(code.as_bytes())])
+}
+
+fn numbers(numbers: &[u64]) -> Step {
+    Step::Answer(numbers.iter().map(|number| Bytes::from(number.to_string())).collect())
+}

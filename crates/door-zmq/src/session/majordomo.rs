@@ -1,0 +1,188 @@
+//! A Majordomo peer. It may be a client, a worker, or both on one connection.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_hub::words::{Blob, Command, Held, Kind, Notice, Refusal, TaskId, Timestamp};
+use tenure_hub::{Delivery, Request, Response};
+
+use super::asked::Asked;
+use super::client::Client;
+use super::worker::Worker;
+use super::{Conversation, Me, Out};
+use crate::mdp::{self, FromPeer};
+use crate::registry::Registry;
+use crate::settings::Settings;
+
+/// What an answer is for.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// Nothing depends on it.
+    Nothing,
+    /// A worker registered, or gave a sign of life: if the hub does not know it, it has to start again.
+    Known,
+    Started(Held),
+    Submitted {
+        service: Arc<str>,
+        tasks: Vec<TaskId>,
+    },
+    Inquiry(u64),
+    /// The task of an event whose `JobID` is wanted.
+    Lookup(TaskId),
+    /// What a worker of this name held when the broker last heard of it.
+    HeldBefore,
+}
+
+/// What every part of the conversation works with during one turn.
+pub(super) struct Turn<'a> {
+    pub(super) now: Timestamp,
+    pub(super) me: &'a Me,
+    pub(super) settings: &'a Settings,
+    pub(super) registry: &'a Arc<Registry>,
+    pub(super) asked: &'a mut Asked<Waiting>,
+    pub(super) out: &'a mut Out,
+}
+
+impl Turn<'_> {
+    pub(super) fn ask(&mut self, request: Request, then: Waiting) {
+        self.asked.ask(request, then, self.out);
+    }
+
+    pub(super) fn command(&mut self, command: Command, then: Waiting) {
+        self.ask(Request::Command(command), then);
+    }
+
+    pub(super) fn say(&mut self, message: Vec<Bytes>) {
+        self.out.messages.push(message);
+    }
+
+    pub(super) fn drop(&self, reason: &'static str) {
+        self.settings.counters.count(reason);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Majordomo {
+    me: Me,
+    settings: Arc<Settings>,
+    registry: Arc<Registry>,
+    asked: Asked<Waiting>,
+    client: Client,
+    worker: Worker,
+}
+
+impl Majordomo {
+    pub(crate) fn new(me: Me, settings: Arc<Settings>, registry: Arc<Registry>) -> Majordomo {
+        Majordomo {
+            me,
+            settings,
+            registry,
+            asked: Asked::default(),
+            client: Client::default(),
+            worker: Worker::default(),
+        }
+    }
+
+    fn parts<'a>(
+        &'a mut self,
+        now: Timestamp,
+        out: &'a mut Out,
+    ) -> (&'a mut Client, &'a mut Worker, Turn<'a>) {
+        let Majordomo { me, settings, registry, asked, client, worker } = self;
+        (client, worker, Turn { now, me, settings, registry, asked, out })
+    }
+}
+
+impl Conversation for Majordomo {
+    fn begin(&mut self, now: Timestamp, out: &mut Out) {
+        let (_, worker, mut turn) = self.parts(now, out);
+        worker.begin(&mut turn);
+    }
+
+    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut Out) {
+        let (client, worker, mut turn) = self.parts(now, out);
+        match mdp::parse(frames) {
+            Ok(FromPeer::Client(request)) => client.receive(request, &mut turn),
+            Ok(FromPeer::Worker { dialect, message }) => worker.receive(dialect, message, &mut turn),
+            Err(error) => turn.drop(error.kind()),
+        }
+    }
+
+    fn needs(&self, delivery: &Delivery) -> Option<Blob> {
+        match delivery {
+            Delivery::Notice(Notice::Assign(assignment)) => Some(assignment.body),
+            Delivery::Event { watch, event } => match event.kind {
+                Kind::Completed { result, .. } if self.client.awaits_result(*watch, event) => Some(result),
+                _ => None,
+            },
+            Delivery::Reply { reply: Ok(Response::Answer(answer)), .. } => self.client.body_wanted(answer),
+            Delivery::Reply { .. }
+            | Delivery::Notice(_)
+            | Delivery::Gap { .. }
+            | Delivery::Live { .. }
+            | Delivery::Call { .. }
+            | Delivery::CallAnswered { .. }
+            | Delivery::Broadcast(_)
+            | Delivery::Goodbye => None,
+        }
+    }
+
+    fn deliver(&mut self, now: Timestamp, delivery: Delivery, bytes: Result<Bytes, Refusal>, out: &mut Out) {
+        let (client, worker, mut turn) = self.parts(now, out);
+        match delivery {
+            Delivery::Reply { token, reply } => {
+                let Some(waiting) = turn.asked.answered(token) else { return };
+                match waiting {
+                    Waiting::Nothing => {}
+                    Waiting::Known => worker.known(&reply, &mut turn),
+                    Waiting::Started(held) => worker.started(held, &reply, &mut turn),
+                    Waiting::HeldBefore => worker.held_before(reply, &mut turn),
+                    Waiting::Submitted { service, tasks } => {
+                        client.submitted(&service, &tasks, reply, &mut turn)
+                    }
+                    Waiting::Inquiry(inquiry) => client.inquired(inquiry, reply, &mut turn),
+                    Waiting::Lookup(task) => client.looked_up(task, &reply, bytes, &mut turn),
+                }
+            }
+            Delivery::Notice(notice) => match notice {
+                Notice::Assign(assignment) => worker.assigned(&assignment, bytes, &mut turn),
+                Notice::Stop { task, attempt, why } => worker.stopped(Held { task, attempt }, why, &mut turn),
+                // Majordomo has no word for a wish; it is carried out when the worker reports or is lost.
+                Notice::Wanted { .. } | Notice::Drain => {}
+                Notice::Replaced { .. } => turn.out.close = true,
+            },
+            Delivery::Event { watch, event } => client.event(watch, &event, bytes, &mut turn),
+            Delivery::Gap { watch, from, oldest } => client.gap(watch, from, oldest, &mut turn),
+            Delivery::Live { watch, next } => client.live(watch, next, &mut turn),
+            Delivery::Call { call, body, .. } => client.part(call, &body, &mut turn),
+            Delivery::CallAnswered { token, .. } => drop(turn.asked.answered(token)),
+            Delivery::Broadcast(heard) => worker.broadcast(heard.subject.as_deref(), &heard.body, &mut turn),
+            Delivery::Goodbye => turn.out.close = true,
+        }
+    }
+
+    fn settle(&mut self, now: Timestamp, out: &mut Out) {
+        let (client, _, mut turn) = self.parts(now, out);
+        client.tell(&mut turn);
+    }
+
+    fn tick(&mut self, now: Timestamp, out: &mut Out) {
+        let (client, worker, mut turn) = self.parts(now, out);
+        worker.tick(&mut turn);
+        client.tell(&mut turn);
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        [self.worker.deadline(), self.client.deadline()].into_iter().flatten().min()
+    }
+
+    fn unanswered(&self) -> usize {
+        self.asked.len()
+    }
+
+    fn end(&mut self) {
+        for _ in 0..self.client.waiting_jobs() {
+            self.settings.counters.count("client_gone");
+        }
+    }
+}

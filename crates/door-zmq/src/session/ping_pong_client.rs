@@ -1,0 +1,127 @@
+//! A client of the READY / PING / PONG door.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_hub::words::{Blob, Filter, Kind, Name, Refusal, Reply, TaskId, Timestamp};
+use tenure_hub::{Delivery, Request, Response, Submission, Watch};
+
+use super::asked::Asked;
+use super::jobs::JOBS_MAX;
+use super::{Conversation, Me, Out};
+use crate::body;
+use crate::pingpong;
+use crate::settings::PingPongSettings;
+use crate::translate;
+
+const ENDS: u64 = 1;
+
+#[derive(Debug)]
+pub(crate) struct PingPongClient {
+    me: Me,
+    settings: Arc<PingPongSettings>,
+    asked: Asked<Option<TaskId>>,
+    watches_ends: bool,
+    /// The way back for every piece of work.
+    routes: HashMap<TaskId, Vec<Bytes>>,
+}
+
+impl PingPongClient {
+    pub(crate) fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongClient {
+        PingPongClient { me, settings, asked: Asked::default(), watches_ends: false, routes: HashMap::new() }
+    }
+
+    fn submit(&mut self, now: Timestamp, work: pingpong::Work, out: &mut Out) {
+        let packed = body::pack(&work.body);
+        if !self.me.grant.may_submit {
+            return self.settings.counters.count("not-allowed");
+        }
+        if self.routes.len() >= JOBS_MAX || packed.len() > tenure_hub::limits::BODY_BYTES_MAX {
+            return self.settings.counters.count("too-many");
+        }
+        if !self.watches_ends {
+            self.watches_ends = true;
+            let filter = Filter {
+                submitter: Some(self.me.name.clone()),
+                kinds: translate::REPLY_KINDS.map(Name::from).to_vec(),
+                ..Filter::default()
+            };
+            self.asked.ask(Request::Watch(Watch { watch: ENDS, filter, from: None }), None, out);
+        }
+        let task = translate::work(now, &self.settings);
+        let id = task.id;
+        self.routes.insert(id, work.route);
+        self.asked.ask(Request::Submit(vec![Submission::new(task, packed)]), Some(id), out);
+    }
+
+    fn refused(&mut self, task: TaskId, refusal: &Refusal) {
+        self.settings.counters.count(refusal.code());
+        self.routes.remove(&task);
+    }
+}
+
+impl Conversation for PingPongClient {
+    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut Out) {
+        match pingpong::parse_client(frames) {
+            Ok(work) => self.submit(now, work, out),
+            Err(error) => self.settings.counters.count(error.kind()),
+        }
+    }
+
+    fn needs(&self, delivery: &Delivery) -> Option<Blob> {
+        let Delivery::Event { event, .. } = delivery else { return None };
+        match event.kind {
+            Kind::Completed { result, .. } => Some(result),
+            _ => None,
+        }
+    }
+
+    fn deliver(&mut self, _now: Timestamp, delivery: Delivery, bytes: Result<Bytes, Refusal>, out: &mut Out) {
+        match delivery {
+            Delivery::Reply { token, reply } => match (self.asked.answered(token).flatten(), reply) {
+                (Some(task), Err(refusal)) => self.refused(task, &refusal),
+                (Some(task), Ok(Response::Command(Reply::Submitted(each)))) => {
+                    if let Some(Err(refusal)) = each.first() {
+                        self.refused(task, refusal);
+                    }
+                }
+                _ => {}
+            },
+            Delivery::Event { event, .. } if event.kind.is_end() => {
+                let route = event.task().and_then(|task| self.routes.remove(&task));
+                let (Some(route), Kind::Completed { .. }) = (route, &event.kind) else { return };
+                match bytes {
+                    Ok(result) => out.messages.push(pingpong::result(&route, &body::unpack(&result))),
+                    Err(refusal) => self.settings.counters.count(refusal.code()),
+                }
+            }
+            Delivery::Goodbye => out.close = true,
+            Delivery::Event { .. }
+            | Delivery::Notice(_)
+            | Delivery::Gap { .. }
+            | Delivery::Live { .. }
+            | Delivery::Call { .. }
+            | Delivery::CallAnswered { .. }
+            | Delivery::Broadcast(_) => {}
+        }
+    }
+
+    fn settle(&mut self, _now: Timestamp, _out: &mut Out) {}
+
+    fn tick(&mut self, _now: Timestamp, _out: &mut Out) {}
+
+    fn deadline(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn unanswered(&self) -> usize {
+        self.asked.len()
+    }
+
+    fn end(&mut self) {
+        for _ in 0..self.routes.len() {
+            self.settings.counters.count("client_gone");
+        }
+    }
+}

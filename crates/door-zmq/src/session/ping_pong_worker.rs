@@ -1,0 +1,182 @@
+//! A worker of the READY / PING / PONG door.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_hub::words::{Blob, Command, Failure, Held, Notice, Refusal, Reply, Timestamp};
+use tenure_hub::{Delivery, Done, Request, Response};
+
+use super::asked::Asked;
+use super::{Conversation, Me, Out};
+use crate::body;
+use crate::pingpong::{self, FromWorker};
+use crate::settings::PingPongSettings;
+use crate::translate;
+
+#[derive(Debug)]
+pub(crate) struct PingPongWorker {
+    me: Me,
+    settings: Arc<PingPongSettings>,
+    asked: Asked<Waiting>,
+    /// It has registered, as far as the door knows.
+    joined: bool,
+    job: Option<Held>,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Nothing,
+    /// A sign of life: if the hub does not know the worker any more, it joins again.
+    Known,
+    Started(Held),
+}
+
+impl PingPongWorker {
+    pub(crate) fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongWorker {
+        PingPongWorker { me, settings, asked: Asked::default(), joined: false, job: None }
+    }
+
+    /// The worker has a free hand. One that is known gives a sign of life with it.
+    fn here(&mut self, out: &mut Out) {
+        let grant = &self.me.grant;
+        if !grant.may_work || grant.worker.as_ref().is_some_and(|only| *only != self.me.name) {
+            return self.settings.counters.count("not-allowed");
+        }
+        let command = if self.joined {
+            Command::Heartbeat { held: None, stats: None }
+        } else {
+            Command::Register(Box::new(translate::ping_pong_worker(&self.me.name, &self.settings)))
+        };
+        let then = if self.joined { Waiting::Known } else { Waiting::Nothing };
+        self.joined = true;
+        self.asked.ask(Request::Command(command), then, out);
+    }
+
+    fn finished(&mut self, result: &[Bytes], out: &mut Out) {
+        let Some(held) = self.job.take() else {
+            self.settings.counters.count("stale");
+            return self.here(out);
+        };
+        let result = body::pack(result);
+        if result.len() > tenure_hub::limits::BODY_BYTES_MAX {
+            let limit = tenure_hub::limits::BODY_BYTES_MAX;
+            return self.fail(held, &Refusal::TooMany { what: "bytes in a result", limit }, out);
+        }
+        self.asked.ask(Request::Complete(vec![Done { held, result }]), Waiting::Nothing, out);
+    }
+
+    fn assigned(&mut self, held: Held, task_body: Result<Bytes, Refusal>, out: &mut Out) {
+        let task_body = match task_body {
+            Ok(task_body) => body::unpack(&task_body),
+            Err(refusal) => return self.fail(held, &refusal, out),
+        };
+        if !pingpong::can_be_sent(&task_body) {
+            let refusal = Refusal::BadValue {
+                what: "the body",
+                why: "is PONG, which a worker of this door takes for an answer",
+            };
+            return self.fail(held, &refusal, out);
+        }
+        self.job = Some(held);
+        out.messages.push(pingpong::job(&task_body));
+        self.asked.ask(Request::Command(Command::Start(vec![held])), Waiting::Started(held), out);
+    }
+
+    /// Trying again would not help.
+    fn fail(&mut self, held: Held, refusal: &Refusal, out: &mut Out) {
+        let failure = Failure {
+            held,
+            exit_code: 1,
+            message: Some(refusal.to_string().into()),
+            result: Blob::EMPTY,
+            crashed: false,
+            is_final: true,
+        };
+        self.asked.ask(Request::Fail { failure, result: Bytes::new() }, Waiting::Nothing, out);
+    }
+
+    /// The attempt is over and the worker cannot be told. Closing the connection makes it start afresh, or its next job
+    /// would wait behind this one.
+    fn stopped(&mut self, held: Held, out: &mut Out) {
+        if self.job == Some(held) {
+            self.settings.counters.count("attempt_stale");
+            out.close = true;
+        }
+    }
+}
+
+impl Conversation for PingPongWorker {
+    fn receive(&mut self, _now: Timestamp, frames: Vec<Bytes>, out: &mut Out) {
+        match pingpong::parse_worker(frames) {
+            Ok(FromWorker::Ready) => {
+                // A worker that is ready has no job, whatever became of the one it had.
+                if self.job.take().is_some() {
+                    self.asked.ask(Request::Command(Command::Leave), Waiting::Nothing, out);
+                    self.joined = false;
+                }
+                self.here(out);
+            }
+            Ok(FromWorker::Ping) => {
+                out.messages.push(pingpong::pong());
+                self.here(out);
+            }
+            Ok(FromWorker::Result { body }) => self.finished(&body, out),
+            Err(error) => self.settings.counters.count(error.kind()),
+        }
+    }
+
+    fn needs(&self, delivery: &Delivery) -> Option<Blob> {
+        match delivery {
+            Delivery::Notice(Notice::Assign(assignment)) => Some(assignment.body),
+            _ => None,
+        }
+    }
+
+    fn deliver(&mut self, _now: Timestamp, delivery: Delivery, bytes: Result<Bytes, Refusal>, out: &mut Out) {
+        match delivery {
+            Delivery::Reply { token, reply } => match (self.asked.answered(token), reply) {
+                (Some(Waiting::Known), Err(Refusal::NotAWorker)) => {
+                    self.joined = false;
+                    self.job = None;
+                    self.here(out);
+                }
+                (Some(Waiting::Started(held)), Ok(Response::Command(Reply::Held(each)))) => {
+                    if each.iter().any(Result::is_err) {
+                        self.stopped(held, out);
+                    }
+                }
+                (Some(Waiting::Started(held)), Err(_)) => self.stopped(held, out),
+                _ => {}
+            },
+            Delivery::Notice(notice) => match notice {
+                Notice::Assign(assignment) => {
+                    let held = Held { task: assignment.task, attempt: assignment.attempt };
+                    self.assigned(held, bytes, out);
+                }
+                Notice::Stop { task, attempt, .. } => self.stopped(Held { task, attempt }, out),
+                // The dialogue has no words for these.
+                Notice::Wanted { .. } | Notice::Drain => {}
+                Notice::Replaced { .. } => out.close = true,
+            },
+            Delivery::Goodbye => out.close = true,
+            Delivery::Event { .. }
+            | Delivery::Gap { .. }
+            | Delivery::Live { .. }
+            | Delivery::Call { .. }
+            | Delivery::CallAnswered { .. }
+            | Delivery::Broadcast(_) => {}
+        }
+    }
+
+    fn settle(&mut self, _now: Timestamp, _out: &mut Out) {}
+
+    fn tick(&mut self, _now: Timestamp, _out: &mut Out) {}
+
+    fn deadline(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn unanswered(&self) -> usize {
+        self.asked.len()
+    }
+}

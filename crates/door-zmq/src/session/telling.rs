@@ -1,0 +1,242 @@
+//! Telling a client what becomes of its jobs: now, a little later all at once, or after it was away.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_hub::words::{Event, Filter, Name, TaskId, Timestamp};
+use tenure_hub::{Request, Watch};
+
+use super::client::{MISSED, NOTICES, lookup};
+use super::majordomo::{Turn, Waiting};
+use crate::mdp::{Dialect, NOTICE_JOBS_MAX, Notice, Notify, ReturnPath, encode_notices};
+use crate::translate;
+
+/// How many events of a replay are told in one answer.
+const ANSWER_EVENTS_MAX: usize = 1_000;
+
+/// How many events may wait for the names of their jobs.
+const LOOKUPS_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    /// How to reach the client, if it wants to be told.
+    path: Option<ReturnPath>,
+    /// Gathered and not told yet, oldest first.
+    gathered: Vec<Notice>,
+    tell_at: Option<Timestamp>,
+    replay: Option<Replay>,
+    /// Events whose jobs are looked up, in their order. Nothing overtakes the first of them.
+    unnamed: VecDeque<Unnamed>,
+    names: HashMap<TaskId, Option<Box<str>>>,
+}
+
+/// An answer to `mmi.notify` in the making.
+#[derive(Debug)]
+struct Replay {
+    watch: u64,
+    path: ReturnPath,
+    notices: Vec<Notice>,
+    /// Set when everything was read: the number of the latest event.
+    latest: Option<u64>,
+    has_more: bool,
+}
+
+#[derive(Debug)]
+struct Unnamed {
+    watch: u64,
+    event: Arc<Event>,
+}
+
+impl Telling {
+    /// From now on the client is told. `_PL` clients always are.
+    pub(super) fn begin(&mut self, path: &ReturnPath, turn: &mut Turn<'_>) {
+        if self.path.is_none() {
+            watch(NOTICES, None, turn);
+        }
+        self.path = Some(path.clone());
+    }
+
+    /// Answers `mmi.notify`.
+    pub(super) fn ask(&mut self, notify: Notify, path: ReturnPath, turn: &mut Turn<'_>) {
+        if self.replay.is_some() {
+            return turn.say(path.mmi_reply(SERVICE, &[Bytes::from_static(b"409")]));
+        }
+        let (number, from) = match notify {
+            Notify::On { after: None } => {
+                self.begin(&path, turn);
+                (MISSED, None)
+            }
+            Notify::On { after: Some(after) } => {
+                self.path = Some(path.clone());
+                // The watch begins again at that event; what it delivers until it is live was missed.
+                (NOTICES, Some(after.saturating_add(1)))
+            }
+            Notify::Off => {
+                if self.path.take().is_some() {
+                    turn.ask(Request::Unwatch { watch: NOTICES }, Waiting::Nothing);
+                }
+                self.gathered.clear();
+                (MISSED, None)
+            }
+            Notify::After(after) => (MISSED, Some(after.saturating_add(1))),
+        };
+        self.replay =
+            Some(Replay { watch: number, path, notices: Vec::new(), latest: None, has_more: false });
+        watch(number, from, turn);
+    }
+
+    /// An event about a job. `job_id` is known for jobs of this connection, else it has to be looked up.
+    pub(super) fn event(
+        &mut self,
+        watch: u64,
+        event: &Arc<Event>,
+        job_id: Option<Option<&str>>,
+        turn: &mut Turn<'_>,
+    ) {
+        let Some(task) = event.task() else { return };
+        let speaks_of_jobs = self.dialect(watch) == Some(Dialect::Pl);
+        let would_tell = !translate::notices(event, None, turn.settings).is_empty();
+        if !would_tell {
+            return;
+        }
+        match job_id {
+            Some(job_id) if self.unnamed.is_empty() => self.told(watch, event, job_id, turn),
+            None if !speaks_of_jobs && self.unnamed.is_empty() => self.told(watch, event, None, turn),
+            _ if self.unnamed.len() >= LOOKUPS_MAX => self.told(watch, event, None, turn),
+            known => {
+                self.unnamed.push_back(Unnamed { watch, event: Arc::clone(event) });
+                match known {
+                    Some(job_id) => {
+                        self.names.insert(task, job_id.map(Into::into));
+                    }
+                    None if !self.names.contains_key(&task) => lookup(task, turn),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Whether the name of this task's job is wanted.
+    pub(super) fn looks_up(&self, task: TaskId) -> bool {
+        self.unnamed.iter().any(|unnamed| unnamed.event.task() == Some(task))
+    }
+
+    pub(super) fn looked_up(&mut self, task: TaskId, job_id: Option<&str>, turn: &mut Turn<'_>) {
+        self.names.insert(task, job_id.map(Into::into));
+        while let Some(first) = self.unnamed.front() {
+            let Some(job_id) = first.event.task().and_then(|task| self.names.get(&task).cloned()) else {
+                break;
+            };
+            if let Some(Unnamed { watch, event }) = self.unnamed.pop_front() {
+                self.told(watch, &event, job_id.as_deref(), turn);
+            }
+        }
+        if self.unnamed.is_empty() {
+            self.names.clear();
+        }
+        self.answer(turn);
+    }
+
+    /// Older events are gone.
+    pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, turn: &mut Turn<'_>) {
+        let notice = translate::gap_notice(turn.now, from, oldest);
+        match &mut self.replay {
+            Some(replay) if replay.watch == watch => replay.notices.push(notice),
+            _ => self.add(notice, turn),
+        }
+    }
+
+    /// Everything that was missed has been delivered.
+    pub(super) fn live(&mut self, watch: u64, next: u64, turn: &mut Turn<'_>) {
+        let Some(replay) = self.replay.as_mut().filter(|replay| replay.watch == watch) else { return };
+        replay.latest = Some(next.saturating_sub(1));
+        if watch == MISSED {
+            turn.ask(Request::Unwatch { watch }, Waiting::Nothing);
+        }
+        self.answer(turn);
+    }
+
+    /// Something to tell a client that wants to be told.
+    pub(super) fn add(&mut self, notice: Notice, turn: &Turn<'_>) {
+        if self.path.is_none() {
+            return;
+        }
+        self.tell_at.get_or_insert(turn.now + turn.settings.crash_notification_delay);
+        self.gathered.push(notice);
+    }
+
+    /// Tells what has gathered, if it is time: one message for each kind in a row.
+    pub(super) fn tell(&mut self, turn: &mut Turn<'_>) {
+        if self.tell_at.is_none_or(|at| at > turn.now) {
+            return;
+        }
+        self.tell_at = None;
+        let Some(path) = &self.path else { return };
+        let gathered = std::mem::take(&mut self.gathered);
+        for same in gathered.chunk_by(|one, other| one.kind == other.kind) {
+            for part in same.chunks(NOTICE_JOBS_MAX) {
+                turn.say(path.notice(turn.settings.notice_slot, part));
+            }
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        self.tell_at
+    }
+
+    /// An event with the name of its job.
+    fn told(&mut self, watch: u64, event: &Event, job_id: Option<&str>, turn: &mut Turn<'_>) {
+        for notice in translate::notices(event, job_id, turn.settings) {
+            match &mut self.replay {
+                Some(replay)
+                    if replay.watch == watch && replay.latest.is_none_or(|latest| event.seq <= latest) =>
+                {
+                    if replay.notices.len() < ANSWER_EVENTS_MAX {
+                        replay.notices.push(notice);
+                    } else {
+                        replay.has_more = true;
+                    }
+                }
+                _ => self.add(notice, turn),
+            }
+        }
+    }
+
+    /// Sends the answer if everything is read and every job has its name.
+    fn answer(&mut self, turn: &mut Turn<'_>) {
+        let is_complete = self.replay.as_ref().is_some_and(|replay| {
+            replay.latest.is_some() && !self.unnamed.iter().any(|unnamed| unnamed.watch == replay.watch)
+        });
+        if !is_complete {
+            return;
+        }
+        let Some(replay) = self.replay.take() else { return };
+        let code: &'static [u8] = if replay.has_more { b"206" } else { b"200" };
+        let latest = match replay.notices.last() {
+            Some(last) if replay.has_more => last.event,
+            _ => replay.latest.unwrap_or_default(),
+        };
+        let mut frames = vec![Bytes::from_static(code), Bytes::from(latest.to_string())];
+        frames.extend(replay.notices.chunks(1).map(encode_notices));
+        turn.say(replay.path.mmi_reply(SERVICE, &frames));
+    }
+
+    fn dialect(&self, watch: u64) -> Option<Dialect> {
+        match (&self.replay, &self.path) {
+            (Some(replay), _) if replay.watch == watch => Some(replay.path.dialect),
+            (_, path) => path.as_ref().map(|path| path.dialect),
+        }
+    }
+}
+
+const SERVICE: &str = "mmi.notify";
+
+fn watch(number: u64, from: Option<u64>, turn: &mut Turn<'_>) {
+    let filter = Filter {
+        submitter: Some(turn.me.name.clone()),
+        kinds: translate::NOTICE_KINDS.map(Name::from).to_vec(),
+        ..Filter::default()
+    };
+    turn.ask(Request::Watch(Watch { watch: number, filter, from }), Waiting::Nothing);
+}

@@ -1,0 +1,106 @@
+//! What can be set about the two doors. Addresses are not here: whoever opens a door binds it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_hub::words::Name;
+
+use crate::codec::Limits;
+use crate::counters::Counters;
+use crate::mdp::SlotStyle;
+
+/// The settings of the Majordomo door.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How often the broker beats, and workers should.
+    pub heartbeat: Duration,
+    /// How many beats a worker may miss.
+    pub liveness: u32,
+    /// How long a computing worker is believed without a word. `None`: as long as its connection lives.
+    pub busy_lease: Option<Duration>,
+    /// How long a request waits for a worker. `None`: for ever.
+    pub expire: Option<Duration>,
+    /// The crash with this number ends a job.
+    pub retry_attempts: u16,
+    pub notify_worker_crash: bool,
+    pub notify_no_workers: bool,
+    /// Waits so long before telling, and gathers what happens meanwhile.
+    pub crash_notification_delay: Duration,
+    pub notice_slot: SlotStyle,
+    pub transport: Transport,
+    pub counters: Arc<Counters>,
+}
+
+/// The settings of the READY / PING / PONG door.
+#[derive(Clone, Debug)]
+pub struct PingPongSettings {
+    /// The queue that work of this door goes to and its workers serve.
+    pub queue: Name,
+    /// An idle worker that is silent longer gets nothing until it is heard again.
+    pub worker_expire: Duration,
+    /// How long a computing worker is believed without a word. `None`: as long as its connection lives.
+    pub busy_lease: Option<Duration>,
+    /// How long work waits for a worker. `None`: for ever.
+    pub expire: Option<Duration>,
+    /// The crash with this number ends a job.
+    pub retry_attempts: u16,
+    pub transport: Transport,
+    pub counters: Arc<Counters>,
+}
+
+/// What both doors have in common: the connections.
+#[derive(Clone, Debug)]
+pub struct Transport {
+    pub limits: Limits,
+    /// After so much silence a peer's ZeroMQ library is asked for a sign of life.
+    pub ping: Duration,
+    /// After so much silence a connection that was asked is given up.
+    pub ping_timeout: Duration,
+    /// How long a peer may take to introduce itself.
+    pub handshake_timeout: Duration,
+    pub connections_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            heartbeat: Duration::from_millis(2_500),
+            liveness: 3,
+            busy_lease: None,
+            expire: None,
+            retry_attempts: 3,
+            notify_worker_crash: true,
+            notify_no_workers: true,
+            crash_notification_delay: Duration::ZERO,
+            notice_slot: SlotStyle::default(),
+            transport: Transport::default(),
+            counters: Arc::default(),
+        }
+    }
+}
+
+impl Default for PingPongSettings {
+    fn default() -> PingPongSettings {
+        PingPongSettings {
+            queue: "pingpong".into(),
+            worker_expire: Duration::from_secs(3),
+            busy_lease: None,
+            expire: None,
+            retry_attempts: 3,
+            transport: Transport::default(),
+            counters: Arc::default(),
+        }
+    }
+}
+
+impl Default for Transport {
+    fn default() -> Transport {
+        Transport {
+            limits: Limits::default(),
+            ping: Duration::from_secs(5),
+            ping_timeout: Duration::from_secs(15),
+            handshake_timeout: Duration::from_secs(10),
+            connections_max: 10_000,
+        }
+    }
+}

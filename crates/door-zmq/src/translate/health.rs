@@ -1,0 +1,56 @@
+//! Workers of any door as Majordomo's monitors want to see them.
+
+use tenure_hub::words::{WorkerInfo, WorkerStats};
+
+use super::{PROCESS_CPU, PROCESS_MEMORY};
+use crate::mdp::{Slot, Stats, WorkerHealth};
+
+/// A worker and its figures.
+pub(crate) fn health(info: &WorkerInfo) -> WorkerHealth {
+    WorkerHealth {
+        identity: info.worker.to_string(),
+        name: name(info),
+        threads: info.slots,
+        stats: info.stats.as_ref().map(figures).unwrap_or_default(),
+        crashes: info.crashes,
+        score: score(info),
+    }
+}
+
+/// Every slot of a worker.
+pub(crate) fn slots(info: &WorkerInfo) -> impl Iterator<Item = Slot> + '_ {
+    (0..info.slots).map(|thread| slot(info, thread))
+}
+
+/// The slots that are free. Which thread has which job is between the door and the worker; here they are counted.
+pub(crate) fn free_slots(info: &WorkerInfo) -> impl Iterator<Item = Slot> + '_ {
+    (info.held.len() as u32..info.slots).map(|thread| slot(info, thread))
+}
+
+fn slot(info: &WorkerInfo, thread: u32) -> Slot {
+    Slot { thread, identity: info.worker.to_string(), name: name(info) }
+}
+
+fn name(info: &WorkerInfo) -> String {
+    info.about.host.as_deref().unwrap_or_default().to_owned()
+}
+
+/// From 100 (never crashed) down with every crash on its record; 0 while it is in quarantine.
+fn score(info: &WorkerInfo) -> u32 {
+    if info.quarantined_until.is_some() { 0 } else { 100 / (1 + info.crashes.min(99)) }
+}
+
+fn figures(stats: &WorkerStats) -> Stats {
+    let more = |wanted: &str| {
+        let found = stats.more.iter().find(|(name, _)| &**name == wanted);
+        found.and_then(|(_, figure)| figure.parse().ok())
+    };
+    Stats {
+        free_threads: None,
+        total_memory: stats.memory_total.map(|bytes| bytes as f64),
+        used_memory: stats.memory_used.map(|bytes| bytes as f64),
+        process_memory: more(PROCESS_MEMORY),
+        total_cpu: stats.cpu_percent.map(f64::from),
+        process_cpu: more(PROCESS_CPU),
+    }
+}

@@ -1,0 +1,165 @@
+//! Events of tasks as notices to the client that submitted them.
+
+use std::time::Duration;
+
+use tenure_hub::words::{About, Event, Kind, Next, Refusal, Timestamp};
+
+use crate::mdp::{JobNews, Notice, NoticeKind};
+use crate::settings::Settings;
+
+/// The kinds of events that end a request or show that it runs.
+pub(crate) const REPLY_KINDS: [&str; 5] = ["completed", "failed", "crashed", "expired", "cancelled"];
+
+/// The kinds of events that can become notices.
+pub(crate) const NOTICE_KINDS: [&str; 6] =
+    ["submitted", "crashed", "failed", "expired", "cancelled", "paused"];
+
+/// What a client is told about an event: nothing, something, or that its worker crashed and that this was the end.
+pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) -> Vec<Notice> {
+    let About::Task { id, attempt, terms } = &event.about else { return Vec::new() };
+    let tell = |kind, message: String, worker: Option<&str>, reason: &str, next: &'static str| Notice {
+        kind,
+        service: terms.queue.to_string(),
+        message,
+        at: Duration::from_millis(event.at.millis()),
+        event: event.seq,
+        job: Some(JobNews {
+            job_id: job_id.map_or_else(|| id.to_string(), str::to_owned),
+            task: id.to_string(),
+            worker: worker.map(str::to_owned),
+            attempt: *attempt,
+            reason: reason.to_owned(),
+            next,
+        }),
+    };
+    let failed = |message: String, worker: Option<&str>, reason: &str| {
+        tell(NoticeKind::JobFailed, message, worker, reason, Next::Failed.as_str())
+    };
+    match &event.kind {
+        Kind::Submitted { unserved: Some(why) } if settings.notify_no_workers => {
+            let message = format!("The job waits: {why}.");
+            vec![tell(NoticeKind::NoWorkers, message, None, why.code(), "waiting")]
+        }
+        Kind::Crashed { worker, reason, next, budget_left } => {
+            let mut told = Vec::new();
+            if settings.notify_worker_crash {
+                let message = crash_message(worker, reason.as_str(), *next, *budget_left);
+                told.push(tell(
+                    NoticeKind::WorkerCrashed,
+                    message,
+                    Some(worker),
+                    reason.as_str(),
+                    next.as_str(),
+                ));
+            }
+            if *next == Next::Failed {
+                let message =
+                    format!("The job failed: its workers crashed {attempt} times and it is not tried again.");
+                told.push(failed(message, Some(worker), "crash-budget"));
+            }
+            if *next == Next::Cancelled {
+                let message = "The job was cancelled; its worker crashed before it confirmed.".to_owned();
+                told.push(tell(
+                    NoticeKind::JobCancelled,
+                    message,
+                    Some(worker),
+                    reason.as_str(),
+                    next.as_str(),
+                ));
+            }
+            told
+        }
+        Kind::Failed { worker, exit_code, message, next: Next::Failed, .. } => {
+            let why = message.as_deref().map_or_else(String::new, |message| format!(": {message}"));
+            let reason = format!("exit-code {exit_code}");
+            vec![failed(
+                format!("The job failed with exit code {exit_code}{why}."),
+                worker.as_deref(),
+                &reason,
+            )]
+        }
+        Kind::Expired => {
+            let message = "The job waited longer than it may and was given up.".to_owned();
+            vec![tell(NoticeKind::JobExpired, message, None, "expired", Next::Failed.as_str())]
+        }
+        Kind::Cancelled { reason, .. } => {
+            let why = reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
+            let reason = reason.as_deref().unwrap_or("cancelled");
+            let next = Next::Cancelled.as_str();
+            vec![tell(NoticeKind::JobCancelled, format!("The job was cancelled{why}."), None, reason, next)]
+        }
+        Kind::Submitted { .. }
+        | Kind::Failed { .. }
+        | Kind::Paused { .. }
+        | Kind::Released
+        | Kind::Due
+        | Kind::Assigned { .. }
+        | Kind::Started { .. }
+        | Kind::Progress { .. }
+        | Kind::GivenBack { .. }
+        | Kind::TakenBack { .. }
+        | Kind::HolderLost { .. }
+        | Kind::HolderReturned { .. }
+        | Kind::CancelRequested { .. }
+        | Kind::PauseRequested { .. }
+        | Kind::IntentDelivered { .. }
+        | Kind::Resumed
+        | Kind::Retried
+        | Kind::Moved
+        | Kind::Completed { .. }
+        | Kind::WorkerRegistered
+        | Kind::WorkerLost { .. }
+        | Kind::WorkerReturned
+        | Kind::WorkerLeft
+        | Kind::WorkerDraining
+        | Kind::WorkerQuarantined { .. }
+        | Kind::WorkerCleared
+        | Kind::QueuePaused
+        | Kind::QueueResumed
+        | Kind::QueueUnserved { .. }
+        | Kind::QueueServed { .. }
+        | Kind::LimitSet { .. } => Vec::new(),
+    }
+}
+
+/// Events that a client asked for are no longer kept.
+pub(crate) fn gap_notice(now: Timestamp, from: u64, oldest: u64) -> Notice {
+    Notice {
+        kind: NoticeKind::Gap,
+        service: String::new(),
+        message: format!("Events {from} to {} are no longer kept.", oldest.saturating_sub(1)),
+        at: Duration::from_millis(now.millis()),
+        event: oldest.saturating_sub(1),
+        job: None,
+    }
+}
+
+/// A job that was not taken at all.
+pub(crate) fn refused(now: Timestamp, service: &str, job_id: Option<&str>, refusal: &Refusal) -> Notice {
+    Notice {
+        kind: NoticeKind::JobRefused,
+        service: service.to_owned(),
+        message: format!("The job was not taken: {refusal}."),
+        at: Duration::from_millis(now.millis()),
+        event: 0,
+        job: job_id.map(|job_id| JobNews {
+            job_id: job_id.to_owned(),
+            task: String::new(),
+            worker: None,
+            attempt: 0,
+            reason: refusal.code().to_owned(),
+            next: "refused",
+        }),
+    }
+}
+
+fn crash_message(worker: &str, reason: &str, next: Next, budget_left: u16) -> String {
+    let what = match next {
+        Next::Requeued => format!("It will be tried again; {budget_left} more crashes would end it."),
+        Next::RetriedAt(_) => "It will be tried again later.".to_owned(),
+        Next::Paused => "It is paused until somebody resumes it.".to_owned(),
+        Next::Failed => "It is not tried again.".to_owned(),
+        Next::Cancelled => "It was to be cancelled and is.".to_owned(),
+    };
+    format!("Worker {worker} crashed while it ran the job ({reason}). {what}")
+}

@@ -1,0 +1,111 @@
+//! A broker in this process: a real hub on a disk in memory, with the ZeroMQ doors open on free ports.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tenure_door_zmq::{Counters, PingPongSettings, Settings};
+use tenure_hub::store::{Disk, MemoryDisk, StoreSettings};
+use tenure_hub::words::Settings as EngineSettings;
+use tenure_hub::{Hub, HubHandle, Keys};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+pub(crate) struct Broker {
+    runtime: Option<Runtime>,
+    hub: Option<Hub>,
+    pub(crate) mdp: SocketAddr,
+    pub(crate) clients: SocketAddr,
+    pub(crate) workers: SocketAddr,
+    pub(crate) counters: Arc<Counters>,
+    disk: Arc<dyn Disk>,
+    settings: Settings,
+}
+
+impl Broker {
+    pub(crate) fn start() -> Broker {
+        Broker::with(Settings::default(), PingPongSettings::default())
+    }
+
+    pub(crate) fn with(settings: Settings, ping_pong: PingPongSettings) -> Broker {
+        Broker::open(Arc::new(MemoryDisk::new()), settings, ping_pong, Keys::default(), 0)
+    }
+
+    pub(crate) fn with_keys(keys: Keys) -> Broker {
+        let disk = Arc::new(MemoryDisk::new());
+        Broker::open(disk, Settings::default(), PingPongSettings::default(), keys, 0)
+    }
+
+    fn open(
+        disk: Arc<dyn Disk>,
+        settings: Settings,
+        ping_pong: PingPongSettings,
+        keys: Keys,
+        port: u16,
+    ) -> Broker {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let guard = runtime.enter();
+        let engine = EngineSettings::default();
+        let hub = Hub::start(Arc::clone(&disk), StoreSettings::default(), engine, keys).expect("a hub");
+        drop(guard);
+        let bind = |port| runtime.block_on(bind(port));
+        let (mdp, clients, workers) = (bind(port), bind(0), bind(0));
+        let addresses = [&mdp, &clients, &workers].map(|door| door.local_addr().expect("an address"));
+        let counters = Arc::clone(&settings.counters);
+        runtime.spawn(tenure_door_zmq::serve(mdp, hub.handle().clone(), settings.clone()));
+        runtime.spawn(tenure_door_zmq::serve_ping_pong(clients, workers, hub.handle().clone(), ping_pong));
+        let [mdp, clients, workers] = addresses;
+        Broker { runtime: Some(runtime), hub: Some(hub), mdp, clients, workers, counters, disk, settings }
+    }
+
+    pub(crate) fn hub(&self) -> &HubHandle {
+        self.hub.as_ref().expect("it runs").handle()
+    }
+
+    /// Stops the broker and starts it again on the same disk and the same Majordomo port.
+    pub(crate) fn restart(mut self) -> Broker {
+        self.stop();
+        let (disk, settings, port) = (Arc::clone(&self.disk), self.settings.clone(), self.mdp.port());
+        Broker::open(disk, settings, PingPongSettings::default(), Keys::default(), port)
+    }
+
+    /// Waits until something was counted.
+    pub(crate) fn counts(&self, reason: &str) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if self.counters.dropped(reason) > 0 {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+
+    fn stop(&mut self) {
+        let (Some(hub), Some(runtime)) = (self.hub.take(), self.runtime.take()) else { return };
+        hub.handle().stop();
+        let _ = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(5), hub.ended()).await });
+        runtime.shutdown_timeout(Duration::from_secs(2));
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A port that was just closed may take a moment.
+async fn bind(port: u16) -> TcpListener {
+    for _ in 0..100 {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+            Ok(listener) => return listener,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+    panic!("port {port} does not become free");
+}

@@ -1,0 +1,123 @@
+//! A ZeroMQ peer of a few lines over a plain socket, independent of the codec under test.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::{command, frame, greeting, message, metadata};
+
+/// How long an expected message may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) struct Wire {
+    stream: TcpStream,
+    input: Vec<u8>,
+    parts: Vec<Vec<u8>>,
+}
+
+impl Wire {
+    pub(crate) fn dealer(address: SocketAddr) -> Wire {
+        Wire::named(address, b"")
+    }
+
+    pub(crate) fn named(address: SocketAddr, identity: &[u8]) -> Wire {
+        let mut wire = Wire::silent(address);
+        wire.raw(&greeting(3, 1, "NULL"));
+        wire.raw(&command("READY", &metadata("DEALER", identity)));
+        let mut greeting = [0; 64];
+        wire.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        wire.stream.read_exact(&mut greeting).expect("the broker greets");
+        let ready = wire.frame(PATIENCE).expect("the broker is ready");
+        assert_eq!(&ready.1[1..6], b"READY");
+        wire
+    }
+
+    /// A connection on which nothing was said yet.
+    pub(crate) fn silent(address: SocketAddr) -> Wire {
+        let stream = TcpStream::connect(address).expect("the door is open");
+        stream.set_nodelay(true).expect("no delay");
+        Wire { stream, input: Vec::new(), parts: Vec::new() }
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        // A broker that has hung up is found out by reading.
+        let _ = self.stream.write_all(bytes);
+    }
+
+    pub(crate) fn send<B: AsRef<[u8]>>(&mut self, parts: &[B]) {
+        self.raw(&message(parts));
+    }
+
+    /// The next message, if one comes in time. Pings are answered.
+    pub(crate) fn receive(&mut self, patience: Duration) -> Option<Vec<Vec<u8>>> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let (flags, body) = self.frame(deadline.saturating_duration_since(Instant::now()))?;
+            if flags & 4 != 0 {
+                if body.starts_with(b"\x04PING") {
+                    self.raw(&frame(4, b"\x04PONG"));
+                }
+                continue;
+            }
+            self.parts.push(body);
+            if flags & 1 == 0 {
+                return Some(std::mem::take(&mut self.parts));
+            }
+        }
+    }
+
+    /// The next message as text.
+    pub(crate) fn texts(&mut self) -> Vec<String> {
+        let parts = self.receive(PATIENCE).expect("a message");
+        parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+    }
+
+    /// Whether the broker hangs up.
+    pub(crate) fn is_closed(&mut self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            self.stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout can be set");
+            let mut piece = [0; 4096];
+            match self.stream.read(&mut piece) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(_) => return true,
+            }
+        }
+        false
+    }
+
+    fn frame(&mut self, patience: Duration) -> Option<(u8, Vec<u8>)> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(found) = self.take_frame() {
+                return Some(found);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            self.stream.set_read_timeout(Some(left)).expect("a timeout can be set");
+            let mut piece = [0; 65_536];
+            match self.stream.read(&mut piece) {
+                Ok(0) => return None,
+                Ok(count) => self.input.extend_from_slice(&piece[..count]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn take_frame(&mut self) -> Option<(u8, Vec<u8>)> {
+        let &flags = self.input.first()?;
+        let (head, length) = if flags & 2 != 0 {
+            (9, u64::from_be_bytes(self.input.get(1..9)?.try_into().ok()?) as usize)
+        } else {
+            (2, usize::from(*self.input.get(1)?))
+        };
+        let body = self.input.get(head..head + length)?.to_vec();
+        self.input.drain(..head + length);
+        Some((flags, body))
+    }
+}
