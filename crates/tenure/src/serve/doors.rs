@@ -37,7 +37,7 @@ impl Door {
 
 /// Opens every door that is not off. Peers that come at once wait until the hub runs.
 pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, Failure> {
-    let Doors { native, native_unix, xmessage, .. } = &config.doors;
+    let Doors { native, native_unix, .. } = &config.doors;
     let mut opening = Opening { has_keys, doors: Vec::new() };
     if let Some(address) = native {
         let serve = |listener, hub| msgpack::serve(listener, hub, msgpack::Settings::default());
@@ -45,10 +45,6 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
     }
     if let Some(path) = native_unix {
         opening.unix("native_unix", path, "the same on a Unix socket")?;
-    }
-    if let Some(address) = xmessage {
-        let serve = |listener, hub| msgpack::xmessage::serve(listener, hub, msgpack::xmessage::Settings::default());
-        opening.tcp("xmessage", address, "the older message dialect", serve).await?;
     }
     if opening.doors.is_empty() {
         return Err(Failure::usage("all doors are off: nobody could reach this broker"));

@@ -1,11 +1,14 @@
 //! The verbs, one file each: what can be typed after it, and what it does.
 
+mod backup;
 mod cancel;
 pub(crate) mod completions;
 pub(crate) mod config;
 mod connect;
+mod doctor;
 mod explain;
 mod follow;
+mod journal;
 mod limits;
 mod list;
 mod logs;
@@ -20,6 +23,7 @@ pub(crate) mod serve;
 mod show;
 mod stats;
 mod submit;
+mod top;
 mod wait;
 mod watch;
 mod which;
@@ -55,6 +59,11 @@ pub(crate) enum Verb {
     Drain(workers::Drain),
     Limits(limits::Limits),
     Stats(stats::Stats),
+    Top(top::Top),
+    Backup(backup::Backup),
+    Restore(Box<backup::Restore>),
+    Journal(journal::Journal),
+    Doctor(Box<doctor::Doctor>),
     Config(config::Config),
     Completions(completions::Completions),
 }
@@ -82,6 +91,11 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Stats(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Top(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Backup(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Restore(restore) => restore.run(screen),
+        Verb::Journal(journal) => journal.run(screen),
+        Verb::Doctor(doctor) => doctor.run(&global, screen),
         Verb::Config(config) => config.run(screen),
         Verb::Completions(completions) => completions.run(),
     }
