@@ -21,8 +21,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::TaskTracker;
 
-use crate::codec::{FRAME_BYTES_MAX, split_frames};
-use crate::session::{Entrance, Session, Turn};
+use crate::codec::split_frames;
+use crate::session::{Entrance, Session, Talk, Turn};
 use crate::settings::Settings;
 
 /// What is read at once: little for the many that are idle, more for a peer that fills it.
@@ -35,28 +35,9 @@ const GOODBYE: Duration = Duration::from_millis(500);
 /// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves TCP until the hub stops, then waits for the conversations to end.
+/// Serves the native protocol over TCP until the hub stops, then waits for the conversations to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
-    let door = Door::new(hub, settings);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = door.hub.stopped() => break,
-        };
-        match accepted {
-            Ok((mut stream, _)) => {
-                // Answers are small and waited for.
-                let _ = stream.set_nodelay(true);
-                door.spawn(async move |door| {
-                    let (read, write) = stream.split();
-                    door.converse(read, write).await;
-                });
-            }
-            Err(error) => door.cannot_accept(&error).await,
-        }
-    }
-    door.finish().await;
-    Ok(())
+    serve_with(listener, hub, settings, Session::new).await
 }
 
 /// The same on a Unix socket.
@@ -67,16 +48,37 @@ pub async fn serve_unix(
     settings: Settings,
 ) -> io::Result<()> {
     let door = Door::new(hub, settings);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = door.hub.stopped() => break,
-        };
+    while let Some(accepted) = door.unless_stopped(listener.accept()).await {
         match accepted {
             Ok((mut stream, _)) => door.spawn(async move |door| {
                 let (read, write) = stream.split();
-                door.converse(read, write).await;
+                door.converse(Session::new, read, write).await;
             }),
+            Err(error) => door.cannot_accept(&error).await,
+        }
+    }
+    door.finish().await;
+    Ok(())
+}
+
+/// Serves any dialect over TCP.
+pub(crate) async fn serve_with<T: Talk + Send + 'static>(
+    listener: TcpListener,
+    hub: HubHandle,
+    settings: Settings,
+    begin: fn(Timestamp, Arc<Settings>) -> T,
+) -> io::Result<()> {
+    let door = Door::new(hub, settings);
+    while let Some(accepted) = door.unless_stopped(listener.accept()).await {
+        match accepted {
+            Ok((mut stream, _)) => {
+                // Answers are small and waited for.
+                let _ = stream.set_nodelay(true);
+                door.spawn(async move |door| {
+                    let (read, write) = stream.split();
+                    door.converse(begin, read, write).await;
+                });
+            }
             Err(error) => door.cannot_accept(&error).await,
         }
     }
@@ -120,8 +122,22 @@ impl Door {
         self.conversations.wait().await;
     }
 
-    async fn converse(self, read: impl AsyncRead + Unpin, write: impl AsyncWrite + Unpin) {
-        let ended = Conversation::new(self.hub, self.settings).run(read, write).await;
+    /// What was accepted next, or nothing once the hub stops.
+    async fn unless_stopped<T>(&self, accept: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            accepted = accept => Some(accepted),
+            () = self.hub.stopped() => None,
+        }
+    }
+
+    async fn converse<T: Talk>(
+        self,
+        begin: fn(Timestamp, Arc<Settings>) -> T,
+        read: impl AsyncRead + Unpin,
+        write: impl AsyncWrite + Unpin,
+    ) {
+        let session = begin(wall_clock(), Arc::clone(&self.settings));
+        let ended = Conversation::new(session, self.hub, self.settings).run(read, write).await;
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection broke");
         }
@@ -129,8 +145,8 @@ impl Door {
 }
 
 /// One connection.
-struct Conversation {
-    session: Session,
+struct Conversation<T> {
+    session: T,
     way_in: WayIn,
     settings: Arc<Settings>,
     turn: Turn,
@@ -176,11 +192,11 @@ impl WayIn {
     }
 }
 
-impl Conversation {
-    fn new(hub: HubHandle, settings: Arc<Settings>) -> Conversation {
+impl<T: Talk> Conversation<T> {
+    fn new(session: T, hub: HubHandle, settings: Arc<Settings>) -> Conversation<T> {
         let now = wall_clock();
         Conversation {
-            session: Session::new(now, Arc::clone(&settings)),
+            session,
             way_in: WayIn { hub, session: None },
             settings,
             turn: Turn::default(),
@@ -199,6 +215,7 @@ impl Conversation {
         mut read: impl AsyncRead + Unpin,
         mut write: impl AsyncWrite + Unpin,
     ) -> io::Result<()> {
+        self.session.begin(&mut self.turn);
         let mut alarm = pin!(sleep_until(Instant::now()));
         let mut alarm_at = None;
         loop {
@@ -274,7 +291,7 @@ impl Conversation {
         };
         let now = wall_clock();
         loop {
-            match split_frames(&mut self.arrived, FRAME_BYTES_MAX) {
+            match split_frames(&mut self.arrived, T::FRAME_BYTES_MAX) {
                 Ok(frames) if frames.is_empty() => return,
                 Ok(frames) => {
                     for frame in frames {

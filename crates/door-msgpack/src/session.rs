@@ -39,6 +39,37 @@ pub struct Turn {
     pub close: bool,
 }
 
+/// What the server needs of a dialect's session.
+pub trait Talk {
+    const FRAME_BYTES_MAX: usize;
+
+    /// The peer has just connected.
+    fn begin(&mut self, _turn: &mut Turn) {}
+
+    /// Takes one frame from the peer.
+    fn receive(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn);
+
+    /// The stream cannot be understood any more.
+    fn lost_track(&mut self, error: &FrameError, turn: &mut Turn);
+
+    /// Which bytes the server has to bring along with this delivery.
+    fn needs(&self, delivery: &Delivery) -> Option<Blob>;
+
+    /// Takes one delivery of the hub, with the bytes that it needs.
+    fn deliver(&mut self, delivery: Delivery, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn);
+
+    /// All that arrived together has been delivered: what was collected goes out.
+    fn flush(&mut self, turn: &mut Turn);
+
+    /// Requests that the hub has not answered. Those that wait for somebody else do not count.
+    fn open_requests(&self) -> usize;
+
+    fn next_deadline(&self) -> Option<Timestamp>;
+
+    /// Does what is due, and gives up what has taken too long.
+    fn tick(&mut self, now: Timestamp, turn: &mut Turn);
+}
+
 /// The way into the hub, as far as a handshake needs it.
 pub trait Entrance {
     fn admit(&mut self, key: Option<&[u8]>) -> Option<Grant>;
@@ -99,17 +130,19 @@ impl Session {
             extras: None,
         }
     }
+}
 
-    /// Takes one frame from the peer.
-    pub fn receive(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn) {
+impl Talk for Session {
+    const FRAME_BYTES_MAX: usize = crate::codec::FRAME_BYTES_MAX;
+
+    fn receive(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn) {
         match decode_to_broker(frame) {
             Ok(ToBroker { number, request }) => self.request(now, number, request, entrance, turn),
             Err(error) => self.malformed(&error, turn),
         }
     }
 
-    /// The stream cannot be understood any more.
-    pub fn lost_track(&mut self, error: &FrameError, turn: &mut Turn) {
+    fn lost_track(&mut self, error: &FrameError, turn: &mut Turn) {
         let FrameError::TooLong { limit, .. } = error;
         let refusal = tenure_wire::Refusal {
             limit: Some(*limit as u64),
@@ -118,8 +151,7 @@ impl Session {
         farewell(refusal, turn);
     }
 
-    /// Which bytes the server has to bring along with this delivery.
-    pub fn needs(&self, delivery: &Delivery) -> Option<Blob> {
+    fn needs(&self, delivery: &Delivery) -> Option<Blob> {
         match delivery {
             Delivery::Notice(Notice::Assign(assignment)) => some(assignment.body),
             Delivery::Reply { token, reply: Ok(Response::Answer(Answer::Task(info))) } => {
@@ -138,16 +170,15 @@ impl Session {
         }
     }
 
-    /// Takes one delivery of the hub, with the bytes that it needs.
-    pub fn deliver(&mut self, delivery: Delivery, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
+    fn deliver(&mut self, delivery: Delivery, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
         match delivery {
             Delivery::Reply { token, reply } => self.reply(token, reply, bytes, turn),
             Delivery::Notice(notice) => self.notice(notice, bytes, turn),
             Delivery::Event { watch, event } if waits::is_ours(watch) => {
-                self.heard_of_end(&event, bytes, turn)
+                self.heard_of_end(&event, bytes, turn);
             }
             Delivery::Event { watch, event } => {
-                self.bulk.event(watch, translate::event(&event), &mut turn.out)
+                self.bulk.event(watch, translate::event(&event), &mut turn.out);
             }
             Delivery::Gap { watch, .. } if waits::is_ours(watch) => self.look_again(turn),
             Delivery::Gap { watch, from, oldest } => {
@@ -187,17 +218,15 @@ impl Session {
         }
     }
 
-    /// All that arrived together has been delivered: what was collected goes out.
-    pub fn flush(&mut self, turn: &mut Turn) {
+    fn flush(&mut self, turn: &mut Turn) {
         self.bulk.flush(&mut turn.out);
     }
 
-    /// Requests that the hub has not answered. Those that wait for somebody else do not count.
-    pub fn open_requests(&self) -> usize {
+    fn open_requests(&self) -> usize {
         self.pendings.len() - self.extras.as_ref().map_or(0, |extras| extras.calls.len())
     }
 
-    pub fn next_deadline(&self) -> Option<Timestamp> {
+    fn next_deadline(&self) -> Option<Timestamp> {
         if self.peer.is_none() {
             return Some(self.hello_by);
         }
@@ -205,8 +234,7 @@ impl Session {
         extras.deadlines.first_key_value().map(|((at, _), ())| *at)
     }
 
-    /// Gives up what has taken too long.
-    pub fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
+    fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
         if self.peer.is_none() && self.hello_by <= now && !turn.close {
             let message = "there was no hello in time";
             farewell(tenure_wire::Refusal::new(Code::TooSlow, message), turn);
@@ -221,11 +249,13 @@ impl Session {
             }
         }
     }
+}
 
+impl Session {
     fn malformed(&mut self, error: &DecodeError, turn: &mut Turn) {
         let refusal = tenure_wire::Refusal {
             kind: error.kind.clone(),
-            what: Some(error.problem.at().into()).filter(|place: &Box<str>| !place.is_empty()),
+            what: Some(error.problem.at()).filter(|place| !place.is_empty()).map(Box::from),
             ..tenure_wire::Refusal::new(Code::Malformed, error.to_string())
         };
         encode_reply(&mut turn.out, error.number, &Reply::Refused(Box::new(refusal)));
@@ -252,7 +282,7 @@ impl Session {
         }
         let Some(pending) = self.pendings.take(token) else { return };
         match (pending.expect, reply) {
-            (Expect::Nothing, _) | (Expect::Call { .. }, _) => {}
+            (Expect::Nothing | Expect::Call { .. }, _) => {}
             (Expect::Waited { task }, reply) => self.looked(task, reply, bytes, turn),
             (Expect::Part, Ok(_)) => {}
             (Expect::Part, Err(no)) => {

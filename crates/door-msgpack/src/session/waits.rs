@@ -19,7 +19,7 @@ use super::{Due, Session, Turn, answer, refuse};
 use crate::translate;
 
 /// How many tasks one session may wait for.
-pub const WAITED_MAX: usize = 65_536;
+const WAITED_MAX: usize = 65_536;
 /// How many bytes of results one answer brings along; the others can be fetched.
 const RESULT_BYTES: usize = 8 << 20;
 /// Numbers from here on are the door's own watches; a peer's are below.

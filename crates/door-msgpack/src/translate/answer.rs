@@ -174,7 +174,7 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         TaskState::Created | TaskState::Ready => {}
         TaskState::Delayed { until } => told.until = Some(time(*until)),
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
-            told.holding = Some(Box::new(held_by(holding)))
+            told.holding = Some(Box::new(held_by(holding)));
         }
         TaskState::Paused(aside) => {
             told.aside = Some(wire_task::Aside {

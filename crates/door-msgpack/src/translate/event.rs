@@ -69,7 +69,7 @@ fn kind(kind: &Kind) -> (EventKind, Option<Detail>) {
         Kind::Progress { percent, note } => {
             (EventKind::Progress, Some(Detail { percent: *percent, note: note.clone(), ..blank() }))
         }
-        Kind::GivenBack { worker: _, reason } => (EventKind::GivenBack, because(reason.as_ref())),
+        Kind::GivenBack { worker: _, reason } => (EventKind::GivenBack, because(reason.as_deref())),
         Kind::TakenBack { worker: _ } => (EventKind::TakenBack, None),
         Kind::HolderLost { worker: _, reason, lease_until } => {
             let (lost, lease_until) = (Some(lost_reason(*reason)), Some(time(*lease_until)));
@@ -82,12 +82,12 @@ fn kind(kind: &Kind) -> (EventKind, Option<Detail>) {
             let budget_left = Some(*budget_left);
             (EventKind::Crashed, Some(Detail { lost, next: Some(next), retry_at, budget_left, ..blank() }))
         }
-        Kind::CancelRequested { reason } => (EventKind::CancelRequested, because(reason.as_ref())),
-        Kind::PauseRequested { reason } => (EventKind::PauseRequested, because(reason.as_ref())),
+        Kind::CancelRequested { reason } => (EventKind::CancelRequested, because(reason.as_deref())),
+        Kind::PauseRequested { reason } => (EventKind::PauseRequested, because(reason.as_deref())),
         Kind::IntentDelivered { wanted, worker: _ } => {
             (EventKind::IntentDelivered, Some(Detail { wanted: Some(wanted_word(*wanted)), ..blank() }))
         }
-        Kind::Paused { reason } => (EventKind::Paused, because(reason.as_ref())),
+        Kind::Paused { reason } => (EventKind::Paused, because(reason.as_deref())),
         Kind::Resumed => (EventKind::Resumed, None),
         Kind::Retried => (EventKind::Retried, None),
         Kind::Moved => (EventKind::Moved, None),
@@ -132,6 +132,6 @@ fn kind(kind: &Kind) -> (EventKind, Option<Detail>) {
     }
 }
 
-fn because(reason: Option<&Box<str>>) -> Option<Detail> {
-    reason.map(|reason| Detail { reason: Some(reason.clone()), ..Detail::default() })
+fn because(reason: Option<&str>) -> Option<Detail> {
+    reason.map(|reason| Detail { reason: Some(reason.into()), ..Detail::default() })
 }

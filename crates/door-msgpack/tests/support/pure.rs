@@ -1,0 +1,229 @@
+//! Pure sessions around the hub's core: no socket, no thread, no clock. The disk is memory, and time stands still
+//! unless somebody moves it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tenure_door_msgpack::session::{Entrance, Talk, Turn};
+use tenure_door_msgpack::{Settings, codec};
+use tenure_hub::core::Core;
+use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
+use tenure_hub::words::{Blob, Name, Peer, Refusal, SessionId, Timestamp};
+use tenure_hub::{Delivery, Grant, Keys, Mailbox, Stats};
+use tenure_wire::value::Value;
+
+use super::{Heard, Patience, Stage};
+
+pub(crate) struct PureStage<T> {
+    begin: fn(Timestamp, Arc<Settings>) -> T,
+    broker: SmallBroker,
+    peers: BTreeMap<String, OnStage<T>>,
+}
+
+/// The hub's core and a disk, driven by hand.
+pub(crate) struct SmallBroker {
+    pub(crate) now: Timestamp,
+    pub(crate) keys: Keys,
+    core: Core,
+    writer: Writer,
+    reader: Reader,
+    next_session: u64,
+}
+
+struct OnStage<T> {
+    session: T,
+    arrived: BytesMut,
+    hub_side: Option<(SessionId, Arc<Mailbox>)>,
+    unheard: BytesMut,
+    closed: bool,
+}
+
+struct WayIn<'a> {
+    broker: &'a mut SmallBroker,
+    opened: &'a mut Option<(SessionId, Arc<Mailbox>)>,
+}
+
+impl Entrance for WayIn<'_> {
+    fn admit(&mut self, key: Option<&[u8]>) -> Option<Grant> {
+        self.broker.keys.admit(key)
+    }
+
+    fn open(&mut self, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
+        self.broker.next_session += 1;
+        let session = SessionId(self.broker.next_session);
+        let mailbox = Arc::new(Mailbox::default());
+        self.broker.core.open(Arc::new(Peer { session, namespace, identity }), Arc::clone(&mailbox));
+        *self.opened = Some((session, mailbox));
+        Ok(session)
+    }
+}
+
+impl SmallBroker {
+    fn new() -> SmallBroker {
+        let now = Timestamp(1_800_000_000_000);
+        let opened =
+            Store::open(Arc::new(MemoryDisk::new()), StoreSettings::default(), Default::default(), now)
+                .unwrap();
+        let Opened { engine, store, .. } = opened;
+        let Parts { batches, writer, reader, chores, .. } = store.split();
+        let core = Core::new(engine, batches, chores, Stats::default());
+        SmallBroker { now, keys: Keys::default(), core, writer, reader, next_session: 0 }
+    }
+
+    /// Writes what was decided and says what may be said.
+    fn turn(&mut self) {
+        self.core.tick(self.now);
+        if let Some(frame) = self.core.seal() {
+            let mut frames = vec![frame];
+            let position = self.writer.append(&mut frames, self.now).unwrap();
+            self.core.synced(position);
+        }
+        self.core.speak();
+        for (watch, from) in self.core.take_to_read() {
+            self.core.read_log(watch, from, &self.reader);
+        }
+    }
+
+    fn read(&self, blob: Blob) -> Result<Bytes, Refusal> {
+        self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" })
+    }
+}
+
+impl<T: Talk> PureStage<T> {
+    pub(crate) fn new(begin: fn(Timestamp, Arc<Settings>) -> T) -> PureStage<T> {
+        PureStage { begin, broker: SmallBroker::new(), peers: BTreeMap::new() }
+    }
+
+    pub(crate) fn broker(&mut self) -> &mut SmallBroker {
+        &mut self.broker
+    }
+
+    /// Time passes.
+    pub(crate) fn wait(&mut self, millis: u64) {
+        self.broker.now = Timestamp(self.broker.now.0 + millis);
+        let mut turns = Vec::new();
+        for (name, peer) in &mut self.peers {
+            let mut turn = Turn::default();
+            if peer.session.next_deadline().is_some_and(|deadline| deadline <= self.broker.now) {
+                peer.session.tick(self.broker.now, &mut turn);
+            }
+            turns.push((name.clone(), turn));
+        }
+        for (name, turn) in turns {
+            self.settle(&name, turn);
+        }
+        self.run();
+    }
+
+    fn meet(&mut self, name: &str) {
+        if self.peers.contains_key(name) {
+            return;
+        }
+        let session = (self.begin)(self.broker.now, Arc::new(Settings::default()));
+        let on_stage = OnStage {
+            session,
+            arrived: BytesMut::new(),
+            hub_side: None,
+            unheard: BytesMut::new(),
+            closed: false,
+        };
+        self.peers.insert(name.to_owned(), on_stage);
+        let mut turn = Turn::default();
+        self.peers.get_mut(name).unwrap().session.begin(&mut turn);
+        self.settle(name, turn);
+    }
+
+    /// Lets the broker and all sessions talk until there is nothing to say.
+    fn run(&mut self) {
+        loop {
+            self.broker.turn();
+            let mut anything = false;
+            let names: Vec<String> = self.peers.keys().cloned().collect();
+            for name in names {
+                let peer = self.peers.get_mut(&name).unwrap();
+                let Some((_, mailbox)) = &peer.hub_side else { continue };
+                let mut deliveries: Vec<Delivery> = Vec::new();
+                if !mailbox.take(&mut deliveries) {
+                    continue;
+                }
+                anything = true;
+                let mut turn = Turn::default();
+                for delivery in deliveries {
+                    let bytes = peer.session.needs(&delivery).map(|blob| self.broker.read(blob));
+                    peer.session.deliver(delivery, bytes, &mut turn);
+                }
+                peer.session.flush(&mut turn);
+                self.settle(&name, turn);
+            }
+            if !anything {
+                return;
+            }
+        }
+    }
+
+    /// Does what a session wants done.
+    fn settle(&mut self, name: &str, turn: Turn) {
+        let peer = self.peers.get_mut(name).unwrap();
+        peer.unheard.extend_from_slice(&turn.out);
+        if let Some((session, _)) = &peer.hub_side {
+            for ask in turn.asks {
+                self.broker.core.take(self.broker.now, *session, ask);
+            }
+        } else {
+            assert!(turn.asks.is_empty(), "a stranger asks nothing of the hub");
+        }
+        if turn.close {
+            self.leave(name);
+        }
+    }
+
+    fn leave(&mut self, name: &str) {
+        let peer = self.peers.get_mut(name).unwrap();
+        peer.closed = true;
+        if let Some((session, _)) = peer.hub_side.take() {
+            self.broker.core.close(self.broker.now, session);
+        }
+    }
+}
+
+impl<T: Talk> Stage for PureStage<T> {
+    fn say(&mut self, name: &str, bytes: &[u8]) {
+        self.meet(name);
+        let peer = self.peers.get_mut(name).unwrap();
+        peer.arrived.extend_from_slice(bytes);
+        let mut turn = Turn::default();
+        loop {
+            match codec::split_frames(&mut peer.arrived, T::FRAME_BYTES_MAX) {
+                Ok(frames) if frames.is_empty() => break,
+                Ok(frames) => {
+                    for frame in frames {
+                        let mut opened = peer.hub_side.take();
+                        let mut way_in = WayIn { broker: &mut self.broker, opened: &mut opened };
+                        peer.session.receive(way_in.broker.now, &frame, &mut way_in, &mut turn);
+                        peer.hub_side = opened;
+                    }
+                }
+                Err(error) => {
+                    peer.session.lost_track(&error, &mut turn);
+                    break;
+                }
+            }
+        }
+        self.settle(name, turn);
+        self.run();
+    }
+
+    fn close(&mut self, name: &str) {
+        self.leave(name);
+        self.run();
+    }
+
+    fn hear(&mut self, name: &str, _patience: Patience) -> Heard {
+        self.meet(name);
+        self.run();
+        let peer = self.peers.get_mut(name).unwrap();
+        let frames = codec::split_frames(&mut peer.unheard, T::FRAME_BYTES_MAX).unwrap();
+        Heard { frames: frames.map(|frame| Value::read(&frame).unwrap()).collect(), closed: peer.closed }
+    }
+}
