@@ -49,6 +49,12 @@ pub(crate) struct Classes {
     by_spec: BTreeMap<ClassSpec, ClassKey>,
 }
 
+impl Class {
+    pub(crate) fn users(&self) -> u32 {
+        self.users
+    }
+}
+
 impl Classes {
     pub(crate) fn find(&self, spec: &ClassSpec) -> Option<ClassKey> {
         self.by_spec.get(spec).copied()
@@ -82,6 +88,10 @@ impl Classes {
         let class = self.slab.remove(key.0);
         self.by_spec.remove(&class.spec);
         Some(class)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ClassKey, &Class)> {
+        self.slab.iter().map(|(place, class)| (ClassKey(place), class))
     }
 
     pub(crate) fn at(&self, key: ClassKey) -> &Class {

@@ -294,7 +294,8 @@ pub enum Query {
     Counts,
 }
 
-/// Which tasks to list. What is not set matches everything; tasks come grouped by state, oldest first.
+/// Which tasks to list. What is not set matches everything. Tasks come grouped by state: waiting ones lane by lane in
+/// the order in which they will run, held ones worker by worker, ended ones as they ended, all others oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListQuery {
     pub states: Vec<StateName>,

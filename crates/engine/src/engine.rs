@@ -13,12 +13,12 @@ use crate::lanes::{LaneKey, Lanes};
 use crate::line::Rank;
 use crate::name::Name;
 use crate::queues::Queues;
-use crate::record::{Change, LimitSetting, Output};
+use crate::record::{Change, LimitSetting, Output, QueueSetting};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::shelves::Shelves;
 use crate::spaces::Spaces;
-use crate::state::{StateName, TaskState};
+use crate::state::{StateName, TaskState, Wanted};
 use crate::tags::{TagKey, Tags};
 use crate::task::{Task, TermsKey};
 use crate::tasks::Tasks;
@@ -87,7 +87,11 @@ impl Engine {
         command: Command,
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
-        self.hear_from(now, peer.session, out);
+        // Whatever a worker says is a sign of life. That its connection closed is not something it says, and
+        // registering is a return of its own.
+        if !matches!(command, Command::SessionClosed | Command::Register(_)) {
+            self.hear_from(now, peer.session, out);
+        }
         let reply = self.obey(now, peer, command, out);
         self.settle(now, out);
         reply
@@ -146,7 +150,8 @@ impl Engine {
         for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.health.crashes > 0) {
             see(Change::Worker(&worker.health));
         }
-        for queue in self.queues.iter() {
+        let is_remembered = |setting: &QueueSetting| setting.paused || setting.ever_served;
+        for queue in self.queues.iter().filter(|queue| is_remembered(&queue.setting)) {
             see(Change::Queue(&queue.setting));
         }
         for tag in self.tags.iter().filter(|tag| tag.limit.is_some()) {
@@ -230,6 +235,11 @@ impl Engine {
                 self.count_tags(slot, |in_use| *in_use -= 1);
                 self.rechoose(worker);
                 self.stirred.workers.push(worker);
+                let holder = self.workers.at(worker);
+                if holder.busy_lost_after.is_some() && holder.held.is_empty() {
+                    // It may be silent for less long from now on.
+                    self.watch_worker(worker);
+                }
             }
             TaskState::Created
             | TaskState::Paused(_)
@@ -317,12 +327,8 @@ impl Engine {
         let seq = self.take_event();
         let health = &self.workers.at(key).health;
         let about = About::Worker { namespace: health.namespace.clone(), worker: health.worker.clone() };
-        let change = match kind {
-            Kind::WorkerQuarantined { .. } | Kind::WorkerCleared | Kind::WorkerLost { .. } => {
-                Change::Worker(health)
-            }
-            _ => Change::Nothing,
-        };
+        // A worker that never crashed leaves nothing to remember.
+        let change = if health.crashes > 0 { Change::Worker(health) } else { Change::Nothing };
         out.record(Event { seq, at: now, about, kind }, change);
     }
 
@@ -370,6 +376,11 @@ impl Engine {
         self.tasks.at(slot).state.name()
     }
 
+    /// What is asked of the task's holder.
+    pub(crate) fn wanted_of(&self, slot: Slot) -> Option<Wanted> {
+        Some(self.tasks.at(slot).state.holding()?.intent.as_ref()?.wanted)
+    }
+
     pub(crate) fn rank_of(&self, slot: Slot) -> Rank {
         rank(self.tasks.at(slot), self.settings.aging)
     }
@@ -408,7 +419,10 @@ pub(crate) fn rank(task: &Task, aging: Option<std::time::Duration>) -> Rank {
     let priority = i64::from(task.priority);
     let weight = match aging {
         None => -priority,
-        Some(step) => task.submitted_at.0 as i64 - priority * step.as_millis() as i64,
+        Some(step) => {
+            let step = i64::try_from(step.as_millis()).unwrap_or(i64::MAX);
+            (task.submitted_at.0 as i64).saturating_sub(priority.saturating_mul(step))
+        }
     };
     Rank { weight, age: task.age }
 }

@@ -24,8 +24,6 @@ pub(crate) struct Lane {
     /// The classes of workers that can serve it.
     pub(crate) classes: Vec<ClassKey>,
     pub(crate) stand: Stand,
-    /// Somebody was told that no worker is there; when one comes, that is told too.
-    pub(crate) told_unserved: bool,
     /// Sets of terms that lead here.
     users: u32,
 }
@@ -47,6 +45,12 @@ pub(crate) struct Lanes {
     by_spec: BTreeMap<(QueueKey, Vec<Name>, Vec<TagKey>), LaneKey>,
 }
 
+impl Lane {
+    pub(crate) fn users(&self) -> u32 {
+        self.users
+    }
+}
+
 impl Lanes {
     pub(crate) fn find(&self, queue: QueueKey, needs: &[Name], tags: &[TagKey]) -> Option<LaneKey> {
         self.by_spec.get(&(queue, needs.to_vec(), tags.to_vec())).copied()
@@ -61,7 +65,6 @@ impl Lanes {
             line: Line::default(),
             classes: Vec::new(),
             stand: Stand::Hidden,
-            told_unserved: false,
             users: 0,
         }));
         self.by_spec.insert(spec, key);
@@ -86,6 +89,10 @@ impl Lanes {
 
     pub(crate) fn has(&self, key: LaneKey) -> bool {
         self.slab.get(key.0).is_some()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LaneKey, &Lane)> {
+        self.slab.iter().map(|(place, lane)| (LaneKey(place), lane))
     }
 
     pub(crate) fn at(&self, key: LaneKey) -> &Lane {

@@ -8,6 +8,7 @@
 //! each; `commands/assign.rs` for who gets which task; [`state`] for the table of legal transitions; [`event`] for what
 //! others hear; [`recover`] for how an engine comes back from its records.
 
+mod audit;
 mod blob;
 mod classes;
 pub mod command;

@@ -18,5 +18,13 @@ pub const LOST_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The longest texts that go with a progress report and with a failure.
 pub const NOTE_BYTES_MAX: usize = 4 * 1024;
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+/// How many workers that crashed on a task it remembers.
+pub const CRASHED_ON_MAX: usize = 8;
+/// How many tags may have a limit.
+pub const LIMITED_TAGS_MAX: usize = 100_000;
+/// The longest reason that goes with a cancellation, a pause or a task given back.
+pub const REASON_BYTES_MAX: usize = 4 * 1024;
+/// How much a worker may tell of itself, with its registration and with each heartbeat.
+pub const ABOUT_BYTES_MAX: usize = 16 * 1024;
 /// The largest page of a list.
 pub const PAGE_MAX: usize = 1_000;

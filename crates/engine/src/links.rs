@@ -1,6 +1,8 @@
 //! Which class of workers can serve which lane. The links change when a lane or a class comes or goes, never when a
 //! task does.
 
+use std::collections::BTreeSet;
+
 use crate::classes::{ClassKey, ClassSpec, offers};
 use crate::engine::Engine;
 use crate::event::{About, Event, Kind};
@@ -45,7 +47,7 @@ impl Engine {
             self.tags.release(tag);
         }
         self.queues.at_mut(lane.queue).lanes.retain(|other| *other != key);
-        self.queues.close_if_unused(lane.queue);
+        self.queues.close_if_unused(lane.queue, self.settings.queues_max);
     }
 
     /// The class of workers that serve these queues with these capabilities; its user count goes up by one.
@@ -100,7 +102,40 @@ impl Engine {
         }
         for queue in class.spec.queues {
             self.queues.at_mut(queue).classes.retain(|other| *other != key);
-            self.queues.close_if_unused(queue);
+            self.queues.close_if_unused(queue, self.settings.queues_max);
+        }
+    }
+
+    /// Makes a worker one of the class that serves these queues. Where it serves the same queue before and after,
+    /// nobody notices.
+    pub(crate) fn join_class(
+        &mut self,
+        now: Timestamp,
+        key: WorkerKey,
+        queues: &[Name],
+        capabilities: &[Name],
+        out: &mut dyn Output,
+    ) {
+        let namespace = self.workers.at(key).health.namespace.clone();
+        let after = self.retain_class(&namespace, queues, capabilities);
+        let before = self.workers.at_mut(key).class.replace(after);
+        if self.workers.at(key).counted {
+            self.count_in(now, after, out);
+        }
+        if let Some(before) = before {
+            if self.workers.at(key).counted {
+                self.count_out(now, before, out);
+            }
+            self.rechoose(key);
+            self.release_class(before);
+        }
+    }
+
+    /// Takes a worker that is not counted any more out of its class.
+    pub(crate) fn leave_class(&mut self, key: WorkerKey) {
+        self.stop_asking(key);
+        if let Some(class) = self.workers.at_mut(key).class.take() {
+            self.release_class(class);
         }
     }
 
@@ -117,20 +152,10 @@ impl Engine {
             && worker.counted != may_work
         {
             self.workers.at_mut(key).counted = may_work;
-            let queues = self.classes.at(class).spec.queues.clone();
             if may_work {
-                self.classes.at_mut(class).live += 1;
-                for queue in queues {
-                    self.queues.at_mut(queue).live += 1;
-                    self.queue_served(now, queue, out);
-                }
-                self.lanes_served(now, class, out);
+                self.count_in(now, class, out);
             } else {
-                self.classes.at_mut(class).live -= 1;
-                for queue in queues {
-                    self.queues.at_mut(queue).live -= 1;
-                    self.queue_unserved(now, queue, out);
-                }
+                self.count_out(now, class, out);
             }
         }
         self.rechoose(key);
@@ -139,38 +164,51 @@ impl Engine {
         }
     }
 
-    fn queue_served(&mut self, now: Timestamp, key: QueueKey, out: &mut dyn Output) {
-        let queue = self.queues.at_mut(key);
-        if queue.live != 1 {
-            return;
-        }
-        queue.setting.ever_served = true;
-        queue.setting.unserved_since = None;
-        self.tell_queue(now, key, Kind::QueueServed { needs: Vec::new() }, out);
-    }
-
-    fn queue_unserved(&mut self, now: Timestamp, key: QueueKey, out: &mut dyn Output) {
-        let queue = self.queues.at_mut(key);
-        if queue.live != 0 {
-            return;
-        }
-        queue.setting.unserved_since = Some(now);
-        for lane in &queue.lanes {
-            let lane = self.lanes.at_mut(*lane);
-            lane.told_unserved |= lane.line.len() > 0;
-        }
-        self.tell_queue(now, key, Kind::QueueUnserved { needs: Vec::new() }, out);
-    }
-
-    /// Lanes that wait for capabilities hear when a worker brings them; the plain ones heard it with their queue.
-    fn lanes_served(&mut self, now: Timestamp, class: ClassKey, out: &mut dyn Output) {
-        for index in 0..self.classes.at(class).lanes.len() {
-            let lane = self.lanes.at_mut(self.classes.at(class).lanes[index]);
-            if std::mem::take(&mut lane.told_unserved) && !lane.needs.is_empty() {
-                let (queue, needs) = (lane.queue, lane.needs.clone());
-                self.tell_queue(now, queue, Kind::QueueServed { needs }, out);
+    /// One more worker of a class may take work.
+    fn count_in(&mut self, now: Timestamp, class: ClassKey, out: &mut dyn Output) {
+        // Whoever waits for capabilities hears when a worker brings them; the others hear it with their queue.
+        let relieved = self.waiting_for_class(class);
+        self.classes.at_mut(class).live += 1;
+        for key in self.classes.at(class).spec.queues.clone() {
+            let queue = self.queues.at_mut(key);
+            queue.live += 1;
+            if queue.live == 1 {
+                queue.setting.ever_served = true;
+                queue.setting.unserved_since = None;
+                self.tell_queue(now, key, Kind::QueueServed { needs: Vec::new() }, out);
             }
         }
+        for (queue, needs) in relieved {
+            self.tell_queue(now, queue, Kind::QueueServed { needs }, out);
+        }
+    }
+
+    /// One worker of a class less may take work.
+    fn count_out(&mut self, now: Timestamp, class: ClassKey, out: &mut dyn Output) {
+        self.classes.at_mut(class).live -= 1;
+        for key in self.classes.at(class).spec.queues.clone() {
+            let queue = self.queues.at_mut(key);
+            queue.live -= 1;
+            if queue.live == 0 {
+                queue.setting.unserved_since = Some(now);
+                self.tell_queue(now, key, Kind::QueueUnserved { needs: Vec::new() }, out);
+            }
+        }
+        for (queue, needs) in self.waiting_for_class(class) {
+            if self.queues.at(queue).live > 0 {
+                self.tell_queue(now, queue, Kind::QueueUnserved { needs }, out);
+            }
+        }
+    }
+
+    /// The needs of tasks that wait for a worker of this class, because no class with live workers can take them.
+    fn waiting_for_class(&self, class: ClassKey) -> BTreeSet<(QueueKey, Vec<Name>)> {
+        let lanes = self.classes.at(class).lanes.iter().map(|lane| self.lanes.at(*lane));
+        lanes
+            .filter(|lane| !lane.needs.is_empty() && lane.line.len() > 0)
+            .filter(|lane| lane.classes.iter().all(|class| self.classes.at(*class).live == 0))
+            .map(|lane| (lane.queue, lane.needs.clone()))
+            .collect()
     }
 
     pub(crate) fn tell_queue(&mut self, now: Timestamp, key: QueueKey, kind: Kind, out: &mut dyn Output) {

@@ -11,6 +11,14 @@ pub type Name = Arc<str>;
 /// The namespace of whoever does not ask for another.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
+/// Refuses a text that is too long to be kept. `what` says which text it is.
+pub(crate) fn check_text(what: &'static str, text: Option<&str>, limit: usize) -> Result<(), Refusal> {
+    if text.is_some_and(|text| text.len() > limit) {
+        return Err(Refusal::TooMany { what, limit });
+    }
+    Ok(())
+}
+
 /// Refuses a name that is empty, too long, or holds control characters. `what` says which name it is.
 pub fn check(what: &'static str, name: &str) -> Result<(), Refusal> {
     if name.is_empty() {

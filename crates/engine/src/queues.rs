@@ -66,13 +66,15 @@ impl Queues {
         key
     }
 
-    /// Forgets a queue that nobody uses, serves or has paused.
-    pub(crate) fn close_if_unused(&mut self, key: QueueKey) {
+    /// Forgets a queue that nobody uses, serves or has paused. That it was served once is remembered as long as there
+    /// is room.
+    pub(crate) fn close_if_unused(&mut self, key: QueueKey, queues_max: usize) {
+        let is_crowded = self.len() > queues_max / 2;
         let queue = self.at(key);
         if queue.lanes.is_empty()
             && queue.classes.is_empty()
             && !queue.setting.paused
-            && !queue.setting.ever_served
+            && (!queue.setting.ever_served || is_crowded)
         {
             let queue = self.slab.remove(key.0);
             self.by_name.remove(&(queue.setting.namespace, queue.setting.queue));

@@ -1,6 +1,8 @@
 //! Recovery: an engine comes back from its records. The last record of each thing wins; indexes, lines and counts are
 //! built once, at the end.
 
+use std::collections::BTreeSet;
+
 use crate::command::OnClose;
 use crate::engine::Engine;
 use crate::event::LostReason;
@@ -19,11 +21,13 @@ use crate::workers::{Presence, Worker};
 #[derive(Debug)]
 pub struct Restore {
     engine: Engine,
+    /// In the order in which they ended.
+    ended: BTreeSet<(u64, Slot)>,
 }
 
 impl Restore {
     pub fn new(settings: Settings) -> Restore {
-        Restore { engine: Engine::new(settings) }
+        Restore { engine: Engine::new(settings), ended: BTreeSet::new() }
     }
 
     /// The key to put into tasks of these terms.
@@ -32,28 +36,48 @@ impl Restore {
     }
 
     /// A task's newest state. `task.terms` comes from [`Restore::terms`].
-    pub fn task(&mut self, task: Task) {
-        let engine = &mut self.engine;
-        engine.terms.retain(task.terms);
-        if let Some(slot) = engine.tasks.find(&task.id) {
-            let old = engine.tasks.remove(&engine.terms, slot);
-            engine.terms_released(old.terms);
+    pub fn task(&mut self, mut task: Task) {
+        // Families are put together at the end, whatever a copy of a task brings along.
+        if let Some(extras) = &mut task.extras {
+            extras.children.clear();
         }
-        if let Some(name) = task.name().cloned() {
-            self.free_name(&task, &name);
+        self.engine.terms.retain(task.terms);
+        if let Some(slot) = self.engine.tasks.find(&task.id) {
+            self.remove(slot);
         }
-        let engine = &mut self.engine;
-        engine.tasks.insert(&engine.terms, task);
+        // Of two tasks of one name, the older has ended and was forgotten before the other came.
+        if let Some(slot) = self.task_named_like(&task) {
+            self.remove(slot);
+        }
+        let ended = task.state.end().map(|end| end.event);
+        let slot = self.engine.tasks.insert(&self.engine.terms, task);
+        if let Some(event) = ended {
+            self.ended.insert((event, slot));
+            self.retire();
+        }
     }
 
-    /// Of two tasks of one name, the older has ended and was forgotten before the other came.
-    fn free_name(&mut self, task: &Task, name: &Name) {
-        let engine = &mut self.engine;
-        let namespace = engine.terms.get(task.terms).namespace.clone();
-        if let Some(slot) = engine.tasks.find_name(&engine.terms, &namespace, name) {
-            let old = engine.tasks.remove(&engine.terms, slot);
-            engine.terms_released(old.terms);
+    fn task_named_like(&self, task: &Task) -> Option<Slot> {
+        let engine = &self.engine;
+        engine.tasks.find_name(&engine.terms, &engine.terms.get(task.terms).namespace, task.name()?)
+    }
+
+    /// Drops what was dropped at this point, when the record was new. At the end it would be too late: somebody may
+    /// have retried an ended task meanwhile, and then it would not be one too many any more.
+    fn retire(&mut self) {
+        while self.ended.len() > self.engine.settings.ended_kept {
+            let (_, slot) = self.ended.first().copied().expect("there are too many");
+            self.remove(slot);
         }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let old = self.engine.tasks.remove(&self.engine.terms, slot);
+        if let Some(end) = old.state.end() {
+            self.ended.remove(&(end.event, slot));
+        }
+        // Terms without users are kept for now: the next record may use them.
+        self.engine.terms.release_keeping(old.terms);
     }
 
     pub fn worker(&mut self, health: WorkerHealth) {
@@ -70,6 +94,7 @@ impl Restore {
     pub fn limit(&mut self, setting: &LimitSetting) {
         let key = self.engine.tags.open(&setting.namespace, &setting.tag);
         self.engine.tags.at_mut(key).limit = setting.limit;
+        self.engine.tags.close_if_unused(key);
     }
 
     /// The number of an event that was written. The next one will be higher than all.
@@ -106,6 +131,7 @@ impl Restore {
             engine.release_terms(key);
         }
         engine.close_service(now);
+        engine.forget_the_blameless();
         engine.settle(now, &mut Nobody);
         engine.retire_ended(now, &mut Nobody);
         self.engine
@@ -113,9 +139,14 @@ impl Restore {
 
     fn link_families(&mut self, slots: &[Slot]) {
         for slot in slots {
-            let Some(parent) = self.engine.tasks.at(*slot).parent() else { continue };
-            if let Some(parent) = self.engine.tasks.find(&parent) {
-                self.engine.tasks.at_mut(parent).extras_mut().children.insert(*slot);
+            let child = self.engine.tasks.at(*slot);
+            let Some(parent) = child.parent().and_then(|parent| self.engine.tasks.find(&parent)) else {
+                continue;
+            };
+            // A task that is younger than its child only has the id of a parent that is forgotten.
+            let age = child.age;
+            if self.engine.tasks.at(parent).age < age {
+                self.engine.tasks.at_mut(parent).extras_mut().children.insert((age, *slot));
             }
         }
     }
@@ -145,8 +176,8 @@ impl Restore {
             holding.key = key;
             holding.check_at = match (started_at, run_limit) {
                 (Some(started), Some(limit)) => (started + limit).max(lease_until),
-                (Some(_), None) => Timestamp::NEVER,
-                (None, _) => lease_until,
+                // What is not confirmed is confirmed or let go when the worker is back, or its lease ends.
+                (Some(_), None) | (None, _) => Timestamp::NEVER,
             };
         }
     }
@@ -190,9 +221,24 @@ impl Engine {
         }
     }
 
-    /// While records are applied, terms without users are kept: the next record may use them.
-    fn terms_released(&mut self, key: TermsKey) {
-        self.terms.release_keeping(key);
+    /// Workers that hold nothing and never crashed are forgotten, and so are queues for which there is no room.
+    fn forget_the_blameless(&mut self) {
+        let keys: Vec<WorkerKey> = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.held.is_empty() && worker.health.crashes == 0)
+            .map(|(key, _)| key)
+            .collect();
+        for key in keys {
+            if let Some(until) = self.workers.at(key).health.quarantined_until {
+                self.timers.disarm(until, Timer::Quarantine(key));
+            }
+            self.workers.remove(key);
+        }
+        let keys: Vec<_> = self.queues.keys().collect();
+        for key in keys {
+            self.queues.close_if_unused(key, self.settings.queues_max);
+        }
     }
 }
 

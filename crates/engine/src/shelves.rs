@@ -25,6 +25,14 @@ impl Shelves {
         &self.shelves[state as usize]
     }
 
+    pub(crate) fn holds(&self, task: &Task, slot: Slot) -> bool {
+        self.shelf(task.state.name()).contains(&(order(task), slot))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shelves.iter().map(BTreeSet::len).sum()
+    }
+
     pub(crate) fn ended_count(&self) -> usize {
         ENDED.iter().map(|state| self.shelf(*state).len()).sum()
     }

@@ -40,6 +40,10 @@ impl Spaces {
         key
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SpaceKey, &Space)> {
+        self.list.iter().enumerate().map(|(place, space)| (SpaceKey(place as u32), space))
+    }
+
     pub(crate) fn at(&self, key: SpaceKey) -> &Space {
         &self.list[key.0 as usize]
     }

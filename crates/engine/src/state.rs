@@ -181,8 +181,8 @@ impl StateName {
         use StateName::{Assigned, Cancelled, Completed, Created, Delayed, Failed, Paused, Ready, Running};
         match self {
             Created => matches!(next, Ready | Delayed | Paused | Cancelled | Failed),
-            Delayed => matches!(next, Ready | Delayed | Paused | Cancelled | Failed),
-            Ready => matches!(next, Assigned | Delayed | Paused | Cancelled | Failed),
+            Delayed => matches!(next, Ready | Paused | Cancelled | Failed),
+            Ready => matches!(next, Assigned | Paused | Cancelled | Failed),
             Assigned => matches!(next, Running | Ready | Delayed | Paused | Cancelled | Failed | Completed),
             Running => matches!(next, Ready | Delayed | Paused | Completed | Failed | Cancelled),
             Paused => matches!(next, Ready | Delayed | Cancelled | Failed),

@@ -25,6 +25,10 @@ impl Tag {
     pub(crate) fn has_room(&self) -> bool {
         self.limit.is_none_or(|limit| self.in_use < limit)
     }
+
+    pub(crate) fn lanes(&self) -> u32 {
+        self.lanes
+    }
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +38,14 @@ pub(crate) struct Tags {
 }
 
 impl Tags {
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub(crate) fn find(&self, namespace: &Name, name: &Name) -> Option<TagKey> {
+        self.by_name.get(&(namespace.clone(), name.clone())).copied()
+    }
+
     pub(crate) fn open(&mut self, namespace: &Name, name: &Name) -> TagKey {
         let pair = (namespace.clone(), name.clone());
         if let Some(key) = self.by_name.get(&pair) {
@@ -80,6 +92,10 @@ impl Tags {
 
     pub(crate) fn at_mut(&mut self, key: TagKey) -> &mut Tag {
         self.slab.at_mut(key.0)
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (TagKey, &Tag)> {
+        self.by_name.values().map(|key| (*key, self.at(*key)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Tag> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::blob::Blob;
 use crate::id::{Slot, TaskId};
+use crate::limits::CRASHED_ON_MAX;
 use crate::name::Name;
 use crate::state::TaskState;
 use crate::time::Timestamp;
@@ -55,8 +56,19 @@ pub struct Extras {
     pub expires_at: Option<Timestamp>,
     /// Workers that crashed on it or never confirmed it, newest last: the last choice for the next attempt.
     pub crashed_on: Vec<Name>,
-    /// Rebuilt from `parent` at recovery, never stored.
-    pub(crate) children: BTreeSet<Slot>,
+    /// By age. Rebuilt from `parent` at recovery, never stored.
+    pub(crate) children: BTreeSet<(u64, Slot)>,
+}
+
+impl Extras {
+    /// Makes a worker the last choice for the next attempt.
+    pub(crate) fn blame(&mut self, worker: Name) {
+        self.crashed_on.retain(|name| *name != worker);
+        self.crashed_on.push(worker);
+        if self.crashed_on.len() > CRASHED_ON_MAX {
+            self.crashed_on.remove(0);
+        }
+    }
 }
 
 impl Task {

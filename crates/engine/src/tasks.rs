@@ -32,6 +32,10 @@ impl Tasks {
         self.slab.len()
     }
 
+    pub(crate) fn has(&self, slot: Slot) -> bool {
+        self.slab.get(slot.0).is_some()
+    }
+
     pub(crate) fn at(&self, slot: Slot) -> &Task {
         self.slab.at(slot.0)
     }

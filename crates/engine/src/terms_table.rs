@@ -78,6 +78,10 @@ impl TermsTable {
         self.slab.iter().filter(|(_, entry)| entry.users == 0).map(|(place, _)| TermsKey(place)).collect()
     }
 
+    pub(crate) fn users(&self) -> impl Iterator<Item = (TermsKey, u32)> {
+        self.slab.iter().map(|(place, entry)| (TermsKey(place), entry.users))
+    }
+
     pub(crate) fn get(&self, key: TermsKey) -> &Arc<Terms> {
         &self.slab.at(key.0).terms
     }

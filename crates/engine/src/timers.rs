@@ -41,6 +41,11 @@ impl Timers {
         self.set.first().map(|(at, _)| *at)
     }
 
+    /// For the audit.
+    pub(crate) fn all(&self) -> BTreeSet<(Timestamp, Timer)> {
+        self.set.clone()
+    }
+
     pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Timer> {
         if self.next()? > now {
             return None;

@@ -203,6 +203,11 @@ impl Workers {
         self.slab.iter().map(|(place, worker)| (WorkerKey(place), worker))
     }
 
+    /// From one place in the table on.
+    pub(crate) fn iter_from(&self, key: WorkerKey) -> impl Iterator<Item = (WorkerKey, &Worker)> {
+        self.slab.iter_from(key.0).map(|(place, worker)| (WorkerKey(place), worker))
+    }
+
     /// The workers of one namespace, by name.
     pub(crate) fn of(&self, namespace: &Name) -> impl Iterator<Item = (WorkerKey, &Worker)> {
         let from = (namespace.clone(), Name::from(""));

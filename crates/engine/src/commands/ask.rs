@@ -27,15 +27,16 @@ impl Engine {
                 why: "is for workers that registered to fetch for themselves",
             });
         }
-        if queues.is_empty() || queues.len() > WORKER_QUEUES_MAX {
+        if queues.is_empty() {
+            return Err(Refusal::BadValue { what: "queues", why: "is empty: name at least one to ask" });
+        }
+        if queues.len() > WORKER_QUEUES_MAX {
             return Err(Refusal::TooMany { what: "queues", limit: WORKER_QUEUES_MAX });
         }
-        for queue in queues {
-            name::check("queue", queue)?;
-            self.check_queue_room(&peer.namespace, queue)?;
-        }
-        self.serve_also(now, key, queues, out)?;
+        queues.iter().try_for_each(|queue| name::check("queue", queue))?;
+        self.check_queue_room(&peer.namespace, queues)?;
         self.stop_asking(key);
+        self.serve_also(now, key, queues, out);
         let capabilities = self.workers.at(key).capabilities.clone();
         let class = self.retain_class(&peer.namespace, queues, &capabilities);
         self.workers.at_mut(key).asking = Some(class);
@@ -58,38 +59,26 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    fn stop_asking(&mut self, key: WorkerKey) {
+    pub(crate) fn stop_asking(&mut self, key: WorkerKey) {
         if let Some(class) = self.workers.at_mut(key).asking.take() {
             self.rechoose(key);
             self.release_class(class);
         }
     }
 
-    /// Whoever asks for a queue serves it.
-    fn serve_also(
-        &mut self,
-        now: Timestamp,
-        key: WorkerKey,
-        queues: &[Name],
-        out: &mut dyn Output,
-    ) -> Result<(), Refusal> {
+    /// Whoever asks for a queue serves it. One that asks for ever new queues leaves those it asked for first.
+    fn serve_also(&mut self, now: Timestamp, key: WorkerKey, queues: &[Name], out: &mut dyn Output) {
         let worker = self.workers.at(key);
         if queues.iter().all(|queue| worker.queues.contains(queue)) {
-            return Ok(());
+            return;
         }
-        let mut all = worker.queues.clone();
-        all.extend(queues.iter().filter(|queue| !worker.queues.contains(queue)).cloned());
-        if all.len() > WORKER_QUEUES_MAX {
-            return Err(Refusal::TooMany { what: "queues", limit: WORKER_QUEUES_MAX });
-        }
-        let (namespace, capabilities) = (worker.health.namespace.clone(), worker.capabilities.clone());
-        self.leave_class(now, key, out);
-        let class = self.retain_class(&namespace, &all, &capabilities);
-        let worker = self.workers.at_mut(key);
-        worker.queues = all;
-        worker.class = Some(class);
-        self.recount(now, key, out);
-        Ok(())
+        let mut all: Vec<Name> =
+            worker.queues.iter().filter(|queue| !queues.contains(queue)).cloned().collect();
+        all.extend(queues.iter().cloned());
+        all.drain(..all.len().saturating_sub(WORKER_QUEUES_MAX));
+        let capabilities = worker.capabilities.clone();
+        self.join_class(now, key, &all, &capabilities, out);
+        self.workers.at_mut(key).queues = all;
     }
 
     /// The most urgent lane of the first queue that has one for this worker. Here the order of the queues counts for

@@ -27,22 +27,37 @@ impl Engine {
             for lane in &lanes {
                 self.relist(*lane);
             }
+            self.list_parked(&mut lanes);
             for lane in &lanes {
                 self.serve(now, *lane, out);
             }
-            if let Some(tag) = self.stirred.tags.pop() {
-                if self.tags.has(tag) {
-                    self.unpark(now, tag, out);
-                }
-            } else if let Some(worker) = self.stirred.workers.pop() {
-                if self.workers.has(worker) {
-                    self.fill(now, worker, out);
-                }
-            } else if self.stirred.lanes.is_empty() {
-                // The list is kept for its capacity.
-                lanes.clear();
+            // The list is kept for its capacity.
+            lanes.clear();
+            if self.stirred.lanes.is_empty() {
                 self.stirred.lanes = lanes;
-                return;
+            }
+            if !self.stirred.lanes.is_empty() || !self.stirred.tags.is_empty() {
+                continue;
+            }
+            match self.stirred.workers.pop() {
+                Some(worker) if self.workers.has(worker) => self.fill(now, worker, out),
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Lists the lanes that waited for a tag that has room again. All of them, because the most urgent may be blocked
+    /// by another tag or have no worker; those that find the tag full are parked again when a worker meets them.
+    fn list_parked(&mut self, lanes: &mut Vec<LaneKey>) {
+        for tag in std::mem::take(&mut self.stirred.tags) {
+            if !self.tags.has(tag) || !self.tags.at(tag).has_room() {
+                continue;
+            }
+            let from = lanes.len();
+            lanes.extend(self.tags.at(tag).parked.iter().map(|(_, lane)| *lane));
+            for lane in &lanes[from..] {
+                self.relist(*lane);
             }
         }
     }
@@ -66,16 +81,28 @@ impl Engine {
 
     /// Assigns one task because this worker is free. Says whether one was assigned.
     fn take_one(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) -> bool {
+        let Some((lane, slot)) = self.most_urgent(worker) else { return false };
+        let better = self.prefer(lane, slot, worker);
+        if better == worker {
+            self.assign(now, slot, worker, out);
+        } else if let Some((_, slot)) = self.most_urgent(better) {
+            // It takes the most urgent task it can, which may be another one.
+            self.assign(now, slot, better, out);
+        }
+        true
+    }
+
+    /// The first task a worker could take. Lanes that wait for a tag are put aside on the way.
+    fn most_urgent(&mut self, worker: WorkerKey) -> Option<(LaneKey, Slot)> {
+        let (class, _) = self.workers.at(worker).choice?;
         loop {
-            let Some((class, _)) = self.workers.at(worker).choice else { return false };
-            let Some((_, lane)) = self.classes.at(class).open.first().copied() else { return false };
-            if let Some(tag) = self.full_tag(lane) {
-                self.park(lane, tag);
-                continue;
+            let (_, lane) = self.classes.at(class).open.first().copied()?;
+            match self.full_tag(lane) {
+                Some(tag) => self.park(lane, tag),
+                None => {
+                    return Some((lane, self.lanes.at(lane).line.first().expect("a listed lane has a task")));
+                }
             }
-            let slot = self.lanes.at(lane).line.first().expect("a listed lane has a task");
-            self.assign(now, slot, self.prefer(lane, slot, worker), out);
-            return true;
         }
     }
 
@@ -155,16 +182,6 @@ impl Engine {
         self.lanes.at(lane).tags.iter().copied().find(|tag| !self.tags.at(*tag).has_room())
     }
 
-    /// A tag has room again: the lanes that waited for it are offered, the most urgent first, as long as it lasts.
-    fn unpark(&mut self, now: Timestamp, tag: TagKey, out: &mut dyn Output) {
-        while self.tags.at(tag).has_room() {
-            let Some((_, lane)) = self.tags.at(tag).parked.first().copied() else { return };
-            self.set_stand(lane, Stand::Hidden);
-            self.relist(lane);
-            self.serve(now, lane, out);
-        }
-    }
-
     fn park(&mut self, lane: LaneKey, tag: TagKey) {
         let first = self.lanes.at(lane).line.first().expect("a listed lane has a task");
         self.set_stand(lane, Stand::Parked(tag, self.rank_of(first)));
@@ -210,19 +227,8 @@ impl Engine {
 
     /// Brings a worker's place among the free ones in line with its load and its asking.
     pub(crate) fn rechoose(&mut self, key: WorkerKey) {
-        let worker = self.workers.at(key);
-        let class = if worker.pulls { worker.asking } else { worker.class };
-        let is_free = worker.may_work() && worker.held.len() < worker.slots as usize;
-        let choice = class.filter(|_| is_free).map(|class| {
-            let choice = Choice {
-                load_permille: worker.load_permille(),
-                recent_crashes: worker.health.recent_crashes.len() as u32,
-                last_assigned: worker.last_assigned,
-                worker: key,
-            };
-            (class, choice)
-        });
-        let before = worker.choice;
+        let choice = self.choice_of(key);
+        let before = self.workers.at(key).choice;
         if before == choice {
             return;
         }
@@ -235,14 +241,30 @@ impl Engine {
         self.workers.at_mut(key).choice = choice;
     }
 
-    /// Lets an idle worker have a task that another holds unconfirmed.
+    /// Where a worker stands among the free ones: nowhere, if it has no free slot or does not ask.
+    pub(crate) fn choice_of(&self, key: WorkerKey) -> Option<(ClassKey, Choice)> {
+        let worker = self.workers.at(key);
+        let class = if worker.pulls { worker.asking } else { worker.class };
+        let is_free = worker.may_work() && worker.held.len() < worker.slots as usize;
+        class.filter(|_| is_free).map(|class| {
+            let choice = Choice {
+                load_permille: worker.load_permille(),
+                recent_crashes: worker.health.recent_crashes.len() as u32,
+                last_assigned: worker.last_assigned,
+                worker: key,
+            };
+            (class, choice)
+        })
+    }
+
+    /// Takes a task back that another holds unconfirmed, so that this idle worker may have it. It stands in line again
+    /// like any other: if it frees a tag that somebody more urgent waits for, that one goes first.
     fn take_back_for(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
         let Some((class, _)) = self.workers.at(worker).choice else { return };
         let candidates = self.overdue.iter().take(TAKE_BACK_LOOKS).copied();
         let found = candidates.into_iter().find(|slot| self.would_be_freer(*slot, class, worker));
         if let Some(slot) = found {
-            self.take_back(now, slot, out);
-            self.assign(now, slot, worker, out);
+            self.take_back_blaming(now, slot, out);
         }
     }
 
@@ -254,7 +276,13 @@ impl Engine {
             .extras
             .as_ref()
             .is_some_and(|extras| extras.crashed_on.contains(self.workers.at(worker).name()));
+        // The task leaves its tags and joins them again; where a limit was lowered meanwhile, it waits.
+        let has_room = |tag: &TagKey| {
+            let tag = self.tags.at(*tag);
+            tag.limit.is_none_or(|limit| tag.in_use <= limit)
+        };
         lane.classes.contains(&class)
+            && lane.tags.iter().all(has_room)
             && !crashed_here
             && !self.queues.at(lane.queue).setting.paused
             && self.workers.at(holder).load_permille() > self.workers.at(worker).load_permille()

@@ -6,6 +6,8 @@ use crate::command::{Peer, Reply};
 use crate::engine::Engine;
 use crate::event::Kind;
 use crate::id::{Slot, TaskId};
+use crate::limits::REASON_BYTES_MAX;
+use crate::name;
 use crate::notice::{Notice, StopWhy};
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -22,13 +24,14 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let slot = self.task_of(peer, task)?;
+        name::check_text("bytes in a reason", reason, REASON_BYTES_MAX)?;
         if self.state_name(slot).has_ended() {
             return Err(self.wrong_state(slot, "cancel"));
         }
         let mut family = vec![slot];
         while let Some(member) = family.pop() {
             if let Some(extras) = &self.tasks.at(member).extras {
-                family.extend(&extras.children);
+                family.extend(extras.children.iter().rev().map(|(_, child)| *child));
             }
             self.cancel_one(now, member, reason.map(Box::from), out);
         }
@@ -119,11 +122,13 @@ impl Engine {
         forced: bool,
         out: &mut dyn Output,
     ) {
-        let holding = self.tasks.at(slot).state.holding();
-        let reason =
-            holding.and_then(|holding| holding.intent.as_ref()).and_then(|intent| intent.reason.clone());
+        let reason = self.intent_reason(slot);
         self.end_cancelled_because(now, slot, reason, result, forced, out);
         self.retire_ended(now, out);
+    }
+
+    pub(crate) fn intent_reason(&self, slot: Slot) -> Option<Box<str>> {
+        self.tasks.at(slot).state.holding()?.intent.as_ref()?.reason.clone()
     }
 
     fn end_cancelled_because(

@@ -5,7 +5,7 @@ use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{AsideWhy, Wanted};
+use crate::state::Wanted;
 use crate::time::Timestamp;
 
 impl Engine {
@@ -19,12 +19,10 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let slot = self.held_by(peer, held)?;
-        let holding = self.tasks.at(slot).state.holding().expect("it is held");
-        let intent = holding.intent.as_ref().map(|intent| intent.wanted);
-        match (wanted, intent) {
+        match (wanted, self.wanted_of(slot)) {
             (Wanted::Cancel, Some(Wanted::Cancel)) => self.end_cancelled(now, slot, result, false, out),
             (Wanted::Pause, Some(Wanted::Pause)) => {
-                self.put_aside(now, slot, AsideWhy::Asked, None, out);
+                self.put_aside_as_asked(now, slot, out);
                 if !result.is_empty() {
                     out.freed(result);
                 }

@@ -10,6 +10,7 @@ use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use crate::timers::Timer;
+use crate::workers::Presence;
 
 impl Engine {
     /// Asked for by the worker itself.
@@ -33,6 +34,9 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let key = self.worker_named(peer, worker)?;
+        if let Presence::Gone { .. } = self.workers.at(key).presence {
+            return Err(Refusal::UnknownWorker { worker: worker.clone() });
+        }
         self.drain(now, key, out);
         if let Some(session) = self.workers.at(key).session() {
             out.notice(session, Notice::Drain);

@@ -35,7 +35,7 @@ impl Engine {
     /// A held task is looked at: is it confirmed, has it run too long?
     fn check_held(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         if self.state_name(slot) == StateName::Running {
-            self.crash(now, slot, LostReason::RunLimit, out);
+            self.crash(now, slot, LostReason::RunLimit, None, out);
             return;
         }
         let task = self.tasks.at(slot);
@@ -45,12 +45,7 @@ impl Engine {
         let accept_until = holding.since + patience;
         if now >= accept_until {
             // Whoever does not confirm is no better a choice than whoever crashes.
-            let worker = holding.worker.clone();
-            let crashed_on = &mut self.tasks.at_mut(slot).extras_mut().crashed_on;
-            if !crashed_on.contains(&worker) {
-                crashed_on.push(worker);
-            }
-            self.take_back(now, slot, out);
+            self.take_back_blaming(now, slot, out);
             return;
         }
         let lane = self.terms.lane(task.terms);

@@ -7,9 +7,10 @@ use crate::engine::Engine;
 use crate::event::{Kind, LostReason, Next};
 use crate::id::TaskId;
 use crate::limits::MESSAGE_BYTES_MAX;
+use crate::name;
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{TaskState, Wanted};
+use crate::state::{EXIT_CANCELLED, TaskState, Wanted};
 use crate::terms::Backoff;
 use crate::time::Timestamp;
 
@@ -25,12 +26,11 @@ impl Engine {
         if failure.exit_code == 0 {
             return Err(Refusal::BadValue { what: "exit code", why: "is 0, which means completed" });
         }
-        if failure.message.as_ref().is_some_and(|message| message.len() > MESSAGE_BYTES_MAX) {
-            return Err(Refusal::TooMany { what: "bytes in a failure message", limit: MESSAGE_BYTES_MAX });
+        if failure.exit_code == EXIT_CANCELLED {
+            return Err(Refusal::BadValue { what: "exit code", why: "is -1, which means cancelled" });
         }
-        let task = self.tasks.at(slot);
-        let wanted =
-            task.state.holding().and_then(|holding| holding.intent.as_ref()).map(|intent| intent.wanted);
+        name::check_text("bytes in a failure message", failure.message.as_deref(), MESSAGE_BYTES_MAX)?;
+        let wanted = self.wanted_of(slot);
         if wanted == Some(Wanted::Cancel) {
             // It was told to stop and stopped badly: that is what was asked for.
             self.end_cancelled(now, slot, failure.result, false, out);
@@ -40,18 +40,26 @@ impl Engine {
             if !failure.result.is_empty() {
                 out.freed(failure.result);
             }
-            self.crash(now, slot, LostReason::WorkerSaidSo, out);
+            self.crash(now, slot, LostReason::WorkerSaidSo, failure.message.as_deref(), out);
             return Ok(Reply::Done);
         }
+        let task = self.tasks.at(slot);
         let Failure { exit_code, message, result, .. } = failure;
         let terms = self.terms.get(task.terms);
         let tries_again = !failure.is_final && task.failures < terms.retries;
         let worker = task.state.holding().map(|holding| holding.worker.clone());
         if tries_again {
-            let until = now + delay(terms.backoff, task.failures, task.id);
+            let (next, state) = match wanted {
+                // It was asked to pause: that comes true before the next attempt does.
+                Some(_) => (Next::Paused, self.aside_as_asked(now, slot)),
+                None => {
+                    let until = now + delay(terms.backoff, task.failures, task.id);
+                    (Next::RetriedAt(until), TaskState::Delayed { until })
+                }
+            };
             self.tasks.at_mut(slot).failures += 1;
-            let kind = Kind::Failed { worker, exit_code, message, next: Next::RetriedAt(until), result };
-            self.become_state(now, slot, TaskState::Delayed { until }, kind, out);
+            let kind = Kind::Failed { worker, exit_code, message, next, result };
+            self.become_state(now, slot, state, kind, out);
             if !result.is_empty() {
                 out.freed(result);
             }

@@ -5,10 +5,12 @@ use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
 use crate::event::Kind;
 use crate::id::Slot;
+use crate::limits::REASON_BYTES_MAX;
+use crate::name;
 use crate::notice::{Notice, StopWhy};
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{AsideWhy, TaskState, Wanted};
+use crate::state::{TaskState, Wanted};
 use crate::time::Timestamp;
 
 impl Engine {
@@ -21,6 +23,7 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let slot = self.held_by(peer, held)?;
+        name::check_text("bytes in a reason", reason.as_deref(), REASON_BYTES_MAX)?;
         self.hand_back(now, slot, reason, out);
         Ok(Reply::Done)
     }
@@ -37,9 +40,18 @@ impl Engine {
         let worker = holding.worker.clone();
         match holding.intent.as_ref().map(|intent| intent.wanted) {
             Some(Wanted::Cancel) => self.end_cancelled(now, slot, crate::Blob::EMPTY, false, out),
-            Some(Wanted::Pause) => self.put_aside(now, slot, AsideWhy::Asked, None, out),
+            Some(Wanted::Pause) => self.put_aside_as_asked(now, slot, out),
             None => self.become_state(now, slot, TaskState::Ready, Kind::GivenBack { worker, reason }, out),
         }
+    }
+
+    /// Takes an unconfirmed task from a holder that had time to confirm: it is the last choice for the next attempt,
+    /// or two workers that do not confirm would pass the task to and fro.
+    pub(crate) fn take_back_blaming(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        let task = self.tasks.at_mut(slot);
+        let worker = task.state.holding().expect("only an assigned task is taken back").worker.clone();
+        task.extras_mut().blame(worker);
+        self.take_back(now, slot, out);
     }
 
     /// Takes an unconfirmed task from its holder and lets it wait again, in its old place.

@@ -4,6 +4,7 @@ use crate::command::{Held, Peer, Reply, WorkerStats};
 use crate::engine::Engine;
 use crate::event::LostReason;
 use crate::id::Slot;
+use crate::limits::ABOUT_BYTES_MAX;
 use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::state::StateName;
@@ -20,6 +21,12 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let key = self.worker_of(peer)?;
+        if let Some(stats) = &stats {
+            let bytes: usize = stats.more.iter().map(|(name, text)| name.len() + text.len()).sum();
+            if bytes > ABOUT_BYTES_MAX || stats.more.len() > ABOUT_BYTES_MAX {
+                return Err(Refusal::TooMany { what: "bytes about a worker", limit: ABOUT_BYTES_MAX });
+            }
+        }
         if stats.is_some() {
             self.workers.at_mut(key).stats = stats;
         }
@@ -34,6 +41,7 @@ impl Engine {
         // Reports and heartbeats come in order, so a running task that is missing from the list is one the worker does
         // not know any more. One that is not confirmed yet may still be on its way to it.
         kept.sort();
+        kept.dedup();
         let holds = |slot: &Slot| kept.binary_search(slot).is_ok();
         let all = &self.workers.at(key).held;
         let lost: Vec<Slot> = if all.len() == kept.len() {
@@ -45,7 +53,7 @@ impl Engine {
                 .collect()
         };
         for slot in lost {
-            self.crash(now, slot, LostReason::Forgotten, out);
+            self.crash(now, slot, LostReason::Forgotten, None, out);
         }
         Ok(Reply::Held(answers))
     }

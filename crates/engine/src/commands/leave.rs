@@ -34,7 +34,7 @@ impl Engine {
     pub(crate) fn bid_farewell(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         self.set_presence(key, Presence::Gone { since: now });
         self.recount(now, key, out);
-        self.leave_class(now, key, out);
+        self.leave_class(key);
         self.watch_worker(key);
         let worker = self.workers.at_mut(key);
         worker.draining = false;

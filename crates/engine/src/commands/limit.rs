@@ -4,6 +4,7 @@
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
 use crate::event::{About, Event, Kind};
+use crate::limits::LIMITED_TAGS_MAX;
 use crate::name::{self, Name};
 use crate::record::{Change, LimitSetting, Output};
 use crate::refusal::Refusal;
@@ -19,6 +20,13 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         name::check("tag", tag)?;
+        name::check("namespace", &peer.namespace)?;
+        if limit.is_some()
+            && self.tags.len() >= LIMITED_TAGS_MAX
+            && self.tags.find(&peer.namespace, tag).is_none()
+        {
+            return Err(Refusal::Full { what: "limits", limit: LIMITED_TAGS_MAX as u64 });
+        }
         let key = self.tags.open(&peer.namespace, tag);
         self.tags.at_mut(key).limit = limit;
         let seq = self.take_event();

@@ -20,10 +20,20 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let Some(key) = self.workers.unbind(peer.session) else { return Ok(Reply::Done) };
-        let worker = self.workers.at(key);
-        let tasks_died = worker.on_close == OnClose::TasksDie;
-        let lease_until = if tasks_died { now } else { worker.lease_until() };
-        self.lose(now, key, LostReason::ConnectionClosed, lease_until, out);
+        let worker = self.workers.at_mut(key);
+        let lease_until = match worker.on_close {
+            OnClose::TasksDie => now,
+            OnClose::MayStillRun => worker.lease_until(),
+        };
+        match &mut worker.presence {
+            // It was silent before; everybody knows, and only the end of its lease may have come nearer.
+            Presence::Lost { session, lease_until: until, .. } => {
+                *session = None;
+                *until = lease_until;
+                self.watch_worker(key);
+            }
+            _ => self.lose(now, key, LostReason::ConnectionClosed, lease_until, out),
+        }
         if lease_until <= now {
             self.end_lease(now, key, out);
         }
@@ -78,45 +88,41 @@ impl Engine {
             unreachable!("a lease ends for a lost worker")
         };
         let held: Vec<_> = self.workers.at(key).held.iter().copied().collect();
-        if held.iter().any(|slot| self.state_name(*slot) == StateName::Running) {
-            self.count_crash(now, key, out);
+        if held.iter().any(|slot| self.state_name(*slot) == StateName::Running)
+            && let Some(quarantine) = self.count_crash(now, key)
+        {
+            self.tell_worker(now, key, quarantine, out);
         }
         for slot in held {
             match self.state_name(slot) {
                 // Nobody confirmed it, so nobody crashed on it: it just waits again.
                 StateName::Assigned => self.take_back(now, slot, out),
-                _ => self.crash(now, slot, reason, out),
+                _ => self.crash(now, slot, reason, None, out),
             }
         }
         if let Some(session) = session {
             self.workers.unbind(session);
         }
+        self.tell_worker(now, key, Kind::WorkerLeft, out);
         self.bid_farewell(now, key, out);
     }
 
-    /// A crash goes on the worker's record; too many in a short time put it into quarantine.
-    fn count_crash(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
+    /// A crash goes on the worker's record; too many in a short time put it into quarantine, and that is to be told.
+    pub(crate) fn count_crash(&mut self, now: Timestamp, key: WorkerKey) -> Option<Kind> {
         let window = self.settings.quarantine_window;
-        let worker = self.workers.at_mut(key);
-        let health = &mut worker.health;
-        health.crashes += 1;
+        let health = &mut self.workers.at_mut(key).health;
+        health.crashes = health.crashes.saturating_add(1);
         health.last_crash = Some(now);
         health.recent_crashes.push(now);
         health.recent_crashes.retain(|at| now.since(*at) < window);
         let recent = health.recent_crashes.len() as u32;
         if recent < self.settings.quarantine_crashes || health.quarantined_until.is_some() {
-            // The count is worth remembering even if nothing else happens.
-            let reason = match worker.presence {
-                Presence::Lost { reason, .. } => reason,
-                _ => LostReason::WorkerSaidSo,
-            };
-            self.tell_worker(now, key, Kind::WorkerLost { reason }, out);
-            return;
+            return None;
         }
         let until = now + self.settings.quarantine_for;
         health.quarantined_until = Some(until);
         let crashes = health.crashes;
         self.timers.arm(until, Timer::Quarantine(key));
-        self.tell_worker(now, key, Kind::WorkerQuarantined { until, crashes }, out);
+        Some(Kind::WorkerQuarantined { until, crashes })
     }
 }

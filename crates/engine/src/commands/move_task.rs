@@ -30,7 +30,7 @@ impl Engine {
         terms.tags = to.tags.unwrap_or(terms.tags);
         terms.settle();
         terms.check()?;
-        self.check_queue_room(&terms.namespace, &terms.queue)?;
+        self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
         self.leave_state(slot);
         let after = self.terms_key(terms);
         self.terms.retain(after);

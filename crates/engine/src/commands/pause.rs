@@ -4,6 +4,8 @@ use crate::command::{Peer, Reply};
 use crate::engine::Engine;
 use crate::event::Kind;
 use crate::id::{Slot, TaskId};
+use crate::limits::REASON_BYTES_MAX;
+use crate::name;
 use crate::notice::StopWhy;
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -20,13 +22,14 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let slot = self.task_of(peer, task)?;
+        name::check_text("bytes in a reason", reason.as_deref(), REASON_BYTES_MAX)?;
         match self.state_name(slot) {
             StateName::Created | StateName::Delayed | StateName::Ready => {
-                self.put_aside(now, slot, AsideWhy::Asked, reason, out);
+                self.put_aside(now, slot, reason, out);
             }
             StateName::Assigned => {
                 self.order_stop(slot, StopWhy::Paused, out);
-                self.put_aside(now, slot, AsideWhy::Asked, reason, out);
+                self.put_aside(now, slot, reason, out);
             }
             StateName::Running => {
                 let kind = Kind::PauseRequested { reason: reason.clone() };
@@ -39,15 +42,20 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    pub(crate) fn put_aside(
-        &mut self,
-        now: Timestamp,
-        slot: Slot,
-        why: AsideWhy,
-        reason: Option<Box<str>>,
-        out: &mut dyn Output,
-    ) {
-        let aside = Aside { since: now, why, reason: reason.clone() };
+    /// What was asked of a running task has come true.
+    pub(crate) fn put_aside_as_asked(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        let reason = self.intent_reason(slot);
+        self.put_aside(now, slot, reason, out);
+    }
+
+    /// The state of a held task that was asked to pause.
+    pub(crate) fn aside_as_asked(&self, now: Timestamp, slot: Slot) -> TaskState {
+        let reason = self.intent_reason(slot);
+        TaskState::Paused(Box::new(Aside { since: now, why: AsideWhy::Asked, reason }))
+    }
+
+    fn put_aside(&mut self, now: Timestamp, slot: Slot, reason: Option<Box<str>>, out: &mut dyn Output) {
+        let aside = Aside { since: now, why: AsideWhy::Asked, reason: reason.clone() };
         self.become_state(now, slot, TaskState::Paused(Box::new(aside)), Kind::Paused { reason }, out);
     }
 }

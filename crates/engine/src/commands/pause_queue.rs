@@ -19,7 +19,7 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         name::check("queue", queue)?;
-        self.check_queue_room(&peer.namespace, queue)?;
+        self.check_queue_room(&peer.namespace, std::slice::from_ref(queue))?;
         let space = self.spaces.open(&peer.namespace);
         let key = self.queues.open(&peer.namespace, queue, space);
         self.set_paused(now, key, true, Kind::QueuePaused, out);
@@ -36,7 +36,7 @@ impl Engine {
         let found = self.queues.find(&peer.namespace, queue);
         let key = found.ok_or_else(|| Refusal::UnknownQueue { queue: queue.clone() })?;
         self.set_paused(now, key, false, Kind::QueueResumed, out);
-        self.queues.close_if_unused(key);
+        self.queues.close_if_unused(key, self.settings.queues_max);
         Ok(Reply::Done)
     }
 

@@ -9,7 +9,7 @@ use crate::timers::Timer;
 use crate::workers::Presence;
 
 impl Engine {
-    /// Whatever a worker says is a sign of life.
+    /// Notes that a worker is alive.
     pub(crate) fn hear_from(&mut self, now: Timestamp, session: SessionId, out: &mut dyn Output) {
         let Some(key) = self.workers.of_session(session) else { return };
         let worker = self.workers.at_mut(key);
@@ -61,21 +61,5 @@ impl Engine {
         self.timers.disarm(worker.timer, Timer::Worker(key));
         self.timers.arm(at, Timer::Worker(key));
         self.workers.at_mut(key).timer = at;
-    }
-
-    /// Takes a worker out of its class, before it joins another or leaves for good.
-    pub(crate) fn leave_class(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
-        let presence = self.workers.at(key).presence;
-        if let Some(class) = self.workers.at_mut(key).asking.take() {
-            self.rechoose(key);
-            self.release_class(class);
-        }
-        let Some(class) = self.workers.at(key).class else { return };
-        // For a moment it is not there; that takes it out of every count.
-        self.workers.at_mut(key).presence = Presence::Gone { since: now };
-        self.recount(now, key, out);
-        self.workers.at_mut(key).presence = presence;
-        self.workers.at_mut(key).class = None;
-        self.release_class(class);
     }
 }

@@ -4,6 +4,7 @@ use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
 use crate::event::Kind;
 use crate::limits::NOTE_BYTES_MAX;
+use crate::name;
 use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::state::{Progress, TaskState};
@@ -23,9 +24,7 @@ impl Engine {
         if percent.is_some_and(|percent| percent > 100) {
             return Err(Refusal::BadValue { what: "progress", why: "is above 100 percent" });
         }
-        if note.as_ref().is_some_and(|note| note.len() > NOTE_BYTES_MAX) {
-            return Err(Refusal::TooMany { what: "bytes in a progress note", limit: NOTE_BYTES_MAX });
-        }
+        name::check_text("bytes in a progress note", note.as_deref(), NOTE_BYTES_MAX)?;
         // Whoever reports progress has started.
         self.mark_started(now, slot, out);
         let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {

@@ -1,10 +1,12 @@
 //! Register: a worker joins, or comes back with what it still holds and hears, attempt by attempt, whether to go on.
 
-use crate::command::{Held, Peer, Reply, WorkerSpec};
+use std::collections::BTreeSet;
+
+use crate::command::{Held, Peer, Reply, WorkerAbout, WorkerSpec};
 use crate::engine::Engine;
 use crate::event::{Kind, LostReason};
 use crate::id::{Slot, WorkerKey};
-use crate::limits::{LOST_AFTER_MIN, SLOTS_MAX, WORKER_CAPABILITIES_MAX, WORKER_QUEUES_MAX};
+use crate::limits::{ABOUT_BYTES_MAX, LOST_AFTER_MIN, SLOTS_MAX, WORKER_CAPABILITIES_MAX, WORKER_QUEUES_MAX};
 use crate::name;
 use crate::notice::Notice;
 use crate::record::Output;
@@ -22,9 +24,7 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         check(&spec)?;
-        for queue in &spec.queues {
-            self.check_queue_room(&peer.namespace, queue)?;
-        }
+        self.check_queue_room(&peer.namespace, &spec.queues)?;
         let known = self.workers.find(&peer.namespace, &spec.worker);
         if let Some(key) = known {
             self.check_takeover(peer, key, spec.instance)?;
@@ -42,13 +42,30 @@ impl Engine {
             self.workers.insert(Worker::new(peer.namespace.clone(), space, spec.worker.clone(), now))
         });
         let returned = matches!(self.workers.at(key).presence, Presence::Lost { .. } | Presence::Live { .. });
+        let same_process = spec.instance != 0 && spec.instance == self.workers.at(key).instance;
         self.bind_session(now, peer, key, out);
-        let held = self.adopt(now, key, spec, out);
+        let held = self.adopt(now, key, spec, same_process, out);
+        let mut answers = Vec::with_capacity(held.len());
+        let mut kept = BTreeSet::new();
+        for presented in &held {
+            let answer = self.held_by(peer, *presented);
+            kept.extend(answer.as_ref().ok());
+            answers.push(answer.map(|_| ()));
+        }
+        let missing: Vec<Slot> = self.workers.at(key).held.difference(&kept).copied().collect();
+        // A new process without the tasks of the one before means that the one before has crashed.
+        let crashed =
+            !same_process && missing.iter().any(|slot| self.state_name(*slot) == StateName::Running);
+        let quarantine = if crashed { self.count_crash(now, key) } else { None };
         let kind = if returned { Kind::WorkerReturned } else { Kind::WorkerRegistered };
         self.tell_worker(now, key, kind, out);
-        let (answers, kept) = self.reconcile(now, peer, key, &held, returned, out);
-        for slot in kept {
-            self.deliver_intent(now, slot, out);
+        if let Some(quarantine) = quarantine {
+            self.tell_worker(now, key, quarantine, out);
+        }
+        self.go_on(now, key, &kept, returned, out);
+        self.let_go(now, &missing, out);
+        if self.workers.at(key).draining {
+            out.notice(peer.session, Notice::Drain);
         }
         self.recount(now, key, out);
         self.watch_worker(key);
@@ -85,13 +102,12 @@ impl Engine {
         now: Timestamp,
         key: WorkerKey,
         mut spec: WorkerSpec,
+        same_process: bool,
         out: &mut dyn Output,
     ) -> Vec<Held> {
-        self.leave_class(now, key, out);
-        let namespace = self.workers.at(key).health.namespace.clone();
-        let class = self.retain_class(&namespace, &spec.queues, &spec.capabilities);
+        self.stop_asking(key);
+        self.join_class(now, key, &spec.queues, &spec.capabilities, out);
         let worker = self.workers.at_mut(key);
-        worker.class = Some(class);
         worker.instance = spec.instance;
         worker.last_seen = now;
         spec.capabilities.sort();
@@ -100,7 +116,8 @@ impl Engine {
         worker.capabilities = spec.capabilities;
         worker.slots = spec.slots;
         worker.pulls = spec.pulls;
-        worker.draining = false;
+        // Another process starts with a clean sheet; the same one still drains if it was told to.
+        worker.draining &= same_process;
         worker.heartbeat = spec.heartbeat;
         worker.lost_after = spec.lost_after;
         worker.busy_lost_after = spec.busy_lost_after;
@@ -110,42 +127,35 @@ impl Engine {
         spec.held
     }
 
-    /// Compares what the worker says it holds with what the engine thinks it holds. Returns an answer for each attempt
-    /// presented, and the tasks that go on.
-    pub(crate) fn reconcile(
+    /// The worker goes on with these tasks, and hears what is wanted of them.
+    fn go_on(
         &mut self,
         now: Timestamp,
-        peer: &Peer,
         key: WorkerKey,
-        held: &[Held],
+        kept: &BTreeSet<Slot>,
         returned: bool,
         out: &mut dyn Output,
-    ) -> (Vec<Result<(), Refusal>>, Vec<Slot>) {
-        let mut kept = Vec::new();
-        let mut answers = Vec::with_capacity(held.len());
-        for presented in held {
-            let answer = self.held_by(peer, *presented);
-            if let Ok(slot) = answer {
-                // It comes back with the task, so it has started, even if that report was lost on the way.
-                self.mark_started(now, slot, out);
-                if returned {
-                    let worker = self.workers.at(key).name().clone();
-                    self.mention_task(now, slot, Kind::HolderReturned { worker }, out);
-                }
-                kept.push(slot);
+    ) {
+        for slot in kept {
+            // It comes back with the task, so it has started, even if that report was lost on the way.
+            self.mark_started(now, *slot, out);
+            if returned {
+                let worker = self.workers.at(key).name().clone();
+                self.mention_task(now, *slot, Kind::HolderReturned { worker }, out);
             }
-            answers.push(answer.map(|_| ()));
+            self.deliver_intent(now, *slot, out);
         }
-        let missing: Vec<Slot> =
-            self.workers.at(key).held.iter().copied().filter(|slot| !kept.contains(slot)).collect();
+    }
+
+    /// The worker does not hold these tasks, whatever was thought.
+    fn let_go(&mut self, now: Timestamp, missing: &[Slot], out: &mut dyn Output) {
         for slot in missing {
-            match self.state_name(slot) {
+            match self.state_name(*slot) {
                 // It never heard of it: somebody else may have it.
-                StateName::Assigned => self.hand_back(now, slot, None, out),
-                _ => self.crash(now, slot, LostReason::Forgotten, out),
+                StateName::Assigned => self.hand_back(now, *slot, None, out),
+                _ => self.crash(now, *slot, LostReason::Forgotten, None, out),
             }
         }
-        (answers, kept)
     }
 }
 
@@ -171,6 +181,7 @@ fn check(spec: &WorkerSpec) -> Result<(), Refusal> {
     }
     spec.queues.iter().try_for_each(|queue| name::check("queue", queue))?;
     spec.capabilities.iter().try_for_each(|capability| name::check("capability", capability))?;
+    check_about(&spec.about)?;
     if spec.lost_after < LOST_AFTER_MIN {
         return Err(Refusal::BadValue { what: "lost-after", why: "is below 100 milliseconds" });
     }
@@ -182,6 +193,15 @@ fn check(spec: &WorkerSpec) -> Result<(), Refusal> {
     }
     if spec.busy_lost_after.is_some_and(|busy| busy < spec.lost_after) {
         return Err(Refusal::BadValue { what: "busy lost-after", why: "is shorter than lost-after" });
+    }
+    Ok(())
+}
+
+fn check_about(about: &WorkerAbout) -> Result<(), Refusal> {
+    let texts = [&about.host, &about.platform, &about.version];
+    let bytes: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+    if bytes > ABOUT_BYTES_MAX {
+        return Err(Refusal::TooMany { what: "bytes about a worker", limit: ABOUT_BYTES_MAX });
     }
     Ok(())
 }

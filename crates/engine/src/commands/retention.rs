@@ -27,11 +27,12 @@ impl Engine {
 
     fn forget(&mut self, slot: Slot, out: &mut dyn Output) {
         self.leave_state(slot);
+        let age = self.tasks.at(slot).age;
         if let Some(parent) = self.tasks.at(slot).parent()
             && let Some(parent) = self.tasks.find(&parent)
             && let Some(extras) = &mut self.tasks.at_mut(parent).extras
         {
-            extras.children.remove(&slot);
+            extras.children.remove(&(age, slot));
         }
         let task = self.tasks.remove(&self.terms, slot);
         for blob in [Which::Body.of(&task), Which::Result.of(&task)] {

@@ -7,10 +7,10 @@ use crate::engine::Engine;
 use crate::event::Kind;
 use crate::id::Slot;
 use crate::limits::NAMESPACES_MAX;
-use crate::name;
+use crate::name::{self, Name};
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{StateName, TaskState};
+use crate::state::{StateName, TaskState, Wanted};
 use crate::task::{Extras, Task};
 use crate::terms::Terms;
 use crate::time::Timestamp;
@@ -60,7 +60,7 @@ impl Engine {
         let expires_at = new.expires_at;
         let terms = terms_of(peer, new);
         terms.check()?;
-        self.check_room(&terms)?;
+        self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
         let terms = self.terms_key(terms);
         self.terms.retain(terms);
         let task = Task {
@@ -78,7 +78,8 @@ impl Engine {
         };
         let slot = self.tasks.insert(&self.terms, task);
         if let Some(parent) = parent {
-            self.tasks.at_mut(parent).extras_mut().children.insert(slot);
+            let age = self.tasks.at(slot).age;
+            self.tasks.at_mut(parent).extras_mut().children.insert((age, slot));
         }
         if let Some(at) = expires_at {
             self.timers.arm(at, Timer::Expires(slot));
@@ -106,7 +107,8 @@ impl Engine {
         let Some(parent) = new.parent else { return Ok(None) };
         let refusal = Refusal::BadParent { parent };
         let slot = self.task_of(peer, parent).map_err(|_| refusal.clone())?;
-        if self.state_name(slot) == StateName::Cancelled {
+        // A child of a parent that is being cancelled would outlive it.
+        if self.state_name(slot) == StateName::Cancelled || self.wanted_of(slot) == Some(Wanted::Cancel) {
             return Err(refusal);
         }
         Ok(Some(slot))
@@ -121,6 +123,12 @@ impl Engine {
         if new.run_limit.is_some_and(|limit| limit.is_zero()) {
             return Err(Refusal::BadValue { what: "run limit", why: "is zero: leave it out for no limit" });
         }
+        if new.accept_timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(Refusal::BadValue {
+                what: "accept timeout",
+                why: "is zero: nobody could confirm in time",
+            });
+        }
         if new.backoff.first > new.backoff.max {
             return Err(Refusal::BadValue { what: "backoff", why: "starts above its maximum" });
         }
@@ -130,24 +138,27 @@ impl Engine {
         Ok(())
     }
 
-    /// A new queue or namespace must fit.
-    fn check_room(&self, terms: &Terms) -> Result<(), Refusal> {
-        name::check("namespace", &terms.namespace)?;
-        self.check_queue_room(&terms.namespace, &terms.queue)
-    }
-
-    pub(crate) fn check_queue_room(&self, namespace: &name::Name, queue: &name::Name) -> Result<(), Refusal> {
-        if self.spaces.find(namespace).is_none() && self.spaces.len() >= NAMESPACES_MAX {
-            return Err(Refusal::Full { what: "namespaces", limit: NAMESPACES_MAX as u64 });
+    /// New queues and a new namespace must fit.
+    pub(crate) fn check_queue_room(&self, namespace: &Name, queues: &[Name]) -> Result<(), Refusal> {
+        if self.spaces.find(namespace).is_none() {
+            name::check("namespace", namespace)?;
+            if self.spaces.len() >= NAMESPACES_MAX {
+                return Err(Refusal::Full { what: "namespaces", limit: NAMESPACES_MAX as u64 });
+            }
         }
-        if self.queues.len() >= self.settings.queues_max && self.queues.find(namespace, queue).is_none() {
-            return Err(Refusal::Full { what: "queues", limit: self.settings.queues_max as u64 });
+        let limit = self.settings.queues_max;
+        if self.queues.len() + queues.len() <= limit {
+            return Ok(());
+        }
+        let fresh = queues.iter().filter(|queue| self.queues.find(namespace, queue).is_none()).count();
+        if fresh > 0 && self.queues.len() + fresh > limit {
+            return Err(Refusal::Full { what: "queues", limit: limit as u64 });
         }
         Ok(())
     }
 
-    /// Why no live worker can take a task that is about to wait, and a note to tell when one comes.
-    pub(crate) fn unserved(&mut self, slot: Slot) -> Option<Why> {
+    /// Why no live worker can take a task that is about to wait.
+    fn unserved(&self, slot: Slot) -> Option<Why> {
         let task = self.tasks.at(slot);
         if task.state.name() != StateName::Ready {
             return None;
@@ -156,9 +167,7 @@ impl Engine {
         if self.lanes.at(lane).classes.iter().any(|class| self.classes.at(*class).live > 0) {
             return None;
         }
-        let why = self.why_waiting(lane);
-        self.lanes.at_mut(lane).told_unserved = true;
-        Some(why).filter(Why::is_unserved)
+        Some(self.why_waiting(lane)).filter(Why::is_unserved)
     }
 }
 
@@ -196,7 +205,8 @@ fn terms_of(peer: &Peer, new: NewTask) -> Terms {
 }
 
 /// Tells one request under a name from another. It is stored, so it must be the same in every version: FNV-1a over a
-/// plain rendering of what was asked for.
+/// plain rendering of what was asked for. Points in time are left out: a client that says "in a minute" and has to say
+/// it again means another moment but the same task.
 fn fingerprint(new: &NewTask) -> u64 {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     hash.text(&new.queue);
@@ -210,11 +220,11 @@ fn fingerprint(new: &NewTask) -> u64 {
     }
     hash.bytes(new.parent.as_ref().map_or(&[0; 16], |parent| parent.as_bytes()));
     hash.number(u64::from(new.hold));
-    hash.number(new.not_before.map_or(0, Timestamp::millis));
-    hash.number(new.expires_at.map_or(0, Timestamp::millis));
     hash.number(new.on_lost as u64);
     hash.number(u64::from(new.crash_budget) << 16 | u64::from(new.retries));
-    hash.number(new.run_limit.map_or(0, |limit| limit.as_millis() as u64));
+    for span in [Some(new.backoff.first), Some(new.backoff.max), new.accept_timeout, new.run_limit] {
+        hash.number(span.map_or(u64::MAX, |span| span.as_millis() as u64));
+    }
     hash.number(u64::from(new.body.bytes()));
     hash.number(new.body_digest);
     hash.0

@@ -1,9 +1,12 @@
 //! List: pages of tasks by filter. It walks the shelf, line or worker where the wanted tasks are, never the whole
 //! table, and looks at a bounded number of tasks per page: a page may come back short, with a cursor to go on.
 
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+
 use crate::command::{Answer, Cursor, ListQuery, Peer, Place, TaskInfo};
 use crate::engine::Engine;
-use crate::id::Slot;
+use crate::id::{Slot, TaskId, WorkerKey};
 use crate::lanes::LaneKey;
 use crate::limits::PAGE_MAX;
 use crate::line::Rank;
@@ -39,27 +42,72 @@ impl Engine {
     /// Walks the tasks of one state, from the narrowest place that holds them.
     fn walk(&self, peer: &Peer, query: &ListQuery, state: StateName, after: Option<Place>, page: &mut Page) {
         if let Some(parent) = query.parent {
-            let children = self.tasks.find(&parent).and_then(|slot| self.tasks.at(slot).extras.as_ref());
-            let slots = children.map(|extras| extras.children.iter().copied()).into_iter().flatten();
-            return self.see_sorted(peer, query, state, after, slots, page);
+            self.walk_children(peer, query, state, parent, after, page);
+            return;
         }
         match state {
-            StateName::Assigned | StateName::Running => {
-                let of_worker =
-                    query.worker.as_ref().and_then(|worker| self.workers.find(&peer.namespace, worker));
-                let workers = self.workers.of(&peer.namespace);
-                let chosen = workers.filter(|(key, _)| query.worker.is_none() || Some(*key) == of_worker);
-                let slots = chosen.flat_map(|(_, worker)| worker.held.iter().copied());
-                self.see_sorted(peer, query, state, after, slots, page);
-            }
+            StateName::Assigned | StateName::Running => self.walk_workers(peer, query, state, after, page),
             StateName::Ready => self.walk_lines(peer, query, after, page),
-            _ => {
-                let from = after.map_or((0, Slot(0)), |after| (after.number, Slot(after.part + 1)));
-                for (order, slot) in self.shelves.shelf(state).range(from..) {
-                    let place = Place { part: slot.0, weight: 0, number: *order };
-                    if !self.see(peer, query, state, *slot, place, page) {
-                        return;
-                    }
+            _ => self.walk_ordered(peer, query, state, self.shelves.shelf(state), after, page),
+        }
+    }
+
+    /// The children of one task, oldest first.
+    fn walk_children(
+        &self,
+        peer: &Peer,
+        query: &ListQuery,
+        state: StateName,
+        parent: TaskId,
+        after: Option<Place>,
+        page: &mut Page,
+    ) {
+        let parent = self.tasks.find(&parent).map(|slot| self.tasks.at(slot));
+        if let Some(extras) = parent.and_then(|parent| parent.extras.as_ref()) {
+            self.walk_ordered(peer, query, state, &extras.children, after, page);
+        }
+    }
+
+    /// Tasks that are kept in order.
+    fn walk_ordered(
+        &self,
+        peer: &Peer,
+        query: &ListQuery,
+        state: StateName,
+        tasks: &BTreeSet<(u64, Slot)>,
+        after: Option<Place>,
+        page: &mut Page,
+    ) {
+        let from = after.map_or(Unbounded, |after| Excluded((after.number, Slot(after.part))));
+        for (order, slot) in tasks.range((from, Unbounded)) {
+            let place = Place { part: slot.0, weight: 0, number: *order };
+            if !self.see(peer, query, state, *slot, place, page) {
+                return;
+            }
+        }
+    }
+
+    /// What workers hold, worker after worker: of one worker if it is named, else of all.
+    fn walk_workers(
+        &self,
+        peer: &Peer,
+        query: &ListQuery,
+        state: StateName,
+        after: Option<Place>,
+        page: &mut Page,
+    ) {
+        let first = after.map_or(0, |after| after.part);
+        for (key, worker) in self.workers.iter_from(WorkerKey(first)) {
+            let is_asked_for = query.worker.as_ref().is_none_or(|name| name == worker.name());
+            if !is_asked_for || worker.health.namespace != peer.namespace {
+                continue;
+            }
+            let from = after.filter(|after| after.part == key.0);
+            let from = from.map_or(Unbounded, |after| Excluded(Slot(after.number as u32)));
+            for slot in worker.held.range((from, Unbounded)) {
+                let place = Place { part: key.0, weight: 0, number: u64::from(slot.0) };
+                if !self.see(peer, query, state, *slot, place, page) {
+                    return;
                 }
             }
         }
@@ -93,27 +141,6 @@ impl Engine {
         }
     }
 
-    /// A small set of tasks, in order of age.
-    fn see_sorted(
-        &self,
-        peer: &Peer,
-        query: &ListQuery,
-        state: StateName,
-        after: Option<Place>,
-        slots: impl Iterator<Item = Slot>,
-        page: &mut Page,
-    ) {
-        let in_state = slots.filter(|slot| self.state_name(*slot) == state);
-        let mut sorted: Vec<(u64, Slot)> = in_state.map(|slot| (self.tasks.at(slot).age, slot)).collect();
-        sorted.sort();
-        for (age, slot) in sorted.into_iter().filter(|(age, _)| after.is_none_or(|after| *age > after.number))
-        {
-            if !self.see(peer, query, state, slot, Place { part: 0, weight: 0, number: age }, page) {
-                return;
-            }
-        }
-    }
-
     /// Looks at one task. Says whether there is room to go on.
     fn see(
         &self,
@@ -124,7 +151,8 @@ impl Engine {
         place: Place,
         page: &mut Page,
     ) -> bool {
-        if self.matches(peer, query, self.tasks.at(slot)) {
+        let task = self.tasks.at(slot);
+        if task.state.name() == state && self.matches(peer, query, task) {
             page.tasks.push(self.info(slot));
         }
         page.looks += 1;

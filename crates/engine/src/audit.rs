@@ -1,0 +1,269 @@
+//! The audit: every index, count and timer against the tasks and workers it stands for.
+//!
+//! It walks everything, so it is for tests and the simulator. What it finds is a fault of the engine, never of a peer,
+//! and it says so by stopping.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::classes::{Choice, ClassKey, offers};
+use crate::engine::Engine;
+use crate::id::{Slot, WorkerKey};
+use crate::lanes::{LaneKey, Stand};
+use crate::line::Rank;
+use crate::queues::QueueKey;
+use crate::spaces::SpaceKey;
+use crate::state::TaskState;
+use crate::tags::TagKey;
+use crate::task::{Task, TermsKey};
+use crate::time::Timestamp;
+use crate::timers::Timer;
+
+/// What the tasks and workers say the indexes should hold.
+#[derive(Default)]
+struct Expected {
+    terms: BTreeMap<TermsKey, u32>,
+    queue_counts: BTreeMap<QueueKey, [u64; 9]>,
+    space_counts: BTreeMap<SpaceKey, [u64; 9]>,
+    waiting: BTreeMap<LaneKey, BTreeSet<(Rank, Slot)>>,
+    shelved: usize,
+    held: BTreeMap<WorkerKey, BTreeSet<Slot>>,
+    in_use: BTreeMap<TagKey, u32>,
+    timers: BTreeSet<(Timestamp, Timer)>,
+    children: BTreeMap<Slot, BTreeSet<(u64, Slot)>>,
+    free: BTreeMap<ClassKey, BTreeSet<Choice>>,
+    class_live: BTreeMap<ClassKey, u32>,
+    class_users: BTreeMap<ClassKey, u32>,
+    queue_live: BTreeMap<QueueKey, u32>,
+    sidelined: BTreeSet<WorkerKey>,
+    space_workers: BTreeMap<SpaceKey, (u64, u64)>,
+}
+
+impl Engine {
+    /// Stops if any of the engine's tables contradicts another.
+    pub fn audit(&self) {
+        let mut expected = Expected::default();
+        for (slot, task) in self.tasks.iter_from(Slot(0)) {
+            self.audit_task(slot, task, &mut expected);
+        }
+        for (key, _) in self.workers.iter() {
+            self.audit_worker(key, &mut expected);
+        }
+        self.audit_terms_and_lanes(&expected);
+        self.audit_classes(&expected);
+        self.audit_tags(&expected);
+        self.audit_counts(&expected);
+        for (key, worker) in self.workers.iter() {
+            let held = expected.held.remove(&key).unwrap_or_default();
+            assert_eq!(
+                worker.held.iter().copied().collect::<BTreeSet<_>>(),
+                held,
+                "held by {}",
+                worker.name()
+            );
+        }
+        assert!(expected.held.is_empty(), "held by workers that are not there");
+        assert_eq!(self.timers.all(), expected.timers, "timers");
+        assert_eq!(self.sidelined, expected.sidelined, "sidelined workers");
+        assert_eq!(self.shelves.len(), expected.shelved, "tasks on shelves");
+        let stirred = &self.stirred;
+        assert!(
+            stirred.lanes.is_empty() && stirred.workers.is_empty() && stirred.tags.is_empty(),
+            "unsettled"
+        );
+    }
+
+    fn audit_task(&self, slot: Slot, task: &Task, expected: &mut Expected) {
+        assert_eq!(self.tasks.find(&task.id), Some(slot), "found by its id");
+        let terms = self.terms.get(task.terms);
+        if let Some(name) = task.name() {
+            assert_eq!(
+                self.tasks.find_name(&self.terms, &terms.namespace, name),
+                Some(slot),
+                "found by its name"
+            );
+        }
+        *expected.terms.entry(task.terms).or_default() += 1;
+        let state = task.state.name() as usize;
+        let queue = self.terms.queue(task.terms);
+        expected.queue_counts.entry(queue).or_default()[state] += 1;
+        expected.space_counts.entry(self.queues.at(queue).space).or_default()[state] += 1;
+        let lane = self.terms.lane(task.terms);
+        match &task.state {
+            TaskState::Ready => {
+                expected.waiting.entry(lane).or_default().insert((self.rank_of(slot), slot));
+            }
+            TaskState::Assigned(holding) | TaskState::Running(holding) => {
+                expected.held.entry(holding.key).or_default().insert(slot);
+                expected.arm(holding.check_at, Timer::Held(slot));
+                for tag in &self.lanes.at(lane).tags {
+                    *expected.in_use.entry(*tag).or_default() += 1;
+                }
+            }
+            state => {
+                assert!(self.shelves.holds(task, slot), "task {} is on its shelf", task.id);
+                expected.shelved += 1;
+                if let TaskState::Delayed { until } = state {
+                    expected.arm(*until, Timer::Due(slot));
+                }
+            }
+        }
+        if self.overdue.contains(&slot) {
+            assert!(matches!(task.state, TaskState::Assigned(_)), "only assigned tasks are overdue");
+        }
+        let Some(extras) = &task.extras else { return };
+        if let Some(at) = extras.expires_at
+            && !task.state.name().has_ended()
+        {
+            expected.arm(at, Timer::Expires(slot));
+        }
+        if let Some(parent) = extras.parent.and_then(|parent| self.tasks.find(&parent))
+            && self.tasks.at(parent).age < task.age
+        {
+            expected.children.entry(parent).or_default().insert((task.age, slot));
+        }
+    }
+
+    fn audit_worker(&self, key: WorkerKey, expected: &mut Expected) {
+        let worker = self.workers.at(key);
+        assert_eq!(
+            self.workers.find(&worker.health.namespace, worker.name()),
+            Some(key),
+            "found by its name"
+        );
+        if let Some(session) = worker.session() {
+            assert_eq!(self.workers.of_session(session), Some(key), "found by its session");
+        }
+        expected.arm(worker.timer, Timer::Worker(key));
+        if let Some(until) = worker.health.quarantined_until {
+            expected.arm(until, Timer::Quarantine(key));
+        }
+        let (live, lost) = expected.space_workers.entry(worker.space).or_default();
+        match worker.presence_name() {
+            crate::command::PresenceName::Live => *live += 1,
+            crate::command::PresenceName::Lost => *lost += 1,
+            crate::command::PresenceName::Gone => {}
+        }
+        if worker.is_live() && !worker.may_work() {
+            expected.sidelined.insert(key);
+        }
+        assert_eq!(worker.counted, worker.class.is_some() && worker.may_work(), "counted: {}", worker.name());
+        for class in worker.class.iter().chain(&worker.asking) {
+            *expected.class_users.entry(*class).or_default() += 1;
+        }
+        if let Some(class) = worker.class
+            && worker.counted
+        {
+            *expected.class_live.entry(class).or_default() += 1;
+            for queue in &self.classes.at(class).spec.queues {
+                *expected.queue_live.entry(*queue).or_default() += 1;
+            }
+        }
+        assert_eq!(worker.choice, self.choice_of(key), "the choice of {}", worker.name());
+        if let Some((class, choice)) = worker.choice {
+            expected.free.entry(class).or_default().insert(choice);
+        }
+    }
+
+    fn audit_terms_and_lanes(&self, expected: &Expected) {
+        let mut users: BTreeMap<LaneKey, u32> = BTreeMap::new();
+        for (key, count) in self.terms.users() {
+            assert_eq!(expected.terms.get(&key), Some(&count), "users of {key:?}");
+            *users.entry(self.terms.lane(key)).or_default() += 1;
+        }
+        for (key, lane) in self.lanes.iter() {
+            assert_eq!(Some(&lane.users()), users.get(&key), "sets of terms that lead to {key:?}");
+            let waiting: Vec<Slot> = lane.line.iter_after(None, |slot| self.rank_of(slot)).collect();
+            let ready = expected.waiting.get(&key).into_iter().flatten().map(|(_, slot)| *slot);
+            assert_eq!(waiting, ready.collect::<Vec<_>>(), "the line of {key:?}");
+            let first = lane.line.first().filter(|_| !self.queues.at(lane.queue).setting.paused);
+            match (first, lane.stand) {
+                (None, stand) => assert_eq!(stand, Stand::Hidden, "{key:?}"),
+                (Some(first), Stand::Listed(rank) | Stand::Parked(_, rank)) => {
+                    assert_eq!(rank, self.rank_of(first), "{key:?}");
+                }
+                (Some(_), Stand::Hidden) => panic!("{key:?} has work and hides it"),
+            }
+            assert!(self.queues.at(lane.queue).lanes.contains(&key), "{key:?} is one of its queue");
+            for class in &self.queues.at(lane.queue).classes {
+                let can = offers(&self.classes.at(*class).spec.capabilities, &lane.needs);
+                assert_eq!(can, lane.classes.contains(class), "{key:?} and {class:?}");
+                assert_eq!(can, self.classes.at(*class).lanes.contains(&key), "{class:?} and {key:?}");
+            }
+        }
+        let known: usize = self.queues.iter().map(|queue| queue.lanes.len()).sum();
+        assert_eq!(known, self.lanes.iter().count(), "lanes of queues");
+    }
+
+    fn audit_classes(&self, expected: &Expected) {
+        for (key, class) in self.classes.iter() {
+            assert_eq!(Some(&class.users()), expected.class_users.get(&key), "users of {key:?}");
+            assert_eq!(class.live, expected.class_live.get(&key).copied().unwrap_or(0), "live in {key:?}");
+            assert_eq!(class.free, expected.free.get(&key).cloned().unwrap_or_default(), "free in {key:?}");
+            let listed = class.lanes.iter().filter_map(|lane| match self.lanes.at(*lane).stand {
+                Stand::Listed(rank) => Some((rank, *lane)),
+                Stand::Hidden | Stand::Parked(..) => None,
+            });
+            assert_eq!(class.open, listed.collect::<BTreeSet<_>>(), "open to {key:?}");
+        }
+    }
+
+    fn audit_tags(&self, expected: &Expected) {
+        for (key, tag) in self.tags.entries() {
+            assert_eq!(tag.in_use, expected.in_use.get(&key).copied().unwrap_or(0), "in use of {}", tag.name);
+            assert!(tag.parked.is_empty() || !tag.has_room(), "lanes wait for {}, which has room", tag.name);
+            let parked = self.lanes.iter().filter_map(|(lane, entry)| match entry.stand {
+                Stand::Parked(parked, rank) if parked == key => Some((rank, lane)),
+                _ => None,
+            });
+            assert_eq!(tag.parked, parked.collect::<BTreeSet<_>>(), "parked at {}", tag.name);
+            let lanes = self.lanes.iter().filter(|(_, lane)| lane.tags.contains(&key)).count();
+            assert_eq!(tag.lanes() as usize, lanes, "lanes of {}", tag.name);
+            assert!(lanes > 0 || tag.limit.is_some(), "nobody uses {}", tag.name);
+        }
+    }
+
+    fn audit_counts(&self, expected: &Expected) {
+        for key in self.queues.keys() {
+            let queue = self.queues.at(key);
+            let name = &queue.setting.queue;
+            assert_eq!(
+                queue.counts,
+                expected.queue_counts.get(&key).copied().unwrap_or_default(),
+                "counts of {name}"
+            );
+            assert_eq!(
+                queue.live,
+                expected.queue_live.get(&key).copied().unwrap_or(0),
+                "live workers of {name}"
+            );
+            for class in &queue.classes {
+                assert!(self.classes.at(*class).spec.queues.contains(&key), "{class:?} serves {name}");
+            }
+        }
+        for (key, space) in self.spaces.iter() {
+            assert_eq!(
+                space.tasks,
+                expected.space_counts.get(&key).copied().unwrap_or_default(),
+                "counts of {key:?}"
+            );
+            let workers = expected.space_workers.get(&key).copied().unwrap_or_default();
+            assert_eq!((space.live_workers, space.lost_workers), workers, "workers of {key:?}");
+        }
+        for (slot, task) in self.tasks.iter_from(Slot(0)) {
+            let children = task.extras.as_ref().map(|extras| extras.children.clone()).unwrap_or_default();
+            let expected = expected.children.get(&slot).cloned().unwrap_or_default();
+            assert_eq!(children, expected, "children of {}", task.id);
+        }
+        for slot in &self.overdue {
+            assert!(self.tasks.has(*slot), "an overdue task is there");
+        }
+    }
+}
+
+impl Expected {
+    fn arm(&mut self, at: Timestamp, timer: Timer) {
+        if at != Timestamp::NEVER {
+            self.timers.insert((at, timer));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A model of the broker made of records alone: what somebody who reads the journal knows.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tenure_engine::event::{About, Kind};
+use tenure_engine::{Blob, Event, Name, StateName, Task, TaskId, Terms};
+
+use crate::broker::Kept;
+
+#[derive(Default)]
+pub(crate) struct Mirror {
+    pub(crate) tasks: BTreeMap<TaskId, (Task, Terms)>,
+    pub(crate) paused: BTreeMap<(Name, Name), bool>,
+    pub(crate) limits: BTreeMap<(Name, Name), Option<u32>>,
+    pub(crate) last_event: u64,
+    pub(crate) aging: Option<Duration>,
+}
+
+impl Mirror {
+    pub(crate) fn apply(&mut self, event: &Event, kept: &Kept) {
+        assert_eq!(event.seq, self.last_event + 1, "event numbers have no holes");
+        self.last_event = event.seq;
+        match kept {
+            Kept::Task(task, terms) => self.apply_task(event, task, terms),
+            Kept::Queue(setting) => {
+                self.paused.insert((setting.namespace.clone(), setting.queue.clone()), setting.paused);
+            }
+            Kept::Limit(setting) => {
+                self.limits.insert((setting.namespace.clone(), setting.tag.clone()), setting.limit);
+            }
+            Kept::Worker(_) | Kept::Nothing => {}
+        }
+    }
+
+    fn apply_task(&mut self, event: &Event, task: &Task, terms: &Terms) {
+        let About::Task { id, attempt, terms: told } = &event.about else {
+            panic!("the record of a task comes with an event about it")
+        };
+        assert_eq!((*id, *attempt, &**told), (task.id, task.attempt, terms), "event and record agree");
+        let next = task.state.name();
+        match self.tasks.get(&task.id) {
+            None => {
+                assert!(matches!(event.kind, Kind::Submitted { .. }), "a task begins with its submission")
+            }
+            // Only an id that was forgotten may come again; the world takes those out.
+            Some((before, _)) => {
+                let state = before.state.name();
+                let stays = state == next
+                    && matches!(
+                        event.kind,
+                        Kind::Progress { .. }
+                            | Kind::Moved
+                            | Kind::CancelRequested { .. }
+                            | Kind::PauseRequested { .. }
+                            | Kind::IntentDelivered { .. }
+                    );
+                assert!(stays || state.may_become(next), "{state} became {next} by {:?}", event.kind);
+                let expected = before.attempt + u32::from(matches!(event.kind, Kind::Assigned { .. }));
+                assert_eq!(task.attempt, expected, "the attempt grows by one with each assignment");
+                assert_eq!(task.age, before.age, "a task keeps its age");
+            }
+        }
+        assert_eq!(event.kind.is_end(), next.has_ended(), "{:?} and {next}", event.kind);
+        self.tasks.insert(task.id, (task.clone(), terms.clone()));
+    }
+
+    pub(crate) fn of_state(&self, state: StateName) -> impl Iterator<Item = &(Task, Terms)> {
+        self.tasks.values().filter(move |(task, _)| task.state.name() == state)
+    }
+
+    pub(crate) fn held_by(&self, namespace: &str, worker: &str) -> usize {
+        let holds = |(task, terms): &&(Task, Terms)| {
+            &*terms.namespace == namespace
+                && task.state.holding().is_some_and(|holding| &*holding.worker == worker)
+        };
+        self.tasks.values().filter(holds).count()
+    }
+
+    pub(crate) fn in_use(&self, namespace: &str, tag: &str) -> u32 {
+        let uses = |(task, terms): &&(Task, Terms)| {
+            &*terms.namespace == namespace
+                && task.state.name().is_held()
+                && terms.tags.iter().any(|known| &**known == tag)
+        };
+        self.tasks.values().filter(uses).count() as u32
+    }
+
+    /// Neither its queue nor its tags hold it back.
+    pub(crate) fn is_free_to_go(&self, terms: &Terms) -> bool {
+        let paused =
+            self.paused.get(&(terms.namespace.clone(), terms.queue.clone())).copied().unwrap_or(false);
+        !paused && terms.tags.iter().all(|tag| self.has_room(&terms.namespace, tag))
+    }
+
+    pub(crate) fn has_room(&self, namespace: &Name, tag: &Name) -> bool {
+        let limit = self.limits.get(&(namespace.clone(), tag.clone())).copied().flatten();
+        limit.is_none_or(|limit| self.in_use(namespace, tag) < limit)
+    }
+
+    /// The smaller goes first.
+    pub(crate) fn rank(&self, task: &Task) -> (i64, u64) {
+        let priority = i64::from(task.priority);
+        let weight = match self.aging {
+            None => -priority,
+            Some(step) => task.submitted_at.0 as i64 - priority * step.as_millis() as i64,
+        };
+        (weight, task.age)
+    }
+
+    pub(crate) fn blobs(&self) -> impl Iterator<Item = Blob> {
+        let of = |(task, _): &(Task, Terms)| [Some(task.body), task.state.end().map(|end| end.result)];
+        self.tasks.values().flat_map(of).flatten().filter(|blob| !blob.is_empty())
+    }
+}

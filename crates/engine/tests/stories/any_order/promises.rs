@@ -1,0 +1,186 @@
+//! The promises, each checked against what the records say.
+
+use std::collections::BTreeSet;
+
+use tenure_engine::command::{PresenceName, WorkerInfo};
+use tenure_engine::{Answer, Event, Name, Query, StateName, Task, Terms};
+
+use super::world::{WorkerSide, World};
+
+impl World {
+    /// A task was just assigned; the mirror does not know it yet.
+    pub(crate) fn check_assignment(&self, event: &Event, worker: &Name, asker: Option<usize>) {
+        let id = event.task().expect("an assignment is about a task");
+        let (task, terms) = &self.mirror.tasks[&id];
+        assert_eq!(task.state.name(), StateName::Ready, "only a ready task is assigned");
+        let (index, side) = self.side(&terms.namespace, worker);
+        let info = self.info(side);
+        let held = self.mirror.held_by(&terms.namespace, worker);
+        assert!(may_work(&info), "{worker} may not work: {info:?}");
+        assert!(held < info.slots as usize, "{worker} has no free slot");
+        assert!(can_take(side, &info, terms), "{worker} cannot take {terms:?}");
+        assert!(self.mirror.is_free_to_go(terms), "held back by its queue or a tag: {terms:?}");
+        // Nothing more urgent that this worker could take is passed over. Whoever asks for queues in order has chosen
+        // another urgency.
+        let order = |terms: &Terms| match (&side.asking, asker) {
+            (Some(queues), Some(asker)) if asker == index => {
+                queues.iter().position(|queue| *queue == terms.queue).unwrap_or(usize::MAX)
+            }
+            _ => 0,
+        };
+        let urgency = (order(terms), self.mirror.rank(task));
+        for (other, its) in self.mirror.of_state(StateName::Ready) {
+            if (order(its), self.mirror.rank(other)) < urgency && self.mirror.is_free_to_go(its) {
+                assert!(!can_take(side, &info, its), "{} is more urgent than {id}", other.id);
+            }
+        }
+    }
+
+    pub(crate) fn check_promises(&mut self) {
+        self.check_retention();
+        self.check_nobody_idles();
+        self.check_beliefs();
+        self.check_bytes();
+        for namespace in ["a", "b"] {
+            self.check_counts(namespace);
+        }
+    }
+
+    /// No ready task waits while a worker could have it.
+    fn check_nobody_idles(&self) {
+        let infos: Vec<(&WorkerSide, WorkerInfo)> = self
+            .workers
+            .iter()
+            .filter(|side| self.is_known(side))
+            .map(|side| (side, self.info(side)))
+            .collect();
+        for (task, terms) in self.mirror.of_state(StateName::Ready) {
+            if !self.mirror.is_free_to_go(terms) {
+                continue;
+            }
+            for (side, info) in &infos {
+                let idle =
+                    may_work(info) && info.held.len() < info.slots as usize && can_take(side, info, terms);
+                assert!(!idle, "{} waits while {} is free", task.id, info.worker);
+            }
+        }
+    }
+
+    /// Nobody holds a current attempt but the one whom the records name.
+    fn check_beliefs(&self) {
+        let mut current = BTreeSet::new();
+        for side in &self.workers {
+            for (id, attempt) in &side.believes {
+                let Some((task, terms)) = self.mirror.tasks.get(id) else { continue };
+                assert!(*attempt <= task.attempt, "nobody is ahead of the broker");
+                let Some(holding) = task.state.holding().filter(|_| task.attempt == *attempt) else {
+                    continue;
+                };
+                assert_eq!((&side.namespace, &side.name), (&terms.namespace, &holding.worker));
+                assert!(current.insert(*id), "one attempt of {id} at a time");
+            }
+        }
+    }
+
+    /// Exactly the ended tasks that should be kept are kept, and everything else is there.
+    fn check_retention(&mut self) {
+        let mut ended: Vec<(u64, Task)> = self
+            .mirror
+            .tasks
+            .values()
+            .filter_map(|(task, _)| Some((task.state.end()?.event, task.clone())))
+            .collect();
+        ended.sort_by_key(|(event, _)| *event);
+        let too_many = ended.len().saturating_sub(self.settings.ended_kept);
+        for (index, (_, task)) in ended.into_iter().enumerate() {
+            let at = task.state.end().expect("it has ended").at;
+            let too_old = at + self.settings.ended_kept_for <= self.broker.now;
+            if index < too_many || too_old {
+                self.mirror.tasks.remove(&task.id);
+            }
+        }
+        let mut count = 0;
+        self.broker.engine.scan_tasks(None, usize::MAX, &mut |task, terms| {
+            count += 1;
+            let (mirrored, its) = self.mirror.tasks.get(&task.id).expect("what is there should be there");
+            assert_eq!((task.age, task.attempt), (mirrored.age, mirrored.attempt));
+            assert_eq!((task.state.name(), terms), (mirrored.state.name(), its));
+        });
+        assert_eq!(count, self.mirror.tasks.len(), "what should be there is there");
+        assert_eq!(self.broker.engine.last_event(), self.mirror.last_event);
+    }
+
+    /// Bytes that were accepted belong to a task or were freed.
+    fn check_bytes(&self) {
+        let used: BTreeSet<u64> = self.mirror.blobs().map(tenure_engine::Blob::at).collect();
+        let unfreed: BTreeSet<u64> = self.accepted.difference(&self.freed).copied().collect();
+        assert_eq!(unfreed, used, "bytes are kept exactly as long as a task needs them");
+    }
+
+    /// Counts equal a recount.
+    fn check_counts(&self, namespace: &str) {
+        let mut by_state = [0; 9];
+        let of_space = || self.mirror.tasks.values().filter(|(_, terms)| &*terms.namespace == namespace);
+        for (task, _) in of_space() {
+            by_state[task.state.name() as usize] += 1;
+        }
+        let Ok(Answer::Counts(counts)) = self.broker.ask_in(namespace, &Query::Counts) else {
+            panic!("no counts")
+        };
+        assert_eq!(counts.by_state, by_state);
+        let Ok(Answer::Queues(queues)) = self.broker.ask_in(namespace, &Query::Queues) else {
+            panic!("no queues")
+        };
+        for info in queues {
+            let mut by_state = [0; 9];
+            for (task, _) in of_space().filter(|(_, terms)| terms.queue == info.queue) {
+                by_state[task.state.name() as usize] += 1;
+            }
+            assert_eq!(info.counts, by_state, "{}", info.queue);
+        }
+        let Ok(Answer::Limits(limits)) = self.broker.ask_in(namespace, &Query::Limits) else {
+            panic!("no limits")
+        };
+        for info in limits {
+            assert_eq!(info.in_use, self.mirror.in_use(namespace, &info.tag), "{}", info.tag);
+        }
+    }
+
+    fn side(&self, namespace: &Name, worker: &Name) -> (usize, &WorkerSide) {
+        let found = self
+            .workers
+            .iter()
+            .enumerate()
+            .find(|(_, side)| side.namespace == *namespace && side.name == *worker);
+        found.expect("the worker is one of ours")
+    }
+
+    fn is_known(&self, side: &WorkerSide) -> bool {
+        self.infos(&side.namespace).iter().any(|info| info.worker == side.name)
+    }
+
+    fn info(&self, side: &WorkerSide) -> WorkerInfo {
+        let found = self.infos(&side.namespace).into_iter().find(|info| info.worker == side.name);
+        found.expect("the worker is known")
+    }
+
+    fn infos(&self, namespace: &str) -> Vec<WorkerInfo> {
+        match self.broker.ask_in(namespace, &Query::Workers) {
+            Ok(Answer::Workers(infos)) => infos,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn may_work(info: &WorkerInfo) -> bool {
+    info.presence == PresenceName::Live && !info.draining && info.quarantined_until.is_none()
+}
+
+/// By what it said of itself: queues and capabilities, and that it asks if it has to.
+fn can_take(side: &WorkerSide, info: &WorkerInfo, terms: &Terms) -> bool {
+    let spec = side.spec.as_ref().expect("it has registered");
+    let queues = if info.pulls { side.asking.as_ref() } else { Some(&spec.queues) };
+    side.namespace == terms.namespace
+        && queues.is_some_and(|queues| queues.contains(&terms.queue))
+        && terms.needs.iter().all(|need| spec.capabilities.contains(need))
+}

@@ -1,0 +1,476 @@
+//! Everybody who takes part, and what each of them believes. It does what an act says, listens, and has every promise
+//! checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tenure_engine::command::{Completion, Failure, Move, OnClose};
+use tenure_engine::event::Kind;
+use tenure_engine::state::Wanted;
+use tenure_engine::terms::{Backoff, OnLost};
+use tenure_engine::{
+    Blob, Command, Event, Held, Name, NewTask, Notice, Peer, Refusal, Reply, SessionId, Settings, TaskId,
+    WorkerSpec,
+};
+
+use super::act::{Act, Report, Shape, Verb, Wish};
+use super::mirror::Mirror;
+use crate::broker::{Broker, Said, compare};
+
+pub(crate) struct World {
+    pub(crate) broker: Broker,
+    pub(crate) mirror: Mirror,
+    pub(crate) settings: Settings,
+    clients: Vec<Peer>,
+    pub(crate) workers: Vec<WorkerSide>,
+    tasks: Vec<TaskId>,
+    next_blob: u64,
+    next_instance: u64,
+    /// Bytes that were accepted, and those that nobody needs any more.
+    pub(crate) accepted: BTreeSet<u64>,
+    pub(crate) freed: BTreeSet<u64>,
+    log: Vec<String>,
+}
+
+/// A worker as it sees itself.
+pub(crate) struct WorkerSide {
+    pub(crate) namespace: Name,
+    pub(crate) name: Name,
+    pub(crate) session: Option<Peer>,
+    instance: u64,
+    pub(crate) spec: Option<WorkerSpec>,
+    pub(crate) believes: BTreeMap<TaskId, u32>,
+    pub(crate) asking: Option<Vec<Name>>,
+}
+
+impl World {
+    pub(crate) fn new(aging: bool) -> World {
+        let aging = aging.then_some(Duration::from_secs(10));
+        let settings = Settings {
+            aging,
+            ended_kept: 8,
+            ended_kept_for: Duration::from_secs(120),
+            quarantine_crashes: 2,
+            quarantine_window: Duration::from_secs(100),
+            quarantine_for: Duration::from_secs(30),
+            ..Settings::default()
+        };
+        let mut broker = Broker::with(settings.clone());
+        let clients = [("a", "ann"), ("a", "bob"), ("b", "eve")];
+        let clients = clients.map(|(namespace, identity)| broker.peer(namespace, identity)).to_vec();
+        let workers = [("a", "w0"), ("a", "w1"), ("a", "w2"), ("b", "w0"), ("b", "w1")];
+        let workers = workers.map(|(namespace, name)| WorkerSide {
+            namespace: namespace.into(),
+            name: name.into(),
+            session: None,
+            instance: 0,
+            spec: None,
+            believes: BTreeMap::new(),
+            asking: None,
+        });
+        World {
+            broker,
+            mirror: Mirror { aging, ..Mirror::default() },
+            settings,
+            clients,
+            workers: workers.into(),
+            tasks: Vec::new(),
+            next_blob: 100,
+            next_instance: 1,
+            accepted: BTreeSet::new(),
+            freed: BTreeSet::new(),
+            log: Vec::new(),
+        }
+    }
+
+    pub(crate) fn live(&mut self, act: &Act) {
+        self.log.push(format!("{act:?}"));
+        match act {
+            Act::Submit { client, wishes } => self.submit(*client, wishes),
+            Act::OnTask { client, task, verb } => self.on_task(*client, *task, verb),
+            Act::Limit { client, tag, limit } => {
+                self.client_does(*client, Command::SetLimit { tag: tag_name(*tag), limit: *limit });
+            }
+            Act::PauseQueue { client, queue } => {
+                self.client_does(*client, Command::PauseQueue { queue: queue_name(*queue) });
+            }
+            Act::ResumeQueue { client, queue } => {
+                self.client_does(*client, Command::ResumeQueue { queue: queue_name(*queue) });
+            }
+            Act::DrainWorker { client, worker } => {
+                let worker = self.workers[*worker].name.clone();
+                self.client_does(*client, Command::DrainWorker { worker });
+            }
+            Act::ClearWorker { client, worker } => {
+                let worker = self.workers[*worker].name.clone();
+                self.client_does(*client, Command::ClearWorker { worker });
+            }
+            Act::Register { worker, shape, forgets } => self.register(*worker, shape, *forgets),
+            Act::Report { worker, held, report, stale } => self.report(*worker, *held, *report, *stale),
+            Act::Heartbeat { worker, lists, forgets } => self.heartbeat(*worker, *lists, *forgets),
+            Act::Ask { worker, queues } => self.ask(*worker, queues),
+            Act::Unask { worker } => {
+                if self.worker_does(*worker, Command::Unask).is_some_and(|reply| reply.is_ok()) {
+                    self.workers[*worker].asking = None;
+                }
+            }
+            Act::Drain { worker } => {
+                self.worker_does(*worker, Command::Drain);
+            }
+            Act::Leave { worker } => {
+                if self.worker_does(*worker, Command::Leave).is_some() {
+                    let worker = &mut self.workers[*worker];
+                    worker.session = None;
+                    worker.believes.clear();
+                    worker.asking = None;
+                }
+            }
+            Act::Close { worker } => {
+                if let Some(peer) = self.workers[*worker].session.take() {
+                    self.workers[*worker].asking = None;
+                    self.broker.does(&peer, Command::SessionClosed);
+                    self.absorb(None);
+                }
+            }
+            Act::Wait { millis } => {
+                let until = self.broker.now + Duration::from_millis(*millis);
+                while self.broker.step(until) {
+                    self.absorb(None);
+                }
+                self.absorb(None);
+            }
+            Act::Restart { millis } => self.restart(*millis),
+        }
+        self.check_promises();
+    }
+
+    /// The last look. What was said, for comparison.
+    pub(crate) fn end(mut self) -> Vec<String> {
+        let restored = self.broker.journal.restore(self.settings.clone(), self.broker.now);
+        restored.audit();
+        compare(&restored, &self.broker.engine);
+        self.broker.hush();
+        std::mem::take(&mut self.log)
+    }
+
+    fn restart(&mut self, millis: u64) {
+        let now = self.broker.now;
+        let restored = self.broker.journal.restore(self.settings.clone(), now);
+        compare(&restored, &self.broker.engine);
+        self.broker.restart_after(Duration::from_millis(millis));
+        for worker in &mut self.workers {
+            worker.session = None;
+            worker.asking = None;
+        }
+        // What is beyond retention by now was dropped while nobody listened; the store finds out for itself.
+        let engine = &self.broker.engine;
+        let gone = self.mirror.tasks.values().filter(|(task, _)| engine.find_task(&task.id).is_none());
+        for (task, _) in gone {
+            let result = task.state.end().map_or(Blob::EMPTY, |end| end.result);
+            self.freed.extend([task.body, result].into_iter().filter(|blob| !blob.is_empty()).map(Blob::at));
+        }
+    }
+
+    fn submit(&mut self, client: usize, wishes: &[Wish]) {
+        let tasks: Vec<NewTask> = wishes.iter().map(|wish| self.new_task(wish)).collect();
+        let bodies: Vec<Blob> = tasks.iter().map(|task| task.body).collect();
+        let peer = self.clients[client].clone();
+        let Ok(Reply::Submitted(each)) = self.does(&peer, Command::Submit(tasks)) else {
+            panic!("a submission is answered task by task")
+        };
+        for (answer, body) in each.iter().zip(bodies) {
+            if let Ok(accepted) = answer
+                && !accepted.known
+            {
+                self.tasks.push(accepted.task);
+                self.accepted.insert(body.at());
+            }
+        }
+        self.absorb(None);
+    }
+
+    fn new_task(&mut self, wish: &Wish) -> NewTask {
+        let pick = |index: usize| (!self.tasks.is_empty()).then(|| self.tasks[index % self.tasks.len()]);
+        let parent = wish.parent.and_then(pick);
+        let old_id = wish.old_id.and_then(pick);
+        let body = self.new_blob();
+        let fresh = self.broker.new_task(&queue_name(wish.queue));
+        let now = self.broker.now;
+        let at = |millis: u64| now + Duration::from_millis(millis);
+        let span = |millis: u64| Duration::from_millis(millis.max(1));
+        NewTask {
+            id: old_id.unwrap_or(fresh.id),
+            name: wish.name.map(|name| format!("name {name}").into()),
+            priority: wish.priority,
+            needs: chosen(wish.needs, "c"),
+            tags: chosen(wish.tags, "t"),
+            parent,
+            hold: wish.hold,
+            not_before: wish.not_before.map(at),
+            expires_at: wish.expires.map(|millis| at(millis + 1)),
+            on_lost: [OnLost::Requeue, OnLost::Pause, OnLost::Fail][usize::from(wish.on_lost)],
+            crash_budget: wish.crash_budget,
+            retries: wish.retries,
+            backoff: Backoff { first: Duration::from_millis(500), max: Duration::from_secs(4) },
+            accept_timeout: wish.accept_timeout.map(span),
+            run_limit: wish.run_limit.map(span),
+            body,
+            ..fresh
+        }
+    }
+
+    fn new_blob(&mut self) -> Blob {
+        self.next_blob += 100;
+        Blob::new(self.next_blob, 10)
+    }
+
+    fn on_task(&mut self, client: usize, task: usize, verb: &Verb) {
+        if self.tasks.is_empty() {
+            return;
+        }
+        let task = self.tasks[task % self.tasks.len()];
+        let command = match verb {
+            Verb::Release => Command::Release { task },
+            Verb::Cancel => Command::Cancel { task, reason: Some("enough".into()) },
+            Verb::Pause => Command::Pause { task, reason: None },
+            Verb::Resume => Command::Resume { task },
+            Verb::Retry => Command::Retry { task },
+            Verb::Move { queue, priority, tags } => Command::Move {
+                task,
+                to: Move {
+                    queue: queue.map(queue_name),
+                    priority: *priority,
+                    tags: tags.map(|tags| chosen(tags, "t")),
+                },
+            },
+        };
+        self.client_does(client, command);
+    }
+
+    fn register(&mut self, index: usize, shape: &Shape, forgets: u8) {
+        let worker = &self.workers[index];
+        let name = worker.name.to_string();
+        let peer = match &worker.session {
+            Some(peer) if shape.same_session => peer.clone(),
+            _ => self.broker.peer(&worker.namespace.clone(), &name),
+        };
+        let worker = &mut self.workers[index];
+        if !shape.same_process {
+            self.next_instance += 1;
+            worker.instance = if index == 0 { 0 } else { self.next_instance };
+            worker.believes.clear();
+        }
+        let held = presented(&worker.believes, forgets);
+        let spec = WorkerSpec {
+            instance: worker.instance,
+            capabilities: chosen(shape.capabilities, "c"),
+            pulls: shape.pulls,
+            busy_lost_after: shape.busy.then_some(Duration::from_secs(40)),
+            on_close: if shape.tasks_die { OnClose::TasksDie } else { OnClose::MayStillRun },
+            held: held.clone(),
+            ..WorkerSpec::new(name.as_str(), chosen(shape.queues, "q"), shape.slots)
+        };
+        match self.does(&peer, Command::Register(Box::new(spec.clone()))) {
+            Ok(Reply::Registered { held: answers, .. }) => {
+                let worker = &mut self.workers[index];
+                worker.session = Some(peer);
+                worker.spec = Some(spec);
+                worker.asking = None;
+                let kept = held.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+                worker.believes = kept.map(|(held, _)| (held.task, held.attempt)).collect();
+            }
+            Ok(reply) => panic!("{reply:?}"),
+            Err(refusal) => {
+                assert_eq!(refusal.code(), "worker-taken");
+            }
+        }
+        self.absorb(None);
+    }
+
+    fn report(&mut self, index: usize, held: usize, report: Report, stale: bool) {
+        let worker = &self.workers[index];
+        let presented = if stale && !self.tasks.is_empty() {
+            let task = self.tasks[held % self.tasks.len()];
+            let attempt = self.mirror.tasks.get(&task).map_or(1, |(task, _)| task.attempt);
+            Held { task, attempt: if held % 2 == 0 { attempt } else { attempt.wrapping_sub(1) } }
+        } else {
+            let Some((task, attempt)) = worker.believes.iter().nth(held % worker.believes.len().max(1))
+            else {
+                return;
+            };
+            Held { task: *task, attempt: *attempt }
+        };
+        let Some(peer) = worker.session.clone() else { return };
+        let name = worker.name.clone();
+        self.broker.tries(&peer, Command::Heartbeat { held: None, stats: None }).ok();
+        self.absorb(None);
+        let holding = self.mirror.tasks.get(&presented.task).and_then(|(task, terms)| {
+            let is_mine = task.attempt == presented.attempt && terms.namespace == peer.namespace;
+            task.state.holding().filter(|holding| is_mine && holding.worker == name)
+        });
+        let is_held = holding.is_some();
+        let wanted = holding.and_then(|holding| holding.intent.as_ref()).map(|intent| intent.wanted);
+        let result = self.new_blob();
+        let command = match report {
+            Report::Start => Command::Start(vec![presented]),
+            Report::Progress => Command::Progress { held: presented, percent: Some(50), note: None },
+            Report::GiveBack => Command::GiveBack { held: presented, reason: None },
+            Report::Complete => Command::Complete(vec![Completion { held: presented, result }]),
+            Report::Fail { is_final } => Command::Fail(Failure { is_final, ..failure(presented, result) }),
+            Report::Crash => Command::Fail(Failure { crashed: true, ..failure(presented, result) }),
+            Report::ConfirmCancel => Command::Confirm { held: presented, wanted: Wanted::Cancel, result },
+            Report::ConfirmPause => Command::Confirm { held: presented, wanted: Wanted::Pause, result },
+        };
+        let expected = is_held
+            && match report {
+                Report::ConfirmCancel => wanted == Some(Wanted::Cancel),
+                Report::ConfirmPause => wanted.is_some(),
+                _ => true,
+            };
+        let brings_result = !matches!(report, Report::Start | Report::Progress | Report::GiveBack);
+        let keeps = matches!(report, Report::Start | Report::Progress);
+        let answer = self.does(&peer, command);
+        assert_eq!(is_yes(&answer), expected, "{report:?} of {presented:?}: {answer:?}");
+        if expected && brings_result {
+            self.accepted.insert(result.at());
+        }
+        if !keeps && expected || !is_held {
+            self.workers[index].believes.remove(&presented.task);
+        }
+        self.absorb(None);
+    }
+
+    fn heartbeat(&mut self, index: usize, lists: bool, forgets: u8) {
+        let held = presented(&self.workers[index].believes, if lists { forgets } else { 0 });
+        let list = lists.then(|| held.clone());
+        let answer = self.worker_does(index, Command::Heartbeat { held: list, stats: None });
+        if let Some(Ok(Reply::Held(answers))) = answer
+            && lists
+        {
+            let kept = held.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
+            let kept: BTreeMap<TaskId, u32> = kept.map(|(held, _)| (held.task, held.attempt)).collect();
+            self.workers[index].believes.retain(|task, attempt| kept.get(task) == Some(attempt));
+        }
+    }
+
+    fn ask(&mut self, index: usize, queues: &[usize]) {
+        let queues: Vec<Name> = queues.iter().map(|queue| queue_name(*queue)).collect();
+        let Some(peer) = self.workers[index].session.clone() else { return };
+        self.broker.tries(&peer, Command::Heartbeat { held: None, stats: None }).ok();
+        self.absorb(None);
+        if self.does(&peer, Command::Ask { queues: queues.clone() }).is_ok() {
+            let worker = &mut self.workers[index];
+            let spec = worker.spec.as_mut().expect("it has registered");
+            spec.queues.extend(queues.iter().cloned());
+            worker.asking = Some(queues);
+        }
+        self.absorb(Some(index));
+    }
+
+    fn client_does(&mut self, client: usize, command: Command) {
+        let peer = self.clients[client].clone();
+        self.does(&peer, command).ok();
+        self.absorb(None);
+    }
+
+    /// A command of a worker that has a session. Its return from silence, if it is one, is not part of the command.
+    fn worker_does(&mut self, index: usize, command: Command) -> Option<Result<Reply, Refusal>> {
+        let peer = self.workers[index].session.clone()?;
+        self.broker.tries(&peer, Command::Heartbeat { held: None, stats: None }).ok();
+        self.absorb(None);
+        let answer = self.does(&peer, command);
+        self.absorb(None);
+        Some(answer)
+    }
+
+    /// Carries out a command. If it is refused, nothing may have changed.
+    fn does(&mut self, peer: &Peer, command: Command) -> Result<Reply, Refusal> {
+        let before = self.broker.snapshot();
+        let answer = self.broker.tries(peer, command.clone());
+        let refused = match &answer {
+            Err(_) => true,
+            Ok(Reply::Submitted(each)) => each.iter().all(|each| !matches!(each, Ok(new) if !new.known)),
+            Ok(Reply::Held(each)) => !each.is_empty() && each.iter().all(Result::is_err),
+            Ok(Reply::Done | Reply::Registered { .. }) => false,
+        };
+        if refused && !matches!(command, Command::Heartbeat { .. }) {
+            assert_eq!(self.broker.snapshot(), before, "a refusal changes nothing: {command:?} {answer:?}");
+        }
+        answer
+    }
+
+    /// Listens to what was said. `asker` has just asked for a task.
+    fn absorb(&mut self, asker: Option<usize>) {
+        for (said, kept) in self.broker.take_raw() {
+            match said {
+                Said::Event(event) => {
+                    self.log.push(format!("{} {:?}", event.seq, event.kind));
+                    if let Kind::Assigned { worker } = &event.kind {
+                        self.check_assignment(&event, worker, asker);
+                    }
+                    if let Kind::Submitted { .. } = event.kind {
+                        self.forget_old_id(&event);
+                    }
+                    self.mirror.apply(&event, &kept.expect("every event comes with a change"));
+                }
+                Said::Notice(session, notice) => self.hear(session, &notice),
+                Said::Freed(blob) => {
+                    assert!(self.accepted.contains(&blob.at()), "only what was accepted is freed");
+                    assert!(self.freed.insert(blob.at()), "bytes are freed once");
+                }
+            }
+        }
+    }
+
+    fn forget_old_id(&mut self, event: &Event) {
+        let id = event.task().expect("a submission is about a task");
+        assert!(!self.mirror.tasks.contains_key(&id), "an id is taken as long as its task is there");
+    }
+
+    fn hear(&mut self, session: SessionId, notice: &Notice) {
+        self.log.push(format!("{session:?} {notice:?}"));
+        let is_it =
+            |worker: &&mut WorkerSide| worker.session.as_ref().is_some_and(|peer| peer.session == session);
+        let Some(worker) = self.workers.iter_mut().find(is_it) else { return };
+        match notice {
+            Notice::Assign(assignment) => {
+                worker.believes.insert(assignment.task, assignment.attempt);
+                worker.asking = None;
+            }
+            Notice::Stop { task, attempt, .. } => {
+                if worker.believes.get(task) == Some(attempt) {
+                    worker.believes.remove(task);
+                }
+            }
+            Notice::Wanted { .. } | Notice::Drain | Notice::Replaced { .. } => {}
+        }
+    }
+}
+
+fn failure(held: Held, result: Blob) -> Failure {
+    Failure { held, exit_code: 7, message: None, result, crashed: false, is_final: false }
+}
+
+fn is_yes(answer: &Result<Reply, Refusal>) -> bool {
+    match answer {
+        Ok(Reply::Held(each)) => each.iter().all(Result::is_ok),
+        answer => answer.is_ok(),
+    }
+}
+
+fn presented(believes: &BTreeMap<TaskId, u32>, forgets: u8) -> Vec<Held> {
+    let all = believes.iter().map(|(task, attempt)| Held { task: *task, attempt: *attempt });
+    all.enumerate().filter(|(index, _)| forgets >> (index % 8) & 1 == 0).map(|(_, held)| held).collect()
+}
+
+fn chosen(bits: u8, letter: &str) -> Vec<Name> {
+    (0..8).filter(|bit| bits >> bit & 1 == 1).map(|bit| format!("{letter}{bit}").into()).collect()
+}
+
+pub(crate) fn queue_name(index: usize) -> Name {
+    format!("q{index}").into()
+}
+
+pub(crate) fn tag_name(index: usize) -> Name {
+    format!("t{index}").into()
+}

@@ -1,0 +1,124 @@
+//! What a store would keep: every record, in order, and the engine that comes back from them.
+
+use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
+use tenure_engine::{Change, Engine, Event, Restore, Settings, Task, TaskState, Terms, Timestamp};
+
+#[derive(Default)]
+pub(crate) struct Journal {
+    pub(crate) records: Vec<(u64, Kept)>,
+}
+
+/// An owned copy of a change.
+#[derive(Clone, Debug)]
+pub(crate) enum Kept {
+    Task(Box<Task>, Box<Terms>),
+    Worker(WorkerHealth),
+    Queue(QueueSetting),
+    Limit(LimitSetting),
+    Nothing,
+}
+
+impl Journal {
+    pub(crate) fn write(&mut self, event: &Event, change: Change<'_>) {
+        let expected = self.records.last().map_or(1, |(seq, _)| seq + 1);
+        assert_eq!(event.seq, expected, "event numbers have no holes");
+        self.records.push((event.seq, keep(change)));
+    }
+
+    pub(crate) fn restore(&self, settings: Settings, now: Timestamp) -> Engine {
+        let mut restore = Restore::new(settings);
+        for (seq, kept) in &self.records {
+            apply(&mut restore, kept.clone());
+            restore.event(*seq);
+        }
+        restore.finish(now)
+    }
+}
+
+/// Stops if the two differ in anything that must survive, and shows only that.
+pub(crate) fn compare(restored: &Engine, live: &Engine) {
+    let (restored, live) = (view(restored), view(live));
+    let only = |these: &[String], those: &[String]| {
+        these.iter().filter(|line| !those.contains(line)).cloned().collect::<Vec<_>>()
+    };
+    let (extra, missing) = (only(&restored, &live), only(&live, &restored));
+    assert!(
+        extra.is_empty() && missing.is_empty(),
+        "an engine comes back as it was; restored only:\n  {}\nlive only:\n  {}",
+        extra.join("\n  "),
+        missing.join("\n  ")
+    );
+}
+
+pub(crate) fn keep(change: Change<'_>) -> Kept {
+    match change {
+        Change::Task { task, terms } => Kept::Task(Box::new(task.clone()), Box::new(terms.clone())),
+        Change::Worker(health) => Kept::Worker(health.clone()),
+        Change::Queue(setting) => Kept::Queue(setting.clone()),
+        Change::Limit(setting) => Kept::Limit(setting.clone()),
+        Change::Nothing => Kept::Nothing,
+    }
+}
+
+pub(crate) fn apply(restore: &mut Restore, kept: Kept) {
+    match kept {
+        Kept::Task(mut task, terms) => {
+            task.terms = restore.terms(*terms);
+            restore.task(*task);
+        }
+        Kept::Worker(health) => restore.worker(health),
+        Kept::Queue(setting) => restore.queue(setting),
+        Kept::Limit(setting) => restore.limit(&setting),
+        Kept::Nothing => {}
+    }
+}
+
+/// Everything about an engine that must survive it, as text: one line per task, worker record, queue and limit. Since
+/// when a queue is unserved is presence, and a restart makes it begin anew.
+fn view(engine: &Engine) -> Vec<String> {
+    let mut lines = Vec::new();
+    engine.scan_tasks(None, usize::MAX, &mut |task, terms| lines.push(task_line(task, terms)));
+    engine.settings_records(&mut |change| match change {
+        Change::Queue(setting) => {
+            let QueueSetting { namespace, queue, paused, ever_served, .. } = setting;
+            lines.push(format!("queue {namespace}/{queue} paused {paused} served {ever_served}"));
+        }
+        change => lines.push(format!("{change:?}")),
+    });
+    lines.sort();
+    lines.push(format!("last event {}", engine.last_event()));
+    lines
+}
+
+fn task_line(task: &Task, terms: &Terms) -> String {
+    let state = match &task.state {
+        TaskState::Assigned(holding) | TaskState::Running(holding) => format!(
+            "{} {} {} {:?} {:?} {:?}",
+            task.state.name(),
+            holding.worker,
+            holding.since,
+            holding.started_at,
+            holding.intent,
+            holding.progress
+        ),
+        state => format!("{state:?}"),
+    };
+    let extras = task.extras.as_ref().map(|extras| {
+        let tenure_engine::Extras { name, fingerprint, parent, not_before, expires_at, crashed_on, .. } =
+            &**extras;
+        format!("{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?}")
+    });
+    // Extras that say nothing are as good as none.
+    let extras = extras.filter(|text| text != "None 0 None None None []");
+    format!(
+        "{} {:?} {} {} {} {} {} {} {state} {extras:?} {terms:?}",
+        task.id,
+        task.body,
+        task.priority,
+        task.attempt,
+        task.crashes,
+        task.failures,
+        task.age,
+        task.submitted_at
+    )
+}
