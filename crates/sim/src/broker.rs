@@ -139,6 +139,7 @@ fn engine_settings() -> Settings {
     Settings {
         restart_grace: Duration::from_secs(20),
         accept_timeout: Duration::from_secs(10),
+        quarantine_for: Duration::from_secs(30),
         ..Settings::default()
     }
 }

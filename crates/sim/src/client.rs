@@ -18,17 +18,9 @@ pub struct Client {
     next_token: u64,
     /// Submissions that have not been answered: they are sent again, which is safe because they have names.
     unanswered: BTreeMap<u64, Submission>,
-    /// Steering that has not been answered, to know what an answer is about.
-    steering: BTreeMap<u64, (TaskId, Steer)>,
     known: Vec<TaskId>,
     submitted: u64,
     next_event: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Steer {
-    Retry,
-    Other,
 }
 
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
@@ -41,7 +33,6 @@ impl Client {
             name: format!("client-{number}").into(),
             next_token: 1,
             unanswered: BTreeMap::new(),
-            steering: BTreeMap::new(),
             known: Vec::new(),
             submitted: 0,
             next_event: 1,
@@ -50,7 +41,6 @@ impl Client {
 
     /// Connected anew: everything unanswered is asked again, and the watch goes on where it stopped.
     pub fn connected(&mut self) -> Vec<Ask> {
-        self.steering.clear();
         let watch = Watch { watch: 1, filter: Filter::default(), from: Some(self.next_event) };
         let mut asks = vec![Ask { token: 0, request: Request::Watch(watch) }];
         for (token, submission) in &self.unanswered {
@@ -60,7 +50,7 @@ impl Client {
     }
 
     /// Does something of its own accord.
-    pub fn act(&mut self, now: Timestamp, random: &mut Random, calm: bool) -> Vec<Ask> {
+    pub fn act(&mut self, now: Timestamp, random: &mut Random, calm: bool, ledger: &mut Ledger) -> Vec<Ask> {
         let token = self.next_token;
         self.next_token += 1;
         if !calm && (self.known.is_empty() || random.percent(55)) {
@@ -72,33 +62,12 @@ impl Client {
             return Vec::new();
         }
         let task = *random.pick(&self.known);
-        let (command, steer) = self.steering_command(task, random, calm);
-        self.steering.insert(token, (task, steer));
+        let command = steering(task, random, calm);
+        if let Command::Retry { task } = command {
+            // Whether or not the answer arrives, from now on it may start over.
+            ledger.retried(task);
+        }
         vec![Ask { token, request: Request::Command(command) }]
-    }
-
-    fn steering_command(&mut self, task: TaskId, random: &mut Random, calm: bool) -> (Command, Steer) {
-        // In the calm at the end, what was put aside is taken up again, so that everything can end.
-        let verb = if calm { random.between(0, 3) } else { random.between(0, 10) };
-        let command = match verb {
-            0 => Command::Release { task },
-            1 => Command::Resume { task },
-            2 => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
-            3 => Command::Cancel { task, reason: Some("not needed".into()) },
-            4 => Command::Pause { task, reason: None },
-            5 => return (Command::Retry { task }, Steer::Retry),
-            6 => {
-                let to = Move {
-                    priority: Some(random.between(0, 5) as i32),
-                    queue: Some((*random.pick(&QUEUES)).into()),
-                    tags: None,
-                };
-                Command::Move { task, to }
-            }
-            7 => Command::PauseQueue { queue: (*random.pick(&QUEUES)).into() },
-            _ => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
-        };
-        (command, Steer::Other)
     }
 
     fn submission(&mut self, now: Timestamp, random: &mut Random) -> Submission {
@@ -109,7 +78,7 @@ impl Client {
         task.priority = random.percent(50).then(|| random.between(0, 4) as i32);
         task.hold = random.percent(8);
         task.not_before = random.percent(10).then(|| now + Duration::from_millis(random.between(1, 20_000)));
-        task.run_limit = random.percent(10).then(|| Duration::from_millis(random.between(1_000, 30_000)));
+        task.run_limit = random.percent(10).then(|| Duration::from_millis(random.between(2_000, 30_000)));
         task.retries = random.between(0, 3) as u16;
         task.crash_budget = random.between(1, 4) as u16;
         task.on_lost =
@@ -152,12 +121,6 @@ impl Client {
     }
 
     fn answered(&mut self, token: u64, reply: Result<Response, Refusal>, ledger: &mut Ledger) {
-        if let Some((task, steer)) = self.steering.remove(&token) {
-            if steer == Steer::Retry && reply.is_ok() {
-                ledger.retried(task);
-            }
-            return;
-        }
         let Some(submission) = self.unanswered.remove(&token) else { return };
         let Ok(Response::Command(Reply::Submitted(each))) = reply else { return };
         match &each[0] {
@@ -173,5 +136,29 @@ impl Client {
                 });
             }
         }
+    }
+}
+
+/// Something that somebody may want of a task or a queue.
+fn steering(task: TaskId, random: &mut Random, calm: bool) -> Command {
+    // In the calm at the end, what was put aside is taken up again, so that everything can end.
+    let verb = if calm { random.between(0, 3) } else { random.between(0, 10) };
+    match verb {
+        0 => Command::Release { task },
+        1 => Command::Resume { task },
+        2 => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
+        3 => Command::Cancel { task, reason: Some("not needed".into()) },
+        4 => Command::Pause { task, reason: None },
+        5 => Command::Retry { task },
+        6 => {
+            let to = Move {
+                priority: Some(random.between(0, 5) as i32),
+                queue: Some((*random.pick(&QUEUES)).into()),
+                tags: None,
+            };
+            Command::Move { task, to }
+        }
+        7 => Command::PauseQueue { queue: (*random.pick(&QUEUES)).into() },
+        _ => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
     }
 }

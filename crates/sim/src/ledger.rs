@@ -172,10 +172,21 @@ impl Ledger {
     }
 
     /// At the end, in the calm, everything that was acknowledged has come to an end.
-    pub fn unfinished(&self, core: &Core) -> Vec<TaskId> {
+    pub fn all_ended(&self, core: &Core) -> bool {
         let ended =
-            |task: &&TaskId| core.engine().find_task(task).is_none_or(|task| task.state.name().has_ended());
-        self.acknowledged.iter().filter(|task| !ended(task)).copied().collect()
+            |id: &TaskId| core.engine().find_task(id).is_none_or(|task| task.state.name().has_ended());
+        self.acknowledged.iter().all(ended)
+    }
+
+    /// The first few that have not, and why.
+    pub fn unfinished(&self, core: &Core) -> Vec<String> {
+        let engine = core.engine();
+        let unfinished = self.acknowledged.iter().filter_map(|id| {
+            let task = engine.find_task(id).filter(|task| !task.state.name().has_ended())?;
+            let why = engine.ask(&observer(), &Query::Explain { task: *id });
+            Some(format!("{task:?} because {why:?}"))
+        });
+        unfinished.take(3).collect()
     }
 }
 

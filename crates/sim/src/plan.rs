@@ -45,7 +45,7 @@ impl Plan {
             clients: random.between(1, 4),
             workers: random.between(1, 5),
             slots_max: random.between(1, 5),
-            storm_millis: random.between(10_000, 90_000),
+            storm_millis: random.between(5_000, 40_000),
             delay_max_millis: random.between(2, 400),
             tag_limit: random.between(1, 4) as u32,
             mutation,

@@ -31,8 +31,12 @@ pub struct World {
     restart_from: Option<MemoryDisk>,
     peers: Vec<Peer>,
     links: Vec<Link>,
+    /// Those that the broker believes open.
+    open_links: Vec<usize>,
     ledger: Ledger,
     syncing: bool,
+    /// When the broker next wakes by itself.
+    woken_at: Option<Timestamp>,
     calm: bool,
 }
 
@@ -111,8 +115,10 @@ impl World {
             broker: Some(broker),
             restart_from: None,
             links: Vec::new(),
+            open_links: Vec::new(),
             ledger: Ledger::default(),
             syncing: false,
+            woken_at: None,
             calm: false,
             peers,
             plan,
@@ -165,7 +171,7 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.broker.as_ref().is_some_and(|broker| self.ledger.unfinished(broker.core()).is_empty())
+        self.broker.as_ref().is_some_and(|broker| self.ledger.all_ended(broker.core()))
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -199,6 +205,7 @@ impl World {
                 }
             }
             Happening::BrokerWakes => {
+                self.woken_at = None;
                 self.broker_does(|broker, now| broker.turn(now));
                 self.wake_broker();
             }
@@ -240,6 +247,7 @@ impl World {
             last_to_broker: now,
             last_to_peer: now,
         });
+        self.open_links.push(number);
         self.send(number, asks);
         self.soon(500, Happening::PeerActs { peer });
     }
@@ -260,8 +268,12 @@ impl World {
             return self.cut(link);
         }
         let (asks, next) = match &mut self.peers[peer] {
-            Peer::Client(client) => (client.act(self.now, &mut self.random, self.calm), 400),
-            Peer::Worker(worker) => (worker.act(self.now, &mut self.random), 1_200),
+            Peer::Client(client) => {
+                (client.act(self.now, &mut self.random, self.calm, &mut self.ledger), 400)
+            }
+            Peer::Worker(worker) => {
+                (worker.act(self.now, &mut self.random), if self.calm { 300 } else { 1_200 })
+            }
         };
         self.send(link, asks);
         self.soon(next, Happening::PeerActs { peer });
@@ -332,10 +344,9 @@ impl World {
     /// Carries what the broker has said to the peers.
     fn carry(&mut self) {
         let mut deliveries = Vec::new();
-        for link in 0..self.links.len() {
-            if !self.links[link].broker_side {
-                continue;
-            }
+        self.open_links.retain(|link| self.links[*link].broker_side);
+        for index in 0..self.open_links.len() {
+            let link = self.open_links[index];
             self.links[link].mailbox.take(&mut deliveries);
             for delivery in deliveries.drain(..) {
                 let at = self.later(self.plan.delay_max_millis).max(self.links[link].last_to_peer);
@@ -386,10 +397,10 @@ impl World {
 
     fn wake_broker(&mut self) {
         let Some(deadline) = self.broker.as_ref().and_then(Broker::next_deadline) else { return };
-        let already = self.agenda.iter().take_while(|((at, _), _)| *at <= deadline);
-        if already.into_iter().any(|(_, happening)| matches!(happening, Happening::BrokerWakes)) {
+        if self.woken_at.is_some_and(|at| at <= deadline) {
             return;
         }
+        self.woken_at = Some(deadline);
         let at = deadline.max(self.now);
         self.put(at, Happening::BrokerWakes);
     }
