@@ -32,6 +32,24 @@ impl Wire {
         wire
     }
 
+    /// A DEALER with credentials.
+    pub(crate) fn plain(address: SocketAddr, username: &str, password: &str) -> Wire {
+        let mut wire = Wire::silent(address);
+        wire.raw(&greeting(3, 1, "PLAIN"));
+        let mut hello = vec![username.len() as u8];
+        hello.extend_from_slice(username.as_bytes());
+        hello.push(password.len() as u8);
+        hello.extend_from_slice(password.as_bytes());
+        wire.raw(&command("HELLO", &hello));
+        let mut greeting = [0; 64];
+        wire.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        wire.stream.read_exact(&mut greeting).expect("the broker greets");
+        assert_eq!(wire.frame(PATIENCE).expect("an answer").1, b"\x07WELCOME");
+        wire.raw(&command("INITIATE", &metadata("DEALER", b"")));
+        assert_eq!(&wire.frame(PATIENCE).expect("an answer").1[1..6], b"READY");
+        wire
+    }
+
     /// A connection on which nothing was said yet.
     pub(crate) fn silent(address: SocketAddr) -> Wire {
         let stream = TcpStream::connect(address).expect("the door is open");
