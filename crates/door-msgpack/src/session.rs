@@ -4,8 +4,8 @@
 //! one read goes to the hub at once, and what the hub says at once goes out in as few frames as it fits into.
 
 mod bulk;
+mod expect;
 mod hello;
-mod pending;
 mod permission;
 mod verbs;
 mod waits;
@@ -24,10 +24,11 @@ use tenure_wire::reply::{Submitted, Watching};
 use tenure_wire::{Code, Reply, ToBroker};
 
 use crate::codec::{DecodeError, FrameError, decode_to_broker, encode_notice, encode_reply};
+use crate::pending::{Pendings, Token};
 use crate::settings::Settings;
 use crate::translate;
 use bulk::Bulk;
-use pending::{Expect, Pendings, Token};
+use expect::{Expect, Pending};
 use waits::Waits;
 
 /// What goes out of a session: bytes for the peer, asks for the hub.
@@ -85,7 +86,7 @@ pub struct Session {
     peer: Option<Box<Known>>,
     /// Until when a stranger may introduce itself.
     hello_by: Timestamp,
-    pendings: Pendings,
+    pendings: Pendings<Pending>,
     bulk: Bulk,
     /// What most peers never use.
     extras: Option<Box<Extras>>,
@@ -155,7 +156,7 @@ impl Talk for Session {
         match delivery {
             Delivery::Notice(Notice::Assign(assignment)) => some(assignment.body),
             Delivery::Reply { token, reply: Ok(Response::Answer(Answer::Task(info))) } => {
-                match self.pendings.expects(*token)? {
+                match &self.pendings.get(*token)?.expect {
                     Expect::Body => some(info.body),
                     Expect::Result => some(info.state.end()?.result),
                     Expect::Waited { task } if self.waits_for_result(*task) => some(info.state.end()?.result),
@@ -316,7 +317,7 @@ impl Session {
                 match bytes.unwrap_or(Ok(Bytes::new())) {
                     Ok(body) => self.bulk.assign(*assignment, body, &mut turn.out),
                     Err(no) => {
-                        let token = self.pendings.put(NO_NUMBER, Expect::Nothing);
+                        let token = self.pendings.put(Pending { number: NO_NUMBER, expect: Expect::Nothing });
                         turn.asks.push(Ask { token, request: verbs::cannot_be_run(&assignment, &no) });
                     }
                 }
@@ -366,7 +367,7 @@ impl Session {
     }
 
     fn ask(&mut self, number: u64, expect: Expect, request: Request, turn: &mut Turn) -> Token {
-        let token = self.pendings.put(number, expect);
+        let token = self.pendings.put(Pending { number, expect });
         turn.asks.push(Ask { token, request });
         token
     }

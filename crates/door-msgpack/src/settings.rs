@@ -10,6 +10,8 @@ pub struct Settings {
     pub read_within: Duration,
     /// How many connections may be open at once, strangers included.
     pub connections_max: usize,
+    /// How many tasks a worker of the older dialect is sent at once: it has no way to say.
+    pub older_worker_slots: u32,
     /// How the broker calls itself, for people to read.
     pub software: Box<str>,
 }
@@ -20,6 +22,7 @@ impl Default for Settings {
             hello_within: Duration::from_secs(10),
             read_within: Duration::from_secs(30),
             connections_max: 100_000,
+            older_worker_slots: 200,
             software: concat!("tenure ", env!("CARGO_PKG_VERSION")).into(),
         }
     }

@@ -2,3 +2,8 @@
 //! *actioners* that add, play, pause and kill them. Its words stay in this folder; `spec/xmessage.md` is its page.
 
 pub mod codec;
+mod server;
+pub mod session;
+mod translate;
+
+pub use server::{DEFAULT_PORT, serve};

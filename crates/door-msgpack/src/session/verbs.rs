@@ -10,7 +10,7 @@ use tenure_wire::reply::Pong;
 use tenure_wire::request::{OneTask, Submit};
 use tenure_wire::{Code, Reply, Request};
 
-use super::pending::Expect;
+use super::expect::Expect;
 use super::waits::OWN_WATCHES;
 use super::{Due, Entrance, Session, Turn, answer, encode_reply, permission, refuse, submitted};
 use crate::translate::{self, Template};

@@ -14,7 +14,7 @@ use tenure_wire::reply::EndedReply;
 use tenure_wire::task::Ended;
 use tenure_wire::{Reply, request};
 
-use super::pending::Expect;
+use super::expect::Expect;
 use super::{Due, Session, Turn, answer, refuse};
 use crate::translate;
 

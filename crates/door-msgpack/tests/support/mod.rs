@@ -20,6 +20,9 @@ pub(crate) trait Stage {
     /// A peer goes away.
     fn close(&mut self, peer: &str);
 
+    /// Lets what was said be heard, where that takes time.
+    fn settle(&mut self) {}
+
     /// Whatever has come for a peer since the last time; waits for it where there is something to wait for.
     fn hear(&mut self, peer: &str, patience: Patience) -> Heard;
 }
@@ -65,7 +68,14 @@ pub(crate) fn play_all<S: Stage>(transcripts: &[Transcript], stage: impl Fn() ->
 pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
     let mut bindings = Bindings::new();
     let mut ears: BTreeMap<&str, Ear> = BTreeMap::new();
+    let mut spoke_last = None;
     for step in &transcript.steps {
+        // Two peers, two connections: only the broker's answer says that the first was heard before the second.
+        let speaks = (step.speaker == Speaker::Peer).then_some(&step.peer);
+        if speaks.is_some() && spoke_last.is_some() && speaks != spoke_last {
+            stage.settle();
+        }
+        spoke_last = speaks;
         let place = format!("line {} ({})", step.line, transcript.title);
         let ear = ears.entry(&step.peer).or_default();
         match (step.speaker, &step.act) {

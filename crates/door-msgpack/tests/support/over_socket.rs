@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long it waits for more, once something has arrived.
 const GATHERING: Duration = Duration::from_millis(10);
 
+/// How long something that is not answered takes at most to be heard.
+const SETTLING: Duration = Duration::from_millis(100);
+
 pub(crate) struct SocketStage {
     pub(crate) address: SocketAddr,
     pub(crate) hub: HubHandle,
@@ -83,6 +86,10 @@ impl Stage for SocketStage {
     fn say(&mut self, name: &str, bytes: &[u8]) {
         // The broker may have closed the connection already; what it said before that is still to be heard.
         let _ = self.peer(name).stream.write_all(bytes);
+    }
+
+    fn settle(&mut self) {
+        std::thread::sleep(SETTLING);
     }
 
     fn close(&mut self, name: &str) {

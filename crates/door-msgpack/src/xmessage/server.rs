@@ -1,0 +1,18 @@
+//! The dialect's socket. It is served like the native protocol; only the session is another.
+
+use std::io;
+
+use tenure_hub::HubHandle;
+use tokio::net::TcpListener;
+
+use super::session::Session;
+use crate::server::serve_with;
+use crate::settings::Settings;
+
+/// Where a broker listens for this dialect unless told otherwise.
+pub const DEFAULT_PORT: u16 = 5677;
+
+/// Serves until the hub stops, then waits for the conversations to end.
+pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
+    serve_with(listener, hub, settings, Session::new).await
+}

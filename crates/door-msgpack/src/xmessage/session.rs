@@ -1,0 +1,409 @@
+//! One peer's conversation in the older dialect, pure. The broker speaks first; what the peer answers makes it a worker
+//! or an actioner.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use tenure_hub::words::{
+    Answer, Assignment, Blob, Command, DEFAULT_NAMESPACE, Held, Notice, Query, Refusal, Reply, StateName,
+    TaskId, TaskInfo, Timestamp, Wanted,
+};
+use tenure_hub::{Ask, Delivery, Request, Response};
+
+use super::codec::{CodecError, Message, Operation, State, decode, encode};
+use super::translate;
+use crate::codec::FrameError;
+use crate::pending::Pendings;
+use crate::session::{Entrance, Talk, Turn};
+use crate::settings::Settings;
+
+#[derive(Debug)]
+pub struct Session {
+    settings: Arc<Settings>,
+    who: Who,
+    pendings: Pendings<Expect>,
+    /// The actioner has no more requests: the goodbye waits for the last answer.
+    is_over: bool,
+}
+
+#[derive(Debug)]
+enum Who {
+    /// It has until then to introduce itself.
+    Stranger {
+        until: Timestamp,
+    },
+    Actioner,
+    Worker {
+        held: HashMap<TaskId, Holding, RandomState>,
+        next_beat: Timestamp,
+    },
+}
+
+/// A task that was sent to this worker.
+#[derive(Clone, Copy, Debug)]
+struct Holding {
+    attempt: u32,
+    wanted: Option<Wanted>,
+}
+
+/// What is done with an answer.
+#[derive(Debug)]
+enum Expect {
+    /// Only a refusal is worth a word.
+    Quiet,
+    /// The text that says it is done.
+    Say(String),
+    /// A task to play that may have been put aside rather than held back.
+    Play {
+        task: TaskId,
+    },
+    /// A page of the tasks to play, and how many there were before.
+    PlayAll {
+        before: usize,
+    },
+    TaskTable,
+    /// The same with its rows, waiting for the numbers.
+    Counts {
+        tasks: Vec<TaskInfo>,
+    },
+    WorkerTable,
+}
+
+impl Session {
+    pub fn new(now: Timestamp, settings: Arc<Settings>) -> Session {
+        let until = now + settings.hello_within;
+        Session { settings, who: Who::Stranger { until }, pendings: Pendings::default(), is_over: false }
+    }
+
+    fn introduce(&mut self, now: Timestamp, role: &str, entrance: &mut dyn Entrance, turn: &mut Turn) {
+        if !matches!(role, "worker" | "actioner") {
+            return turn_away("say HandShake with worker or actioner", turn);
+        }
+        // This dialect has no place for a key.
+        if entrance.admit(None).is_none() {
+            return turn_away(
+                &translate::refusal(&Refusal::NotAllowed { what: "come in without a key" }),
+                turn,
+            );
+        }
+        let identity: tenure_hub::words::Name = format!("{role}-{}", translate::fresh_task()).into();
+        if let Err(no) = entrance.open(DEFAULT_NAMESPACE.into(), Arc::clone(&identity)) {
+            return turn_away(&translate::refusal(&no), turn);
+        }
+        encode(&mut turn.out, &Message::HandShake("Go".into()));
+        if role == "actioner" {
+            self.who = Who::Actioner;
+            return;
+        }
+        self.who = Who::Worker { held: HashMap::default(), next_beat: now + translate::BEAT };
+        let spec = translate::worker_spec(identity, self.settings.older_worker_slots);
+        self.ask(Expect::Quiet, Request::Command(Command::Register(Box::new(spec))), turn);
+    }
+
+    fn actioner_says(&mut self, message: Message, turn: &mut Turn) {
+        match message {
+            Message::ActionerOp(operation) => self.operate(operation, turn),
+            Message::TaskTablePrint { states } => {
+                self.ask(Expect::TaskTable, Request::Query(translate::list(&states)), turn);
+            }
+            Message::WorkerTablePrint => self.ask(Expect::WorkerTable, Request::Query(Query::Workers), turn),
+            Message::Over => self.is_over = true,
+            Message::HeartBeat(_) | Message::BulkMessage(_) => {}
+            Message::HandShake(_)
+            | Message::TaskLaunch { .. }
+            | Message::WorkerOp { .. }
+            | Message::WorkerTableOp { .. }
+            | Message::TaskTableOp { .. }
+            | Message::TaskStateChange { .. } => say("this is not for an actioner to say", turn),
+        }
+        self.close_if_over(turn);
+    }
+
+    fn operate(&mut self, operation: Operation, turn: &mut Turn) {
+        match operation {
+            Operation::AddTask(record_id) => {
+                let task = translate::fresh_task();
+                let text = format!("Add task id={task}, map to task record_id={record_id} to run.");
+                let submission = translate::submission(task, record_id);
+                self.ask(Expect::Say(text), Request::Submit(vec![submission]), turn);
+            }
+            Operation::PlayTask(id) => {
+                let task = translate::id(id);
+                self.ask(Expect::Play { task }, Request::Command(Command::Release { task }), turn);
+            }
+            Operation::PlayAllTask => {
+                self.ask(Expect::PlayAll { before: 0 }, Request::Query(translate::created(None)), turn);
+            }
+            Operation::KillTask(id) => {
+                let task = translate::id(id);
+                let text = format!("Kill task uuid={task}.");
+                self.ask(Expect::Say(text), Request::Command(Command::Cancel { task, reason: None }), turn);
+            }
+            Operation::PauseTask(id) => {
+                let task = translate::id(id);
+                let text = format!("Pause task uuid={task}.");
+                self.ask(Expect::Say(text), Request::Command(Command::Pause { task, reason: None }), turn);
+            }
+            Operation::Inspect
+            | Operation::Create
+            | Operation::Update
+            | Operation::Read
+            | Operation::Delete => {
+                say(
+                    "this operation is not served here: use TaskTablePrint and WorkerTablePrint to look",
+                    turn,
+                );
+            }
+        }
+    }
+
+    fn worker_says(&mut self, message: &Message, turn: &mut Turn) {
+        match message {
+            Message::HeartBeat(_) => {
+                let beat = Command::Heartbeat { held: None, stats: None };
+                self.ask(Expect::Quiet, Request::Command(beat), turn);
+            }
+            Message::TaskStateChange { id, from: _, to } => self.changed(translate::id(*id), *to, turn),
+            Message::BulkMessage(_) => {}
+            Message::Over => {
+                self.is_over = true;
+                self.ask(Expect::Quiet, Request::Command(Command::Leave), turn);
+            }
+            Message::HandShake(_)
+            | Message::TaskLaunch { .. }
+            | Message::ActionerOp(_)
+            | Message::WorkerOp { .. }
+            | Message::WorkerTableOp { .. }
+            | Message::WorkerTablePrint
+            | Message::TaskTablePrint { .. }
+            | Message::TaskTableOp { .. } => say("this is not for a worker to say", turn),
+        }
+    }
+
+    /// A worker's news of a task.
+    fn changed(&mut self, task: TaskId, to: State, turn: &mut Turn) {
+        let Who::Worker { held, .. } = &mut self.who else { return };
+        let Some(holding) = held.get(&task).copied() else {
+            return say(
+                &format!("stale-attempt: task {task} is not held by this worker: stop working on it"),
+                turn,
+            );
+        };
+        if !matches!(to, State::Submit | State::Run) {
+            held.remove(&task);
+        }
+        for request in translate::report(Held { task, attempt: holding.attempt }, to, holding.wanted) {
+            self.ask(Expect::Quiet, request, turn);
+        }
+    }
+
+    fn assigned(&mut self, assignment: &Assignment, body: Result<Bytes, Refusal>, turn: &mut Turn) {
+        let held_now = Held { task: assignment.task, attempt: assignment.attempt };
+        let record_id = match body {
+            Ok(body) => String::from_utf8(body.to_vec()).map_err(|_| "its body is not text".to_owned()),
+            Err(no) => Err(no.to_string()),
+        };
+        match record_id {
+            Ok(record_id) => {
+                if let Who::Worker { held, .. } = &mut self.who {
+                    held.insert(assignment.task, Holding { attempt: assignment.attempt, wanted: None });
+                }
+                let launch = Message::TaskLaunch { task_id: translate::wire_id(assignment.task), record_id };
+                encode(&mut turn.out, &launch);
+            }
+            Err(why) => {
+                let why = format!("it cannot be given to this worker: {why}");
+                self.ask(Expect::Quiet, translate::cannot_be_said(held_now, &why), turn);
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: Notice, body: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
+        let Who::Worker { held, .. } = &mut self.who else { return };
+        match notice {
+            Notice::Assign(assignment) => self.assigned(&assignment, body.unwrap_or(Ok(Bytes::new())), turn),
+            Notice::Wanted { task, attempt: _, wanted, reason: _ } => {
+                // A task that has been reported on meanwhile is none of this worker's business any more.
+                let Some(holding) = held.get_mut(&task) else { return };
+                holding.wanted = Some(wanted);
+                let op = translate::operation(wanted, task);
+                encode(&mut turn.out, &Message::WorkerOp { op, id: translate::wire_id(task) });
+            }
+            Notice::Stop { task, attempt, why: _ } => {
+                if held.get(&task).is_some_and(|holding| holding.attempt == attempt) {
+                    held.remove(&task);
+                    let op = translate::operation(Wanted::Cancel, task);
+                    encode(&mut turn.out, &Message::WorkerOp { op, id: translate::wire_id(task) });
+                }
+            }
+            Notice::Drain => say("drain: finish what runs; nothing new will come", turn),
+            Notice::Replaced { worker } => {
+                say(&format!("replaced: another worker goes by {worker} now"), turn);
+            }
+        }
+    }
+
+    fn reply(&mut self, token: u64, reply: Result<Response, Refusal>, turn: &mut Turn) {
+        let Some(expect) = self.pendings.take(token) else { return };
+        match (expect, reply.and_then(first_refusal)) {
+            (Expect::Quiet, Ok(_)) => {}
+            (Expect::Say(text), Ok(_)) => say(&text, turn),
+            (Expect::Play { task }, Ok(_)) => say(&format!("Launching task uuid={task}."), turn),
+            (Expect::Play { task }, Err(Refusal::WrongState { state: StateName::Paused, .. })) => {
+                let text = format!("Launching task uuid={task}.");
+                self.ask(Expect::Say(text), Request::Command(Command::Resume { task }), turn);
+            }
+            (Expect::PlayAll { before }, Ok(Response::Answer(Answer::Tasks { tasks, next }))) => {
+                let count = before + tasks.len();
+                for info in &tasks {
+                    let release = Command::Release { task: info.id };
+                    self.ask(Expect::Quiet, Request::Command(release), turn);
+                }
+                if next.is_some() {
+                    let page = Request::Query(translate::created(next));
+                    self.ask(Expect::PlayAll { before: count }, page, turn);
+                } else {
+                    say(&format!("Launching all {count} created tasks."), turn);
+                }
+            }
+            (Expect::TaskTable, Ok(Response::Answer(Answer::Tasks { tasks, .. }))) => {
+                self.ask(Expect::Counts { tasks }, Request::Query(Query::Counts), turn);
+            }
+            (Expect::Counts { tasks }, Ok(Response::Answer(Answer::Counts(counts)))) => {
+                say(&translate::task_table(&tasks, &counts), turn);
+            }
+            (Expect::WorkerTable, Ok(Response::Answer(Answer::Workers(workers)))) => {
+                say(&translate::worker_table(&workers), turn);
+            }
+            (_, Err(no)) => say(&translate::refusal(&no), turn),
+            (
+                Expect::PlayAll { .. } | Expect::TaskTable | Expect::Counts { .. } | Expect::WorkerTable,
+                Ok(_),
+            ) => {
+                unreachable!("a query is answered in kind")
+            }
+        }
+        self.close_if_over(turn);
+    }
+
+    fn close_if_over(&mut self, turn: &mut Turn) {
+        if self.is_over && self.pendings.len() == 0 {
+            encode(&mut turn.out, &Message::Over);
+            turn.close = true;
+        }
+    }
+
+    fn ask(&mut self, expect: Expect, request: Request, turn: &mut Turn) {
+        let token = self.pendings.put(expect);
+        turn.asks.push(Ask { token, request });
+    }
+}
+
+impl Talk for Session {
+    const FRAME_BYTES_MAX: usize = super::codec::FRAME_BYTES_MAX;
+
+    fn begin(&mut self, turn: &mut Turn) {
+        encode(&mut turn.out, &Message::HandShake("Who you are?".into()));
+    }
+
+    fn receive(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn) {
+        let message = match decode(frame) {
+            Ok(message) => message,
+            Err(error) => return self.misunderstood(&error, turn),
+        };
+        match (&self.who, message) {
+            (Who::Stranger { .. }, Message::HandShake(role)) => self.introduce(now, &role, entrance, turn),
+            (Who::Stranger { .. }, _) => turn_away("say HandShake with worker or actioner first", turn),
+            (Who::Actioner, message) => self.actioner_says(message, turn),
+            (Who::Worker { .. }, message) => self.worker_says(&message, turn),
+        }
+    }
+
+    fn lost_track(&mut self, error: &FrameError, turn: &mut Turn) {
+        turn_away(&error.to_string(), turn);
+    }
+
+    fn needs(&self, delivery: &Delivery) -> Option<Blob> {
+        match delivery {
+            Delivery::Notice(Notice::Assign(assignment)) if !assignment.body.is_empty() => {
+                Some(assignment.body)
+            }
+            _ => None,
+        }
+    }
+
+    fn deliver(&mut self, delivery: Delivery, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
+        match delivery {
+            Delivery::Reply { token, reply } => self.reply(token, reply, turn),
+            Delivery::Notice(notice) => self.notice(notice, bytes, turn),
+            Delivery::Goodbye => say(&translate::refusal(&Refusal::Draining), turn),
+            // Nothing of this was asked for.
+            Delivery::Event { .. }
+            | Delivery::Gap { .. }
+            | Delivery::Live { .. }
+            | Delivery::Call { .. }
+            | Delivery::CallAnswered { .. }
+            | Delivery::Broadcast(_) => {}
+        }
+    }
+
+    fn flush(&mut self, _turn: &mut Turn) {}
+
+    fn open_requests(&self) -> usize {
+        self.pendings.len()
+    }
+
+    fn next_deadline(&self) -> Option<Timestamp> {
+        match self.who {
+            Who::Stranger { until } => Some(until),
+            Who::Actioner => None,
+            Who::Worker { next_beat, .. } => Some(next_beat),
+        }
+    }
+
+    fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
+        match &mut self.who {
+            Who::Stranger { until } if *until <= now && !turn.close => {
+                turn_away("there was no HandShake in time", turn);
+            }
+            Who::Worker { next_beat, .. } if *next_beat <= now => {
+                *next_beat = now + translate::BEAT;
+                encode(&mut turn.out, &Message::HeartBeat(0));
+            }
+            Who::Stranger { .. } | Who::Actioner | Who::Worker { .. } => {}
+        }
+    }
+}
+
+impl Session {
+    fn misunderstood(&mut self, error: &CodecError, turn: &mut Turn) {
+        match self.who {
+            Who::Stranger { .. } => turn_away(&error.to_string(), turn),
+            Who::Actioner | Who::Worker { .. } => say(&error.to_string(), turn),
+        }
+    }
+}
+
+/// A list of answers of which only one was asked for: its refusal is the refusal of the whole.
+fn first_refusal(response: Response) -> Result<Response, Refusal> {
+    match response {
+        Response::Command(Reply::Submitted(each)) => {
+            each.into_iter().find_map(Result::err).map_or(Ok(Response::Done), Err)
+        }
+        Response::Command(Reply::Held(each)) => {
+            each.into_iter().find_map(Result::err).map_or(Ok(Response::Done), Err)
+        }
+        other => Ok(other),
+    }
+}
+
+fn say(text: &str, turn: &mut Turn) {
+    encode(&mut turn.out, &Message::BulkMessage(text.to_owned()));
+}
+
+fn turn_away(text: &str, turn: &mut Turn) {
+    say(text, turn);
+    turn.close = true;
+}
