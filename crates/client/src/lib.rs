@@ -1,7 +1,7 @@
 //! The Rust SDK of Tenure, the task broker for work that takes minutes to days.
 //!
 //! - [`Client`] submits tasks, steers them, looks at them, waits for them, watches events, and talks to other peers.
-//! - `Worker` runs tasks: with async or blocking handlers, with heartbeats that no handler can starve, and through
+//! - [`Worker`] runs tasks: with async or blocking handlers, with heartbeats that no handler can starve, and through
 //!   restarts of the broker.
 //! - [`Connection`] is the protocol frame by frame, for programs that count microseconds.
 //!
@@ -27,6 +27,7 @@ mod table;
 mod talk;
 mod verbs;
 mod watch;
+mod worker;
 
 pub use address::{ADDRESSES_MAX, Address};
 pub use builder::{ClientBuilder, PATIENCE};
@@ -37,6 +38,10 @@ pub use submission::{Submission, When};
 pub use talk::{BROADCASTS_WAITING_MAX, CALLS_WAITING_MAX};
 pub use verbs::{Ear, Heard, IncomingCall, Listener, Listing, Move, Query, Waited};
 pub use watch::{Watch, Watched, Watcher};
+pub use worker::{
+    Context, Failure, Interrupt, IntoOutcome, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome, Worker,
+    WorkerBuilder, WorkerHandle, WorkerStats,
+};
 
 pub use tenure_wire as wire;
 pub use tenure_wire::address::{Answered, Broadcast, Hear};

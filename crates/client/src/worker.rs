@@ -1,0 +1,22 @@
+//! The worker: runs tasks in handlers of the program's own, and keeps its word to the broker meanwhile.
+//!
+//! The connection lives on a thread of its own, so heartbeats go out even if a handler blocks every thread of the
+//! program's runtime. What handlers hand over lands in the `outbox`; the `roster` knows every attempt that is held and
+//! every report that is not answered yet; the `link` moves both over the connection and through reconnects.
+
+mod builder;
+mod context;
+mod handle;
+mod link;
+mod outbox;
+mod outcome;
+mod report;
+mod roster;
+mod run;
+mod signal;
+
+pub use builder::{Worker, WorkerBuilder};
+pub use context::{Context, NOTE_BYTES_MAX};
+pub use handle::{WorkerHandle, WorkerStats};
+pub use outcome::{Failure, IntoOutcome, MESSAGE_BYTES_MAX, Outcome};
+pub use signal::Interrupt;

@@ -1,0 +1,291 @@
+//! How a worker is set up and started.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_wire::Name;
+use tenure_wire::time::millis;
+use tenure_wire::words::{OnClose, Role};
+use tenure_wire::worker::WorkerSpec;
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
+
+use super::context::Context;
+use super::handle::{Tally, WorkerHandle, WorkerStats};
+use super::link::{Link, Settings};
+use super::outbox::Outbox;
+use super::outcome::IntoOutcome;
+use super::run::Handler;
+use crate::builder::PATIENCE;
+use crate::dialer::random;
+use crate::error::Error;
+use crate::peer::{Peer, peer_setters};
+
+/// How long handlers may take to wind down unless told otherwise.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// Where workers begin: [`Worker::builder`].
+#[derive(Debug)]
+pub struct Worker;
+
+impl Worker {
+    /// For a worker at this broker: `host:port`, `host`, `unix:/path`, or several with commas between them.
+    ///
+    /// ```no_run
+    /// use tenure_client::{Context, Interrupt, Outcome, Worker};
+    ///
+    /// async fn scan(context: Context) -> Outcome {
+    ///     context.progress(Some(0), "begun");
+    ///     tokio::select! {
+    ///         result = async { "the result" } => Outcome::complete(result),
+    ///         interrupt = context.interrupted() => match interrupt {
+    ///             Interrupt::Cancel { .. } => Outcome::cancelled(""),
+    ///             Interrupt::Pause { .. } => Outcome::paused("as far as it got"),
+    ///             Interrupt::Leaving | Interrupt::Stop { .. } => Outcome::give_back("interrupted"),
+    ///         },
+    ///     }
+    /// }
+    ///
+    /// # async fn example() -> Result<(), tenure_client::Error> {
+    /// let worker = Worker::builder("127.0.0.1:7171").id("scanner-1").queues(["images"]).slots(4).handle(scan).start().await?;
+    /// // Later, from anywhere:
+    /// worker.drain();
+    /// worker.ended().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn builder(addresses: &str) -> WorkerBuilder {
+        WorkerBuilder::new().address(addresses)
+    }
+}
+
+/// Settings of a worker.
+#[derive(Debug)]
+pub struct WorkerBuilder {
+    peer: Peer,
+    spec: WorkerSpec,
+    handler: Option<Handler>,
+    stop_grace: Duration,
+    patience: Duration,
+    drain_on_sigterm: bool,
+}
+
+impl WorkerBuilder {
+    peer_setters!();
+
+    fn new() -> WorkerBuilder {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = host.trim();
+        let id = format!(
+            "{}-{}-{:04x}",
+            if host.is_empty() { "worker" } else { host },
+            std::process::id(),
+            random() as u16
+        );
+        let mut spec = WorkerSpec::new(id, Vec::new(), 1);
+        // Only the same process takes over its own session, so no other may draw the same number, and none draws 0.
+        spec.instance = random().max(1);
+        spec.host = (!host.is_empty()).then(|| host.into());
+        spec.platform = Some(format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH).into());
+        let peer = Peer { roles: vec![Role::Worker], ..Peer::default() };
+        WorkerBuilder {
+            peer,
+            spec,
+            handler: None,
+            stop_grace: STOP_GRACE,
+            patience: PATIENCE,
+            drain_on_sigterm: false,
+        }
+    }
+
+    /// The worker's name. Without one it is made of the host's name and the process.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<Name>) -> WorkerBuilder {
+        self.spec.worker = id.into();
+        self
+    }
+
+    /// Which queues it serves.
+    #[must_use]
+    pub fn queues<N: Into<Name>>(mut self, queues: impl IntoIterator<Item = N>) -> WorkerBuilder {
+        self.spec.queues = queues.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// What it offers beyond its queues.
+    #[must_use]
+    pub fn capabilities<N: Into<Name>>(mut self, capabilities: impl IntoIterator<Item = N>) -> WorkerBuilder {
+        self.spec.capabilities = capabilities.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// How many tasks it takes at once (1).
+    #[must_use]
+    pub fn slots(mut self, slots: u32) -> WorkerBuilder {
+        self.spec.slots = slots;
+        self
+    }
+
+    /// How often it says that it is alive (5 s).
+    #[must_use]
+    pub fn heartbeat(mut self, interval: Duration) -> WorkerBuilder {
+        self.spec.heartbeat_ms = millis(interval);
+        self
+    }
+
+    /// Silence after which it is lost: it gets nothing new, and submitters are told (15 s).
+    #[must_use]
+    pub fn lost_after(mut self, silence: Duration) -> WorkerBuilder {
+        self.spec.lost_after_ms = millis(silence);
+        self
+    }
+
+    /// How long after its last sign of life its attempts are believed; then each task follows its policy (30 s).
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
+        self.spec.lease_ms = millis(lease);
+        self
+    }
+
+    /// Whether a closed connection means that its tasks are dead. By default they may still run, and the worker comes
+    /// back with them.
+    #[must_use]
+    pub fn on_close(mut self, on_close: OnClose) -> WorkerBuilder {
+        self.spec.on_close = on_close;
+        self
+    }
+
+    /// The program's version, for people to read.
+    #[must_use]
+    pub fn version(mut self, version: &str) -> WorkerBuilder {
+        self.spec.version = Some(version.into());
+        self
+    }
+
+    /// How long handlers may run on after their attempt is over, or after [`stop`](WorkerHandle::stop) (10 s). Then async
+    /// ones are dropped; blocking ones cannot be, and keep their slot until they return.
+    #[must_use]
+    pub fn stop_grace(mut self, grace: Duration) -> WorkerBuilder {
+        self.stop_grace = grace;
+        self
+    }
+
+    /// How long the first connection may take (30 s). Later ones take as long as they take.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> WorkerBuilder {
+        self.patience = patience;
+        self
+    }
+
+    /// Whether the worker drains when the process is told to terminate (no).
+    #[must_use]
+    pub fn drain_on_sigterm(mut self, drain: bool) -> WorkerBuilder {
+        self.drain_on_sigterm = drain;
+        self
+    }
+
+    /// Runs tasks in an async handler, on the runtime in which the worker is started.
+    #[must_use]
+    pub fn handle<F, Fut>(mut self, handler: F) -> WorkerBuilder
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        self.handler = Some(Handler::new_async(handler));
+        self
+    }
+
+    /// Runs tasks in a blocking handler, each on a thread of its own.
+    #[must_use]
+    pub fn handle_blocking<F, O>(mut self, handler: F) -> WorkerBuilder
+    where
+        F: Fn(Context) -> O + Send + Sync + 'static,
+        O: IntoOutcome,
+    {
+        self.handler = Some(Handler::new_blocking(handler));
+        self
+    }
+
+    /// Starts the worker, and returns when the broker knows it. From then on it lives until it leaves.
+    pub async fn start(self) -> Result<WorkerHandle, Error> {
+        let (handle, registered) = self.spawn()?;
+        registered.await.unwrap_or(Err(Error::Closed))?;
+        Ok(handle)
+    }
+
+    /// Runs the worker until it has left.
+    pub async fn run(self) -> Result<WorkerStats, Error> {
+        self.start().await?.ended().await
+    }
+
+    /// The same for programs without a runtime, with a [blocking handler](WorkerBuilder::handle_blocking).
+    pub fn run_blocking(self) -> Result<WorkerStats, Error> {
+        let (mut handle, registered) = self.spawn()?;
+        registered.blocking_recv().unwrap_or(Err(Error::Closed))?;
+        loop {
+            let ended = handle.ended.borrow_and_update().clone();
+            match ended {
+                Some(ended) => return ended.map(|()| handle.stats()),
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    fn spawn(self) -> Result<(WorkerHandle, oneshot::Receiver<Result<(), Error>>), Error> {
+        self.peer.check()?;
+        let bad = |what, why: &str| Err(Error::BadSetting { what, why: why.into() });
+        let runner = match self.handler {
+            None => {
+                return bad(
+                    "the worker's handler",
+                    "is missing: give one with `handle` or `handle_blocking`",
+                );
+            }
+            Some(Handler::Blocking(runner)) => runner,
+            Some(Handler::Async(make)) => match Handle::try_current() {
+                Ok(runtime) => make(runtime),
+                Err(_) => {
+                    return bad(
+                        "the worker's async handler",
+                        "needs a tokio runtime: start the worker inside one",
+                    );
+                }
+            },
+        };
+        let (outbox, tally) = (Arc::new(Outbox::default()), Arc::new(Tally::default()));
+        let (tell_registered, registered) = oneshot::channel();
+        let (tell_ended, ended) = watch::channel(None);
+        let mut peer = self.peer;
+        peer.identity = Some(self.spec.worker.clone());
+        let settings = Settings {
+            peer,
+            spec: self.spec,
+            stop_grace: self.stop_grace,
+            patience: self.patience,
+            drain_on_sigterm: self.drain_on_sigterm,
+        };
+        let link = Link::new(settings, runner, Arc::clone(&outbox), Arc::clone(&tally));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| no_thread(&error))?;
+        let live = move || {
+            let result = runtime.block_on(link.run(tell_registered));
+            if let Err(error) = &result {
+                tracing::error!(%error, "the worker has ended");
+            }
+            // Nobody may be left to hear it.
+            let _ = tell_ended.send(Some(result));
+        };
+        std::thread::Builder::new()
+            .name("tenure-worker".into())
+            .spawn(live)
+            .map_err(|error| no_thread(&error))?;
+        Ok((WorkerHandle { outbox, tally, ended }, registered))
+    }
+}
+
+fn no_thread(error: &std::io::Error) -> Error {
+    Error::BadSetting {
+        what: "the worker's own thread",
+        why: format!("could not be started: {error}").into(),
+    }
+}

@@ -1,0 +1,130 @@
+//! What a handler knows of its task, and what it can say while it works.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_wire::task::{Assignment, Held, Terms};
+use tenure_wire::words::OnLost;
+use tenure_wire::{Name, TaskId, Timestamp};
+
+use super::outbox::{Outbox, Progress};
+use super::signal::{Interrupt, Signal};
+
+/// The longest note that goes with a progress report; the rest is cut off.
+pub const NOTE_BYTES_MAX: usize = 4 << 10;
+/// A body up to this size is copied, so that a long task does not keep the whole read that brought it in memory.
+const BODY_COPIED_BYTES: usize = 16 << 10;
+
+/// A handler's task. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Context {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    assignment: Assignment,
+    terms: Arc<Terms>,
+    signal: Signal,
+    outbox: Arc<Outbox>,
+}
+
+impl Context {
+    pub(crate) fn new(mut assignment: Assignment, terms: Arc<Terms>, outbox: Arc<Outbox>) -> Context {
+        if assignment.body.len() <= BODY_COPIED_BYTES {
+            assignment.body = Bytes::copy_from_slice(&assignment.body);
+        }
+        Context { inner: Arc::new(Inner { assignment, terms, signal: Signal::default(), outbox }) }
+    }
+
+    pub fn task(&self) -> TaskId {
+        self.inner.assignment.task
+    }
+
+    /// The number of this try, from 1. Give it along with side effects of your own, to tell this try from a later one.
+    pub fn attempt(&self) -> u32 {
+        self.inner.assignment.attempt
+    }
+
+    pub fn body(&self) -> &Bytes {
+        &self.inner.assignment.body
+    }
+
+    pub fn queue(&self) -> &Name {
+        &self.inner.terms.queue
+    }
+
+    pub fn name(&self) -> Option<&Name> {
+        self.inner.assignment.name.as_ref()
+    }
+
+    pub fn parent(&self) -> Option<TaskId> {
+        self.inner.assignment.parent
+    }
+
+    pub fn priority(&self) -> i32 {
+        self.inner.assignment.priority
+    }
+
+    /// The identity of who submitted it.
+    pub fn submitter(&self) -> Option<&Name> {
+        self.inner.terms.submitter.as_ref()
+    }
+
+    pub fn submitted_at(&self) -> Timestamp {
+        self.inner.assignment.submitted_at
+    }
+
+    /// How many workers were lost with it before.
+    pub fn crashes(&self) -> u16 {
+        self.inner.assignment.crashes
+    }
+
+    /// How often it was tried and failed before.
+    pub fn failures(&self) -> u16 {
+        self.inner.assignment.failures
+    }
+
+    /// Everything that was said about it at its submission.
+    pub fn terms(&self) -> &Terms {
+        &self.inner.terms
+    }
+
+    /// Tells how far the work is: a percentage if it is known, and a note for people. Never waits; what comes faster
+    /// than it can be sent is passed over in favour of the latest.
+    pub fn progress(&self, percent: Option<u8>, note: &str) {
+        let note = &note[..note.floor_char_boundary(NOTE_BYTES_MAX)];
+        let note = (!note.is_empty()).then(|| note.into());
+        let percent = percent.map(|percent| percent.min(100));
+        self.inner.outbox.progress(self.held(), Progress { percent, note });
+    }
+
+    /// Whether the task should wind down, and why.
+    pub fn interrupt(&self) -> Option<Interrupt> {
+        self.inner.signal.get()
+    }
+
+    /// Waits until the task should wind down. Cancel-safe: use it in a `select!` beside the work.
+    pub async fn interrupted(&self) -> Interrupt {
+        self.inner.signal.raised().await
+    }
+
+    /// For blocking handlers: sleeps for so long, or until the task should wind down.
+    pub fn wait_interrupted(&self, timeout: Duration) -> Option<Interrupt> {
+        self.inner.signal.wait(timeout)
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        Held { task: self.task(), attempt: self.attempt() }
+    }
+
+    pub(crate) fn raise(&self, interrupt: Interrupt) {
+        self.inner.signal.raise(interrupt);
+    }
+
+    /// Whether it may run zero times or once: then it begins only when the broker knows.
+    pub(crate) fn is_careful(&self) -> bool {
+        self.inner.terms.on_lost == OnLost::Pause
+    }
+}

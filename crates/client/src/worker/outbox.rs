@@ -1,0 +1,130 @@
+//! What handlers hand over to the link: how they ended, and how far they are. It never makes a handler wait, and it is
+//! bounded by the worker's slots: one end and one word of progress for each attempt.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tenure_wire::task::Held;
+use tokio::sync::Notify;
+
+use super::outcome::Outcome;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    inner: Mutex<Inner>,
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    finished: Vec<Finished>,
+    progress: HashMap<Held, Progress>,
+    leaving: Leaving,
+}
+
+/// A handler has returned; without an outcome it was dropped instead.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) held: Held,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) percent: Option<u8>,
+    pub(crate) note: Option<Box<str>>,
+}
+
+/// What the program wants of its worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Leaving {
+    #[default]
+    No,
+    /// Take nothing new, finish, leave.
+    Drain,
+    /// The same, but ask the handlers to hurry.
+    Stop,
+}
+
+impl Outbox {
+    pub(crate) fn finished(&self, held: Held, outcome: Option<Outcome>) {
+        let mut inner = self.lock();
+        inner.progress.remove(&held);
+        let first = inner.finished.is_empty();
+        inner.finished.push(Finished { held, outcome });
+        drop(inner);
+        // Whoever finishes next, before the link has looked, rides along.
+        if first {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The latest word counts.
+    pub(crate) fn progress(&self, held: Held, progress: Progress) {
+        self.lock().progress.insert(held, progress);
+        self.wake.notify_one();
+    }
+
+    /// Leaving is not taken back, it can only become more urgent.
+    pub(crate) fn leave(&self, leaving: Leaving) {
+        let mut inner = self.lock();
+        inner.leaving = inner.leaving.max(leaving);
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn leaving(&self) -> Leaving {
+        self.lock().leaving
+    }
+
+    pub(crate) fn take_finished(&self) -> Vec<Finished> {
+        std::mem::take(&mut self.lock().finished)
+    }
+
+    pub(crate) fn take_progress(&self) -> HashMap<Held, Progress> {
+        std::mem::take(&mut self.lock().progress)
+    }
+
+    pub(crate) fn has_progress(&self) -> bool {
+        !self.lock().progress.is_empty()
+    }
+
+    /// Cancel-safe.
+    pub(crate) async fn notified(&self) {
+        self.wake.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_wire::TaskId;
+
+    use super::*;
+
+    #[test]
+    fn the_latest_progress_counts_and_none_after_the_end() {
+        let outbox = Outbox::default();
+        let held = Held { task: TaskId::default(), attempt: 1 };
+        for percent in [1, 2, 3] {
+            outbox.progress(held, Progress { percent: Some(percent), note: None });
+        }
+        assert_eq!(outbox.take_progress()[&held].percent, Some(3));
+        assert!(!outbox.has_progress());
+        outbox.progress(held, Progress { percent: Some(99), note: None });
+        outbox.finished(held, Some(Outcome::complete("")));
+        assert!(!outbox.has_progress());
+        assert_eq!(outbox.take_finished().len(), 1);
+    }
+
+    #[test]
+    fn leaving_only_becomes_more_urgent() {
+        let outbox = Outbox::default();
+        outbox.leave(Leaving::Stop);
+        outbox.leave(Leaving::Drain);
+        assert_eq!(outbox.leaving(), Leaving::Stop);
+    }
+}

@@ -1,0 +1,361 @@
+//! Every attempt that the worker holds, and every report that is not answered yet. Pure: time comes in as an argument,
+//! and what must be done comes out as lists that the link works off.
+//!
+//! ```text
+//! assign ─→ waiting ─→ starting ─→ running ─→ reported ─→ (answered)
+//!           no hand    pause only:            until the broker
+//!           is free    not begun before       has answered
+//!                      the broker knows
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tenure_wire::task::Held;
+use tenure_wire::words::{StopWhy, Wanted};
+use tenure_wire::{Code, Refusal};
+
+use super::context::Context;
+use super::outcome::{Failure, Outcome};
+use super::report::Report;
+use super::signal::Interrupt;
+
+/// How long a report waits that the broker could not take just now.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Roster {
+    slots: usize,
+    held: HashMap<Held, Stage>,
+    /// In the order in which they came. Entries that are gone are passed over.
+    waiting: VecDeque<Held>,
+    /// Handlers that still run although their attempt is over.
+    over: HashMap<Held, Instant>,
+    /// Handlers that run, those above included.
+    busy: usize,
+    leaving: bool,
+    /// To be told to the broker: these have started.
+    pub(crate) starts: Vec<Held>,
+    /// To be begun: the handlers of these.
+    pub(crate) begins: Vec<Context>,
+    /// To be sent: the reports of these.
+    pub(crate) unsent: Vec<Held>,
+    /// To be sent again at their time.
+    later: VecDeque<(Instant, Held)>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Waiting(Context),
+    Starting(Context),
+    Running(Context),
+    Reported { report: Report, sent: bool },
+}
+
+/// What became of a report.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Answered {
+    /// The broker has taken it.
+    Taken(Report),
+    /// The attempt was over already, so there is nothing more to say of it.
+    Stale,
+    /// It will be said again, or said differently.
+    Again,
+    /// The broker takes neither the report nor the failure to report.
+    Given(Refusal),
+    /// Nobody knows this report.
+    Unknown,
+}
+
+impl Roster {
+    pub(crate) fn new(slots: usize) -> Roster {
+        Roster {
+            slots,
+            held: HashMap::new(),
+            waiting: VecDeque::new(),
+            over: HashMap::new(),
+            busy: 0,
+            leaving: false,
+            starts: Vec::new(),
+            begins: Vec::new(),
+            unsent: Vec::new(),
+            later: VecDeque::new(),
+        }
+    }
+
+    /// Whether nothing is held and nothing is left to say.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The broker sends work. It begins if a hand is free.
+    pub(crate) fn assigned(&mut self, context: Context) {
+        let held = context.held();
+        if self.held.contains_key(&held) {
+            return;
+        }
+        if self.leaving {
+            self.report(held, Report::GiveBack { reason: Some("the worker is leaving".into()) });
+        } else if self.busy < self.slots {
+            self.start(context);
+        } else {
+            // The broker's count of free slots runs ahead of handlers that do not end although their attempt is over.
+            self.waiting.push_back(held);
+            self.held.insert(held, Stage::Waiting(context));
+        }
+    }
+
+    /// The broker has answered the start of these; `refused` are positions.
+    pub(crate) fn started(&mut self, now: Instant, started: &[Held], refused: &[u32]) {
+        for (index, held) in started.iter().enumerate() {
+            if refused.contains(&(index as u32)) {
+                self.stop(now, *held, StopWhy::Stale);
+            } else {
+                self.begin_if_starting(*held);
+            }
+        }
+    }
+
+    /// The attempt is over, whatever the handler does.
+    pub(crate) fn stop(&mut self, now: Instant, held: Held, why: StopWhy) {
+        match self.held.remove(&held) {
+            Some(Stage::Running(context)) => {
+                context.raise(Interrupt::Stop { why });
+                self.over.insert(held, now);
+            }
+            Some(Stage::Starting(_)) => {
+                self.busy -= 1;
+                self.fill();
+            }
+            // Its answer will say that it came too late.
+            Some(reported @ Stage::Reported { .. }) => {
+                self.held.insert(held, reported);
+            }
+            Some(Stage::Waiting(_)) | None => {}
+        }
+    }
+
+    /// Somebody wants it cancelled or paused. What has not begun is confirmed at once.
+    pub(crate) fn wanted(&mut self, held: Held, interrupt: Interrupt, wanted: Wanted) {
+        match self.held.get(&held) {
+            Some(Stage::Running(context)) => context.raise(interrupt),
+            Some(Stage::Waiting(_)) => self.report(held, Report::Confirm { wanted, result: Bytes::new() }),
+            Some(Stage::Starting(_)) => {
+                self.busy -= 1;
+                self.report(held, Report::Confirm { wanted, result: Bytes::new() });
+                self.fill();
+            }
+            Some(Stage::Reported { .. }) | None => {}
+        }
+    }
+
+    /// A handler has returned. Whether its outcome counts.
+    pub(crate) fn finished(&mut self, held: Held, outcome: Option<Outcome>, result_bytes_max: usize) -> bool {
+        self.busy -= 1;
+        let counts = self.over.remove(&held).is_none();
+        if counts {
+            let interrupt = match self.held.get(&held) {
+                Some(Stage::Running(context)) => context.interrupt(),
+                other => unreachable!("a handler ran that nobody began: {other:?}"),
+            };
+            self.report(held, Report::new(outcome, interrupt.as_ref(), result_bytes_max));
+        }
+        self.fill();
+        counts
+    }
+
+    /// The report of an attempt, to be sent. From here on it counts as sent.
+    pub(crate) fn send(&mut self, held: Held) -> Option<&Report> {
+        match self.held.get_mut(&held) {
+            Some(Stage::Reported { report, sent }) => {
+                *sent = true;
+                Some(report)
+            }
+            _ => None,
+        }
+    }
+
+    /// The broker has answered a report.
+    pub(crate) fn answered(&mut self, now: Instant, held: Held, refusal: Option<&Refusal>) -> Answered {
+        let Some(Stage::Reported { report, .. }) = self.held.get(&held) else { return Answered::Unknown };
+        match refusal.map(|refusal| (&refusal.code, refusal)) {
+            None => match self.held.remove(&held) {
+                Some(Stage::Reported { report, .. }) => Answered::Taken(report),
+                _ => unreachable!("it was looked at just now"),
+            },
+            Some((Code::StaleAttempt | Code::UnknownTask, _)) => {
+                self.held.remove(&held);
+                Answered::Stale
+            }
+            Some((Code::Full | Code::DiskFull | Code::Draining | Code::TooMany, _)) => {
+                self.unsend(held);
+                self.later.push_back((now + AGAIN_AFTER, held));
+                Answered::Again
+            }
+            Some((_, refusal)) => {
+                if matches!(report, Report::Fail(failure) if failure.message.starts_with(REFUSED)) {
+                    self.held.remove(&held);
+                    return Answered::Given(refusal.clone());
+                }
+                // The submitter should learn why there is no better end.
+                let failure = Failure::new(1, format!("{REFUSED}{refusal}")).last();
+                self.report(held, Report::Fail(Box::new(failure)));
+                Answered::Again
+            }
+        }
+    }
+
+    /// When a report is to be said again.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.later.front().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn due(&mut self, now: Instant) {
+        while let Some((at, held)) = self.later.front()
+            && *at <= now
+        {
+            self.unsent.push(*held);
+            self.later.pop_front();
+        }
+    }
+
+    /// What to present with a heartbeat: all but what the broker has been told the end of.
+    pub(crate) fn for_heartbeat(&self) -> Vec<Held> {
+        let held = self.held.iter().filter(|(_, stage)| !matches!(stage, Stage::Reported { sent: true, .. }));
+        held.map(|(held, _)| *held).collect()
+    }
+
+    /// The connection is gone. What has not begun is forgotten, so that somebody else can have it.
+    pub(crate) fn disconnected(&mut self) {
+        self.held.retain(|_, stage| !matches!(stage, Stage::Waiting(_)));
+        self.waiting.clear();
+        self.starts.clear();
+        self.unsent.clear();
+        self.later.clear();
+    }
+
+    /// What to present at the next registration: what runs, and what is reported but not answered.
+    pub(crate) fn for_register(&self) -> Vec<Held> {
+        self.held.keys().copied().collect()
+    }
+
+    /// The broker knows the worker again. `refused` are positions in what was presented: those are over, all others go
+    /// on. Returns how many reports came too late.
+    pub(crate) fn registered(&mut self, now: Instant, presented: &[Held], refused: &[u32]) -> usize {
+        let mut late = 0;
+        for (index, held) in presented.iter().enumerate() {
+            let refused = refused.contains(&(index as u32));
+            match self.held.get(held) {
+                Some(Stage::Reported { .. }) if refused => {
+                    self.held.remove(held);
+                    late += 1;
+                }
+                Some(Stage::Reported { .. }) => {
+                    self.unsend(*held);
+                    self.unsent.push(*held);
+                }
+                Some(_) if refused => self.stop(now, *held, StopWhy::Stale),
+                // Whoever comes back with a task has started it, as the broker sees it.
+                Some(_) => self.begin_if_starting(*held),
+                None => {}
+            }
+        }
+        late
+    }
+
+    /// From now on nothing new begins.
+    pub(crate) fn leave(&mut self) {
+        self.leaving = true;
+        for held in std::mem::take(&mut self.waiting) {
+            if let Some(Stage::Waiting(_)) = self.held.get(&held) {
+                self.report(held, Report::GiveBack { reason: Some("the worker is leaving".into()) });
+            }
+        }
+    }
+
+    /// Asks every handler to come to an end.
+    pub(crate) fn hurry(&mut self) {
+        for stage in self.held.values() {
+            if let Stage::Running(context) = stage {
+                context.raise(Interrupt::Leaving);
+            }
+        }
+    }
+
+    /// Everything is over: the worker cannot go on.
+    pub(crate) fn stop_all(&mut self, now: Instant) {
+        let all: Vec<Held> = self.held.keys().copied().collect();
+        self.leaving = true;
+        for held in all {
+            self.stop(now, held, StopWhy::Stale);
+        }
+    }
+
+    /// Handlers that still run although their attempt is over, and since when.
+    pub(crate) fn over(&self) -> impl Iterator<Item = (Held, Instant)> {
+        self.over.iter().map(|(held, since)| (*held, *since))
+    }
+
+    /// How many handlers run.
+    pub(crate) fn busy(&self) -> usize {
+        self.busy
+    }
+
+    fn start(&mut self, context: Context) {
+        let held = context.held();
+        self.busy += 1;
+        self.starts.push(held);
+        if context.is_careful() {
+            self.held.insert(held, Stage::Starting(context));
+        } else {
+            self.begins.push(context.clone());
+            self.held.insert(held, Stage::Running(context));
+        }
+    }
+
+    fn begin_if_starting(&mut self, held: Held) {
+        if let Some(stage) = self.held.get_mut(&held)
+            && let Stage::Starting(context) = stage
+        {
+            let context = context.clone();
+            self.begins.push(context.clone());
+            *stage = Stage::Running(context);
+        }
+    }
+
+    /// Hands are free: who has waited longest begins.
+    fn fill(&mut self) {
+        while self.busy < self.slots
+            && let Some(held) = self.waiting.pop_front()
+        {
+            // It may have been stopped or cancelled meanwhile.
+            if let Some(Stage::Waiting(context)) = self.held.get(&held) {
+                let context = context.clone();
+                self.start(context);
+            }
+        }
+    }
+
+    fn report(&mut self, held: Held, report: Report) {
+        self.held.insert(held, Stage::Reported { report, sent: false });
+        self.unsent.push(held);
+    }
+
+    fn unsend(&mut self, held: Held) {
+        if let Some(Stage::Reported { sent, .. }) = self.held.get_mut(&held) {
+            *sent = false;
+        }
+    }
+}
+
+/// How a failure begins that is reported because the broker refused the report itself.
+const REFUSED: &str = "the broker refused the report of the end: ";
+
+#[cfg(test)]
+#[path = "roster_tests.rs"]
+mod tests;

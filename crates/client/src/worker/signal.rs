@@ -1,0 +1,108 @@
+//! How a handler hears that its task should wind down.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tenure_wire::words::StopWhy;
+use tokio::sync::Notify;
+
+/// Why a handler should wind down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// The worker leaves soon: finish quickly, or give the task back.
+    Leaving,
+    /// Somebody wants the task put aside. Wind down and return [`Outcome::Paused`](super::Outcome::Paused).
+    Pause { reason: Option<Box<str>> },
+    /// Somebody wants the task cancelled. Wind down and return [`Outcome::Cancelled`](super::Outcome::Cancelled).
+    Cancel { reason: Option<Box<str>> },
+    /// The attempt is over: whatever is returned is not reported. Another worker may have the task already.
+    Stop { why: StopWhy },
+}
+
+impl Interrupt {
+    /// A later interrupt replaces an earlier one only if it weighs more.
+    fn weight(&self) -> u8 {
+        match self {
+            Interrupt::Leaving => 1,
+            Interrupt::Pause { .. } => 2,
+            Interrupt::Cancel { .. } => 3,
+            Interrupt::Stop { .. } => 4,
+        }
+    }
+}
+
+/// One handler's signal, for those who poll, those who await and those who block.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    interrupt: Mutex<Option<Interrupt>>,
+    blocked: Condvar,
+    awaiting: Notify,
+}
+
+impl Signal {
+    pub(crate) fn raise(&self, interrupt: Interrupt) {
+        let mut current = self.lock();
+        if current.as_ref().is_none_or(|current| current.weight() < interrupt.weight()) {
+            *current = Some(interrupt);
+            self.blocked.notify_all();
+            self.awaiting.notify_waiters();
+        }
+    }
+
+    pub(crate) fn get(&self) -> Option<Interrupt> {
+        self.lock().clone()
+    }
+
+    pub(crate) async fn raised(&self) -> Interrupt {
+        loop {
+            let mut notified = std::pin::pin!(self.awaiting.notified());
+            // Enrolled before looking, so that nothing is missed in between.
+            notified.as_mut().enable();
+            if let Some(interrupt) = self.get() {
+                return interrupt;
+            }
+            notified.await;
+        }
+    }
+
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<Interrupt> {
+        let waited = self.blocked.wait_timeout_while(self.lock(), timeout, |interrupt| interrupt.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Interrupt>> {
+        self.interrupt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_weightier_interrupt_stays() {
+        let signal = Signal::default();
+        assert_eq!(signal.get(), None);
+        signal.raise(Interrupt::Leaving);
+        signal.raise(Interrupt::Cancel { reason: Some("wrong scan".into()) });
+        signal.raise(Interrupt::Pause { reason: None });
+        signal.raise(Interrupt::Leaving);
+        assert_eq!(signal.get(), Some(Interrupt::Cancel { reason: Some("wrong scan".into()) }));
+        signal.raise(Interrupt::Stop { why: StopWhy::Stale });
+        assert_eq!(signal.wait(Duration::from_secs(60)), Some(Interrupt::Stop { why: StopWhy::Stale }));
+    }
+
+    #[tokio::test]
+    async fn who_awaits_hears_it_whether_early_or_late() {
+        let signal = std::sync::Arc::new(Signal::default());
+        let early = tokio::spawn({
+            let signal = std::sync::Arc::clone(&signal);
+            async move { signal.raised().await }
+        });
+        tokio::task::yield_now().await;
+        signal.raise(Interrupt::Leaving);
+        assert_eq!(early.await.unwrap(), Interrupt::Leaving);
+        assert_eq!(signal.raised().await, Interrupt::Leaving);
+        assert_eq!(signal.wait(Duration::ZERO), Some(Interrupt::Leaving));
+    }
+}
