@@ -5,6 +5,17 @@
 
 pub mod codec;
 pub mod command;
+pub mod errand;
 pub mod fuzz;
+pub mod glob;
 pub mod key;
+mod server;
+pub mod session;
+mod settings;
 pub mod shapes;
+pub mod throttle;
+pub mod translate;
+pub mod worker;
+
+pub use server::serve;
+pub use settings::Settings;

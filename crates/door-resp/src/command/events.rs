@@ -26,10 +26,6 @@ pub enum EventsCommand {
         to: u64,
         count: usize,
     },
-    /// XLEN.
-    Length {
-        stream: EventsKey,
-    },
     Subscribe(Vec<Bytes>),
     /// None named means all.
     Unsubscribe(Vec<Bytes>),
@@ -58,8 +54,6 @@ pub enum ReadFrom {
     After(u64),
     /// `$`: only what is yet to come.
     Now,
-    /// `+`: the last event there is.
-    Last,
 }
 
 pub(super) fn xread(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -91,10 +85,6 @@ pub(super) fn xrange(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
     let count = if arguments.keyword("COUNT") { positive_count(arguments)? } else { READ_COUNT_MAX };
     arguments.end()?;
     Ok(Command::Events(EventsCommand::Range { stream, from, to, count }))
-}
-
-pub(super) fn xlen(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    Ok(Command::Events(EventsCommand::Length { stream: stream(arguments)? }))
 }
 
 pub(super) fn subscribe(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -136,7 +126,6 @@ fn streams(arguments: &mut Arguments<'_>) -> Result<Vec<(Bytes, EventsKey, ReadF
     for (written, key) in keys {
         let from = match arguments.required()? {
             b"$" => ReadFrom::Now,
-            b"+" => ReadFrom::Last,
             id => ReadFrom::After(event_number(id)?),
         };
         streams.push((written, key, from));

@@ -184,7 +184,6 @@ pub static TABLE: &[Entry] = &[
     entry("worker.unregister", 2, NO_KEY, WRITE, workers::unregister, "A worker leaves"),
     entry("worker.verify", 3, NO_KEY, WRITE, workers::verify, "Checks that a capability is real"),
     entry("workers.list", 1, NO_KEY, READ, workers::list, "All workers"),
-    entry("xlen", 2, ONE_KEY, READ, events::xlen, "How many events a stream holds"),
     entry("xrange", -4, ONE_KEY, READ, events::xrange, "A slice of the event log"),
     entry(
         "xread",

@@ -55,6 +55,20 @@ impl Report {
 }
 
 impl JobUpdate {
+    /// A status and nothing else.
+    pub fn of(report: Report) -> Self {
+        Self {
+            report: Some(report),
+            worker: None,
+            attempt: None,
+            progress_percent: None,
+            current_task: None,
+            error: None,
+            exit_code: None,
+            result: None,
+        }
+    }
+
     pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
         let mut object = Object::parse(WHAT, json, UPDATE_BYTES_MAX)?;
         let report = match object.text("status", TEXT_BYTES_MAX)? {

@@ -2,5 +2,6 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub(crate) mod broker;
 pub(crate) mod pattern;
 pub(crate) mod transcript;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_door_resp::codec::read_reply;
+use bytes::BytesMut;
+use tenure_door_resp::codec::{Decoder, Limits, Reply, Version, encode, read_reply};
 
 #[derive(Debug)]
 pub(crate) struct Transcript {
@@ -89,6 +90,17 @@ fn act(line: &str) -> Option<Act> {
 
 fn unescaped(text: &str) -> Vec<u8> {
     text.replace("\\r", "\r").replace("\\n", "\n").into_bytes()
+}
+
+/// What a client types, as it travels.
+pub(crate) fn as_array(words: &str) -> Vec<u8> {
+    let mut decoder = Decoder::new(Limits::friend());
+    decoder.feed(words.as_bytes());
+    decoder.feed(b"\r\n");
+    let request = decoder.next_request().expect("good quoting").expect("a command");
+    let mut bytes = BytesMut::new();
+    encode(&Reply::array(request.iter().map(|word| Reply::bulk(word.to_vec()))), Version::Resp2, &mut bytes);
+    bytes.to_vec()
 }
 
 /// The first whole reply as lines of the page's notation, and its length; none if it is not complete.

@@ -1,0 +1,105 @@
+//! An errand: what a command leads to, step by step, until there is an answer. Pure.
+//!
+//! Most commands ask the hub one thing and put the answer into words ([`Step::Last`]); those may be under way together.
+//! Some look something up first, read bytes or speak with a worker's desk; while such an errand runs, the commands
+//! after it wait.
+
+use bytes::Bytes;
+use tenure_hub::words::{Blob, Filter, Name, Refusal, Timestamp};
+use tenure_hub::{Request, Response};
+
+use crate::codec::Reply;
+use crate::command::{Block, ReadFrom};
+use crate::worker::{Call, CallAnswer};
+
+pub type Outcome = Result<Response, Refusal>;
+pub type Then<T> = Box<dyn FnOnce(Timestamp, T) -> Step + Send>;
+
+pub enum Step {
+    Reply(Reply),
+    /// The last questions; their answers are all that is needed.
+    Last(Vec<Request>, Box<dyn FnOnce(Timestamp, Vec<Outcome>) -> Reply + Send>),
+    Ask(Request, Then<Outcome>),
+    Read(Blob, Then<Result<Bytes, Refusal>>),
+    /// Speak with the desks of workers.
+    Call(Vec<(Whom, Call)>, Then<Vec<CallAnswer>>),
+    /// Collect events.
+    Follow(Follow),
+}
+
+/// Which worker is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The one that speaks on this connection, if any.
+    Own,
+    /// The same; a connection without a name becomes a worker of its own.
+    Puller,
+    /// By its id, if it has a desk.
+    Known(Name),
+    /// By its id, and this connection speaks for it from now on.
+    Become(Name),
+}
+
+/// Streams to read, and how long to wait for something.
+#[derive(Debug)]
+pub struct Follow {
+    pub streams: Vec<Stream>,
+    pub count: usize,
+    pub block: Option<Block>,
+    /// XRANGE: one stream's entries without its name, and up to this number.
+    pub range_to: Option<u64>,
+}
+
+#[derive(Debug)]
+pub struct Stream {
+    pub name: Bytes,
+    pub filter: Filter,
+    pub from: ReadFrom,
+    /// The id by which a single job was asked for.
+    pub job: Option<String>,
+}
+
+impl Step {
+    pub fn ask(request: Request, then: impl FnOnce(Timestamp, Outcome) -> Step + Send + 'static) -> Self {
+        Self::Ask(request, Box::new(then))
+    }
+
+    pub fn last(request: Request, reply: impl FnOnce(Timestamp, Outcome) -> Reply + Send + 'static) -> Self {
+        Self::Last(
+            vec![request],
+            Box::new(move |now, mut outcomes| reply(now, outcomes.pop().expect("one question, one answer"))),
+        )
+    }
+
+    pub fn read(blob: Blob, then: impl FnOnce(Timestamp, Result<Bytes, Refusal>) -> Step + Send + 'static) -> Self {
+        Self::Read(blob, Box::new(then))
+    }
+
+    pub fn call(
+        whom: Whom,
+        call: Call,
+        then: impl FnOnce(Timestamp, CallAnswer) -> Step + Send + 'static,
+    ) -> Self {
+        Self::Call(
+            vec![(whom, call)],
+            Box::new(move |now, mut answers| then(now, answers.pop().expect("one call, one answer"))),
+        )
+    }
+
+    pub fn error(text: impl Into<String>) -> Self {
+        Self::Reply(Reply::error(text))
+    }
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Reply(reply) => formatter.debug_tuple("Reply").field(reply).finish(),
+            Self::Last(requests, _) => formatter.debug_tuple("Last").field(requests).finish(),
+            Self::Ask(request, _) => formatter.debug_tuple("Ask").field(request).finish(),
+            Self::Read(blob, _) => formatter.debug_tuple("Read").field(blob).finish(),
+            Self::Call(calls, _) => formatter.debug_tuple("Call").field(calls).finish(),
+            Self::Follow(follow) => formatter.debug_tuple("Follow").field(follow).finish(),
+        }
+    }
+}

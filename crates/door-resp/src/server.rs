@@ -1,0 +1,371 @@
+//! The sockets, and nothing else: what arrives goes to the session, what the session says goes out.
+//!
+//! One task per connection, and one per worker's desk (`desks.rs`). A connection reads whatever has arrived, hands all
+//! questions to the hub at once, and writes all answers at once. While its peer waits in a blocking command it costs a
+//! task that sleeps and no buffer.
+
+mod desks;
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::io;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::{Delivery, HubHandle};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::task::TaskTracker;
+
+use crate::session::{Admission, Gate, Output, Session};
+use crate::settings::Settings;
+use crate::throttle::Throttle;
+use desks::{Desk, Desks, News, Route};
+
+/// What is read at once.
+const READ_BYTES: usize = 16 * 1024;
+/// How much may be unsent before nothing more is read or taken.
+const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long a peer may leave answers unread.
+const READ_WITHIN: Duration = Duration::from_secs(60);
+/// How long a connection lives on after the broker has said goodbye.
+const GOODBYE: Duration = Duration::from_millis(500);
+/// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// A peer whose machine is gone is noticed after this much silence on the wire.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Serves RESP over TCP until the hub stops, then waits for the conversations to end.
+pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
+    let door = Arc::new(Door {
+        desks: Desks::new(hub.clone()),
+        hub,
+        settings,
+        throttle: Arc::default(),
+        addresses: Mutex::default(),
+        next_connection: AtomicU64::new(1),
+        conversations: TaskTracker::new(),
+    });
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = door.hub.stopped() => break,
+        };
+        match accepted {
+            Ok((stream, address)) => door.welcome(stream, address.ip()),
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    door.conversations.close();
+    door.conversations.wait().await;
+    Ok(())
+}
+
+struct Door {
+    hub: HubHandle,
+    settings: Settings,
+    desks: Arc<Desks>,
+    throttle: Arc<Mutex<Throttle>>,
+    addresses: Mutex<HashMap<IpAddr, usize>>,
+    next_connection: AtomicU64,
+    conversations: TaskTracker,
+}
+
+impl Door {
+    fn welcome(self: &Arc<Self>, stream: TcpStream, address: IpAddr) {
+        if !self.has_room(address) {
+            tracing::warn!(%address, "too many connections, one turned away");
+            return;
+        }
+        // Answers are small and waited for.
+        let _ = stream.set_nodelay(true);
+        let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4);
+        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        let door = Arc::clone(self);
+        self.conversations.spawn(async move {
+            let id = door.next_connection.fetch_add(1, Ordering::Relaxed);
+            let ended = Conversation::new(Arc::clone(&door), id, address).run(stream).await;
+            if let Err(error) = ended {
+                tracing::debug!(%error, connection = id, "a connection broke");
+            }
+            door.leave(address);
+        });
+    }
+
+    fn has_room(&self, address: IpAddr) -> bool {
+        let mut addresses = locked(&self.addresses);
+        let all: usize = addresses.values().sum();
+        let own = addresses.entry(address).or_default();
+        if all >= self.settings.connections_max || *own >= self.settings.connections_per_address_max {
+            return false;
+        }
+        *own += 1;
+        true
+    }
+
+    fn leave(&self, address: IpAddr) {
+        let mut addresses = locked(&self.addresses);
+        if let Some(own) = addresses.get_mut(&address) {
+            *own -= 1;
+            if *own == 0 {
+                addresses.remove(&address);
+            }
+        }
+    }
+}
+
+/// Who may come in from one address.
+struct HubGate {
+    hub: HubHandle,
+    throttle: Arc<Mutex<Throttle>>,
+    address: IpAddr,
+}
+
+impl Gate for HubGate {
+    fn wants_keys(&self) -> bool {
+        self.hub.wants_keys()
+    }
+
+    fn admit(&self, now: Timestamp, key: &[u8]) -> Admission {
+        let mut throttle = locked(&self.throttle);
+        if let Some(wait) = throttle.must_wait(now, self.address) {
+            return Admission::Wait(wait);
+        }
+        match self.hub.admit(Some(key)) {
+            Some(grant) => {
+                throttle.right(self.address);
+                Admission::Granted(grant)
+            }
+            None => {
+                throttle.wrong(now, self.address);
+                tracing::warn!(address = %self.address, "a wrong key was shown");
+                Admission::Wrong
+            }
+        }
+    }
+}
+
+/// One connection.
+struct Conversation {
+    door: Arc<Door>,
+    session: Session,
+    gate: HubGate,
+    /// Its session with the hub, and the namespace that is for.
+    inside: Option<(Name, tenure_hub::Session)>,
+    out: Output,
+    route: Route,
+    news: mpsc::UnboundedReceiver<News>,
+    desks: HashMap<Name, Arc<Desk>>,
+    deliveries: Vec<Delivery>,
+    heard_all: bool,
+    until: Option<Timestamp>,
+    read_at: Timestamp,
+}
+
+impl Conversation {
+    fn new(door: Arc<Door>, id: u64, address: IpAddr) -> Self {
+        let gate = HubGate { hub: door.hub.clone(), throttle: Arc::clone(&door.throttle), address };
+        let session = Session::new(id, address, door.settings.clone(), &gate);
+        let (sender, news) = mpsc::unbounded_channel();
+        Self {
+            door,
+            session,
+            gate,
+            inside: None,
+            out: Output::default(),
+            route: Route { connection: id, sender },
+            news,
+            desks: HashMap::new(),
+            deliveries: Vec::new(),
+            heard_all: false,
+            until: None,
+            read_at: wall_clock(),
+        }
+    }
+
+    async fn run(mut self, mut stream: TcpStream) -> io::Result<()> {
+        let ended = self.converse(&mut stream).await;
+        for desk in std::mem::take(&mut self.desks).into_values() {
+            desk.detach(&self.route).await;
+        }
+        ended
+    }
+
+    async fn converse(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let (read, mut write) = stream.split();
+        let mut alarm = pin!(sleep_until(Instant::now()));
+        loop {
+            if self.is_over() {
+                return write.shutdown().await;
+            }
+            let now = wall_clock();
+            let deadline = self.deadline();
+            if let Some(deadline) = deadline {
+                alarm.as_mut().reset(Instant::now() + deadline.since(now));
+            }
+            let may_write = !self.out.bytes.is_empty();
+            let may_take = self.out.bytes.len() < UNSENT_BYTES_MAX;
+            let may_read = !self.heard_all && !self.out.close && may_take && self.session.is_hungry();
+            self.session.rest();
+            tokio::select! {
+                biased;
+                written = write.write_buf(&mut self.out.bytes), if may_write => self.has_written(written?)?,
+                () = mail(self.inside.as_ref()), if may_take => self.take_mail(),
+                Some(news) = self.news.recv() => self.hear(news),
+                ready = read.readable(), if may_read => {
+                    ready?;
+                    let input = self.session.input();
+                    input.reserve(READ_BYTES);
+                    match read.try_read_buf(input) {
+                        Ok(0) => self.heard_all = true,
+                        Ok(_) => {}
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                        Err(error) => return Err(error),
+                    }
+                }
+                () = &mut alarm, if deadline.is_some() => self.ring()?,
+            }
+            self.work().await;
+        }
+    }
+
+    /// Everything has been said, or nothing more can be.
+    fn is_over(&self) -> bool {
+        let nothing_left = self.out.bytes.is_empty();
+        let hub_is_gone = self.inside.as_ref().is_some_and(|(_, inside)| inside.mailbox().is_closed());
+        if self.heard_all && (self.session.is_blocked() || !self.session.owes_answers()) {
+            return nothing_left || self.session.is_blocked();
+        }
+        nothing_left && (self.out.close || hub_is_gone)
+    }
+
+    /// Goes on until somebody else has to say something.
+    async fn work(&mut self) {
+        loop {
+            self.session.receive(wall_clock(), &self.gate, &mut self.out);
+            if self.out.asks.is_empty() && self.out.calls.is_empty() && self.out.reads.is_empty() {
+                return;
+            }
+            self.ask().await;
+            for (token, blob) in std::mem::take(&mut self.out.reads) {
+                let bytes = match self.door.hub.cached(blob) {
+                    Some(bytes) => Ok(bytes),
+                    None => self.door.hub.read(blob).await,
+                };
+                self.session.has_read(wall_clock(), token, bytes, &mut self.out);
+            }
+            for call in std::mem::take(&mut self.out.calls) {
+                let (namespace, _) = self.session.identity();
+                let worker = call.worker.clone();
+                if let Some(desk) = self.door.desks.call(namespace, call, &self.route).await {
+                    self.desks.insert(worker, desk);
+                }
+            }
+            while let Ok(news) = self.news.try_recv() {
+                self.hear(news);
+            }
+        }
+    }
+
+    /// Hands all questions to the hub, which may take its time.
+    async fn ask(&mut self) {
+        if self.out.asks.is_empty() {
+            return;
+        }
+        let asks = std::mem::take(&mut self.out.asks);
+        let (namespace, identity) = self.session.identity();
+        if self.inside.as_ref().is_none_or(|(known, _)| *known != namespace) {
+            match self.door.hub.open(namespace.clone(), identity) {
+                Ok(inside) => self.inside = Some((namespace, inside)),
+                Err(refusal) => {
+                    for ask in asks {
+                        let reply = Err(refusal.clone());
+                        let delivery = Delivery::Reply { token: ask.token, reply };
+                        self.session.deliver(wall_clock(), delivery, &mut self.out);
+                    }
+                    return;
+                }
+            }
+        }
+        let Some((_, inside)) = &self.inside else { return };
+        if inside.send(asks).await.is_err() {
+            self.out.close = true;
+        }
+    }
+
+    fn take_mail(&mut self) {
+        let Some((_, inside)) = &self.inside else { return };
+        let mut deliveries = std::mem::take(&mut self.deliveries);
+        inside.mailbox().take(&mut deliveries);
+        let now = wall_clock();
+        for delivery in deliveries.drain(..) {
+            if matches!(delivery, Delivery::Goodbye) {
+                self.until = Some(now + GOODBYE);
+            }
+            self.session.deliver(now, delivery, &mut self.out);
+        }
+        self.deliveries = deliveries;
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Answer { token, answer } => {
+                self.session.desk_answered(wall_clock(), token, answer, &mut self.out);
+            }
+            News::Wish { job, wanted } => self.session.wish(&job, wanted, &mut self.out),
+        }
+    }
+
+    fn has_written(&mut self, count: usize) -> io::Result<()> {
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.read_at = wall_clock();
+        if self.out.bytes.is_empty() {
+            self.out.bytes = bytes::BytesMut::new();
+        }
+        Ok(())
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let slow = (!self.out.bytes.is_empty()).then(|| self.read_at + READ_WITHIN);
+        self.session.next_deadline().into_iter().chain(slow).chain(self.until).min()
+    }
+
+    /// Something is due, or has taken too long.
+    fn ring(&mut self) -> io::Result<()> {
+        let now = wall_clock();
+        let is_slow = !self.out.bytes.is_empty() && self.read_at + READ_WITHIN <= now;
+        if is_slow || self.until.is_some_and(|until| until <= now) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.session.tick(now, &mut self.out);
+        Ok(())
+    }
+}
+
+async fn mail(inside: Option<&(Name, tenure_hub::Session)>) {
+    match inside {
+        Some((_, inside)) => inside.mailbox().arrived().await,
+        None => pending().await,
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is whole between any two statements, whoever panicked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

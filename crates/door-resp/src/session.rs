@@ -1,0 +1,488 @@
+//! One connection's conversation. Pure: bytes and deliveries come in, requests and bytes go out, time is an argument.
+//!
+//! Answers leave in the order of the commands. A command whose answer needs one question only ([`Step::Last`]) does not
+//! keep the next one waiting; a longer errand does.
+
+mod about;
+mod desk;
+mod following;
+mod greeting;
+mod subscribing;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use bytes::{Bytes, BytesMut};
+use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
+use tenure_hub::{Ask, Delivery, Grant, Request};
+
+use crate::codec::{Decoder, Limits, Reply, Request as Words, Version, encode};
+use crate::command::{Command, CommandError, ConnectionCommand, Entry, EventsCommand, ListCommand, ViewCommand};
+use crate::errand::{Outcome, Step, Then};
+use crate::settings::Settings;
+use crate::translate::{self, Speaker, refusal};
+use crate::worker::{Call, CallAnswer, Kind};
+use desk::Group;
+use following::Following;
+use subscribing::Subscriptions;
+
+/// Answers that may be under way before the next command is looked at.
+const REPLIES_MAX: usize = 1024;
+/// How much is read ahead of a command that takes its time.
+const PIPELINED_BYTES_MAX: usize = 256 * 1024;
+/// How much may be unsent before the next command is looked at.
+const UNSENT_BYTES_MAX: usize = 1024 * 1024;
+
+#[derive(Debug)]
+pub struct Session {
+    id: u64,
+    address: IpAddr,
+    settings: Settings,
+    decoder: Decoder,
+    version: Version,
+    /// What it may do; none before it has authenticated.
+    grant: Option<Grant>,
+    name: Option<String>,
+    library: [Option<String>; 2],
+    is_library: bool,
+    /// The worker that speaks here, and the one that a ping named.
+    worker: Option<Name>,
+    hinted: Option<Name>,
+    replies: VecDeque<Slot>,
+    /// The number of the first reply that is not out.
+    first_reply: u64,
+    waiting: HashMap<u64, Expect>,
+    next_token: u64,
+    /// An errand runs that the next command has to wait for.
+    busy: bool,
+    /// A command that has to wait until everything before it is answered.
+    held_back: Option<Command>,
+    group: Option<Group>,
+    following: Option<Following>,
+    subscriptions: Subscriptions,
+    closing: bool,
+}
+
+/// The place of one answer.
+enum Slot {
+    Ready(Bytes),
+    Open,
+    Last { outcomes: Vec<Option<Outcome>>, reply: LastReply },
+}
+
+type LastReply = Box<dyn FnOnce(Timestamp, Vec<Outcome>) -> Reply + Send>;
+
+/// What an unanswered question was for.
+enum Expect {
+    Last { reply: u64, index: usize },
+    Step { reply: u64, then: Then<Outcome> },
+    Read { reply: u64, then: Then<Result<Bytes, Refusal>> },
+    /// A watch of an errand or of a subscription was begun.
+    Watch,
+    /// A channel of one job waits to know which task that is.
+    Channel(Bytes),
+    Nothing,
+}
+
+/// A word for the desk of a worker.
+#[derive(Debug)]
+pub struct DeskCall {
+    pub token: u64,
+    pub worker: Name,
+    /// Whether the desk is opened if there is none, and for what kind of worker.
+    pub open_as: Option<Kind>,
+    pub call: Call,
+}
+
+/// What a turn leads to.
+#[derive(Debug, Default)]
+pub struct Output {
+    pub bytes: BytesMut,
+    pub asks: Vec<Ask>,
+    pub calls: Vec<DeskCall>,
+    pub reads: Vec<(u64, Blob)>,
+    /// Say what is left and close.
+    pub close: bool,
+}
+
+/// Who may come in. The session asks, the server knows.
+pub trait Gate {
+    fn wants_keys(&self) -> bool;
+    fn admit(&self, now: Timestamp, key: &[u8]) -> Admission;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    Granted(Grant),
+    Wrong,
+    /// Too many wrong keys came from this address.
+    Wait(std::time::Duration),
+}
+
+impl Session {
+    pub fn new(id: u64, address: IpAddr, settings: Settings, gate: &dyn Gate) -> Self {
+        let grant = (!gate.wants_keys()).then(Grant::everything);
+        let limits = if grant.is_some() { Limits::friend_with(settings.message_bytes_max) } else { Limits::stranger() };
+        Self {
+            id,
+            address,
+            settings,
+            decoder: Decoder::new(limits),
+            version: Version::Resp2,
+            grant,
+            name: None,
+            library: [None, None],
+            is_library: false,
+            worker: None,
+            hinted: None,
+            replies: VecDeque::new(),
+            first_reply: 0,
+            waiting: HashMap::new(),
+            next_token: 0,
+            busy: false,
+            held_back: None,
+            group: None,
+            following: None,
+            subscriptions: Subscriptions::default(),
+            closing: false,
+        }
+    }
+
+    /// Where the socket puts what arrives.
+    pub fn input(&mut self) -> &mut BytesMut {
+        self.decoder.buffer_mut()
+    }
+
+    /// Nothing is going on: the connection may hold as little memory as possible.
+    pub fn rest(&mut self) {
+        self.decoder.release_memory();
+    }
+
+    /// Whether a command is under way that takes as long as somebody else takes.
+    pub fn is_blocked(&self) -> bool {
+        let pops = self.group.as_ref().is_some_and(Group::waits);
+        self.busy && (pops || self.following.is_some())
+    }
+
+    /// Whether answers are still to be given.
+    pub fn owes_answers(&self) -> bool {
+        !self.replies.is_empty() || self.held_back.is_some()
+    }
+
+    /// Whether more should be read. Behind a command that takes its time, only so much is kept.
+    pub fn is_hungry(&self) -> bool {
+        let stuck = self.busy || self.held_back.is_some() || self.replies.len() >= REPLIES_MAX;
+        !stuck || self.decoder.pending_bytes() < PIPELINED_BYTES_MAX
+    }
+
+    /// How this connection's session with the hub is to be opened.
+    pub fn identity(&self) -> (Name, Name) {
+        let namespace = self.grant.as_ref().and_then(|grant| grant.namespace.clone());
+        (namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.into()), self.nameless())
+    }
+
+    /// Looks at what has arrived, as far as answers may be given.
+    pub fn receive(&mut self, now: Timestamp, gate: &dyn Gate, out: &mut Output) {
+        while !self.busy && !self.closing && self.replies.len() < REPLIES_MAX && out.bytes.len() < UNSENT_BYTES_MAX {
+            let (is_known, only_listens) = (self.grant.is_some(), self.subscribed_old());
+            let command = match self.held_back.take() {
+                Some(command) => Ok(command),
+                None => match self.decoder.next_request() {
+                    Ok(None) => break,
+                    Ok(Some(words)) => understand(&words, is_known, only_listens),
+                    Err(error) => {
+                        self.closing = true;
+                        Err(error.reply())
+                    }
+                },
+            };
+            match command {
+                Ok(command) if self.must_wait(&command) => {
+                    self.held_back = Some(command);
+                    break;
+                }
+                Ok(command) => self.begin(now, gate, command, out),
+                Err(reply) => {
+                    let place = self.open_place();
+                    self.fill(place, &reply);
+                }
+            }
+        }
+        self.flush(out);
+    }
+
+    /// A delivery of this connection's own hub session.
+    pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut Output) {
+        match delivery {
+            Delivery::Reply { token, reply } => self.answered(now, token, reply, out),
+            Delivery::Event { watch, event } => self.event(watch, &event, out),
+            Delivery::Gap { watch, from, oldest } => self.gap(watch, from, oldest, out),
+            Delivery::Live { watch, .. } => self.live(watch, out),
+            Delivery::Broadcast(broadcast) => self.heard(broadcast.subject.as_deref(), &broadcast.body, out),
+            Delivery::Goodbye => self.closing = true,
+            // This session is no worker and takes no calls.
+            Delivery::Notice(_) | Delivery::Call { .. } | Delivery::CallAnswered { .. } => {}
+        }
+        self.flush(out);
+    }
+
+    /// Bytes that a step asked for.
+    pub fn has_read(&mut self, now: Timestamp, token: u64, bytes: Result<Bytes, Refusal>, out: &mut Output) {
+        if let Some(Expect::Read { reply, then }) = self.waiting.remove(&token) {
+            let step = then(now, bytes);
+            self.run(now, reply, step, out);
+        }
+        self.flush(out);
+    }
+
+    /// The answer of a worker's desk.
+    pub fn desk_answered(&mut self, now: Timestamp, token: u64, answer: CallAnswer, out: &mut Output) {
+        self.collect(now, token, answer, out);
+        self.flush(out);
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Timestamp, out: &mut Output) {
+        self.give_up_following(now, out);
+        self.flush(out);
+    }
+
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.following.as_ref().and_then(|following| following.until)
+    }
+
+    /// Tells a worker that can hear it what is wanted of its job.
+    pub fn wish(&mut self, job: &str, wanted: &'static str, out: &mut Output) {
+        if self.version == Version::Resp3 {
+            let push = Reply::Push(vec![Reply::word("wanted"), Reply::bulk(job.to_owned()), Reply::word(wanted)]);
+            encode(&push, self.version, &mut out.bytes);
+        }
+    }
+
+    /// A command that changes who speaks or how must not overtake answers that are under way.
+    fn must_wait(&self, command: &Command) -> bool {
+        let changes = matches!(
+            command,
+            Command::Connection(
+                ConnectionCommand::Hello(_) | ConnectionCommand::Auth(_) | ConnectionCommand::Reset | ConnectionCommand::Quit
+            )
+        );
+        changes && !self.replies.is_empty()
+    }
+
+    fn begin(&mut self, now: Timestamp, gate: &dyn Gate, command: Command, out: &mut Output) {
+        let place = self.open_place();
+        if let Some(reply) = self.forbidden(&command) {
+            return self.fill(place, &reply);
+        }
+        match command {
+            Command::Connection(command) => self.connection(now, gate, place, command, out),
+            Command::Events(
+                command @ (EventsCommand::Subscribe(_)
+                | EventsCommand::Unsubscribe(_)
+                | EventsCommand::SubscribePattern(_)
+                | EventsCommand::UnsubscribePattern(_)
+                | EventsCommand::Publish { .. }),
+            ) => self.subscription(now, place, command, out),
+            command => {
+                let speaker = Speaker {
+                    now,
+                    version: self.version,
+                    is_library: self.is_library,
+                    worker: self.worker.as_ref().or(self.hinted.as_ref()).map(ToString::to_string),
+                    settings: self.settings.clone(),
+                };
+                let step = translate::start(command, &speaker);
+                self.run(now, place, step, out);
+            }
+        }
+    }
+
+    /// What the key does not allow.
+    fn forbidden(&self, command: &Command) -> Option<Reply> {
+        let grant = self.grant.as_ref()?;
+        let needs = match command {
+            Command::List(ListCommand::Push { .. }) => Needs::Submit,
+            Command::List(ListCommand::Claim(_) | ListCommand::Remove { .. }) => Needs::Work,
+            Command::View(ViewCommand::Set { .. }) | Command::Worker(_) => Needs::Work,
+            Command::Job(job) => desk::job_needs(job),
+            Command::Plan(plan) => desk::plan_needs(plan),
+            Command::Action(action) => desk::action_needs(action),
+            Command::Connection(_) | Command::List(_) | Command::View(_) | Command::Queue(_) | Command::Events(_) => {
+                Needs::Nothing
+            }
+        };
+        let what = match needs {
+            Needs::Submit if !grant.may_submit => "submit",
+            Needs::Work if !grant.may_work && !matches!(command, Command::Worker(crate::command::WorkerCommand::List)) => {
+                "work"
+            }
+            Needs::Nothing | Needs::Submit | Needs::Work => return self.not_its_key(command),
+        };
+        Some(refusal(&Refusal::NotAllowed { what }))
+    }
+
+    /// Runs an errand as far as it goes without waiting.
+    fn run(&mut self, now: Timestamp, place: u64, step: Step, out: &mut Output) {
+        match step {
+            Step::Reply(reply) => {
+                self.busy = false;
+                self.fill(place, &reply);
+            }
+            Step::Last(requests, reply) => {
+                self.busy = false;
+                let outcomes = requests.iter().map(|_| None).collect();
+                *self.place(place) = Slot::Last { outcomes, reply };
+                for (index, request) in requests.into_iter().enumerate() {
+                    self.ask(request, Expect::Last { reply: place, index }, out);
+                }
+            }
+            Step::Ask(request, then) => {
+                self.busy = true;
+                self.ask(request, Expect::Step { reply: place, then }, out);
+            }
+            Step::Read(blob, then) => {
+                self.busy = true;
+                let token = self.token();
+                self.waiting.insert(token, Expect::Read { reply: place, then });
+                out.reads.push((token, blob));
+            }
+            Step::Call(calls, then) => {
+                self.busy = true;
+                self.speak_with(now, place, calls, then, out);
+            }
+            Step::Follow(follow) => {
+                self.busy = true;
+                self.follow(now, place, follow, out);
+            }
+        }
+    }
+
+    fn answered(&mut self, now: Timestamp, token: u64, outcome: Outcome, out: &mut Output) {
+        match self.waiting.remove(&token) {
+            Some(Expect::Last { reply, index }) => {
+                let Slot::Last { outcomes, .. } = self.place(reply) else { return };
+                outcomes[index] = Some(outcome);
+                if outcomes.iter().all(Option::is_some) {
+                    self.finish_last(now, reply);
+                }
+            }
+            Some(Expect::Step { reply, then }) => {
+                let step = then(now, outcome);
+                self.run(now, reply, step, out);
+            }
+            Some(Expect::Watch) => {
+                if let Err(reason) = outcome {
+                    self.cannot_watch(&reason, out);
+                }
+            }
+            Some(Expect::Channel(channel)) => self.channel_found(&channel, outcome, out),
+            Some(Expect::Read { .. } | Expect::Nothing) | None => {}
+        }
+    }
+
+    fn finish_last(&mut self, now: Timestamp, place: u64) {
+        let slot = std::mem::replace(self.place(place), Slot::Open);
+        let Slot::Last { outcomes, reply } = slot else { return };
+        let reply = reply(now, outcomes.into_iter().flatten().collect());
+        self.fill(place, &reply);
+    }
+
+    fn ask(&mut self, request: Request, expect: Expect, out: &mut Output) {
+        let token = self.token();
+        self.waiting.insert(token, expect);
+        out.asks.push(Ask { token, request });
+    }
+
+    fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
+
+    fn open_place(&mut self) -> u64 {
+        self.replies.push_back(Slot::Open);
+        self.first_reply + self.replies.len() as u64 - 1
+    }
+
+    fn place(&mut self, place: u64) -> &mut Slot {
+        let index = usize::try_from(place - self.first_reply).expect("a place that is not out yet");
+        &mut self.replies[index]
+    }
+
+    fn fill(&mut self, place: u64, reply: &Reply) {
+        let mut bytes = BytesMut::new();
+        encode(reply, self.version, &mut bytes);
+        self.fill_bytes(place, bytes.freeze());
+    }
+
+    fn fill_bytes(&mut self, place: u64, bytes: Bytes) {
+        *self.place(place) = Slot::Ready(bytes);
+    }
+
+    /// Sends what is ready, in order.
+    fn flush(&mut self, out: &mut Output) {
+        while let Some(Slot::Ready(bytes)) = self.replies.front() {
+            out.bytes.extend_from_slice(bytes);
+            self.replies.pop_front();
+            self.first_reply += 1;
+        }
+        if self.closing && (self.replies.is_empty() || self.busy) {
+            out.close = true;
+        }
+    }
+
+    fn nameless(&self) -> Name {
+        format!("resp-{}", self.id).into()
+    }
+}
+
+/// What a command takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    Nothing,
+    Submit,
+    Work,
+}
+
+/// From words to a command, or to the error that answers them.
+fn understand(words: &Words<'_>, is_known: bool, only_listens: bool) -> Result<Command, Reply> {
+    let entry = Entry::find(words.name());
+    if !is_known && !entry.as_ref().is_ok_and(|entry| entry.before_auth) {
+        return Err(Reply::error("NOAUTH Authentication required"));
+    }
+    let entry = entry.map_err(|error| error.reply())?;
+    let command = entry.parse(words).map_err(|error: CommandError| error.reply())?;
+    if !is_known && !greeting::before_auth(&command) {
+        return Err(Reply::error("NOAUTH Authentication required"));
+    }
+    if only_listens && !subscribing::allowed(&command) {
+        return Err(Reply::error(format!(
+            "ERR Can't execute '{}': only (P)SUBSCRIBE / (P)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+            entry.name
+        )));
+    }
+    Ok(command)
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Ready(_) => "Ready",
+            Self::Open => "Open",
+            Self::Last { .. } => "Last",
+        })
+    }
+}
+
+impl std::fmt::Debug for Expect {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Last { .. } => "Last",
+            Self::Step { .. } => "Step",
+            Self::Read { .. } => "Read",
+            Self::Watch => "Watch",
+            Self::Channel(_) => "Channel",
+            Self::Nothing => "Nothing",
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! The opening of a conversation and everything about the connection itself.
+
+use bytes::Bytes;
+use tenure_hub::Request;
+use tenure_hub::words::{Name, Timestamp};
+
+use super::{Admission, Gate, Output, Session, about};
+use crate::codec::{Limits, Reply, Version};
+use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
+use crate::errand::{Step, Whom};
+use crate::shapes::check_worker_id;
+use crate::worker::Call;
+
+/// Whether a peer that has to authenticate may say this first.
+pub(super) fn before_auth(command: &Command) -> bool {
+    match command {
+        Command::Connection(ConnectionCommand::Client(client)) => matches!(client, ClientCommand::SetInfo { .. }),
+        Command::Connection(
+            ConnectionCommand::Hello(_) | ConnectionCommand::Auth(_) | ConnectionCommand::Quit | ConnectionCommand::Reset,
+        ) => true,
+        _ => false,
+    }
+}
+
+impl Session {
+    pub(super) fn connection(
+        &mut self,
+        now: Timestamp,
+        gate: &dyn Gate,
+        place: u64,
+        command: ConnectionCommand,
+        out: &mut Output,
+    ) {
+        let reply = match command {
+            ConnectionCommand::Hello(hello) => self.hello(now, gate, hello),
+            ConnectionCommand::Auth(credentials) => match self.auth(now, gate, &credentials) {
+                Ok(()) => Reply::OK,
+                Err(reply) => reply,
+            },
+            ConnectionCommand::Client(command) => self.client(command),
+            ConnectionCommand::Select => Reply::OK,
+            ConnectionCommand::Ping(message) => return self.ping(now, place, message, out),
+            ConnectionCommand::Echo(message) => Reply::Bulk(message),
+            ConnectionCommand::Quit => {
+                self.closing = true;
+                Reply::OK
+            }
+            ConnectionCommand::Reset => {
+                self.reset(gate, out);
+                Reply::simple("RESET")
+            }
+            ConnectionCommand::Info(sections) => {
+                let step = Step::last(Request::Stats, move |now, outcome| about::info(&sections, now, outcome));
+                return self.run(now, place, step, out);
+            }
+            ConnectionCommand::Command(query) => about::commands(&query),
+            ConnectionCommand::Time => {
+                let millis = now.millis();
+                let micros = millis % 1000 * 1000;
+                Reply::array([Reply::bulk((millis / 1000).to_string()), Reply::bulk(micros.to_string())])
+            }
+        };
+        self.fill(place, &reply);
+    }
+
+    fn hello(&mut self, now: Timestamp, gate: &dyn Gate, hello: Hello) -> Reply {
+        if let Some(credentials) = &hello.auth
+            && let Err(reply) = self.auth(now, gate, credentials)
+        {
+            return reply;
+        }
+        self.is_library = true;
+        if let Some(version) = hello.version {
+            self.version = version;
+        }
+        if hello.name.is_some() {
+            self.name = hello.name;
+        }
+        about::hello(self.version, self.id)
+    }
+
+    fn auth(&mut self, now: Timestamp, gate: &dyn Gate, credentials: &Credentials) -> Result<(), Reply> {
+        if !gate.wants_keys() {
+            return Ok(());
+        }
+        match gate.admit(now, &credentials.key) {
+            Admission::Granted(grant) => {
+                self.worker.clone_from(&grant.worker);
+                self.grant = Some(grant);
+                self.decoder.set_limits(Limits::friend_with(self.settings.message_bytes_max));
+                Ok(())
+            }
+            Admission::Wrong => Err(Reply::error("ERR Invalid authentication key")),
+            Admission::Wait(wait) => {
+                let seconds = wait.as_secs().max(1);
+                Err(Reply::error(format!("ERR Too many authentication failures, wait {seconds} s")))
+            }
+        }
+    }
+
+    fn reset(&mut self, gate: &dyn Gate, out: &mut Output) {
+        self.unsubscribe_all(out);
+        self.version = Version::Resp2;
+        self.name = None;
+        if gate.wants_keys() {
+            self.grant = None;
+            self.worker = None;
+            self.decoder.set_limits(Limits::stranger());
+        }
+    }
+
+    fn client(&mut self, command: ClientCommand) -> Reply {
+        self.is_library = true;
+        match command {
+            ClientCommand::SetInfo { fact, value } => {
+                let place = match fact {
+                    LibraryFact::Name => 0,
+                    LibraryFact::Version => 1,
+                };
+                self.library[place] = Some(value);
+                Reply::OK
+            }
+            ClientCommand::SetName(name) => {
+                self.name = Some(name);
+                Reply::OK
+            }
+            ClientCommand::GetName => self.name.clone().map_or(Reply::Null, Reply::bulk),
+            ClientCommand::Id => Reply::Integer(i64::try_from(self.id).unwrap_or(i64::MAX)),
+            ClientCommand::List | ClientCommand::Info => Reply::bulk(self.described()),
+            ClientCommand::NoEvict | ClientCommand::NoTouch => Reply::OK,
+        }
+    }
+
+    /// This connection in one line, as CLIENT LIST writes it.
+    fn described(&self) -> String {
+        let [library, version] = &self.library;
+        format!(
+            "id={} addr={} name={} db=0 sub={} psub={} resp={} lib-name={} lib-ver={} worker={}\n",
+            self.id,
+            self.address,
+            self.name.as_deref().unwrap_or_default(),
+            self.subscriptions.channels.len(),
+            self.subscriptions.patterns.len(),
+            self.version.number(),
+            library.as_deref().unwrap_or_default(),
+            version.as_deref().unwrap_or_default(),
+            self.worker.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// A ping with a worker's id is a heartbeat, if there is such a worker, and says who may be about to pop here.
+    fn ping(&mut self, now: Timestamp, place: u64, message: Option<Bytes>, out: &mut Output) {
+        let Some(message) = message else {
+            let pong = if self.subscribed_old() {
+                Reply::array([Reply::word("pong"), Reply::word("")])
+            } else {
+                Reply::simple("PONG")
+            };
+            return self.fill(place, &pong);
+        };
+        if self.subscribed_old() {
+            return self.fill(place, &Reply::array([Reply::word("pong"), Reply::Bulk(message)]));
+        }
+        let id = std::str::from_utf8(&message).ok().filter(|id| check_worker_id(id).is_ok());
+        let bound = self.grant.as_ref().and_then(|grant| grant.worker.as_deref());
+        match id {
+            Some(id) if bound.is_none_or(|bound| bound == id) => {
+                let name = Name::from(id);
+                if self.worker.is_none() {
+                    self.hinted = Some(name.clone());
+                }
+                let step = Step::call(Whom::Known(name), Call::Ping, |_, _| Step::Reply(Reply::Bulk(message)));
+                self.run(now, place, step, out);
+            }
+            _ => self.fill(place, &Reply::Bulk(message)),
+        }
+    }
+}

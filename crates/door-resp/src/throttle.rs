@@ -1,0 +1,99 @@
+//! Wrong keys, counted by address: whoever guesses has to wait. Time comes in as an argument.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tenure_hub::words::Timestamp;
+
+/// So many wrong keys within the window are forgiven.
+const WRONG_KEYS_MAX: u32 = 5;
+const WINDOW: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(15 * 60);
+/// How many addresses are remembered; beyond that the oldest are forgotten.
+const ADDRESSES_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub struct Throttle {
+    addresses: HashMap<IpAddr, Record>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    wrong: u32,
+    last: Timestamp,
+    blocked_until: Timestamp,
+}
+
+impl Throttle {
+    /// How long this address has to wait before its next try, if it has to.
+    pub fn must_wait(&self, now: Timestamp, address: IpAddr) -> Option<Duration> {
+        let record = self.addresses.get(&address)?;
+        (record.blocked_until > now).then(|| record.blocked_until.since(now))
+    }
+
+    /// A wrong key was shown. After a few, each one more doubles the wait.
+    pub fn wrong(&mut self, now: Timestamp, address: IpAddr) {
+        self.make_room(now);
+        let fresh = Record { wrong: 0, last: now, blocked_until: Timestamp::ZERO };
+        let record = self.addresses.entry(address).or_insert(fresh);
+        if record.last + WINDOW < now && record.blocked_until < now {
+            *record = fresh;
+        }
+        record.wrong += 1;
+        record.last = now;
+        if let Some(beyond) = record.wrong.checked_sub(WRONG_KEYS_MAX) {
+            let seconds = 1_u64.checked_shl(beyond).unwrap_or(u64::MAX);
+            record.blocked_until = now + Duration::from_secs(seconds).min(WAIT_MAX);
+        }
+    }
+
+    pub fn right(&mut self, address: IpAddr) {
+        self.addresses.remove(&address);
+    }
+
+    fn make_room(&mut self, now: Timestamp) {
+        if self.addresses.len() < ADDRESSES_MAX {
+            return;
+        }
+        self.addresses.retain(|_, record| record.last + WINDOW >= now || record.blocked_until >= now);
+        if self.addresses.len() >= ADDRESSES_MAX {
+            let oldest = self.addresses.iter().min_by_key(|(_, record)| record.last).map(|(address, _)| *address);
+            oldest.map(|address| self.addresses.remove(&address));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_mistakes_are_free_and_then_the_wait_doubles() {
+        let (mut throttle, address) = (Throttle::default(), IpAddr::from([127, 0, 0, 1]));
+        let mut now = Timestamp(1_000_000);
+        for _ in 0..WRONG_KEYS_MAX - 1 {
+            throttle.wrong(now, address);
+            assert_eq!(throttle.must_wait(now, address), None);
+        }
+        for seconds in [1, 2, 4, 8] {
+            throttle.wrong(now, address);
+            assert_eq!(throttle.must_wait(now, address), Some(Duration::from_secs(seconds)));
+            now = now + Duration::from_secs(seconds);
+            assert_eq!(throttle.must_wait(now, address), None);
+        }
+        assert_eq!(throttle.must_wait(now, IpAddr::from([127, 0, 0, 2])), None, "others do not wait");
+        throttle.right(address);
+        throttle.wrong(now, address);
+        assert_eq!(throttle.must_wait(now, address), None, "a right key wipes the slate clean");
+    }
+
+    #[test]
+    fn the_memory_of_addresses_is_bounded() {
+        let mut throttle = Throttle::default();
+        for number in 0..20_000_u32 {
+            throttle.wrong(Timestamp(u64::from(number)), IpAddr::from(number.to_be_bytes()));
+        }
+        assert!(throttle.addresses.len() <= ADDRESSES_MAX);
+    }
+}

@@ -1,0 +1,56 @@
+//! Between this door's words and the broker's: the only bilingual place. Pure.
+//!
+//! [`start`] turns a command into an errand. One file per subject; `render` puts tasks, workers and events into JSON,
+//! `names` says how queues, plans and actions are called on the other side, `refusals` spells out every "no".
+
+mod events;
+mod jobs;
+mod keyspace;
+mod lists;
+mod names;
+mod pages;
+mod plans;
+mod refusals;
+mod render;
+mod submit;
+mod views;
+mod workers;
+
+use tenure_hub::words::Timestamp;
+
+pub use events::{event_entry, event_json};
+pub use names::{DEFAULT_QUEUE, itself, progress_note, queue_key_of, queue_name};
+pub use refusals::{call_refused, refusal, refused, shortened};
+pub use render::outcome;
+
+use crate::codec::{Reply, Version};
+use crate::command::Command;
+use crate::errand::Step;
+use crate::settings::Settings;
+
+/// What a translation may know about the connection.
+#[derive(Clone, Debug)]
+pub struct Speaker {
+    pub now: Timestamp,
+    pub version: Version,
+    /// It has greeted like a Redis library, so it reads what Redis would answer.
+    pub is_library: bool,
+    /// The worker that speaks, for error messages.
+    pub worker: Option<String>,
+    pub settings: Settings,
+}
+
+/// The first step of a command's errand. Commands about the connection itself never come here.
+pub fn start(command: Command, speaker: &Speaker) -> Step {
+    match command {
+        Command::Connection(_) => Step::Reply(Reply::error("ERR not a command for the broker")),
+        Command::List(command) => lists::start(command, speaker),
+        Command::View(command) => views::start(command, speaker),
+        Command::Worker(command) => workers::start(command),
+        Command::Job(command) => jobs::start(command, speaker),
+        Command::Plan(command) => plans::start_plan(command),
+        Command::Action(command) => plans::start_action(command, speaker),
+        Command::Queue(command) => lists::start_queue(command),
+        Command::Events(command) => events::start(command),
+    }
+}

@@ -1,0 +1,238 @@
+//! Events: filters for streams and channels, and an event in words.
+
+use serde_json::{Map, Value, json};
+use tenure_hub::words::{About, Event, Filter, Kind, LostReason, Name, Next};
+
+use super::names::DEFAULT_QUEUE;
+use super::pages::find;
+use super::render::{time, wanted};
+use crate::codec::Reply;
+use crate::command::{EventsCommand, ReadFrom, XRead};
+use crate::errand::{Follow, Step, Stream};
+use crate::key::EventsKey;
+
+/// Subscriptions are the connection's own affair and never come here.
+pub(super) fn start(command: EventsCommand) -> Step {
+    match command {
+        EventsCommand::Read(XRead { streams, count, block }) => {
+            let streams: Vec<_> = streams.into_iter().rev().collect();
+            resolve(streams, Vec::new(), move |streams| {
+                Step::Follow(Follow { streams, count, block, range_to: None })
+            })
+        }
+        EventsCommand::Range { stream, from, to, count } => {
+            let from = from.checked_sub(1).map_or(ReadFrom::After(0), ReadFrom::After);
+            resolve(vec![(bytes::Bytes::new(), stream, from)], Vec::new(), move |streams| {
+                Step::Follow(Follow { streams, count, block: None, range_to: Some(to) })
+            })
+        }
+        EventsCommand::Subscribe(_)
+        | EventsCommand::Unsubscribe(_)
+        | EventsCommand::SubscribePattern(_)
+        | EventsCommand::UnsubscribePattern(_)
+        | EventsCommand::Publish { .. } => Step::error("ERR not a command for the broker"),
+    }
+}
+
+/// Finds out whether each stream is of a job or of a queue. The streams come last one first.
+fn resolve(
+    mut left: Vec<(bytes::Bytes, EventsKey, ReadFrom)>,
+    mut found: Vec<Stream>,
+    then: impl FnOnce(Vec<Stream>) -> Step + Send + 'static,
+) -> Step {
+    let Some((name, key, from)) = left.pop() else { return then(found) };
+    match key {
+        EventsKey::All => {
+            found.push(Stream { name, filter: Filter::default(), from, job: None });
+            resolve(left, found, then)
+        }
+        EventsKey::Of(id) => {
+            let then: Box<dyn FnOnce(Vec<Stream>) -> Step + Send> = Box::new(then);
+            find(&id.clone(), move |_, task| {
+                let stream = match task {
+                    Ok(task) => {
+                        let filter = Filter { task: Some(task.id), ..Filter::default() };
+                        Stream { name, filter, from, job: Some(id) }
+                    }
+                    Err(_) => {
+                        let queue = if id == "ready" { DEFAULT_QUEUE } else { &id };
+                        let filter = Filter { queue: Some(Name::from(queue)), ..Filter::default() };
+                        Stream { name, filter, from, job: None }
+                    }
+                };
+                found.push(stream);
+                resolve(left, found, then)
+            })
+        }
+    }
+}
+
+/// An event as an entry of a stream: its number, and its fields as texts.
+pub fn event_entry(event: &Event, job: Option<&str>) -> Reply {
+    let fields = event_fields(event, job);
+    let mut texts = Vec::with_capacity(fields.len() * 2);
+    for (field, value) in fields {
+        let text = match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        texts.push(Reply::bulk(field));
+        texts.push(Reply::bulk(text));
+    }
+    Reply::array([Reply::bulk(format!("{}-0", event.seq)), Reply::Array(texts)])
+}
+
+/// An event as the message of a channel.
+pub fn event_json(event: &Event, job: Option<&str>) -> String {
+    Value::Object(event_fields(event, job)).to_string()
+}
+
+fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("event".into(), event.kind.as_str().into());
+    fields.insert("sequence".into(), event.seq.into());
+    fields.insert("at".into(), time(event.at));
+    match &event.about {
+        About::Task { id, attempt, terms } => {
+            fields.insert("job_id".into(), job.map_or_else(|| id.to_string(), str::to_owned).into());
+            fields.insert("queue".into(), (*terms.queue).into());
+            if *attempt > 0 {
+                fields.insert("attempt".into(), (*attempt).into());
+            }
+        }
+        About::Worker { worker, .. } => {
+            fields.insert("worker_id".into(), (**worker).into());
+        }
+        About::Queue { queue, .. } => {
+            fields.insert("queue".into(), (**queue).into());
+        }
+        About::Tag { tag, .. } => {
+            fields.insert("tag".into(), (**tag).into());
+        }
+    }
+    if let Some(status) = status_after(&event.kind) {
+        fields.insert("status".into(), status.into());
+    }
+    if let Some(worker) = event.worker() {
+        fields.insert("worker_id".into(), (**worker).into());
+    }
+    add_details(&event.kind, &mut fields);
+    fields
+}
+
+/// The status a job has after this event, where the event changes it.
+fn status_after(kind: &Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Submitted { .. } | Kind::Released | Kind::Due | Kind::Resumed | Kind::Retried => Some("pending"),
+        Kind::GivenBack { .. } | Kind::TakenBack { .. } => Some("pending"),
+        Kind::Assigned { .. } | Kind::Started { .. } | Kind::Progress { .. } => Some("running"),
+        Kind::HolderLost { .. } | Kind::HolderReturned { .. } => Some("running"),
+        Kind::CancelRequested { .. } | Kind::PauseRequested { .. } | Kind::IntentDelivered { .. } => {
+            Some("running")
+        }
+        Kind::Paused { .. } => Some("paused"),
+        Kind::Completed { .. } => Some("completed"),
+        Kind::Failed { next, .. } | Kind::Crashed { next, .. } => Some(after(*next)),
+        Kind::Expired => Some("failed"),
+        Kind::Cancelled { .. } => Some("cancelled"),
+        Kind::Moved
+        | Kind::WorkerRegistered
+        | Kind::WorkerLost { .. }
+        | Kind::WorkerReturned
+        | Kind::WorkerLeft
+        | Kind::WorkerDraining
+        | Kind::WorkerQuarantined { .. }
+        | Kind::WorkerCleared
+        | Kind::QueuePaused
+        | Kind::QueueResumed
+        | Kind::QueueUnserved { .. }
+        | Kind::QueueServed { .. }
+        | Kind::LimitSet { .. } => None,
+    }
+}
+
+fn after(next: Next) -> &'static str {
+    match next {
+        Next::Requeued => "pending",
+        Next::RetriedAt(_) => "scheduled",
+        Next::Paused => "paused",
+        Next::Failed => "failed",
+        Next::Cancelled => "cancelled",
+    }
+}
+
+fn add_details(kind: &Kind, fields: &mut Map<String, Value>) {
+    let mut add = |field: &str, value: Value| {
+        if !value.is_null() {
+            fields.insert(field.into(), value);
+        }
+    };
+    let text = |text: &Option<Box<str>>| text.as_deref().map_or(Value::Null, Value::from);
+    let lost = |reason: &LostReason| Value::from(reason.as_str());
+    match kind {
+        Kind::Submitted { unserved } => {
+            add("unserved", unserved.as_ref().map_or(Value::Null, |why| why.to_string().into()));
+        }
+        Kind::Progress { percent, note } => {
+            add("progress_percent", (*percent).into());
+            let step = note.as_deref().and_then(super::names::current_task);
+            add("current_task", step.into());
+            if step.is_none() {
+                add("note", text(note));
+            }
+        }
+        Kind::GivenBack { reason, .. }
+        | Kind::CancelRequested { reason }
+        | Kind::PauseRequested { reason }
+        | Kind::Paused { reason } => add("reason", text(reason)),
+        Kind::Cancelled { reason, forced } => {
+            add("reason", text(reason));
+            add("forced", (*forced).into());
+        }
+        Kind::HolderLost { reason, lease_until, .. } => {
+            add("reason", lost(reason));
+            add("lease_until", time(*lease_until));
+        }
+        Kind::Crashed { reason, next, budget_left, .. } => {
+            add("reason", lost(reason));
+            add("next", next.as_str().into());
+            add("budget_left", (*budget_left).into());
+        }
+        Kind::Failed { exit_code, message, next, .. } => {
+            add("exit_code", (*exit_code).into());
+            add("error", text(message));
+            add("next", next.as_str().into());
+            if let Next::RetriedAt(at) = next {
+                add("run_at", time(*at));
+            }
+        }
+        Kind::IntentDelivered { wanted: what, .. } => add("wanted", wanted(*what).into()),
+        Kind::WorkerLost { reason } => add("reason", lost(reason)),
+        Kind::WorkerQuarantined { until, crashes } => {
+            add("until", time(*until));
+            add("crashes", (*crashes).into());
+        }
+        Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => {
+            add("needs", json!(needs.iter().map(|need| &**need).collect::<Vec<_>>()));
+        }
+        Kind::LimitSet { limit } => add("limit", (*limit).into()),
+        Kind::Released
+        | Kind::Due
+        | Kind::Assigned { .. }
+        | Kind::Started { .. }
+        | Kind::TakenBack { .. }
+        | Kind::HolderReturned { .. }
+        | Kind::Resumed
+        | Kind::Retried
+        | Kind::Moved
+        | Kind::Completed { .. }
+        | Kind::Expired
+        | Kind::WorkerRegistered
+        | Kind::WorkerReturned
+        | Kind::WorkerLeft
+        | Kind::WorkerDraining
+        | Kind::WorkerCleared
+        | Kind::QueuePaused
+        | Kind::QueueResumed => {}
+    }
+}

@@ -1,0 +1,285 @@
+//! Lists and queues: a pop claims, a range looks.
+
+use bytes::Bytes;
+use serde_json::json;
+use tenure_hub::words::{Answer, Assignment, Command, ListQuery, Name, Query, QueueInfo, StateName, TaskInfo, Timestamp};
+use tenure_hub::{Request, Response};
+
+use super::names::{is_reserved, job_id, queue_name};
+use super::pages::{LOOKS_MAX, find, find_name, list};
+use super::plans::jobs_of;
+use super::refusals::{call_refused, refusal};
+use super::render::{pulled, time};
+use super::{Speaker, submit};
+use crate::codec::{Reply, Version};
+use crate::command::{Claim, ListCommand, PopReply, QueueCommand, Wait};
+use crate::errand::{Step, Whom};
+use crate::key::{ActionField, Key, QueueKey};
+use crate::shapes::pushed_name;
+use crate::worker::{Call, CallAnswer, Pop};
+
+pub(super) fn start(command: ListCommand, speaker: &Speaker) -> Step {
+    match command {
+        ListCommand::Push { queue, bodies } => submit::push(&queue, bodies, speaker),
+        ListCommand::Claim(claim) => pop(claim, speaker),
+        ListCommand::Length { key } => length(key),
+        ListCommand::Range { key, start, stop } => range(key, start, stop),
+        ListCommand::Remove { queue, element } => remove(queue, &element, speaker),
+    }
+}
+
+pub(super) fn start_queue(command: QueueCommand) -> Step {
+    match command {
+        QueueCommand::Stats { queue: None } => Step::last(Request::Query(Query::Counts), |_, outcome| match outcome {
+            Ok(Response::Answer(Answer::Counts(counts))) => Reply::array([
+                Reply::word("pending_jobs"),
+                whole(counts.by_state[StateName::Ready as usize]),
+                Reply::word("scheduled_jobs"),
+                whole(counts.by_state[StateName::Delayed as usize]),
+            ]),
+            Ok(_) => Reply::error("ERR unexpected answer"),
+            Err(reason) => refusal(&reason),
+        }),
+        QueueCommand::Stats { queue: Some(queue) } => stats(&queue),
+        QueueCommand::Peek { queue, count } => match queue_name(&queue) {
+            None => Step::Reply(crate::command::CommandError::WrongType.reply()),
+            Some(name) => list(waiting_in(name), count, |_| true, |_, tasks| {
+                Step::Reply(Reply::array(tasks.iter().map(|task| Reply::bulk(job_id(task)))))
+            }),
+        },
+    }
+}
+
+/// How many tasks wait in a queue.
+pub(super) fn ready(queue: &QueueInfo) -> i64 {
+    i64::try_from(queue.counts[StateName::Ready as usize]).unwrap_or(i64::MAX)
+}
+
+pub(super) fn waiting_in(queue: Name) -> ListQuery {
+    ListQuery { states: vec![StateName::Ready], queue: Some(queue), ..ListQuery::default() }
+}
+
+fn pop(claim: Claim, speaker: &Speaker) -> Step {
+    let Claim { queues, wait, reply } = claim;
+    let mut names = Vec::with_capacity(queues.len());
+    for (_, queue) in &queues {
+        match queue_name(queue).filter(|name| !is_reserved(name)) {
+            Some(name) => names.push(name),
+            None => return Step::Reply(crate::command::CommandError::WrongType.reply()),
+        }
+    }
+    let whole = !matches!(reply, PopReply::Id);
+    let wait = match wait {
+        Wait::NotAtAll => Some(std::time::Duration::ZERO),
+        Wait::AtMost(wait) => Some(wait),
+        Wait::ForEver => None,
+    };
+    if let PopReply::Jobs { count } = reply {
+        let pop = Pop { queues: names, wait, whole };
+        return pop_many(pop, count, Vec::new(), speaker.worker.clone().unwrap_or_default());
+    }
+    let worker = speaker.worker.clone().unwrap_or_default();
+    let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3;
+    let call = Call::Pop(Pop { queues: names.clone(), wait, whole });
+    Step::call(Whom::Puller, call, move |_, answer| match answer {
+        CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => Step::Reply(Reply::NullArray),
+        CallAnswer::Nothing => Step::Reply(Reply::Null),
+        CallAnswer::Popped(assignment) => match reply {
+            PopReply::Id => Step::Reply(Reply::bulk(id_of(&assignment))),
+            PopReply::Job | PopReply::Jobs { .. } | PopReply::KeyAndJob => with_body(assignment, move |job, queue| {
+                if !matches!(reply, PopReply::KeyAndJob) || !as_pair {
+                    return Reply::Bulk(job);
+                }
+                let index = names.iter().position(|name| *name == queue).unwrap_or(0);
+                Reply::array([Reply::Bulk(queues[index].0.clone()), Reply::Bulk(job)])
+            }),
+        },
+        other => Step::Reply(call_refused(&other, &worker)),
+    })
+}
+
+fn pop_many(pop: Pop, count: usize, mut jobs: Vec<Reply>, worker: String) -> Step {
+    if count == jobs.len() {
+        return Step::Reply(Reply::Array(jobs));
+    }
+    Step::call(Whom::Puller, Call::Pop(pop.clone()), move |_, answer| match answer {
+        CallAnswer::Nothing if jobs.is_empty() => Step::Reply(Reply::NullArray),
+        CallAnswer::Nothing => Step::Reply(Reply::Array(jobs)),
+        CallAnswer::Popped(assignment) => {
+            let body = assignment.body;
+            Step::read(body, move |_, body| {
+                jobs.push(Reply::bulk(pulled(&assignment, &body.unwrap_or_default()).to_string()));
+                pop_many(pop, count, jobs, worker)
+            })
+        }
+        other if jobs.is_empty() => Step::Reply(call_refused(&other, &worker)),
+        _ => Step::Reply(Reply::Array(jobs)),
+    })
+}
+
+fn with_body(assignment: Box<Assignment>, reply: impl FnOnce(Bytes, Name) -> Reply + Send + 'static) -> Step {
+    let body = assignment.body;
+    Step::read(body, move |_, body| {
+        Step::Reply(match body {
+            Ok(body) => {
+                let queue = assignment.terms.queue.clone();
+                reply(Bytes::from(pulled(&assignment, &body).to_string()), queue)
+            }
+            Err(reason) => refusal(&reason),
+        })
+    })
+}
+
+fn id_of(assignment: &Assignment) -> String {
+    assignment.name.as_deref().map_or_else(|| assignment.task.to_string(), str::to_owned)
+}
+
+fn length(key: Key) -> Step {
+    match key {
+        Key::Queue(QueueKey::Scheduled) => counted(&[StateName::Delayed]),
+        Key::Queue(QueueKey::Processing) => counted(&[StateName::Assigned, StateName::Running]),
+        Key::Queue(queue) => {
+            let name = queue_name(&queue);
+            Step::last(Request::Query(Query::Queues), move |_, outcome| match outcome {
+                Ok(Response::Answer(Answer::Queues(queues))) => {
+                    let found = queues.iter().find(|queue| Some(&queue.queue) == name.as_ref());
+                    Reply::Integer(found.map_or(0, ready))
+                }
+                Ok(_) => Reply::error("ERR unexpected answer"),
+                Err(reason) => refusal(&reason),
+            })
+        }
+        Key::Action { id, field: ActionField::Jobs } => {
+            find_name(super::names::action_name(&id), |_, found| match found {
+                Err(_) => Step::Reply(Reply::Integer(0)),
+                Ok(action) => jobs_of(&action, |_, jobs| Step::Reply(Reply::count(jobs.len()))),
+            })
+        }
+        _ => Step::Reply(Reply::Integer(0)),
+    }
+}
+
+fn counted(states: &'static [StateName]) -> Step {
+    Step::last(Request::Query(Query::Counts), move |_, outcome| match outcome {
+        Ok(Response::Answer(Answer::Counts(counts))) => {
+            whole(states.iter().map(|state| counts.by_state[*state as usize]).sum())
+        }
+        Ok(_) => Reply::error("ERR unexpected answer"),
+        Err(reason) => refusal(&reason),
+    })
+}
+
+fn range(key: Key, start: i64, stop: i64) -> Step {
+    let query = match key {
+        Key::Queue(QueueKey::Scheduled) => {
+            ListQuery { states: vec![StateName::Delayed], ..ListQuery::default() }
+        }
+        Key::Queue(QueueKey::Processing) => {
+            ListQuery { states: vec![StateName::Assigned, StateName::Running], ..ListQuery::default() }
+        }
+        Key::Queue(queue) => waiting_in(queue_name(&queue).unwrap_or_else(|| "".into())),
+        Key::Action { id, field: ActionField::Jobs } => {
+            return find_name(super::names::action_name(&id), move |_, found| match found {
+                Err(_) => Step::Reply(Reply::Array(Vec::new())),
+                Ok(action) => jobs_of(&action, move |_, jobs| Step::Reply(slice(jobs, start, stop))),
+            });
+        }
+        _ => return Step::Reply(Reply::Array(Vec::new())),
+    };
+    // In Redis the next to be popped is the last of the list, so counting from the end is cheap here.
+    let wanted = match (start, stop) {
+        (start, _) if start < 0 => usize::try_from(start.unsigned_abs()).unwrap_or(LOOKS_MAX).min(LOOKS_MAX),
+        _ => LOOKS_MAX,
+    };
+    let from_end = start < 0 && stop < 0;
+    list(query, wanted, |_| true, move |_, mut tasks| {
+        tasks.reverse();
+        let exact = if from_end { 0 } else { start };
+        let stop = if from_end { i64::try_from(tasks.len()).unwrap_or(i64::MAX).saturating_add(stop) } else { stop };
+        let start = if from_end {
+            i64::try_from(tasks.len()).unwrap_or(i64::MAX).saturating_add(start).max(0)
+        } else {
+            exact
+        };
+        Step::Reply(slice(tasks, start, stop))
+    })
+}
+
+/// From one index to another, both included, negative from the end.
+fn slice(tasks: Vec<TaskInfo>, start: i64, stop: i64) -> Reply {
+    let count = i64::try_from(tasks.len()).unwrap_or(i64::MAX);
+    let index = |at: i64| if at < 0 { count.saturating_add(at) } else { at };
+    let (start, stop) = (index(start).max(0), index(stop).min(count - 1));
+    if start > stop {
+        return Reply::Array(Vec::new());
+    }
+    let (start, length) = (usize::try_from(start).unwrap_or(0), usize::try_from(stop - start + 1).unwrap_or(0));
+    Reply::array(tasks.iter().skip(start).take(length).map(|task| Reply::bulk(job_id(task))))
+}
+
+/// `LREM`: the element is an id, or for the oldest workers the whole job.
+fn remove(queue: QueueKey, element: &Bytes, speaker: &Speaker) -> Step {
+    let job = match pushed_name(element) {
+        Ok(Some(name)) => name,
+        _ => match std::str::from_utf8(element) {
+            Ok(text) => text.to_owned(),
+            Err(_) => return Step::Reply(Reply::Integer(0)),
+        },
+    };
+    let worker = speaker.worker.clone();
+    Step::call(Whom::Own, Call::Finish { job: job.clone() }, move |_, answer| match answer {
+        CallAnswer::Done => Step::Reply(Reply::Integer(1)),
+        CallAnswer::NotHeld | CallAnswer::NotRegistered => find(&job.clone(), move |_, found| match found {
+            Err(_) => Step::Reply(Reply::Integer(0)),
+            Ok(task) => remove_other(&task, &queue, &job, worker.as_deref()),
+        }),
+        other => Step::Reply(call_refused(&other, worker.as_deref().unwrap_or_default())),
+    })
+}
+
+/// A job that the speaker does not hold: it has ended, waits, or is another's.
+fn remove_other(task: &TaskInfo, queue: &QueueKey, job: &str, worker: Option<&str>) -> Step {
+    if task.state.name().has_ended() {
+        return Step::Reply(Reply::Integer(1));
+    }
+    if let Some(holding) = task.state.holding() {
+        return Step::Reply(super::jobs::not_yours(worker, &holding.worker));
+    }
+    if queue_name(queue).as_ref() != Some(&task.terms.queue) {
+        return Step::Reply(Reply::Integer(0));
+    }
+    let reason = Some(format!("{job} was removed from its queue").into_boxed_str());
+    Step::last(Request::Command(Command::Cancel { task: task.id, reason }), |_, outcome| {
+        outcome.map_or_else(|reason| refusal(&reason), |_| Reply::Integer(1))
+    })
+}
+
+fn stats(queue: &QueueKey) -> Step {
+    let Some(name) = queue_name(queue) else {
+        return Step::Reply(crate::command::CommandError::WrongType.reply());
+    };
+    Step::last(Request::Query(Query::Queues), move |now: Timestamp, outcome| match outcome {
+        Ok(Response::Answer(Answer::Queues(queues))) => {
+            let Some(queue) = queues.iter().find(|queue| queue.queue == name) else { return Reply::Null };
+            let count = |state: StateName| queue.counts[state as usize];
+            let age = queue.oldest_ready.map(|at| now.since(at).as_secs());
+            let shown = json!({
+                "queue": &*queue.queue, "paused": queue.paused, "pending": count(StateName::Ready),
+                "length": count(StateName::Ready), "scheduled": count(StateName::Delayed),
+                "running": count(StateName::Assigned) + count(StateName::Running),
+                "held": count(StateName::Paused), "completed": count(StateName::Completed),
+                "failed": count(StateName::Failed), "cancelled": count(StateName::Cancelled),
+                "workers": queue.live_workers, "oldest_job_age_seconds": age,
+                "oldest_job_at": queue.oldest_ready.map(time),
+                "unserved_since": queue.unserved_since.map(time),
+            });
+            Reply::bulk(shown.to_string())
+        }
+        Ok(_) => Reply::error("ERR unexpected answer"),
+        Err(reason) => refusal(&reason),
+    })
+}
+
+fn whole(count: u64) -> Reply {
+    Reply::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,110 @@
+//! How things are called on the other side of the door.
+
+use tenure_hub::words::{Name, StateName, TaskInfo, TaskState};
+
+use crate::command::JobStatus;
+use crate::key::QueueKey;
+
+/// `queue:ready` and `queue:default`.
+pub const DEFAULT_QUEUE: &str = "default";
+/// Plans and actions are tasks that are held back for ever, in queues of their own; nobody can pop them.
+pub(super) const PLANS: &str = "resp.plans";
+pub(super) const ACTIONS: &str = "resp.actions";
+
+/// The queue behind a key; none for the views that are not one.
+pub fn queue_name(key: &QueueKey) -> Option<Name> {
+    match key {
+        QueueKey::Default => Some(DEFAULT_QUEUE.into()),
+        QueueKey::Named(name) => Some(name.as_str().into()),
+        QueueKey::Scheduled | QueueKey::Processing => None,
+    }
+}
+
+/// The key under which a client finds a queue.
+pub fn queue_key_of(queue: &str) -> String {
+    if queue == DEFAULT_QUEUE { "queue:ready".to_owned() } else { format!("queue:{queue}") }
+}
+
+pub(super) fn is_reserved(queue: &str) -> bool {
+    queue == PLANS || queue == ACTIONS
+}
+
+/// The capability that only this worker offers.
+pub fn itself(worker: &str) -> Name {
+    format!("worker={worker}").into()
+}
+
+pub(super) fn plan_name(plan: &str, edition: u32) -> Name {
+    if edition == 0 { format!("plan:{plan}").into() } else { format!("plan:{plan}#{edition}").into() }
+}
+
+pub(super) fn plan_of_name(name: &str) -> Option<&str> {
+    let plan = name.strip_prefix("plan:")?;
+    Some(plan.split_once('#').map_or(plan, |(plan, _)| plan))
+}
+
+pub(super) fn action_name(action: &str) -> Name {
+    format!("action:{action}").into()
+}
+
+/// The tag that jobs of one plan share.
+pub(super) fn plan_tag(plan: &str) -> Name {
+    format!("plan:{plan}").into()
+}
+
+/// How far a plan is, as the note of a progress report.
+pub fn progress_note(task: u64) -> String {
+    format!("current_task={task}")
+}
+
+pub(super) fn current_task(note: &str) -> Option<u64> {
+    note.strip_prefix("current_task=")?.parse().ok()
+}
+
+/// The id under which a client knows a job.
+pub(super) fn job_id(task: &TaskInfo) -> String {
+    task.name.as_deref().map_or_else(|| task.id.to_string(), str::to_owned)
+}
+
+pub(super) fn status(state: &TaskState) -> JobStatus {
+    match state {
+        TaskState::Created | TaskState::Ready => JobStatus::Pending,
+        TaskState::Delayed { .. } => JobStatus::Scheduled,
+        TaskState::Assigned(_) | TaskState::Running(_) => JobStatus::Running,
+        TaskState::Paused(_) => JobStatus::Paused,
+        TaskState::Completed(_) => JobStatus::Completed,
+        TaskState::Failed(end) if end.exit_code == tenure_hub::words::EXIT_CRASHED => JobStatus::Dead,
+        TaskState::Failed(_) => JobStatus::Failed,
+        TaskState::Cancelled(_) => JobStatus::Cancelled,
+    }
+}
+
+/// The states in which a job can have this status.
+pub(super) fn states(status: JobStatus) -> Vec<StateName> {
+    match status {
+        JobStatus::Pending => vec![StateName::Created, StateName::Ready],
+        JobStatus::Scheduled => vec![StateName::Delayed],
+        JobStatus::Running => vec![StateName::Assigned, StateName::Running],
+        JobStatus::Paused => vec![StateName::Paused],
+        JobStatus::Completed => vec![StateName::Completed],
+        JobStatus::Failed | JobStatus::Dead => vec![StateName::Failed],
+        JobStatus::Cancelled => vec![StateName::Cancelled],
+    }
+}
+
+/// States of jobs that have not ended.
+pub(super) fn live_states() -> Vec<StateName> {
+    StateName::ALL.into_iter().filter(|state| !state.has_ended()).collect()
+}
+
+pub(super) fn state_status(state: StateName) -> &'static str {
+    match state {
+        StateName::Created | StateName::Ready => "pending",
+        StateName::Delayed => "scheduled",
+        StateName::Assigned | StateName::Running => "running",
+        StateName::Paused => "paused",
+        StateName::Completed => "completed",
+        StateName::Failed => "failed",
+        StateName::Cancelled => "cancelled",
+    }
+}

@@ -1,0 +1,92 @@
+//! Every "no" of the broker in the words of this door.
+
+use tenure_hub::Response;
+use tenure_hub::words::{Refusal, Reply as Decided};
+
+use super::names::state_status;
+use crate::codec::Reply;
+use crate::errand::Outcome;
+use crate::worker::CallAnswer;
+
+/// The longest text a failure may carry.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024;
+
+/// A refusal as an error reply.
+pub fn refusal(refusal: &Refusal) -> Reply {
+    Reply::error(match refusal {
+        Refusal::UnknownTask { task } => format!("ERR Job not found: {task}"),
+        Refusal::UnknownName { name } => format!("ERR Job not found: {name}"),
+        Refusal::NotAWorker => "ERR Worker not registered".to_owned(),
+        Refusal::UnknownWorker { worker } => format!("ERR Worker not registered: {worker}"),
+        Refusal::UnknownQueue { queue } => format!("ERR Queue not found: {queue}"),
+        Refusal::BadParent { parent } => format!("ERR Parent job not found: {parent}"),
+        Refusal::IdTaken { task } => format!("ERR Job ID already exists: {task}"),
+        Refusal::NameTaken { name, .. } => {
+            format!("ERR Job ID already exists: {name}, and it was asked for differently")
+        }
+        Refusal::StaleAttempt { task, attempt, current, .. } => {
+            format!("ERR Stale attempt {attempt} of job {task}, the current one is {current}")
+        }
+        Refusal::WrongState { state, verb, .. } => {
+            format!("ERR Invalid status transition: cannot {verb} a job that is {}", state_status(*state))
+        }
+        Refusal::WorkerTaken { .. } => "ERR Worker ID already registered".to_owned(),
+        Refusal::NotAllowed { .. } => format!("NOPERM {refusal}"),
+        Refusal::BadName { .. }
+        | Refusal::BadValue { .. }
+        | Refusal::TooMany { .. }
+        | Refusal::Full { .. }
+        | Refusal::DiskFull
+        | Refusal::Draining
+        | Refusal::Trimmed { .. }
+        | Refusal::Unreadable { .. }
+        | Refusal::NobodyThere { .. }
+        | Refusal::TooLate { .. } => format!("ERR {refusal}"),
+    })
+}
+
+/// Some answers carry a refusal inside, for one thing of several. Where one thing was asked, that is the answer.
+pub fn refused(outcome: Outcome) -> Outcome {
+    match outcome? {
+        Response::Command(Decided::Held(each)) => match each.iter().find_map(|held| held.as_ref().err()) {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(Response::Command(Decided::Held(each))),
+        },
+        Response::Command(Decided::Submitted(each)) => match each.iter().find_map(|task| task.as_ref().err()) {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(Response::Command(Decided::Submitted(each))),
+        },
+        other => Ok(other),
+    }
+}
+
+/// What a worker's desk says that is neither yes nor the answer hoped for.
+pub fn call_refused(answer: &CallAnswer, worker: &str) -> Reply {
+    match answer {
+        CallAnswer::Taken => Reply::error("ERR Worker ID already registered"),
+        CallAnswer::NotRegistered => Reply::error(format!("ERR Worker not registered: {worker}")),
+        CallAnswer::NotHeld => Reply::error("ERR this worker does not hold that job"),
+        CallAnswer::Stale { attempt, current } => {
+            Reply::error(format!("ERR Stale attempt {attempt}, the current one is {current}"))
+        }
+        CallAnswer::NotVerified => Reply::error(format!("ERR Capability not verified: {worker}")),
+        CallAnswer::NoChallenge => Reply::error("ERR No challenge is open for that capability"),
+        CallAnswer::TooLong => Reply::error("ERR the job's outputs are too long"),
+        CallAnswer::Refused(reason) => refusal(reason),
+        CallAnswer::Done
+        | CallAnswer::Wanted(_)
+        | CallAnswer::Popped(_)
+        | CallAnswer::Nothing
+        | CallAnswer::Held(_)
+        | CallAnswer::Verified { .. } => Reply::error("ERR unexpected answer"),
+    }
+}
+
+/// A message within what a failure may carry.
+pub fn shortened(text: String) -> String {
+    if text.len() <= MESSAGE_BYTES_MAX {
+        return text;
+    }
+    let end = (0..=MESSAGE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    text[..end].to_owned()
+}

@@ -1,0 +1,251 @@
+//! Tasks and workers as JSON, in the words of this door.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use tenure_hub::words::{Assignment, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, WorkerInfo};
+
+use super::names::{current_task, job_id, status};
+use crate::shapes::{encode_base64, format_time};
+
+/// Fields that make a JSON body an envelope: its fields are the job's own.
+const ENVELOPE: [&str; 5] = ["job_id", "plan", "plan_id", "tasks", "verify"];
+/// Fields of a result that are shown beside the job's own.
+const RESULT_FIELDS: [&str; 4] = ["task_results", "stdout", "stderr", "exit_code"];
+
+/// What a worker gets when it pops a whole job.
+pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Value {
+    let mut job = from_body(body);
+    let id = assignment.name.as_deref().map_or_else(|| assignment.task.to_string(), str::to_owned);
+    job.insert("job_id".into(), id.into());
+    job.insert("attempt".into(), assignment.attempt.into());
+    job.insert("queue".into(), (*assignment.terms.queue).into());
+    job.insert("priority".into(), assignment.priority.into());
+    job.insert("created_at".into(), time(assignment.submitted_at));
+    if let Some(limit) = assignment.terms.run_limit {
+        job.insert("run_limit_secs".into(), limit.as_secs().into());
+    }
+    Value::Object(job)
+}
+
+/// Everything about a job.
+pub(super) fn whole(task: &TaskInfo, body: &Bytes, result: &Bytes) -> Value {
+    let mut job = from_body(body);
+    job.append(&mut state(task, result));
+    job.insert("queue".into(), (*task.terms.queue).into());
+    job.insert("priority".into(), task.priority.into());
+    job.insert("needs".into(), task.terms.needs.iter().map(|need| Value::from(&**need)).collect());
+    job.insert("tags".into(), task.terms.tags.iter().map(|tag| Value::from(&**tag)).collect());
+    Value::Object(job)
+}
+
+/// A job's state and what came out of it.
+pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
+    let mut job = Map::new();
+    job.insert("job_id".into(), job_id(task).into());
+    job.insert("id".into(), task.id.to_string().into());
+    job.insert("status".into(), status(&task.state).word().into());
+    job.insert("queue".into(), (*task.terms.queue).into());
+    job.insert("attempt".into(), task.attempt.into());
+    job.insert("created_at".into(), time(task.submitted_at));
+    if task.crashes > 0 {
+        job.insert("crashes".into(), task.crashes.into());
+    }
+    if task.failures > 0 {
+        job.insert("failures".into(), task.failures.into());
+    }
+    for (field, at) in [("run_at", task.not_before), ("expires_at", task.expires_at)] {
+        if let Some(at) = at {
+            job.insert(field.into(), time(at));
+        }
+    }
+    match &task.state {
+        TaskState::Created | TaskState::Ready => {}
+        TaskState::Delayed { until } => {
+            job.insert("run_at".into(), time(*until));
+        }
+        TaskState::Assigned(holding) | TaskState::Running(holding) => {
+            job.insert("worker_id".into(), (*holding.worker).into());
+            job.insert("claimed_at".into(), time(holding.since));
+            if let Some(at) = holding.started_at {
+                job.insert("started_at".into(), time(at));
+            }
+            if let Some(intent) = &holding.intent {
+                job.insert("wanted".into(), wanted(intent.wanted).into());
+            }
+            if let Some(progress) = &holding.progress {
+                if let Some(percent) = progress.percent {
+                    job.insert("progress_percent".into(), percent.into());
+                }
+                if let Some(task) = progress.note.as_deref().and_then(current_task) {
+                    job.insert("current_task".into(), task.into());
+                }
+            }
+        }
+        TaskState::Paused(aside) => {
+            job.insert("paused_at".into(), time(aside.since));
+            if let Some(reason) = &aside.reason {
+                job.insert("reason".into(), (**reason).into());
+            }
+        }
+        TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
+            let (at, why) = match task.state.name() {
+                StateName::Completed => ("completed_at", "message"),
+                StateName::Cancelled => ("cancelled_at", "reason"),
+                _ => ("failed_at", "error"),
+            };
+            job.insert(at.into(), time(end.at));
+            job.insert("exit_code".into(), end.exit_code.into());
+            if let Some(message) = &end.message {
+                job.insert(why.into(), (**message).into());
+            }
+            if let Some(worker) = &end.worker {
+                job.insert("worker_id".into(), (**worker).into());
+            }
+            insert_result(&mut job, result);
+        }
+    }
+    job
+}
+
+/// The output and the exit code of a result.
+pub fn outcome(result: &Bytes) -> (String, Option<i32>) {
+    let Some(object) = outputs(result) else { return (String::from_utf8_lossy(result).into_owned(), None) };
+    let code = object.get("exit_code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+    let steps = object.get("task_results").and_then(Value::as_array);
+    let worst = steps.and_then(|steps| {
+        let codes = steps.iter().filter_map(|step| step.get("exit_code").and_then(Value::as_i64));
+        codes.max().and_then(|code| i32::try_from(code).ok())
+    });
+    (output(&object, "stdout").unwrap_or_default(), code.or(worst))
+}
+
+/// One output of a result: its own field, or those of the steps one after the other.
+pub(super) fn output(object: &Map<String, Value>, field: &str) -> Option<String> {
+    if let Some(text) = object.get(field).and_then(Value::as_str) {
+        return Some(text.to_owned());
+    }
+    let steps = object.get("task_results")?.as_array()?;
+    Some(steps.iter().filter_map(|step| step.get(field).and_then(Value::as_str)).collect())
+}
+
+/// A result that is an object of outputs.
+pub(super) fn outputs(result: &Bytes) -> Option<Map<String, Value>> {
+    match serde_json::from_slice(result) {
+        Ok(Value::Object(object)) if object.keys().any(|key| RESULT_FIELDS.contains(&key.as_str())) => Some(object),
+        _ => None,
+    }
+}
+
+pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
+    let mut shown = match figure(worker, "registration").and_then(|json| serde_json::from_str(json).ok()) {
+        Some(Value::Object(registration)) => registration,
+        _ => Map::new(),
+    };
+    shown.insert("worker_id".into(), (*worker.worker).into());
+    shown.insert("state".into(), if is_alive(worker, now) { "ACTIVE" } else { "DEAD" }.into());
+    shown.insert("last_seen".into(), time(worker.last_seen));
+    shown.insert("active_jobs".into(), worker.held.len().into());
+    shown.insert("max_concurrent_jobs".into(), worker.slots.into());
+    shown.insert("offers".into(), worker.capabilities.iter().map(|name| Value::from(&**name)).collect());
+    shown.insert("queues".into(), worker.queues.iter().map(|name| Value::from(&**name)).collect());
+    shown.insert("crashes".into(), worker.crashes.into());
+    shown.insert("draining".into(), worker.draining.into());
+    // Somebody should look at a worker that crashed or hung.
+    shown.insert("flagged".into(), (worker.crashes > 0 || worker.quarantined_until.is_some()).into());
+    if let Some(at) = worker.last_crash {
+        shown.insert("last_crash".into(), time(at));
+    }
+    if let Some(until) = worker.quarantined_until {
+        shown.insert("quarantined_until".into(), time(until));
+    }
+    if let Some(door) = worker.about.door {
+        shown.insert("door".into(), door.into());
+    }
+    Value::Object(shown)
+}
+
+/// What a worker said of itself, or what is known of one that came through another door.
+pub(super) fn metadata(worker: &WorkerInfo) -> String {
+    if let Some(json) = figure(worker, "registration") {
+        return json.to_owned();
+    }
+    let offers = || worker.capabilities.iter().filter(|name| !name.starts_with("worker="));
+    json!({
+        "worker_id": &*worker.worker,
+        "hostname": worker.about.host.as_deref(),
+        "platform": worker.about.platform.as_deref(),
+        "agw_version": worker.about.version.as_deref(),
+        "capabilities": {"tools": offers().map(|name| Value::from(&**name)).collect::<Vec<_>>(), "agentic_units": []},
+        "max_concurrent_jobs": worker.slots,
+    })
+    .to_string()
+}
+
+/// A text that travelled with the worker's figures.
+pub(super) fn figure<'a>(worker: &'a WorkerInfo, name: &str) -> Option<&'a str> {
+    let more = &worker.stats.as_ref()?.more;
+    more.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+}
+
+pub(super) fn is_alive(worker: &WorkerInfo, now: Timestamp) -> bool {
+    worker.presence != PresenceName::Gone && worker.last_seen + worker.lost_after > now
+}
+
+pub(super) fn time(at: Timestamp) -> Value {
+    format_time(at.millis()).into()
+}
+
+pub(super) fn wanted(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::Cancel => "cancel",
+        Wanted::Pause => "pause",
+    }
+}
+
+/// The fields of an envelope, or the body as one field.
+fn from_body(body: &Bytes) -> Map<String, Value> {
+    if body.first() == Some(&b'{')
+        && let Ok(Value::Object(mut envelope)) = serde_json::from_slice(body)
+        && envelope.keys().any(|key| ENVELOPE.contains(&key.as_str()))
+    {
+        // Workers of every generation find the steps and the input where they look for them.
+        if let Some(plan) = envelope.get("plan").and_then(Value::as_object).cloned() {
+            for field in ["plan_id", "plan_description", "tasks"] {
+                if let (false, Some(value)) = (envelope.contains_key(field), plan.get(field)) {
+                    envelope.insert(field.into(), value.clone());
+                }
+            }
+        }
+        if let (false, Some(inputs)) = (envelope.contains_key("input"), envelope.get("inputs").cloned()) {
+            envelope.insert("input".into(), inputs);
+        }
+        return envelope;
+    }
+    let mut job = Map::new();
+    insert_bytes(&mut job, "body", body);
+    job
+}
+
+fn insert_result(job: &mut Map<String, Value>, result: &Bytes) {
+    if result.is_empty() {
+        return;
+    }
+    match outputs(result) {
+        Some(object) => {
+            for (field, value) in object {
+                if field != "exit_code" || !job.contains_key("exit_code") {
+                    job.insert(field, value);
+                }
+            }
+        }
+        None => insert_bytes(job, "result", result),
+    }
+}
+
+/// Text as text, other bytes as base64 under a name that says so.
+fn insert_bytes(job: &mut Map<String, Value>, field: &str, bytes: &Bytes) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => job.insert(field.into(), text.into()),
+        Err(_) => job.insert(format!("{field}_base64"), encode_base64(bytes).into()),
+    };
+}

@@ -1,0 +1,181 @@
+//! Submitting: pushes, jobs, and the bodies that carry plans.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tenure_hub::words::{Accepted, Answer, Backoff, Name, NewTask, OnLost, Query, Refusal, Reply as Decided, TaskId, Timestamp};
+use tenure_hub::{Request, Response, fresh_id};
+
+use super::names::{is_reserved, plan_tag, queue_name};
+use super::pages::find;
+use super::plans::{store_plan, with_plan};
+use super::refusals::{refusal, refused};
+use super::Speaker;
+use crate::codec::Reply;
+use crate::errand::Step;
+use crate::key::QueueKey;
+use crate::shapes::{LostPolicy, Submission, TaskOptions, When, Work, pushed_name};
+
+/// How long a failed job waits at most before it is tried again.
+const BACKOFF_MAX: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// `LPUSH`: one task per body.
+pub(super) fn push(queue: &QueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> Step {
+    let Some(name) = queue_name(queue).filter(|name| !is_reserved(name)) else {
+        return Step::Reply(crate::command::CommandError::WrongType.reply());
+    };
+    let mut submissions = Vec::with_capacity(bodies.len());
+    for body in bodies {
+        let known_as = match pushed_name(&body) {
+            Ok(known_as) => known_as,
+            Err(error) => return Step::error(format!("ERR {error}")),
+        };
+        let mut task = named(NewTask::new(fresh_id(), name.clone()), known_as.as_deref());
+        task.run_limit = Some(speaker.settings.run_limit);
+        submissions.push(tenure_hub::Submission::new(task, body));
+    }
+    let requests = vec![Request::Submit(submissions), Request::Query(Query::Queues)];
+    Step::Last(
+        requests,
+        Box::new(move |_, mut outcomes| {
+            let (queues, submitted) = (outcomes.pop().expect("two"), outcomes.pop().expect("two"));
+            match (refused(submitted), queues) {
+                (Err(reason), _) | (_, Err(reason)) => refusal(&reason),
+                (Ok(_), Ok(Response::Answer(Answer::Queues(queues)))) => {
+                    let queue = queues.iter().find(|queue| queue.queue == name);
+                    Reply::Integer(queue.map_or(0, |queue| super::lists::ready(queue)))
+                }
+                (Ok(_), Ok(_)) => Reply::error("ERR unexpected answer"),
+            }
+        }),
+    )
+}
+
+/// `JOB.SUBMIT`.
+pub(super) fn job(submission: Submission, speaker: &Speaker) -> Step {
+    let Submission { name, work, parent, options } = submission;
+    if name.as_deref().is_some_and(|name| name.starts_with("plan:") || name.starts_with("action:")) {
+        return Step::error("ERR Invalid job: job_id begins with plan: or action:");
+    }
+    let speaker = speaker.clone();
+    let go_on = move |parent: Option<TaskId>| match work {
+        Work::Body(body) => submit(name, parent, &options, Vec::new(), body, &speaker),
+        Work::Plan { plan, input } => with_plan(plan, move |_, found| match found {
+            None => unreachable!("with_plan answers for itself"),
+            Some((plan, json)) => {
+                let needs = plan.needs();
+                let body = envelope(&json, &input, None);
+                submit_of_plan(name, parent, &options, &plan.id, needs, body, &speaker)
+            }
+        }),
+        Work::Inline { plan, json, input } => {
+            let body = envelope(&json, &input, None);
+            let (id, needs) = (plan.id.clone(), plan.needs());
+            store_plan(&id.clone(), &json, move |_, stored| match stored {
+                Err(reply) => Step::Reply(reply),
+                Ok(()) => submit_of_plan(name, parent, &options, &id, needs, body, &speaker),
+            })
+        }
+    };
+    match parent {
+        None => go_on(None),
+        Some(parent) => find(&parent.clone(), move |_, found| match found {
+            Ok(task) => go_on(Some(task.id)),
+            Err(_) => Step::error(format!("ERR Parent job not found: {parent}")),
+        }),
+    }
+}
+
+/// The body of a job that runs a plan.
+pub(super) fn envelope(plan: &Value, input: &Value, action: Option<(&str, usize)>) -> Bytes {
+    let mut body = json!({"plan_id": plan["plan_id"], "plan": plan, "inputs": input});
+    if let Some((action, index)) = action {
+        body["action_id"] = action.into();
+        body["input_index"] = index.into();
+    }
+    Bytes::from(body.to_string())
+}
+
+/// A task with everything its submitter may say about it.
+pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker) -> Result<NewTask, Reply> {
+    let Some(queue) = queue_name(&options.queue).filter(|name| !is_reserved(name)) else {
+        return Err(crate::command::CommandError::WrongType.reply());
+    };
+    let mut task = NewTask::new(fresh_id(), queue);
+    task.priority = Some(options.priority);
+    task.needs = options.needs.iter().flatten().map(|need| Name::from(need.as_str())).collect();
+    task.tags = options.tags.iter().map(|tag| Name::from(tag.as_str())).collect();
+    task.on_lost = match options.on_lost_worker {
+        None | Some(LostPolicy::Requeue) => OnLost::Requeue,
+        Some(LostPolicy::Pause) => OnLost::Pause,
+        Some(LostPolicy::Fail) => OnLost::Fail,
+    };
+    task.not_before = options.not_before.map(|when| match when {
+        When::At(millis) => Timestamp(millis),
+        When::In(delay) => now + delay,
+    });
+    task.expires_at = options.start_within.map(|within| task.not_before.unwrap_or(now).max(now) + within);
+    task.run_limit = Some(options.run_limit.unwrap_or(speaker.settings.run_limit)).filter(|limit| !limit.is_zero());
+    let few = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
+    task.retries = options.retries.map_or(0, few);
+    task.crash_budget = options.crash_budget.map_or(task.crash_budget, few);
+    if let Some(first) = options.retry_delay {
+        task.backoff = Backoff { first, max: first.max(BACKOFF_MAX) };
+    }
+    Ok(task)
+}
+
+/// A job's own id makes it the same job however often it is submitted. One that is a UUID is also its id here.
+pub(super) fn named(mut task: NewTask, name: Option<&str>) -> NewTask {
+    if let Some(name) = name {
+        if let Ok(id) = name.parse::<TaskId>() {
+            task.id = id;
+        }
+        task.name = Some(Name::from(name));
+    }
+    task
+}
+
+pub(super) fn accepted(outcome: crate::errand::Outcome) -> Result<Vec<Accepted>, Refusal> {
+    match refused(outcome)? {
+        Response::Command(Decided::Submitted(each)) => Ok(each.into_iter().flatten().collect()),
+        _ => Err(Refusal::BadValue { what: "answer", why: "is of another kind" }),
+    }
+}
+
+fn submit_of_plan(
+    name: Option<String>,
+    parent: Option<TaskId>,
+    options: &TaskOptions,
+    plan: &str,
+    needs: Vec<String>,
+    body: Bytes,
+    speaker: &Speaker,
+) -> Step {
+    let mut options = options.clone();
+    options.needs.get_or_insert(needs);
+    submit(name, parent, &options, vec![plan_tag(plan)], body, speaker)
+}
+
+fn submit(
+    name: Option<String>,
+    parent: Option<TaskId>,
+    options: &TaskOptions,
+    tags: Vec<Name>,
+    body: Bytes,
+    speaker: &Speaker,
+) -> Step {
+    let mut task = match new_task(options, speaker.now, speaker) {
+        Ok(task) => named(task, name.as_deref()),
+        Err(reply) => return Step::Reply(reply),
+    };
+    task.parent = parent;
+    task.tags.extend(tags);
+    let submission = tenure_hub::Submission::new(task, body);
+    Step::last(Request::Submit(vec![submission]), move |_, outcome| match accepted(outcome) {
+        Err(reason) => refusal(&reason),
+        Ok(each) => {
+            let task = each.first().map(|accepted| accepted.task.to_string()).unwrap_or_default();
+            Reply::bulk(name.unwrap_or(task))
+        }
+    })
+}

@@ -1,0 +1,311 @@
+//! The door's side of one worker, through whichever connections it speaks. Pure.
+//!
+//! A worker may heartbeat on one connection and pop on another, and may lose a connection without losing its jobs. So
+//! what it holds, what it waits for and what it said of itself is kept here, once per worker, with a hub session of its
+//! own; connections come and go. Calls come in with [`Worker::call`], the hub's deliveries with [`Worker::deliver`];
+//! requests for the hub and answers for connections go out through [`Output`].
+
+mod call;
+mod challenges;
+mod claims;
+mod joining;
+mod pulls;
+mod reports;
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_hub::words::{Command, Name, Notice, Refusal, TaskId, Timestamp, WorkerStats};
+use tenure_hub::{Ask, Delivery, Request, Response};
+
+pub use call::{Call, CallAnswer, Caller, Pop};
+use challenges::Challenge;
+use claims::Claim;
+use pulls::Waiting;
+
+use crate::shapes::{Registration, Statistics};
+
+/// A worker says that it is alive this often; after three times that without a word it is dead.
+pub const HEARTBEAT: Duration = Duration::from_secs(30);
+pub const DEAD_AFTER: Duration = Duration::from_secs(90);
+/// A job that went out whole and was not mentioned for so long is being worked on.
+pub const UNREAD_FOR: Duration = Duration::from_secs(2);
+/// Slots of a connection that pops without having said who it is.
+pub const NAMELESS_SLOTS: u32 = 100;
+/// Calls that may wait while a worker joins.
+const CALLS_WAITING_MAX: usize = 1024;
+
+#[derive(Debug)]
+pub struct Worker {
+    name: Name,
+    kind: Kind,
+    standing: Standing,
+    offers: Vec<Name>,
+    slots: u32,
+    registration: Option<Box<Registration>>,
+    stats: Option<(Timestamp, Box<Statistics>)>,
+    /// Connections that spoke as this worker, and the one that registered it.
+    connections: BTreeSet<u64>,
+    registrar: Option<u64>,
+    waiting: Vec<Waiting>,
+    /// The queues the hub has been asked for and has not given a task for.
+    asked: Option<Vec<Name>>,
+    claims: HashMap<TaskId, Claim>,
+    challenges: Vec<Challenge>,
+    pending: HashMap<u64, Pending>,
+    next_token: u64,
+    heard: Timestamp,
+    /// Calls that came while it joins.
+    calls: Vec<(Caller, Call)>,
+}
+
+/// How a worker came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A connection without a name; it ends with the connection.
+    Nameless,
+    /// It pinged, popped or set its tools under an id.
+    Implied,
+    /// It registered.
+    Registered,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Not known to the hub: not yet, not any more, or dead.
+    Out,
+    /// Asking the hub what it held before, then registering.
+    Joining,
+    Active,
+}
+
+/// What an unanswered request was for.
+#[derive(Debug)]
+enum Pending {
+    /// What the hub believes it holds.
+    Recall,
+    Join { caller: Option<Caller> },
+    Beat { caller: Option<Caller> },
+    Leave { caller: Caller },
+    Pull,
+    Report { caller: Option<Caller>, task: TaskId, ends: bool },
+    Challenge { number: u64 },
+    /// Nobody waits for the answer.
+    Nothing,
+}
+
+/// What a turn leads to.
+#[derive(Debug, Default)]
+pub struct Output {
+    pub asks: Vec<Ask>,
+    pub answers: Vec<(Caller, CallAnswer)>,
+    /// News for connections that can take them: the job, and what is wanted.
+    pub wishes: Vec<(u64, String, &'static str)>,
+}
+
+impl Worker {
+    pub fn new(name: Name, kind: Kind, now: Timestamp) -> Self {
+        Self {
+            name,
+            kind,
+            standing: Standing::Out,
+            offers: Vec::new(),
+            slots: if kind == Kind::Nameless { NAMELESS_SLOTS } else { 1 },
+            registration: None,
+            stats: None,
+            connections: BTreeSet::new(),
+            registrar: None,
+            waiting: Vec::new(),
+            asked: None,
+            claims: HashMap::new(),
+            challenges: Vec::new(),
+            pending: HashMap::new(),
+            next_token: 0,
+            heard: now,
+            calls: Vec::new(),
+        }
+    }
+
+    pub fn call(&mut self, now: Timestamp, caller: Caller, call: Call, out: &mut Output) {
+        self.heard = now;
+        // Somebody else may ask for a challenge; that does not make it this worker.
+        if !matches!(call, Call::Challenge { .. }) {
+            self.connections.insert(caller.connection);
+        }
+        if self.standing == Standing::Joining {
+            if self.calls.len() < CALLS_WAITING_MAX {
+                self.calls.push((caller, call));
+            } else {
+                let limit = CALLS_WAITING_MAX;
+                let refusal = Refusal::TooMany { what: "calls while a worker joins", limit };
+                out.answers.push((caller, CallAnswer::Refused(refusal)));
+            }
+            return;
+        }
+        match call {
+            Call::Register(registration) => self.register(now, caller, registration, out),
+            Call::Tools(tools) => self.tools(now, caller, &tools, out),
+            Call::Heartbeat(stats) => self.beat(now, caller, stats, out),
+            Call::Ping => self.ping(now, caller, out),
+            Call::Unregister => self.unregister(caller, out),
+            Call::Pop(pop) => self.pop(now, caller, pop, out),
+            Call::Mention { job } => self.mention(caller, &job, out),
+            Call::Report { job, update } => self.report(caller, &job, *update, out),
+            Call::Output { job, field, value } => self.put_aside(caller, &job, field, value, out),
+            Call::Finish { job } => self.finish(caller, &job, out),
+            Call::Challenge { capability, command, arguments, expect } => {
+                self.challenge(now, caller, capability, &command, &arguments, expect, out);
+            }
+            Call::Verified { capability, output, exit_code } => {
+                self.verified(caller, &capability, output, exit_code, out);
+            }
+        }
+    }
+
+    pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut Output) {
+        match delivery {
+            Delivery::Reply { token, reply } => {
+                if let Some(pending) = self.pending.remove(&token) {
+                    self.answered(now, pending, token, reply, out);
+                }
+            }
+            Delivery::Notice(Notice::Assign(assignment)) => self.assigned(now, assignment, out),
+            Delivery::Notice(Notice::Wanted { task, wanted, .. }) => self.wanted(task, wanted, out),
+            Delivery::Notice(Notice::Stop { task, attempt, .. }) => self.stopped(task, attempt, out),
+            Delivery::Notice(Notice::Replaced { .. }) => self.fall_out(out),
+            Delivery::Notice(Notice::Drain) | Delivery::Goodbye => self.send_away(out),
+            // This session watches nothing and takes no calls.
+            Delivery::Event { .. }
+            | Delivery::Gap { .. }
+            | Delivery::Live { .. }
+            | Delivery::Call { .. }
+            | Delivery::CallAnswered { .. }
+            | Delivery::Broadcast(_) => {}
+        }
+    }
+
+    /// A connection is gone. What went out through it and was not read goes back.
+    pub fn detach(&mut self, connection: u64, out: &mut Output) {
+        self.connections.remove(&connection);
+        self.calls.retain(|(caller, _)| caller.connection != connection);
+        self.waiting.retain(|waiting| waiting.caller.connection != connection);
+        if self.registrar == Some(connection) {
+            self.registrar = None;
+        }
+        let unread: Vec<TaskId> = self
+            .claims
+            .values()
+            .filter(|claim| claim.connection == connection && !claim.confirmed)
+            .map(|claim| claim.held.task)
+            .collect();
+        for task in unread {
+            self.give_back(task, "the client was gone before it had read the job", out);
+        }
+        self.settle(out);
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Timestamp, out: &mut Output) {
+        self.give_up_waiting(now, out);
+        self.confirm_silently(now, out);
+        self.end_challenges(now, out);
+    }
+
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let linger = (self.kind != Kind::Nameless && self.connections.is_empty()).then(|| self.heard + DEAD_AFTER);
+        let waits = self.waiting.iter().filter_map(|waiting| waiting.until);
+        let unread = self.claims.values().filter_map(Claim::silent_until);
+        let challenges = self.challenges.iter().map(|challenge| challenge.until);
+        waits.chain(unread).chain(challenges).chain(linger).min()
+    }
+
+    /// Whether nobody needs this desk any more: its connection is gone, or it was silent for so long that it is dead.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        let nobody = self.connections.is_empty() && self.calls.is_empty();
+        match self.kind {
+            Kind::Nameless => nobody,
+            Kind::Implied | Kind::Registered => nobody && self.heard + DEAD_AFTER <= now,
+        }
+    }
+
+    fn answered(
+        &mut self,
+        now: Timestamp,
+        pending: Pending,
+        token: u64,
+        reply: Result<Response, Refusal>,
+        out: &mut Output,
+    ) {
+        if matches!(reply, Err(Refusal::NotAWorker)) && !matches!(pending, Pending::Join { .. } | Pending::Recall) {
+            self.fall_out(out);
+        }
+        match pending {
+            Pending::Recall => self.recalled(reply, out),
+            Pending::Join { caller } => self.joined(now, caller, reply, out),
+            Pending::Beat { caller } | Pending::Report { caller, ends: false, .. } => {
+                if let Some(caller) = caller {
+                    out.answers.push((caller, self.spoken(reply)));
+                }
+            }
+            Pending::Leave { caller } => self.left(caller, reply, out),
+            Pending::Pull => self.pulled(token, out),
+            Pending::Report { caller, task, ends: true } => self.reported(caller, task, reply, out),
+            Pending::Challenge { number } => self.challenge_submitted(number, reply, out),
+            Pending::Nothing => {}
+        }
+    }
+
+    /// The hub's answer in the words of a connection.
+    fn spoken(&self, reply: Result<Response, Refusal>) -> CallAnswer {
+        match crate::translate::refused(reply) {
+            Ok(_) => CallAnswer::Done,
+            Err(Refusal::NotAWorker) => CallAnswer::NotRegistered,
+            Err(refusal) => CallAnswer::Refused(refusal),
+        }
+    }
+
+    /// The hub does not know it as a worker any more: it was silent for too long, or somebody took its place.
+    fn fall_out(&mut self, out: &mut Output) {
+        self.standing = Standing::Out;
+        self.claims.clear();
+        self.asked = None;
+        self.send_away(out);
+    }
+
+    /// Nothing will come: whoever waits is told.
+    fn send_away(&mut self, out: &mut Output) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            out.answers.push((waiting.caller, CallAnswer::Nothing));
+        }
+    }
+
+    fn ask(&mut self, request: Request, pending: Pending, out: &mut Output) -> u64 {
+        self.next_token += 1;
+        self.pending.insert(self.next_token, pending);
+        out.asks.push(Ask { token: self.next_token, request });
+        self.next_token
+    }
+
+    fn command(&mut self, command: Command, pending: Pending, out: &mut Output) -> u64 {
+        self.ask(Request::Command(command), pending, out)
+    }
+
+    /// What a worker said of itself travels with its figures, so that the views are the hub's.
+    fn figures(&self) -> Box<WorkerStats> {
+        let mut more: Vec<(Box<str>, Box<str>)> = Vec::new();
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+        if let Some(registration) = &self.registration {
+            more.push(("registration".into(), text(&registration.json)));
+        }
+        let mut figures = WorkerStats::default();
+        if let Some((at, stats)) = &self.stats {
+            more.push(("stats".into(), text(&stats.json)));
+            more.push(("stats_at".into(), at.millis().to_string().into_boxed_str()));
+            figures.cpu_percent = stats.cpu_percent.map(|percent| percent as f32);
+            figures.memory_used = stats.memory_mb.map(|megabytes| (megabytes * 1_048_576.0) as u64);
+        }
+        figures.more = more;
+        Box::new(figures)
+    }
+}

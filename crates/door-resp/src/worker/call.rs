@@ -1,0 +1,73 @@
+//! What connections ask of a worker's desk, and what they are answered.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_hub::words::{Assignment, Name, Refusal, TaskId};
+
+use crate::shapes::{Capabilities, JobUpdate, Registration, Statistics};
+
+/// Which connection asks, and its own number for the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub connection: u64,
+    pub token: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// WORKER.REGISTER.
+    Register(Box<Registration>),
+    /// `SET worker:<id>:tools`: a worker that never registers says what it can do.
+    Tools(Capabilities),
+    Heartbeat(Option<Box<Statistics>>),
+    /// A sign of life that is none if nobody knows the worker: `PING <id>`.
+    Ping,
+    Unregister,
+    Pop(Pop),
+    /// The worker has shown that it knows of the job.
+    Mention { job: String },
+    Report { job: String, update: Box<JobUpdate> },
+    /// An output put aside until the job ends.
+    Output { job: String, field: &'static str, value: Bytes },
+    /// Ends a job that is still held: LREM.
+    Finish { job: String },
+    /// A capability is put to the test.
+    Challenge { capability: String, command: String, arguments: Vec<String>, expect: Option<String> },
+    /// The worker's answer to it.
+    Verified { capability: String, output: String, exit_code: i32 },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pop {
+    pub queues: Vec<Name>,
+    /// None waits for ever, zero not at all.
+    pub wait: Option<Duration>,
+    /// Whether the job goes out whole, so that nothing has to be fetched.
+    pub whole: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallAnswer {
+    Done,
+    /// Done, and somebody wants the job `cancel`led or `pause`d.
+    Wanted(&'static str),
+    /// Another connection of that id is registered and alive.
+    Taken,
+    NotRegistered,
+    Popped(Box<Assignment>),
+    /// Nothing came in time.
+    Nothing,
+    /// The worker does not hold that job.
+    NotHeld,
+    /// The report names another attempt than the current one.
+    Stale { attempt: u64, current: u32 },
+    /// The claim, for whoever has to know it.
+    Held(TaskId),
+    Verified { output: String },
+    NotVerified,
+    NoChallenge,
+    /// Outputs that were put aside became too long.
+    TooLong,
+    Refused(Refusal),
+}

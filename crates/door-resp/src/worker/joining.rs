@@ -1,0 +1,213 @@
+//! Joining and leaving: registration, heartbeats, goodbye.
+
+use tenure_hub::words::{
+    Answer, Command, Held, ListQuery, OnClose, Query, Refusal, StateName, Timestamp, WorkerAbout, WorkerSpec,
+};
+use tenure_hub::{Request, Response};
+
+use super::claims::Claim;
+use super::{CallAnswer, Caller, DEAD_AFTER, HEARTBEAT, Kind, Output, Pending, Standing, Worker};
+use crate::shapes::{Capabilities, Registration, Statistics};
+
+/// A process cannot have claimed a job before it started; its clock may be off by so much.
+const UPTIME_SLACK_SECONDS: u64 = 5;
+/// How many of its old claims are asked for at a time.
+const PAGE: usize = 1000;
+/// A nameless worker lives as long as its connection, however silent.
+const NAMELESS_SILENCE: std::time::Duration = std::time::Duration::from_secs(10 * 365 * 86_400);
+
+impl Worker {
+    pub(super) fn register(
+        &mut self,
+        now: Timestamp,
+        caller: Caller,
+        registration: Box<Registration>,
+        out: &mut Output,
+    ) {
+        let elsewhere = self.registrar.is_some_and(|connection| connection != caller.connection);
+        if elsewhere && self.standing == Standing::Active {
+            return out.answers.push((caller, CallAnswer::Taken));
+        }
+        self.kind = Kind::Registered;
+        self.registrar = Some(caller.connection);
+        self.slots = registration.slots;
+        self.offers = registration.offers().into_iter().map(Into::into).collect();
+        self.registration = Some(registration);
+        self.join(now, Some(caller), out);
+    }
+
+    pub(super) fn tools(&mut self, now: Timestamp, caller: Caller, tools: &Capabilities, out: &mut Output) {
+        self.offers = tools.all().map(Into::into).collect();
+        self.registrar.get_or_insert(caller.connection);
+        self.join(now, Some(caller), out);
+    }
+
+    pub(super) fn beat(
+        &mut self,
+        now: Timestamp,
+        caller: Caller,
+        stats: Option<Box<Statistics>>,
+        out: &mut Output,
+    ) {
+        if self.standing == Standing::Out {
+            return out.answers.push((caller, CallAnswer::NotRegistered));
+        }
+        let held = stats.as_ref().and_then(|stats| self.survivors(now, stats));
+        let stats = stats.map(|stats| {
+            self.stats = Some((now, stats));
+            self.figures()
+        });
+        self.command(Command::Heartbeat { held, stats }, Pending::Beat { caller: Some(caller) }, out);
+    }
+
+    pub(super) fn ping(&mut self, _now: Timestamp, caller: Caller, out: &mut Output) {
+        if self.standing == Standing::Out {
+            return out.answers.push((caller, CallAnswer::NotRegistered));
+        }
+        self.command(Command::Heartbeat { held: None, stats: None }, Pending::Beat { caller: Some(caller) }, out);
+    }
+
+    pub(super) fn unregister(&mut self, caller: Caller, out: &mut Output) {
+        if self.standing == Standing::Out {
+            return out.answers.push((caller, CallAnswer::NotRegistered));
+        }
+        self.command(Command::Leave, Pending::Leave { caller }, out);
+    }
+
+    pub(super) fn left(&mut self, caller: Caller, reply: Result<Response, Refusal>, out: &mut Output) {
+        let answer = self.spoken(reply);
+        self.registrar = None;
+        self.registration = None;
+        self.stats = None;
+        self.kind = Kind::Registered;
+        self.fall_out(out);
+        out.answers.push((caller, answer));
+    }
+
+    /// Joins, or takes new terms. The first time the hub is asked what this worker held before: it may have been
+    /// away, or the broker may have been.
+    pub(super) fn join(&mut self, now: Timestamp, caller: Option<Caller>, out: &mut Output) {
+        self.heard = now;
+        if self.standing == Standing::Active {
+            let spec = self.spec();
+            self.enlist(spec, caller, out);
+            return;
+        }
+        self.standing = Standing::Joining;
+        if let Some(caller) = caller {
+            // It is answered like the calls that come meanwhile: when it has joined.
+            self.calls.insert(0, (caller, super::Call::Ping));
+        }
+        self.claims.clear();
+        self.recall(self.recall_query(), out);
+    }
+
+    fn recall_query(&self) -> ListQuery {
+        ListQuery {
+            states: vec![StateName::Assigned, StateName::Running],
+            worker: Some(self.name.clone()),
+            limit: PAGE,
+            ..ListQuery::default()
+        }
+    }
+
+    fn recall(&mut self, query: ListQuery, out: &mut Output) {
+        self.ask(Request::Query(Query::List(Box::new(query))), Pending::Recall, out);
+    }
+
+    pub(super) fn recalled(&mut self, reply: Result<Response, Refusal>, out: &mut Output) {
+        if let Ok(Response::Answer(Answer::Tasks { tasks, next })) = reply {
+            for task in tasks {
+                let claim = Claim::recalled(&task);
+                self.claims.insert(claim.held.task, claim);
+            }
+            if next.is_some() {
+                return self.recall(ListQuery { cursor: next, ..self.recall_query() }, out);
+            }
+        }
+        let spec = self.spec();
+        self.enlist(spec, None, out);
+    }
+
+    pub(super) fn joined(
+        &mut self,
+        now: Timestamp,
+        caller: Option<Caller>,
+        reply: Result<Response, Refusal>,
+        out: &mut Output,
+    ) {
+        let calls = std::mem::take(&mut self.calls);
+        match reply {
+            Ok(_) => {
+                self.standing = Standing::Active;
+                // Whatever it was presented with counts as started.
+                self.claims.values_mut().for_each(|claim| claim.confirmed = true);
+                if self.registration.is_some() {
+                    let stats = Some(self.figures());
+                    self.command(Command::Heartbeat { held: None, stats }, Pending::Nothing, out);
+                }
+                if let Some(caller) = caller {
+                    out.answers.push((caller, CallAnswer::Done));
+                }
+                // Its old pops are asked for again under the new terms.
+                self.asked = None;
+                self.settle(out);
+                for (caller, call) in calls {
+                    self.call(now, caller, call, out);
+                }
+            }
+            Err(refusal) => {
+                self.standing = Standing::Out;
+                self.registrar = None;
+                let answer = match refusal {
+                    Refusal::WorkerTaken { .. } => CallAnswer::Taken,
+                    other => CallAnswer::Refused(other),
+                };
+                for caller in caller.into_iter().chain(calls.into_iter().map(|(caller, _)| caller)) {
+                    out.answers.push((caller, answer.clone()));
+                }
+            }
+        }
+    }
+
+    fn enlist(&mut self, spec: WorkerSpec, caller: Option<Caller>, out: &mut Output) {
+        self.command(Command::Register(Box::new(spec)), Pending::Join { caller }, out);
+    }
+
+    fn spec(&self) -> WorkerSpec {
+        let nameless = self.kind == Kind::Nameless;
+        let silence = if nameless { NAMELESS_SILENCE } else { DEAD_AFTER };
+        let mut capabilities = self.offers.clone();
+        capabilities.push(crate::translate::itself(&self.name));
+        let text = |text: &str| Some(Box::<str>::from(text));
+        let about = self.registration.as_ref();
+        WorkerSpec {
+            capabilities,
+            pulls: true,
+            heartbeat: HEARTBEAT,
+            lost_after: silence,
+            lease: silence,
+            on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },
+            held: self.claims.values().map(|claim| claim.held).collect(),
+            about: WorkerAbout {
+                host: about.and_then(|about| text(&about.hostname)),
+                platform: about.and_then(|about| about.platform.as_deref().and_then(text)),
+                version: about.and_then(|about| text(&about.version)),
+                door: Some("resp"),
+            },
+            ..WorkerSpec::new(self.name.clone(), Vec::new(), self.slots)
+        }
+    }
+
+    /// If the worker's process is younger than one of its claims, that claim died with the process before: what is
+    /// left is returned, else none.
+    fn survivors(&mut self, now: Timestamp, stats: &Statistics) -> Option<Vec<Held>> {
+        let uptime = stats.uptime_seconds?.saturating_add(UPTIME_SLACK_SECONDS).saturating_mul(1000);
+        let born = Timestamp(now.millis().saturating_sub(uptime));
+        if self.claims.values().all(|claim| claim.since >= born) {
+            return None;
+        }
+        self.claims.retain(|_, claim| claim.since >= born);
+        Some(self.claims.values().map(|claim| claim.held).collect())
+    }
+}
