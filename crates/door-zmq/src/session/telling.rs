@@ -15,6 +15,9 @@ use crate::translate;
 /// How many events of a replay are told in one answer.
 const ANSWER_EVENTS_MAX: usize = 1_000;
 
+/// How many notices are gathered before they are told, whatever the delay.
+const GATHERED_MAX: usize = 10_000;
+
 /// How many events may wait for the names of their jobs.
 const LOOKUPS_MAX: usize = 10_000;
 
@@ -164,6 +167,9 @@ impl Telling {
         }
         self.tell_at.get_or_insert(turn.now + turn.settings.crash_notification_delay);
         self.gathered.push(notice);
+        if self.gathered.len() >= GATHERED_MAX {
+            self.tell_at = Some(turn.now);
+        }
     }
 
     /// Tells what has gathered, if it is time: one message for each kind in a row.

@@ -21,6 +21,9 @@ use crate::translate;
 /// How many attempts a worker that comes back is asked about.
 const RETURNED_MAX: usize = 1_000;
 
+/// How many messages wait until it is known what a worker holds.
+const EARLY_MAX: usize = 1_000;
+
 /// How the thread of a `_PL` job is noted.
 const THREAD_NOTE: &str = "thread ";
 
@@ -30,6 +33,10 @@ pub(super) enum Worker {
     /// Nothing: it is a client, or has to say READY first.
     #[default]
     Unknown,
+    /// The broker is asked what a worker of this name holds. What it says before that is known waits.
+    Arriving {
+        early: Vec<(Dialect, WorkerMessage)>,
+    },
     /// It came back under a name that holds attempts; they go on, and nothing new is given to it.
     Returned {
         jobs: Vec<Returning>,
@@ -86,20 +93,33 @@ impl Worker {
             ..ListQuery::default()
         };
         turn.ask(Request::Query(Query::List(Box::new(query))), Waiting::HeldBefore);
+        *self = Worker::Arriving { early: Vec::new() };
     }
 
     pub(super) fn held_before(&mut self, reply: Result<Response, Refusal>, turn: &mut Turn<'_>) {
-        let Ok(Response::Answer(Answer::Tasks { tasks, .. })) = reply else { return };
-        if !matches!(self, Worker::Unknown) || tasks.is_empty() {
-            return;
+        let Worker::Arriving { early } = std::mem::take(self) else { return };
+        if let Ok(Response::Answer(Answer::Tasks { tasks, .. })) = reply
+            && !tasks.is_empty()
+        {
+            let held = tasks.iter().map(|task| Held { task: task.id, attempt: task.attempt }).collect();
+            let spec = translate::returned_worker(&turn.me.name, held, turn.settings);
+            turn.command(Command::Register(Box::new(spec)), Waiting::Known);
+            *self = Worker::Returned { jobs: tasks.iter().map(returning).collect() };
         }
-        let held = tasks.iter().map(|task| Held { task: task.id, attempt: task.attempt }).collect();
-        let spec = translate::returned_worker(&turn.me.name, held, turn.settings);
-        turn.command(Command::Register(Box::new(spec)), Waiting::Known);
-        *self = Worker::Returned { jobs: tasks.iter().map(returning).collect() };
+        for (dialect, message) in early {
+            self.receive(dialect, message, turn);
+        }
     }
 
     pub(super) fn receive(&mut self, dialect: Dialect, message: WorkerMessage, turn: &mut Turn<'_>) {
+        if let Worker::Arriving { early } = self {
+            if early.len() < EARLY_MAX {
+                early.push((dialect, message));
+            } else {
+                turn.drop("early");
+            }
+            return;
+        }
         match message {
             WorkerMessage::Ready { service } => self.ready(dialect, &service, turn),
             WorkerMessage::Reply { address, body } if dialect != Dialect::Pl => {
@@ -142,7 +162,7 @@ impl Worker {
             // It tells again what it can do and goes on with what it does.
             Worker::Plugin(plugin) => plugin.jobs,
             Worker::Returned { jobs } => by_thread(jobs),
-            Worker::Unknown | Worker::Simple(_) => Vec::new(),
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Simple(_) => Vec::new(),
         };
         let held = jobs.iter().flatten().filter(|job| !job.is_over).map(|job| job.held).collect();
         let spec = translate::plugin_worker(&turn.me.name, &registration, held, turn.settings);
@@ -174,7 +194,7 @@ impl Worker {
                 complete(held, result, turn);
                 self.dismiss(dialect, turn);
             }
-            Worker::Unknown | Worker::Returned { .. } => {
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => {
                 self.late_reply(&address, held, result, turn);
                 self.dismiss(dialect, turn);
             }
@@ -215,7 +235,7 @@ impl Worker {
 
     fn heartbeat(&mut self, dialect: Dialect, stats: &Stats, turn: &mut Turn<'_>) {
         match self {
-            Worker::Unknown => self.start_again(dialect, turn),
+            Worker::Unknown | Worker::Arriving { .. } => self.start_again(dialect, turn),
             // A simple worker that beats does not compute: it has forgotten what it held. A plugin worker may well.
             Worker::Returned { .. } if dialect == Dialect::Pl => say(&ToWorker::TellProcesses, dialect, turn),
             Worker::Returned { .. } => self.dismiss(dialect, turn),
@@ -241,6 +261,17 @@ impl Worker {
     }
 
     fn finished(&mut self, client: &Bytes, thread: u32, result: Vec<Bytes>, turn: &mut Turn<'_>) {
+        if let Worker::Returned { jobs } = self {
+            let is_it = |known: &Returning| {
+                known.thread == Some(thread as usize) && known.job.client.as_bytes() == client
+            };
+            match jobs.iter().position(is_it) {
+                Some(place) => complete(jobs.swap_remove(place).job.held, &result, turn),
+                None => turn.drop("stale"),
+            }
+            // It has not told yet what it can do.
+            return say(&ToWorker::TellProcesses, Dialect::Pl, turn);
+        }
         let Worker::Plugin(plugin) = self else { return self.start_again(Dialect::Pl, turn) };
         let place = plugin.jobs.get_mut(thread as usize);
         let Some(job) = place.and_then(|place| place.take_if(|job| job.client.as_bytes() == client)) else {
@@ -262,7 +293,7 @@ impl Worker {
     ) {
         let held = Held { task: assignment.task, attempt: assignment.attempt };
         let client = assignment.terms.submitter.clone();
-        if matches!(self, Worker::Unknown | Worker::Returned { .. }) {
+        if !matches!(self, Worker::Simple(_) | Worker::Plugin(_)) {
             // It left in the meantime, and the task went back with it.
             return;
         }
@@ -273,7 +304,7 @@ impl Worker {
         let job = Running { held, client: client.clone(), is_over: false };
         turn.command(Command::Start(vec![held]), Waiting::Started(held));
         match self {
-            Worker::Unknown | Worker::Returned { .. } => {}
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => {}
             Worker::Simple(simple) => {
                 let address = translate::address_of(held, &turn.me.name).to_frame();
                 let request = ToWorker::Request { address, body: body::unpack(&task_body) };
@@ -335,7 +366,7 @@ impl Worker {
                 }
             }
             Worker::Returned { jobs } => jobs.retain(|known| known.job.held != held),
-            Worker::Simple(_) | Worker::Unknown => {}
+            Worker::Simple(_) | Worker::Arriving { .. } | Worker::Unknown => {}
         }
     }
 
@@ -344,7 +375,7 @@ impl Worker {
         let Err(refusal) = reply else { return };
         tracing::debug!(worker = %turn.me.name, code = refusal.code(), "worker has to start again");
         let dialect = match self {
-            Worker::Unknown => return,
+            Worker::Unknown | Worker::Arriving { .. } => return,
             Worker::Returned { .. } => {
                 *self = Worker::Unknown;
                 return;
@@ -364,7 +395,7 @@ impl Worker {
 
     pub(super) fn tick(&mut self, turn: &mut Turn<'_>) {
         let (dialect, beat_at) = match self {
-            Worker::Unknown | Worker::Returned { .. } => return,
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => return,
             Worker::Simple(simple) => (simple.dialect, &mut simple.beat_at),
             Worker::Plugin(plugin) => (Dialect::Pl, &mut plugin.beat_at),
         };
@@ -376,7 +407,7 @@ impl Worker {
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         match self {
-            Worker::Unknown | Worker::Returned { .. } => None,
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => None,
             Worker::Simple(simple) => Some(simple.beat_at),
             Worker::Plugin(plugin) => Some(plugin.beat_at),
         }

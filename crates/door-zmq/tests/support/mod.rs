@@ -5,6 +5,7 @@ pub(crate) mod broker;
 pub(crate) mod cbor;
 pub(crate) mod native;
 pub(crate) mod plugin;
+pub(crate) mod python;
 pub(crate) mod transcript;
 pub(crate) mod wire;
 

@@ -1,0 +1,92 @@
+//! The Python examples as child processes: started, read line by line, killed if need be.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// How long a line or an end may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The interpreter with pyzmq, or nothing: then the test steps aside.
+pub(crate) fn python() -> Option<OsString> {
+    let python = std::env::var_os("TENURE_STRANGERS_PYTHON");
+    if python.is_none() {
+        eprintln!("TENURE_STRANGERS_PYTHON is not set, so pyzmq is not asked");
+    }
+    python
+}
+
+pub(crate) struct Script {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Script {
+    pub(crate) fn start(python: &OsString, name: &str, arguments: &[&str]) -> Script {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/python/zmq");
+        let mut child = Command::new(python)
+            .args(["-B", "-u"])
+            .arg(folder.join(name))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Python starts");
+        let stdout = child.stdout.take().expect("its output");
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Script { child, lines, seen: Vec::new() }
+    }
+
+    /// The next line that begins with this.
+    pub(crate) fn line(&mut self, beginning: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                panic!("no line begins with {beginning:?}; there were {:?}", self.seen);
+            };
+            self.seen.push(line.clone());
+            if line.starts_with(beginning) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits for the end: whether it went well, and everything it said.
+    pub(crate) fn end(mut self) -> (bool, Vec<String>) {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().expect("it can be asked") {
+                while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) {
+                    self.seen.push(line);
+                }
+                return (status.success(), std::mem::take(&mut self.seen));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it does not end; it said {:?}", self.seen);
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it is gone");
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
