@@ -34,10 +34,24 @@ pub(crate) struct Cli {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// Where the broker is: HOST:PORT, or unix:PATH
-    #[arg(long, global = true, value_name = "ADDRESS", env = "TENURE_BROKER", default_value = "127.0.0.1:7171", help_heading = "Broker")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "ADDRESS",
+        env = "TENURE_BROKER",
+        default_value = "127.0.0.1:7171",
+        help_heading = "Broker"
+    )]
     pub(crate) broker: String,
     /// The key to show the broker; better in the environment, where other users cannot see it
-    #[arg(long, global = true, value_name = "KEY", env = "TENURE_KEY", hide_env_values = true, help_heading = "Broker")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "KEY",
+        env = "TENURE_KEY",
+        hide_env_values = true,
+        help_heading = "Broker"
+    )]
     pub(crate) key: Option<String>,
     /// The namespace to work in
     #[arg(long, global = true, value_name = "NAME", env = "TENURE_NAMESPACE", help_heading = "Broker")]
@@ -46,7 +60,15 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "SPAN", default_value = "5s", value_parser = crate::units::parse_span, help_heading = "Broker")]
     pub(crate) patience: std::time::Duration,
     /// How to answer
-    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT", help_heading = "Output")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
     pub(crate) output: Format,
     /// No colours, even on a terminal (also: NO_COLOR)
     #[arg(long, global = true, help_heading = "Output")]

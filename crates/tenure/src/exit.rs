@@ -121,8 +121,11 @@ mod tests {
 
     #[test]
     fn a_tasks_code_is_never_mistaken_for_the_programs_own() {
-        let own = [USAGE, BAD_INPUT, UNREACHABLE, INTERNAL, SYSTEM, TRY_LATER, REFUSED, NOT_ALLOWED, FOUND_TROUBLE];
-        for code in [i32::MIN, -4, -3, -2, -1, 0, 1, 2, 63, 64, 69, 75, 76, 77, 127, 130, 137, 255, 256, i32::MAX] {
+        let own =
+            [USAGE, BAD_INPUT, UNREACHABLE, INTERNAL, SYSTEM, TRY_LATER, REFUSED, NOT_ALLOWED, FOUND_TROUBLE];
+        for code in
+            [i32::MIN, -4, -3, -2, -1, 0, 1, 2, 63, 64, 69, 75, 76, 77, 127, 130, 137, 255, 256, i32::MAX]
+        {
             let exit = of_task(code);
             assert!(!own.contains(&exit), "{code} became {exit}");
             assert_eq!(exit == OK, code == 0, "{code} became {exit}");
@@ -133,9 +136,10 @@ mod tests {
 
     #[test]
     fn help_names_every_code() {
-        for code in [USAGE, BAD_INPUT, UNREACHABLE, INTERNAL, SYSTEM, TRY_LATER, REFUSED, NOT_ALLOWED, FOUND_TROUBLE]
-            .into_iter()
-            .chain([TASK_FAILED, TASK_CRASHED, TASK_EXPIRED, STILL_GOING, TASK_CANCELLED])
+        for code in
+            [USAGE, BAD_INPUT, UNREACHABLE, INTERNAL, SYSTEM, TRY_LATER, REFUSED, NOT_ALLOWED, FOUND_TROUBLE]
+                .into_iter()
+                .chain([TASK_FAILED, TASK_CRASHED, TASK_EXPIRED, STILL_GOING, TASK_CANCELLED])
         {
             assert!(HELP.lines().any(|line| line.starts_with(&format!("  {code} "))), "{code}");
         }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 /// Reads a span: numbers with units, one after the other. A bare number has no unit and is refused.
 pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a span of time: write a number with ms, s, m, h or d, such as 30s or 1h30m");
+    let wrong = || {
+        format!("`{text}` is not a span of time: write a number with ms, s, m, h or d, such as 30s or 1h30m")
+    };
     let mut millis: u64 = 0;
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -29,7 +31,8 @@ pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
 
 /// Reads a size in bytes. Units are powers of 1024.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a size: write a number of bytes, or one with KB, MB or GB, such as 64MB");
+    let wrong =
+        || format!("`{text}` is not a size: write a number of bytes, or one with KB, MB or GB, such as 64MB");
     let text_trimmed = text.trim();
     let digits = text_trimmed.len() - text_trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: u64 = text_trimmed[..digits].parse().map_err(|_| wrong())?;
@@ -49,7 +52,11 @@ pub(crate) fn show_span(span: Duration) -> String {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let seconds = millis / 1_000;
     let pair = |large: u64, large_unit: &str, small: u64, small_unit: &str| {
-        if small == 0 { format!("{large}{large_unit}") } else { format!("{large}{large_unit}{small}{small_unit}") }
+        if small == 0 {
+            format!("{large}{large_unit}")
+        } else {
+            format!("{large}{large_unit}{small}{small_unit}")
+        }
     };
     match seconds {
         0 => format!("{millis}ms"),
@@ -89,9 +96,14 @@ mod tests {
 
     #[test]
     fn spans_are_read_as_people_write_them() {
-        for (text, millis) in
-            [("30s", 30_000), ("5m", 300_000), ("1h30m", 5_400_000), ("7d", 604_800_000), ("250 ms", 250), ("0s", 0)]
-        {
+        for (text, millis) in [
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("7d", 604_800_000),
+            ("250 ms", 250),
+            ("0s", 0),
+        ] {
             assert_eq!(parse_span(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         for text in ["", "5", "s", "5 parsecs", "-5s", "1h30", "99999999999999999999d", "9999999999999999d"] {
@@ -101,7 +113,9 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        for (text, bytes) in [("64MB", 64 << 20), ("512 KB", 512 << 10), ("1g", 1 << 30), ("100", 100), ("0", 0)] {
+        for (text, bytes) in
+            [("64MB", 64 << 20), ("512 KB", 512 << 10), ("1g", 1 << 30), ("100", 100), ("0", 0)]
+        {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         for text in ["", "MB", "64 XB", "-1MB", "1.5MB", "99999999999TB"] {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use tenure_hub::words::Name;
 use tenure_hub::{Grant, Keys};
 use toml::{Table, Value};
 
 use super::problem::Problem;
 
 /// The shortest key that is not refused: 128 bits.
-const KEY_BYTES_MIN: usize = 16;
+const KEY_DIGITS_MIN: usize = 32;
 /// How many keys one broker knows at most.
 const KEYS_MAX: usize = 10_000;
 const KEY_FIELDS: [&str; 5] = ["name", "key", "namespace", "worker", "may"];
@@ -19,8 +20,8 @@ const VERBS: [&str; 3] = ["submit", "work", "manage"];
 #[derive(Clone, Default)]
 pub(crate) struct Access {
     entries: Vec<Entry>,
-    /// Worker ids and the keys they prove themselves with at the RESP door.
-    workers: BTreeMap<String, Vec<u8>>,
+    /// Worker ids and their keys: whoever shows one is that worker and no other.
+    workers: BTreeMap<String, String>,
 }
 
 #[derive(Clone)]
@@ -42,23 +43,28 @@ impl Access {
                 for (index, entry) in entries.iter().enumerate() {
                     match read_entry(entry) {
                         Ok(entry) => access.add(entry, index, from, problems),
-                        Err(why) => problems.push(Problem::new(from, format!("keys, entry {}: {why}", index + 1))),
+                        Err(why) => {
+                            problems.push(Problem::new(from, format!("keys, entry {}: {why}", index + 1)))
+                        }
                     }
                 }
             }
-            Some(_) => problems.push(Problem::new(from, "keys: write each key as a table of its own, under [[keys]]")),
+            Some(_) => problems
+                .push(Problem::new(from, "keys: write each key as a table of its own, under [[keys]]")),
         }
         match file.remove("workers") {
             None => {}
             Some(Value::Table(workers)) => {
                 for (worker, key) in workers {
-                    match key.as_str().ok_or_else(|| "write the key in hexadecimal digits".to_owned()).and_then(unhex) {
-                        Ok(key) => drop(access.workers.insert(worker, key)),
+                    let key = key.as_str().unwrap_or_default();
+                    match check_key(key) {
+                        Ok(()) => drop(access.workers.insert(worker, key.to_owned())),
                         Err(why) => problems.push(Problem::new(from, format!("workers, {worker}: {why}"))),
                     }
                 }
             }
-            Some(_) => problems.push(Problem::new(from, "workers: write a table of worker ids and keys, under [workers]")),
+            Some(_) => problems
+                .push(Problem::new(from, "workers: write a table of worker ids and keys, under [workers]")),
         }
         access
     }
@@ -68,11 +74,23 @@ impl Access {
         for entry in &self.entries {
             keys.add(entry.secret.as_bytes(), entry.grant.clone());
         }
+        for (worker, secret) in &self.workers {
+            // A worker may hand out work of its own, but steers nobody else.
+            let worker: Name = worker.as_str().into();
+            let grant = Grant {
+                name: worker.clone(),
+                worker: Some(worker),
+                may_manage: false,
+                ..Grant::everything()
+            };
+            keys.add(secret.as_bytes(), grant);
+        }
         keys
     }
 
-    pub(crate) fn workers(&self) -> &BTreeMap<String, Vec<u8>> {
-        &self.workers
+    /// The ids of workers that have keys of their own.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = &str> {
+        self.workers.keys().map(String::as_str)
     }
 
     /// What may be shown: names and what they may do, never the keys.
@@ -97,15 +115,19 @@ impl Access {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + self.workers.len()
     }
 
     fn add(&mut self, entry: Entry, index: usize, from: &str, problems: &mut Vec<Problem>) {
         let name = &entry.grant.name;
         if self.entries.iter().any(|other| other.grant.name == *name) {
-            problems.push(Problem::new(from, format!("keys, entry {}: another key is named {name}", index + 1)));
+            problems
+                .push(Problem::new(from, format!("keys, entry {}: another key is named {name}", index + 1)));
         } else if self.entries.iter().any(|other| other.secret == entry.secret) {
-            problems.push(Problem::new(from, format!("keys, entry {}: {name} has the same key as another", index + 1)));
+            problems.push(Problem::new(
+                from,
+                format!("keys, entry {}: {name} has the same key as another", index + 1),
+            ));
         } else {
             self.entries.push(entry);
         }
@@ -133,11 +155,12 @@ fn read_entry(entry: &Value) -> Result<Entry, String> {
     };
     let name = text("name")?.ok_or("`name` is missing: it stands for the key in logs")?;
     let secret = text("key")?.ok_or("`key` is missing: make one with `openssl rand -hex 32`")?;
-    unhex(&secret)?;
+    check_key(&secret)?;
     let may = match table.get("may") {
         None => VERBS.map(str::to_owned).to_vec(),
         Some(Value::Array(verbs)) => {
-            let verbs = verbs.iter().map(|verb| verb.as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>();
+            let verbs =
+                verbs.iter().map(|verb| verb.as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>();
             if let Some(wrong) = verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
                 return Err(super::nearest::unknown("right", wrong, VERBS));
             }
@@ -157,22 +180,15 @@ fn read_entry(entry: &Value) -> Result<Entry, String> {
     Ok(Entry { secret, grant })
 }
 
-/// Reads hexadecimal digits. What is wrong is told without the digits.
-fn unhex(text: &str) -> Result<Vec<u8>, String> {
-    let digits = text.len();
-    let nibble = |c: u8| (c as char).to_digit(16).map(|digit| digit as u8);
-    let pairs = text.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> = pairs
-        .map(|pair| match pair {
-            [high, low] => Some(nibble(*high)? << 4 | nibble(*low)?),
-            _ => None,
-        })
-        .collect();
-    let bytes = bytes.ok_or("the key is not in hexadecimal digits: make one with `openssl rand -hex 32`")?;
-    if bytes.len() < KEY_BYTES_MIN {
-        return Err(format!("the key is too short: {digits} digits, at least {}", KEY_BYTES_MIN * 2));
+/// Hexadecimal digits, and enough of them. What is wrong is told without the digits.
+fn check_key(text: &str) -> Result<(), String> {
+    if text.is_empty() || text.len() % 2 != 0 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err("the key is not in hexadecimal digits: make one with `openssl rand -hex 32`".to_owned());
     }
-    Ok(bytes)
+    if text.len() < KEY_DIGITS_MIN {
+        return Err(format!("the key is too short: {} digits, at least {KEY_DIGITS_MIN}", text.len()));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -180,6 +196,7 @@ mod tests {
     use super::*;
 
     const KEY: &str = "00112233445566778899aabbccddeeff";
+    const OTHER: &str = "ffeeddccbbaa99887766554433221100";
 
     fn read(text: &str) -> (Access, Vec<String>) {
         let mut problems = Vec::new();
@@ -191,7 +208,7 @@ mod tests {
     #[test]
     fn keys_grant_what_they_say_and_are_never_shown() {
         let text = format!(
-            "[[keys]]\nname = \"lab\"\nkey = \"{KEY}\"\nnamespace = \"physics\"\nmay = [\"submit\"]\n[workers]\nw1 = \"{KEY}\"\n"
+            "[[keys]]\nname = \"lab\"\nkey = \"{KEY}\"\nnamespace = \"physics\"\nmay = [\"submit\"]\n[workers]\nw1 = \"{OTHER}\"\n"
         );
         let (access, problems) = read(&text);
         assert_eq!(problems, Vec::<String>::new());
@@ -199,7 +216,10 @@ mod tests {
         assert!(grant.may_submit && !grant.may_work && !grant.may_manage);
         assert_eq!(grant.namespace.as_deref(), Some("physics"));
         assert_eq!(access.describe(), ["lab may submit, in namespace physics"]);
-        assert_eq!(access.workers()["w1"].len(), 16);
+        let worker = access.keys().admit(Some(OTHER.as_bytes())).unwrap();
+        assert_eq!(worker.worker.as_deref(), Some("w1"));
+        assert!(worker.may_work && !worker.may_manage);
+        assert_eq!(access.count(), 2);
         assert!(!format!("{access:?}").contains(KEY));
     }
 
@@ -210,8 +230,14 @@ mod tests {
             ("name = \"a\"\nkey = \"0011\"", "too short"),
             ("name = \"a\"", "`key` is missing"),
             ("key = \"00112233445566778899aabbccddeeff\"", "`name` is missing"),
-            ("name = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\nmay = [\"sumbit\"]", "did you mean `submit`"),
-            ("name = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\nspacename = \"x\"", "did you mean `namespace`"),
+            (
+                "name = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\nmay = [\"sumbit\"]",
+                "did you mean `submit`",
+            ),
+            (
+                "name = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\nspacename = \"x\"",
+                "did you mean `namespace`",
+            ),
         ] {
             let (_, problems) = read(&format!("[[keys]]\n{entry}\n"));
             assert_eq!(problems.len(), 1, "{entry}");
@@ -222,7 +248,8 @@ mod tests {
 
     #[test]
     fn two_keys_of_one_name_are_refused() {
-        let text = format!("[[keys]]\nname = \"a\"\nkey = \"{KEY}\"\n[[keys]]\nname = \"a\"\nkey = \"{KEY}00\"\n");
+        let text =
+            format!("[[keys]]\nname = \"a\"\nkey = \"{KEY}\"\n[[keys]]\nname = \"a\"\nkey = \"{KEY}00\"\n");
         assert_eq!(read(&text).1, ["tenure.toml: keys, entry 2: another key is named a"]);
     }
 }

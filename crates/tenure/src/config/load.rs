@@ -82,7 +82,8 @@ pub(crate) fn load(
     let mut problems = Vec::new();
     let outside = outside(flags, variable, &mut problems);
     let named = flags.config.clone().or_else(|| variable("TENURE_CONFIG").map(PathBuf::from));
-    let data_dir = outside.get("data_dir").map_or(find("data_dir").expect("in the table").default, |(text, _)| text);
+    let data_dir =
+        outside.get("data_dir").map_or(find("data_dir").expect("in the table").default, |(text, _)| text);
     let is_named = named.is_some();
     let file = match named {
         Some(file) => Some(file),
@@ -190,14 +191,17 @@ fn text_of(setting: &Setting, value: &Value) -> Result<String, String> {
 /// Variables that begin like ours and mean nothing. They may belong to somebody else (a cluster that names its services
 /// through the environment), so they are told and not refused.
 fn strangers(variables: &[String]) -> Vec<String> {
-    let known: Vec<String> = SETTINGS.iter().map(Setting::variable).chain(OTHER_VARIABLES.map(str::to_owned)).collect();
+    let known: Vec<String> =
+        SETTINGS.iter().map(Setting::variable).chain(OTHER_VARIABLES.map(str::to_owned)).collect();
     let strange = variables.iter().filter(|name| {
         name.starts_with("TENURE_")
             && !known.contains(name)
             && !name.starts_with("TENURE_TASK_")
             && !name.starts_with("TENURE_STRANGERS_")
     });
-    strange.map(|name| nearest::unknown("variable", name, known.iter().map(String::as_str)) + " (ignored)").collect()
+    strange
+        .map(|name| nearest::unknown("variable", name, known.iter().map(String::as_str)) + " (ignored)")
+        .collect()
 }
 
 #[cfg(test)]
@@ -246,7 +250,10 @@ mod tests {
     #[test]
     fn an_unknown_key_is_named_with_the_nearest_known_one() {
         assert_eq!(problems("snyc = \"os\"\n"), ["FILE: `snyc` is not a known key: did you mean `sync`?"]);
-        assert_eq!(problems("[[key]]\nname = \"x\"\n"), ["FILE: `key` is not a known key: did you mean `keys`?"]);
+        assert_eq!(
+            problems("[[key]]\nname = \"x\"\n"),
+            ["FILE: `key` is not a known key: did you mean `keys`?"]
+        );
     }
 
     #[test]

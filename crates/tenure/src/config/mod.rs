@@ -39,7 +39,6 @@ pub(crate) struct Doors {
     pub(crate) resp: Option<String>,
     pub(crate) mdp: Option<String>,
     pub(crate) pingpong: Option<(String, String)>,
-    pub(crate) grpc: Option<String>,
 }
 
 impl Config {
@@ -57,7 +56,6 @@ impl Config {
             resp: address("resp"),
             mdp: address("mdp"),
             pingpong: value::two_addresses(text("pingpong")).expect("checked when loaded"),
-            grpc: address("grpc"),
         };
         let store = StoreSettings {
             sync: value::sync(text("sync")).expect("checked when loaded"),

@@ -13,7 +13,13 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     const LIKENESS_MIN: f64 = 0.5;
     known
         .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(word, candidate).max(strsim::normalized_damerau_levenshtein(word, candidate)), candidate))
+        .map(|candidate| {
+            (
+                strsim::jaro_winkler(word, candidate)
+                    .max(strsim::normalized_damerau_levenshtein(word, candidate)),
+                candidate,
+            )
+        })
         .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
         .max_by(|left, right| left.0.total_cmp(&right.0))
         .map(|(_, candidate)| candidate)

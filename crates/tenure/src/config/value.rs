@@ -30,7 +30,8 @@ pub(crate) fn address(text: &str) -> Result<Option<String>, String> {
     if text == "off" {
         return Ok(None);
     }
-    let wrong = || format!("`{text}` is not an address: write HOST:PORT, a port of 0 for any free one, or off");
+    let wrong =
+        || format!("`{text}` is not an address: write HOST:PORT, a port of 0 for any free one, or off");
     let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
     port.parse::<u16>().map_err(|_| wrong())?;
     if host.is_empty() || host.contains(char::is_whitespace) {
@@ -43,7 +44,9 @@ pub(crate) fn two_addresses(text: &str) -> Result<Option<(String, String)>, Stri
     if text == "off" {
         return Ok(None);
     }
-    let wrong = || format!("`{text}` are not two addresses: write HOST:PORT,HOST:PORT (clients, then workers), or off");
+    let wrong = || {
+        format!("`{text}` are not two addresses: write HOST:PORT,HOST:PORT (clients, then workers), or off")
+    };
     let (clients, workers) = text.split_once(',').ok_or_else(wrong)?;
     match (address(clients.trim())?, address(workers.trim())?) {
         (Some(clients), Some(workers)) => Ok(Some((clients, workers))),
@@ -67,7 +70,9 @@ pub(crate) fn sync(text: &str) -> Result<Sync, String> {
         "always" => Ok(Sync::Always),
         "os" => Ok(Sync::Os),
         _ => match parse_span(text) {
-            Ok(span) if span >= Duration::from_millis(1) && span <= Duration::from_secs(60) => Ok(Sync::Interval(span)),
+            Ok(span) if span >= Duration::from_millis(1) && span <= Duration::from_secs(60) => {
+                Ok(Sync::Interval(span))
+            }
             _ => Err(format!("`{text}` is not a way to sync: write always, os, or a span from 1ms to 60s")),
         },
     }

@@ -8,7 +8,9 @@ use crate::exit::Failure;
 pub(crate) fn confirm(question: &str) -> Result<bool, Failure> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
-        return Err(Failure::usage(format!("{question}: nobody is here to confirm it; add --yes, or look first with --dry-run")));
+        return Err(Failure::usage(format!(
+            "{question}: nobody is here to confirm it; add --yes, or look first with --dry-run"
+        )));
     }
     let mut out = io::stderr().lock();
     write!(out, "{question}? [y/N] ")?;

@@ -48,7 +48,11 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         EventKind::HolderReturned => format!("worker {worker} is back and goes on"),
         EventKind::Crashed => {
             let budget = more.budget_left.map(|left| format!(", {left} crashes left")).unwrap_or_default();
-            format!("attempt {attempt} crashed on worker {worker} ({}): {}{budget}", lost(more), next(more, now))
+            format!(
+                "attempt {attempt} crashed on worker {worker} ({}): {}{budget}",
+                lost(more),
+                next(more, now)
+            )
         }
         EventKind::CancelRequested => format!("cancel requested{because}"),
         EventKind::PauseRequested => format!("pause requested{because}"),
@@ -57,10 +61,16 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             format!("worker {worker} was told to {wanted}")
         }
         EventKind::Paused => format!("paused{because}"),
-        EventKind::Completed => format!("completed by worker {worker}, {} bytes of result", more.result_bytes),
+        EventKind::Completed => {
+            format!("completed by worker {worker}, {} bytes of result", more.result_bytes)
+        }
         EventKind::Failed => {
             let code = more.exit_code.unwrap_or_default();
-            let message = more.message.as_deref().map(|message| format!(" ({})", harmless(message))).unwrap_or_default();
+            let message = more
+                .message
+                .as_deref()
+                .map(|message| format!(" ({})", harmless(message)))
+                .unwrap_or_default();
             format!("failed with exit code {code}{message}: {}", next(more, now))
         }
         EventKind::Expired => "expired: it did not start in time".to_owned(),
@@ -75,10 +85,16 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         EventKind::WorkerDraining => format!("worker {worker} drains"),
         EventKind::WorkerQuarantined => {
             let until = more.until.map(|until| relative(until.0, now)).unwrap_or_default();
-            format!("worker {worker} is quarantined after {} crashes, ends {until}", more.crashes.unwrap_or_default())
+            format!(
+                "worker {worker} is quarantined after {} crashes, ends {until}",
+                more.crashes.unwrap_or_default()
+            )
         }
         EventKind::WorkerCleared => format!("worker {worker} is cleared"),
-        EventKind::QueuePaused | EventKind::QueueResumed | EventKind::QueueUnserved | EventKind::QueueServed => {
+        EventKind::QueuePaused
+        | EventKind::QueueResumed
+        | EventKind::QueueUnserved
+        | EventKind::QueueServed => {
             let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
             format!("queue {queue} is {}", event.kind.as_str().trim_start_matches("queue-"))
         }
@@ -109,7 +125,9 @@ fn next(more: &Detail, now: u64) -> String {
 fn color(event: &Event) -> Color {
     match event.kind {
         EventKind::Completed => Color::Green,
-        EventKind::Failed | EventKind::Crashed | EventKind::Expired | EventKind::WorkerQuarantined => Color::Red,
+        EventKind::Failed | EventKind::Crashed | EventKind::Expired | EventKind::WorkerQuarantined => {
+            Color::Red
+        }
         EventKind::HolderLost
         | EventKind::WorkerLost
         | EventKind::QueueUnserved

@@ -44,8 +44,10 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new(format: Format, no_color: bool) -> Screen {
         let is_terminal = io::stdout().is_terminal();
-        let wants_color = is_terminal && !no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let width = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|_| is_terminal);
+        let wants_color =
+            is_terminal && !no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let width =
+            terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|_| is_terminal);
         Screen {
             format,
             paint: Paint::new(wants_color),
@@ -59,7 +61,11 @@ impl Screen {
     }
 
     /// A list: a table for people, a JSON list, or a line for each entry.
-    pub(crate) fn list(&self, table: impl FnOnce() -> Table, entries: impl FnOnce() -> Vec<Value>) -> io::Result<()> {
+    pub(crate) fn list(
+        &self,
+        table: impl FnOnce() -> Table,
+        entries: impl FnOnce() -> Vec<Value>,
+    ) -> io::Result<()> {
         let mut out = io::stdout().lock();
         match self.format {
             Format::Table => out.write_all(table().render(self.width, self.paint).as_bytes())?,
@@ -85,7 +91,11 @@ impl Screen {
     }
 
     /// One of a stream of things: a line each, in whatever format.
-    pub(crate) fn next(&self, text: impl FnOnce() -> String, value: impl FnOnce() -> Value) -> io::Result<()> {
+    pub(crate) fn next(
+        &self,
+        text: impl FnOnce() -> String,
+        value: impl FnOnce() -> Value,
+    ) -> io::Result<()> {
         let mut out = io::stdout().lock();
         match self.format {
             Format::Table => writeln!(out, "{}", text())?,

@@ -72,7 +72,9 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c.is_control()) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(|c| if c.is_control() { if c == '\n' { '⏎' } else { '·' } } else { c }).collect())
+    Cow::Owned(
+        text.chars().map(|c| if c.is_control() { if c == '\n' { '⏎' } else { '·' } } else { c }).collect(),
+    )
 }
 
 #[cfg(test)]

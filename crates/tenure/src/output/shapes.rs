@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
 use tenure_client::wire::task::Terms;
-use tenure_client::{Accepted, Counts, Ended, Event, LimitInfo, QueueInfo, TaskInfo, Timestamp, Why, WorkerInfo};
+use tenure_client::{
+    Accepted, Counts, Ended, Event, LimitInfo, QueueInfo, TaskInfo, Timestamp, Why, WorkerInfo,
+};
 
 use super::times::rfc3339;
 
@@ -113,7 +115,8 @@ pub(crate) fn why(why: &Why) -> Value {
 }
 
 pub(crate) fn worker(worker: &WorkerInfo) -> Value {
-    let held = worker.held.iter().map(|held| json!({ "task": held.task.to_string(), "attempt": held.attempt }));
+    let held =
+        worker.held.iter().map(|held| json!({ "task": held.task.to_string(), "attempt": held.attempt }));
     json!({
         "worker": &*worker.worker,
         "presence": worker.presence.as_str(),
@@ -165,7 +168,8 @@ pub(crate) fn counts(counts: &Counts) -> Value {
 }
 
 pub(crate) fn states(counts: &StateCounts) -> Value {
-    let StateCounts { created, delayed, ready, assigned, running, paused, completed, failed, cancelled } = *counts;
+    let StateCounts { created, delayed, ready, assigned, running, paused, completed, failed, cancelled } =
+        *counts;
     json!({
         "created": created, "delayed": delayed, "ready": ready, "assigned": assigned, "running": running,
         "paused": paused, "completed": completed, "failed": failed, "cancelled": cancelled,

@@ -72,7 +72,8 @@ impl Table {
         }
         let widths = self.fit(width);
         let mut text = String::new();
-        let titles = self.columns.iter().map(|column| Cell::new(column.title(), Color::Bold)).collect::<Vec<_>>();
+        let titles =
+            self.columns.iter().map(|column| Cell::new(column.title(), Color::Bold)).collect::<Vec<_>>();
         for row in std::iter::once(&titles).chain(&self.rows) {
             text += &self.line(row, &widths, paint);
         }
@@ -117,7 +118,9 @@ impl Table {
             if total <= width {
                 return widths;
             }
-            let flexible = |index: &usize| matches!(self.columns[*index], Column::Flexible(_)) && widths[*index] > COLUMN_MIN;
+            let flexible = |index: &usize| {
+                matches!(self.columns[*index], Column::Flexible(_)) && widths[*index] > COLUMN_MIN
+            };
             let Some(widest) = (0..widths.len()).filter(flexible).max_by_key(|index| widths[*index]) else {
                 return widths;
             };
@@ -150,10 +153,16 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table =
-            Table::new([Column::Fixed("TASK"), Column::Flexible("NOTE"), Column::Number("TRIES"), Column::Fixed("NAME")], "none");
+        let mut table = Table::new(
+            [Column::Fixed("TASK"), Column::Flexible("NOTE"), Column::Number("TRIES"), Column::Fixed("NAME")],
+            "none",
+        );
         table.row(["0190aaaa".into(), "a short note".into(), "1".into(), "".into()]);
-        table.row(["0190bbbb".into(), "a note that goes on and on for longer than anybody wants".into(), "12".into()]);
+        table.row([
+            "0190bbbb".into(),
+            "a note that goes on and on for longer than anybody wants".into(),
+            "12".into(),
+        ]);
         table
     }
 

@@ -47,7 +47,8 @@ pub(crate) fn parse_past(text: &str, now: u64) -> Result<u64, String> {
 }
 
 fn parse(text: &str, from_now: impl Fn(u64) -> Option<u64>) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a point in time: write 2026-01-31T12:00:00Z, or a span such as 30m");
+    let wrong =
+        || format!("`{text}` is not a point in time: write 2026-01-31T12:00:00Z, or a span such as 30m");
     if let Ok(span) = parse_span(text.trim_start_matches(['+', '-'])) {
         return u64::try_from(span.as_millis()).ok().and_then(from_now).ok_or_else(wrong);
     }

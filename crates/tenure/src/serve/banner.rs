@@ -52,14 +52,17 @@ impl Banner<'_> {
     fn text(&self) -> String {
         let mut text = format!("tenure {}\n\n", env!("CARGO_PKG_VERSION"));
         for door in self.doors {
-            text += &format!("  {:<16} {:<22} {}\n", door.name, door.address, door.about);
+            text += &format!("  {:<16} {:<31} {}\n", door.name, door.address, door.about);
         }
         text += &format!("\n  data             {}\n", self.config.data_dir.display());
         text += &format!("  sync             {}\n", self.sync());
         text += &format!("  keys             {}\n", self.keys());
         text += &format!("  recovered        {}\n", self.recovered());
         if let Some(cut) = &self.report.cut {
-            text += &format!("                   an unfinished write was cut off ({} at byte {})\n", cut.file, cut.offset);
+            text += &format!(
+                "                   an unfinished write was cut off ({} at byte {})\n",
+                cut.file, cut.offset
+            );
         }
         text + "\n" + &self.first_task()
     }
@@ -84,7 +87,10 @@ impl Banner<'_> {
 
     fn recovered(&self) -> String {
         let OpenReport { tasks, records, snapshot_tasks, .. } = self.report;
-        format!("{tasks} tasks in {} ({snapshot_tasks} from the snapshot, {records} records of the journal)", show_span(self.took))
+        format!(
+            "{tasks} tasks in {} ({snapshot_tasks} from the snapshot, {records} records of the journal)",
+            show_span(self.took)
+        )
     }
 
     fn first_task(&self) -> String {
@@ -95,6 +101,8 @@ impl Banner<'_> {
             None => return "The native door is off: submit through one of the others.\n".to_owned(),
         };
         let key = if self.config.access.count() > 0 { "TENURE_KEY=… " } else { "" };
-        format!("Submit a first task:  {key}tenure submit{broker} -- echo hello\nand run it:           {key}tenure work{broker}\n")
+        format!(
+            "Submit a first task:  {key}tenure submit{broker} -- echo hello\nand run it:           {key}tenure work{broker}\n"
+        )
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::pin::Pin;
 
 use tenure_door_msgpack as msgpack;
+use tenure_door_resp as resp;
+use tenure_door_zmq as zmq;
 use tenure_hub::{HubHandle, ListenError, listen};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
@@ -37,7 +39,7 @@ impl Door {
 
 /// Opens every door that is not off. Peers that come at once wait until the hub runs.
 pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, Failure> {
-    let Doors { native, native_unix, .. } = &config.doors;
+    let Doors { native, native_unix, xmessage, resp, mdp, pingpong } = &config.doors;
     let mut opening = Opening { has_keys, doors: Vec::new() };
     if let Some(address) = native {
         let serve = |listener, hub| msgpack::serve(listener, hub, msgpack::Settings::default());
@@ -45,6 +47,24 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
     }
     if let Some(path) = native_unix {
         opening.unix("native_unix", path, "the same on a Unix socket")?;
+    }
+    if let Some(address) = xmessage {
+        let serve = |listener, hub| msgpack::xmessage::serve(listener, hub, msgpack::Settings::default());
+        opening.tcp("xmessage", address, "the older message dialect", serve).await?;
+    }
+    if let Some(address) = resp {
+        let serve = |listener, hub| resp::serve(listener, hub, resp::Settings::default());
+        opening.tcp("resp", address, "RESP: redis-cli and Redis libraries", serve).await?;
+    }
+    if let Some(address) = mdp {
+        let serve = |listener, hub| zmq::serve(listener, hub, zmq::Settings::default());
+        opening.tcp("mdp", address, "ZeroMQ Majordomo", serve).await?;
+    }
+    if let Some(addresses) = pingpong {
+        let serve = |clients, workers, hub| {
+            zmq::serve_ping_pong(clients, workers, hub, zmq::PingPongSettings::default())
+        };
+        opening.two_tcp("pingpong", addresses, "ZeroMQ READY/PING/PONG: clients, workers", serve).await?;
     }
     if opening.doors.is_empty() {
         return Err(Failure::usage("all doors are off: nobody could reach this broker"));
@@ -82,11 +102,31 @@ impl Opening {
         Ok(())
     }
 
+    async fn two_tcp<F>(
+        &mut self,
+        name: &'static str,
+        (first, second): &(String, String),
+        about: &'static str,
+        serve: impl FnOnce(TcpListener, TcpListener, HubHandle) -> F + Send + 'static,
+    ) -> Result<(), Failure>
+    where
+        F: Future<Output = io::Result<()>> + Send + 'static,
+    {
+        let first = listen(name, first, self.has_keys).await.map_err(|error| explain(&error))?;
+        let second = listen(name, second, self.has_keys).await.map_err(|error| explain(&error))?;
+        let address = format!("{},{}", first.local_addr()?, second.local_addr()?);
+        let serve = Box::new(move |hub| Box::pin(serve(first, second, hub)) as Serving);
+        self.doors.push(Door { name, address, about, serve });
+        Ok(())
+    }
+
     fn unix(&mut self, name: &'static str, path: &Path, about: &'static str) -> Result<(), Failure> {
         let shown = path.display().to_string();
         // A socket file outlives its broker. The data directory is locked by now, but the path may be another's.
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(Failure::system(format!("{name}: {shown} is in use: choose another path with --native-unix")));
+            return Err(Failure::system(format!(
+                "{name}: {shown} is in use: choose another path with --native-unix"
+            )));
         }
         let is_socket = std::fs::symlink_metadata(path)
             .is_ok_and(|metadata| std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type()));
@@ -95,7 +135,8 @@ impl Opening {
         }
         let listener = UnixListener::bind(path)
             .map_err(|error| Failure::system(format!("{name}: cannot listen on {shown}: {error}")))?;
-        let serve = |hub| Box::pin(msgpack::serve_unix(listener, hub, msgpack::Settings::default())) as Serving;
+        let serve =
+            |hub| Box::pin(msgpack::serve_unix(listener, hub, msgpack::Settings::default())) as Serving;
         self.doors.push(Door { name, address: format!("unix:{shown}"), about, serve: Box::new(serve) });
         Ok(())
     }

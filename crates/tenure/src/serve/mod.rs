@@ -85,7 +85,9 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
 fn open_directory(config: &Config) -> Result<Arc<RealDisk>, Failure> {
     let dir = config.data_dir.display();
     let disk = RealDisk::new(&config.data_dir).map_err(|error| {
-        Failure::system(format!("the data directory {dir} cannot be used: {error}. Choose another with --data-dir"))
+        Failure::system(format!(
+            "the data directory {dir} cannot be used: {error}. Choose another with --data-dir"
+        ))
     })?;
     disk.lock().map_err(|error| explain(config, &error))?;
     Ok(Arc::new(disk))
@@ -121,7 +123,8 @@ struct Signals {
 
 impl Signals {
     fn catch() -> Result<Signals, Failure> {
-        let catch = |kind| signal(kind).map_err(|error| Failure::system(format!("cannot catch signals: {error}")));
+        let catch =
+            |kind| signal(kind).map_err(|error| Failure::system(format!("cannot catch signals: {error}")));
         Ok(Signals {
             terminate: catch(SignalKind::terminate())?,
             interrupt: catch(SignalKind::interrupt())?,

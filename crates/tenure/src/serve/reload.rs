@@ -44,7 +44,12 @@ impl Reload {
             if setting.reloads || setting.key == "log" {
                 tracing::info!(setting = setting.key, old, new, "setting changed");
             } else {
-                tracing::warn!(setting = setting.key, old, new, "setting changed in the file, but it needs a restart");
+                tracing::warn!(
+                    setting = setting.key,
+                    old,
+                    new,
+                    "setting changed in the file, but it needs a restart"
+                );
             }
         }
         // The table of ids was hashed with the old seed.
@@ -52,9 +57,6 @@ impl Reload {
         hub.configure(config.engine.clone());
         hub.set_keys(keys);
         let _ = self.filter.reload(EnvFilter::builder().parse_lossy(&config.log));
-        if loaded.access.workers() != self.loaded.access.workers() {
-            tracing::warn!("the workers' keys have changed: that needs a restart");
-        }
         tracing::info!(keys = loaded.access.count(), "the configuration was read again");
         self.config = config;
         self.loaded = loaded;

@@ -33,7 +33,8 @@ impl Backup {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
         // The broker has another current directory.
         let directory = std::path::absolute(&self.directory)?;
-        let directory = directory.to_str().ok_or_else(|| Failure::usage("the directory's name is not readable text"))?;
+        let directory =
+            directory.to_str().ok_or_else(|| Failure::usage("the directory's name is not readable text"))?;
         let bytes = client.backup(directory).await?;
         screen.one(
             || format!("{directory} holds a backup of {}", show_size(bytes)),
@@ -66,7 +67,9 @@ impl Restore {
     pub(crate) fn run(&self, screen: &Screen) -> Outcome {
         let shown = self.backup.display();
         if !self.backup.is_dir() {
-            return Err(Failure::input(format!("{shown} is not a directory: name the one that `tenure backup` wrote")));
+            return Err(Failure::input(format!(
+                "{shown} is not a directory: name the one that `tenure backup` wrote"
+            )));
         }
         let from = open(&self.backup)?;
         if self.check {

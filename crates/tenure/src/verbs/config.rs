@@ -43,9 +43,12 @@ impl Config {
 
 /// Loads the configuration of this process, with all that is wrong told at once.
 pub(crate) fn read(flags: &Flags) -> Result<Loaded, Failure> {
-    let variables: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    let variables: Vec<String> =
+        std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     let loaded = load(flags, &environment, &variables);
-    loaded.map_err(|problems| Failure::usage(format!("the configuration is wrong\n{}", problem::list(&problems))))
+    loaded.map_err(|problems| {
+        Failure::usage(format!("the configuration is wrong\n{}", problem::list(&problems)))
+    })
 }
 
 fn check(loaded: &Loaded, screen: &Screen) -> Outcome {
@@ -62,7 +65,8 @@ fn check(loaded: &Loaded, screen: &Screen) -> Outcome {
 }
 
 fn show(loaded: &Loaded, screen: &Screen) -> Outcome {
-    let mut table = Table::new([Column::Fixed("SETTING"), Column::Flexible("VALUE"), Column::Flexible("FROM")], "");
+    let mut table =
+        Table::new([Column::Fixed("SETTING"), Column::Flexible("VALUE"), Column::Flexible("FROM")], "");
     let mut settings = Vec::new();
     for setting in SETTINGS {
         let (value, from) = (loaded.text(setting.key), loaded.origin(setting.key));
@@ -75,7 +79,7 @@ fn show(loaded: &Loaded, screen: &Screen) -> Outcome {
         }));
     }
     let keys = loaded.access.describe();
-    let workers: Vec<&String> = loaded.access.workers().keys().collect();
+    let workers: Vec<&str> = loaded.access.workers().collect();
     let text = || {
         let mut text = table.render(screen.width, screen.paint);
         for key in &keys {

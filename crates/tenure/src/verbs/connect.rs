@@ -55,7 +55,9 @@ impl From<Error> for Failure {
             Error::Refused(refusal) => Failure::from(&**refusal),
             Error::Unreachable { .. } => Failure::new(
                 exit::UNREACHABLE,
-                format!("{error}\nStart one with `tenure serve`, or say where it is with --broker or TENURE_BROKER"),
+                format!(
+                    "{error}\nStart one with `tenure serve`, or say where it is with --broker or TENURE_BROKER"
+                ),
             ),
             Error::UnknownOutcome { .. } | Error::Lost { .. } | Error::Protocol { .. } => {
                 Failure::new(exit::UNREACHABLE, error.to_string())

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use tenure_client::{Client, WhyCode};
+use tenure_client::{Client, TaskId, Why, WhyCode};
 
 use super::which::resolve;
 use crate::exit::{OK, Outcome};
@@ -27,7 +27,7 @@ impl Explain {
         let why = client.explain(task).await?;
         let text = || {
             let mut text = harmless(&why.message).into_owned();
-            if let Some(advice) = advice(&why.code) {
+            if let Some(advice) = advice(&why, task) {
                 text += &format!("\n{advice}");
             }
             text
@@ -43,16 +43,21 @@ impl Explain {
 }
 
 /// The verb that helps.
-fn advice(code: &WhyCode) -> Option<&'static str> {
-    match code {
-        WhyCode::Held => Some("→ tenure release TASK"),
-        WhyCode::Paused => Some("→ tenure resume TASK"),
-        WhyCode::QueuePaused => Some("→ tenure queues resume QUEUE"),
-        WhyCode::NoWorkerEver | WhyCode::AllLost | WhyCode::Draining => Some("→ start a worker: tenure work --queue QUEUE"),
-        WhyCode::NeedsUnmet => Some("→ start a worker with these capabilities, or submit without the need"),
-        WhyCode::Quarantined => Some("→ look at the worker, then: tenure workers clear WORKER"),
-        WhyCode::TagLimit => Some("→ wait, or raise it: tenure limits set TAG COUNT"),
-        WhyCode::AllFull => Some("→ wait, start more workers, or raise its place: tenure move TASK --priority 10"),
-        _ => None,
-    }
+fn advice(why: &Why, task: TaskId) -> Option<String> {
+    let queue = why.queue.as_deref().unwrap_or("QUEUE");
+    let worker = why.worker.as_deref().unwrap_or("WORKER");
+    let tag = why.tag.as_deref().unwrap_or("TAG");
+    let advice = match &why.code {
+        WhyCode::Held => format!("tenure release {task}"),
+        WhyCode::Paused => format!("tenure resume {task}"),
+        WhyCode::QueuePaused => format!("tenure queues resume {queue}"),
+        WhyCode::NoWorkerEver | WhyCode::AllLost => format!("start a worker: tenure work --queue {queue}"),
+        WhyCode::Draining => "start another worker, or let one that drains come back".to_owned(),
+        WhyCode::NeedsUnmet => "start a worker that offers these capabilities".to_owned(),
+        WhyCode::Quarantined => format!("look at the worker, then: tenure workers clear {worker}"),
+        WhyCode::TagLimit => format!("wait, or raise it: tenure limits set {tag} COUNT"),
+        WhyCode::AllFull => format!("wait, start more workers, or: tenure move {task} --priority 10"),
+        _ => return None,
+    };
+    Some(format!("→ {}", harmless(&advice)))
 }

@@ -70,7 +70,8 @@ impl Journal {
 fn verify(config: &Config, screen: &Screen) -> Outcome {
     let dir = &config.data_dir;
     let now = Timestamp(screen.now);
-    let found = store::verify(&open(dir)?, config.engine.clone(), now).map_err(|error| explain(dir, &error))?;
+    let found =
+        store::verify(&open(dir)?, config.engine.clone(), now).map_err(|error| explain(dir, &error))?;
     screen.one(|| told(&found, dir), || {
         let damages: Vec<_> = found
             .damages
@@ -90,7 +91,10 @@ fn told(found: &Verification, dir: &Path) -> String {
     let Verification { segments, frames, records, tasks, .. } = found;
     let mut text = format!("{tasks} tasks; {segments} segments with {frames} frames and {records} records");
     if let Some(cut) = &found.torn {
-        text += &format!("\nunfinished: {} at byte {}: the next start cuts it off, nothing acknowledged is lost", cut.file, cut.offset);
+        text += &format!(
+            "\nunfinished: {} at byte {}: the next start cuts it off, nothing acknowledged is lost",
+            cut.file, cut.offset
+        );
     }
     for damage in &found.damages {
         text += &format!("\ndamaged: {damage}");
@@ -98,7 +102,10 @@ fn told(found: &Verification, dir: &Path) -> String {
     match found.damages.len() {
         0 => text + "\nall is well",
         _ => {
-            text + &format!("\nRestore a backup (`tenure restore`), or copy {0} and save what can be saved:\n  tenure journal repair --data-dir {0}", dir.display())
+            text + &format!(
+                "\nRestore a backup (`tenure restore`), or copy {0} and save what can be saved:\n  tenure journal repair --data-dir {0}",
+                dir.display()
+            )
         }
     }
 }
@@ -114,8 +121,17 @@ fn repair(args: &RepairArgs, screen: &Screen) -> Outcome {
         How::Cut => store::Repair::Cut,
     };
     let repaired = store::repair(&disk, how).map_err(|error| explain(&dir, &error))?;
-    let text = || if repaired.done.is_empty() { "there was nothing to mend".to_owned() } else { repaired.done.join("\n") };
-    screen.one(text, || json!({ "done": repaired.done, "position": repaired.position, "next_event": repaired.next_event }))?;
+    let text = || {
+        if repaired.done.is_empty() {
+            "there was nothing to mend".to_owned()
+        } else {
+            repaired.done.join("\n")
+        }
+    };
+    screen.one(
+        text,
+        || json!({ "done": repaired.done, "position": repaired.position, "next_event": repaired.next_event }),
+    )?;
     Ok(OK)
 }
 
@@ -150,13 +166,15 @@ pub(crate) fn open(dir: &Path) -> Result<RealDisk, Failure> {
 pub(crate) fn explain(dir: &Path, error: &StoreError) -> Failure {
     let shown = dir.display();
     match error {
-        StoreError::Locked { pid } => {
-            Failure::system(format!("{shown} is in use by process {pid}: stop that broker first (kill {pid})"))
-        }
+        StoreError::Locked { pid } => Failure::system(format!(
+            "{shown} is in use by process {pid}: stop that broker first (kill {pid})"
+        )),
         StoreError::NotEmpty { .. } => Failure::input(format!(
             "{shown} is not empty: restore into a new directory, or move what is there away"
         )),
-        StoreError::NoBackup { .. } => Failure::input(format!("{error}: name a directory that `tenure backup` wrote")),
+        StoreError::NoBackup { .. } => {
+            Failure::input(format!("{error}: name a directory that `tenure backup` wrote"))
+        }
         StoreError::Damaged(damage) => Failure::new(FOUND_TROUBLE, format!("in {shown}: {damage}")),
         other => Failure::system(format!("in {shown}: {other}")),
     }

@@ -47,7 +47,10 @@ impl Limits {
             }
             Some(Act::Unset { tag }) => {
                 client.set_limit(tag.as_str(), None).await?;
-                screen.one(|| format!("tag {tag} has no limit any more"), || json!({ "tag": tag, "limit": null }))?;
+                screen.one(
+                    || format!("tag {tag} has no limit any more"),
+                    || json!({ "tag": tag, "limit": null }),
+                )?;
             }
         }
         Ok(OK)
@@ -55,7 +58,8 @@ impl Limits {
 }
 
 fn table(limits: &[LimitInfo]) -> Table {
-    let mut table = Table::new([Column::Flexible("TAG"), Column::Number("LIMIT"), Column::Number("IN USE")], "no limits");
+    let mut table =
+        Table::new([Column::Flexible("TAG"), Column::Number("LIMIT"), Column::Number("IN USE")], "no limits");
     for limit in limits {
         let is_full = limit.limit.is_some_and(|most| limit.in_use >= most);
         table.row([

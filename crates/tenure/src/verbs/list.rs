@@ -130,7 +130,11 @@ pub(crate) fn note(task: &TaskInfo, now: u64) -> String {
     match &task.end {
         Some(end) if end.exit_code != 0 => {
             let message = end.message.as_deref().unwrap_or_default();
-            if end.exit_code > 0 { format!("exit code {} {message}", end.exit_code) } else { message.to_owned() }
+            if end.exit_code > 0 {
+                format!("exit code {} {message}", end.exit_code)
+            } else {
+                message.to_owned()
+            }
         }
         _ => String::new(),
     }

@@ -46,7 +46,9 @@ impl Logs {
 
 /// A shell task's result is a JSON object that holds what it wrote; any other result is shown as it is.
 pub(crate) fn output_of(result: &[u8]) -> Cow<'_, [u8]> {
-    let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(result) else { return Cow::Borrowed(result) };
+    let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(result) else {
+        return Cow::Borrowed(result);
+    };
     let texts: Vec<&str> =
         ["output", "stdout", "stderr"].into_iter().filter_map(|name| fields.get(name)?.as_str()).collect();
     if texts.is_empty() { Cow::Borrowed(result) } else { Cow::Owned(texts.concat().into_bytes()) }

@@ -8,6 +8,7 @@ mod connect;
 mod doctor;
 mod explain;
 mod follow;
+mod history;
 mod journal;
 mod limits;
 mod list;
@@ -75,7 +76,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Serve(serve) => crate::serve::run(&serve),
         Verb::Submit(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::List(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
-        Verb::Show(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Show(verb) => with_broker(&global, async |client| verb.run(&client, &global, screen).await),
         Verb::Explain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Watch(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Wait(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

@@ -27,6 +27,8 @@ impl Pause {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
         let states = &UNENDED[..UNENDED.len() - 1];
         let verb = Verb { plain: "pause", done: "paused", states };
-        self.targets.each(client, screen, verb, async |task| client.pause(task, self.reason.as_deref()).await).await
+        self.targets
+            .each(client, screen, verb, async |task| client.pause(task, self.reason.as_deref()).await)
+            .await
     }
 }

@@ -49,13 +49,19 @@ impl Queues {
             Some(Act::Pause { queues }) => {
                 for queue in queues {
                     client.pause_queue(queue.as_str()).await?;
-                    screen.next(|| format!("paused queue {queue}"), || json!({ "queue": queue, "paused": true }))?;
+                    screen.next(
+                        || format!("paused queue {queue}"),
+                        || json!({ "queue": queue, "paused": true }),
+                    )?;
                 }
             }
             Some(Act::Resume { queues }) => {
                 for queue in queues {
                     client.resume_queue(queue.as_str()).await?;
-                    screen.next(|| format!("resumed queue {queue}"), || json!({ "queue": queue, "paused": false }))?;
+                    screen.next(
+                        || format!("resumed queue {queue}"),
+                        || json!({ "queue": queue, "paused": false }),
+                    )?;
                 }
             }
         }

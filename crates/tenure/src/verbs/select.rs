@@ -89,7 +89,9 @@ impl Targets {
         while let Some(task) = listing.next().await {
             tasks.push(task?.id);
             if tasks.len() > SELECTED_MAX {
-                return Err(Failure::usage(format!("more than {SELECTED_MAX} tasks match: narrow it down with --where")));
+                return Err(Failure::usage(format!(
+                    "more than {SELECTED_MAX} tasks match: narrow it down with --where"
+                )));
             }
         }
         Ok(tasks)
@@ -181,7 +183,9 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<(Query, bool), Failure
             "worker" => query.worker(value),
             "submitter" => query.submitter(value),
             "parent" => query.parent(
-                value.parse().map_err(|_| Failure::usage(format!("`{value}` is not a task's id: write all of it")))?,
+                value
+                    .parse()
+                    .map_err(|_| Failure::usage(format!("`{value}` is not a task's id: write all of it")))?,
             ),
             "before" => query.submitted_before(time()?),
             "after" => query.submitted_after(time()?),

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use tenure_client::{Client, Event, TaskInfo, Watch, Watched};
+use tenure_client::{Client, Event, TaskInfo};
 
+use super::history;
 use super::list::note;
 use super::which::show;
+use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, harmless, of_state};
 use crate::output::times::{relative, rfc3339};
@@ -19,9 +21,6 @@ use crate::units::{show_size, show_span};
 const EVENTS_SHOWN_MAX: usize = 200;
 /// How long the log is read for one timeline.
 const READING_MAX: Duration = Duration::from_secs(10);
-
-/// A log that has been silent for so long has no more to tell of this task.
-const QUIET: Duration = Duration::from_millis(400);
 
 /// Show a task with the timeline of its attempts
 #[derive(Args, Debug)]
@@ -47,7 +46,7 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+    pub(crate) async fn run(&self, client: &Client, global: &Global, screen: &Screen) -> Outcome {
         let task = show(client, &self.task).await?;
         if self.body || self.result {
             let bytes = if self.body { client.body(task.id).await? } else { client.result(task.id).await? };
@@ -56,7 +55,7 @@ impl Show {
             out.flush()?;
             return Ok(OK);
         }
-        let timeline = if self.no_timeline { Timeline::default() } else { read(client, &task).await? };
+        let timeline = if self.no_timeline { Timeline::default() } else { read(global, &task).await? };
         let value = || {
             let mut value = shapes::task(&task);
             value["timeline"] = timeline.events.iter().map(shapes::event).collect::<Vec<Value>>().into();
@@ -76,31 +75,24 @@ struct Timeline {
 }
 
 /// Reads what is kept of the task's events.
-async fn read(client: &Client, task: &TaskInfo) -> Result<Timeline, Failure> {
-    let mut watcher = client.watch(Watch::default().task(task.id).from(1)).await?;
-    let last = task.end.as_ref().map(|end| end.event);
+async fn read(global: &Global, task: &TaskInfo) -> Result<Timeline, Failure> {
     let mut timeline = Timeline::default();
-    let reading = async {
-        // The log of a task that has not ended has no last event: it is over when nothing more comes.
-        while let Ok(Some(watched)) = tokio::time::timeout(QUIET, watcher.next()).await {
-            match watched? {
-                Watched::Event(event) => {
-                    let is_last = last.is_some_and(|last| event.seq >= last);
-                    timeline.add(event);
-                    if is_last {
-                        break;
-                    }
-                }
-                Watched::Gap { to, .. } => timeline.kept_from = Some(to + 1),
-            }
-        }
-        Ok::<(), Failure>(())
-    };
+    let reading = history::of_task(global, task.id, &mut timeline);
     match tokio::time::timeout(READING_MAX, reading).await {
         Ok(result) => result?,
         Err(_) => crate::output::remark("the log is long: the timeline is what could be read in 10 s"),
     }
     Ok(timeline)
+}
+
+impl history::Reading for Timeline {
+    fn event(&mut self, event: Event) {
+        self.add(event);
+    }
+
+    fn gap(&mut self, oldest: u64) {
+        self.kept_from = Some(oldest);
+    }
 }
 
 impl Timeline {
@@ -122,7 +114,10 @@ fn text(task: &TaskInfo, timeline: &Timeline, screen: &Screen) -> String {
     let state_line = screen.paint.apply(of_state(state), state).into_owned();
     lines.push(("task", task.id.to_string()));
     lines.extend(task.name.as_deref().map(|name| ("name", harmless(name).into_owned())));
-    lines.push(("state", if note.is_empty() { state_line } else { format!("{state_line} ({})", harmless(&note)) }));
+    lines.push((
+        "state",
+        if note.is_empty() { state_line } else { format!("{state_line} ({})", harmless(&note)) },
+    ));
     lines.push(("queue", harmless(&task.terms.queue).into_owned()));
     lines.push(("priority", task.priority.to_string()));
     if !task.terms.needs.is_empty() {
@@ -135,7 +130,8 @@ fn text(task: &TaskInfo, timeline: &Timeline, screen: &Screen) -> String {
     if task.children > 0 {
         lines.push(("children", task.children.to_string()));
     }
-    let by = task.terms.submitter.as_deref().map(|name| format!(" by {}", harmless(name))).unwrap_or_default();
+    let by =
+        task.terms.submitter.as_deref().map(|name| format!(" by {}", harmless(name))).unwrap_or_default();
     lines.push(("submitted", format!("{}{by}", when(task.submitted_at.0, now))));
     lines.extend(task.not_before.map(|at| ("not before", when(at.0, now))));
     lines.extend(task.expires_at.map(|at| ("expires", when(at.0, now))));
@@ -145,7 +141,8 @@ fn text(task: &TaskInfo, timeline: &Timeline, screen: &Screen) -> String {
         lines.push(("attempt", attempts(task)));
     }
     if let Some(holding) = &task.holding {
-        lines.push(("worker", format!("{}, since {}", harmless(&holding.worker), when(holding.since.0, now))));
+        lines
+            .push(("worker", format!("{}, since {}", harmless(&holding.worker), when(holding.since.0, now))));
     }
     if let Some(end) = &task.end {
         lines.push(("ended", when(end.at.0, now)));

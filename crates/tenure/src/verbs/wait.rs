@@ -49,9 +49,17 @@ impl Wait {
 }
 
 /// Waits for all, telling of each as it ends.
-pub(crate) async fn all(client: &Client, tasks: &[TaskId], timeout: Option<Duration>, screen: &Screen) -> Outcome {
-    let mut waiting: FuturesUnordered<_> =
-        tasks.iter().enumerate().map(async |(index, task)| (index, within(client, *task, timeout).await)).collect();
+pub(crate) async fn all(
+    client: &Client,
+    tasks: &[TaskId],
+    timeout: Option<Duration>,
+    screen: &Screen,
+) -> Outcome {
+    let mut waiting: FuturesUnordered<_> = tasks
+        .iter()
+        .enumerate()
+        .map(async |(index, task)| (index, within(client, *task, timeout).await))
+        .collect();
     let mut codes: Vec<Option<u8>> = vec![None; tasks.len()];
     while let Some((index, ended)) = waiting.next().await {
         let Some(ended) = ended? else { continue };

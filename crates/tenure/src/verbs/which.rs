@@ -20,14 +20,16 @@ pub(crate) async fn resolve(client: &Client, text: &str) -> Result<TaskId, Failu
         return Ok(id);
     }
     let digits = text.replace('-', "").to_ascii_lowercase();
-    let is_beginning = digits.len() >= DIGITS_MIN && digits.len() < 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
+    let is_beginning =
+        digits.len() >= DIGITS_MIN && digits.len() < 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
     if !is_beginning {
         let hint = format!("write the id, at least its first {DIGITS_MIN} digits, or name:NAME");
         return Err(Failure::new(BAD_INPUT, format!("`{text}` is not a task: {hint}")));
     }
     // An id begins with the time it was made, so only the tasks of that time need to be looked at.
     let (after, before) = time_of(&digits);
-    let near = Query::default().submitted_after(Timestamp(after)).submitted_before(Timestamp(before)).page(1_000);
+    let near =
+        Query::default().submitted_after(Timestamp(after)).submitted_before(Timestamp(before)).page(1_000);
     if let Some(id) = search(client, near, text, &digits).await? {
         return Ok(id);
     }
@@ -54,14 +56,18 @@ async fn search(client: &Client, query: Query, text: &str, digits: &str) -> Resu
         let id = task?.id;
         if plain(id).starts_with(digits) {
             if let Some(other) = found.filter(|other| *other != id) {
-                let why = format!("`{text}` is not unique: {other} and {id} begin with it, write more digits");
+                let why =
+                    format!("`{text}` is not unique: {other} and {id} begin with it, write more digits");
                 return Err(Failure::new(BAD_INPUT, why));
             }
             found = Some(id);
         }
         looked += 1;
         if looked >= SEARCH_MAX && found.is_none() {
-            return Err(Failure::new(BAD_INPUT, format!("`{text}` is too short to search for: write the whole id")));
+            return Err(Failure::new(
+                BAD_INPUT,
+                format!("`{text}` is too short to search for: write the whole id"),
+            ));
         }
     }
     Ok(found)
@@ -74,7 +80,9 @@ fn plain(id: TaskId) -> String {
 /// The span of time in which an id that begins so was made: its first twelve digits are milliseconds.
 fn time_of(digits: &str) -> (u64, u64) {
     let stamp = &digits[..digits.len().min(12)];
-    let bound = |fill: &str| u64::from_str_radix(&format!("{stamp}{}", fill.repeat(12 - stamp.len())), 16).unwrap_or(0);
+    let bound = |fill: &str| {
+        u64::from_str_radix(&format!("{stamp}{}", fill.repeat(12 - stamp.len())), 16).unwrap_or(0)
+    };
     (bound("0").saturating_sub(CLOCK_SKEW_MILLIS), bound("f").saturating_add(CLOCK_SKEW_MILLIS))
 }
 

@@ -73,7 +73,8 @@ impl Workers {
                 if !self.all {
                     workers.retain(|worker| worker.presence.as_str() != "gone");
                 }
-                screen.list(|| table(&workers, screen.now), || workers.iter().map(shapes::worker).collect())?;
+                screen
+                    .list(|| table(&workers, screen.now), || workers.iter().map(shapes::worker).collect())?;
                 Ok(OK)
             }
             Some(Act::Drain(drain)) => drain.run(client, screen).await,
@@ -114,7 +115,10 @@ pub(crate) fn table(workers: &[WorkerInfo], now: u64) -> Table {
             worker.queues.join(",").into(),
             worker.capabilities.join(",").into(),
             Cell::new(relative(worker.last_seen.0, now), Color::Dim),
-            Cell::new(if worker.crashes == 0 { String::new() } else { worker.crashes.to_string() }, Color::Red),
+            Cell::new(
+                if worker.crashes == 0 { String::new() } else { worker.crashes.to_string() },
+                Color::Red,
+            ),
             worker.door.as_deref().unwrap_or_default().into(),
             worker.host.as_deref().unwrap_or_default().into(),
             Cell::new(note(worker, now), Color::Yellow),

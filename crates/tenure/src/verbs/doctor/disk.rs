@@ -22,7 +22,7 @@ pub(crate) fn check(dir: &Path, holder: Option<&str>) -> Vec<Finding> {
     let shown = dir.display().to_string();
     let mut findings = Vec::new();
     let place = match nearest(dir) {
-        Some(place) if place == dir => {
+        Some(place) if dir.is_dir() => {
             findings.push(match holder {
                 Some(pid) => Finding::good("data directory", format!("{shown}, in use by process {pid}")),
                 None => Finding::good("data directory", format!("{shown}, free")),
@@ -34,7 +34,11 @@ pub(crate) fn check(dir: &Path, holder: Option<&str>) -> Vec<Finding> {
             place
         }
         None => {
-            findings.push(Finding::bad("data directory", format!("{shown} cannot be made"), "choose another with --data-dir"));
+            findings.push(Finding::bad(
+                "data directory",
+                format!("{shown} cannot be made"),
+                "choose another with --data-dir",
+            ));
             return findings;
         }
     };
@@ -46,7 +50,11 @@ pub(crate) fn check(dir: &Path, holder: Option<&str>) -> Vec<Finding> {
             format!("{} each: every acknowledgement waits so long", micros(time)),
             "use a faster disk, or submit many tasks in one request",
         ),
-        Err(error) => Finding::bad("disk sync", format!("{} cannot be written: {error}", place.display()), "mend its permissions, or choose another with --data-dir"),
+        Err(error) => Finding::bad(
+            "disk sync",
+            format!("{} cannot be written: {error}", place.display()),
+            "mend its permissions, or choose another with --data-dir",
+        ),
     });
     findings
 }
@@ -66,7 +74,9 @@ fn free(place: &Path) -> Finding {
             let says = format!("{} free", show_size(free));
             match free {
                 0..FREE_NONE => Finding::bad("disk space", says, "make room: new tasks are refused"),
-                FREE_NONE..FREE_LOW => Finding::fair("disk space", says, "make room before new tasks are refused"),
+                FREE_NONE..FREE_LOW => {
+                    Finding::fair("disk space", says, "make room before new tasks are refused")
+                }
                 _ => Finding::good("disk space", says),
             }
         }

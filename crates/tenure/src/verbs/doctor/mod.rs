@@ -88,10 +88,12 @@ impl Doctor {
     }
 
     fn configuration(&self, findings: &mut Vec<Finding>) -> Option<Loaded> {
-        let variables: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+        let variables: Vec<String> =
+            std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
         match load(&self.flags, &environment, &variables) {
             Ok(loaded) => {
-                let file = loaded.file.as_ref().map_or("no file".to_owned(), |file| file.display().to_string());
+                let file =
+                    loaded.file.as_ref().map_or("no file".to_owned(), |file| file.display().to_string());
                 findings.push(match loaded.warnings.first() {
                     None => Finding::good("configuration", file),
                     Some(warning) => Finding::fair("configuration", warning, "rename or remove the variable"),
@@ -100,7 +102,11 @@ impl Doctor {
             }
             Err(problems) => {
                 for problem in problems {
-                    findings.push(Finding::bad("configuration", problem.to_string(), "mend it, then `tenure config check`"));
+                    findings.push(Finding::bad(
+                        "configuration",
+                        problem.to_string(),
+                        "mend it, then `tenure config check`",
+                    ));
                 }
                 None
             }
@@ -125,10 +131,17 @@ async fn broker(global: &Global) -> Vec<Finding> {
         Ok(theirs) => {
             let skew = theirs.0.abs_diff(asked);
             findings.push(if skew <= CLOCK_SKEW_MAX_MILLIS {
-                Finding::good("broker's clock", format!("within {}", show_span(std::time::Duration::from_millis(skew.max(1)))))
+                Finding::good(
+                    "broker's clock",
+                    format!("within {}", show_span(std::time::Duration::from_millis(skew.max(1)))),
+                )
             } else {
                 let by = show_span(std::time::Duration::from_millis(skew));
-                Finding::fair("broker's clock", format!("differs from this machine's by {by}"), "let both machines keep network time")
+                Finding::fair(
+                    "broker's clock",
+                    format!("differs from this machine's by {by}"),
+                    "let both machines keep network time",
+                )
             });
         }
         Err(error) => findings.push(Finding::bad("broker", error.to_string(), "look at the broker's log")),
@@ -143,7 +156,11 @@ fn version(client: &Client) -> Finding {
     if theirs == ours {
         Finding::good("broker", format!("reached, {theirs}"))
     } else {
-        Finding::fair("broker", format!("reached, but it is {theirs} and this is {ours}"), "use the same version on both sides")
+        Finding::fair(
+            "broker",
+            format!("reached, but it is {theirs} and this is {ours}"),
+            "use the same version on both sides",
+        )
     }
 }
 
@@ -161,7 +178,12 @@ fn tell(findings: &[Finding], screen: &Screen) -> Outcome {
         let mut text = String::new();
         for finding in findings {
             let (verdict, color) = name(finding.verdict);
-            text += &format!("{}  {:<16} {}\n", screen.paint.apply(color, format!("{verdict:<4}")), finding.check, finding.says);
+            text += &format!(
+                "{}  {:<16} {}\n",
+                screen.paint.apply(color, format!("{verdict:<4}")),
+                finding.check,
+                finding.says
+            );
             if !finding.advice.is_empty() {
                 text += &format!("      {:<16} → {}\n", "", finding.advice);
             }

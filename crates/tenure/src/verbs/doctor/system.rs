@@ -21,7 +21,6 @@ pub(crate) fn ports(doors: &Doors, is_running: bool) -> Vec<Finding> {
         ("xmessage", &doors.xmessage),
         ("resp", &doors.resp),
         ("mdp", &doors.mdp),
-        ("grpc", &doors.grpc),
     ];
     addresses.extend(single.into_iter().filter_map(|(door, address)| Some((door, address.as_deref()?))));
     if let Some((clients, workers)) = &doors.pingpong {
@@ -31,7 +30,11 @@ pub(crate) fn ports(doors: &Doors, is_running: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (door, address) in &addresses {
         let Some(socket) = address.to_socket_addrs().ok().and_then(|mut all| all.next()) else {
-            findings.push(Finding::bad("ports", format!("{door}: {address} is not known"), "write an address of this machine"));
+            findings.push(Finding::bad(
+                "ports",
+                format!("{door}: {address} is not known"),
+                "write an address of this machine",
+            ));
             continue;
         };
         if TcpListener::bind(socket).is_err() {
@@ -56,7 +59,11 @@ pub(crate) fn open_files() -> Finding {
         Some(current) if current < OPEN_FILES_LOW => {
             let most = limit.maximum.map_or("unlimited".to_owned(), |most| most.to_string());
             let advice = format!("raise it: ulimit -n {most}, or LimitNOFILE= of the service");
-            Finding::fair("open files", format!("at most {current}: so many connections are possible"), advice)
+            Finding::fair(
+                "open files",
+                format!("at most {current}: so many connections are possible"),
+                advice,
+            )
         }
         Some(current) => Finding::good("open files", format!("at most {current}")),
         None => Finding::good("open files", "no limit"),
@@ -65,7 +72,11 @@ pub(crate) fn open_files() -> Finding {
 
 pub(crate) fn clock(now: u64) -> Finding {
     if now < YEAR_2026_MILLIS {
-        return Finding::bad("clock", format!("it says {}", rfc3339(now)), "set it: leases and delays go by it");
+        return Finding::bad(
+            "clock",
+            format!("it says {}", rfc3339(now)),
+            "set it: leases and delays go by it",
+        );
     }
     Finding::good("clock", rfc3339(now))
 }
@@ -92,7 +103,6 @@ mod tests {
             resp: None,
             mdp: None,
             pingpong: None,
-            grpc: None,
         };
         let findings = ports(&doors, false);
         assert_eq!(findings[0].verdict, Verdict::Bad);

@@ -22,8 +22,24 @@ const CHUNK: usize = 1_000;
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 2 * BODY_BYTES_MAX;
 const FIELDS: [&str; 18] = [
-    "body", "queue", "name", "id", "priority", "needs", "tags", "parent", "hold", "not_before", "expires", "on_lost",
-    "crash_budget", "retries", "backoff", "backoff_max", "accept_timeout", "run_limit",
+    "body",
+    "queue",
+    "name",
+    "id",
+    "priority",
+    "needs",
+    "tags",
+    "parent",
+    "hold",
+    "not_before",
+    "expires",
+    "on_lost",
+    "crash_budget",
+    "retries",
+    "backoff",
+    "backoff_max",
+    "accept_timeout",
+    "run_limit",
 ];
 
 pub(crate) struct Submitted {
@@ -45,12 +61,13 @@ pub(crate) async fn submit(
     let mut number = 0;
     loop {
         let mut chunk = Vec::new();
-        let is_last = fill(&mut *lines, file, options, screen.now, &mut number, &mut chunk).inspect_err(|_| {
-            progress.finish_and_clear();
-            if !all.tasks.is_empty() {
-                remark(format!("{} tasks of the lines before were submitted", all.tasks.len()));
-            }
-        })?;
+        let is_last =
+            fill(&mut *lines, file, options, screen.now, &mut number, &mut chunk).inspect_err(|_| {
+                progress.finish_and_clear();
+                if !all.tasks.is_empty() {
+                    remark(format!("{} tasks of the lines before were submitted", all.tasks.len()));
+                }
+            })?;
         let count = chunk.len();
         for result in client.submit_many(chunk).await? {
             match result {
@@ -92,7 +109,8 @@ fn progress() -> ProgressBar {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{spinner} {human_pos} tasks submitted, {per_sec}");
-    let bar = ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    let bar =
+        ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
@@ -120,7 +138,8 @@ fn fill(
         line.clear();
         let wrong = |number: usize, why: &str| Failure::input(format!("{}:{number}: {why}", file.display()));
         let mut limited = std::io::Read::take(&mut *lines, LINE_BYTES_MAX);
-        let read = limited.read_until(b'\n', &mut line).map_err(|error| wrong(*number + 1, &error.to_string()))?;
+        let read =
+            limited.read_until(b'\n', &mut line).map_err(|error| wrong(*number + 1, &error.to_string()))?;
         if read == 0 {
             return Ok(true);
         }
@@ -131,7 +150,8 @@ fn fill(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let value: Value = serde_json::from_slice(&line).map_err(|error| wrong(*number, &format!("is not JSON: {error}")))?;
+        let value: Value = serde_json::from_slice(&line)
+            .map_err(|error| wrong(*number, &format!("is not JSON: {error}")))?;
         let Value::Object(fields) = value else { return Err(wrong(*number, "is not a JSON object")) };
         chunk.push(task(&fields, options, now).map_err(|why| wrong(*number, &why))?);
     }
@@ -154,7 +174,9 @@ fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draf
         };
         let names = || {
             let list = value.as_array().ok_or_else(|| wrong("a list of texts"))?;
-            list.iter().map(|name| name.as_str().ok_or_else(|| wrong("a list of texts"))).collect::<Result<Vec<_>, _>>()
+            list.iter()
+                .map(|name| name.as_str().ok_or_else(|| wrong("a list of texts")))
+                .collect::<Result<Vec<_>, _>>()
         };
         let span = || parse_span(text()?).map_err(|why| format!("{field}: {why}"));
         let time = || parse_future(text()?, now).map(Timestamp).map_err(|why| format!("{field}: {why}"));

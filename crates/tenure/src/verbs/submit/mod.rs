@@ -127,7 +127,8 @@ impl Submit {
 
 fn read(file: &PathBuf) -> Result<Bytes, Failure> {
     let name = file.display().to_string();
-    let open = std::fs::File::open(file).map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
+    let open = std::fs::File::open(file)
+        .map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
     read_all(open, &name)
 }
 

@@ -15,13 +15,14 @@ use crate::verbs::list::note;
 use crate::verbs::stats::by_state;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, look: &Look) {
-    let rows = |count: usize| u16::try_from(count.max(1)).unwrap_or(u16::MAX).saturating_add(3);
     let area = frame.area();
-    let half = area.height / 3;
+    let needed = height(look);
+    // What does not fit is cut evenly, so that no part hides the others.
+    let most = if needed <= area.height { u16::MAX } else { area.height / 3 };
     let [head, queues, workers, tasks, foot] = Layout::vertical([
         Constraint::Length(3),
-        Constraint::Length(rows(look.queues.len()).min(half)),
-        Constraint::Length(rows(look.workers.len()).min(half)),
+        Constraint::Length(rows(look.queues.len()).min(most)),
+        Constraint::Length(rows(look.workers.len()).min(most)),
         Constraint::Min(4),
         Constraint::Length(1),
     ])
@@ -33,16 +34,33 @@ pub(crate) fn draw(frame: &mut Frame<'_>, look: &Look) {
     frame.render_widget(Paragraph::new("q quits").style(Style::new().add_modifier(Modifier::DIM)), foot);
 }
 
+/// The lines that a whole frame needs.
+pub(crate) fn height(look: &Look) -> u16 {
+    let parts = [rows(look.queues.len()), rows(look.workers.len()), rows(look.held.len())];
+    parts.into_iter().fold(4, u16::saturating_add)
+}
+
+fn rows(count: usize) -> u16 {
+    u16::try_from(count.max(1)).unwrap_or(u16::MAX).saturating_add(3)
+}
+
 fn header(look: &Look) -> Paragraph<'static> {
     let rate = look.rate.map(|rate| format!(", {rate:.1} tasks/s")).unwrap_or_default();
-    let title = format!("{}   {} workers live, {} lost{rate}", look.broker, look.counts.live_workers, look.counts.lost_workers);
+    let title = format!(
+        "{}   {} workers live, {} lost{rate}",
+        look.broker, look.counts.live_workers, look.counts.lost_workers
+    );
     let mut states: Vec<Span<'static>> = Vec::new();
     for (state, count) in by_state(&look.counts.by_state) {
-        let style = if count == 0 { Style::new().add_modifier(Modifier::DIM) } else { Style::new().fg(color(state)) };
+        let style =
+            if count == 0 { Style::new().add_modifier(Modifier::DIM) } else { Style::new().fg(color(state)) };
         states.push(Span::styled(format!("{state} {count}"), style));
         states.push(Span::raw("  "));
     }
-    Paragraph::new(vec![Line::from(title).style(Style::new().add_modifier(Modifier::BOLD)), Line::from(states)])
+    Paragraph::new(vec![
+        Line::from(title).style(Style::new().add_modifier(Modifier::BOLD)),
+        Line::from(states),
+    ])
 }
 
 fn draw_queues(frame: &mut Frame<'_>, area: Rect, queues: &[QueueInfo], now: u64) {
@@ -121,7 +139,8 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, held: &[TaskInfo], now: u64) {
     let rows = held.iter().map(|task| {
         let holding = task.holding.as_ref();
         let since = holding.map(|holding| holding.started_at.unwrap_or(holding.since));
-        let ran = since.map(|since| show_span(std::time::Duration::from_secs(now.saturating_sub(since.0) / 1_000)));
+        let ran =
+            since.map(|since| show_span(std::time::Duration::from_secs(now.saturating_sub(since.0) / 1_000)));
         Row::new([
             task.name.as_deref().map_or_else(|| task.id.to_string(), |name| harmless(name).into_owned()),
             task.state.as_str().to_owned(),

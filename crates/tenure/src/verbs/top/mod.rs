@@ -19,7 +19,7 @@ use crate::units::parse_span;
 /// How many held tasks are fetched for one look.
 const TASKS_SHOWN_MAX: usize = 100;
 /// The size of the one frame that is printed where there is no terminal.
-const PRINTED_LINES: u16 = 40;
+const PRINTED_LINES_MAX: u16 = 300;
 const PRINTED_COLUMNS: u16 = 110;
 /// How often the keyboard is looked at.
 const KEYS_EVERY: Duration = Duration::from_millis(50);
@@ -66,13 +66,19 @@ impl Top {
             print(&first, screen)?;
             return Ok(OK);
         }
-        let mut terminal = ratatui::try_init().map_err(|error| Failure::system(format!("the terminal says no: {error}")))?;
+        let mut terminal =
+            ratatui::try_init().map_err(|error| Failure::system(format!("the terminal says no: {error}")))?;
         let outcome = self.live(client, first, &mut terminal).await;
         ratatui::restore();
         outcome
     }
 
-    async fn live(&self, client: &Client, mut shown: Look, terminal: &mut ratatui::DefaultTerminal) -> Outcome {
+    async fn live(
+        &self,
+        client: &Client,
+        mut shown: Look,
+        terminal: &mut ratatui::DefaultTerminal,
+    ) -> Outcome {
         let every = self.every.max(Duration::from_millis(100));
         let mut next = tokio::time::Instant::now() + every;
         loop {
@@ -95,7 +101,8 @@ fn wants_to_quit() -> Result<bool, Failure> {
         if let Event::Key(key) = event::read()?
             && key.kind == KeyEventKind::Press
         {
-            let is_interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+            let is_interrupt =
+                key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
             if is_interrupt || matches!(key.code, KeyCode::Char('q' | 'Q') | KeyCode::Esc) {
                 return Ok(true);
             }
@@ -113,7 +120,8 @@ async fn look(client: &Client, before: Option<&Look>) -> Result<Look, Failure> {
     });
     let mut workers = client.workers().await?;
     workers.retain(|worker| worker.presence.as_str() != "gone");
-    let query = Query::default().states([StateName::Running, StateName::Assigned]).page(TASKS_SHOWN_MAX as u32);
+    let query =
+        Query::default().states([StateName::Running, StateName::Assigned]).page(TASKS_SHOWN_MAX as u32);
     let mut listing = client.list(query);
     let mut held = Vec::new();
     while held.len() < TASKS_SHOWN_MAX
@@ -137,18 +145,22 @@ fn ended(counts: &Counts) -> u64 {
 /// One frame as plain text.
 fn print(look: &Look, screen: &Screen) -> Result<(), Failure> {
     let columns = u16::try_from(screen.width).unwrap_or(PRINTED_COLUMNS).min(PRINTED_COLUMNS);
-    let text = frame_text(look, columns, PRINTED_LINES)?;
+    let text = frame_text(look, columns, frame::height(look).min(PRINTED_LINES_MAX))?;
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
 fn frame_text(look: &Look, columns: u16, lines: u16) -> Result<String, Failure> {
-    let mut terminal = Terminal::new(TestBackend::new(columns, lines)).map_err(|error| Failure::internal(error.to_string()))?;
-    let drawn = terminal.draw(|frame| frame::draw(frame, look)).map_err(|error| Failure::internal(error.to_string()))?;
+    let mut terminal = Terminal::new(TestBackend::new(columns, lines))
+        .map_err(|error| Failure::internal(error.to_string()))?;
+    let drawn = terminal
+        .draw(|frame| frame::draw(frame, look))
+        .map_err(|error| Failure::internal(error.to_string()))?;
     let mut text = String::new();
     for line in 0..lines {
-        let row: String = (0..columns).filter_map(|column| Some(drawn.buffer.cell((column, line))?.symbol())).collect();
+        let row: String =
+            (0..columns).filter_map(|column| Some(drawn.buffer.cell((column, line))?.symbol())).collect();
         text += row.trim_end();
         text.push('\n');
     }

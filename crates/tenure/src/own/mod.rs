@@ -1,0 +1,16 @@
+//! A broker of one's own: a real process on a directory that is gone afterwards, for `demo` and `bench`.
+
+mod broker;
+mod process;
+
+pub(crate) use broker::Broker;
+pub(crate) use process::{Process, Usage};
+
+use crate::exit::Failure;
+use tempfile::TempDir;
+
+/// A directory that is removed when it is dropped.
+pub(crate) fn scratch(what: &str) -> Result<TempDir, Failure> {
+    let made = tempfile::Builder::new().prefix(&format!("tenure-{what}-")).tempdir();
+    made.map_err(|error| Failure::system(format!("cannot make a temporary directory: {error}")))
+}
