@@ -8,7 +8,7 @@ use crate::event::{Kind, LostReason};
 use crate::id::{Slot, WorkerKey};
 use crate::limits::{ABOUT_BYTES_MAX, LOST_AFTER_MIN, SLOTS_MAX, WORKER_CAPABILITIES_MAX, WORKER_QUEUES_MAX};
 use crate::name;
-use crate::notice::Notice;
+use crate::notice::{Notice, StopWhy};
 use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::state::StateName;
@@ -151,8 +151,12 @@ impl Engine {
     fn let_go(&mut self, now: Timestamp, missing: &[Slot], out: &mut dyn Output) {
         for slot in missing {
             match self.state_name(*slot) {
-                // It never heard of it: somebody else may have it.
-                StateName::Assigned => self.hand_back(now, *slot, None, out),
+                // It has not heard of it: somebody else may have it. If the assignment is still on its way to it, the
+                // order to stop comes right behind.
+                StateName::Assigned => {
+                    self.order_stop(*slot, StopWhy::TakenBack, out);
+                    self.hand_back(now, *slot, None, out);
+                }
                 _ => self.crash(now, *slot, LostReason::Forgotten, None, out),
             }
         }

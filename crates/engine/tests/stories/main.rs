@@ -1,6 +1,15 @@
 //! The engine's promises, told as stories: somebody submits, somebody works, something goes wrong, and everybody hears
 //! exactly what they should. One file per theme.
 
+mod acceptance;
 mod any_order;
 mod broker;
+mod families;
+mod limiting;
+mod matching;
+mod namespaces;
+mod ordering;
+mod queueing;
 mod submitting;
+mod timing;
+mod transitions;

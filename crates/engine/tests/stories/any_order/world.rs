@@ -15,7 +15,7 @@ use tenure_engine::{
 
 use super::act::{Act, Report, Shape, Verb, Wish};
 use super::mirror::Mirror;
-use crate::broker::{Broker, Said, compare};
+use crate::broker::{Broker, Said, assert_same, compare};
 
 pub(crate) struct World {
     pub(crate) broker: Broker,
@@ -394,7 +394,7 @@ impl World {
             Ok(Reply::Done | Reply::Registered { .. }) => false,
         };
         if refused && !matches!(command, Command::Heartbeat { .. }) {
-            assert_eq!(self.broker.snapshot(), before, "a refusal changes nothing: {command:?} {answer:?}");
+            assert_same(&before, &self.broker.snapshot(), &format!("{command:?} {answer:?}"));
         }
         answer
     }

@@ -92,6 +92,8 @@ impl Broker {
     /// A command that is expected to be refused, with nothing said and nothing changed.
     pub(crate) fn refuses(&mut self, peer: &Peer, command: Command) -> Refusal {
         let text = format!("{command:?}");
+        // A worker's sign of life is noted whatever becomes of its command.
+        self.tries(peer, Command::Heartbeat { held: None, stats: None }).ok();
         let (before, heard) = (self.snapshot(), self.said.len());
         let refusal = match self.tries(peer, command) {
             Ok(Reply::Held(mut each)) if each.len() == 1 => each.remove(0).expect_err(&text),
@@ -100,7 +102,7 @@ impl Broker {
             Err(refusal) => refusal,
         };
         assert_eq!(self.said.len(), heard, "a refusal says nothing else: {text}");
-        assert_eq!(self.snapshot(), before, "a refusal changes nothing: {text}");
+        assert_same(&before, &self.snapshot(), &text);
         refusal
     }
 
@@ -346,6 +348,15 @@ impl Drop for Broker {
             let unheard = self.take_said();
             assert!(unheard.is_empty(), "something else was said:\n  {}", unheard.join("\n  "));
         }
+    }
+}
+
+/// Stops if a refused command has changed anything, and shows where.
+pub(crate) fn assert_same(before: &str, after: &str, text: &str) {
+    if before != after {
+        let at = before.bytes().zip(after.bytes()).take_while(|(one, other)| one == other).count();
+        let near = |text: &str| text.chars().skip(at.saturating_sub(200)).take(400).collect::<String>();
+        panic!("a refusal changes nothing: {text}\nbefore …{}\nafter …{}", near(before), near(after));
     }
 }
 
