@@ -237,6 +237,26 @@ fn after_a_restart_a_plugin_worker_goes_on_in_every_thread() {
 }
 
 #[test]
+fn after_a_restart_a_ping_pong_worker_with_a_name_brings_its_result() {
+    let broker = Broker::start();
+    let mut worker = Wire::named(broker.workers, b"node-1");
+    worker.send(&["", "READY"]);
+    let mut client = Wire::dealer(broker.clients);
+    client.send(&["", "x"]);
+    assert_eq!(worker.texts(), ["", "x"]);
+    wait_until_running(&broker);
+    let broker = broker.restart();
+    let mut worker = Wire::named(broker.workers, b"node-1");
+    worker.send(&["", "y"]);
+    let mut native = Native::open(broker.hub(), "observer");
+    wait_until(|| native.tasks()[0].state.name() == StateName::Completed);
+    assert_eq!(native.tasks()[0].attempt, 1);
+    // And it is ready again.
+    native.submit("pingpong", b"next");
+    assert_eq!(worker.texts(), ["", "next"]);
+}
+
+#[test]
 fn a_plugin_worker_takes_as_many_jobs_as_it_has_threads_and_hears_when_a_batch_is_done() {
     let broker = Broker::start();
     let mut worker = PluginWorker::start(broker.mdp, "node-1", 2, "Tools/Count");

@@ -163,7 +163,7 @@ impl Inquiry {
             }
             Question::Cancel { found, .. } => found.extend(tasks.iter().map(|task| task.id)),
             Question::Workers { calls, running } => {
-                tasks.iter().for_each(|task| count_call(task, calls, running))
+                tasks.iter().for_each(|task| count_call(task, calls, running));
             }
             _ => {}
         }

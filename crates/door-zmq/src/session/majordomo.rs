@@ -138,7 +138,7 @@ impl Conversation for Majordomo {
                     Waiting::Started(held) => worker.started(held, &reply, &mut turn),
                     Waiting::HeldBefore => worker.held_before(reply, &mut turn),
                     Waiting::Submitted { service, tasks } => {
-                        client.submitted(&service, &tasks, reply, &mut turn)
+                        client.submitted(&service, &tasks, reply, &mut turn);
                     }
                     Waiting::Inquiry(inquiry) => client.inquired(inquiry, reply, &mut turn),
                     Waiting::Lookup(task) => client.looked_up(task, &reply, bytes, &mut turn),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{Blob, Command, Failure, Held, Notice, Refusal, Reply, Timestamp};
+use tenure_hub::words::{
+    Answer, Blob, Command, Failure, Held, ListQuery, Notice, Query, Refusal, Reply, StateName, Timestamp,
+};
 use tenure_hub::{Delivery, Done, Request, Response};
 
 use super::asked::Asked;
@@ -18,6 +20,8 @@ pub(crate) struct PingPongWorker {
     me: Me,
     settings: Arc<PingPongSettings>,
     asked: Asked<Waiting>,
+    /// The broker is asked what a worker of this name holds; what it says before that is known waits here.
+    early: Option<Vec<FromWorker>>,
     /// It has registered, as far as the door knows.
     joined: bool,
     job: Option<Held>,
@@ -29,11 +33,50 @@ enum Waiting {
     /// A sign of life: if the hub does not know the worker any more, it joins again.
     Known,
     Started(Held),
+    /// What a worker of this name held when the broker last heard of it.
+    HeldBefore,
 }
+
+/// How many messages wait until it is known what a worker holds.
+const EARLY_MAX: usize = 100;
 
 impl PingPongWorker {
     pub(crate) fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongWorker {
-        PingPongWorker { me, settings, asked: Asked::default(), joined: false, job: None }
+        PingPongWorker { me, settings, asked: Asked::default(), early: None, joined: false, job: None }
+    }
+
+    fn hear(&mut self, message: &FromWorker, out: &mut Out) {
+        match message {
+            FromWorker::Ready => {
+                // A worker that is ready has no job, whatever became of the one it had.
+                if self.job.take().is_some() {
+                    self.asked.ask(Request::Command(Command::Leave), Waiting::Nothing, out);
+                    self.joined = false;
+                }
+                self.here(out);
+            }
+            FromWorker::Ping => {
+                out.messages.push(pingpong::pong());
+                self.here(out);
+            }
+            FromWorker::Result { body } => self.finished(body, out),
+        }
+    }
+
+    /// A worker that chose its name has come back, and this is what it holds.
+    fn held_before(&mut self, reply: Result<Response, Refusal>, out: &mut Out) {
+        if let Ok(Response::Answer(Answer::Tasks { tasks, .. })) = reply
+            && let [task] = &tasks[..]
+        {
+            let held = Held { task: task.id, attempt: task.attempt };
+            let mut spec = translate::ping_pong_worker(&self.me.name, &self.settings);
+            spec.held = vec![held];
+            self.asked.ask(Request::Command(Command::Register(Box::new(spec))), Waiting::Nothing, out);
+            (self.joined, self.job) = (true, Some(held));
+        }
+        for message in self.early.take().unwrap_or_default() {
+            self.hear(&message, out);
+        }
     }
 
     /// The worker has a free hand. One that is known gives a sign of life with it.
@@ -106,22 +149,22 @@ impl PingPongWorker {
 }
 
 impl Conversation for PingPongWorker {
+    fn begin(&mut self, _now: Timestamp, out: &mut Out) {
+        if !self.me.is_chosen || !self.me.grant.may_work {
+            return;
+        }
+        let worker = Some(self.me.name.clone());
+        let query = ListQuery { states: vec![StateName::Running], worker, limit: 2, ..ListQuery::default() };
+        self.asked.ask(Request::Query(Query::List(Box::new(query))), Waiting::HeldBefore, out);
+        self.early = Some(Vec::new());
+    }
+
     fn receive(&mut self, _now: Timestamp, frames: Vec<Bytes>, out: &mut Out) {
-        match pingpong::parse_worker(frames) {
-            Ok(FromWorker::Ready) => {
-                // A worker that is ready has no job, whatever became of the one it had.
-                if self.job.take().is_some() {
-                    self.asked.ask(Request::Command(Command::Leave), Waiting::Nothing, out);
-                    self.joined = false;
-                }
-                self.here(out);
-            }
-            Ok(FromWorker::Ping) => {
-                out.messages.push(pingpong::pong());
-                self.here(out);
-            }
-            Ok(FromWorker::Result { body }) => self.finished(&body, out),
-            Err(error) => self.settings.counters.count(error.kind()),
+        match (pingpong::parse_worker(frames), &mut self.early) {
+            (Ok(message), None) => self.hear(&message, out),
+            (Ok(message), Some(early)) if early.len() < EARLY_MAX => early.push(message),
+            (Ok(_), Some(_)) => self.settings.counters.count("early"),
+            (Err(error), _) => self.settings.counters.count(error.kind()),
         }
     }
 
@@ -140,11 +183,12 @@ impl Conversation for PingPongWorker {
                     self.job = None;
                     self.here(out);
                 }
-                (Some(Waiting::Started(held)), Ok(Response::Command(Reply::Held(each)))) => {
-                    if each.iter().any(Result::is_err) {
-                        self.stopped(held, out);
-                    }
+                (Some(Waiting::Started(held)), Ok(Response::Command(Reply::Held(each))))
+                    if each.iter().any(Result::is_err) =>
+                {
+                    self.stopped(held, out);
                 }
+                (Some(Waiting::HeldBefore), reply) => self.held_before(reply, out),
                 (Some(Waiting::Started(held)), Err(_)) => self.stopped(held, out),
                 _ => {}
             },

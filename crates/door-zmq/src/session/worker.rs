@@ -1,20 +1,19 @@
 //! The worker's half of a Majordomo conversation.
 
+mod handing;
+mod results;
+
 use std::collections::HashMap;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Answer, Assignment, Command, Failure, Held, ListQuery, Name, Query, Refusal, Reply, StateName, StopWhy,
-    TaskInfo, Timestamp,
+    Answer, Command, Failure, Held, ListQuery, Name, Query, Refusal, StateName, TaskInfo, Timestamp,
 };
-use tenure_hub::{Done, Request, Response};
+use tenure_hub::{Request, Response};
 
-use super::client::{FINISHED_SUBJECT, partial_address};
+use super::client::FINISHED_SUBJECT;
 use super::majordomo::{Turn, Waiting};
-use crate::body;
-use crate::mdp::{
-    Address, Call, Dialect, Registration, Stats, THREADS_MAX, ToWorker, WorkerMessage, for_worker, is_mmi,
-};
+use crate::mdp::{Dialect, Registration, Stats, THREADS_MAX, ToWorker, WorkerMessage, is_mmi};
 use crate::registry::Listing;
 use crate::translate;
 
@@ -132,7 +131,7 @@ impl Worker {
             WorkerMessage::Joining => {}
             WorkerMessage::Processes(registration) => self.register_plugin(registration, turn),
             WorkerMessage::Finished { client, thread, result } => {
-                self.finished(&client, thread, result, turn)
+                self.finished(&client, thread, &result, turn);
             }
         }
     }
@@ -176,63 +175,6 @@ impl Worker {
         });
     }
 
-    fn reply(&mut self, dialect: Dialect, address: &Bytes, result: &[Bytes], turn: &mut Turn<'_>) {
-        let Some(address) = Address::parse(address) else {
-            return self.dismiss(dialect, turn);
-        };
-        let held = translate::held_of(&address);
-        match self {
-            Worker::Simple(simple) => match &simple.job {
-                Some(job) if job.held == held => {
-                    simple.job = None;
-                    complete(held, result, turn);
-                }
-                Some(_) => self.dismiss(dialect, turn),
-                None => turn.drop("stale"),
-            },
-            Worker::Returned { jobs } if jobs.iter().any(|known| known.job.held == held) => {
-                complete(held, result, turn);
-                self.dismiss(dialect, turn);
-            }
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => {
-                self.late_reply(&address, held, result, turn);
-                self.dismiss(dialect, turn);
-            }
-            Worker::Plugin(_) => self.dismiss(dialect, turn),
-        }
-    }
-
-    /// A result from a connection that never said READY: the worker kept its socket while the broker was restarted. Its
-    /// address says who it was and what it held, and the engine decides whether that still counts.
-    fn late_reply(&mut self, address: &Address, held: Held, result: &[Bytes], turn: &mut Turn<'_>) {
-        if !may_work(turn) || !matches!(self, Worker::Unknown) {
-            return turn.drop("stale");
-        }
-        let worker: Name = address.worker.as_str().into();
-        if turn.me.is_chosen && worker != turn.me.name {
-            return turn.drop("stale");
-        }
-        let spec = translate::returned_worker(&worker, vec![held], turn.settings);
-        turn.command(Command::Register(Box::new(spec)), Waiting::Nothing);
-        complete(held, result, turn);
-        turn.command(Command::Leave, Waiting::Nothing);
-    }
-
-    fn partial(&mut self, dialect: Dialect, address: &Bytes, part: Vec<Bytes>, turn: &mut Turn<'_>) {
-        let Worker::Simple(Simple { job: Some(job), .. }) = self else {
-            return self.dismiss(dialect, turn);
-        };
-        if Address::parse(address).map(|address| translate::held_of(&address)) != Some(job.held) {
-            return turn.drop("stale");
-        }
-        let mut frames = vec![address.clone()];
-        frames.extend(part);
-        let call = Request::Call { address: partial_address(&job.client), body: body::pack(&frames) };
-        turn.ask(call, Waiting::Nothing);
-        // A part of a result is a sign of life, whoever hears it.
-        turn.command(Command::Heartbeat { held: None, stats: None }, Waiting::Known);
-    }
-
     fn heartbeat(&mut self, dialect: Dialect, stats: &Stats, turn: &mut Turn<'_>) {
         match self {
             Worker::Unknown | Worker::Arriving { .. } => self.start_again(dialect, turn),
@@ -246,127 +188,6 @@ impl Worker {
                 let stats = Some(Box::new(translate::stats(stats)));
                 turn.command(Command::Heartbeat { held: None, stats }, Waiting::Known);
             }
-        }
-    }
-
-    /// `_PL`: kept until the job is finished, when it becomes its result.
-    fn plugin_reply(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut Turn<'_>) {
-        let Worker::Plugin(plugin) = self else { return self.start_again(Dialect::Pl, turn) };
-        let has_job = plugin.jobs.iter().flatten().any(|job| job.client.as_bytes() == client);
-        if has_job {
-            plugin.replies.insert(client, reply);
-        } else {
-            turn.drop("stale");
-        }
-    }
-
-    fn finished(&mut self, client: &Bytes, thread: u32, result: Vec<Bytes>, turn: &mut Turn<'_>) {
-        if let Worker::Returned { jobs } = self {
-            let is_it = |known: &Returning| {
-                known.thread == Some(thread as usize) && known.job.client.as_bytes() == client
-            };
-            match jobs.iter().position(is_it) {
-                Some(place) => complete(jobs.swap_remove(place).job.held, &result, turn),
-                None => turn.drop("stale"),
-            }
-            // It has not told yet what it can do.
-            return say(&ToWorker::TellProcesses, Dialect::Pl, turn);
-        }
-        let Worker::Plugin(plugin) = self else { return self.start_again(Dialect::Pl, turn) };
-        let place = plugin.jobs.get_mut(thread as usize);
-        let Some(job) = place.and_then(|place| place.take_if(|job| job.client.as_bytes() == client)) else {
-            return turn.drop("stale");
-        };
-        let reply = plugin.replies.remove(client).unwrap_or_default();
-        if job.is_over {
-            return turn.drop("stale");
-        }
-        complete(job.held, if result.is_empty() { &reply } else { &result }, turn);
-    }
-
-    /// A job has come for this worker.
-    pub(super) fn assigned(
-        &mut self,
-        assignment: &Assignment,
-        task_body: Result<Bytes, Refusal>,
-        turn: &mut Turn<'_>,
-    ) {
-        let held = Held { task: assignment.task, attempt: assignment.attempt };
-        let client = assignment.terms.submitter.clone();
-        if !matches!(self, Worker::Simple(_) | Worker::Plugin(_)) {
-            // It left in the meantime, and the task went back with it.
-            return;
-        }
-        let task_body = match task_body {
-            Ok(task_body) => task_body,
-            Err(refusal) => return fail(held, &refusal, turn),
-        };
-        let job = Running { held, client: client.clone(), is_over: false };
-        turn.command(Command::Start(vec![held]), Waiting::Started(held));
-        match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => {}
-            Worker::Simple(simple) => {
-                let address = translate::address_of(held, &turn.me.name).to_frame();
-                let request = ToWorker::Request { address, body: body::unpack(&task_body) };
-                say(&request, simple.dialect, turn);
-                simple.job = Some(job);
-            }
-            Worker::Plugin(plugin) => {
-                let free = plugin.jobs.iter().position(Option::is_none);
-                let thread = free.unwrap_or_else(|| {
-                    plugin.jobs.push(None);
-                    plugin.jobs.len() - 1
-                });
-                let id = held.task.to_string();
-                let call = Call { thread: thread as u32, client: &client, job: &id, attempt: held.attempt };
-                let parameters = for_worker(&task_body, &call);
-                say(
-                    &ToWorker::Call { service: assignment.terms.queue.to_string(), parameters },
-                    Dialect::Pl,
-                    turn,
-                );
-                plugin.jobs[thread] = Some(job);
-                // Durable, so that the job finds its thread again after a restart of the broker.
-                let note = Some(format!("{THREAD_NOTE}{thread}").into());
-                turn.command(Command::Progress { held, percent: None, note }, Waiting::Nothing);
-            }
-        }
-    }
-
-    /// Whether the hub accepted that the worker has begun.
-    pub(super) fn started(&mut self, held: Held, reply: &Result<Response, Refusal>, turn: &mut Turn<'_>) {
-        let went_on = match reply {
-            Ok(Response::Command(Reply::Held(each))) => each.iter().all(Result::is_ok),
-            _ => false,
-        };
-        if !went_on {
-            self.stopped(held, StopWhy::Stale, turn);
-        }
-    }
-
-    /// An attempt is over, and Majordomo has no word to stop a worker. A simple worker is sent away, or its next job would
-    /// wait behind the old one; a plugin worker's thread stays taken until it reports.
-    pub(super) fn stopped(&mut self, held: Held, why: StopWhy, turn: &mut Turn<'_>) {
-        turn.drop(match why {
-            StopWhy::Stale => "attempt_stale",
-            StopWhy::TakenBack => "attempt_taken_back",
-            StopWhy::Cancelled => "attempt_cancelled",
-            StopWhy::Paused => "attempt_paused",
-            StopWhy::RunLimit => "attempt_run_limit",
-            StopWhy::Expired => "attempt_expired",
-        });
-        match self {
-            Worker::Simple(simple) if simple.job.as_ref().is_some_and(|job| job.held == held) => {
-                let dialect = simple.dialect;
-                self.dismiss(dialect, turn);
-            }
-            Worker::Plugin(plugin) => {
-                for job in plugin.jobs.iter_mut().flatten().filter(|job| job.held == held) {
-                    job.is_over = true;
-                }
-            }
-            Worker::Returned { jobs } => jobs.retain(|known| known.job.held != held),
-            Worker::Simple(_) | Worker::Arriving { .. } | Worker::Unknown => {}
         }
     }
 
@@ -471,15 +292,6 @@ fn say(word: &ToWorker, dialect: Dialect, turn: &mut Turn<'_>) {
     if let Some(frames) = word.frames(dialect) {
         turn.say(frames);
     }
-}
-
-fn complete(held: Held, result: &[Bytes], turn: &mut Turn<'_>) {
-    let result = if result.is_empty() { Bytes::new() } else { body::pack(result) };
-    if result.len() > tenure_hub::limits::BODY_BYTES_MAX {
-        let limit = tenure_hub::limits::BODY_BYTES_MAX;
-        return fail(held, &Refusal::TooMany { what: "bytes in a result", limit }, turn);
-    }
-    turn.ask(Request::Complete(vec![Done { held, result }]), Waiting::Nothing);
 }
 
 /// The job cannot be given to a worker, or its result cannot be kept; trying again would not help.

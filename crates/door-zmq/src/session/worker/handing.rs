@@ -1,0 +1,104 @@
+//! Handing jobs to a worker, and what becomes of jobs that are not its any more.
+
+use bytes::Bytes;
+use tenure_hub::Response;
+use tenure_hub::words::{Assignment, Command, Held, Refusal, Reply, StopWhy};
+
+use super::super::majordomo::{Turn, Waiting};
+use super::{Running, THREAD_NOTE, Worker, fail, say};
+use crate::body;
+use crate::mdp::{Call, Dialect, ToWorker, for_worker};
+use crate::translate;
+
+impl Worker {
+    /// A job has come for this worker.
+    pub(in crate::session) fn assigned(
+        &mut self,
+        assignment: &Assignment,
+        task_body: Result<Bytes, Refusal>,
+        turn: &mut Turn<'_>,
+    ) {
+        let held = Held { task: assignment.task, attempt: assignment.attempt };
+        let client = assignment.terms.submitter.clone();
+        if !matches!(self, Worker::Simple(_) | Worker::Plugin(_)) {
+            // It left in the meantime, and the task went back with it.
+            return;
+        }
+        let task_body = match task_body {
+            Ok(task_body) => task_body,
+            Err(refusal) => return fail(held, &refusal, turn),
+        };
+        let job = Running { held, client: client.clone(), is_over: false };
+        turn.command(Command::Start(vec![held]), Waiting::Started(held));
+        match self {
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => {}
+            Worker::Simple(simple) => {
+                let address = translate::address_of(held, &turn.me.name).to_frame();
+                let request = ToWorker::Request { address, body: body::unpack(&task_body) };
+                say(&request, simple.dialect, turn);
+                simple.job = Some(job);
+            }
+            Worker::Plugin(plugin) => {
+                let free = plugin.jobs.iter().position(Option::is_none);
+                let thread = free.unwrap_or_else(|| {
+                    plugin.jobs.push(None);
+                    plugin.jobs.len() - 1
+                });
+                let id = held.task.to_string();
+                let call = Call { thread: thread as u32, client: &client, job: &id, attempt: held.attempt };
+                let parameters = for_worker(&task_body, &call);
+                say(
+                    &ToWorker::Call { service: assignment.terms.queue.to_string(), parameters },
+                    Dialect::Pl,
+                    turn,
+                );
+                plugin.jobs[thread] = Some(job);
+                // Durable, so that the job finds its thread again after a restart of the broker.
+                let note = Some(format!("{THREAD_NOTE}{thread}").into());
+                turn.command(Command::Progress { held, percent: None, note }, Waiting::Nothing);
+            }
+        }
+    }
+
+    /// Whether the hub accepted that the worker has begun.
+    pub(in crate::session) fn started(
+        &mut self,
+        held: Held,
+        reply: &Result<Response, Refusal>,
+        turn: &mut Turn<'_>,
+    ) {
+        let went_on = match reply {
+            Ok(Response::Command(Reply::Held(each))) => each.iter().all(Result::is_ok),
+            _ => false,
+        };
+        if !went_on {
+            self.stopped(held, StopWhy::Stale, turn);
+        }
+    }
+
+    /// An attempt is over, and Majordomo has no word to stop a worker. A simple worker is sent away, or its next job would
+    /// wait behind the old one; a plugin worker's thread stays taken until it reports.
+    pub(in crate::session) fn stopped(&mut self, held: Held, why: StopWhy, turn: &mut Turn<'_>) {
+        turn.drop(match why {
+            StopWhy::Stale => "attempt_stale",
+            StopWhy::TakenBack => "attempt_taken_back",
+            StopWhy::Cancelled => "attempt_cancelled",
+            StopWhy::Paused => "attempt_paused",
+            StopWhy::RunLimit => "attempt_run_limit",
+            StopWhy::Expired => "attempt_expired",
+        });
+        match self {
+            Worker::Simple(simple) if simple.job.as_ref().is_some_and(|job| job.held == held) => {
+                let dialect = simple.dialect;
+                self.dismiss(dialect, turn);
+            }
+            Worker::Plugin(plugin) => {
+                for job in plugin.jobs.iter_mut().flatten().filter(|job| job.held == held) {
+                    job.is_over = true;
+                }
+            }
+            Worker::Returned { jobs } => jobs.retain(|known| known.job.held != held),
+            Worker::Simple(_) | Worker::Arriving { .. } | Worker::Unknown => {}
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a worker brings: results, parts of results, and results that come late.
+
+use bytes::Bytes;
+use tenure_hub::words::{Command, Held, Name, Refusal};
+use tenure_hub::{Done, Request};
+
+use super::super::client::partial_address;
+use super::super::majordomo::{Turn, Waiting};
+use super::{Returning, Simple, Worker, fail, may_work, say};
+use crate::body;
+use crate::mdp::{Address, Dialect, ToWorker};
+use crate::translate;
+
+impl Worker {
+    pub(super) fn reply(&mut self, dialect: Dialect, address: &Bytes, result: &[Bytes], turn: &mut Turn<'_>) {
+        let Some(address) = Address::parse(address) else {
+            return self.dismiss(dialect, turn);
+        };
+        let held = translate::held_of(&address);
+        match self {
+            Worker::Simple(simple) => match &simple.job {
+                Some(job) if job.held == held => {
+                    simple.job = None;
+                    complete(held, result, turn);
+                }
+                Some(_) => self.dismiss(dialect, turn),
+                None => turn.drop("stale"),
+            },
+            Worker::Returned { jobs } if jobs.iter().any(|known| known.job.held == held) => {
+                complete(held, result, turn);
+                self.dismiss(dialect, turn);
+            }
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => {
+                self.late_reply(&address, held, result, turn);
+                self.dismiss(dialect, turn);
+            }
+            Worker::Plugin(_) => self.dismiss(dialect, turn),
+        }
+    }
+
+    /// A result from a connection that never said READY: the worker kept its socket while the broker was restarted. Its
+    /// address says who it was and what it held, and the engine decides whether that still counts.
+    fn late_reply(&mut self, address: &Address, held: Held, result: &[Bytes], turn: &mut Turn<'_>) {
+        if !may_work(turn) || !matches!(self, Worker::Unknown) {
+            return turn.drop("stale");
+        }
+        let worker: Name = address.worker.as_str().into();
+        if turn.me.is_chosen && worker != turn.me.name {
+            return turn.drop("stale");
+        }
+        let spec = translate::returned_worker(&worker, vec![held], turn.settings);
+        turn.command(Command::Register(Box::new(spec)), Waiting::Nothing);
+        complete(held, result, turn);
+        turn.command(Command::Leave, Waiting::Nothing);
+    }
+
+    pub(super) fn partial(
+        &mut self,
+        dialect: Dialect,
+        address: &Bytes,
+        part: Vec<Bytes>,
+        turn: &mut Turn<'_>,
+    ) {
+        let Worker::Simple(Simple { job: Some(job), .. }) = self else {
+            return self.dismiss(dialect, turn);
+        };
+        if Address::parse(address).map(|address| translate::held_of(&address)) != Some(job.held) {
+            return turn.drop("stale");
+        }
+        let mut frames = vec![address.clone()];
+        frames.extend(part);
+        let call = Request::Call { address: partial_address(&job.client), body: body::pack(&frames) };
+        turn.ask(call, Waiting::Nothing);
+        // A part of a result is a sign of life, whoever hears it.
+        turn.command(Command::Heartbeat { held: None, stats: None }, Waiting::Known);
+    }
+
+    /// `_PL`: kept until the job is finished, when it becomes its result.
+    pub(super) fn plugin_reply(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut Turn<'_>) {
+        let Worker::Plugin(plugin) = self else { return self.start_again(Dialect::Pl, turn) };
+        let has_job = plugin.jobs.iter().flatten().any(|job| job.client.as_bytes() == client);
+        if has_job {
+            plugin.replies.insert(client, reply);
+        } else {
+            turn.drop("stale");
+        }
+    }
+
+    pub(super) fn finished(&mut self, client: &Bytes, thread: u32, result: &[Bytes], turn: &mut Turn<'_>) {
+        if let Worker::Returned { jobs } = self {
+            let is_it = |known: &Returning| {
+                known.thread == Some(thread as usize) && known.job.client.as_bytes() == client
+            };
+            match jobs.iter().position(is_it) {
+                Some(place) => complete(jobs.swap_remove(place).job.held, result, turn),
+                None => turn.drop("stale"),
+            }
+            // It has not told yet what it can do.
+            return say(&ToWorker::TellProcesses, Dialect::Pl, turn);
+        }
+        let Worker::Plugin(plugin) = self else { return self.start_again(Dialect::Pl, turn) };
+        let place = plugin.jobs.get_mut(thread as usize);
+        let Some(job) = place.and_then(|place| place.take_if(|job| job.client.as_bytes() == client)) else {
+            return turn.drop("stale");
+        };
+        let reply = plugin.replies.remove(client).unwrap_or_default();
+        if job.is_over {
+            return turn.drop("stale");
+        }
+        complete(job.held, if result.is_empty() { &reply } else { result }, turn);
+    }
+}
+
+fn complete(held: Held, result: &[Bytes], turn: &mut Turn<'_>) {
+    let result = if result.is_empty() { Bytes::new() } else { body::pack(result) };
+    if result.len() > tenure_hub::limits::BODY_BYTES_MAX {
+        let limit = tenure_hub::limits::BODY_BYTES_MAX;
+        return fail(held, &Refusal::TooMany { what: "bytes in a result", limit }, turn);
+    }
+    turn.ask(Request::Complete(vec![Done { held, result }]), Waiting::Nothing);
+}
