@@ -201,7 +201,7 @@ fn a_key_says_what_a_peer_may_do() {
     let only_submits =
         Grant { name: "clients".into(), may_work: false, may_manage: false, ..Grant::everything() };
     keys.add(b"letmein", only_submits);
-    let broker = Broker::with_keys(keys);
+    let broker = Broker::with_keys(&keys);
 
     let mut stranger = Wire::silent(broker.mdp);
     stranger.raw(&support::null_opening("DEALER", b""));

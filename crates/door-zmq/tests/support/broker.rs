@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_door_zmq::{Counters, PingPongSettings, Settings};
-use tenure_hub::store::{Disk, MemoryDisk, StoreSettings};
+use tenure_hub::store::{Disk, MemoryDisk, StoreError, StoreSettings};
 use tenure_hub::words::Settings as EngineSettings;
 use tenure_hub::{Hub, HubHandle, Keys};
 use tokio::net::TcpListener;
@@ -28,10 +28,10 @@ impl Broker {
     }
 
     pub(crate) fn with(settings: Settings, ping_pong: PingPongSettings) -> Broker {
-        Broker::open(Arc::new(MemoryDisk::new()), settings, ping_pong, Keys::default(), 0)
+        Broker::open(Arc::new(MemoryDisk::new()), settings, ping_pong, &Keys::default(), 0)
     }
 
-    pub(crate) fn with_keys(keys: Keys) -> Broker {
+    pub(crate) fn with_keys(keys: &Keys) -> Broker {
         let disk = Arc::new(MemoryDisk::new());
         Broker::open(disk, Settings::default(), PingPongSettings::default(), keys, 0)
     }
@@ -40,7 +40,7 @@ impl Broker {
         disk: Arc<dyn Disk>,
         settings: Settings,
         ping_pong: PingPongSettings,
-        keys: Keys,
+        keys: &Keys,
         port: u16,
     ) -> Broker {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -49,8 +49,7 @@ impl Broker {
             .build()
             .expect("a runtime");
         let guard = runtime.enter();
-        let engine = EngineSettings::default();
-        let hub = Hub::start(Arc::clone(&disk), StoreSettings::default(), engine, keys).expect("a hub");
+        let hub = start_hub(&disk, keys);
         drop(guard);
         let bind = |port| runtime.block_on(bind(port));
         let (mdp, clients, workers) = (bind(port), bind(0), bind(0));
@@ -70,7 +69,7 @@ impl Broker {
     pub(crate) fn restart(mut self) -> Broker {
         self.stop();
         let (disk, settings, port) = (Arc::clone(&self.disk), self.settings.clone(), self.mdp.port());
-        Broker::open(disk, settings, PingPongSettings::default(), Keys::default(), port)
+        Broker::open(disk, settings, PingPongSettings::default(), &Keys::default(), port)
     }
 
     /// Waits until something was counted.
@@ -96,6 +95,21 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// The threads of a hub that has just ended may hold its lock for a moment.
+fn start_hub(disk: &Arc<dyn Disk>, keys: &Keys) -> Hub {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let engine = EngineSettings::default();
+        match Hub::start(Arc::clone(disk), StoreSettings::default(), engine, keys.clone()) {
+            Ok(hub) => return hub,
+            Err(StoreError::Locked { .. }) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
