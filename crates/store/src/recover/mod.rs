@@ -1,29 +1,30 @@
-//! Coming back: the newest snapshot, then the journal from where the snapshot began. One thread reads and checks while
-//! another decodes and hands what it finds to the engine.
+//! Coming back: the newest snapshot, then the journal from where the snapshot began. One thread reads, checks and
+//! decodes while another hands what was found to the engine.
 //!
 //! - [`inventory`] looks at which files there are;
 //! - [`read`] walks over blocks and frames, and judges what is not a frame: a torn tail, or damage;
-//! - [`apply`] decodes and feeds the engine.
+//! - [`decode`] makes tasks and settings of bytes.
 
-mod apply;
+mod decode;
 mod inventory;
 mod read;
 
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 
-use tenure_engine::{Engine, Restore, Settings, Timestamp};
+use tenure_engine::{Engine, Restore, Settings, TermsKey, Timestamp};
 
+use crate::codec::Setting;
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::events::EventFile;
+use crate::recover::decode::{Fact, Piece};
 use crate::segment::Segment;
 use crate::shared::SnapshotFile;
 use crate::snapshot::SnapshotReader;
 
-pub(crate) use apply::Applier;
 pub(crate) use inventory::Inventory;
-pub(crate) use read::{JournalEnd, read_journal, read_snapshot};
+pub(crate) use read::JournalEnd;
 
 /// What was found when the store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub(crate) struct Recovered {
     pub(crate) report: OpenReport,
 }
 
-/// Pieces on their way from the thread that reads to the one that decodes.
+/// Pieces on their way from the thread that reads to the one that feeds the engine.
 const PIECES_AHEAD: usize = 8;
 
 /// Reads everything; changes nothing on the disk.
@@ -71,33 +72,41 @@ pub(crate) fn recover(
     let events = inventory.open_events(disk)?;
     let snapshot = inventory.newest_snapshot(disk)?;
     let snapshot_file = snapshot.as_ref().map(SnapshotReader::file);
-    let mut applier = Applier::new(Restore::new(settings));
-    if let Some(file) = snapshot_file {
-        applier.seen_event(file.first_event - 1);
-    }
-    let end = std::thread::scope(|scope| {
+    let (end, mut restore, mut report) = std::thread::scope(|scope| {
         let (send, receive) = sync_channel(PIECES_AHEAD);
         let segments = &segments;
-        let reader = scope.spawn(move || {
-            let sum = match snapshot {
-                Some(snapshot) => Some(read_snapshot(snapshot, &send)?),
-                None => None,
-            };
-            read_journal(segments, snapshot_file, sum.map(|sum| sum.end), &send)
-        });
-        let mut applied = Ok(());
-        // After a failure the rest is taken and thrown away, so that the reading thread comes to its end.
-        for piece in receive {
-            if applied.is_ok() {
-                applied = applier.apply(&piece);
-            }
-        }
-        let end = reader.join().expect("the reading thread does not panic")?;
-        applied.map(|()| end)
+        let reading = scope.spawn(move || read::read_all(snapshot, segments, &send));
+        let (restore, report) = apply(Restore::new(settings), &receive);
+        let end = reading.join().expect("the reading thread does not panic")?;
+        Ok::<_, StoreError>((end, restore, report))
     })?;
-    let (restore, mut report) = applier.finish();
+    restore.event(end.next_event - 1);
     let engine = restore.finish(now);
     report.tasks = engine.task_count() as u64;
     report.cut.clone_from(&end.cut);
     Ok(Recovered { engine, segments, snapshot: snapshot_file, events, end, report })
+}
+
+/// Hands everything to the engine, in order: the last state of each thing wins.
+fn apply(mut restore: Restore, pieces: &Receiver<Piece>) -> (Restore, OpenReport) {
+    let mut report = OpenReport::default();
+    let mut keys: Vec<TermsKey> = Vec::new();
+    for piece in pieces {
+        report.snapshot_tasks += piece.snapshot_tasks;
+        report.frames += piece.frames;
+        report.records += piece.records;
+        keys.extend(piece.terms.into_iter().map(|terms| restore.terms(terms)));
+        for fact in piece.facts {
+            match fact {
+                Fact::Task(mut task) => {
+                    task.terms = keys[task.terms.index()];
+                    restore.task(task);
+                }
+                Fact::Setting(Setting::Worker(worker)) => restore.worker(worker),
+                Fact::Setting(Setting::Queue(queue)) => restore.queue(queue),
+                Fact::Setting(Setting::Limit(limit)) => restore.limit(&limit),
+            }
+        }
+    }
+    (restore, report)
 }

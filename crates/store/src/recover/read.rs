@@ -4,35 +4,13 @@
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use crate::block::BlockHeader;
 use crate::error::{Damage, StoreError};
-use crate::frame::FrameHeader;
 use crate::recover::Cut;
+use crate::recover::decode::{Decoder, Piece};
 use crate::scan::{Found, Scan, certain_frame_behind};
 use crate::segment::{Past, Segment};
 use crate::shared::SnapshotFile;
 use crate::snapshot::{SnapshotReader, Sum};
-
-/// What the reading thread hands over: checked, not yet decoded.
-#[derive(Debug)]
-pub(crate) enum Piece {
-    Block { header: BlockHeader, page: Vec<u8>, file: String, offset: u64 },
-    Frames(Frames),
-}
-
-/// The pages of some frames, without their blobs.
-#[derive(Debug, Default)]
-pub(crate) struct Frames {
-    pub(crate) file: String,
-    pub(crate) frames: Vec<FramePage>,
-    pub(crate) pages: Vec<u8>,
-}
-
-#[derive(Debug)]
-pub(crate) struct FramePage {
-    pub(crate) header: FrameHeader,
-    pub(crate) offset: u64,
-}
 
 /// Where the journal ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,21 +24,45 @@ pub(crate) struct JournalEnd {
     pub(crate) cut: Option<Cut>,
 }
 
-const PAGES_BYTES: usize = 256 << 10;
+/// Reads the snapshot, then the journal behind it. A receiver that is gone is no reason to stop: nobody hears the end.
+pub(crate) fn read_all(
+    snapshot: Option<SnapshotReader>,
+    segments: &[Arc<Segment>],
+    to: &SyncSender<Piece>,
+) -> Result<JournalEnd, StoreError> {
+    let mut decoder = Decoder::default();
+    let file = snapshot.as_ref().map(SnapshotReader::file);
+    let at_least = match snapshot {
+        Some(snapshot) => Some(read_snapshot(snapshot, &mut decoder, to)?.end),
+        None => None,
+    };
+    let end = read_journal(segments, file, at_least, &mut decoder, to)?;
+    let _ = to.send(decoder.take());
+    Ok(end)
+}
 
-pub(crate) fn read_snapshot(mut snapshot: SnapshotReader, to: &SyncSender<Piece>) -> Result<Sum, StoreError> {
+fn read_snapshot(
+    mut snapshot: SnapshotReader,
+    decoder: &mut Decoder,
+    to: &SyncSender<Piece>,
+) -> Result<Sum, StoreError> {
     while let Some((header, page, offset)) = snapshot.next()? {
-        // A receiver that is gone has failed and says why itself.
-        let _ = to.send(Piece::Block { header, page, file: snapshot.name.clone(), offset });
+        decoder
+            .block(&header, &page)
+            .map_err(|why| snapshot.damage(offset, format!("a block is malformed: {why}")))?;
+        if let Some(piece) = decoder.take_full() {
+            let _ = to.send(piece);
+        }
     }
     Ok(snapshot.sum.expect("the last block was read"))
 }
 
 /// Reads the journal from where the snapshot began, or from its own beginning. It must reach `at_least`.
-pub(crate) fn read_journal(
+fn read_journal(
     segments: &[Arc<Segment>],
     snapshot: Option<SnapshotFile>,
     at_least: Option<u64>,
+    decoder: &mut Decoder,
     to: &SyncSender<Piece>,
 ) -> Result<JournalEnd, StoreError> {
     let (start, next_event) = snapshot.map_or((0, 1), |snapshot| (snapshot.start, snapshot.first_event));
@@ -77,7 +79,7 @@ pub(crate) fn read_journal(
             return Err(Damage::new(&segment.name, offset, why).into());
         }
         let next = needed.get(index + 1).map(|next| next.start);
-        read_segment(segment, next, &mut end, to)?;
+        read_segment(segment, next, &mut end, decoder, to)?;
     }
     if let Some(at_least) = at_least.filter(|at_least| *at_least > end.position) {
         let file = segments.last().map_or("the journal", |segment| &segment.name);
@@ -103,10 +105,10 @@ fn read_segment(
     segment: &Arc<Segment>,
     next: Option<u64>,
     end: &mut JournalEnd,
+    decoder: &mut Decoder,
     to: &SyncSender<Piece>,
 ) -> Result<(), StoreError> {
     let mut scan = Scan::new(segment, end.position, next.unwrap_or(u64::MAX))?;
-    let mut frames = Frames { file: segment.name.clone(), ..Frames::default() };
     end.segment = segment.start;
     let stopped = loop {
         let position = scan.position();
@@ -121,24 +123,20 @@ fn read_segment(
                     return Err(Damage::new(&segment.name, offset, why).into());
                 }
                 segment.mark(header.first_event, position);
-                frames.pages.extend_from_slice(&payload[header.blob_bytes as usize..]);
-                frames.frames.push(FramePage { header, offset });
+                decoder.frame(&header, payload).map_err(|why| {
+                    Damage::new(&segment.name, offset, format!("a frame is malformed: {why}"))
+                })?;
                 end.position = header.end();
                 end.next_event = header.next_event();
                 end.certain = end.certain.max(header.certain);
-                if frames.pages.len() >= PAGES_BYTES {
-                    let full = std::mem::replace(
-                        &mut frames,
-                        Frames { file: segment.name.clone(), ..Frames::default() },
-                    );
-                    let _ = to.send(Piece::Frames(full));
+                if let Some(piece) = decoder.take_full() {
+                    let _ = to.send(piece);
                 }
             }
             Found::End => break None,
             Found::Bad(why) => break Some(why),
         }
     };
-    let _ = to.send(Piece::Frames(frames));
     let offset = segment.offset(end.position);
     if next.is_some_and(|next| next != end.position) {
         let why = stopped.unwrap_or("frames are missing here");
