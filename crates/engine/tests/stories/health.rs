@@ -1,0 +1,208 @@
+//! The health of workers: quarantine after too many crashes, draining, leaving.
+
+use tenure_engine::command::{OnClose, PresenceName};
+use tenure_engine::{Command, NewTask, Peer, Settings, StateName, Why, WorkerSpec};
+
+use crate::broker::{Broker, SECOND, spec};
+
+fn few_crashes() -> Settings {
+    Settings {
+        quarantine_crashes: 2,
+        quarantine_window: SECOND * 100,
+        quarantine_for: SECOND * 60,
+        ..Settings::default()
+    }
+}
+
+/// A worker runs a task and its connection dies with it.
+fn crash(broker: &mut Broker, ann: &Peer, name: &str) {
+    let worker = broker.worker_with(WorkerSpec { on_close: OnClose::TasksDie, ..spec(name, &["q"], 1) });
+    let task = NewTask { crash_budget: 1, ..broker.new_task("q") };
+    let task = broker.submit_task(ann, task);
+    broker.start(&worker, task);
+    broker.disconnect(&worker);
+}
+
+#[test]
+fn a_worker_that_crashes_too_often_is_put_into_quarantine_for_a_while() {
+    let mut broker = Broker::with(few_crashes());
+    let ann = broker.client("ann");
+    crash(&mut broker, &ann, "w");
+    broker.wait(SECOND * 10);
+    broker.hush();
+    crash(&mut broker, &ann, "w");
+    let said = broker.take_said();
+    assert!(said.contains(&"w quarantined until 1070000 after crash 2".to_owned()), "{said:#?}");
+    // It comes back, but gets nothing.
+    let worker = broker.worker("w", &["q"], 1);
+    broker.hears(&["w registered"]);
+    let task = broker.submit(&ann, "q");
+    broker.hears(&["#3 submitted, quarantined"]);
+    let until = broker.now + SECOND * 60;
+    assert_eq!(broker.explain(task), Why::Quarantined { worker: "w".into(), until });
+    assert_eq!(broker.worker_info("w").quarantined_until, Some(until));
+    for _ in 0..5 {
+        broker.wait(SECOND * 10);
+        broker.heartbeat(&worker);
+    }
+    broker.hears_nothing();
+    broker.wait(SECOND * 10);
+    broker.hears(&["w cleared", "queue q served", "#3/1 assigned to w", "-> w: run #3/1"]);
+    assert_eq!((broker.worker_info("w").crashes, broker.worker_info("w").quarantined_until), (2, None));
+}
+
+#[test]
+fn crashes_that_are_long_ago_do_not_count() {
+    let mut broker = Broker::with(few_crashes());
+    let ann = broker.client("ann");
+    for _ in 0..4 {
+        crash(&mut broker, &ann, "w");
+        broker.wait(SECOND * 100);
+    }
+    assert_eq!((broker.worker_info("w").crashes, broker.worker_info("w").quarantined_until), (4, None));
+    broker.hush();
+}
+
+#[test]
+fn a_quarantine_can_be_lifted_by_hand() {
+    let mut broker = Broker::with(few_crashes());
+    let ann = broker.client("ann");
+    crash(&mut broker, &ann, "w");
+    crash(&mut broker, &ann, "w");
+    broker.worker("w", &["q"], 1);
+    broker.submit(&ann, "q");
+    broker.hush();
+    broker.does(&ann, Command::ClearWorker { worker: "w".into() });
+    broker.hears(&["w cleared", "queue q served", "#3/1 assigned to w", "-> w: run #3/1"]);
+    // The crashes that led to it are forgiven as well: one more does not suffice.
+    crash(&mut broker, &ann, "other");
+    assert_eq!(broker.worker_info("w").quarantined_until, None);
+    broker.hush();
+    assert_eq!(broker.refuses(&ann, Command::ClearWorker { worker: "nobody".into() }).code(), "unknown-worker");
+}
+
+#[test]
+fn a_worker_that_restarts_again_and_again_is_noticed_even_if_it_is_never_away_for_long() {
+    let mut broker = Broker::with(few_crashes());
+    let ann = broker.client("ann");
+    let first = broker.worker_with(WorkerSpec { instance: 1, ..spec("w", &["q"], 1) });
+    let task = broker.submit(&ann, "q");
+    broker.start(&first, task);
+    for instance in 2..4 {
+        let old = broker.worker_info("w");
+        assert_eq!(old.presence, PresenceName::Live);
+        broker.disconnect(&tenure_engine::Peer { session: tenure_engine::SessionId(instance), ..first.clone() });
+        let again = broker.client("w");
+        broker.does(&again, Command::Register(Box::new(WorkerSpec { instance, ..spec("w", &["q"], 1) })));
+        if broker.state(task) == StateName::Assigned {
+            broker.start(&again, task);
+        }
+    }
+    assert_eq!(broker.worker_info("w").crashes, 2);
+    assert!(broker.worker_info("w").quarantined_until.is_some());
+    broker.hush();
+}
+
+#[test]
+fn a_worker_that_drains_finishes_what_it_has_and_gets_nothing_new() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = broker.worker("w", &["q"], 2);
+    let running = broker.submit(&ann, "q");
+    broker.start(&worker, running);
+    broker.hush();
+    broker.does(&worker, Command::Drain);
+    broker.hears(&["w draining", "queue q unserved"]);
+    // Twice is no news.
+    broker.does(&worker, Command::Drain);
+    broker.hears_nothing();
+    let waiting = broker.submit(&ann, "q");
+    broker.hears(&["#2 submitted, draining"]);
+    assert_eq!(broker.explain(waiting), Why::Draining { workers: 1 });
+    broker.complete(&worker, running);
+    broker.hears(&["#1/1 completed by w"]);
+    broker.does(&worker, Command::Leave);
+    broker.hears(&["w left"]);
+    assert!(broker.workers().is_empty());
+}
+
+#[test]
+fn somebody_else_may_drain_a_worker_and_it_is_told_even_if_it_was_away() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let same = || WorkerSpec { instance: 5, ..spec("w", &["q"], 1) };
+    let worker = broker.worker_with(same());
+    let task = broker.submit(&ann, "q");
+    broker.start(&worker, task);
+    broker.disconnect(&worker);
+    broker.hush();
+    broker.does(&ann, Command::DrainWorker { worker: "w".into() });
+    broker.hears(&["w draining"]);
+    let again = broker.client("w again");
+    let held = vec![broker.held(task)];
+    broker.does(&again, Command::Register(Box::new(WorkerSpec { held, ..same() })));
+    broker.hears(&["w returned", "#1/1 holder w returned", "-> w again: drain"]);
+    assert!(broker.worker_info("w").draining);
+    // A new process starts afresh.
+    broker.complete(&again, task);
+    broker.does(&again, Command::Leave);
+    broker.worker_with(WorkerSpec { instance: 6, ..same() });
+    assert!(!broker.worker_info("w").draining);
+    broker.hush();
+    assert_eq!(broker.refuses(&ann, Command::DrainWorker { worker: "x".into() }).code(), "unknown-worker");
+}
+
+#[test]
+fn a_worker_that_is_only_a_memory_cannot_be_drained() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    crash(&mut broker, &ann, "w");
+    broker.hush();
+    assert_eq!(broker.worker_info("w").presence, PresenceName::Gone);
+    assert_eq!(broker.refuses(&ann, Command::DrainWorker { worker: "w".into() }).code(), "unknown-worker");
+    broker.does(&ann, Command::ClearWorker { worker: "w".into() });
+    broker.hears(&["w cleared"]);
+}
+
+#[test]
+fn a_worker_that_leaves_gives_back_what_it_holds_without_blame() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let leaving = broker.worker("leaving", &["q"], 2);
+    let (running, unconfirmed) = (broker.submit(&ann, "q"), broker.submit(&ann, "q"));
+    broker.start(&leaving, running);
+    let _staying = broker.worker("staying", &["q"], 2);
+    broker.hush();
+    broker.does(&leaving, Command::Leave);
+    broker.hears(&[
+        "#1/1 given back by leaving (the worker left)",
+        "#2/1 given back by leaving (the worker left)",
+        "leaving left",
+        "#1/2 assigned to staying",
+        "-> staying: run #1/2",
+        "#2/2 assigned to staying",
+        "-> staying: run #2/2",
+    ]);
+    for task in [running, unconfirmed] {
+        let info = broker.show(task);
+        assert_eq!((info.crashes, info.crashed_on.len()), (0, 0));
+    }
+    assert_eq!(broker.refuses(&leaving, Command::Leave).code(), "not-a-worker");
+}
+
+#[test]
+fn there_is_a_limit_to_workers_and_those_that_are_only_remembered_make_room() {
+    let mut broker = Broker::with(Settings { workers_max: 4, ..Settings::default() });
+    let ann = broker.client("ann");
+    for number in 0..10 {
+        crash(&mut broker, &ann, &format!("crashed {number}"));
+    }
+    assert!(broker.workers().len() <= 3, "{:?}", broker.workers().len());
+    for number in broker.workers().len()..4 {
+        broker.worker(&format!("live {number}"), &["q"], 1);
+    }
+    broker.hush();
+    let one_more = broker.client("one more");
+    let refusal = broker.refuses(&one_more, Command::Register(Box::new(spec("one more", &["q"], 1))));
+    assert_eq!(refusal, tenure_engine::Refusal::Full { what: "workers", limit: 4 });
+}
