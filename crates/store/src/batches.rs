@@ -72,7 +72,11 @@ impl Batches {
         if bytes.is_empty() {
             return Blob::EMPTY;
         }
-        assert!(bytes.len() as u64 <= FRAME_BYTES_MAX / 2, "a body of {} bytes is too large", bytes.len());
+        assert!(
+            (self.len() + bytes.len()) as u64 <= FRAME_BYTES_MAX / 2,
+            "{} bytes are too many",
+            bytes.len()
+        );
         let at = self.position + self.bytes.len() as u64;
         self.bytes.reserve(bytes.len() + BLOB_CRC_BYTES);
         self.bytes.put_slice(bytes);

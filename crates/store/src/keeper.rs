@@ -127,7 +127,10 @@ impl Keeper {
             }
             Job::FinishSnapshot(finish) => match self.finish(finish) {
                 Ok(done) => done,
-                Err(error) => Done::SnapshotFailed(error),
+                Err(error) => {
+                    self.remove_unfinished();
+                    Done::SnapshotFailed(error)
+                }
             },
             Job::PrepareSpare => Done::Spare(self.prepare_spare()),
             Job::ListBlobs { segment, from } => Done::Listed(cleaning::list(&self.shared, segment, from)),
@@ -162,6 +165,15 @@ impl Keeper {
             disk.sync_dir().syncing("the directory")?;
         }
         Ok(Done::Snapshot { file, deleted })
+    }
+
+    /// What was begun takes room that a full disk needs. Nobody but the keeper has unfinished files.
+    fn remove_unfinished(&self) {
+        for name in self.shared.disk.list().unwrap_or_default() {
+            if files::named(&name) == Named::Unfinished {
+                let _ = self.shared.disk.remove(&name);
+            }
+        }
     }
 
     /// Usually one; a backup may have kept more.

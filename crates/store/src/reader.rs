@@ -147,7 +147,7 @@ impl Reader {
         let mark = segment.mark_before(from).ok_or(ReadError::Gone { at: from })?;
         let end = self.shared.end_of_segment(segment.start).min(self.shared.progress.acknowledged());
         let (mut events, mut decoder) = (Vec::new(), EventDecoder::default());
-        let mut scan = Scan::new(segment, mark.position, end)?;
+        let mut scan = Scan::new(segment, mark.position, end)?.in_small_pieces();
         while events.len() < max {
             let position = scan.position();
             let damage = |why: &str| Damage::new(&segment.name, segment.offset(position), why);

@@ -7,6 +7,7 @@ use crate::frame::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader
 use crate::segment::Segment;
 
 const WINDOW_BYTES: usize = 1 << 20;
+const SMALL_WINDOW_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Scan<'a> {
@@ -17,6 +18,7 @@ pub(crate) struct Scan<'a> {
     end: u64,
     window: Vec<u8>,
     window_at: u64,
+    window_bytes: usize,
 }
 
 /// What was found at a position.
@@ -32,7 +34,12 @@ impl<'a> Scan<'a> {
     /// From `from`, which is where a frame begins, to `end` or the end of the file.
     pub(crate) fn new(segment: &'a Segment, from: u64, end: u64) -> Result<Scan<'a>, StoreError> {
         let end = end.min(segment.file_end()?);
-        Ok(Scan { segment, at: from, end, window: Vec::new(), window_at: from })
+        Ok(Scan { segment, at: from, end, window: Vec::new(), window_at: from, window_bytes: WINDOW_BYTES })
+    }
+
+    /// For whoever reads little: in smaller pieces.
+    pub(crate) fn in_small_pieces(self) -> Scan<'a> {
+        Scan { window_bytes: SMALL_WINDOW_BYTES, ..self }
     }
 
     pub(crate) fn position(&self) -> u64 {
@@ -105,7 +112,7 @@ impl<'a> Scan<'a> {
             self.window.copy_within(index.., 0);
         }
         self.window_at = self.at;
-        let want = count.max(WINDOW_BYTES).min((self.end - self.at) as usize);
+        let want = count.max(self.window_bytes).min((self.end - self.at) as usize);
         self.window.resize(want.max(kept), 0);
         let offset = self.segment.offset(self.at + kept as u64);
         let read = self

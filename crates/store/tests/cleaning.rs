@@ -183,6 +183,7 @@ fn a_disk_without_room_for_a_snapshot_fails_it_and_tries_again_later() {
     }
     let news = broker.parts.chores.news();
     assert!(matches!(news[..], [News::Failed { doing: "taking a snapshot", .. }]), "{news:?}");
+    assert!(disk.list().unwrap().iter().all(|name| !name.ends_with(".tmp")), "nothing half takes room");
     disk.limit_capacity(None);
     broker.take_snapshot();
     assert!(broker.parts.chores.news().iter().any(|news| matches!(news, News::Snapshot { .. })));

@@ -60,7 +60,8 @@ struct Faults {
     syncs_until_failure: Option<u64>,
     changes_until_power_fails: Option<u64>,
     power_is_gone: bool,
-    ignores_sync: bool,
+    /// Syncs of files whose name begins so do nothing; of everything, if it is empty.
+    ignores_sync_of: Option<String>,
 }
 
 /// The power can tear a write at any byte, or between the sectors of a page that was written out of order.
@@ -125,7 +126,12 @@ impl MemoryDisk {
 
     /// Says yes to every sync and does nothing: a test of durability must notice.
     pub fn ignore_sync(&self, ignore: bool) {
-        self.state().faults.ignores_sync = ignore;
+        self.state().faults.ignores_sync_of = ignore.then(String::new);
+    }
+
+    /// The same for files whose name begins like this. The directory itself is called `directory`.
+    pub fn ignore_sync_of(&self, prefix: &str) {
+        self.state().faults.ignores_sync_of = Some(prefix.to_owned());
     }
 
     /// Changes bits of a byte, on the platter and for every reader.
@@ -208,7 +214,7 @@ impl Disk for MemoryDisk {
     fn sync_dir(&self) -> io::Result<()> {
         let mut state = self.state();
         state.change()?;
-        if !state.sync_fails()? {
+        if !state.sync_fails("directory")? {
             state.certain_names = state.names.clone();
             state.name_changes.clear();
         }
@@ -278,7 +284,8 @@ impl DiskFile for MemoryFile {
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.state();
         state.change()?;
-        match state.sync_fails() {
+        let named = state.names.iter().find(|(_, node)| **node == self.node).map(|(name, _)| name.clone());
+        match state.sync_fails(&named.unwrap_or_default()) {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let node = &mut state.nodes[self.node];
@@ -329,7 +336,7 @@ impl State {
     }
 
     /// `Ok(true)`: the sync is to be ignored.
-    fn sync_fails(&mut self) -> io::Result<bool> {
+    fn sync_fails(&mut self, name: &str) -> io::Result<bool> {
         if let Some(left) = &mut self.faults.syncs_until_failure {
             if *left == 0 {
                 self.faults.syncs_until_failure = None;
@@ -337,7 +344,7 @@ impl State {
             }
             *left -= 1;
         }
-        Ok(self.faults.ignores_sync)
+        Ok(self.faults.ignores_sync_of.as_ref().is_some_and(|prefix| name.starts_with(prefix)))
     }
 }
 

@@ -91,9 +91,10 @@ impl Disk for RealDisk {
             }
             Err(TryLockError::Error(source)) => return Err(source).doing("locking", LOCK),
         }
-        // The number is for the message of whoever comes second; the lock itself is what counts.
-        file.set_len(0).doing("writing", LOCK)?;
-        file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0).doing("writing", LOCK)?;
+        // The number is for the message of whoever comes second; the lock itself is what counts. A full disk must not
+        // keep the broker from starting.
+        let _ = file.set_len(0);
+        let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
         Ok(DiskLock::new(file))
     }
 }
