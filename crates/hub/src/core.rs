@@ -96,6 +96,7 @@ impl Core {
         // A session that the hub has dropped is not answered: its mailbox is closed.
         let Some(entry) = self.sessions.get(&session) else { return };
         let peer = Arc::clone(&entry.peer);
+        let mark = self.outbox.mark();
         let reply = match ask.request {
             Request::Submit(submissions) => self.submit(now, &peer, submissions),
             Request::Complete(done) => self.complete(now, &peer, &done),
@@ -142,16 +143,20 @@ impl Core {
                 Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" })
             }
         };
-        self.reply(session, ask.token, reply);
+        self.reply_at(mark, session, ask.token, reply);
     }
 
     /// Answers a request of a session, in the order of what was decided.
     pub fn reply(&mut self, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
+        self.reply_at(self.outbox.mark(), session, token, reply);
+    }
+
+    fn reply_at(&mut self, mark: usize, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
         if let Err(refusal) = &reply {
             self.stats.refusals_total += 1;
             self.stats.stale_refusals_total += u64::from(matches!(refusal, Refusal::StaleAttempt { .. }));
         }
-        self.outbox.push(Out::Reply { session, token, reply });
+        self.outbox.insert(mark, Out::Reply { session, token, reply });
     }
 
     /// Does what is due, and a slice of the store's chores. Says how soon the chores want another turn.

@@ -56,6 +56,16 @@ impl Outbox {
         self.open.push(out);
     }
 
+    /// Where the words of the next command begin.
+    pub(crate) fn mark(&self) -> usize {
+        self.open.len()
+    }
+
+    /// A reply stands before what its command made others hear: whoever registers knows the terms before work arrives.
+    pub(crate) fn insert(&mut self, mark: usize, out: Out) {
+        self.open.insert(mark, out);
+    }
+
     /// Events that nobody watches cost one entry per batch.
     pub(crate) fn pass(&mut self, passed: u64) {
         match self.open.last_mut() {

@@ -3,14 +3,15 @@
 //! A turn drains the inbox, decides, and hands the open batch to the writer as soon as the writer is free. While a
 //! batch syncs, the next one fills: that is the group commit.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tenure_engine::{Refusal, Settings, Timestamp};
 use tenure_store::{
-    Disk, Frame, News, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync, WriteError,
-    Writer,
+    Disk, Frame, News, OpenReport, Opened, Pace, Parts, RealDisk, Store, StoreError, StoreSettings, Sync,
+    WriteError, Writer,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -261,7 +262,7 @@ impl Turns {
                     tracing::info!(start, bytes, segments_deleted, "snapshot written");
                 }
                 News::Cleaned { segment, blobs, bytes } => {
-                    tracing::debug!(segment, blobs, bytes, "segment cleaned")
+                    tracing::debug!(segment, blobs, bytes, "segment cleaned");
                 }
                 News::Failed { doing, error } => tracing::warn!(doing, %error, "a chore of the store failed"),
             }
@@ -277,11 +278,19 @@ impl Turns {
         self.core.set_disk_full(free < DISK_RESERVE_BYTES);
     }
 
-    fn back_up(&self, session: tenure_engine::SessionId, token: u64, directory: std::path::PathBuf) {
+    fn back_up(&self, session: tenure_engine::SessionId, token: u64, directory: PathBuf) {
         let handle = self.handle.clone();
-        let reply = Err(Refusal::BadValue { what: "backup", why: "is not there yet" });
-        let _ = directory;
-        handle.send(Inbound::Reply { session, token, reply });
+        tokio::task::spawn_blocking(move || {
+            let copied = copy_to(&handle, &directory);
+            let reply = copied.map(|bytes| Response::BackedUp { bytes }).map_err(|error| {
+                tracing::warn!(directory = %directory.display(), %error, "the backup failed");
+                Refusal::BadValue {
+                    what: "backup directory",
+                    why: "must be new or empty and writable for the broker",
+                }
+            });
+            handle.send(Inbound::Reply { session, token, reply });
+        });
     }
 
     /// The clean end: say goodbye, write what is decided, take a last snapshot.
@@ -305,6 +314,13 @@ impl Turns {
         self.core.speak();
         Ok(())
     }
+}
+
+fn copy_to(handle: &HubHandle, directory: &Path) -> Result<u64, StoreError> {
+    let doing = |source| StoreError::Io { doing: "creating", file: directory.display().to_string(), source };
+    let disk = RealDisk::new(directory).map_err(doing)?;
+    let manifest = handle.reader().backup(&disk)?;
+    Ok(manifest.files.iter().map(|file| file.bytes).sum())
 }
 
 /// Starts the thread that appends and syncs. It takes whatever has been sealed meanwhile in one sync.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use tenure_sim::{Mutation, run};
+use tenure_sim::{Mutation, Plan, live, run};
 
 /// Lives through simulated worlds, one seed each, and stops at the first broken promise.
 #[derive(Parser)]
@@ -12,6 +12,9 @@ struct Arguments {
     /// Replay one seed and say what came of it.
     #[arg(long)]
     seed: Option<u64>,
+    /// With a seed: print everything that happens.
+    #[arg(long)]
+    trace: bool,
     /// How long to try random seeds.
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
@@ -23,7 +26,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(seed) = arguments.seed {
-        let outcome = run(seed, Mutation::None);
+        let outcome = live(Plan { trace: arguments.trace, ..Plan::from_seed(seed, Mutation::None) });
         println!(
             "seed {seed}: {} tasks, {} happenings, {} restarts",
             outcome.tasks, outcome.happenings, outcome.restarts

@@ -29,6 +29,8 @@ pub struct Plan {
     pub delay_max_millis: u64,
     pub tag_limit: u32,
     pub mutation: Mutation,
+    /// Print everything that happens.
+    pub trace: bool,
 }
 
 impl Plan {
@@ -49,6 +51,7 @@ impl Plan {
             delay_max_millis: random.between(2, 400),
             tag_limit: random.between(1, 4) as u32,
             mutation,
+            trace: false,
         }
     }
 }

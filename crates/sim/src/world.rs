@@ -175,6 +175,9 @@ impl World {
     }
 
     fn happen(&mut self, happening: Happening) {
+        if self.plan.trace {
+            self.print(&happening);
+        }
         match happening {
             Happening::PeerConnects { peer } => self.connect(peer),
             Happening::PeerActs { peer } => self.act(peer),
@@ -223,6 +226,21 @@ impl World {
                 self.soon(1_000, Happening::Inspection);
             }
         }
+    }
+
+    fn print(&self, happening: &Happening) {
+        let of_link = |link: &usize| match &self.peers[self.links[*link].peer] {
+            Peer::Client(client) => client.name.clone(),
+            Peer::Worker(worker) => worker.name.clone(),
+        };
+        let who = match happening {
+            Happening::AtBroker { link, .. }
+            | Happening::AtPeer { link, .. }
+            | Happening::BrokerNoticesCut { link }
+            | Happening::PeerNoticesCut { link } => Some(of_link(link)),
+            _ => None,
+        };
+        println!("{} {} {happening:?}", self.now, who.as_deref().unwrap_or("-"));
     }
 
     fn connect(&mut self, peer: usize) {
