@@ -1,0 +1,232 @@
+//! What a key allows, and what happens when time passes: with the pure session, where time is an argument.
+
+mod support;
+
+use support::pure::PureStage;
+use support::{Patience, Stage as _};
+use tenure_door_msgpack::session::Session;
+use tenure_hub::Grant;
+use tenure_wire::notation::{Bindings, Pattern};
+use tenure_wire::value::Value;
+
+struct Play(PureStage<Session>, Bindings);
+
+impl Play {
+    fn new() -> Play {
+        Play(PureStage::new(Session::new), Bindings::new())
+    }
+
+    fn say(&mut self, peer: &str, text: &str) {
+        let value = Pattern::parse(text).unwrap().build(&self.1).unwrap();
+        let mut body = bytes::BytesMut::new();
+        value.write(&mut body);
+        let mut frame = (body.len() as u32).to_be_bytes().to_vec();
+        frame.extend_from_slice(&body);
+        self.0.say(peer, &frame);
+    }
+
+    /// Hears exactly these frames, in this order.
+    fn hear(&mut self, peer: &str, expected: &[&str]) {
+        let heard = self.0.hear(peer, Patience::Short).frames;
+        let text: Vec<String> = heard.iter().map(Value::to_string).collect();
+        assert_eq!(heard.len(), expected.len(), "{text:#?}");
+        for (frame, pattern) in heard.iter().zip(expected) {
+            let pattern = Pattern::parse(pattern).unwrap();
+            if let Err(problem) = pattern.hear(frame, &mut self.1) {
+                panic!("{problem}\n{text:#?}");
+            }
+        }
+    }
+
+    fn hello(&mut self, peer: &str, fields: &str) {
+        self.say(peer, &format!(r#"[1, "hello", {{"version": 1, {fields}}}]"#));
+    }
+
+    fn greet(&mut self, peer: &str) {
+        self.hello(peer, &format!(r#""identity": "{peer}""#));
+        self.hear(peer, &[r#"[1, "welcome", {…}]"#]);
+    }
+
+    fn is_closed(&mut self, peer: &str) -> bool {
+        self.0.hear(peer, Patience::Short).closed
+    }
+}
+
+#[test]
+fn without_a_known_key_nobody_comes_in() {
+    let mut play = Play::new();
+    play.0.broker().keys.add(b"right", Grant { name: "lab".into(), ..Grant::everything() });
+    play.hello("none", r#""identity": "x""#);
+    play.hear("none", &[r#"[1, "refused", {"code": "not-allowed", "what": "come in", …}]"#]);
+    assert!(play.is_closed("none"));
+    play.hello("wrong", r#""key": "wrong""#);
+    play.hear("wrong", &[r#"[1, "refused", {"code": "not-allowed", …}]"#]);
+    assert!(play.is_closed("wrong"));
+    play.hello("right", r#""key": "right""#);
+    play.hear("right", &[r#"[1, "welcome", {"namespace": "default", …}]"#]);
+}
+
+#[test]
+fn a_key_allows_what_it_allows() {
+    let mut play = Play::new();
+    let bound = Grant {
+        name: "reader".into(),
+        namespace: Some("lab".into()),
+        worker: None,
+        may_submit: true,
+        may_work: false,
+        may_manage: false,
+    };
+    let worker = Grant {
+        worker: Some("w1".into()),
+        may_submit: false,
+        may_work: true,
+        name: "worker".into(),
+        ..bound.clone()
+    };
+    play.0.broker().keys.add(b"client", bound);
+    play.0.broker().keys.add(b"worker", worker);
+
+    play.hello("elsewhere", r#""key": "client", "namespace": "other""#);
+    play.hear(
+        "elsewhere",
+        &[r#"[1, "refused", {"code": "not-allowed", "what": "enter this namespace", …}]"#],
+    );
+    play.hello("would-work", r#""key": "client", "roles": ["worker"]"#);
+    play.hear("would-work", &[r#"[1, "refused", {"code": "not-allowed", "what": "work", …}]"#]);
+
+    play.hello("client", r#""key": "client""#);
+    play.hear("client", &[r#"[1, "welcome", {"namespace": "lab", …}]"#]);
+    play.say("client", r#"[2, "set-limit", {"tag": "gpu", "limit": 1}]"#);
+    play.hear("client", &[r#"[2, "refused", {"code": "not-allowed", "what": "manage the broker", …}]"#]);
+    play.say("client", r#"[3, "register", {"worker": "w1", "queues": ["q"]}]"#);
+    play.hear("client", &[r#"[3, "refused", {"code": "not-allowed", "what": "work", …}]"#]);
+    play.say("client", r#"[4, "submit", {"terms": [{"queue": "q"}], "tasks": [[]]}]"#);
+    play.hear("client", &[r#"[4, "submitted", {…}]"#]);
+
+    play.hello("worker", r#""key": "worker", "roles": ["worker"]"#);
+    play.hear("worker", &[r#"[1, "welcome", {…}]"#]);
+    play.say("worker", r#"[2, "submit", {"terms": [{"queue": "q"}], "tasks": [[]]}]"#);
+    play.hear("worker", &[r#"[2, "refused", {"code": "not-allowed", …}]"#]);
+    play.say("worker", r#"[3, "register", {"worker": "w2", "queues": ["q"]}]"#);
+    play.hear(
+        "worker",
+        &[r#"[3, "refused", {"code": "not-allowed", "what": "register a worker of this name", …}]"#],
+    );
+    play.say("worker", r#"[4, "counts"]"#);
+    play.hear("worker", &[r#"[4, "counts", {"by_state": {"ready": 1}, …}]"#]);
+}
+
+#[test]
+fn a_wait_ends_with_its_time_and_says_what_has_not_ended() {
+    let mut play = Play::new();
+    play.greet("ada");
+    play.say("ada", r#"[2, "submit", {"terms": [{"queue": "q"}], "tasks": [[], []]}]"#);
+    play.hear("ada", &[r#"[2, "submitted", {"tasks": [[$one, …], [$two, …]]}]"#]);
+    play.say("ada", r#"[3, "wait", {"tasks": [$one, $two], "timeout_ms": 1000}]"#);
+    play.say("ada", r#"[4, "cancel", {"task": $one}]"#);
+    play.hear("ada", &[r#"[4, "done", {}]"#]);
+    play.0.wait(999);
+    play.hear("ada", &[]);
+    play.0.wait(1);
+    play.hear("ada", &[r#"[3, "ended", {"tasks": [[$one, "cancelled", -1, …]], "pending": [$two]}]"#]);
+    play.say("ada", r#"[5, "cancel", {"task": $two}]"#);
+    play.hear("ada", &[r#"[5, "done", {}]"#]);
+    play.0.wait(10_000);
+    play.hear("ada", &[]);
+}
+
+#[test]
+fn a_wait_for_a_task_that_does_not_exist_is_refused() {
+    let mut play = Play::new();
+    play.greet("ada");
+    play.say("ada", r#"[2, "wait", {"tasks": [x"ffffffffffffffffffffffffffffffff"]}]"#);
+    play.hear("ada", &[r#"[2, "refused", {"code": "unknown-task", …}]"#]);
+    play.say("ada", r#"[3, "wait", {"tasks": []}]"#);
+    play.hear("ada", &[r#"[3, "ended", {}]"#]);
+    play.say("ada", r#"[0, "wait", {"tasks": []}]"#);
+    play.hear("ada", &[r#"[0, "refused", {"code": "bad-value", "what": "number", …}]"#]);
+}
+
+#[test]
+fn a_call_that_takes_too_long_is_given_up_and_its_late_answer_is_dropped() {
+    let mut play = Play::new();
+    play.greet("desk");
+    play.say("desk", r#"[2, "listen", {"addresses": ["a", "b"]}]"#);
+    play.hear("desk", &[r#"[2, "done", {}]"#]);
+    play.greet("ada");
+    play.say("ada", r#"[2, "call", {"to": "a", "timeout_ms": 500}]"#);
+    play.hear("desk", &[r#"[0, "call", {"call": $call, …}]"#]);
+    play.0.wait(500);
+    play.hear("ada", &[r#"[2, "refused", {"code": "too-late", "deadline": *, …}]"#]);
+    play.say("desk", r#"[3, "answer", {"call": $call, "outcome": "result"}]"#);
+    play.hear("ada", &[]);
+    play.say("ada", r#"[3, "call", {"to": "b"}]"#);
+    play.say("ada", r#"[4, "drop-call", {"number": 3}]"#);
+    play.hear("ada", &[r#"[4, "done", {}]"#]);
+}
+
+#[test]
+fn an_address_has_one_listener() {
+    let mut play = Play::new();
+    play.greet("desk");
+    play.greet("rival");
+    play.say("desk", r#"[2, "listen", {"addresses": ["a"]}]"#);
+    play.hear("desk", &[r#"[2, "done", {}]"#]);
+    play.say("rival", r#"[2, "listen", {"addresses": ["free", "a", "also-free"]}]"#);
+    play.hear("rival", &[r#"[2, "refused", {"code": "bad-value", "what": "address", …}]"#]);
+    play.say("desk", r#"[3, "unlisten", {"addresses": ["a"]}]"#);
+    play.say("rival", r#"[3, "listen", {"addresses": ["a"]}]"#);
+    play.hear("rival", &[r#"[3, "done", {}]"#]);
+}
+
+#[test]
+fn a_stranger_has_ten_seconds() {
+    let mut play = Play::new();
+    play.say("slow", r#"[1, "ping"]"#);
+    play.hear("slow", &[r#"[1, "refused", {"code": "hello-first", …}]"#]);
+    play.0.wait(9_999);
+    assert!(!play.is_closed("slow"));
+    play.0.wait(1);
+    play.hear("slow", &[r#"[0, "bye", {"code": "too-slow", …}]"#]);
+    assert!(play.is_closed("slow"));
+}
+
+#[test]
+fn a_ping_keeps_a_worker_alive() {
+    let mut play = Play::new();
+    play.greet("w1");
+    play.say("w1", r#"[2, "register", {"worker": "w1", "queues": ["q"]}]"#);
+    play.hear("w1", &[r#"[2, "registered", {}]"#]);
+    for number in 3..8 {
+        play.0.wait(10_000);
+        play.say("w1", &format!(r#"[{number}, "ping"]"#));
+        play.hear("w1", &[&format!(r#"[{number}, "pong", {{…}}]"#)]);
+    }
+    play.say("w1", r#"[9, "workers"]"#);
+    play.hear("w1", &[r#"[9, "workers", {"workers": [{"worker": "w1", "presence": "live", …}]}]"#]);
+    play.0.wait(20_000);
+    play.greet("ada");
+    play.say("ada", r#"[2, "workers"]"#);
+    play.hear("ada", &[r#"[2, "workers", {"workers": [{"worker": "w1", "presence": "lost", …}]}]"#]);
+}
+
+#[test]
+fn who_wants_no_answer_hears_only_what_was_refused() {
+    let mut play = Play::new();
+    play.greet("w1");
+    play.say("w1", r#"[0, "register", {"worker": "w1", "queues": ["q"], "slots": 2}]"#);
+    play.hear("w1", &[]);
+    play.say("w1", r#"[0, "submit", {"terms": [{"queue": "q"}], "tasks": [[], [null, b"", 7]]}]"#);
+    play.hear(
+        "w1",
+        &[
+            r#"[0, "refused", {"code": "bad-value", "what": "terms", …}]"#,
+            r#"[0, "assign", {"tasks": [[$task, 1, …]], …}]"#,
+        ],
+    );
+    play.say("w1", r#"[0, "start", {"held": [[$task, 1], [$task, 9]]}]"#);
+    play.hear("w1", &[r#"[0, "refused", {"code": "stale-attempt", "attempt": 9, …}]"#]);
+    play.say("w1", r#"[0, "complete", {"done": [[$task, 1]]}]"#);
+    play.hear("w1", &[]);
+}
