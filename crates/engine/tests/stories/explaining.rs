@@ -36,7 +36,8 @@ fn a_task_that_no_worker_can_take_says_what_is_missing() {
     // Each is offered by somebody, but nobody offers both.
     let other = broker.worker_with(WorkerSpec { capabilities: names(&["ssd"]), ..spec("other", &["q"], 1) });
     assert_eq!(broker.explain(needy), Why::NeedsUnmet { missing: names(&["gpu", "ssd"]) });
-    let able = broker.worker_with(WorkerSpec { capabilities: names(&["gpu", "ssd"]), ..spec("able", &["q"], 1) });
+    let able =
+        broker.worker_with(WorkerSpec { capabilities: names(&["gpu", "ssd"]), ..spec("able", &["q"], 1) });
     assert_eq!(broker.explain(needy).code(), "awaiting-acceptance");
     broker.does(&able, Command::Drain);
     broker.give_back(&able, needy);
@@ -96,7 +97,10 @@ fn every_reason_reads_as_a_sentence() {
         (Why::TagLimit { tag: "t".into(), limit: 2, in_use: 2 }, "tag t is at its limit: 2 of 2 in use"),
         (Why::AllFull { workers: 3, slots: 9 }, "all 3 workers are full: 9 slots in use"),
         (Why::NobodyAsks { workers: 1 }, "1 workers could take it, none is asking for work now"),
-        (Why::AwaitingAcceptance { worker: "w".into(), since: at }, "sent to worker w at 7, not confirmed yet"),
+        (
+            Why::AwaitingAcceptance { worker: "w".into(), since: at },
+            "sent to worker w at 7, not confirmed yet",
+        ),
         (Why::AwaitingDisk, "waiting for the disk"),
     ];
     for (why, text) in cases {

@@ -78,7 +78,10 @@ fn a_quarantine_can_be_lifted_by_hand() {
     crash(&mut broker, &ann, "other");
     assert_eq!(broker.worker_info("w").quarantined_until, None);
     broker.hush();
-    assert_eq!(broker.refuses(&ann, Command::ClearWorker { worker: "nobody".into() }).code(), "unknown-worker");
+    assert_eq!(
+        broker.refuses(&ann, Command::ClearWorker { worker: "nobody".into() }).code(),
+        "unknown-worker"
+    );
 }
 
 #[test]
@@ -91,7 +94,7 @@ fn a_worker_that_restarts_again_and_again_is_noticed_even_if_it_is_never_away_fo
     for instance in 2..4 {
         let old = broker.worker_info("w");
         assert_eq!(old.presence, PresenceName::Live);
-        broker.disconnect(&tenure_engine::Peer { session: tenure_engine::SessionId(instance), ..first.clone() });
+        broker.disconnect(&Peer { session: tenure_engine::SessionId(instance), ..first.clone() });
         let again = broker.client("w");
         broker.does(&again, Command::Register(Box::new(WorkerSpec { instance, ..spec("w", &["q"], 1) })));
         if broker.state(task) == StateName::Assigned {

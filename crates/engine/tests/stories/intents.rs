@@ -32,14 +32,20 @@ fn a_running_task_is_asked_to_stop_and_its_worker_confirms() {
     assert_eq!(broker.state(task), StateName::Running);
     let TaskState::Running(holding) = broker.show(task).state else { panic!("it runs") };
     let intent = holding.intent.expect("somebody wants something");
-    assert_eq!((intent.wanted, intent.reason.as_deref(), intent.delivered), (Wanted::Cancel, Some("typo"), true));
+    assert_eq!(
+        (intent.wanted, intent.reason.as_deref(), intent.delivered),
+        (Wanted::Cancel, Some("typo"), true)
+    );
     // Asking again is no news.
     broker.cancel(&ann, task);
     broker.hears_nothing();
     confirm(&mut broker, &worker, task, Wanted::Cancel, Blob::new(70, 7));
     broker.hears(&["#1/1 cancelled (typo)"]);
     let TaskState::Cancelled(end) = broker.show(task).state else { panic!("it is cancelled") };
-    assert_eq!((end.exit_code, end.message.as_deref(), end.result), (EXIT_CANCELLED, Some("typo"), Blob::new(70, 7)));
+    assert_eq!(
+        (end.exit_code, end.message.as_deref(), end.result),
+        (EXIT_CANCELLED, Some("typo"), Blob::new(70, 7))
+    );
     assert_eq!(end.worker.as_deref(), Some("w"));
 }
 
@@ -165,7 +171,10 @@ fn a_wish_to_cancel_stands_above_a_wish_to_pause() {
 
 #[test]
 fn work_that_is_done_in_spite_of_a_wish_counts() {
-    for wish in [Command::Cancel { task: TaskId::from_u128(1), reason: None }, Command::Pause { task: TaskId::from_u128(1), reason: None }] {
+    for wish in [
+        Command::Cancel { task: TaskId::from_u128(1), reason: None },
+        Command::Pause { task: TaskId::from_u128(1), reason: None },
+    ] {
         let (mut broker, ann, worker, task) = running();
         broker.does(&ann, wish);
         broker.hush();
@@ -218,7 +227,8 @@ fn what_nobody_asked_for_cannot_be_confirmed() {
     }
     broker.pause(&ann, task);
     broker.hush();
-    let refusal = broker.refuses(&worker, Command::Confirm { held, wanted: Wanted::Cancel, result: Blob::EMPTY });
+    let refusal =
+        broker.refuses(&worker, Command::Confirm { held, wanted: Wanted::Cancel, result: Blob::EMPTY });
     assert_eq!(refusal.code(), "wrong-state");
     assert_eq!(
         refusal.to_string(),

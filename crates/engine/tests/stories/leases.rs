@@ -37,7 +37,11 @@ fn a_closed_connection_is_told_at_once_and_acted_on_when_the_lease_ends() {
         "w left",
     ]);
     assert_eq!((broker.state(running), broker.state(unconfirmed)), (StateName::Ready, StateName::Ready));
-    assert_eq!((broker.show(running).crashes, broker.show(unconfirmed).crashes), (1, 0), "only what ran has crashed");
+    assert_eq!(
+        (broker.show(running).crashes, broker.show(unconfirmed).crashes),
+        (1, 0),
+        "only what ran has crashed"
+    );
     let info = broker.worker_info("w");
     assert_eq!((info.presence, info.crashes, info.last_crash), (PresenceName::Gone, 1, Some(broker.now)));
 }
@@ -46,7 +50,8 @@ fn a_closed_connection_is_told_at_once_and_acted_on_when_the_lease_ends() {
 fn a_silent_worker_is_lost_after_its_own_limit() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
-    let terms = WorkerSpec { heartbeat: SECOND, lost_after: SECOND * 3, lease: SECOND * 5, ..spec("w", &["q"], 1) };
+    let terms =
+        WorkerSpec { heartbeat: SECOND, lost_after: SECOND * 3, lease: SECOND * 5, ..spec("w", &["q"], 1) };
     let worker = broker.worker_with(terms);
     let task = broker.submit(&ann, "q");
     broker.start(&worker, task);
@@ -63,7 +68,11 @@ fn a_silent_worker_is_lost_after_its_own_limit() {
         "#1/1 holder w lost, heartbeat-missed, believed until 1015000",
     ]);
     broker.wait(SECOND * 2);
-    broker.hears(&["-> w: stop #1/1, stale", "#1/1 crashed on w, heartbeat-missed: requeued, 2 left", "w left"]);
+    broker.hears(&[
+        "-> w: stop #1/1, stale",
+        "#1/1 crashed on w, heartbeat-missed: requeued, 2 left",
+        "w left",
+    ]);
     // It speaks again on the old connection: it has to introduce itself anew.
     let late = Completion { held: Held { task, attempt: 1 }, result: Blob::EMPTY };
     assert_eq!(broker.refuses(&worker, Command::Complete(vec![late])), Refusal::NotAWorker);
@@ -158,7 +167,8 @@ fn a_silent_worker_whose_tasks_die_with_the_connection_is_given_up_when_it_close
 fn a_worker_that_computes_in_silence_has_more_time_while_it_is_busy() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
-    let worker = broker.worker_with(WorkerSpec { busy_lost_after: Some(SECOND * 600), ..spec("w", &["q"], 1) });
+    let worker =
+        broker.worker_with(WorkerSpec { busy_lost_after: Some(SECOND * 600), ..spec("w", &["q"], 1) });
     let task = broker.submit(&ann, "q");
     broker.start(&worker, task);
     broker.hush();
@@ -233,7 +243,8 @@ fn crashes_are_counted_apart_from_failures() {
     let worker = broker.worker("w", &["q"], 1);
     let task = NewTask { crash_budget: 2, retries: 1, ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
-    let crash = Failure { crashed: true, message: Some("out of memory".into()), ..failure(broker.held(task), 7) };
+    let crash =
+        Failure { crashed: true, message: Some("out of memory".into()), ..failure(broker.held(task), 7) };
     broker.does(&worker, Command::Fail(crash.clone()));
     broker.fail(&worker, task);
     broker.wait(SECOND);
@@ -253,7 +264,8 @@ fn a_worker_that_comes_back_in_time_with_its_attempts_goes_on() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 3);
-    let (running, sent, unheard) = (broker.submit(&ann, "q"), broker.submit(&ann, "q"), broker.submit(&ann, "q"));
+    let (running, sent, unheard) =
+        (broker.submit(&ann, "q"), broker.submit(&ann, "q"), broker.submit(&ann, "q"));
     broker.start(&worker, running);
     broker.disconnect(&worker);
     broker.wait(SECOND * 10);
@@ -318,7 +330,10 @@ fn a_worker_that_comes_back_too_late_is_told_attempt_by_attempt_to_stop() {
         Command::GiveBack { held: stale, reason: None },
         Command::Confirm { held: stale, wanted: tenure_engine::state::Wanted::Cancel, result: Blob::EMPTY },
         // Not even with the right number: somebody else holds it.
-        Command::Complete(vec![Completion { held: Held { task: moved_on, attempt: 2 }, result: Blob::EMPTY }]),
+        Command::Complete(vec![Completion {
+            held: Held { task: moved_on, attempt: 2 },
+            result: Blob::EMPTY,
+        }]),
     ] {
         assert_eq!(broker.refuses(&again, command).code(), "stale-attempt");
     }
@@ -370,21 +385,20 @@ fn a_heartbeat_that_lists_what_is_held_finds_what_was_forgotten_and_what_is_stal
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 3);
-    let (kept, forgotten, unconfirmed) = (broker.submit(&ann, "q"), broker.submit(&ann, "q"), broker.submit(&ann, "q"));
+    let (kept, forgotten, unconfirmed) =
+        (broker.submit(&ann, "q"), broker.submit(&ann, "q"), broker.submit(&ann, "q"));
     broker.start(&worker, kept);
     broker.start(&worker, forgotten);
     broker.hush();
     let stale = Held { task: kept, attempt: 7 };
     // Said twice by mistake: that hides nothing.
     let held = Some(vec![broker.held(kept), broker.held(kept), stale]);
-    let Reply::Held(answers) = broker.does(&worker, Command::Heartbeat { held, stats: None }) else { panic!("answers") };
+    let Reply::Held(answers) = broker.does(&worker, Command::Heartbeat { held, stats: None }) else {
+        panic!("answers")
+    };
     assert_eq!(answers[..2], [Ok(()), Ok(())]);
     assert_eq!(answers[2].as_ref().map_err(Refusal::code), Err("stale-attempt"));
-    broker.hears(&[
-        "#2/1 crashed on w, forgotten: requeued, 2 left",
-        "#2/2 assigned to w",
-        "-> w: run #2/2",
-    ]);
+    broker.hears(&["#2/1 crashed on w, forgotten: requeued, 2 left", "#2/2 assigned to w", "-> w: run #2/2"]);
     assert_eq!(broker.state(unconfirmed), StateName::Assigned, "it may still be on its way to the worker");
 }
 

@@ -11,7 +11,8 @@ fn a_task_goes_to_a_worker_that_offers_all_it_needs() {
     let ann = broker.client("ann");
     broker.worker("plain", &["q"], 1);
     broker.worker_with(WorkerSpec { capabilities: names(&["gpu"]), ..spec("half", &["q"], 1) });
-    broker.worker_with(WorkerSpec { capabilities: names(&["cuda", "gpu", "ssd"]), ..spec("full", &["q"], 1) });
+    broker
+        .worker_with(WorkerSpec { capabilities: names(&["cuda", "gpu", "ssd"]), ..spec("full", &["q"], 1) });
     broker.worker_with(WorkerSpec { capabilities: names(&["cuda", "gpu"]), ..spec("elsewhere", &["r"], 1) });
     broker.hush();
     let task = NewTask { needs: names(&["gpu", "cuda"]), ..broker.new_task("q") };
@@ -253,7 +254,10 @@ fn what_a_worker_tells_of_itself_is_shown() {
     assert_eq!((info.queues, info.capabilities), (names(&["q", "r"]), names(&["gpu"])));
     assert_eq!(info.last_seen, broker.now);
     assert_eq!((info.heartbeat, info.lost_after, info.lease), (SECOND * 5, SECOND * 15, SECOND * 30));
-    let boast = tenure_engine::command::WorkerStats { more: vec![("x".repeat(20_000).into(), "".into())], ..Default::default() };
+    let boast = tenure_engine::command::WorkerStats {
+        more: vec![("x".repeat(20_000).into(), "".into())],
+        ..Default::default()
+    };
     let refusal = broker.refuses(&peer, Command::Heartbeat { held: None, stats: Some(Box::new(boast)) });
     assert_eq!(refusal.code(), "too-many");
     broker.hush();

@@ -62,7 +62,10 @@ fn two_namespaces_do_not_see_each_other() {
     broker.does(&eve, Command::PauseQueue { queue: "q".into() });
     broker.limit(&eve, "t", Some(0));
     broker.hush();
-    assert_eq!(broker.refuses(&eve, Command::DrainWorker { worker: "nobody".into() }).code(), "unknown-worker");
+    assert_eq!(
+        broker.refuses(&eve, Command::DrainWorker { worker: "nobody".into() }).code(),
+        "unknown-worker"
+    );
     broker.does(&eve, Command::DrainWorker { worker: "w".into() });
     broker.hears(&["w draining", "queue q unserved", "-> blue worker: drain"]);
     let more = NewTask { tags: names(&["t"]), ..broker.new_task("q") };

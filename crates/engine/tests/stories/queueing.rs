@@ -19,12 +19,7 @@ fn a_paused_queue_hands_out_nothing_and_what_runs_goes_on() {
     assert_eq!(broker.explain(waiting), Why::QueuePaused { queue: "q".into() });
     broker.submit(&ann, "other");
     broker.complete(&worker, running);
-    broker.hears(&[
-        "#3 submitted",
-        "#1/1 completed by w",
-        "#3/1 assigned to w",
-        "-> w: run #3/1",
-    ]);
+    broker.hears(&["#3 submitted", "#1/1 completed by w", "#3/1 assigned to w", "-> w: run #3/1"]);
     // Pausing twice is no news.
     broker.does(&ann, Command::PauseQueue { queue: "q".into() });
     broker.hears_nothing();
@@ -35,7 +30,10 @@ fn a_paused_queue_hands_out_nothing_and_what_runs_goes_on() {
     broker.hears(&["queue q resumed"]);
     broker.does(&ann, Command::ResumeQueue { queue: "q".into() });
     broker.hears_nothing();
-    assert_eq!(broker.refuses(&ann, Command::ResumeQueue { queue: "r".into() }), Refusal::UnknownQueue { queue: "r".into() });
+    assert_eq!(
+        broker.refuses(&ann, Command::ResumeQueue { queue: "r".into() }),
+        Refusal::UnknownQueue { queue: "r".into() }
+    );
     assert_eq!(broker.refuses(&ann, Command::PauseQueue { queue: "".into() }).code(), "bad-name");
 }
 
@@ -99,7 +97,12 @@ fn whoever_waits_for_a_capability_hears_when_it_comes_and_when_it_goes() {
     }
     broker.hears(&["#1 submitted, needs-unmet", "#2 submitted, needs-unmet"]);
     let able = broker.worker_with(WorkerSpec { capabilities: names(&["gpu"]), ..spec("able", &["q"], 1) });
-    broker.hears(&["able registered", "queue q served with gpu", "#1/1 assigned to able", "-> able: run #1/1"]);
+    broker.hears(&[
+        "able registered",
+        "queue q served with gpu",
+        "#1/1 assigned to able",
+        "-> able: run #1/1",
+    ]);
     broker.does(&able, Command::Drain);
     broker.hears(&["able draining", "queue q unserved with gpu"]);
 }

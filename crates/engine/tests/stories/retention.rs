@@ -96,7 +96,9 @@ fn a_name_is_free_again_when_its_task_is_forgotten() {
     assert!(!broker.submit_and_see(&ann, different).known);
     // The same after a restart, where both records are read.
     broker.restart_after(SECOND);
-    let Ok(Answer::Task(found)) = broker.ask(&Query::Find { name: "x".into() }) else { panic!("it is there") };
+    let Ok(Answer::Task(found)) = broker.ask(&Query::Find { name: "x".into() }) else {
+        panic!("it is there")
+    };
     assert_eq!(found.priority, 2);
     broker.hush();
 }

@@ -25,7 +25,8 @@ fn an_ended_task_starts_over_with_its_sins_forgiven_but_its_attempts_counted() {
     let info = broker.show(task);
     assert_eq!((info.crashes, info.failures, info.crashed_on.len()), (0, 0, 0));
     // A report from its earlier life stays stale.
-    let refusal = broker.refuses(&worker, Command::Complete(vec![Completion { held: old, result: Blob::EMPTY }]));
+    let refusal =
+        broker.refuses(&worker, Command::Complete(vec![Completion { held: old, result: Blob::EMPTY }]));
     assert_eq!(refusal.code(), "stale-attempt");
     broker.complete(&worker, task);
     broker.hears(&["#1/3 completed by w"]);
@@ -66,7 +67,10 @@ fn a_waiting_task_moves_to_another_queue_priority_and_tags() {
     for (to, code) in [
         (Move { queue: Some("".into()), ..Move::default() }, "bad-name"),
         (Move { tags: Some(names(&[""])), ..Move::default() }, "bad-name"),
-        (Move { tags: Some((0..40).map(|n| format!("{n}").into()).collect()), ..Move::default() }, "too-many"),
+        (
+            Move { tags: Some((0..40).map(|n| format!("{n}").into()).collect()), ..Move::default() },
+            "too-many",
+        ),
     ] {
         assert_eq!(broker.refuses(&ann, Command::Move { task, to }).code(), code);
     }

@@ -57,7 +57,10 @@ fn a_task_that_has_not_started_in_time_fails_wherever_it_waits() {
     broker.hears(&["#1 expired", "#2 expired", "-> w: stop #3/1, expired", "#3/1 expired"]);
     for task in [ready, held, assigned] {
         let TaskState::Failed(end) = broker.show(task).state else { panic!("it failed") };
-        assert_eq!((end.exit_code, end.message.as_deref()), (EXIT_EXPIRED, Some("it expired before it started")));
+        assert_eq!(
+            (end.exit_code, end.message.as_deref()),
+            (EXIT_EXPIRED, Some("it expired before it started"))
+        );
     }
     // Nothing is left to happen but forgetting.
     assert_eq!(broker.engine.next_deadline(), Some(broker.now + Duration::from_secs(5)));
@@ -175,11 +178,15 @@ fn a_final_failure_is_not_tried_again() {
     let task = NewTask { retries: 3, on_lost: OnLost::Requeue, ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
     broker.hush();
-    let last = Failure { is_final: true, message: Some("no such file".into()), ..failure(broker.held(task), 2) };
+    let last =
+        Failure { is_final: true, message: Some("no such file".into()), ..failure(broker.held(task), 2) };
     broker.does(&worker, Command::Fail(last));
     broker.hears(&["#1/1 failed by w with 2 (no such file): failed"]);
     let TaskState::Failed(end) = broker.show(task).state else { panic!("it failed") };
-    assert_eq!((end.exit_code, end.message.as_deref(), end.worker.as_deref()), (2, Some("no such file"), Some("w")));
+    assert_eq!(
+        (end.exit_code, end.message.as_deref(), end.worker.as_deref()),
+        (2, Some("no such file"), Some("w"))
+    );
 }
 
 #[test]
@@ -193,7 +200,10 @@ fn reports_that_make_no_sense_are_refused() {
     let cases = [
         (Command::Fail(failure(held, 0)), "bad-value"),
         (Command::Fail(failure(held, -1)), "bad-value"),
-        (Command::Fail(Failure { message: Some("x".repeat(16 * 1024 + 1).into()), ..failure(held, 1) }), "too-many"),
+        (
+            Command::Fail(Failure { message: Some("x".repeat(16 * 1024 + 1).into()), ..failure(held, 1) }),
+            "too-many",
+        ),
         (Command::Progress { held, percent: Some(101), note: None }, "bad-value"),
         (Command::Progress { held, percent: None, note: Some("x".repeat(4 * 1024 + 1).into()) }, "too-many"),
         (Command::GiveBack { held, reason: Some("x".repeat(4 * 1024 + 1).into()) }, "too-many"),
@@ -222,7 +232,10 @@ fn progress_is_told_and_shown() {
     broker.hears(&["#1/1 started by w", "#1/1 progress 40% (sorting)"]);
     let TaskState::Running(holding) = broker.show(task).state else { panic!("it runs") };
     let progress = holding.progress.expect("there is progress");
-    assert_eq!((progress.percent, progress.note.as_deref(), progress.at), (Some(40), Some("sorting"), broker.now));
+    assert_eq!(
+        (progress.percent, progress.note.as_deref(), progress.at),
+        (Some(40), Some("sorting"), broker.now)
+    );
     broker.does(&worker, Command::Progress { held, percent: None, note: None });
     broker.hears(&["#1/1 progress"]);
 }

@@ -211,11 +211,11 @@ fn every_transition_that_is_allowed_happens_and_no_other() {
     watch(&mut seen, put_aside, in_an_hour);
     watch(&mut seen, Scene::new(|task| NewTask { retries: 0, ..task }), |scene| drop(scene.try_verb("fail")));
     watch(&mut seen, Scene::new(|task| NewTask { retries: 0, ..task }).begun(), |scene| {
-        drop(scene.try_verb("fail"))
+        drop(scene.try_verb("fail"));
     });
     let later = |task| NewTask { not_before: Some(soon), ..task };
     watch(&mut seen, Scene::waiting(|task| NewTask { hold: true, ..later(task) }), |scene| {
-        drop(scene.try_verb("release"))
+        drop(scene.try_verb("release"));
     });
     let mut put_aside = Scene::waiting(later);
     put_aside.broker.pause(&put_aside.ann, put_aside.task);

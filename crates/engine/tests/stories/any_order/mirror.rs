@@ -41,7 +41,7 @@ impl Mirror {
         let next = task.state.name();
         match self.tasks.get(&task.id) {
             None => {
-                assert!(matches!(event.kind, Kind::Submitted { .. }), "a task begins with its submission")
+                assert!(matches!(event.kind, Kind::Submitted { .. }), "a task begins with its submission");
             }
             // Only an id that was forgotten may come again; the world takes those out.
             Some((before, _)) => {

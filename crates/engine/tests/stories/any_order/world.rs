@@ -175,7 +175,7 @@ impl World {
         let tasks: Vec<NewTask> = wishes.iter().map(|wish| self.new_task(wish)).collect();
         let bodies: Vec<Blob> = tasks.iter().map(|task| task.body).collect();
         let peer = self.clients[client].clone();
-        let Ok(Reply::Submitted(each)) = self.does(&peer, Command::Submit(tasks)) else {
+        let Ok(Reply::Submitted(each)) = self.does(&peer, &Command::Submit(tasks)) else {
             panic!("a submission is answered task by task")
         };
         for (answer, body) in each.iter().zip(bodies) {
@@ -270,7 +270,7 @@ impl World {
             held: held.clone(),
             ..WorkerSpec::new(name.as_str(), chosen(shape.queues, "q"), shape.slots)
         };
-        match self.does(&peer, Command::Register(Box::new(spec.clone()))) {
+        match self.does(&peer, &Command::Register(Box::new(spec.clone()))) {
             Ok(Reply::Registered { held: answers, .. }) => {
                 let worker = &mut self.workers[index];
                 worker.session = Some(peer);
@@ -292,7 +292,7 @@ impl World {
         let presented = if stale && !self.tasks.is_empty() {
             let task = self.tasks[held % self.tasks.len()];
             let attempt = self.mirror.tasks.get(&task).map_or(1, |(task, _)| task.attempt);
-            Held { task, attempt: if held % 2 == 0 { attempt } else { attempt.wrapping_sub(1) } }
+            Held { task, attempt: if held.is_multiple_of(2) { attempt } else { attempt.wrapping_sub(1) } }
         } else {
             let Some((task, attempt)) = worker.believes.iter().nth(held % worker.believes.len().max(1))
             else {
@@ -329,7 +329,7 @@ impl World {
             };
         let brings_result = !matches!(report, Report::Start | Report::Progress | Report::GiveBack);
         let keeps = matches!(report, Report::Start | Report::Progress);
-        let answer = self.does(&peer, command);
+        let answer = self.does(&peer, &command);
         assert_eq!(is_yes(&answer), expected, "{report:?} of {presented:?}: {answer:?}");
         if expected && brings_result {
             self.accepted.insert(result.at());
@@ -358,7 +358,7 @@ impl World {
         let Some(peer) = self.workers[index].session.clone() else { return };
         self.broker.tries(&peer, Command::Heartbeat { held: None, stats: None }).ok();
         self.absorb(None);
-        if self.does(&peer, Command::Ask { queues: queues.clone() }).is_ok() {
+        if self.does(&peer, &Command::Ask { queues: queues.clone() }).is_ok() {
             let worker = &mut self.workers[index];
             let spec = worker.spec.as_mut().expect("it has registered");
             spec.queues.extend(queues.iter().cloned());
@@ -369,7 +369,7 @@ impl World {
 
     fn client_does(&mut self, client: usize, command: Command) {
         let peer = self.clients[client].clone();
-        self.does(&peer, command).ok();
+        self.does(&peer, &command).ok();
         self.absorb(None);
     }
 
@@ -378,13 +378,13 @@ impl World {
         let peer = self.workers[index].session.clone()?;
         self.broker.tries(&peer, Command::Heartbeat { held: None, stats: None }).ok();
         self.absorb(None);
-        let answer = self.does(&peer, command);
+        let answer = self.does(&peer, &command);
         self.absorb(None);
         Some(answer)
     }
 
     /// Carries out a command. If it is refused, nothing may have changed.
-    fn does(&mut self, peer: &Peer, command: Command) -> Result<Reply, Refusal> {
+    fn does(&mut self, peer: &Peer, command: &Command) -> Result<Reply, Refusal> {
         let before = self.broker.snapshot();
         let answer = self.broker.tries(peer, command.clone());
         let refused = match &answer {

@@ -16,7 +16,7 @@ use tenure_engine::{
     Settings, StateName, TaskId, Timestamp, Why, WorkerSpec,
 };
 
-pub(crate) use journal::{Journal, Kept, compare};
+pub(crate) use journal::{Journal, Kept, apply, compare, keep};
 pub(crate) use telling::Said;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -253,10 +253,6 @@ impl Broker {
             (said, change)
         });
         with_change.collect()
-    }
-
-    pub(crate) fn name_of(&self, session: SessionId) -> &str {
-        self.names.get(&session).map_or("nobody", String::as_str)
     }
 
     pub(crate) fn take_said(&mut self) -> Vec<String> {
