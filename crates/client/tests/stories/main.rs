@@ -1,0 +1,10 @@
+//! Stories of clients and workers with a real broker: hub, store and door, over real sockets on loopback.
+
+mod broker;
+mod examples;
+mod fake;
+mod reconnecting;
+mod talking;
+mod verbs;
+mod watching;
+mod working;
