@@ -5,12 +5,16 @@
 //! is told, `output/` how things are shown, and `verbs/` has one file for each verb.
 
 mod args;
+mod bench;
 mod config;
+mod demo;
 mod exit;
 mod output;
+mod own;
 mod serve;
 mod units;
 mod verbs;
+mod work;
 
 use std::process::ExitCode;
 

@@ -25,8 +25,7 @@ pub(crate) struct Ceiling {
 
 pub(crate) fn measure(directory: &Path) -> Result<Ceiling, Failure> {
     let file = File::create(directory.join("ceiling"))?;
-    let ceiling =
-        Ceiling { appends_per_second: appends_per_second(&file)?, two_syncs: two_syncs(&file)? };
+    let ceiling = Ceiling { appends_per_second: appends_per_second(&file)?, two_syncs: two_syncs(&file)? };
     std::fs::remove_file(directory.join("ceiling"))?;
     Ok(ceiling)
 }

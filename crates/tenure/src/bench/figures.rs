@@ -86,7 +86,8 @@ pub(crate) fn table(figures: &[Figure]) -> Table {
         "nothing was measured",
     );
     for figure in figures {
-        let show = |value: Option<f64>| Cell::from(value.map(|value| figure.unit.show(value)).unwrap_or_default());
+        let show =
+            |value: Option<f64>| Cell::from(value.map(|value| figure.unit.show(value)).unwrap_or_default());
         table.row([
             figure.what.into(),
             figure.unit.name().into(),

@@ -150,7 +150,9 @@ impl Bench {
         let mut figures = Figures { durability: "as that broker is set", list: Vec::new() };
         let queue = format!("bench-{}", std::process::id());
         if matches!(self.what, What::Backlog | What::Restart) {
-            return Err(Failure::usage("backlog and restart need a broker of their own: leave --running away"));
+            return Err(Failure::usage(
+                "backlog and restart need a broker of their own: leave --running away",
+            ));
         }
         if self.wants(What::Submit) {
             let took = native::submit(&address, &queue, self.count()).await?;
@@ -348,11 +350,24 @@ impl Figures {
         }
         if restart {
             let seconds = |backlog: Backlog| backlog.first_task.as_secs_f64();
-            self.push("kill -9 to first task", Unit::Seconds, Some(seconds(tenure)), redis.map(seconds), None);
+            self.push(
+                "kill -9 to first task",
+                Unit::Seconds,
+                Some(seconds(tenure)),
+                redis.map(seconds),
+                None,
+            );
         }
     }
 
-    fn push(&mut self, what: &'static str, unit: Unit, tenure: Option<f64>, redis: Option<f64>, ceiling: Option<f64>) {
+    fn push(
+        &mut self,
+        what: &'static str,
+        unit: Unit,
+        tenure: Option<f64>,
+        redis: Option<f64>,
+        ceiling: Option<f64>,
+    ) {
         self.list.push(Figure { what, unit, tenure, redis, ceiling, durability: self.durability });
     }
 }

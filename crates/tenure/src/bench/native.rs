@@ -132,7 +132,8 @@ async fn produce(address: Address, queue: Name, count: usize, first: u64) -> Res
         for message in arrived.drain(..) {
             match message {
                 FromBroker::Reply { reply: Reply::Submitted(submitted), .. } => {
-                    if let Some(refusal) = submitted.tasks.iter().find_map(|verdict| verdict.0.as_ref().err()) {
+                    if let Some(refusal) = submitted.tasks.iter().find_map(|verdict| verdict.0.as_ref().err())
+                    {
                         return Err(Failure::from(refusal));
                     }
                     answered += submitted.tasks.len();
@@ -160,8 +161,12 @@ impl Worker {
         spec.lost_after_ms = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
         spec.lease_ms = spec.lost_after_ms;
         connection.ask(&Request::Register(Box::new(spec)));
-        let mut worker =
-            Worker { connection, arrived: Vec::new(), reported: std::collections::VecDeque::new(), has_work: false };
+        let mut worker = Worker {
+            connection,
+            arrived: Vec::new(),
+            reported: std::collections::VecDeque::new(),
+            has_work: false,
+        };
         worker.turn().await?;
         Ok(worker)
     }
@@ -183,7 +188,9 @@ impl Worker {
         let mut done = Vec::new();
         for message in self.arrived.drain(..) {
             match message {
-                FromBroker::Notice(Notice::Assign(assign)) => done.extend(assign.tasks.into_iter().map(completion)),
+                FromBroker::Notice(Notice::Assign(assign)) => {
+                    done.extend(assign.tasks.into_iter().map(completion))
+                }
                 FromBroker::Reply { reply: Reply::Held(held), .. } => {
                     if let Some(entry) = held.refused.first() {
                         return Err(Failure::from(&entry.refusal));

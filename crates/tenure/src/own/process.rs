@@ -85,8 +85,12 @@ impl Drop for Process {
 impl Usage {
     /// Of a process by its number, or of `self`. Nothing where there is no `/proc`.
     pub(crate) fn of(process: &str) -> Usage {
-        let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
-        Usage { cpu: cpu(&read("stat")).unwrap_or_default(), resident_bytes: resident(&read("status")).unwrap_or(0) }
+        let read =
+            |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+        Usage {
+            cpu: cpu(&read("stat")).unwrap_or_default(),
+            resident_bytes: resident(&read("status")).unwrap_or(0),
+        }
     }
 }
 

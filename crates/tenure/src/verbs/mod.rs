@@ -40,6 +40,7 @@ use connect::with_broker;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Serve(Box<serve::Serve>),
+    Work(Box<crate::work::Work>),
     Submit(Box<submit::Submit>),
     List(list::List),
     Show(show::Show),
@@ -65,6 +66,8 @@ pub(crate) enum Verb {
     Restore(Box<backup::Restore>),
     Journal(journal::Journal),
     Doctor(Box<doctor::Doctor>),
+    Demo(crate::demo::Demo),
+    Bench(crate::bench::Bench),
     Config(config::Config),
     Completions(completions::Completions),
 }
@@ -74,6 +77,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
     let screen = &Screen::new(global.output, global.no_color);
     match verb {
         Verb::Serve(serve) => crate::serve::run(&serve),
+        Verb::Work(work) => work.run(&global),
         Verb::Submit(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::List(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Show(verb) => with_broker(&global, async |client| verb.run(&client, &global, screen).await),
@@ -97,6 +101,8 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Restore(restore) => restore.run(screen),
         Verb::Journal(journal) => journal.run(screen),
         Verb::Doctor(doctor) => doctor.run(&global, screen),
+        Verb::Demo(demo) => demo.run(screen),
+        Verb::Bench(bench) => bench.run(&global, screen),
         Verb::Config(config) => config.run(screen),
         Verb::Completions(completions) => completions.run(),
     }

@@ -1,0 +1,121 @@
+//! The picture below the lines: the broker, its workers and what they run, drawn anew as things happen.
+//!
+//! Only on a terminal; elsewhere the lines alone tell the story.
+
+use std::io::{IsTerminal, Write};
+
+use super::story::{Part, Stand, Story};
+use crate::output::paint::{Color, Paint};
+
+const BAR: usize = 30;
+
+#[derive(Debug)]
+pub(crate) struct Picture {
+    paint: Paint,
+    is_terminal: bool,
+    /// How many lines the last drawing has.
+    lines: usize,
+}
+
+/// What can be seen at one moment.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    pub(crate) story: &'a Story,
+    /// The name of each worker, and whether its process is there.
+    pub(crate) workers: Vec<(&'a str, bool)>,
+    pub(crate) broker_is_up: bool,
+}
+
+impl Picture {
+    pub(crate) fn new(paint: Paint) -> Picture {
+        Picture { paint, is_terminal: std::io::stdout().is_terminal(), lines: 0 }
+    }
+
+    /// A line of the story, above the picture.
+    pub(crate) fn line(&mut self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        // If nobody looks any more, the promises are tested all the same.
+        let _ = writeln!(out, "{}{text}", self.erase());
+        let _ = out.flush();
+        self.lines = 0;
+    }
+
+    /// A heading: what is done now, and what to look for.
+    pub(crate) fn act(&mut self, title: &str, text: &str) {
+        let title = self.paint.apply(Color::Bold, format!("\n── {title} ")).into_owned();
+        self.line(&format!("{title}\n   {}", self.paint.apply(Color::Dim, text)));
+    }
+
+    pub(crate) fn draw(&mut self, scene: &Scene<'_>) {
+        if !self.is_terminal {
+            return;
+        }
+        let text = render(scene, self.paint);
+        let mut out = std::io::stdout().lock();
+        let _ = write!(out, "{}{text}", self.erase());
+        let _ = out.flush();
+        self.lines = text.lines().count();
+    }
+
+    /// Moves up over the last drawing and clears it.
+    fn erase(&self) -> String {
+        if self.lines == 0 { String::new() } else { format!("\x1b[{}A\x1b[J", self.lines) }
+    }
+}
+
+fn render(scene: &Scene<'_>, paint: Paint) -> String {
+    let story = scene.story;
+    let total = story.parts().count();
+    let done = story.count(Stand::Completed);
+    let filled = BAR * done / total.max(1);
+    let broker = if scene.broker_is_up {
+        paint.apply(Color::Green, "● broker")
+    } else {
+        paint.apply(Color::Red, "✗ broker killed")
+    };
+    let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled));
+    let waiting = story.count(Stand::Waiting);
+    let mut text = format!("\n   {broker}   {bar}  {done} of {total} done, {waiting} waiting\n");
+    for (name, is_up) in &scene.workers {
+        let runs: Vec<String> = story.run_by(name).into_iter().map(|part| shown(part, paint)).collect();
+        let sign = if *is_up { paint.apply(Color::Green, "●") } else { paint.apply(Color::Red, "✗") };
+        text += &format!("     {sign} {name:<8} {}\n", runs.join(" "));
+    }
+    text
+}
+
+fn shown(part: &Part, paint: Paint) -> String {
+    let again = if part.attempt > 1 { format!("·{}", part.attempt) } else { String::new() };
+    let color = if part.stand == Stand::Unseen { Color::Yellow } else { Color::Cyan };
+    paint.apply(color, format!("[{}{again}]", part.label)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure_client::{Event, EventKind, TaskId, Timestamp};
+
+    #[test]
+    fn the_picture_shows_who_runs_what() {
+        let mut story = Story::default();
+        for number in 1..=2 {
+            story.add(TaskId([number; 16]), number.to_string());
+        }
+        story.hear(&Event {
+            seq: 1,
+            at: Timestamp(0),
+            kind: EventKind::Started,
+            task: Some(TaskId([1; 16])),
+            attempt: 2,
+            queue: None,
+            submitter: None,
+            worker: Some("ada".into()),
+            more: None,
+        });
+        let scene = Scene { story: &story, workers: vec![("ada", true), ("ben", false)], broker_is_up: true };
+        let text = render(&scene, Paint::new(false));
+        assert!(text.contains("● ada      [1·2]\n"), "{text}");
+        assert!(text.contains("✗ ben      \n"), "{text}");
+        assert!(text.contains("0 of 2 done, 1 waiting"), "{text}");
+    }
+}

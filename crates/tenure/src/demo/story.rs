@@ -1,0 +1,136 @@
+//! What has happened so far, as the broker's events tell it.
+
+use std::collections::BTreeMap;
+
+use tenure_client::{Event, EventKind, TaskId};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stand {
+    #[default]
+    Waiting,
+    Running,
+    /// It runs, but its worker is out of sight.
+    Unseen,
+    Completed,
+    /// Ended in any other way.
+    Ended,
+}
+
+/// One task of the demonstration.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) label: String,
+    pub(crate) stand: Stand,
+    pub(crate) worker: String,
+    pub(crate) attempt: u32,
+    /// How often the events said each of these.
+    pub(crate) crashed: u32,
+    pub(crate) completed: u32,
+    pub(crate) returned: u32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Story {
+    parts: BTreeMap<TaskId, Part>,
+}
+
+impl Story {
+    pub(crate) fn add(&mut self, task: TaskId, label: String) {
+        self.parts.insert(task, Part { label, ..Part::default() });
+    }
+
+    /// Takes an event in. Returns the label of the task it is about, if it is one of ours.
+    pub(crate) fn hear(&mut self, event: &Event) -> Option<&str> {
+        let part = self.parts.get_mut(&event.task?)?;
+        part.attempt = part.attempt.max(event.attempt);
+        if let Some(worker) = &event.worker {
+            part.worker = worker.to_string();
+        }
+        match event.kind {
+            EventKind::Started => part.stand = Stand::Running,
+            EventKind::HolderLost => part.stand = Stand::Unseen,
+            EventKind::HolderReturned => {
+                part.stand = Stand::Running;
+                part.returned += 1;
+            }
+            EventKind::Crashed => {
+                part.stand = Stand::Waiting;
+                part.crashed += 1;
+            }
+            EventKind::Completed => {
+                part.stand = Stand::Completed;
+                part.completed += 1;
+            }
+            EventKind::GivenBack | EventKind::TakenBack => part.stand = Stand::Waiting,
+            _ if event.is_end() => part.stand = Stand::Ended,
+            _ => {}
+        }
+        Some(&part.label)
+    }
+
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&TaskId, &Part)> {
+        self.parts.iter()
+    }
+
+    pub(crate) fn part(&self, task: TaskId) -> Option<&Part> {
+        self.parts.get(&task)
+    }
+
+    pub(crate) fn count(&self, stand: Stand) -> usize {
+        self.parts.values().filter(|part| part.stand == stand).count()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.parts.values().all(|part| matches!(part.stand, Stand::Completed | Stand::Ended))
+    }
+
+    /// What a worker runs, by label.
+    pub(crate) fn run_by(&self, worker: &str) -> Vec<&Part> {
+        let runs =
+            |part: &&Part| part.worker == worker && matches!(part.stand, Stand::Running | Stand::Unseen);
+        self.parts.values().filter(runs).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure_client::Timestamp;
+
+    fn event(kind: EventKind, attempt: u32, worker: &str) -> Event {
+        let (task, worker) = (Some(TaskId([1; 16])), Some(worker.into()));
+        Event {
+            seq: 1,
+            at: Timestamp(0),
+            kind,
+            task,
+            attempt,
+            queue: None,
+            submitter: None,
+            worker,
+            more: None,
+        }
+    }
+
+    #[test]
+    fn a_story_follows_a_task_through_its_workers_death() {
+        let mut story = Story::default();
+        story.add(TaskId([1; 16]), "1".to_owned());
+        story.hear(&event(EventKind::Started, 1, "ada"));
+        assert_eq!(story.run_by("ada").len(), 1);
+        story.hear(&event(EventKind::HolderLost, 1, "ada"));
+        assert_eq!(story.count(Stand::Unseen), 1);
+        story.hear(&event(EventKind::Crashed, 1, "ada"));
+        story.hear(&event(EventKind::Started, 2, "ben"));
+        assert_eq!((story.run_by("ada").len(), story.run_by("ben").len()), (0, 1));
+        story.hear(&event(EventKind::Completed, 2, "ben"));
+        let part = story.part(TaskId([1; 16])).unwrap();
+        assert_eq!((part.attempt, part.crashed, part.completed), (2, 1, 1));
+        assert!(story.is_over());
+    }
+
+    #[test]
+    fn other_peoples_tasks_are_not_part_of_it() {
+        assert_eq!(Story::default().hear(&event(EventKind::Started, 1, "ada")), None);
+    }
+}

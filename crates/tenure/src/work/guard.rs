@@ -1,0 +1,180 @@
+//! The guard: a small process beside the worker that outlives its `kill -9`.
+//!
+//! Commands lead process groups of their own, so they would go on without their worker, and run beside the next attempt.
+//! The worker tells the guard which groups there are. When the worker is gone without a goodbye, the guard kills the
+//! groups and then tells the broker, which need not wait for the lease: the tasks are certainly not running any more.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tenure_client::wire::hello::{Hello, Key};
+use tenure_client::wire::worker::WorkerSpec;
+use tenure_client::wire::{FromBroker, Reply, Request};
+use tenure_client::{Address, Connection, Name};
+
+use super::Work;
+use super::group::Group;
+use crate::args::Global;
+use crate::exit::{Failure, OK, Outcome};
+
+/// How long killed groups are waited for before the broker is told.
+const DYING: Duration = Duration::from_secs(5);
+/// How long the broker is looked for. After that the lease ends the matter.
+const TELLING: Duration = Duration::from_secs(30);
+const TELL_EVERY: Duration = Duration::from_millis(100);
+/// The last line of a worker that leaves in peace.
+const GOODBYE: &str = "goodbye";
+
+/// The worker's side.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    child: Mutex<Child>,
+    line: Mutex<ChildStdin>,
+}
+
+impl Guard {
+    /// Starts a guard for the worker of this name.
+    pub(crate) fn start(worker: &str, queues: &[String], global: &Global) -> Result<Guard, Failure> {
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::system(format!("cannot tell where this program is: {error}")))?;
+        let mut command = Command::new(program);
+        command.args(["work", "--guard", "--id", worker, "--broker", &global.broker]);
+        command.args(queues.iter().flat_map(|queue| ["--queue", queue]));
+        if let Some(namespace) = &global.namespace {
+            command.args(["--namespace", namespace]);
+        }
+        if let Some(key) = &global.key {
+            // In the environment, where other users cannot see it.
+            command.env("TENURE_KEY", key);
+        }
+        // What a terminal sends to the worker's group is not meant for the guard.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command
+            .spawn()
+            .map_err(|error| Failure::system(format!("cannot start the worker's guard: {error}")))?;
+        let line = child.stdin.take().ok_or_else(|| Failure::internal("the guard has no stdin"))?;
+        Ok(Guard { child: Mutex::new(child), line: Mutex::new(line) })
+    }
+
+    pub(crate) fn add(&self, group: Group) {
+        self.say(&format!("+{}", group.number()));
+    }
+
+    pub(crate) fn remove(&self, group: Group) {
+        self.say(&format!("-{}", group.number()));
+    }
+
+    /// Sends the guard away.
+    pub(crate) fn dismiss(&self) {
+        self.say(GOODBYE);
+        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).wait();
+    }
+
+    fn say(&self, text: &str) {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without its guard the worker still works; only its own death is less tidy.
+        let _ = line.write_all(format!("{text}\n").as_bytes());
+    }
+}
+
+/// The guard's side: listens on stdin until the worker is gone.
+pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
+    let Some(groups) = listen(std::io::stdin().lock()) else { return Ok(OK) };
+    for group in &groups {
+        group.kill();
+    }
+    let since = Instant::now();
+    while groups.iter().any(|group| group.is_alive()) && since.elapsed() < DYING {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        let since = Instant::now();
+        while since.elapsed() < TELLING {
+            match tell(work, worker, global).await {
+                Ok(()) => return Ok(OK),
+                // The broker may not have noticed yet that the worker's connection is closed, or it is away itself.
+                Err(_) => tokio::time::sleep(TELL_EVERY).await,
+            }
+        }
+        Ok(OK)
+    })
+}
+
+/// The groups that are left when the worker is gone; nothing if it said goodbye.
+fn listen(mut from: impl BufRead) -> Option<BTreeSet<Group>> {
+    let mut groups = BTreeSet::new();
+    let group = |text: &str| text.parse().ok().and_then(Group::led_by);
+    loop {
+        let mut line = String::new();
+        let _ = from.read_line(&mut line);
+        // Half a line may hold half a number: somebody else's.
+        let Some(line) = line.strip_suffix('\n') else { return Some(groups) };
+        match line.split_at_checked(1) {
+            _ if line == GOODBYE => return None,
+            Some(("+", number)) => groups.extend(group(number)),
+            Some(("-", number)) => {
+                if let Some(group) = group(number) {
+                    groups.remove(&group);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Registers in the worker's name with empty hands, as a new process would, and leaves.
+async fn tell(work: &Work, worker: &str, global: &Global) -> Result<(), Failure> {
+    let queues: Vec<Name> = work.queues().iter().map(|queue| queue.as_str().into()).collect();
+    let mut spec = WorkerSpec::new(worker, queues, 1);
+    spec.instance = u64::from(std::process::id());
+    // Whoever fetches for itself is given nothing.
+    spec.pulls = true;
+    let hello = Hello {
+        identity: Some(worker.into()),
+        namespace: global.namespace.as_deref().map(Into::into),
+        key: global.key.as_deref().map(Key::new),
+        software: Some("tenure work, the guard".into()),
+        ..Hello::default()
+    };
+    let addresses = Address::parse_many(&global.broker)?;
+    let address = addresses.first().ok_or_else(|| Failure::usage("no address"))?;
+    let mut connection = Connection::open(address, hello).await?;
+    for request in [Request::Register(Box::new(spec)), Request::Leave] {
+        connection.ask(&request);
+        let mut arrived = Vec::new();
+        connection.turn(&mut arrived).await?;
+        let refused = arrived.iter().find_map(|message| match message {
+            FromBroker::Reply { reply: Reply::Refused(refusal), .. } => Some(&**refusal),
+            _ => None,
+        });
+        if let Some(refusal) = refused {
+            return Err(Failure::from(refusal));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guard_knows_what_is_left_when_the_worker_dies() {
+        let left = |lines: &str| {
+            listen(lines.as_bytes())
+                .map(|groups| groups.iter().map(|group| group.number()).collect::<Vec<_>>())
+        };
+        assert_eq!(left("+100\n+200\n-100\n"), Some(vec![200]));
+        assert_eq!(left("+100\n+2"), Some(vec![100]));
+        assert_eq!(left("+1\n+0\n+-5\n+x\n-77\n\n"), Some(vec![]));
+        assert_eq!(left("+100\ngoodbye\n"), None);
+    }
+}

@@ -1,0 +1,316 @@
+//! A shell task, from the broker's assignment to the outcome that goes back.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tenure_client::{Context, Failure, Interrupt, Outcome};
+
+use super::capture::Capture;
+use super::command::{Input, Launch, Ran};
+use super::form::{self, Command, Form};
+use super::guard::Guard;
+use super::output::{Output, StepOutput};
+use super::place::{Place, Places};
+use super::plan::{Plan, Step};
+use crate::output::paint::harmless;
+use crate::output::remark;
+use crate::output::times::{clock, now};
+use crate::units::show_span;
+
+/// How much all steps of a plan keep of their output together.
+const PLAN_KEPT_BYTES: usize = 1 << 20;
+/// The longest part of stderr that goes into a failure's message.
+const MESSAGE_LINE_MAX: usize = 300;
+/// As a shell says it: there is no such command, or it cannot be run.
+const NOT_FOUND: i32 = 127;
+const NOT_RUNNABLE: i32 = 126;
+
+/// Everything that all tasks of this worker share.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    pub(crate) guard: Guard,
+    pub(crate) places: Places,
+    pub(crate) worker: String,
+    pub(crate) broker: String,
+    pub(crate) namespace: Option<String>,
+    /// Whether a body that is no shell task is a line for `sh`.
+    pub(crate) any_line: bool,
+    pub(crate) kept_bytes: usize,
+    pub(crate) grace: Duration,
+    pub(crate) quiet: bool,
+}
+
+/// How an attempt ended, before it is put into the broker's words.
+struct Done {
+    output: Output,
+    /// A time limit or this program ended it, and why.
+    because: Option<String>,
+    interrupted: bool,
+}
+
+impl Shell {
+    pub(crate) async fn run(&self, context: Context) -> Outcome {
+        let task = context.task();
+        self.say(format!("task {task}: attempt {} begins", context.attempt()));
+        let form = match form::parse(context.body(), self.any_line) {
+            Ok(form) => form,
+            // Another try would find the same body.
+            Err(message) => {
+                self.say(format!("task {task}: {}", harmless(&message)));
+                return Outcome::fail(Failure::new(form_error(), message).last());
+            }
+        };
+        let place = match self.places.open(task, context.attempt()) {
+            Ok(place) => place,
+            Err(error) => {
+                return Outcome::fail(Failure::new(1, format!("no directory for the task: {error}")));
+            }
+        };
+        let done = match &form {
+            Form::Command(command) => self.command(&context, command, &place).await,
+            Form::Plan(plan) => self.plan(&context, plan, &place).await,
+        };
+        let (outcome, sentence) = conclude(&context, &done);
+        let kept = place.close(matches!(outcome, Outcome::Completed(_)));
+        let kept = kept.map(|path| format!("; its directory is {}", path.display())).unwrap_or_default();
+        let took = show_span(Duration::from_millis(done.output.duration_ms));
+        self.say(format!("task {task}: {} after {took}{kept}", harmless(&sentence)));
+        outcome
+    }
+
+    async fn command(&self, context: &Context, command: &Command, place: &Place) -> Done {
+        let [program, args @ ..] = command.command.as_slice() else {
+            return not_started("", &io::Error::other("nothing"));
+        };
+        let mut env = self.env(context, place);
+        env.extend(command.env.iter().map(|(name, value)| (name.clone(), value.into())));
+        let launch = Launch {
+            program,
+            args,
+            env: &env,
+            cwd: command.cwd.clone().unwrap_or_else(|| place.path().to_owned()),
+            stdin: command.stdin.clone().map_or(Input::Nothing, Input::Text),
+            time_limit: command.time_limit(),
+            kept_bytes: self.kept_bytes,
+            passed_on: None,
+            grace: self.grace,
+        };
+        match self.launch(launch, context).await {
+            Ok(ran) => Done {
+                because: ran.timed_out.then(|| "it ran longer than its time limit".to_owned()),
+                interrupted: ran.interrupted,
+                output: output(&ran),
+            },
+            Err(error) => not_started(program, &error),
+        }
+    }
+
+    /// Step by step, up to the first that fails.
+    async fn plan(&self, context: &Context, plan: &Plan, place: &Place) -> Done {
+        let env = self.env(context, place);
+        let kept_bytes = self.kept_bytes.min(PLAN_KEPT_BYTES / (2 * plan.steps.len()));
+        let passed_on = |number: u32| place.path().join(format!("step-{number}.out"));
+        let mut done = Done { output: Output::default(), because: None, interrupted: false };
+        let mut results = Vec::new();
+        let steps = plan.steps.len();
+        for (index, step) in plan.steps.iter().enumerate() {
+            let percent = u8::try_from(index * 100 / steps).unwrap_or(100);
+            context
+                .progress(Some(percent), &format!("step {} of {steps}: {}", step.task_number, step.command));
+            let launch = Launch {
+                program: &step.command,
+                args: &step.args,
+                env: &env,
+                cwd: place.path().to_owned(),
+                stdin: input(plan, step, index, passed_on),
+                time_limit: step.timeout_secs.map(Duration::from_secs),
+                kept_bytes,
+                passed_on: plan.is_read(step.task_number).then(|| passed_on(step.task_number)),
+                grace: self.grace,
+            };
+            let took_before = done.output.duration_ms;
+            done = match self.launch(launch, context).await {
+                Ok(ran) => {
+                    results.push(step_output(step, &ran));
+                    let because = ran
+                        .timed_out
+                        .then(|| format!("step {} ran longer than its time limit", step.task_number));
+                    Done { because, interrupted: ran.interrupted, output: output(&ran) }
+                }
+                Err(error) => {
+                    let mut done = not_started(&step.command, &error);
+                    results.push(StepOutput {
+                        task_number: step.task_number,
+                        exit_code: done.output.exit_code,
+                        stderr: done.output.stderr.clone(),
+                        ..StepOutput::default()
+                    });
+                    done.because =
+                        done.because.map(|because| format!("step {}: {because}", step.task_number));
+                    done
+                }
+            };
+            done.output.duration_ms += took_before;
+            if done.output.exit_code != 0 || done.because.is_some() || done.interrupted {
+                done.because.get_or_insert_with(|| format!("step {} of {steps} failed", step.task_number));
+                break;
+            }
+        }
+        done.output.task_results = results;
+        done
+    }
+
+    async fn launch(&self, launch: Launch<'_>, context: &Context) -> io::Result<Ran> {
+        let interrupted = async {
+            context.interrupted().await;
+        };
+        let tell = |progress: super::progress::Progress| context.progress(progress.percent, &progress.note);
+        launch.run(&self.guard, interrupted, tell).await
+    }
+
+    /// What every command finds in its environment.
+    fn env(&self, context: &Context, place: &Place) -> Vec<(String, OsString)> {
+        let mut env: Vec<(String, OsString)> = Vec::new();
+        let mut set = |name: &str, value: OsString| env.push((name.to_owned(), value));
+        set("TENURE_TASK_ID", context.task().to_string().into());
+        set("TENURE_ATTEMPT", context.attempt().to_string().into());
+        set("TENURE_QUEUE", context.queue().to_string().into());
+        set("TENURE_TASK_NAME", context.name().map(|name| name.to_string()).unwrap_or_default().into());
+        set("TENURE_PARENT", context.parent().map(|parent| parent.to_string()).unwrap_or_default().into());
+        set("TENURE_SUBMITTER", context.submitter().map(|name| name.to_string()).unwrap_or_default().into());
+        set("TENURE_PRIORITY", context.priority().to_string().into());
+        set("TENURE_CRASHES", context.crashes().to_string().into());
+        set("TENURE_FAILURES", context.failures().to_string().into());
+        set("TENURE_WORKER", self.worker.clone().into());
+        set("TENURE_BROKER", self.broker.clone().into());
+        set("TENURE_TASK_DIR", place.path().into());
+        if let Some(namespace) = &self.namespace {
+            set("TENURE_NAMESPACE", namespace.into());
+        }
+        env
+    }
+
+    fn say(&self, text: String) {
+        if !self.quiet {
+            remark(format!("{}  {text}", clock(now())));
+        }
+    }
+}
+
+/// The outcome for the broker, and a sentence for people.
+fn conclude(context: &Context, done: &Done) -> (Outcome, String) {
+    let Done { output, because, interrupted } = done;
+    let result = output.to_bytes();
+    let code = output.exit_code;
+    if *interrupted {
+        match context.interrupt() {
+            Some(Interrupt::Cancel { .. }) => return (Outcome::cancelled(result), "cancelled".to_owned()),
+            Some(Interrupt::Pause { .. }) => return (Outcome::paused(result), "paused".to_owned()),
+            Some(Interrupt::Stop { why }) => {
+                let sentence = format!("stopped, the attempt is over ({})", why.as_str());
+                return (Outcome::give_back("the attempt is over"), sentence);
+            }
+            Some(Interrupt::Leaving) => {
+                // It was cut off half-way: its own policy says whether another may try.
+                let failure =
+                    Failure::new(code, "the worker was stopped while it ran").crashed().result(result);
+                return (Outcome::fail(failure), "ended with its worker".to_owned());
+            }
+            None => {}
+        }
+    }
+    if code == 0 && because.is_none() && !interrupted {
+        return (Outcome::complete(result), "completed".to_owned());
+    }
+    let mut message = because.clone().unwrap_or_default();
+    if message.is_empty() {
+        message = output
+            .signal
+            .map_or_else(|| format!("exit code {code}"), |signal| format!("died of signal {signal}"));
+    }
+    let sentence = format!("failed, {message}");
+    if let Some(line) = output.stderr.lines().rev().find(|line| !line.trim().is_empty()) {
+        message += &format!(": {}", &line[..line.floor_char_boundary(MESSAGE_LINE_MAX)]);
+    }
+    (Outcome::fail(Failure::new(code, message).result(result)), sentence)
+}
+
+/// What a step reads: an earlier one's output, or the plan's input if it is the first.
+fn input(plan: &Plan, step: &Step, index: usize, passed_on: impl Fn(u32) -> PathBuf) -> Input {
+    match (step.input_from_task, &plan.input) {
+        (Some(from), _) => Input::File(passed_on(from)),
+        (None, Some(input)) if index == 0 => Input::Text(input.clone()),
+        (None, _) => Input::Nothing,
+    }
+}
+
+fn output(ran: &Ran) -> Output {
+    Output {
+        // A time limit is a failure even for a command that ends well when it is told to end.
+        exit_code: if ran.timed_out && ran.exit_code == 0 { 124 } else { ran.exit_code },
+        signal: ran.signal,
+        stdout: ran.stdout.text(),
+        stderr: ran.stderr.text(),
+        stdout_truncated: ran.stdout.is_truncated(),
+        stderr_truncated: ran.stderr.is_truncated(),
+        duration_ms: u64::try_from(ran.took.as_millis()).unwrap_or(u64::MAX),
+        task_results: Vec::new(),
+    }
+}
+
+fn step_output(step: &Step, ran: &Ran) -> StepOutput {
+    let Output { exit_code, signal, stdout, stderr, stdout_truncated, stderr_truncated, duration_ms, .. } =
+        output(ran);
+    StepOutput {
+        task_number: step.task_number,
+        exit_code,
+        signal,
+        stdout,
+        stderr,
+        stdout_truncated,
+        stderr_truncated,
+        duration_ms,
+        timed_out: ran.timed_out,
+    }
+}
+
+fn not_started(program: &str, error: &io::Error) -> Done {
+    let exit_code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
+    let because = format!("`{program}` cannot be started: {error}");
+    let output = Output { exit_code, stderr: format!("{because}\n"), ..Output::default() };
+    Done { output, because: Some(because), interrupted: false }
+}
+
+/// What a shell says to a command line that it cannot read.
+fn form_error() -> i32 {
+    i32::from(crate::exit::BAD_INPUT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_is_not_there_is_told_from_one_that_cannot_run() {
+        let missing = not_started("no-such", &io::Error::from(io::ErrorKind::NotFound));
+        let locked = not_started("locked", &io::Error::from(io::ErrorKind::PermissionDenied));
+        assert_eq!((missing.output.exit_code, locked.output.exit_code), (127, 126));
+        assert!(missing.because.unwrap().contains("`no-such`"));
+    }
+
+    #[test]
+    fn ending_well_after_the_time_limit_is_not_success() {
+        let ran = Ran {
+            exit_code: 0,
+            signal: None,
+            stdout: Capture::new(8),
+            stderr: Capture::new(8),
+            took: Duration::from_secs(1),
+            timed_out: true,
+            interrupted: false,
+        };
+        assert_eq!(output(&ran).exit_code, 124);
+    }
+}
