@@ -71,7 +71,10 @@ impl Step {
         )
     }
 
-    pub fn read(blob: Blob, then: impl FnOnce(Timestamp, Result<Bytes, Refusal>) -> Step + Send + 'static) -> Self {
+    pub fn read(
+        blob: Blob,
+        then: impl FnOnce(Timestamp, Result<Bytes, Refusal>) -> Step + Send + 'static,
+    ) -> Self {
         Self::Read(blob, Box::new(then))
     }
 

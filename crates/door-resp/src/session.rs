@@ -17,7 +17,9 @@ use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
 use tenure_hub::{Ask, Delivery, Grant, Request};
 
 use crate::codec::{Decoder, Limits, Reply, Request as Words, Version, encode};
-use crate::command::{Command, CommandError, ConnectionCommand, Entry, EventsCommand, ListCommand, ViewCommand};
+use crate::command::{
+    Command, CommandError, ConnectionCommand, Entry, EventsCommand, ListCommand, ViewCommand,
+};
 use crate::errand::{Outcome, Step, Then};
 use crate::settings::Settings;
 use crate::translate::{self, Speaker, refusal};
@@ -74,9 +76,18 @@ type LastReply = Box<dyn FnOnce(Timestamp, Vec<Outcome>) -> Reply + Send>;
 
 /// What an unanswered question was for.
 enum Expect {
-    Last { reply: u64, index: usize },
-    Step { reply: u64, then: Then<Outcome> },
-    Read { reply: u64, then: Then<Result<Bytes, Refusal>> },
+    Last {
+        reply: u64,
+        index: usize,
+    },
+    Step {
+        reply: u64,
+        then: Then<Outcome>,
+    },
+    Read {
+        reply: u64,
+        then: Then<Result<Bytes, Refusal>>,
+    },
     /// A watch of an errand or of a subscription was begun.
     Watch,
     /// A channel of one job waits to know which task that is.
@@ -122,7 +133,11 @@ pub enum Admission {
 impl Session {
     pub fn new(id: u64, address: IpAddr, settings: Settings, gate: &dyn Gate) -> Self {
         let grant = (!gate.wants_keys()).then(Grant::everything);
-        let limits = if grant.is_some() { Limits::friend_with(settings.message_bytes_max) } else { Limits::stranger() };
+        let limits = if grant.is_some() {
+            Limits::friend_with(settings.message_bytes_max)
+        } else {
+            Limits::stranger()
+        };
         Self {
             id,
             address,
@@ -183,7 +198,11 @@ impl Session {
 
     /// Looks at what has arrived, as far as answers may be given.
     pub fn receive(&mut self, now: Timestamp, gate: &dyn Gate, out: &mut Output) {
-        while !self.busy && !self.closing && self.replies.len() < REPLIES_MAX && out.bytes.len() < UNSENT_BYTES_MAX {
+        while !self.busy
+            && !self.closing
+            && self.replies.len() < REPLIES_MAX
+            && out.bytes.len() < UNSENT_BYTES_MAX
+        {
             let (is_known, only_listens) = (self.grant.is_some(), self.subscribed_old());
             let command = match self.held_back.take() {
                 Some(command) => Ok(command),
@@ -254,7 +273,8 @@ impl Session {
     /// Tells a worker that can hear it what is wanted of its job.
     pub fn wish(&mut self, job: &str, wanted: &'static str, out: &mut Output) {
         if self.version == Version::Resp3 {
-            let push = Reply::Push(vec![Reply::word("wanted"), Reply::bulk(job.to_owned()), Reply::word(wanted)]);
+            let push =
+                Reply::Push(vec![Reply::word("wanted"), Reply::bulk(job.to_owned()), Reply::word(wanted)]);
             encode(&push, self.version, &mut out.bytes);
         }
     }
@@ -264,7 +284,10 @@ impl Session {
         let changes = matches!(
             command,
             Command::Connection(
-                ConnectionCommand::Hello(_) | ConnectionCommand::Auth(_) | ConnectionCommand::Reset | ConnectionCommand::Quit
+                ConnectionCommand::Hello(_)
+                    | ConnectionCommand::Auth(_)
+                    | ConnectionCommand::Reset
+                    | ConnectionCommand::Quit
             )
         );
         changes && !self.replies.is_empty()
@@ -308,13 +331,18 @@ impl Session {
             Command::Job(job) => desk::job_needs(job),
             Command::Plan(plan) => desk::plan_needs(plan),
             Command::Action(action) => desk::action_needs(action),
-            Command::Connection(_) | Command::List(_) | Command::View(_) | Command::Queue(_) | Command::Events(_) => {
-                Needs::Nothing
-            }
+            Command::Connection(_)
+            | Command::List(_)
+            | Command::View(_)
+            | Command::Queue(_)
+            | Command::Events(_) => Needs::Nothing,
         };
         let what = match needs {
             Needs::Submit if !grant.may_submit => "submit",
-            Needs::Work if !grant.may_work && !matches!(command, Command::Worker(crate::command::WorkerCommand::List)) => {
+            Needs::Work
+                if !grant.may_work
+                    && !matches!(command, Command::Worker(crate::command::WorkerCommand::List)) =>
+            {
                 "work"
             }
             Needs::Nothing | Needs::Submit | Needs::Work => return self.not_its_key(command),

@@ -58,7 +58,8 @@ impl Throttle {
         }
         self.addresses.retain(|_, record| record.last + WINDOW >= now || record.blocked_until >= now);
         if self.addresses.len() >= ADDRESSES_MAX {
-            let oldest = self.addresses.iter().min_by_key(|(_, record)| record.last).map(|(address, _)| *address);
+            let oldest =
+                self.addresses.iter().min_by_key(|(_, record)| record.last).map(|(address, _)| *address);
             oldest.map(|address| self.addresses.remove(&address));
         }
     }

@@ -85,12 +85,25 @@ enum Standing {
 enum Pending {
     /// What the hub believes it holds.
     Recall,
-    Join { caller: Option<Caller> },
-    Beat { caller: Option<Caller> },
-    Leave { caller: Caller },
-    Pull,
-    Report { caller: Option<Caller>, task: TaskId, ends: bool },
-    Challenge { number: u64 },
+    Join {
+        caller: Option<Caller>,
+    },
+    Beat {
+        caller: Option<Caller>,
+    },
+    Leave {
+        caller: Caller,
+    },
+    /// Marks when the hub has given what it had at once.
+    Probe,
+    Report {
+        caller: Option<Caller>,
+        task: TaskId,
+        ends: bool,
+    },
+    Challenge {
+        number: u64,
+    },
     /// Nobody waits for the answer.
     Nothing,
 }
@@ -213,7 +226,8 @@ impl Worker {
     }
 
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        let linger = (self.kind != Kind::Nameless && self.connections.is_empty()).then(|| self.heard + DEAD_AFTER);
+        let linger =
+            (self.kind != Kind::Nameless && self.connections.is_empty()).then(|| self.heard + DEAD_AFTER);
         let waits = self.waiting.iter().filter_map(|waiting| waiting.until);
         let unread = self.claims.values().filter_map(Claim::silent_until);
         let challenges = self.challenges.iter().map(|challenge| challenge.until);
@@ -237,7 +251,9 @@ impl Worker {
         reply: Result<Response, Refusal>,
         out: &mut Output,
     ) {
-        if matches!(reply, Err(Refusal::NotAWorker)) && !matches!(pending, Pending::Join { .. } | Pending::Recall) {
+        if matches!(reply, Err(Refusal::NotAWorker))
+            && !matches!(pending, Pending::Join { .. } | Pending::Recall)
+        {
             self.fall_out(out);
         }
         match pending {
@@ -249,7 +265,7 @@ impl Worker {
                 }
             }
             Pending::Leave { caller } => self.left(caller, reply, out),
-            Pending::Pull => self.pulled(token, out),
+            Pending::Probe => self.probed(token, out),
             Pending::Report { caller, task, ends: true } => self.reported(caller, task, reply, out),
             Pending::Challenge { number } => self.challenge_submitted(number, reply, out),
             Pending::Nothing => {}

@@ -48,7 +48,9 @@ async fn play(transcript: &Transcript) -> Result<(), String> {
                 let peer = peer(&mut peers, *client, &broker).await;
                 peer.expect(pattern, &mut bindings).await.map_err(say)?;
             }
-            Act::Closed { client } => peer(&mut peers, *client, &broker).await.expect_close().await.map_err(say)?,
+            Act::Closed { client } => {
+                peer(&mut peers, *client, &broker).await.expect_close().await.map_err(say)?
+            }
             Act::Close { client } => {
                 peers.remove(client);
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -57,7 +59,9 @@ async fn play(transcript: &Transcript) -> Result<(), String> {
         }
     }
     for (client, peer) in &mut peers {
-        peer.expect_nothing().await.map_err(|failure| format!("at the end, to client {client}: {failure}"))?;
+        peer.expect_nothing()
+            .await
+            .map_err(|failure| format!("at the end, to client {client}: {failure}"))?;
     }
     Ok(())
 }
@@ -89,7 +93,8 @@ impl Peer {
     }
 
     async fn expect(&mut self, pattern: &str, bindings: &mut Bindings) -> Result<(), String> {
-        let (mut line, mut last) = self.next_line().await.ok_or_else(|| format!("no answer, but {pattern:?} was due"))?;
+        let (mut line, mut last) =
+            self.next_line().await.ok_or_else(|| format!("no answer, but {pattern:?} was due"))?;
         if pattern == "…" {
             while !last {
                 (line, last) = self.lines.pop_front().ok_or("a reply without end")?;

@@ -35,9 +35,7 @@ pub enum CommandError {
     EmptyKey,
     #[error("ERR Invalid stream ID specified as stream command argument")]
     StreamId,
-    #[error(
-        "ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified."
-    )]
+    #[error("ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.")]
     UnbalancedStreams,
     #[error("ERR No such stream: '{0}', the streams are events and events:<queue or job>")]
     NoSuchStream(String),

@@ -69,7 +69,8 @@ pub(super) fn info(sections: &[String], now: Timestamp, outcome: Outcome) -> Rep
         ("Replication", vec![("role", "master".to_owned()), ("connected_slaves", "0".to_owned())]),
         ("Keyspace", Vec::new()),
     ];
-    let everything = sections.is_empty() || sections.iter().any(|name| ["all", "default", "everything"].contains(&&**name));
+    let everything = sections.is_empty()
+        || sections.iter().any(|name| ["all", "default", "everything"].contains(&&**name));
     let mut text = String::new();
     for (section, lines) in all {
         if everything || sections.iter().any(|name| name.eq_ignore_ascii_case(section)) {
@@ -88,9 +89,9 @@ pub(super) fn commands(query: &CommandQuery) -> Reply {
         CommandQuery::All => Reply::array(TABLE.iter().map(described)),
         CommandQuery::Count => Reply::count(TABLE.len()),
         CommandQuery::List => Reply::array(TABLE.iter().map(|entry| Reply::word(entry.name))),
-        CommandQuery::Info(names) => {
-            Reply::array(names.iter().map(|name| Entry::find(name.as_bytes()).map_or(Reply::NullArray, described)))
-        }
+        CommandQuery::Info(names) => Reply::array(
+            names.iter().map(|name| Entry::find(name.as_bytes()).map_or(Reply::NullArray, described)),
+        ),
         CommandQuery::Docs(names) => {
             let wanted = |entry: &&Entry| names.is_empty() || names.iter().any(|name| name == entry.name);
             let docs = TABLE.iter().filter(wanted).map(|entry| {

@@ -87,7 +87,9 @@ impl Session {
         let bound = self.grant.as_ref()?.worker.as_ref()?;
         let named = match command {
             Command::Worker(WorkerCommand::Register(registration)) => &registration.worker,
-            Command::Worker(WorkerCommand::Heartbeat { worker, .. } | WorkerCommand::Unregister { worker }) => worker,
+            Command::Worker(
+                WorkerCommand::Heartbeat { worker, .. } | WorkerCommand::Unregister { worker },
+            ) => worker,
             Command::Worker(WorkerCommand::Verify { challenge: Challenge::Ask { .. }, .. }) => {
                 return Some(Reply::error("NOPERM a worker's key does not allow to challenge others"));
             }
@@ -142,12 +144,18 @@ pub(super) fn plan_needs(command: &PlanCommand) -> Needs {
 pub(super) fn action_needs(command: &ActionCommand) -> Needs {
     match command {
         ActionCommand::Submit(_) => Needs::Submit,
-        ActionCommand::Get { .. } | ActionCommand::Status { .. } | ActionCommand::List { .. } => Needs::Nothing,
+        ActionCommand::Get { .. } | ActionCommand::Status { .. } | ActionCommand::List { .. } => {
+            Needs::Nothing
+        }
     }
 }
 
 impl std::fmt::Debug for Group {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Group").field("place", &self.place).field("answers", &self.answers).finish_non_exhaustive()
+        formatter
+            .debug_struct("Group")
+            .field("place", &self.place)
+            .field("answers", &self.answers)
+            .finish_non_exhaustive()
     }
 }

@@ -69,7 +69,8 @@ impl Session {
         if let Some(following) = &mut self.following
             && let Some(part) = following.parts.iter_mut().find(|part| part.watch == watch)
         {
-            let fields = [("event", "gap".to_owned()), ("from", from.to_string()), ("to", (oldest - 1).to_string())];
+            let fields =
+                [("event", "gap".to_owned()), ("from", from.to_string()), ("to", (oldest - 1).to_string())];
             let texts = fields.into_iter().flat_map(|(name, value)| [Reply::word(name), Reply::bulk(value)]);
             part.entries.push(Reply::array([Reply::bulk(format!("{}-0", oldest - 1)), Reply::array(texts)]));
             return self.end_if_enough(out);
@@ -87,7 +88,8 @@ impl Session {
     }
 
     pub(super) fn give_up_following(&mut self, now: Timestamp, out: &mut Output) {
-        if self.following.as_ref().is_some_and(|following| following.until.is_some_and(|until| until <= now)) {
+        if self.following.as_ref().is_some_and(|following| following.until.is_some_and(|until| until <= now))
+        {
             self.end_following(out);
         }
     }

@@ -14,9 +14,14 @@ use crate::worker::Call;
 /// Whether a peer that has to authenticate may say this first.
 pub(super) fn before_auth(command: &Command) -> bool {
     match command {
-        Command::Connection(ConnectionCommand::Client(client)) => matches!(client, ClientCommand::SetInfo { .. }),
+        Command::Connection(ConnectionCommand::Client(client)) => {
+            matches!(client, ClientCommand::SetInfo { .. })
+        }
         Command::Connection(
-            ConnectionCommand::Hello(_) | ConnectionCommand::Auth(_) | ConnectionCommand::Quit | ConnectionCommand::Reset,
+            ConnectionCommand::Hello(_)
+            | ConnectionCommand::Auth(_)
+            | ConnectionCommand::Quit
+            | ConnectionCommand::Reset,
         ) => true,
         _ => false,
     }
@@ -50,7 +55,8 @@ impl Session {
                 Reply::simple("RESET")
             }
             ConnectionCommand::Info(sections) => {
-                let step = Step::last(Request::Stats, move |now, outcome| about::info(&sections, now, outcome));
+                let step =
+                    Step::last(Request::Stats, move |now, outcome| about::info(&sections, now, outcome));
                 return self.run(now, place, step, out);
             }
             ConnectionCommand::Command(query) => about::commands(&query),
@@ -169,7 +175,8 @@ impl Session {
                 if self.worker.is_none() {
                     self.hinted = Some(name.clone());
                 }
-                let step = Step::call(Whom::Known(name), Call::Ping, |_, _| Step::Reply(Reply::Bulk(message)));
+                let step =
+                    Step::call(Whom::Known(name), Call::Ping, |_, _| Step::Reply(Reply::Bulk(message)));
                 self.run(now, place, step, out);
             }
             _ => self.fill(place, &Reply::Bulk(message)),

@@ -65,12 +65,19 @@ impl Session {
         self.version == Version::Resp2 && self.subscriptions.count() > 0
     }
 
-    pub(super) fn subscription(&mut self, now: Timestamp, place: u64, command: EventsCommand, out: &mut Output) {
+    pub(super) fn subscription(
+        &mut self,
+        now: Timestamp,
+        place: u64,
+        command: EventsCommand,
+        out: &mut Output,
+    ) {
         let mut bytes = BytesMut::new();
         match command {
             EventsCommand::Publish { channel, message } => {
                 let subject = Some(Name::from(String::from_utf8_lossy(&channel)));
-                let request = Request::Broadcast(Broadcast { sender: None, subject, correlation: None, body: message });
+                let request =
+                    Request::Broadcast(Broadcast { sender: None, subject, correlation: None, body: message });
                 let step = Step::last(request, |_, outcome| match outcome {
                     Ok(Response::Heard(count)) => Reply::count(count),
                     Ok(_) => Reply::Integer(0),
@@ -244,7 +251,8 @@ impl Session {
     }
 
     fn send_message(&self, channel: &Bytes, message: Bytes, out: &mut Output) {
-        let push = Reply::Push(vec![Reply::word("message"), Reply::Bulk(channel.clone()), Reply::Bulk(message)]);
+        let push =
+            Reply::Push(vec![Reply::word("message"), Reply::Bulk(channel.clone()), Reply::Bulk(message)]);
         encode(&push, self.version, &mut out.bytes);
     }
 

@@ -123,7 +123,9 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
 /// The status a job has after this event, where the event changes it.
 fn status_after(kind: &Kind) -> Option<&'static str> {
     match kind {
-        Kind::Submitted { .. } | Kind::Released | Kind::Due | Kind::Resumed | Kind::Retried => Some("pending"),
+        Kind::Submitted { .. } | Kind::Released | Kind::Due | Kind::Resumed | Kind::Retried => {
+            Some("pending")
+        }
         Kind::GivenBack { .. } | Kind::TakenBack { .. } => Some("pending"),
         Kind::Assigned { .. } | Kind::Started { .. } | Kind::Progress { .. } => Some("running"),
         Kind::HolderLost { .. } | Kind::HolderReturned { .. } => Some("running"),

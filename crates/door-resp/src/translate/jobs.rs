@@ -55,9 +55,9 @@ pub(super) fn explain_not_held(job: String, report: &'static str, speaker_worker
         Step::Reply(match found {
             Err(_) => Reply::error(format!("ERR Job not found: {job}")),
             Ok(task) => match task.state.holding() {
-                Some(holding) if Some(&*holding.worker) == speaker_worker.as_deref() => {
-                    Reply::error(format!("ERR Stale attempt of job {job}, the current one is {}", task.attempt))
-                }
+                Some(holding) if Some(&*holding.worker) == speaker_worker.as_deref() => Reply::error(
+                    format!("ERR Stale attempt of job {job}, the current one is {}", task.attempt),
+                ),
                 Some(holding) => not_yours(speaker_worker.as_deref(), &holding.worker),
                 None => {
                     let from = status(&task.state).word();
@@ -122,7 +122,11 @@ fn get_status(job: String) -> Step {
     })
 }
 
-fn filtered(filter: JobFilter, page: Page, reply: impl FnOnce(Vec<TaskInfo>) -> Reply + Send + 'static) -> Step {
+fn filtered(
+    filter: JobFilter,
+    page: Page,
+    reply: impl FnOnce(Vec<TaskInfo>) -> Reply + Send + 'static,
+) -> Step {
     if let Some(action) = filter.action.clone() {
         return find_name(action_name(&action), move |_, found| match found {
             Err(_) => Step::Reply(Reply::Array(Vec::new())),
@@ -151,7 +155,8 @@ fn of_filter(
     let wanted = filter.status;
     let keep = move |task: &TaskInfo| {
         let found = status(&task.state);
-        let same = |wanted: JobStatus| found == wanted || (wanted == JobStatus::Failed && found == JobStatus::Dead);
+        let same =
+            |wanted: JobStatus| found == wanted || (wanted == JobStatus::Failed && found == JobStatus::Dead);
         !is_reserved(&task.terms.queue)
             && wanted.is_none_or(same)
             && tag.as_ref().is_none_or(|tag| task.terms.tags.contains(tag))

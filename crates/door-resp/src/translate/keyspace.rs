@@ -6,7 +6,9 @@ use bytes::Bytes;
 use tenure_hub::words::{Answer, ListQuery, Query, StateName};
 use tenure_hub::{Request, Response};
 
-use super::names::{ACTIONS, PLANS, is_reserved, job_id, live_states, plan_of_name, queue_key_of, queue_name};
+use super::names::{
+    ACTIONS, PLANS, is_reserved, job_id, live_states, plan_of_name, queue_key_of, queue_name,
+};
 use super::pages::{list, workers};
 use super::plans::held_in;
 use super::refusals::refusal;
@@ -55,13 +57,13 @@ pub(super) fn queue_exists(queue: &QueueKey, then: impl FnOnce(bool) -> Step + S
 
 fn matching(pattern: Bytes, then: ThenKeys) -> Step {
     let prefix = literal_prefix(&pattern).to_vec();
-    let may_be = move |kind: &str| prefix.starts_with(kind.as_bytes()) || kind.as_bytes().starts_with(&prefix);
+    let may_be =
+        move |kind: &str| prefix.starts_with(kind.as_bytes()) || kind.as_bytes().starts_with(&prefix);
     let wanted = ["worker:", "queue:", "plan:", "action:", "job:", "events"].map(may_be);
     let capability = wanted_capability(&pattern);
     let [worker, queue, plan, action, job, events] = wanted;
-    let then: ThenKeys = Box::new(move |keys| {
-        then(keys.into_iter().filter(|key| glob(&pattern, key.as_bytes())).collect())
-    });
+    let then: ThenKeys =
+        Box::new(move |keys| then(keys.into_iter().filter(|key| glob(&pattern, key.as_bytes())).collect()));
     let mut found = Keys::new();
     if events {
         found.insert("events".to_owned());
@@ -123,15 +125,20 @@ fn of_held(
     if !wanted {
         return then(found);
     }
-    list(held_in(queue), KEYS_MAX, |_| true, move |_, tasks| {
-        for name in tasks.iter().filter_map(|task| task.name.as_deref()) {
-            found.insert(match plan_of_name(name) {
-                Some(plan) => format!("plan:{plan}"),
-                None => name.to_owned(),
-            });
-        }
-        then(found)
-    })
+    list(
+        held_in(queue),
+        KEYS_MAX,
+        |_| true,
+        move |_, tasks| {
+            for name in tasks.iter().filter_map(|task| task.name.as_deref()) {
+                found.insert(match plan_of_name(name) {
+                    Some(plan) => format!("plan:{plan}"),
+                    None => name.to_owned(),
+                });
+            }
+            then(found)
+        },
+    )
 }
 
 fn of_jobs(wanted: bool, mut found: Keys, then: ThenKeys) -> Step {
@@ -140,10 +147,15 @@ fn of_jobs(wanted: bool, mut found: Keys, then: ThenKeys) -> Step {
     }
     let states: Vec<StateName> = live_states();
     let query = ListQuery { states, ..ListQuery::default() };
-    list(query, KEYS_MAX, |task| !is_reserved(&task.terms.queue), move |_, tasks| {
-        found.extend(tasks.iter().map(|task| format!("job:{}", job_id(task))));
-        then(found)
-    })
+    list(
+        query,
+        KEYS_MAX,
+        |task| !is_reserved(&task.terms.queue),
+        move |_, tasks| {
+            found.extend(tasks.iter().map(|task| format!("job:{}", job_id(task))));
+            then(found)
+        },
+    )
 }
 
 fn queues(then: impl FnOnce(BTreeSet<String>) -> Step + Send + 'static) -> Step {

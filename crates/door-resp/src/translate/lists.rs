@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use serde_json::json;
-use tenure_hub::words::{Answer, Assignment, Command, ListQuery, Name, Query, QueueInfo, StateName, TaskInfo, Timestamp};
+use tenure_hub::words::{
+    Answer, Assignment, Command, ListQuery, Name, Query, QueueInfo, StateName, TaskInfo, Timestamp,
+};
 use tenure_hub::{Request, Response};
 
 use super::names::{is_reserved, job_id, queue_name};
@@ -30,22 +32,27 @@ pub(super) fn start(command: ListCommand, speaker: &Speaker) -> Step {
 
 pub(super) fn start_queue(command: QueueCommand) -> Step {
     match command {
-        QueueCommand::Stats { queue: None } => Step::last(Request::Query(Query::Counts), |_, outcome| match outcome {
-            Ok(Response::Answer(Answer::Counts(counts))) => Reply::array([
-                Reply::word("pending_jobs"),
-                whole(counts.by_state[StateName::Ready as usize]),
-                Reply::word("scheduled_jobs"),
-                whole(counts.by_state[StateName::Delayed as usize]),
-            ]),
-            Ok(_) => Reply::error("ERR unexpected answer"),
-            Err(reason) => refusal(&reason),
-        }),
+        QueueCommand::Stats { queue: None } => {
+            Step::last(Request::Query(Query::Counts), |_, outcome| match outcome {
+                Ok(Response::Answer(Answer::Counts(counts))) => Reply::array([
+                    Reply::word("pending_jobs"),
+                    whole(counts.by_state[StateName::Ready as usize]),
+                    Reply::word("scheduled_jobs"),
+                    whole(counts.by_state[StateName::Delayed as usize]),
+                ]),
+                Ok(_) => Reply::error("ERR unexpected answer"),
+                Err(reason) => refusal(&reason),
+            })
+        }
         QueueCommand::Stats { queue: Some(queue) } => stats(&queue),
         QueueCommand::Peek { queue, count } => match queue_name(&queue) {
             None => Step::Reply(crate::command::CommandError::WrongType.reply()),
-            Some(name) => list(waiting_in(name), count, |_| true, |_, tasks| {
-                Step::Reply(Reply::array(tasks.iter().map(|task| Reply::bulk(job_id(task)))))
-            }),
+            Some(name) => list(
+                waiting_in(name),
+                count,
+                |_| true,
+                |_, tasks| Step::Reply(Reply::array(tasks.iter().map(|task| Reply::bulk(job_id(task))))),
+            ),
         },
     }
 }
@@ -82,17 +89,21 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3;
     let call = Call::Pop(Pop { queues: names.clone(), wait, whole });
     Step::call(Whom::Puller, call, move |_, answer| match answer {
-        CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => Step::Reply(Reply::NullArray),
+        CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => {
+            Step::Reply(Reply::NullArray)
+        }
         CallAnswer::Nothing => Step::Reply(Reply::Null),
         CallAnswer::Popped(assignment) => match reply {
             PopReply::Id => Step::Reply(Reply::bulk(id_of(&assignment))),
-            PopReply::Job | PopReply::Jobs { .. } | PopReply::KeyAndJob => with_body(assignment, move |job, queue| {
-                if !matches!(reply, PopReply::KeyAndJob) || !as_pair {
-                    return Reply::Bulk(job);
-                }
-                let index = names.iter().position(|name| *name == queue).unwrap_or(0);
-                Reply::array([Reply::Bulk(queues[index].0.clone()), Reply::Bulk(job)])
-            }),
+            PopReply::Job | PopReply::Jobs { .. } | PopReply::KeyAndJob => {
+                with_body(assignment, move |job, queue| {
+                    if !matches!(reply, PopReply::KeyAndJob) || !as_pair {
+                        return Reply::Bulk(job);
+                    }
+                    let index = names.iter().position(|name| *name == queue).unwrap_or(0);
+                    Reply::array([Reply::Bulk(queues[index].0.clone()), Reply::Bulk(job)])
+                })
+            }
         },
         other => Step::Reply(call_refused(&other, &worker)),
     })
@@ -192,17 +203,26 @@ fn range(key: Key, start: i64, stop: i64) -> Step {
         _ => LOOKS_MAX,
     };
     let from_end = start < 0 && stop < 0;
-    list(query, wanted, |_| true, move |_, mut tasks| {
-        tasks.reverse();
-        let exact = if from_end { 0 } else { start };
-        let stop = if from_end { i64::try_from(tasks.len()).unwrap_or(i64::MAX).saturating_add(stop) } else { stop };
-        let start = if from_end {
-            i64::try_from(tasks.len()).unwrap_or(i64::MAX).saturating_add(start).max(0)
-        } else {
-            exact
-        };
-        Step::Reply(slice(tasks, start, stop))
-    })
+    list(
+        query,
+        wanted,
+        |_| true,
+        move |_, mut tasks| {
+            tasks.reverse();
+            let exact = if from_end { 0 } else { start };
+            let stop = if from_end {
+                i64::try_from(tasks.len()).unwrap_or(i64::MAX).saturating_add(stop)
+            } else {
+                stop
+            };
+            let start = if from_end {
+                i64::try_from(tasks.len()).unwrap_or(i64::MAX).saturating_add(start).max(0)
+            } else {
+                exact
+            };
+            Step::Reply(slice(tasks, start, stop))
+        },
+    )
 }
 
 /// From one index to another, both included, negative from the end.
@@ -213,7 +233,8 @@ fn slice(tasks: Vec<TaskInfo>, start: i64, stop: i64) -> Reply {
     if start > stop {
         return Reply::Array(Vec::new());
     }
-    let (start, length) = (usize::try_from(start).unwrap_or(0), usize::try_from(stop - start + 1).unwrap_or(0));
+    let (start, length) =
+        (usize::try_from(start).unwrap_or(0), usize::try_from(stop - start + 1).unwrap_or(0));
     Reply::array(tasks.iter().skip(start).take(length).map(|task| Reply::bulk(job_id(task))))
 }
 

@@ -6,12 +6,14 @@ use serde_json::{Map, Value, json};
 use tenure_hub::words::{Command, ListQuery, Name, NewTask, StateName, TaskInfo, Timestamp};
 use tenure_hub::{Request, Submission, fresh_id};
 
-use super::names::{ACTIONS, PLANS, action_name, job_id, live_states, plan_name, plan_of_name, plan_tag, status};
+use super::Speaker;
+use super::names::{
+    ACTIONS, PLANS, action_name, job_id, live_states, plan_name, plan_of_name, plan_tag, status,
+};
 use super::pages::{LOOKS_MAX, find_name, list};
 use super::refusals::refusal;
 use super::render::time;
 use super::submit::{accepted, envelope, named, new_task};
-use super::Speaker;
 use crate::codec::Reply;
 use crate::command::{ActionCommand, JobStatus, Page, PlanCommand};
 use crate::errand::Step;
@@ -42,9 +44,9 @@ pub(super) fn start_action(command: ActionCommand, speaker: &Speaker) -> Step {
             shown.insert("job_ids".into(), ids.collect());
             Reply::bulk(Value::Object(shown).to_string())
         }),
-        ActionCommand::Status { action } => {
-            of_action(action, |_, task, jobs| Reply::bulk(Value::Object(action_status(&task, &jobs)).to_string()))
-        }
+        ActionCommand::Status { action } => of_action(action, |_, task, jobs| {
+            Reply::bulk(Value::Object(action_status(&task, &jobs)).to_string())
+        }),
         ActionCommand::List { status, page } => list_actions(status, page),
     }
 }
@@ -156,7 +158,8 @@ fn describe_plans(mut tasks: Vec<TaskInfo>, mut shown: Vec<Reply>) -> Step {
     }
     let task = tasks.remove(0);
     Step::read(task.body, move |_, body| {
-        let plan: Value = body.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
+        let plan: Value =
+            body.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
         let steps = plan["tasks"].as_array().map_or(0, Vec::len);
         let summary = json!({
             "plan_id": plan["plan_id"], "plan_description": plan["plan_description"],
@@ -171,15 +174,20 @@ fn delete_plan(plan: String) -> Step {
     find_plan(plan.clone(), 0, move |_, found| {
         let Some(task) = found else { return Step::Reply(Reply::Integer(0)) };
         let jobs = ListQuery { states: live_states(), tag: Some(plan_tag(&plan)), ..ListQuery::default() };
-        list(jobs, 1, |_| true, move |_, jobs| {
-            if !jobs.is_empty() {
-                return Step::error("ERR Cannot delete plan with active jobs");
-            }
-            let cancel = Command::Cancel { task: task.id, reason: Some("the plan was deleted".into()) };
-            Step::last(Request::Command(cancel), |_, outcome| {
-                outcome.map_or_else(|reason| refusal(&reason), |_| Reply::Integer(1))
-            })
-        })
+        list(
+            jobs,
+            1,
+            |_| true,
+            move |_, jobs| {
+                if !jobs.is_empty() {
+                    return Step::error("ERR Cannot delete plan with active jobs");
+                }
+                let cancel = Command::Cancel { task: task.id, reason: Some("the plan was deleted".into()) };
+                Step::last(Request::Command(cancel), |_, outcome| {
+                    outcome.map_or_else(|reason| refusal(&reason), |_| Reply::Integer(1))
+                })
+            },
+        )
     })
 }
 
@@ -255,11 +263,16 @@ pub(super) fn jobs_of(
     then: impl FnOnce(Timestamp, Vec<TaskInfo>) -> Step + Send + 'static,
 ) -> Step {
     let query = ListQuery { parent: Some(action.id), ..ListQuery::default() };
-    list(query, LOOKS_MAX, |_| true, move |now, mut jobs| {
-        // Their ids are made one after the other and sort by that.
-        jobs.sort_by_key(|job| job.id);
-        then(now, jobs)
-    })
+    list(
+        query,
+        LOOKS_MAX,
+        |_| true,
+        move |now, mut jobs| {
+            // Their ids are made one after the other and sort by that.
+            jobs.sort_by_key(|job| job.id);
+            then(now, jobs)
+        },
+    )
 }
 
 /// What an action's status is follows from its jobs.
@@ -302,11 +315,16 @@ fn overall(jobs: &[TaskInfo]) -> JobStatus {
 }
 
 fn list_actions(wanted: Option<JobStatus>, page: Page) -> Step {
-    list(held_in(ACTIONS), LOOKS_MAX, |_| true, move |_, mut actions| {
-        // The newest first.
-        actions.sort_by_key(|action| std::cmp::Reverse(action.id));
-        describe_actions(actions, wanted, page, Vec::new())
-    })
+    list(
+        held_in(ACTIONS),
+        LOOKS_MAX,
+        |_| true,
+        move |_, mut actions| {
+            // The newest first.
+            actions.sort_by_key(|action| std::cmp::Reverse(action.id));
+            describe_actions(actions, wanted, page, Vec::new())
+        },
+    )
 }
 
 fn describe_actions(

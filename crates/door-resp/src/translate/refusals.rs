@@ -52,7 +52,8 @@ pub fn refused(outcome: Outcome) -> Outcome {
             Some(refusal) => Err(refusal.clone()),
             None => Ok(Response::Command(Decided::Held(each))),
         },
-        Response::Command(Decided::Submitted(each)) => match each.iter().find_map(|task| task.as_ref().err()) {
+        Response::Command(Decided::Submitted(each)) => match each.iter().find_map(|task| task.as_ref().err())
+        {
             Some(refusal) => Err(refusal.clone()),
             None => Ok(Response::Command(Decided::Submitted(each))),
         },

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use tenure_hub::words::{Assignment, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, WorkerInfo};
+use tenure_hub::words::{
+    Assignment, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, WorkerInfo,
+};
 
 use super::names::{current_task, job_id, status};
 use crate::shapes::{encode_base64, format_time};
@@ -131,7 +133,9 @@ pub(super) fn output(object: &Map<String, Value>, field: &str) -> Option<String>
 /// A result that is an object of outputs.
 pub(super) fn outputs(result: &Bytes) -> Option<Map<String, Value>> {
     match serde_json::from_slice(result) {
-        Ok(Value::Object(object)) if object.keys().any(|key| RESULT_FIELDS.contains(&key.as_str())) => Some(object),
+        Ok(Value::Object(object)) if object.keys().any(|key| RESULT_FIELDS.contains(&key.as_str())) => {
+            Some(object)
+        }
         _ => None,
     }
 }

@@ -2,14 +2,16 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tenure_hub::words::{Accepted, Answer, Backoff, Name, NewTask, OnLost, Query, Refusal, Reply as Decided, TaskId, Timestamp};
+use tenure_hub::words::{
+    Accepted, Answer, Backoff, Name, NewTask, OnLost, Query, Refusal, Reply as Decided, TaskId, Timestamp,
+};
 use tenure_hub::{Request, Response, fresh_id};
 
+use super::Speaker;
 use super::names::{is_reserved, plan_tag, queue_name};
 use super::pages::find;
 use super::plans::{store_plan, with_plan};
 use super::refusals::{refusal, refused};
-use super::Speaker;
 use crate::codec::Reply;
 use crate::errand::Step;
 use crate::key::QueueKey;
@@ -40,9 +42,11 @@ pub(super) fn push(queue: &QueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> S
             let (queues, submitted) = (outcomes.pop().expect("two"), outcomes.pop().expect("two"));
             match (refused(submitted), queues) {
                 (Err(reason), _) | (_, Err(reason)) => refusal(&reason),
-                (Ok(_), Ok(Response::Answer(Answer::Queues(queues)))) => {
+                (Ok(submitted), Ok(Response::Answer(Answer::Queues(queues)))) => {
                     let queue = queues.iter().find(|queue| queue.queue == name);
-                    Reply::Integer(queue.map_or(0, |queue| super::lists::ready(queue)))
+                    // Redis counts what was pushed before somebody who waits gets it.
+                    let pushed = i64::try_from(fresh(&submitted)).unwrap_or(i64::MAX);
+                    Reply::Integer(queue.map_or(0, super::lists::ready).max(pushed))
                 }
                 (Ok(_), Ok(_)) => Reply::error("ERR unexpected answer"),
             }
@@ -114,7 +118,8 @@ pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker)
         When::In(delay) => now + delay,
     });
     task.expires_at = options.start_within.map(|within| task.not_before.unwrap_or(now).max(now) + within);
-    task.run_limit = Some(options.run_limit.unwrap_or(speaker.settings.run_limit)).filter(|limit| !limit.is_zero());
+    task.run_limit =
+        Some(options.run_limit.unwrap_or(speaker.settings.run_limit)).filter(|limit| !limit.is_zero());
     let few = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
     task.retries = options.retries.map_or(0, few);
     task.crash_budget = options.crash_budget.map_or(task.crash_budget, few);
@@ -140,6 +145,12 @@ pub(super) fn accepted(outcome: crate::errand::Outcome) -> Result<Vec<Accepted>,
         Response::Command(Decided::Submitted(each)) => Ok(each.into_iter().flatten().collect()),
         _ => Err(Refusal::BadValue { what: "answer", why: "is of another kind" }),
     }
+}
+
+/// How many of the tasks were not known before.
+fn fresh(submitted: &Response) -> usize {
+    let Response::Command(Decided::Submitted(each)) = submitted else { return 0 };
+    each.iter().filter(|accepted| accepted.as_ref().is_ok_and(|accepted| !accepted.known)).count()
 }
 
 fn submit_of_plan(

@@ -39,10 +39,12 @@ pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
             let kind = key.redis_type();
             is_there(key, move |there| Step::Reply(Reply::simple(kind.filter(|_| there).unwrap_or("none"))))
         }
-        ViewCommand::Members(key) => members(key, |members| {
-            Reply::Set(members.into_iter().map(Reply::bulk).collect())
-        }),
-        ViewCommand::IsMember { key, member } => members(key, move |members| Reply::from(members.contains(&member))),
+        ViewCommand::Members(key) => {
+            members(key, |members| Reply::Set(members.into_iter().map(Reply::bulk).collect()))
+        }
+        ViewCommand::IsMember { key, member } => {
+            members(key, move |members| Reply::from(members.contains(&member)))
+        }
         ViewCommand::MemberCount(key) => members(key, |members| Reply::count(members.len())),
     }
 }
@@ -70,12 +72,14 @@ fn value(key: Key, then: impl FnOnce(Timestamp, Option<Bytes>) -> Step + Send + 
             None => then(now, None),
             Some(task) => Step::read(task.body, move |now, body| then(now, body.ok())),
         }),
-        Key::Action { id, field: ActionField::Whole } => find_name(action_name(&id), move |now, found| match found {
-            Err(_) => then(now, None),
-            Ok(action) => jobs_of(&action.clone(), move |now, jobs| {
-                then(now, Some(Value::Object(action_status(&action, &jobs)).to_string().into()))
-            }),
-        }),
+        Key::Action { id, field: ActionField::Whole } => {
+            find_name(action_name(&id), move |now, found| match found {
+                Err(_) => then(now, None),
+                Ok(action) => jobs_of(&action.clone(), move |now, jobs| {
+                    then(now, Some(Value::Object(action_status(&action, &jobs)).to_string().into()))
+                }),
+            })
+        }
         Key::Worker { id, field } => worker_field(id, field, then),
         Key::Action { .. } | Key::Queue(_) | Key::Capability { .. } | Key::Events(_) | Key::Unknown => {
             Step::ask(nothing(), move |now, _| then(now, None))
@@ -127,9 +131,9 @@ fn job_field(
                     let message = task.state.end().and_then(|end| end.message.as_deref());
                     then(now, message.map(|message| Bytes::from(message.to_owned())))
                 }
-                JobField::Result | JobField::Stdout | JobField::Stderr => read_result(task, move |now, task, result| {
-                    then(now, result_field(&task, field, result))
-                }),
+                JobField::Result | JobField::Stdout | JobField::Stderr => {
+                    read_result(task, move |now, task, result| then(now, result_field(&task, field, result)))
+                }
             },
         })
     })
@@ -236,8 +240,11 @@ fn reported(job: String, call: Call, report: &'static str, worker: Option<String
 
 /// A view's JSON object as a map of texts.
 fn hash(json: Option<&Bytes>) -> Reply {
-    let object = json.and_then(|json| serde_json::from_slice::<Map<String, Value>>(json).ok()).unwrap_or_default();
-    Reply::Map(object.into_iter().map(|(field, value)| (Reply::bulk(field), Reply::bulk(text_of(value)))).collect())
+    let object =
+        json.and_then(|json| serde_json::from_slice::<Map<String, Value>>(json).ok()).unwrap_or_default();
+    Reply::Map(
+        object.into_iter().map(|(field, value)| (Reply::bulk(field), Reply::bulk(text_of(value)))).collect(),
+    )
 }
 
 fn text_of(value: Value) -> String {
@@ -273,7 +280,8 @@ fn time_to_live(key: Key, milliseconds: bool) -> Step {
         Key::Job { id, field: JobField::Worker } => find(&id, move |now, found| {
             let Ok(task) = found else { return Step::Reply(answer(None, false)) };
             let Some(holding) = task.state.holding() else { return Step::Reply(answer(None, false)) };
-            let left = task.terms.run_limit.map(|limit| (holding.started_at.unwrap_or(now) + limit).since(now));
+            let left =
+                task.terms.run_limit.map(|limit| (holding.started_at.unwrap_or(now) + limit).since(now));
             Step::Reply(answer(left, true))
         }),
         other => is_there(other, move |there| Step::Reply(answer(None, there))),

@@ -47,12 +47,7 @@ pub(super) fn start(command: WorkerCommand) -> Step {
 }
 
 /// One word with the desk of a worker.
-fn said(
-    worker: String,
-    call: Call,
-    whom: impl FnOnce(tenure_hub::words::Name) -> Whom,
-    done: Reply,
-) -> Step {
+fn said(worker: String, call: Call, whom: impl FnOnce(tenure_hub::words::Name) -> Whom, done: Reply) -> Step {
     Step::call(whom(worker.as_str().into()), call, move |_, answer| {
         Step::Reply(match answer {
             CallAnswer::Done | CallAnswer::Wanted(_) => done,

@@ -26,16 +26,36 @@ pub enum Call {
     Unregister,
     Pop(Pop),
     /// The worker has shown that it knows of the job.
-    Mention { job: String },
-    Report { job: String, update: Box<JobUpdate> },
+    Mention {
+        job: String,
+    },
+    Report {
+        job: String,
+        update: Box<JobUpdate>,
+    },
     /// An output put aside until the job ends.
-    Output { job: String, field: &'static str, value: Bytes },
+    Output {
+        job: String,
+        field: &'static str,
+        value: Bytes,
+    },
     /// Ends a job that is still held: LREM.
-    Finish { job: String },
+    Finish {
+        job: String,
+    },
     /// A capability is put to the test.
-    Challenge { capability: String, command: String, arguments: Vec<String>, expect: Option<String> },
+    Challenge {
+        capability: String,
+        command: String,
+        arguments: Vec<String>,
+        expect: Option<String>,
+    },
     /// The worker's answer to it.
-    Verified { capability: String, output: String, exit_code: i32 },
+    Verified {
+        capability: String,
+        output: String,
+        exit_code: i32,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +81,15 @@ pub enum CallAnswer {
     /// The worker does not hold that job.
     NotHeld,
     /// The report names another attempt than the current one.
-    Stale { attempt: u64, current: u32 },
+    Stale {
+        attempt: u64,
+        current: u32,
+    },
     /// The claim, for whoever has to know it.
     Held(TaskId),
-    Verified { output: String },
+    Verified {
+        output: String,
+    },
     NotVerified,
     NoChallenge,
     /// Outputs that were put aside became too long.

@@ -60,7 +60,15 @@ impl Worker {
         let number = self.next_token + 1;
         let submission = Submission::new(task, Bytes::from(body.to_string()));
         self.ask(Request::Submit(vec![submission]), Pending::Challenge { number }, out);
-        self.challenges.push(Challenge { number, caller, capability, expect, until, task: None, result: None });
+        self.challenges.push(Challenge {
+            number,
+            caller,
+            capability,
+            expect,
+            until,
+            task: None,
+            result: None,
+        });
     }
 
     pub(super) fn challenge_submitted(
@@ -69,7 +77,9 @@ impl Worker {
         reply: Result<Response, Refusal>,
         out: &mut Output,
     ) {
-        let Some(index) = self.challenges.iter().position(|challenge| challenge.number == number) else { return };
+        let Some(index) = self.challenges.iter().position(|challenge| challenge.number == number) else {
+            return;
+        };
         match reply {
             Ok(Response::Command(Reply::Submitted(each))) if matches!(each.first(), Some(Ok(_))) => {
                 let Some(Ok(accepted)) = each.first() else { unreachable!("as above") };

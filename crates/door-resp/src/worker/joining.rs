@@ -64,7 +64,11 @@ impl Worker {
         if self.standing == Standing::Out {
             return out.answers.push((caller, CallAnswer::NotRegistered));
         }
-        self.command(Command::Heartbeat { held: None, stats: None }, Pending::Beat { caller: Some(caller) }, out);
+        self.command(
+            Command::Heartbeat { held: None, stats: None },
+            Pending::Beat { caller: Some(caller) },
+            out,
+        );
     }
 
     pub(super) fn unregister(&mut self, caller: Caller, out: &mut Output) {

@@ -1,6 +1,7 @@
 //! Pulling: pops that wait, and the one question the hub is asked for all of them.
 
-use tenure_hub::words::{Assignment, Command, Name, Timestamp};
+use tenure_hub::Request;
+use tenure_hub::words::{Assignment, Command, Name, Query, Timestamp};
 
 use super::claims::Claim;
 use super::{CallAnswer, Caller, Kind, Output, Pending, Pop, Standing, Worker};
@@ -13,7 +14,7 @@ pub(super) struct Waiting {
     whole: bool,
     /// None for ever.
     pub(super) until: Option<Timestamp>,
-    /// It does not wait: it is over when the hub has answered this question.
+    /// It does not wait: it is over when the hub has answered the question after the one for it.
     probe: Option<Probe>,
 }
 
@@ -68,17 +69,21 @@ impl Worker {
             self.command(Command::Unask, Pending::Nothing, out);
             return;
         }
-        let token = self.command(Command::Ask { queues: wanted.clone() }, Pending::Pull, out);
+        self.command(Command::Ask { queues: wanted.clone() }, Pending::Nothing, out);
         self.asked = Some(wanted);
-        for waiting in &mut self.waiting {
-            if waiting.probe == Some(Probe::ToBeAsked) {
-                waiting.probe = Some(Probe::Asked(token));
+        if must_probe {
+            // A task that is there comes after the answer to the question and before the answer to the next one.
+            let token = self.ask(Request::Query(Query::Counts), Pending::Probe, out);
+            for waiting in &mut self.waiting {
+                if waiting.probe == Some(Probe::ToBeAsked) {
+                    waiting.probe = Some(Probe::Asked(token));
+                }
             }
         }
     }
 
-    /// The hub has heard the question. What it had at once has come before this.
-    pub(super) fn pulled(&mut self, token: u64, out: &mut Output) {
+    /// Whatever the hub had at once has come before this.
+    pub(super) fn probed(&mut self, token: u64, out: &mut Output) {
         let in_vain = |waiting: &Waiting| waiting.probe == Some(Probe::Asked(token));
         self.tell_nothing(in_vain, out);
     }

@@ -5,3 +5,4 @@
 pub(crate) mod broker;
 pub(crate) mod pattern;
 pub(crate) mod transcript;
+pub(crate) mod world;

@@ -1,0 +1,306 @@
+//! The door without sockets and without a clock: sessions, desks and the hub's own logic in one thread, time by hand.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_door_resp::Settings;
+use tenure_door_resp::session::{Admission, DeskCall, Gate, Output, Session};
+use tenure_door_resp::worker::{self, CallAnswer, Caller, Worker};
+use tenure_hub::core::Core;
+use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
+use tenure_hub::words::{Name, Peer, Refusal, SessionId, Timestamp};
+use tenure_hub::{Ask, Grant, Keys, Mailbox, Stats};
+
+pub(crate) struct World {
+    pub(crate) now: Timestamp,
+    core: Core,
+    writer: Writer,
+    reader: Reader,
+    keys: Keys,
+    next_session: u64,
+    connections: BTreeMap<usize, Connection>,
+    desks: BTreeMap<Name, Desk>,
+}
+
+struct Connection {
+    session: Session,
+    inside: Option<(SessionId, Arc<Mailbox>)>,
+    /// What the peer has not looked at yet.
+    wire: Vec<u8>,
+    closed: bool,
+}
+
+struct Desk {
+    worker: Worker,
+    inside: (SessionId, Arc<Mailbox>),
+}
+
+struct KeyGate(Keys);
+
+impl Gate for KeyGate {
+    fn wants_keys(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn admit(&self, _: Timestamp, key: &[u8]) -> Admission {
+        self.0.admit(Some(key)).map_or(Admission::Wrong, Admission::Granted)
+    }
+}
+
+impl World {
+    pub(crate) fn new(with_keys: bool) -> World {
+        let now = Timestamp(1_763_373_600_000);
+        let disk = Arc::new(MemoryDisk::new());
+        let engine = tenure_hub::words::Settings::default();
+        let Opened { engine, store, .. } =
+            Store::open(disk, StoreSettings::default(), engine, now).expect("an empty store");
+        let Parts { batches, writer, reader, chores, .. } = store.split();
+        let mut keys = Keys::default();
+        if with_keys {
+            for (digit, worker) in [("1", "worker-001"), ("2", "worker-002")] {
+                let grant = Grant { name: worker.into(), worker: Some(worker.into()), ..Grant::everything() };
+                keys.add(digit.repeat(64).as_bytes(), grant);
+            }
+        }
+        World {
+            now,
+            core: Core::new(engine, batches, chores, Stats::default()),
+            writer,
+            reader,
+            keys,
+            next_session: 1,
+            connections: BTreeMap::new(),
+            desks: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn send(&mut self, client: usize, bytes: &[u8]) {
+        let gate = KeyGate(self.keys.clone());
+        let connection = self.connections.entry(client).or_insert_with(|| Connection {
+            session: Session::new(client as u64, IpAddr::from([127, 0, 0, 1]), Settings::default(), &gate),
+            inside: None,
+            wire: Vec::new(),
+            closed: false,
+        });
+        connection.session.input().extend_from_slice(bytes);
+        self.settle();
+    }
+
+    pub(crate) fn close(&mut self, client: usize) {
+        let Some(connection) = self.connections.remove(&client) else { return };
+        if let Some((session, _)) = connection.inside {
+            self.core.close(self.now, session);
+        }
+        let names: Vec<Name> = self.desks.keys().cloned().collect();
+        for name in names {
+            let mut out = worker::Output::default();
+            self.desks.get_mut(&name).expect("it is open").worker.detach(client as u64, &mut out);
+            self.tell(&name, out);
+        }
+        self.settle();
+    }
+
+    pub(crate) fn wire(&mut self, client: usize) -> &mut Vec<u8> {
+        &mut self.connections.get_mut(&client).expect("it has spoken").wire
+    }
+
+    pub(crate) fn is_closed(&self, client: usize) -> bool {
+        self.connections.get(&client).is_some_and(|connection| connection.closed)
+    }
+
+    pub(crate) fn clients(&self) -> Vec<usize> {
+        self.connections.keys().copied().collect()
+    }
+
+    /// Lets time pass, stopping wherever something is due.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let sessions = self.connections.values().filter_map(|one| one.session.next_deadline());
+            let desks = self.desks.values().filter_map(|desk| desk.worker.next_deadline());
+            let next =
+                sessions.chain(desks).chain(self.core.next_deadline()).filter(|at| *at > self.now).min();
+            self.now = next.unwrap_or(end).min(end);
+            self.settle();
+            if self.now >= end {
+                return;
+            }
+        }
+    }
+
+    /// Until nobody has anything to say.
+    fn settle(&mut self) {
+        for _ in 0..1000 {
+            let mut moved = false;
+            for client in self.clients() {
+                moved |= self.serve(client);
+            }
+            let names: Vec<Name> = self.desks.keys().cloned().collect();
+            for name in names {
+                moved |= self.attend(&name);
+            }
+            moved |= self.turn();
+            if !moved {
+                return;
+            }
+        }
+        panic!("the world does not come to rest");
+    }
+
+    fn serve(&mut self, client: usize) -> bool {
+        let gate = KeyGate(self.keys.clone());
+        let connection = self.connections.get_mut(&client).expect("it is open");
+        let mut out = Output::default();
+        let mut mail = Vec::new();
+        if let Some((_, mailbox)) = &connection.inside {
+            mailbox.take(&mut mail);
+        }
+        let mut moved = !mail.is_empty();
+        for delivery in mail {
+            connection.session.deliver(self.now, delivery, &mut out);
+        }
+        connection.session.tick(self.now, &mut out);
+        connection.session.receive(self.now, &gate, &mut out);
+        moved |=
+            !out.bytes.is_empty() || !out.asks.is_empty() || !out.calls.is_empty() || !out.reads.is_empty();
+        self.output(client, out);
+        moved
+    }
+
+    fn output(&mut self, client: usize, mut out: Output) {
+        while !out.asks.is_empty()
+            || !out.calls.is_empty()
+            || !out.reads.is_empty()
+            || !out.bytes.is_empty()
+            || out.close
+        {
+            let connection = self.connections.get_mut(&client).expect("it is open");
+            connection.wire.extend_from_slice(&out.bytes.split());
+            connection.closed |= std::mem::take(&mut out.close);
+            let asks = std::mem::take(&mut out.asks);
+            if !asks.is_empty() {
+                let session = self.inside(client);
+                self.take(session, asks);
+            }
+            for (token, blob) in std::mem::take(&mut out.reads) {
+                let bytes = self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
+                let connection = self.connections.get_mut(&client).expect("it is open");
+                connection.session.has_read(self.now, token, bytes, &mut out);
+            }
+            for call in std::mem::take(&mut out.calls) {
+                self.call(client, call, &mut out);
+            }
+        }
+    }
+
+    fn inside(&mut self, client: usize) -> SessionId {
+        let (_, identity) = self.connections[&client].session.identity();
+        if self.connections[&client].inside.is_none() {
+            let inside = self.open(identity);
+            self.connections.get_mut(&client).expect("it is open").inside = Some(inside);
+        }
+        self.connections[&client].inside.as_ref().expect("as above").0
+    }
+
+    fn open(&mut self, identity: Name) -> (SessionId, Arc<Mailbox>) {
+        let session = SessionId(self.next_session);
+        self.next_session += 1;
+        let mailbox = Arc::new(Mailbox::default());
+        let peer = Peer { session, namespace: "default".into(), identity };
+        self.core.open(Arc::new(peer), Arc::clone(&mailbox));
+        (session, mailbox)
+    }
+
+    fn call(&mut self, client: usize, call: DeskCall, out: &mut Output) {
+        let DeskCall { token, worker: name, open_as, call } = call;
+        if !self.desks.contains_key(&name) {
+            let Some(kind) = open_as else {
+                let connection = self.connections.get_mut(&client).expect("it is open");
+                return connection.session.desk_answered(self.now, token, CallAnswer::NotRegistered, out);
+            };
+            let inside = self.open(name.clone());
+            self.desks
+                .insert(name.clone(), Desk { worker: Worker::new(name.clone(), kind, self.now), inside });
+        }
+        let mut told = worker::Output::default();
+        let caller = Caller { connection: client as u64, token };
+        self.desks.get_mut(&name).expect("it is open").worker.call(self.now, caller, call, &mut told);
+        self.tell(&name, told);
+    }
+
+    fn attend(&mut self, name: &Name) -> bool {
+        let Some(desk) = self.desks.get_mut(name) else { return false };
+        let mut out = worker::Output::default();
+        let mut mail = Vec::new();
+        desk.inside.1.take(&mut mail);
+        let mut moved = !mail.is_empty();
+        for delivery in mail {
+            desk.worker.deliver(self.now, delivery, &mut out);
+        }
+        desk.worker.tick(self.now, &mut out);
+        moved |= !out.asks.is_empty() || !out.answers.is_empty();
+        let over = desk.worker.is_over(self.now);
+        self.tell(name, out);
+        if over && let Some(desk) = self.desks.remove(name) {
+            self.core.close(self.now, desk.inside.0);
+            return true;
+        }
+        moved
+    }
+
+    fn tell(&mut self, name: &Name, out: worker::Output) {
+        if let Some(desk) = self.desks.get(name) {
+            let session = desk.inside.0;
+            self.take(session, out.asks);
+        }
+        for (caller, answer) in out.answers {
+            let client = caller.connection as usize;
+            let Some(connection) = self.connections.get_mut(&client) else { continue };
+            let mut said = Output::default();
+            connection.session.desk_answered(self.now, caller.token, answer, &mut said);
+            self.output(client, said);
+        }
+    }
+
+    fn take(&mut self, session: SessionId, asks: Vec<Ask>) {
+        for ask in asks {
+            self.core.take(self.now, session, ask);
+        }
+    }
+
+    /// The hub's turn: whether anything was written.
+    fn turn(&mut self) -> bool {
+        self.core.tick(self.now);
+        let mut frames: Vec<_> = self.core.seal().into_iter().collect();
+        let wrote = !frames.is_empty();
+        if wrote {
+            let position = self.writer.append(&mut frames, self.now).expect("the disk has room");
+            self.core.synced(position);
+        }
+        self.core.speak();
+        for (watch, from) in self.core.take_to_read() {
+            self.core.read_log(watch, from, &self.reader);
+        }
+        let mail = |mailbox: &Mailbox| {
+            let mut peek = Vec::new();
+            mailbox.take(&mut peek);
+            peek
+        };
+        let mut waiting = wrote;
+        for client in self.clients() {
+            let inside = self.connections[&client].inside.clone();
+            if let Some((_, mailbox)) = inside {
+                for delivery in mail(&mailbox) {
+                    waiting = true;
+                    let mut out = Output::default();
+                    let connection = self.connections.get_mut(&client).expect("it is open");
+                    connection.session.deliver(self.now, delivery, &mut out);
+                    self.output(client, out);
+                }
+            }
+        }
+        waiting
+    }
+}
