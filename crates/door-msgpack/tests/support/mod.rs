@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 pub(crate) mod over_socket;
+pub(crate) mod peer;
 pub(crate) mod pure;
 
 use std::collections::BTreeMap;

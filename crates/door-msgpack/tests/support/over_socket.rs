@@ -41,10 +41,17 @@ impl SocketStage {
     pub(crate) fn new<F: Future<Output = std::io::Result<()>> + Send + 'static>(
         serve: impl FnOnce(TcpListener, HubHandle) -> F,
     ) -> SocketStage {
+        SocketStage::on(Arc::new(MemoryDisk::new()), serve)
+    }
+
+    /// The same on a disk that may have been used before.
+    pub(crate) fn on<F: Future<Output = std::io::Result<()>> + Send + 'static>(
+        disk: Arc<MemoryDisk>,
+        serve: impl FnOnce(TcpListener, HubHandle) -> F,
+    ) -> SocketStage {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (hub, address) = runtime.block_on(async {
-            let disk = Arc::new(MemoryDisk::new());
             let hub =
                 Hub::start(disk, StoreSettings::default(), Default::default(), Keys::default()).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -55,6 +62,18 @@ impl SocketStage {
             (handle, address)
         });
         SocketStage { address, hub, runtime: Some(runtime), peers: BTreeMap::new() }
+    }
+
+    /// The broker dies in the middle of whatever it does.
+    pub(crate) fn kill(mut self) {
+        self.peers.clear();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_millis(500));
+        }
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().unwrap()
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
