@@ -1,0 +1,147 @@
+//! Looking: every verb that changes nothing, for people and for programs.
+
+use crate::support::{Broker, eventually};
+
+#[test]
+fn list_shows_what_was_asked_for() {
+    let broker = Broker::start();
+    let one = broker.submit(&["-q", "images", "--name", "one", "--tag", "gpu", "x"]);
+    let two = broker.submit(&["-q", "mail", "--hold", "x"]);
+    broker.tenure(&["cancel", &two, "--reason", "no longer needed"]).ok();
+    let table = broker.tenure(&["list"]).ok();
+    assert!(table.starts_with("TASK") && table.contains(&one) && !table.contains(&two), "{table}");
+    let table = broker.tenure(&["list", "--all"]).ok();
+    assert!(table.contains(&two) && table.contains("no longer needed"), "{table}");
+    let json = broker.tenure(&["list", "--tag", "gpu", "-o", "json"]).json();
+    assert_eq!(json.as_array().unwrap().len(), 1);
+    assert_eq!(json[0]["id"], one.as_str());
+    assert!(json[0]["submitted_at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(
+        broker.tenure(&["list", "--state", "cancelled", "-o", "jsonl"]).lines()[0]["id"],
+        two.as_str()
+    );
+    assert_eq!(broker.tenure(&["list", "--where", "queue=nothing"]).ok(), "no tasks\n");
+    broker.tenure(&["list", "--state", "redy"]).fails(64, "did you mean `ready`");
+    assert!(broker.tenure(&["list", "--all", "-n", "1"]).err.contains("and more"));
+}
+
+#[test]
+fn show_tells_the_story_of_a_task() {
+    let broker = Broker::start();
+    let task = broker.submit(&["-q", "q", "--name", "n", "--retries", "1", "--backoff", "1ms", "fail 3"]);
+    let _worker = broker.worker("w1", "q");
+    assert_eq!(broker.tenure(&["wait", "name:n"]).code, 3);
+    let json = broker.tenure(&["show", &task, "-o", "json"]).json();
+    let kinds: Vec<&str> =
+        json["timeline"].as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "started").count(), 2, "{kinds:?}");
+    assert_eq!(kinds.last(), Some(&"failed"), "{kinds:?}");
+    assert_eq!(json["end"]["exit_code"], 3);
+    let text = broker.tenure(&["show", "name:n"]).ok();
+    for part in
+        [task.as_str(), "failed", "attempt 2 started by worker w1", "exit code", "as the body says", "by ada"]
+    {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+}
+
+#[test]
+fn a_task_is_found_by_the_beginning_of_its_id() {
+    let broker = Broker::start();
+    let task = broker.submit(&["-q", "q", "x"]);
+    assert!(broker.tenure(&["show", &task[..23]]).ok().contains(&task));
+    let own = "ab12cd34-0000-4000-8000-000000000001";
+    broker.submit(&["-q", "q", "--id", own, "x"]);
+    assert!(broker.tenure(&["show", "ab12cd"]).ok().contains(own));
+    broker.submit(&["-q", "q", "--id", "ab12cd34-0000-4000-8000-000000000002", "x"]);
+    broker.tenure(&["show", "ab12cd"]).fails(65, "not unique");
+    broker.tenure(&["show", "ffffff"]).fails(76, "no task whose id begins");
+    broker.tenure(&["show", "xyz"]).fails(65, "name:NAME");
+    broker.tenure(&["show", "name:nobody"]).fails(76, "unknown-name");
+}
+
+#[test]
+fn explain_names_the_reason_and_the_remedy() {
+    let broker = Broker::start();
+    let task = broker.submit(&["-q", "images", "x"]);
+    let text = broker.tenure(&["explain", &task]).ok();
+    assert!(
+        text.contains("no worker has ever served queue images")
+            && text.contains("tenure work --queue images"),
+        "{text}"
+    );
+    broker.tenure(&["queues", "pause", "images"]).ok();
+    let json = broker.tenure(&["explain", &task, "-o", "json"]).json();
+    assert_eq!(json["code"], "queue-paused");
+    assert_eq!(json["facts"]["queue"], "images");
+}
+
+#[test]
+fn watch_replays_and_follows() {
+    let broker = Broker::start();
+    let task = broker.submit(&["-q", "q", "x"]);
+    broker.tenure(&["cancel", &task]).ok();
+    let said = broker.tenure(&["watch", &task, "--from", "1", "-o", "jsonl"]);
+    let kinds: Vec<String> =
+        said.lines().iter().map(|event| event["kind"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(kinds, ["submitted", "cancelled"]);
+    let text = broker.tenure(&["watch", "--from", "1", "--queue", "q", "-n", "2"]).ok();
+    assert!(text.contains(&task) && text.contains("cancelled"), "{text}");
+    let only = broker.tenure(&["watch", "--from", "1", "--kind", "cancelled", "-n", "1", "-o", "jsonl"]);
+    assert_eq!(only.lines()[0]["kind"], "cancelled");
+    broker.tenure(&["watch", "--kind", "exploded"]).fails(64, "exploded");
+}
+
+#[test]
+fn wait_tells_of_several_and_ends_with_the_first_failure() {
+    let broker = Broker::start();
+    let tasks = [
+        broker.submit(&["-q", "q", "a"]),
+        broker.submit(&["-q", "q", "fail 5"]),
+        broker.submit(&["-q", "q", "fail 6"]),
+    ];
+    let _worker = broker.worker("w1", "q");
+    let said = broker.tenure(&["wait", &tasks[0], &tasks[1], &tasks[2]]);
+    assert_eq!(said.code, 5, "{said:?}");
+    for task in &tasks {
+        assert!(said.out.contains(task.as_str()), "{said:?}");
+    }
+    assert_eq!(broker.tenure(&["logs", &tasks[0]]).ok(), "did a");
+    assert_eq!(broker.tenure(&["logs", &tasks[0], "-o", "json"]).json()["output"], "did a");
+    assert_eq!(broker.tenure(&["show", "--result", &tasks[0]]).ok(), "did a");
+    let waiting = broker.submit(&["-q", "nobody", "x"]);
+    assert_eq!(broker.tenure(&["wait", &waiting, "--timeout", "100ms"]).code, 83);
+    assert_eq!(broker.tenure(&["logs", &waiting]).code, 83);
+}
+
+#[test]
+fn queues_workers_limits_stats_and_top_speak_both_ways() {
+    let broker = Broker::start();
+    broker.submit(&["-q", "images", "--tag", "gpu", "wait"]);
+    broker.tenure(&["limits", "set", "gpu", "2"]).ok();
+    let _worker = broker.worker("w1", "images");
+    eventually("the task runs", || {
+        broker.tenure(&["stats", "-o", "json"]).json()["by_state"]["running"] == 1
+    });
+    let table = broker.tenure(&["queues"]).ok();
+    assert!(table.contains("images") && table.contains("RUNNING"), "{table}");
+    assert_eq!(broker.tenure(&["queues", "-o", "json"]).json()[0]["counts"]["running"], 1);
+    let table = broker.tenure(&["workers"]).ok();
+    assert!(table.contains("w1") && table.contains("live"), "{table}");
+    let worker = &broker.tenure(&["workers", "-o", "jsonl"]).lines()[0];
+    assert_eq!((worker["worker"].as_str(), worker["held"].as_array().map(Vec::len)), (Some("w1"), Some(1)));
+    assert!(broker.tenure(&["limits"]).ok().contains("gpu"));
+    assert_eq!(broker.tenure(&["limits", "-o", "json"]).json()[0]["in_use"], 1);
+    broker.tenure(&["limits", "unset", "gpu"]).ok();
+    assert!(broker.tenure(&["limits", "-o", "json"]).json()[0]["limit"].is_null());
+    let stats = broker.tenure(&["stats", "--figures"]).ok();
+    assert!(
+        stats.contains("1 running") && stats.contains("1 live") && stats.contains("submitted_total"),
+        "{stats}"
+    );
+    let frame = broker.tenure(&["top"]).ok();
+    assert!(frame.contains("images") && frame.contains("w1") && frame.contains("held tasks"), "{frame}");
+    assert_eq!(broker.tenure(&["top", "-o", "json"]).json()["counts"]["by_state"]["running"], 1);
+    let list = broker.tenure(&["list"]).ok();
+    assert!(list.contains("50 % halfway"), "{list}");
+}

@@ -1,0 +1,12 @@
+//! The program as people use it: the real binary, a broker on a free port, a directory of its own.
+
+mod bulk;
+mod config;
+mod doors;
+mod exits;
+mod files;
+mod looking;
+mod serving;
+mod steering;
+mod submitting;
+mod support;

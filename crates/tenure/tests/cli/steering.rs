@@ -1,0 +1,74 @@
+//! Steering single tasks, queues and workers.
+
+use crate::support::{Broker, eventually};
+
+#[test]
+fn a_task_is_held_released_paused_resumed_moved_cancelled_and_retried() {
+    let broker = Broker::start();
+    let task = broker.submit(&["-q", "q", "--hold", "x"]);
+    let steps: [(&[&str], &str); 7] = [
+        (&["release", &task], "ready"),
+        (&["pause", &task, "--reason", "lunch"], "paused"),
+        (&["play", &task], "ready"),
+        (&["move", &task, "--queue", "other", "--priority", "5", "--tag", "t"], "ready"),
+        (&["kill", &task, "--reason", "enough"], "cancelled"),
+        (&["retry", &task], "ready"),
+        (&["cancel", &task], "cancelled"),
+    ];
+    for (step, state) in steps {
+        broker.tenure(step).ok();
+        assert_eq!(broker.state(&task), state, "{step:?}");
+    }
+    let shown = broker.tenure(&["show", &task, "-o", "json"]).json();
+    assert_eq!((shown["queue"].as_str(), shown["priority"].as_i64()), (Some("other"), Some(5)));
+    assert_eq!(shown["tags"][0], "t");
+    broker.tenure(&["resume", &task]).fails(76, "wrong-state");
+    broker.tenure(&["move", &task]).fails(64, "nothing to change");
+    broker.tenure(&["cancel"]).fails(64, "TASK");
+}
+
+#[test]
+fn the_reason_reaches_whoever_looks() {
+    let broker = Broker::start();
+    let task = broker.submit(&["-q", "q", "x"]);
+    broker.tenure(&["pause", &task, "--reason", "disk is being replaced"]).ok();
+    assert!(broker.tenure(&["show", &task]).ok().contains("disk is being replaced"));
+    broker.tenure(&["cancel", &task, "--reason", "wrong sample"]).ok();
+    assert_eq!(broker.tenure(&["show", &task, "-o", "json"]).json()["end"]["message"], "wrong sample");
+}
+
+#[test]
+fn a_running_task_is_cancelled_through_its_worker() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w1", "q");
+    let task = broker.submit(&["-q", "q", "wait"]);
+    eventually("it runs", || broker.state(&task) == "running");
+    broker.tenure(&["cancel", &task]).ok();
+    assert_eq!(broker.tenure(&["wait", &task, "--timeout", "30s"]).code, 130);
+}
+
+#[test]
+fn a_worker_drains_and_leaves() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w1", "q");
+    broker.tenure(&["drain", "w1"]).ok();
+    eventually("it is gone", || {
+        broker.tenure(&["workers", "-o", "json"]).json().as_array().unwrap().is_empty()
+    });
+    broker.tenure(&["workers", "drain", "nobody"]).fails(76, "unknown-worker");
+    broker.tenure(&["workers", "clear", "w1"]).ok();
+    let all = broker.tenure(&["workers", "--all"]).ok();
+    assert!(all.contains("w1") && all.contains("gone"), "{all}");
+}
+
+#[test]
+fn a_paused_queue_starts_nothing_until_it_is_resumed() {
+    let broker = Broker::start();
+    broker.tenure(&["queues", "pause", "q"]).ok();
+    let _worker = broker.worker("w1", "q");
+    let task = broker.submit(&["-q", "q", "x"]);
+    assert_eq!(broker.tenure(&["explain", &task, "-o", "json"]).json()["code"], "queue-paused");
+    assert!(broker.tenure(&["queues"]).ok().contains("paused"));
+    broker.tenure(&["queues", "resume", "q"]).ok();
+    assert_eq!(broker.tenure(&["wait", &task, "--timeout", "30s"]).ok(), "did x");
+}

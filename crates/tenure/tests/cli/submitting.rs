@@ -1,0 +1,160 @@
+//! Submitting: bodies from everywhere, many at once, and following a task to its end.
+
+use serde_json::json;
+
+use crate::support::Broker;
+
+#[test]
+fn a_body_comes_from_the_argument_a_file_or_stdin() {
+    let broker = Broker::start();
+    let body = |task: &str| broker.tenure(&["show", "--body", task]).ok();
+    assert_eq!(body(&broker.submit(&["-q", "q", "typed"])), "typed");
+    let file = broker.dir.join("body.txt");
+    std::fs::write(&file, "from a file").unwrap();
+    assert_eq!(body(&broker.submit(&["-q", "q", "--file", file.to_str().unwrap()])), "from a file");
+    let said = broker.tenure_fed(&["submit", "-q", "q", "-", "-o", "json"], b"from stdin");
+    assert_eq!(body(said.json()["task"].as_str().unwrap()), "from stdin");
+    let task = broker.submit(&["--env", "A=1", "--cwd", "/tmp", "--", "echo", "a b"]);
+    assert_eq!(body(&task), r#"{"command":["echo","a b"],"env":{"A":"1"},"cwd":"/tmp"}"#);
+    broker.tenure(&["submit", "-q", "q"]).fails(64, "body");
+    broker.tenure(&["submit", "--file", "/nowhere"]).fails(65, "/nowhere");
+}
+
+#[test]
+fn people_read_the_id_and_why_nobody_can_take_it_yet() {
+    let broker = Broker::start();
+    let text = broker.tenure(&["submit", "-q", "images", "x"]).ok();
+    assert!(text.contains("no worker has ever served queue images"), "{text}");
+}
+
+#[test]
+fn every_option_of_a_task_arrives() {
+    let broker = Broker::start();
+    let parent = broker.submit(&["-q", "q", "--hold", "p"]);
+    let task = broker.submit(&[
+        "-q",
+        "images",
+        "--name",
+        "scan-7",
+        "--priority",
+        "-3",
+        "--need",
+        "gpu,big",
+        "--tag",
+        "lab",
+        "--parent",
+        &parent,
+        "--not-before",
+        "2h",
+        "--expires",
+        "2099-01-01T00:00:00Z",
+        "--on-lost",
+        "pause",
+        "--crash-budget",
+        "1",
+        "--retries",
+        "4",
+        "--backoff",
+        "2s",
+        "--backoff-max",
+        "1m",
+        "--accept-timeout",
+        "9s",
+        "--run-limit",
+        "3h",
+        "x",
+    ]);
+    let shown = broker.tenure(&["show", "name:scan-7", "-o", "json"]).json();
+    for (field, value) in [
+        ("id", json!(task)),
+        ("state", json!("delayed")),
+        ("queue", json!("images")),
+        ("priority", json!(-3)),
+        ("needs", json!(["big", "gpu"])),
+        ("tags", json!(["lab"])),
+        ("parent", json!(parent)),
+        ("expires_at", json!("2099-01-01T00:00:00.000Z")),
+        ("on_lost", json!("pause")),
+        ("crash_budget", json!(1)),
+        ("retries", json!(4)),
+        ("backoff_first_ms", json!(2_000)),
+        ("backoff_max_ms", json!(60_000)),
+        ("accept_timeout_ms", json!(9_000)),
+        ("run_limit_ms", json!(10_800_000)),
+        ("submitter", json!("ada")),
+    ] {
+        assert_eq!(shown[field], value, "{field}");
+    }
+    assert_eq!(shown["timeline"][0]["kind"], "submitted");
+}
+
+#[test]
+fn a_name_makes_it_idempotent_and_an_id_of_its_own_unrepeatable() {
+    let broker = Broker::start();
+    let first = broker.submit(&["-q", "q", "--name", "n", "x"]);
+    let again = broker.tenure(&["submit", "-q", "q", "--name", "n", "x", "-o", "json"]).json();
+    assert_eq!(again["task"], first.as_str());
+    assert_eq!(again["known"], true);
+    broker.tenure(&["submit", "-q", "q", "--name", "n", "other"]).fails(76, "name-taken");
+    let id = "0190b5a2-77f0-7cc3-98b4-dc0c0c07398f";
+    assert_eq!(broker.submit(&["-q", "q", "--id", id, "x"]), id);
+    broker.tenure(&["submit", "-q", "q", "--id", id, "x"]).fails(76, "id-taken");
+}
+
+#[test]
+fn many_come_as_lines_of_json() {
+    let broker = Broker::start();
+    let lines = (0..2_500)
+        .map(|n| format!("{{\"body\": {{\"n\": {n}}}, \"name\": \"n{n}\", \"tags\": [\"many\"]}}\n"));
+    let said = broker.tenure_fed(
+        &["submit", "-q", "bulk", "--jsonl", "-", "-o", "jsonl"],
+        lines.collect::<String>().as_bytes(),
+    );
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.lines().len(), 2_500);
+    let counts = broker.tenure(&["stats", "-o", "json"]).json();
+    assert_eq!(counts["by_state"]["ready"], 2_500);
+    assert_eq!(broker.tenure(&["show", "--body", "name:n2499"]).ok(), "{\"n\":2499}");
+}
+
+#[test]
+fn a_line_that_cannot_be_understood_is_told_by_its_number() {
+    let broker = Broker::start();
+    let feed = |lines: &str| broker.tenure_fed(&["submit", "-q", "q", "--jsonl", "-"], lines.as_bytes());
+    feed("{\"body\": \"a\"}\n\n{\"bdoy\": \"b\"}\n")
+        .fails(65, "-:3: `bdoy` is not a known field: did you mean `body`?");
+    feed("{\"body\": \"a\", \"priority\": \"high\"}\n").fails(65, "-:1: priority");
+    feed("not json\n").fails(65, "-:1: is not JSON");
+    assert_eq!(broker.tenure(&["stats", "-o", "json"]).json()["by_state"]["ready"], 0);
+}
+
+#[test]
+fn wait_follows_a_task_and_ends_with_its_result_and_exit_code() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w1", "q");
+    let said = broker.tenure(&["submit", "-q", "q", "--wait", "the laundry"]);
+    assert_eq!((said.code, said.out.as_str()), (0, "did the laundry"), "{}", said.err);
+    assert!(
+        said.err.contains("started by worker w1") && said.err.contains("completed by worker w1"),
+        "{}",
+        said.err
+    );
+    let said = broker.tenure(&["submit", "-q", "q", "--wait", "fail 7"]);
+    assert_eq!(said.code, 7, "{}", said.err);
+    assert!(said.err.contains("as the body says"), "{}", said.err);
+    // A task's code is never mistaken for one of the program's own.
+    assert_eq!(broker.tenure(&["submit", "-q", "q", "--wait", "fail 69"]).code, 80);
+    let said = broker.tenure(&["submit", "-q", "q", "--wait", "x", "-o", "jsonl"]);
+    let lines = said.lines();
+    assert_eq!(lines.last().unwrap()["state"], "completed");
+    assert!(lines.iter().any(|line| line["kind"] == "started" && line["worker"] == "w1"), "{}", said.out);
+}
+
+#[test]
+fn wait_gives_up_in_time_and_the_task_goes_on() {
+    let broker = Broker::start();
+    let said = broker.tenure(&["submit", "-q", "nobody", "--wait", "--timeout", "200ms", "x", "-o", "jsonl"]);
+    assert_eq!(said.code, 83, "{}", said.err);
+    let task = said.lines()[0]["task"].as_str().unwrap().to_owned();
+    assert_eq!(broker.state(&task), "ready");
+}
