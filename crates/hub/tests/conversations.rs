@@ -1,0 +1,226 @@
+//! The running hub, as doors use it: watches, calls, broadcasts, stopping and coming back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_hub::store::{MemoryDisk, StoreSettings};
+use tenure_hub::words::{Filter, Kind, Name, NewTask, Refusal, Reply, Settings, StateName};
+use tenure_hub::{
+    Ask, Broadcast, CallAnswer, Delivery, Hub, HubHandle, Keys, Request, Response, Session, Submission,
+    Watch, fresh_id, limits,
+};
+
+/// Longer than anything here takes, so that a mistake ends the test instead of holding it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(disk: &MemoryDisk) -> Hub {
+    let disk = Arc::new(disk.clone());
+    Hub::start(disk, StoreSettings::default(), Settings::default(), Keys::default()).expect("the disk opens")
+}
+
+/// A session with its mail in order.
+struct Talk {
+    session: Session,
+    mail: std::collections::VecDeque<Delivery>,
+}
+
+impl Talk {
+    fn new(hub: &HubHandle, identity: &str) -> Talk {
+        let session = hub.open("default".into(), identity.into()).expect("there is room");
+        Talk { session, mail: std::collections::VecDeque::new() }
+    }
+
+    async fn ask(&self, token: u64, request: Request) {
+        self.session.send(vec![Ask { token, request }]).await.expect("the hub is there");
+    }
+
+    async fn next(&mut self) -> Delivery {
+        while self.mail.is_empty() {
+            tokio::time::timeout(PATIENCE, self.session.mailbox().arrived())
+                .await
+                .expect("something arrives");
+            let mut taken = Vec::new();
+            self.session.mailbox().take(&mut taken);
+            self.mail.extend(taken);
+        }
+        self.mail.pop_front().expect("it is not empty")
+    }
+
+    async fn submit(&mut self, count: usize) {
+        let task = || Submission::new(NewTask::new(fresh_id(), "q"), Bytes::from_static(b"body"));
+        self.ask(1, Request::Submit((0..count).map(|_| task()).collect())).await;
+        match self.next().await {
+            Delivery::Reply { reply: Ok(Response::Command(Reply::Submitted(each))), .. } => {
+                assert!(
+                    each.iter().all(|answer| answer
+                        .as_ref()
+                        .is_ok_and(|accepted| accepted.state == StateName::Ready))
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The numbers of the next `count` events of a watch.
+    async fn events(&mut self, count: usize) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        while numbers.len() < count {
+            match self.next().await {
+                Delivery::Event { event, .. } => numbers.push(event.seq),
+                Delivery::Live { .. } | Delivery::Reply { reply: Ok(Response::Done), .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        numbers
+    }
+}
+
+fn watch(from: Option<u64>) -> Request {
+    Request::Watch(Watch { watch: 1, filter: Filter::default(), from })
+}
+
+#[tokio::test]
+async fn a_watch_hears_what_was_before_and_then_what_comes() {
+    let hub = start(&MemoryDisk::new());
+    let mut client = Talk::new(hub.handle(), "client");
+    client.submit(10).await;
+    let mut watcher = Talk::new(hub.handle(), "watcher");
+    watcher.ask(1, watch(Some(4))).await;
+    assert_eq!(watcher.events(7).await, [4, 5, 6, 7, 8, 9, 10]);
+    client.submit(2).await;
+    assert_eq!(watcher.events(2).await, [11, 12]);
+}
+
+#[tokio::test]
+async fn a_watch_from_now_on_hears_only_what_comes() {
+    let hub = start(&MemoryDisk::new());
+    let mut client = Talk::new(hub.handle(), "client");
+    client.submit(5).await;
+    let mut watcher = Talk::new(hub.handle(), "watcher");
+    watcher.ask(1, watch(None)).await;
+    assert!(matches!(watcher.next().await, Delivery::Reply { reply: Ok(Response::Done), .. }));
+    client.submit(1).await;
+    assert_eq!(watcher.events(1).await, [6]);
+}
+
+#[tokio::test]
+async fn a_watcher_that_does_not_read_misses_nothing_and_holds_up_nobody() {
+    let hub = start(&MemoryDisk::new());
+    let mut watcher = Talk::new(hub.handle(), "watcher");
+    watcher.ask(1, watch(Some(1))).await;
+    let mut client = Talk::new(hub.handle(), "client");
+    let total = limits::MAILBOX_EVENTS_MAX * 3;
+    for _ in 0..total / 256 {
+        client.submit(256).await;
+    }
+    let numbers = watcher.events(total).await;
+    assert!(numbers.iter().copied().eq(1..=total as u64), "every number once and in order");
+}
+
+#[tokio::test]
+async fn a_filter_lets_through_what_it_names() {
+    let hub = start(&MemoryDisk::new());
+    let mut client = Talk::new(hub.handle(), "client");
+    let id = fresh_id();
+    let mut watcher = Talk::new(hub.handle(), "watcher");
+    let filter = Filter { task: Some(id), ..Filter::default() };
+    watcher.ask(1, Request::Watch(Watch { watch: 9, filter, from: Some(1) })).await;
+    client.submit(3).await;
+    client.ask(1, Request::Submit(vec![Submission::new(NewTask::new(id, "q"), Bytes::new())])).await;
+    client.next().await;
+    loop {
+        if let Delivery::Event { watch, event } = watcher.next().await {
+            assert_eq!((watch, event.task()), (9, Some(id)));
+            assert!(matches!(event.kind, Kind::Submitted { .. }));
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_answered_by_its_one_receiver() {
+    let hub = start(&MemoryDisk::new());
+    let (mut caller, mut receiver) = (Talk::new(hub.handle(), "caller"), Talk::new(hub.handle(), "receiver"));
+    let address: Name = "process.1".into();
+    caller.ask(1, Request::Call { address: address.clone(), body: Bytes::from_static(b"?") }).await;
+    assert!(matches!(
+        caller.next().await,
+        Delivery::Reply { token: 1, reply: Err(Refusal::NobodyThere { .. }) }
+    ));
+    receiver.ask(1, Request::Listen { address: address.clone() }).await;
+    receiver.next().await;
+    caller.ask(1, Request::Listen { address: address.clone() }).await;
+    assert!(matches!(caller.next().await, Delivery::Reply { reply: Err(_), .. }), "at most one listens");
+    caller.ask(2, Request::Call { address, body: Bytes::from_static(b"?") }).await;
+    let Delivery::Call { call, body, .. } = receiver.next().await else { panic!("a call arrives") };
+    assert_eq!(body, "?");
+    for answer in [CallAnswer::Pending, CallAnswer::Result(Bytes::from_static(b"!"))] {
+        receiver.ask(2, Request::CallAnswer { call, answer: answer.clone() }).await;
+        match caller.next().await {
+            Delivery::CallAnswered { token: 2, answer: heard } => assert_eq!(heard, answer),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_fails_when_its_receiver_is_gone() {
+    let hub = start(&MemoryDisk::new());
+    let (mut caller, mut receiver) = (Talk::new(hub.handle(), "caller"), Talk::new(hub.handle(), "receiver"));
+    receiver.ask(1, Request::Listen { address: "here".into() }).await;
+    receiver.next().await;
+    caller.ask(5, Request::Call { address: "here".into(), body: Bytes::new() }).await;
+    assert!(matches!(receiver.next().await, Delivery::Call { .. }));
+    drop(receiver);
+    assert!(matches!(
+        caller.next().await,
+        Delivery::Reply { token: 5, reply: Err(Refusal::NobodyThere { .. }) }
+    ));
+}
+
+#[tokio::test]
+async fn a_broadcast_reaches_everybody_who_listens_in_the_namespace() {
+    let hub = start(&MemoryDisk::new());
+    let mut hearers = [Talk::new(hub.handle(), "one"), Talk::new(hub.handle(), "two")];
+    for hearer in &mut hearers {
+        hearer.ask(1, Request::HearBroadcasts { hear: true }).await;
+        hearer.next().await;
+    }
+    let mut speaker = Talk::new(hub.handle(), "speaker");
+    let broadcast = Broadcast {
+        sender: Some("me".into()),
+        subject: Some("news".into()),
+        correlation: None,
+        body: Bytes::from_static(b"hear"),
+    };
+    speaker.ask(1, Request::Broadcast(broadcast.clone())).await;
+    assert!(matches!(speaker.next().await, Delivery::Reply { reply: Ok(Response::Heard(2)), .. }));
+    for hearer in &mut hearers {
+        assert!(matches!(hearer.next().await, Delivery::Broadcast(heard) if heard == broadcast));
+    }
+}
+
+#[tokio::test]
+async fn a_hub_that_is_stopped_says_goodbye_and_comes_back_with_everything() {
+    let disk = MemoryDisk::new();
+    let hub = start(&disk);
+    let mut client = Talk::new(hub.handle(), "client");
+    client.submit(100).await;
+    hub.handle().stop();
+    assert!(matches!(client.next().await, Delivery::Goodbye));
+    hub.ended().await.expect("a clean end");
+    drop(client);
+    let hub = start(&disk.reopen());
+    let mut watcher = Talk::new(hub.handle(), "watcher");
+    watcher.ask(1, watch(Some(1))).await;
+    assert_eq!(watcher.events(100).await.len(), 100);
+    watcher.ask(2, Request::Stats).await;
+    loop {
+        if let Delivery::Reply { token: 2, reply: Ok(Response::Stats(stats)) } = watcher.next().await {
+            assert_eq!((stats.tasks, stats.last_event), (100, 100));
+            assert!(stats.render().contains("tenure_tasks 100\n"));
+            break;
+        }
+    }
+}

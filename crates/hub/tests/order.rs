@@ -1,0 +1,135 @@
+//! Decide, journal, then speak: nothing is heard before its records are on disk. On the core alone, step by step.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_hub::core::Core;
+use tenure_hub::store::{Frame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
+use tenure_hub::words::{
+    Answer, Command, NewTask, Peer, Query, Refusal, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
+};
+use tenure_hub::{Ask, Delivery, Mailbox, Request, Response, Stats, Submission};
+
+struct Bench {
+    core: Core,
+    writer: Writer,
+    now: Timestamp,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let disk = Arc::new(MemoryDisk::new());
+        let now = Timestamp(1_000);
+        let opened = Store::open(disk, StoreSettings::default(), Settings::default(), now)
+            .expect("an empty disk opens");
+        let Opened { engine, store, .. } = opened;
+        let Parts { batches, writer, chores, .. } = store.split();
+        Bench { core: Core::new(engine, batches, chores, Stats::default()), writer, now }
+    }
+
+    fn session(&mut self, number: u64) -> Arc<Mailbox> {
+        let mailbox = Arc::new(Mailbox::default());
+        let peer =
+            Peer { session: SessionId(number), namespace: "default".into(), identity: "somebody".into() };
+        self.core.open(Arc::new(peer), Arc::clone(&mailbox));
+        mailbox
+    }
+
+    fn ask(&mut self, session: u64, token: u64, request: Request) {
+        self.core.take(self.now, SessionId(session), Ask { token, request });
+    }
+
+    fn seal(&mut self) -> Option<Frame> {
+        let frame = self.core.seal();
+        self.core.speak();
+        frame
+    }
+
+    fn sync(&mut self, frame: Frame) {
+        let position = self.writer.append(&mut vec![frame], self.now).expect("the disk is fine");
+        self.core.synced(position);
+        self.core.speak();
+    }
+}
+
+fn submission(id: u128) -> Request {
+    let task = NewTask::new(TaskId::from_u128(id), "q");
+    Request::Submit(vec![Submission::new(task, Bytes::from_static(b"body"))])
+}
+
+fn heard(mailbox: &Mailbox) -> Vec<String> {
+    let mut deliveries = Vec::new();
+    mailbox.take(&mut deliveries);
+    let name = |delivery: &Delivery| match delivery {
+        Delivery::Reply { token, reply } => {
+            format!("reply {token} {}", if reply.is_ok() { "yes" } else { "no" })
+        }
+        Delivery::Notice(_) => "notice".to_owned(),
+        other => format!("{other:?}"),
+    };
+    deliveries.iter().map(name).collect()
+}
+
+#[test]
+fn a_submission_is_acknowledged_only_when_it_is_on_disk() {
+    let mut bench = Bench::new();
+    let client = bench.session(1);
+    bench.ask(1, 7, submission(1));
+    let frame = bench.seal().expect("there is something to write");
+    assert_eq!(heard(&client), Vec::<String>::new());
+    bench.sync(frame);
+    assert_eq!(heard(&client), ["reply 7 yes"]);
+}
+
+#[test]
+fn work_is_handed_out_only_when_the_assignment_is_on_disk() {
+    let mut bench = Bench::new();
+    let worker = bench.session(2);
+    let spec = WorkerSpec::new("w", vec!["q".into()], 1);
+    bench.ask(2, 1, Request::Command(Command::Register(Box::new(spec))));
+    let registered = bench.seal().expect("a registration is an event");
+    bench.sync(registered);
+    assert_eq!(heard(&worker), ["reply 1 yes"]);
+    bench.session(1);
+    bench.ask(1, 1, submission(1));
+    let frame = bench.seal().expect("there is something to write");
+    assert_eq!(heard(&worker), Vec::<String>::new());
+    bench.sync(frame);
+    assert_eq!(heard(&worker), ["notice"]);
+}
+
+#[test]
+fn a_question_is_answered_after_everything_that_was_decided_before_it() {
+    let mut bench = Bench::new();
+    let client = bench.session(1);
+    bench.ask(1, 1, submission(1));
+    let frame = bench.seal().expect("there is something to write");
+    bench.ask(1, 2, Request::Query(Query::Show { task: TaskId::from_u128(1) }));
+    assert!(bench.seal().is_none(), "a question is not written");
+    assert_eq!(heard(&client), Vec::<String>::new());
+    bench.sync(frame);
+    assert_eq!(heard(&client), ["reply 1 yes", "reply 2 yes"]);
+    // With nothing under way it is answered at once.
+    bench.ask(1, 3, Request::Query(Query::Counts));
+    assert!(bench.seal().is_none());
+    assert_eq!(heard(&client), ["reply 3 yes"]);
+}
+
+#[test]
+fn while_the_disk_is_full_new_work_is_refused_and_questions_are_answered() {
+    let mut bench = Bench::new();
+    let client = bench.session(1);
+    bench.core.set_disk_full(true);
+    bench.ask(1, 1, submission(1));
+    bench.ask(1, 2, Request::Query(Query::Counts));
+    assert!(bench.seal().is_none(), "a refusal changes nothing");
+    let mut deliveries = Vec::new();
+    client.take(&mut deliveries);
+    assert!(matches!(&deliveries[0], Delivery::Reply { reply: Err(Refusal::DiskFull), .. }));
+    assert!(matches!(&deliveries[1], Delivery::Reply { reply: Ok(Response::Answer(Answer::Counts(_))), .. }));
+    bench.core.set_disk_full(false);
+    bench.ask(1, 3, submission(1));
+    let frame = bench.seal().expect("there is room again");
+    bench.sync(frame);
+    assert_eq!(heard(&client), ["reply 3 yes"]);
+}
