@@ -158,6 +158,8 @@ struct Conversation<T> {
     spare: Vec<Delivery>,
     /// The peer will say no more.
     heard_all: bool,
+    /// The hub will say no more.
+    mail_is_over: bool,
     /// When the connection ends whatever else happens: the broker has said goodbye.
     until: Option<Timestamp>,
     /// When the peer last read something.
@@ -205,6 +207,7 @@ impl<T: Talk> Conversation<T> {
             deliveries: VecDeque::new(),
             spare: Vec::new(),
             heard_all: false,
+            mail_is_over: false,
             until: None,
             read_at: now,
         }
@@ -231,7 +234,9 @@ impl<T: Talk> Conversation<T> {
                 }
             }
             let may_write = !self.turn.out.is_empty();
-            let may_take = self.deliveries.is_empty() && self.turn.out.len() < UNSENT_BYTES_MAX;
+            let may_take =
+                !self.mail_is_over && self.deliveries.is_empty() && self.turn.out.len() < UNSENT_BYTES_MAX;
+            let is_stranger = self.way_in.session.is_none();
             let may_read = self.may_read();
             if may_read {
                 self.make_room();
@@ -247,6 +252,8 @@ impl<T: Talk> Conversation<T> {
                     alarm_at = None;
                     self.ring()?;
                 }
+                // A peer that is known hears it from its mailbox.
+                () = self.way_in.hub.stopped(), if is_stranger => self.turn.close = true,
             }
             self.deliver().await;
             self.ask().await;
@@ -259,8 +266,7 @@ impl<T: Talk> Conversation<T> {
         if self.turn.close || (self.heard_all && self.session.open_requests() == 0) {
             return nothing_left;
         }
-        let hub_is_gone = self.way_in.session.as_ref().is_some_and(|session| session.mailbox().is_closed());
-        hub_is_gone && nothing_left
+        self.mail_is_over && nothing_left
     }
 
     fn may_read(&self) -> bool {
@@ -319,6 +325,7 @@ impl<T: Talk> Conversation<T> {
 
     fn take_mail(&mut self) {
         let Some(session) = &self.way_in.session else { return };
+        self.mail_is_over = session.mailbox().is_closed();
         session.mailbox().take(&mut self.spare);
         if self.turn.out.is_empty() {
             // Whoever had nothing to read cannot have been slow.

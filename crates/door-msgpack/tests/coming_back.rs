@@ -91,7 +91,7 @@ fn a_broker_that_stops_says_goodbye_and_takes_up_where_it_was() {
     let (held, seen) = begin(&first);
     let bystander = Peer::known(&first, "bystander");
     first.hub.stop();
-    let heard = bystander.to_the_end();
+    let heard = bystander.hear_out();
     let said_goodbye = heard
         .iter()
         .any(|message| matches!(message, FromBroker::Notice(Notice::Bye(bye)) if bye.code == Code::Draining));

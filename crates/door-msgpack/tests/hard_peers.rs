@@ -45,7 +45,7 @@ fn noise_on_the_port_harms_nobody() {
         let mut peer = Peer::stranger(&stage);
         let _ = peer.stream.write_all(&noise);
         let _ = peer.stream.shutdown(Shutdown::Write);
-        peer.to_the_end();
+        peer.hear_out();
         assert!(matches!(honest.ask(9, &Request::Ping), Reply::Pong(_)));
     }
 }
@@ -57,7 +57,7 @@ fn a_silent_stranger_is_sent_away_and_holds_up_nobody() {
     let silent = Peer::stranger(&stage);
     let mut honest = Peer::known(&stage, "honest");
     assert!(matches!(honest.ask(2, &Request::Counts), Reply::Counts(_)));
-    let heard = silent.to_the_end();
+    let heard = silent.hear_out();
     assert!(
         matches!(&heard[..], [FromBroker::Notice(Notice::Bye(bye))] if bye.code == Code::TooSlow),
         "{heard:?}"
@@ -114,7 +114,7 @@ fn who_does_not_read_is_left_alone_and_others_are_served() {
     }
     std::thread::sleep(Duration::from_millis(1500));
     // It reads at last: what was on its way comes, and then the end, long before all it has asked for.
-    let heard = greedy.to_the_end();
+    let heard = greedy.hear_out();
     assert!(heard.len() < 198, "{} megabytes were not kept for it", heard.len());
     assert!(begun.elapsed() < FOREVER);
 }
@@ -186,7 +186,7 @@ fn who_stops_talking_still_hears_the_answers() {
     peer.say(2, &submit(3, "q", &Bytes::new()));
     peer.say(3, &Request::Counts);
     peer.stream.shutdown(Shutdown::Write).unwrap();
-    let heard = peer.to_the_end();
+    let heard = peer.hear_out();
     let replies: Vec<u64> = heard
         .iter()
         .filter_map(|message| match message {

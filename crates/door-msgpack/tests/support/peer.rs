@@ -84,7 +84,7 @@ impl Peer {
     }
 
     /// Everything up to the end of the connection.
-    pub(crate) fn to_the_end(mut self) -> Vec<FromBroker> {
+    pub(crate) fn hear_out(mut self) -> Vec<FromBroker> {
         while self.read_more() {}
         self.heard
     }
