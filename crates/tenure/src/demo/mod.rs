@@ -73,9 +73,9 @@ impl Demo {
             "Nine tasks of a few seconds and a long one",
             "Each writes to a file when it begins and when it ends: the truth, to compare with at the end.",
         );
-        let long = stage.submit("long", self.pick(25.0, 4.0)).await?;
+        let long = stage.submit("long", self.pick(25.0, 6.0)).await?;
         for number in 1..=9 {
-            stage.submit(&number.to_string(), self.pick(5.0, 0.7)).await?;
+            stage.submit(&number.to_string(), self.pick(5.0, 1.5)).await?;
         }
         stage.until("five running", PATIENCE, |story, _| story.count(Stand::Running) >= 5).await?;
         stage.look(self.pick(3.0, 0.1)).await?;

@@ -1,0 +1,13 @@
+//! Stories of `tenure work`, `tenure demo` and `tenure bench`, each with the real program and real processes.
+
+mod bench;
+mod crashing;
+mod demo;
+mod plans;
+mod running;
+mod stage;
+mod stopping;
+mod supervising;
+#[path = "../cli/support.rs"]
+#[allow(dead_code, reason = "shared with the stories of the other verbs")]
+mod support;

@@ -1,0 +1,111 @@
+//! Commands: what they are given, and what is kept of them.
+
+use serde_json::json;
+use tenure_client::{Submission, Watch, Watched};
+
+use crate::stage::{Stage, eventually, shell, text};
+
+#[test]
+fn a_commands_output_and_exit_code_are_kept() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let (ended, result) = stage.result(stage.script("echo out; echo err >&2"));
+    assert_eq!((ended.state.as_str(), ended.exit_code), ("completed", 0));
+    assert_eq!((result["stdout"].as_str(), result["stderr"].as_str()), (Some("out\n"), Some("err\n")));
+
+    let (ended, result) = stage.result(stage.script("echo out; echo 'no such scan' >&2; exit 3"));
+    assert_eq!((ended.state.as_str(), ended.exit_code), ("failed", 3));
+    assert_eq!(ended.message.as_deref(), Some("exit code 3: no such scan"));
+    assert_eq!((result["exit_code"].as_i64(), result["stdout"].as_str()), (Some(3), Some("out\n")));
+
+    let (ended, result) = stage.result(stage.script("kill -9 $$"));
+    assert_eq!((ended.state.as_str(), ended.exit_code), ("failed", 137));
+    assert_eq!(result["signal"].as_i64(), Some(9));
+
+    let missing = Submission::to("default").body(r#"{"command": ["no-such-command-here"]}"#);
+    let (ended, _) = stage.result(stage.submit(missing));
+    assert_eq!(ended.exit_code, 127);
+    assert!(ended.message.unwrap().contains("no-such-command-here"));
+}
+
+#[test]
+fn a_command_finds_itself_described_in_its_environment() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &["--queue", "images"]);
+    let script = "echo $TENURE_TASK_ID $TENURE_ATTEMPT $TENURE_QUEUE $TENURE_TASK_NAME $TENURE_WORKER $COLOUR; pwd; echo $TENURE_TASK_DIR; cat";
+    let body = json!({ "command": ["sh", "-c", script], "env": { "COLOUR": "blue" }, "stdin": "fed" });
+    let task = stage.submit(Submission::to("images").name("scan-7").body(body.to_string()));
+    let (_, result) = stage.result(task);
+    let lines: Vec<&str> = result["stdout"].as_str().unwrap().lines().collect();
+    assert_eq!(lines[0], format!("{task} 1 images scan-7 w blue"));
+    assert_eq!(lines[1], lines[2], "it runs in its own directory");
+    assert_eq!(lines[3], "fed");
+    assert!(!std::path::Path::new(lines[1]).exists(), "the directory is gone");
+}
+
+#[test]
+fn a_failed_tasks_directory_is_kept_on_request() {
+    let stage = Stage::new();
+    let base = stage.path("places");
+    let _worker = stage.worker("w", &["--keep", "--dir", base.to_str().unwrap()]);
+    let failed = stage.script("echo evidence > file; exit 1");
+    stage.wait(failed);
+    stage.wait(stage.script("echo nothing > file"));
+    eventually("one directory stays", || std::fs::read_dir(&base).unwrap().count() == 1);
+    assert_eq!(text(&base.join(format!("{failed}-1/file"))), "evidence\n");
+}
+
+#[test]
+fn a_body_that_is_no_command_fails_with_a_sentence() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let ended = stage.wait(stage.submit(Submission::to("default").body("echo hello").retries(5)));
+    assert_eq!(ended.exit_code, 65);
+    assert!(ended.message.unwrap().contains("--shell"));
+    drop(_worker);
+
+    let _worker = stage.worker("w2", &["--shell"]);
+    let (ended, result) =
+        stage.result(stage.submit(Submission::to("default").body("echo hello | tr a-z A-Z")));
+    assert_eq!((ended.exit_code, result["stdout"].as_str()), (0, Some("HELLO\n")));
+}
+
+#[test]
+fn much_output_is_kept_by_its_ends() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &["--keep-output", "2KB"]);
+    let (_, result) = stage.result(stage.script("echo begin; seq 1 100000; echo end"));
+    let stdout = result["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("begin\n") && stdout.ends_with("end\n") && stdout.len() < 2_200, "{stdout}");
+    assert_eq!(result["stdout_truncated"].as_bool(), Some(true));
+    assert_eq!(result["stderr_truncated"].as_bool(), Some(false));
+}
+
+#[test]
+fn progress_lines_reach_whoever_watches() {
+    let stage = Stage::new();
+    let told = stage.block_on(async {
+        let mut watcher = stage.client.watch(Watch::default().submitter("ada")).await.unwrap();
+        stage.client.submit(shell("echo '::progress 42 half way'; sleep 0.2")).await.unwrap();
+        let _worker = stage.worker("w", &[]);
+        loop {
+            if let Some(Ok(Watched::Event(event))) = watcher.next().await
+                && event.kind.as_str() == "progress"
+            {
+                return *event.more.unwrap();
+            }
+        }
+    });
+    assert_eq!((told.percent, told.note.as_deref()), (Some(42), Some("half way")));
+}
+
+#[test]
+fn a_command_has_no_longer_than_it_may_have() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &["--grace", "200ms"]);
+    let body = json!({ "command": ["sh", "-c", "trap '' TERM; echo here; sleep 60 & wait; sleep 60"], "timeout_secs": 1 });
+    let (ended, result) = stage.result(stage.submit(Submission::to("default").body(body.to_string())));
+    assert_eq!((ended.exit_code, result["signal"].as_i64()), (137, Some(9)), "{result}");
+    assert!(ended.message.unwrap().contains("time limit"));
+    assert_eq!(result["stdout"].as_str(), Some("here\n"));
+}

@@ -1,0 +1,105 @@
+//! Cancelling, pausing, draining: everything that a command has started ends with it.
+
+use std::time::{Duration, Instant};
+
+use crate::stage::{Stage, eventually, is_running, text, touch};
+
+/// Starts a command whose child and grandchild write their numbers down, and returns those.
+fn start_a_family(stage: &Stage) -> (tenure_client::TaskId, Vec<String>) {
+    let file = stage.path("family");
+    let script = format!(
+        "echo $$ >> {0}; sh -c 'echo $$ >> {0}; sleep 300 & echo $! >> {0}; wait' & wait",
+        file.display()
+    );
+    let task = stage.script(&script);
+    eventually("three processes", || text(&file).lines().count() == 3);
+    let family: Vec<String> = text(&file).lines().map(str::to_owned).collect();
+    assert!(family.iter().all(|pid| is_running(pid)));
+    (task, family)
+}
+
+#[test]
+fn cancelling_ends_the_whole_process_group() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let (task, family) = start_a_family(&stage);
+    stage.block_on(stage.client.cancel(task, Some("wrong scan"))).unwrap();
+    let ended = stage.wait(task);
+    assert_eq!(ended.state.as_str(), "cancelled");
+    eventually("the family is gone", || !family.iter().any(|pid| is_running(pid)));
+}
+
+#[test]
+fn whoever_does_not_hear_term_is_killed_after_the_grace() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &["--grace", "300ms"]);
+    let file = stage.path("pid");
+    let task =
+        stage.script(&format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.05; done", file.display()));
+    eventually("it runs", || !text(&file).is_empty());
+    let begun = Instant::now();
+    stage.block_on(stage.client.cancel(task, None)).unwrap();
+    assert_eq!(stage.wait(task).state.as_str(), "cancelled");
+    assert!(begun.elapsed() >= Duration::from_millis(300), "the grace is given");
+    assert!(!is_running(text(&file).trim()));
+}
+
+#[test]
+fn a_paused_task_ends_here_and_can_be_resumed() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let (task, family) = start_a_family(&stage);
+    stage.block_on(stage.client.pause(task, None)).unwrap();
+    eventually("it is paused", || stage.show(task).state.as_str() == "paused");
+    eventually("the family is gone", || !family.iter().any(|pid| is_running(pid)));
+    stage.block_on(stage.client.resume(task)).unwrap();
+    eventually("it runs again", || stage.show(task).state.as_str() == "running");
+    assert_eq!(stage.show(task).attempt, 2);
+    stage.block_on(stage.client.cancel(task, None)).unwrap();
+    stage.wait(task);
+}
+
+#[test]
+fn what_a_command_leaves_behind_does_not_stay() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let (ended, result) = stage.result(stage.script("sleep 300 & echo $!"));
+    assert_eq!(ended.state.as_str(), "completed");
+    let left_behind = result["stdout"].as_str().unwrap().trim();
+    assert!(!left_behind.is_empty() && !is_running(left_behind));
+}
+
+#[test]
+fn a_worker_that_is_told_to_end_finishes_what_it_runs() {
+    let stage = Stage::new();
+    let mut worker = stage.worker("w", &[]);
+    let (begun, go_on) = (stage.path("begun"), stage.path("go-on"));
+    let wait = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.02; done; echo done",
+        begun.display(),
+        go_on.display()
+    );
+    let running = stage.script(&wait);
+    eventually("it runs", || begun.exists());
+    let waiting = stage.script("echo never");
+    worker.terminate();
+    eventually("it drains", || stage.log().contains("draining"));
+    touch(&go_on);
+    assert_eq!(stage.wait(running).state.as_str(), "completed");
+    assert!(worker.ended().success());
+    assert_eq!(stage.show(waiting).state.as_str(), "ready", "nothing new was taken");
+}
+
+#[test]
+fn a_second_signal_ends_what_runs() {
+    let stage = Stage::new();
+    let mut worker = stage.worker("w", &[]);
+    let (task, family) = start_a_family(&stage);
+    worker.terminate();
+    eventually("it drains", || stage.log().contains("draining"));
+    worker.terminate();
+    worker.ended();
+    assert!(!family.iter().any(|pid| is_running(pid)));
+    eventually("another may try", || stage.show(task).state.as_str() == "ready");
+    assert_eq!(stage.show(task).crashes, 1);
+}
