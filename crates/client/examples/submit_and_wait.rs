@@ -11,7 +11,7 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-pub async fn run(address: &str) -> Result<Ended, Error> {
+pub(crate) async fn run(address: &str) -> Result<Ended, Error> {
     let client = Client::builder().address(address).identity("ada").connect().await?;
     // The name makes it safe to say this twice: if the connection breaks, the client does.
     let accepted = client.submit(Submission::to("shout").body("hello").name("greeting")).await?;

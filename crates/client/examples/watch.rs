@@ -13,7 +13,7 @@ async fn main() -> Result<(), Error> {
 }
 
 /// Tells each event to `say`, until it has heard enough.
-pub async fn run(address: &str, mut say: impl FnMut(String) -> bool) -> Result<(), Error> {
+pub(crate) async fn run(address: &str, mut say: impl FnMut(String) -> bool) -> Result<(), Error> {
     let client = Client::connect(address).await?;
     let mut watcher = client.watch(Watch::default().from(1)).await?;
     while let Some(watched) = watcher.next().await {

@@ -12,7 +12,7 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-pub fn worker(address: &str) -> WorkerBuilder {
+pub(crate) fn worker(address: &str) -> WorkerBuilder {
     Worker::builder(address).queues(["shout"]).slots(8).handle(shout)
 }
 

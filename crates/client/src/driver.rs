@@ -69,7 +69,8 @@ async fn converse(shared: &Shared, connection: &mut Connection) -> Result<(), Er
                 FromBroker::Notice(notice) => notified(&mut line, notice),
             }
         }
-        if connection.unsent() < UNSENT_BYTES_MAX && !line.out.is_empty() {
+        // After its goodbye the broker takes nothing more: what is not sent yet is for the next connection.
+        if connection.unsent() < UNSENT_BYTES_MAX && !line.out.is_empty() && goodbye.is_none() {
             connection.queue(&mut line.out);
             shared.room.notify_waiters();
         }

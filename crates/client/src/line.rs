@@ -4,12 +4,12 @@
 //! The rule of repeating lives here. When the connection breaks, a request that is safe to repeat waits for the next
 //! connection; any other fails with [`Error::UnknownOutcome`], because it may have been done.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tenure_wire::words::Outcome;
-use tenure_wire::{Reply, Request, encode_request};
+use tenure_wire::{Reply, Request, decode_to_broker, encode_request, split_frames};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::error::Error;
@@ -122,18 +122,29 @@ impl Line {
     /// The connection is gone.
     pub(crate) fn disconnected(&mut self, now: Instant, why: &str) {
         self.connected = false;
-        self.out.clear();
+        let mut unsent = self.take_unsent();
         self.talk.disconnected();
-        for open in self.open.drain().into_iter().rev() {
+        for (number, open) in self.open.drain().into_iter().rev() {
             let Open { verb, again, answer, permit } = open;
-            match again {
+            let repeat = if again.is_some() { Repeat::Safe } else { Repeat::Unsafe };
+            match again.or_else(|| unsent.remove(&number)) {
                 Some(request) => {
-                    let question = Question { verb, request, repeat: Repeat::Safe };
+                    let question = Question { verb, request, repeat };
                     self.waiting.push_front(Waiting { question, answer, permit, since: now });
                 }
                 None => drop(answer.send(Err(Error::UnknownOutcome { verb, why: why.into() }))),
             }
         }
+    }
+
+    /// What the connection never took: nobody can have done it, so it may be said to the next one.
+    fn take_unsent(&mut self) -> HashMap<u64, Request> {
+        let mut out = std::mem::take(&mut self.out);
+        let frames = split_frames(&mut out, usize::MAX).expect("what was encoded here has a length");
+        frames
+            .map(|frame| decode_to_broker(&frame).expect("what was encoded here is understood"))
+            .map(|unsent| (unsent.number, unsent.request))
+            .collect()
     }
 
     pub(crate) fn reply(&mut self, number: u64, reply: Reply) {
@@ -185,7 +196,7 @@ impl Line {
         self.closed = true;
         self.connected = false;
         self.fail_waiting(&Error::Closed);
-        for open in self.open.drain() {
+        for (_, open) in self.open.drain() {
             let _ = open.answer.send(Err(Error::Closed));
         }
         self.talk.close();
@@ -258,11 +269,13 @@ mod tests {
         let (_, mut query) = asked(&mut line, now, Request::Queues, Repeat::Safe);
         let (_, mut command) = asked(&mut line, now, release(), Repeat::Unsafe);
         let first = line.out.split();
+        let (_, mut unsent) = asked(&mut line, now, release(), Repeat::Unsafe);
         line.disconnected(now, "connection reset");
         assert!(matches!(command.try_recv().unwrap(), Err(Error::UnknownOutcome { verb: "release", .. })));
         assert!(query.try_recv().is_err(), "the query still waits");
+        assert!(unsent.try_recv().is_err(), "what the connection never took still waits");
         line.connected();
-        assert!(!line.out.is_empty() && line.out.len() < first.len(), "only the query is sent again");
+        assert_eq!(line.out.len(), first.len(), "the query is sent again, and what was not sent before");
     }
 
     #[test]
@@ -275,9 +288,8 @@ mod tests {
         line.disconnected(now, "gone");
         let (_, _c) = asked(&mut line, now, Request::Limits, Repeat::Safe);
         line.connected();
-        let frames = tenure_wire::split_frames(&mut line.out, 1 << 20).unwrap();
-        let kinds: Vec<Request> =
-            frames.map(|frame| tenure_wire::decode_to_broker(&frame).unwrap().request).collect();
+        let frames = split_frames(&mut line.out, 1 << 20).unwrap();
+        let kinds: Vec<Request> = frames.map(|frame| decode_to_broker(&frame).unwrap().request).collect();
         assert_eq!(kinds, [Request::Queues, Request::Workers, Request::Limits]);
     }
 

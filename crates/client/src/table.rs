@@ -72,12 +72,13 @@ impl<T> Table<T> {
         Some(open)
     }
 
-    /// Everything under way, in the order in which it was asked; nothing stays. Numbers go on from where they were.
-    pub(crate) fn drain(&mut self) -> Vec<T> {
+    /// Everything under way with its number, in the order in which it was asked; nothing stays. Numbers go on from where
+    /// they were.
+    pub(crate) fn drain(&mut self) -> Vec<(u64, T)> {
         self.free.clear();
         let mut entries: Vec<Entry<T>> = self.entries.drain(..).collect();
         entries.sort_by_key(|entry| entry.number);
-        entries.into_iter().filter_map(|entry| entry.open).collect()
+        entries.into_iter().filter_map(|entry| Some((entry.number, entry.open?))).collect()
     }
 }
 
@@ -142,8 +143,8 @@ mod tests {
         let first = table.insert("first").unwrap();
         let second = table.insert("second").unwrap();
         table.remove(first);
-        table.insert("third").unwrap();
-        assert_eq!(table.drain(), ["second", "third"]);
+        let third = table.insert("third").unwrap();
+        assert_eq!(table.drain(), [(second, "second"), (third, "third")]);
         assert!(table.is_empty());
         assert!(table.insert("fourth").unwrap() > second);
         assert_eq!(table.remove(second), None);

@@ -58,8 +58,9 @@ pub(crate) struct Link {
     result_bytes_max: usize,
     /// What the broker has been told of leaving.
     told: Leaving,
-    /// When the worker leaves without the handlers that do not end.
+    /// When the worker leaves without the handlers that do not end, and when it leaves even without a word.
     stop_at: Option<Instant>,
+    leave_by: Option<Instant>,
     heartbeat_at: Instant,
     progress_at: Instant,
     standing: Standing,
@@ -106,6 +107,7 @@ impl Link {
             result_bytes_max: 0,
             told: Leaving::No,
             stop_at: None,
+            leave_by: None,
             heartbeat_at: now,
             progress_at: now,
             standing: Standing::Away,
@@ -439,16 +441,22 @@ impl Link {
         self.begin_handlers();
         self.abort_overdue(now);
         self.tally.held.store(self.roster.len() as u64, Ordering::Relaxed);
-        let may_leave = self.roster.is_empty() || self.stop_at.is_some_and(|at| at <= now);
-        if self.told != Leaving::No && may_leave {
+        if self.told != Leaving::No && self.roster.is_empty() {
             self.ask(connection, Sent::Leave, &Request::Leave);
             self.standing = Standing::Leaving(now + LEAVE_TIMEOUT);
+        } else if self.leave_by.is_some_and(|by| by <= now) {
+            // The broker does not even take the last reports: it will notice the end of the connection.
+            self.standing = Standing::Left;
         }
         Ok(())
     }
 
     fn leave(&mut self, now: Instant, connection: &mut Connection) {
         self.hurry(now);
+        if self.stop_at.is_some_and(|at| at <= now) && self.leave_by.is_none() {
+            self.roster.abandon(now);
+            self.leave_by = Some(now + LEAVE_TIMEOUT);
+        }
         if self.outbox.leaving() != Leaving::No && self.told == Leaving::No {
             self.told = Leaving::Drain;
             self.ask(connection, Sent::Drain, &Request::Drain);
@@ -558,7 +566,7 @@ impl Link {
             }
             Standing::Away | Standing::Left => {}
         }
-        at(self.stop_at);
+        at(self.leave_by.or(self.stop_at));
         let droppable = self.roster.over().filter(|(held, _)| self.aborts.contains_key(held));
         at(droppable.map(|(_, since)| since + self.settings.stop_grace).min());
         next

@@ -53,6 +53,12 @@ enum Stage {
     Reported { report: Report, sent: bool },
 }
 
+impl Stage {
+    fn has_begun(&self) -> bool {
+        matches!(self, Stage::Starting(_) | Stage::Running(_))
+    }
+}
+
 /// What became of a report.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answered {
@@ -284,6 +290,17 @@ impl Roster {
             if let Stage::Running(context) = stage {
                 context.raise(Interrupt::Leaving);
             }
+        }
+    }
+
+    /// The worker leaves without the handlers that still run: as far as the tasks are concerned, they crash here.
+    pub(crate) fn abandon(&mut self, now: Instant) {
+        let left: Vec<Held> =
+            self.held.iter().filter(|(_, stage)| stage.has_begun()).map(|(held, _)| *held).collect();
+        for held in left {
+            self.stop(now, held, StopWhy::Stale);
+            let failure = Failure::new(1, "the worker stopped before the handler ended").crashed();
+            self.report(held, Report::Fail(Box::new(failure)));
         }
     }
 

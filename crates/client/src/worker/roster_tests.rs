@@ -221,3 +221,22 @@ fn a_leaving_worker_gives_back_what_has_not_begun_and_asks_the_rest_to_hurry() {
     complete(&mut roster, one);
     assert_eq!(begun(&mut roster), []);
 }
+
+#[test]
+fn what_does_not_end_in_time_is_reported_as_crashed_and_its_handler_is_over() {
+    let (mut roster, now) = (Roster::new(2), Instant::now());
+    let (one, running) = assign(&mut roster, 1);
+    let (two, _) = assign(&mut roster, 2);
+    complete(&mut roster, two);
+    roster.abandon(now);
+    assert_eq!(running.interrupt(), Some(Interrupt::Stop { why: StopWhy::Stale }));
+    assert!(matches!(roster.send(one), Some(Report::Fail(failure)) if failure.crashed));
+    assert!(matches!(roster.send(two), Some(Report::Complete(_))));
+    assert!(!complete(&mut roster, one), "its outcome does not count any more");
+    assert_eq!(
+        roster.answered(now, one, None),
+        Answered::Taken(Report::Fail(Box::new(
+            Failure::new(1, "the worker stopped before the handler ended").crashed()
+        )))
+    );
+}

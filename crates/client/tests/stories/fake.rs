@@ -2,11 +2,12 @@
 
 use bytes::BytesMut;
 use tenure_client::wire::hello::{PeerLimits, Welcome};
-use tenure_client::wire::reply::Submitted;
+use tenure_client::wire::notice::Gap;
+use tenure_client::wire::reply::{Submitted, Watching};
 use tenure_client::wire::task::Accepted;
 use tenure_client::wire::verdict::Verdict;
-use tenure_client::wire::{self, Reply, Request, ToBroker};
-use tenure_client::{Client, Error, StateName, Submission, TaskId, Timestamp};
+use tenure_client::wire::{self, Notice, Reply, Request, ToBroker};
+use tenure_client::{Client, Code, Error, Refusal, StateName, Submission, TaskId, Timestamp, Watch, Watched};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -46,6 +47,12 @@ impl Peer {
             self.waiting = frames.map(|frame| wire::decode_to_broker(&frame).unwrap()).collect();
         }
         self.waiting.remove(0)
+    }
+
+    async fn tell(&mut self, notice: &Notice) {
+        let mut out = BytesMut::new();
+        wire::encode_notice(&mut out, notice);
+        self.stream.write_all(&out).await.unwrap();
     }
 
     async fn say(&mut self, number: u64, reply: &Reply) {
@@ -107,4 +114,47 @@ async fn who_is_no_broker_is_recognised() {
     });
     let error = Client::connect(&address).await.unwrap_err();
     assert!(matches!(error, Error::Protocol { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_watch_that_is_refused_says_why() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let fake = tokio::spawn(async move {
+        let _client = Peer::accept(&listener).await;
+        let mut peer = Peer::accept(&listener).await;
+        let watch = peer.next().await;
+        assert!(matches!(watch.request, Request::Watch(_)));
+        let refusal = Refusal::new(Code::NotAllowed, "the key does not allow to watch");
+        peer.say(watch.number, &Reply::Refused(Box::new(refusal))).await;
+        peer.stream.read_u8().await
+    });
+    let client = Client::connect(&address).await.unwrap();
+    let refused = client.watch(Watch::default()).await.unwrap_err();
+    assert!(refused.is(&Code::NotAllowed), "{refused}");
+    assert!(fake.await.unwrap().is_err(), "the connection is closed");
+}
+
+#[tokio::test]
+async fn a_gap_in_the_events_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let fake = tokio::spawn(async move {
+        let _client = Peer::accept(&listener).await;
+        let mut peer = Peer::accept(&listener).await;
+        let watch = peer.next().await;
+        let Request::Watch(asked) = watch.request else { panic!("a watch is asked for") };
+        assert_eq!(asked.from, Some(5));
+        peer.say(watch.number, &Reply::Watching(Watching { from: Some(5) })).await;
+        peer.tell(&Notice::Gap(Gap { watch: watch.number, from: 5, to: 9 })).await;
+        drop(peer);
+        let mut peer = Peer::accept(&listener).await;
+        let Request::Watch(again) = peer.next().await.request else { panic!("it is asked for again") };
+        assert_eq!(again.from, Some(10));
+    });
+    let client = Client::connect(&address).await.unwrap();
+    let mut watcher = client.watch(Watch::default().from(5)).await.unwrap();
+    assert_eq!(watcher.next().await.unwrap().unwrap(), Watched::Gap { from: 5, to: 9 });
+    assert_eq!(watcher.position(), 10);
+    fake.await.unwrap();
 }
