@@ -252,6 +252,7 @@ impl Conversation {
     async fn work(&mut self) {
         loop {
             self.session.receive(wall_clock(), &self.gate, &mut self.out);
+            self.leave_desks().await;
             if self.out.asks.is_empty() && self.out.calls.is_empty() && self.out.reads.is_empty() {
                 return;
             }
@@ -272,6 +273,14 @@ impl Conversation {
             }
             while let Ok(news) = self.news.try_recv() {
                 self.hear(news);
+            }
+        }
+    }
+
+    async fn leave_desks(&mut self) {
+        for worker in std::mem::take(&mut self.out.leaves) {
+            if let Some(desk) = self.desks.remove(&worker) {
+                desk.detach(&self.route).await;
             }
         }
     }

@@ -112,6 +112,8 @@ pub struct Output {
     pub asks: Vec<Ask>,
     pub calls: Vec<DeskCall>,
     pub reads: Vec<(u64, Blob)>,
+    /// Desks this connection does not speak with any more.
+    pub leaves: Vec<Name>,
     /// Say what is left and close.
     pub close: bool,
 }

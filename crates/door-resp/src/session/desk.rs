@@ -74,8 +74,10 @@ impl Session {
         if !matches!(answer, CallAnswer::NotRegistered | CallAnswer::Taken | CallAnswer::Refused(_))
             && let Some(name) = group.becomes.take()
         {
-            self.worker = Some(name);
+            let before = self.worker.replace(name);
             self.hinted = None;
+            // Now that it has a name, the worker that was this connection alone is not needed any more.
+            out.leaves.extend(before.filter(|before| *before == self.nameless()));
         }
         let group = self.group.as_mut().expect("as above");
         group.answers[index] = Some(answer);

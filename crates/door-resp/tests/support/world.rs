@@ -192,6 +192,13 @@ impl World {
             for call in std::mem::take(&mut out.calls) {
                 self.call(client, call, &mut out);
             }
+            for name in std::mem::take(&mut out.leaves) {
+                let mut told = worker::Output::default();
+                if let Some(desk) = self.desks.get_mut(&name) {
+                    desk.worker.detach(client as u64, &mut told);
+                    self.tell(&name, told);
+                }
+            }
         }
     }
 

@@ -1,0 +1,109 @@
+//! Clients that others wrote, with their defaults. `cargo xtask strangers` installs them and says where they are; a test
+//! that is not told about its stranger says so and steps aside.
+
+mod support;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use support::broker::Broker;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+/// How long a stranger may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_py_feels_at_home() {
+    let Some(python) = told("TENURE_STRANGERS_PYTHON", "redis-py") else { return };
+    let broker = Broker::start().await;
+    let mut command = Command::new(python);
+    command.arg(script("redis_py.py")).arg(broker.address.port().to_string());
+    succeeds(command, "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ioredis_feels_at_home() {
+    node("ioredis", "ioredis.js").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_redis_feels_at_home() {
+    node("node-redis", "node_redis.js").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_cli_submits_runs_and_looks() {
+    let Some(broker) = with_redis_cli().await else { return };
+    let port = broker.address.port();
+    let said = cli(port, &["LPUSH", "queue:images", "cat.png"], "").await;
+    assert_eq!(said, "1\n");
+    let said = cli(port, &["--raw"], "BRPOP queue:images 5\n").await;
+    assert!(said.contains(r#""body":"cat.png""#), "{said}");
+    let said = cli(port, &["--raw", "JOBS.SEARCH", "pending"], "").await;
+    let job = said.trim().to_owned();
+    assert_eq!(job.len(), 36, "the claim of a connection that is gone is given back: {said:?}");
+    // One process per command: a worker is whoever pings under its id.
+    let script = format!(
+        "PING cli-1\nBRPOPLPUSH queue:images queue:processing 5\nGET job:{job}:status\nSET job:{job}:status completed\n\
+         LREM queue:processing 1 {job}\nGET job:{job}:status\n"
+    );
+    let said = cli(port, &["--raw"], &script).await;
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["cli-1", &job, "running", "OK", "1", "completed"]);
+    let said = cli(port, &["-3", "--raw", "HELLO"], "").await;
+    assert!(said.contains("tenure"), "{said}");
+    let said = cli(port, &["INFO"], "").await;
+    assert!(said.contains("jobs_completed:1"), "{said}");
+    let said = cli(port, &["FLUSHALL"], "").await;
+    assert!(said.contains("unknown command 'FLUSHALL'"), "{said}");
+}
+
+async fn with_redis_cli() -> Option<Broker> {
+    if Command::new("redis-cli").arg("--version").output().await.is_err() {
+        eprintln!("redis-cli is not installed, so it is not asked");
+        return None;
+    }
+    Some(Broker::start().await)
+}
+
+async fn cli(port: u16, arguments: &[&str], input: &str) -> String {
+    let mut command = Command::new("redis-cli");
+    command.args(["-p", &port.to_string()]).args(arguments);
+    succeeds(command, input).await
+}
+
+async fn node(name: &str, file: &str) {
+    let Some(modules) = told("TENURE_STRANGERS_NODE_PATH", name) else { return };
+    let broker = Broker::start().await;
+    let mut command = Command::new("node");
+    command.arg(script(file)).arg(broker.address.port().to_string()).env("NODE_PATH", modules);
+    succeeds(command, "").await;
+}
+
+async fn succeeds(mut command: Command, input: &str) -> String {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut stranger = command.spawn().expect("the stranger starts");
+    let mut stdin = stranger.stdin.take().expect("a pipe");
+    stdin.write_all(input.as_bytes()).await.expect("it reads");
+    drop(stdin);
+    let output = tokio::time::timeout(PATIENCE, stranger.wait_with_output()).await;
+    let output = output.expect("the stranger ends in time").expect("it ran");
+    let (said, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}\n{complained}");
+    said.into_owned()
+}
+
+fn told(variable: &str, stranger: &str) -> Option<OsString> {
+    let value = std::env::var_os(variable);
+    if value.is_none() {
+        eprintln!("{variable} is not set, so {stranger} is not asked");
+    }
+    value
+}
+
+fn script(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/strangers").join(file)
+}
