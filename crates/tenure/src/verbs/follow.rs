@@ -21,17 +21,23 @@ pub(crate) async fn to_the_end(
     task: TaskId,
     screen: &Screen,
 ) -> Result<Ended, Failure> {
-    // It may have ended before the watch began.
-    if !client.show(task).await?.state.has_ended() {
-        while let Some(watched) = watcher.next().await {
-            if let Some(event) = told(watched?, screen, false)?
-                && event.is_end()
-            {
-                break;
-            }
+    while let Some(watched) = watcher.next().await {
+        if let Some(event) = told(watched?, screen, false)?
+            && event.is_end()
+        {
+            break;
         }
     }
     Ok(client.wait(task).await?)
+}
+
+/// The same for a task that was there before the watch: it may have ended already.
+pub(crate) async fn from_here(client: &Client, task: TaskId, screen: &Screen) -> Result<Ended, Failure> {
+    let watcher = begin(client, task).await?;
+    if client.show(task).await?.state.has_ended() {
+        return Ok(client.wait(task).await?);
+    }
+    to_the_end(client, watcher, task, screen).await
 }
 
 /// Tells one thing that a watch brought. Returns the event, if it was one.

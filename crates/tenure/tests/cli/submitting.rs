@@ -151,6 +151,15 @@ fn wait_follows_a_task_and_ends_with_its_result_and_exit_code() {
 }
 
 #[test]
+fn a_known_name_is_followed_even_if_its_task_has_ended() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w1", "q");
+    for _ in 0..2 {
+        assert_eq!(broker.tenure(&["submit", "-q", "q", "--name", "n", "--wait", "x"]).ok(), "did x");
+    }
+}
+
+#[test]
 fn wait_gives_up_in_time_and_the_task_goes_on() {
     let broker = Broker::start();
     let said = broker.tenure(&["submit", "-q", "nobody", "--wait", "--timeout", "200ms", "x", "-o", "jsonl"]);

@@ -145,8 +145,13 @@ impl Broker {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
-        child.stdin.take().expect("piped").write_all(stdin).expect("it reads");
-        let output = child.wait_with_output().expect("it ends");
+        // Both pipes at once: neither side may wait for the other.
+        let mut pipe = child.stdin.take().expect("piped");
+        let output = std::thread::scope(|scope| {
+            // A program that has heard enough may close its ears.
+            scope.spawn(move || drop(pipe.write_all(stdin)));
+            child.wait_with_output().expect("it ends")
+        });
         Said {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),

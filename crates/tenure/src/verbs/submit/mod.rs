@@ -85,18 +85,21 @@ impl Submit {
             None => TaskId::new(),
         };
         submission = submission.id(id);
-        let mut watcher = follow::begin(client, id).await?;
+        let watcher = follow::begin(client, id).await?;
         let accepted = client.submit(submission).await?;
-        if accepted.task != id {
-            remark(format!("the name is known: following task {}", accepted.task));
-            watcher = follow::begin(client, accepted.task).await?;
-        }
         if screen.is_table() {
             remark(told(&accepted));
         } else {
             screen.next(String::new, || shapes::accepted(&accepted))?;
         }
-        let following = follow::to_the_end(client, watcher, accepted.task, screen);
+        let following = async {
+            if accepted.task == id {
+                return follow::to_the_end(client, watcher, id, screen).await;
+            }
+            // The name was known: the task is another one, from before.
+            drop(watcher);
+            follow::from_here(client, accepted.task, screen).await
+        };
         let ended = match self.timeout {
             None => following.await?,
             Some(timeout) => match tokio::time::timeout(timeout, following).await {
