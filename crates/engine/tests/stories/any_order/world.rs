@@ -89,36 +89,36 @@ impl World {
             Act::Submit { client, wishes } => self.submit(*client, wishes),
             Act::OnTask { client, task, verb } => self.on_task(*client, *task, verb),
             Act::Limit { client, tag, limit } => {
-                self.client_does(*client, Command::SetLimit { tag: tag_name(*tag), limit: *limit });
+                self.client_does(*client, &Command::SetLimit { tag: tag_name(*tag), limit: *limit });
             }
             Act::PauseQueue { client, queue } => {
-                self.client_does(*client, Command::PauseQueue { queue: queue_name(*queue) });
+                self.client_does(*client, &Command::PauseQueue { queue: queue_name(*queue) });
             }
             Act::ResumeQueue { client, queue } => {
-                self.client_does(*client, Command::ResumeQueue { queue: queue_name(*queue) });
+                self.client_does(*client, &Command::ResumeQueue { queue: queue_name(*queue) });
             }
             Act::DrainWorker { client, worker } => {
                 let worker = self.workers[*worker].name.clone();
-                self.client_does(*client, Command::DrainWorker { worker });
+                self.client_does(*client, &Command::DrainWorker { worker });
             }
             Act::ClearWorker { client, worker } => {
                 let worker = self.workers[*worker].name.clone();
-                self.client_does(*client, Command::ClearWorker { worker });
+                self.client_does(*client, &Command::ClearWorker { worker });
             }
             Act::Register { worker, shape, forgets } => self.register(*worker, shape, *forgets),
             Act::Report { worker, held, report, stale } => self.report(*worker, *held, *report, *stale),
             Act::Heartbeat { worker, lists, forgets } => self.heartbeat(*worker, *lists, *forgets),
             Act::Ask { worker, queues } => self.ask(*worker, queues),
             Act::Unask { worker } => {
-                if self.worker_does(*worker, Command::Unask).is_some_and(|reply| reply.is_ok()) {
+                if self.worker_does(*worker, &Command::Unask).is_some_and(|reply| reply.is_ok()) {
                     self.workers[*worker].asking = None;
                 }
             }
             Act::Drain { worker } => {
-                self.worker_does(*worker, Command::Drain);
+                self.worker_does(*worker, &Command::Drain);
             }
             Act::Leave { worker } => {
-                if self.worker_does(*worker, Command::Leave).is_some() {
+                if self.worker_does(*worker, &Command::Leave).is_some() {
                     let worker = &mut self.workers[*worker];
                     worker.session = None;
                     worker.believes.clear();
@@ -244,7 +244,7 @@ impl World {
                 },
             },
         };
-        self.client_does(client, command);
+        self.client_does(client, &command);
     }
 
     fn register(&mut self, index: usize, shape: &Shape, forgets: u8) {
@@ -343,7 +343,7 @@ impl World {
     fn heartbeat(&mut self, index: usize, lists: bool, forgets: u8) {
         let held = presented(&self.workers[index].believes, if lists { forgets } else { 0 });
         let list = lists.then(|| held.clone());
-        let answer = self.worker_does(index, Command::Heartbeat { held: list, stats: None });
+        let answer = self.worker_does(index, &Command::Heartbeat { held: list, stats: None });
         if let Some(Ok(Reply::Held(answers))) = answer
             && lists
         {
@@ -367,18 +367,18 @@ impl World {
         self.absorb(Some(index));
     }
 
-    fn client_does(&mut self, client: usize, command: Command) {
+    fn client_does(&mut self, client: usize, command: &Command) {
         let peer = self.clients[client].clone();
-        self.does(&peer, &command).ok();
+        self.does(&peer, command).ok();
         self.absorb(None);
     }
 
     /// A command of a worker that has a session. Its return from silence, if it is one, is not part of the command.
-    fn worker_does(&mut self, index: usize, command: Command) -> Option<Result<Reply, Refusal>> {
+    fn worker_does(&mut self, index: usize, command: &Command) -> Option<Result<Reply, Refusal>> {
         let peer = self.workers[index].session.clone()?;
         self.broker.tries(&peer, Command::Heartbeat { held: None, stats: None }).ok();
         self.absorb(None);
-        let answer = self.does(&peer, &command);
+        let answer = self.does(&peer, command);
         self.absorb(None);
         Some(answer)
     }
