@@ -29,7 +29,7 @@ impl Client {
     pub async fn submit_many(
         &self,
         submissions: impl IntoIterator<Item = Submission>,
-    ) -> Result<Vec<Result<Accepted, Refusal>>, Error> {
+    ) -> Result<Vec<Result<Accepted, Box<Refusal>>>, Error> {
         let mut verdicts = Vec::new();
         let mut frame: Vec<Submission> = Vec::new();
         let mut bytes = 0;
@@ -52,7 +52,7 @@ impl Client {
     async fn submit_frame(
         &self,
         submissions: Vec<Submission>,
-    ) -> Result<Vec<Result<Accepted, Refusal>>, Error> {
+    ) -> Result<Vec<Result<Accepted, Box<Refusal>>>, Error> {
         let count = submissions.len();
         let all_named = submissions.iter().all(|submission| submission.task.name.is_some());
         let repeat = if all_named { Repeat::Safe } else { Repeat::Unsafe };
@@ -63,7 +63,7 @@ impl Client {
         }
         match self.ask("submit", Request::Submit(submit), repeat).await? {
             Reply::Submitted(submitted) if submitted.tasks.len() == count => {
-                Ok(submitted.tasks.into_iter().map(|verdict| verdict.0).collect())
+                Ok(submitted.tasks.into_iter().map(|verdict| verdict.0.map_err(Box::new)).collect())
             }
             Reply::Submitted(submitted) => {
                 let answers = submitted.tasks.len();

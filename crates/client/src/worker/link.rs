@@ -158,7 +158,7 @@ impl Link {
                 Ok(()) => return Ok(()),
                 Err(error) if self.first.is_some() || !is_passing(&error) => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%error, held = self.roster.len(), "the worker's connection was lost")
+                    tracing::warn!(%error, held = self.roster.len(), "the worker's connection was lost");
                 }
             }
             drop(connection);
@@ -258,7 +258,7 @@ impl Link {
 
     fn hear(&mut self, now: Instant, message: FromBroker) -> Result<(), Error> {
         match message {
-            FromBroker::Reply { number, reply } => self.answered(now, number, reply),
+            FromBroker::Reply { number, reply } => self.answered(now, number, &reply),
             FromBroker::Notice(notice) => self.notified(now, notice),
         }
     }
@@ -307,18 +307,18 @@ impl Link {
         Ok(())
     }
 
-    fn answered(&mut self, now: Instant, number: u64, reply: Reply) -> Result<(), Error> {
+    fn answered(&mut self, now: Instant, number: u64, reply: &Reply) -> Result<(), Error> {
         let Some(sent) = self.sent.remove(number) else { return Ok(()) };
-        if let Reply::Refused(refusal) = &reply
+        if let Reply::Refused(refusal) = reply
             && refusal.code == Code::NotAWorker
         {
             return Err(Error::lost("the broker does not know the worker any more"));
         }
-        let refused_all = match &reply {
+        let refused_all = match reply {
             Reply::Refused(refusal) => Some(&**refusal),
             _ => None,
         };
-        let refused: &[RefusedEntry] = match &reply {
+        let refused: &[RefusedEntry] = match reply {
             Reply::Held(held) => &held.refused,
             Reply::Registered(registered) => &registered.refused,
             _ => &[],

@@ -69,7 +69,7 @@ pub(crate) enum Answered {
     /// It will be said again, or said differently.
     Again,
     /// The broker takes neither the report nor the failure to report.
-    Given(Refusal),
+    Given(Box<Refusal>),
     /// Nobody knows this report.
     Unknown,
 }
@@ -206,7 +206,7 @@ impl Roster {
             Some((_, refusal)) => {
                 if matches!(report, Report::Fail(failure) if failure.message.starts_with(REFUSED)) {
                     self.held.remove(&held);
-                    return Answered::Given(refusal.clone());
+                    return Answered::Given(Box::new(refusal.clone()));
                 }
                 // The submitter should learn why there is no better end.
                 let failure = Failure::new(1, format!("{REFUSED}{refusal}")).last();

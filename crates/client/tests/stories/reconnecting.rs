@@ -53,9 +53,9 @@ async fn a_worker_keeps_its_tasks_through_restarts_of_the_broker() {
 
     for sudden in [true, false] {
         if sudden {
-            broker.kill()
+            broker.kill();
         } else {
-            broker.stop()
+            broker.stop();
         }
         until("the worker has noticed", async || !worker.is_connected()).await;
         broker.start_again();
