@@ -27,7 +27,9 @@ use crate::settings::Settings;
 
 /// What is read at once: little for the many that are idle, more for a peer that fills it.
 const READ_BYTES_MIN: usize = 4 << 10;
-const READ_BYTES_MAX: usize = 256 << 10;
+const READ_BYTES_MAX: usize = 32 << 10;
+/// A buffer that has grown beyond this is given back once it has been sent.
+const OUT_BYTES_KEPT: usize = 64 << 10;
 /// How many bytes of bodies are fetched at a time.
 const FETCH_BYTES: usize = UNSENT_BYTES_MAX;
 /// How long a connection lives on after the broker has said goodbye, for what is still to be said.
@@ -317,7 +319,7 @@ impl<T: Talk> Conversation<T> {
             return Err(io::ErrorKind::WriteZero.into());
         }
         self.read_at = wall_clock();
-        if self.turn.out.is_empty() && self.turn.out.capacity() > READ_BYTES_MAX {
+        if self.turn.out.is_empty() && self.turn.out.capacity() > OUT_BYTES_KEPT {
             self.turn.out = BytesMut::new();
         }
         Ok(())
@@ -409,4 +411,24 @@ impl<T: Talk> Conversation<T> {
 pub(crate) fn wall_clock() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_hub::store::{MemoryDisk, StoreSettings};
+    use tenure_hub::{Hub, Keys};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_idle_connection_is_small() {
+        let disk = Arc::new(MemoryDisk::new());
+        let hub = Hub::start(disk, StoreSettings::default(), Default::default(), Keys::default()).unwrap();
+        let settings = Arc::new(Settings::default());
+        let session = Session::new(wall_clock(), Arc::clone(&settings));
+        let conversation = Conversation::new(session, hub.handle().clone(), settings);
+        let running = conversation.run(tokio::io::empty(), tokio::io::sink());
+        let bytes = size_of_val(&running);
+        assert!(bytes < 4 << 10, "{bytes}");
+    }
 }
