@@ -108,7 +108,12 @@ impl Reader {
 
     pub fn usage(&self) -> Usage {
         let files = self.shared.files.read().expect("no holder of the lock panics");
-        let lengths = files.segments.values().map(|segment| segment.file.len().unwrap_or(0));
+        let end = self.shared.progress.acknowledged();
+        let ends = files.segments.keys().skip(1).copied().chain([end]);
+        let lengths = files.segments.values().zip(ends).map(|(segment, end)| {
+            // Where a segment behind it was deleted, the file itself says where it ends.
+            segment.file_end().unwrap_or(end).min(end).saturating_sub(segment.start)
+        });
         Usage {
             journal_bytes: lengths.sum(),
             segments: files.segments.len() as u64,

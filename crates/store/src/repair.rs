@@ -326,7 +326,7 @@ impl Work<'_> {
 
     fn cut(&mut self, segment: &Segment, position: u64) -> Result<(), StoreError> {
         self.keep_range(segment, position, segment.file_end()?)?;
-        segment.file.truncate(segment.offset(position)).doing("cutting", &segment.name)?;
+        segment.file.set_len(segment.offset(position)).doing("cutting", &segment.name)?;
         segment.file.sync().syncing(&segment.name)
     }
 

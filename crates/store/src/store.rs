@@ -65,7 +65,7 @@ impl Store {
         let recovered = recover(&*disk, &inventory, engine, now)?;
         check_events(&recovered)?;
         clear_away(&*disk, &inventory, &recovered)?;
-        settle_tail(&recovered)?;
+        settle_tail(&recovered, settings.segment_bytes)?;
         assemble(disk, settings, recovered, lock, now)
     }
 
@@ -108,11 +108,11 @@ fn clear_away(disk: &dyn Disk, inventory: &Inventory, recovered: &Recovered) -> 
 ///
 /// What no later frame testifies to is written once more. It may be in the machine's memory only: if an earlier process
 /// ended because a sync failed, the kernel believes those pages to be clean and would never write them again.
-fn settle_tail(recovered: &Recovered) -> Result<(), StoreError> {
+fn settle_tail(recovered: &Recovered, segment_bytes: u64) -> Result<(), StoreError> {
     let JournalEnd { position, segment, certain, .. } = recovered.end;
     let Some(last) = recovered.segments.last().filter(|last| last.start == segment) else { return Ok(()) };
     let name = &last.name;
-    last.file.truncate(last.offset(position)).doing("cutting", name)?;
+    last.file.set_len(last.offset(position)).doing("cutting", name)?;
     let mut at = certain.max(last.start);
     let mut bytes = vec![0; 1 << 20];
     while at < position {
@@ -121,7 +121,9 @@ fn settle_tail(recovered: &Recovered) -> Result<(), StoreError> {
         last.file.write_at(&bytes[..read], last.offset(at)).doing("writing", name)?;
         at += count as u64;
     }
-    last.file.sync().syncing(name)
+    last.file.sync().syncing(name)?;
+    // Longer again, with zeros: an append that does not change the length has less to sync.
+    last.file.set_len(last.offset(position.max(last.start + segment_bytes))).doing("lengthening", name)
 }
 
 fn assemble(

@@ -23,6 +23,9 @@ pub struct Writer {
     failed: bool,
 }
 
+/// How soon a writer that has something to sync looks whether a checkpoint waits for it.
+const LOOK_FOR_CHECKPOINT: Duration = Duration::from_millis(50);
+
 impl Writer {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -58,14 +61,14 @@ impl Writer {
         }
         let due = match self.shared.settings.sync {
             Sync::Always => return Ok(None),
-            Sync::Interval(interval) => Some((self.last_sync + interval).since(now)),
-            Sync::Os => None,
+            Sync::Interval(interval) => (self.last_sync + interval).since(now),
+            Sync::Os => Duration::MAX,
         };
-        if due == Some(Duration::ZERO) || self.shared.progress.is_wanted() {
+        if due.is_zero() || self.shared.progress.is_wanted() {
             self.sync(now).inspect_err(|_| self.failed = true)?;
             return Ok(None);
         }
-        Ok(due)
+        Ok(Some(due.min(LOOK_FOR_CHECKPOINT)))
     }
 
     /// The position up to which everything may be acknowledged.
@@ -112,7 +115,7 @@ impl Writer {
         let Some(segment) = &self.segment else { return Ok(()) };
         let end = segment.offset(self.position);
         if segment.file.len().doing("measuring", &segment.name)? > end {
-            segment.file.truncate(end).doing("cutting", &segment.name)?;
+            segment.file.set_len(end).doing("cutting", &segment.name)?;
             segment.file.sync().syncing(&segment.name)?;
         }
         Ok(())
@@ -135,7 +138,7 @@ impl Writer {
                     return Err(source).doing("writing", &segment.name).map_err(WriteError::Fatal);
                 }
                 let needed = frame.bytes.len() as u64;
-                segment.file.truncate(segment.offset(start)).doing("cutting back", &segment.name)?;
+                segment.file.set_len(segment.offset(start)).doing("cutting back", &segment.name)?;
                 self.position = start;
                 self.next_event = frames[0].first_event;
                 return Err(WriteError::Full { needed });

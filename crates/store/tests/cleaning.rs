@@ -274,3 +274,23 @@ fn a_short_journal_is_not_worth_a_snapshot_at_shutdown() {
     broker.rest();
     assert!(matches!(broker.parts.chores.news()[..], [News::Snapshot { .. }]));
 }
+
+#[test]
+fn a_writer_that_leaves_syncing_to_the_system_still_serves_a_snapshot() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { sync: tenure_store::Sync::Os, ..small() };
+    let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
+    broker.submit(b"not synced");
+    broker.commit().unwrap();
+    assert_eq!(
+        broker.parts.writer.tick(broker.now).unwrap(),
+        Some(Duration::from_millis(50)),
+        "it looks again"
+    );
+    broker.take_snapshot();
+    assert_eq!(
+        Broker::open(&disk.crash(3)).unwrap().picture(),
+        broker.picture(),
+        "the snapshot made it certain"
+    );
+}

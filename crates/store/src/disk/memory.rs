@@ -32,10 +32,12 @@ struct State {
     changes: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Node {
     /// What a reader sees.
     bytes: Vec<u8>,
+    /// How much of it takes room: what was made longer without being written does not.
+    stored: usize,
     /// What is on the platter, and the writes that are on their way.
     certain: Vec<u8>,
     pending: Vec<Pending>,
@@ -81,7 +83,7 @@ impl MemoryDisk {
         for (name, node) in names {
             let bytes = state.nodes[node].after_crash(&mut random);
             after.names.insert(name, after.nodes.len());
-            after.nodes.push(Node { certain: bytes.clone(), bytes, pending: Vec::new() });
+            after.nodes.push(Node::certain(bytes));
         }
         after.certain_names = after.names.clone();
         MemoryDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }
@@ -92,13 +94,8 @@ impl MemoryDisk {
         let state = self.state();
         let mut after = State::default();
         for (name, node) in &state.names {
-            let Node { bytes, certain, pending } = &state.nodes[*node];
             after.names.insert(name.clone(), after.nodes.len());
-            after.nodes.push(Node {
-                bytes: bytes.clone(),
-                certain: certain.clone(),
-                pending: pending.clone(),
-            });
+            after.nodes.push(state.nodes[*node].clone());
         }
         after.certain_names = after.names.clone();
         MemoryDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }
@@ -156,7 +153,7 @@ impl MemoryDisk {
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let mut state = self.state();
         let node = state.nodes.len();
-        state.nodes.push(Node { bytes: bytes.to_vec(), certain: bytes.to_vec(), pending: Vec::new() });
+        state.nodes.push(Node::certain(bytes.to_vec()));
         state.names.insert(name.to_owned(), node);
         state.certain_names.insert(name.to_owned(), node);
     }
@@ -270,7 +267,7 @@ impl DiskFile for MemoryFile {
             }
             return Err(error);
         }
-        let grows = (offset + bytes.len()).saturating_sub(state.nodes[self.node].bytes.len()) as u64;
+        let grows = (offset + bytes.len()).saturating_sub(state.nodes[self.node].stored) as u64;
         let room = state.faults.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used()));
         if grows > room {
             let fits = bytes.len() - (grows - room) as usize;
@@ -309,7 +306,7 @@ impl DiskFile for MemoryFile {
         Ok(self.disk.state().nodes[self.node].bytes.len() as u64)
     }
 
-    fn truncate(&self, len: u64) -> io::Result<()> {
+    fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.disk.state();
         state.change()?;
         state.nodes[self.node].truncate(usize::try_from(len).expect("a file fits into memory"));
@@ -319,7 +316,7 @@ impl DiskFile for MemoryFile {
 
 impl State {
     fn used(&self) -> u64 {
-        self.names.values().map(|node| self.nodes[*node].bytes.len() as u64).sum()
+        self.names.values().map(|node| self.nodes[*node].stored as u64).sum()
     }
 
     /// Counts a change, unless the power is gone.
@@ -349,13 +346,19 @@ impl State {
 }
 
 impl Node {
+    fn certain(bytes: Vec<u8>) -> Node {
+        Node { stored: bytes.len(), certain: bytes.clone(), bytes, pending: Vec::new() }
+    }
+
     fn write(&mut self, bytes: &[u8], offset: usize) {
         overwrite(&mut self.bytes, bytes, offset);
+        self.stored = self.stored.max(offset + bytes.len());
         self.pending.push(Pending::Write { offset, bytes: bytes.to_vec() });
     }
 
     fn truncate(&mut self, len: usize) {
         self.bytes.resize(len, 0);
+        self.stored = self.stored.min(len);
         self.pending.push(Pending::Truncate { len });
     }
 

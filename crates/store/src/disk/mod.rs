@@ -43,7 +43,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn is_empty(&self) -> io::Result<bool> {
         self.len().map(|len| len == 0)
     }
-    fn truncate(&self, len: u64) -> io::Result<()>;
+    /// Cuts the file, or makes it longer with zeros that take no room.
+    fn set_len(&self, len: u64) -> io::Result<()>;
 }
 
 /// The right to use a directory, given back when it is dropped.

@@ -125,7 +125,7 @@ impl DiskFile for File {
         self.metadata().map(|metadata| metadata.len())
     }
 
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.set_len(len)
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        File::set_len(self, len)
     }
 }

@@ -171,6 +171,11 @@ impl Broker {
         self.rest();
     }
 
+    /// How long the file of the first segment is without the zeros behind its frames, if it is the only one.
+    pub fn journal_len(&self) -> usize {
+        40 + usize::try_from(self.parts.batches.position()).unwrap()
+    }
+
     /// Every task with its bytes. Only for what is acknowledged: the rest cannot be read yet.
     pub fn picture(&self) -> Picture {
         self.try_picture().expect("what is acknowledged can be read")
