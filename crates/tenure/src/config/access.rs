@@ -44,7 +44,7 @@ impl Access {
                     match read_entry(entry) {
                         Ok(entry) => access.add(entry, index, from, problems),
                         Err(why) => {
-                            problems.push(Problem::new(from, format!("keys, entry {}: {why}", index + 1)))
+                            problems.push(Problem::new(from, format!("keys, entry {}: {why}", index + 1)));
                         }
                     }
                 }
@@ -182,7 +182,7 @@ fn read_entry(entry: &Value) -> Result<Entry, String> {
 
 /// Hexadecimal digits, and enough of them. What is wrong is told without the digits.
 fn check_key(text: &str) -> Result<(), String> {
-    if text.is_empty() || text.len() % 2 != 0 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+    if text.is_empty() || !text.len().is_multiple_of(2) || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err("the key is not in hexadecimal digits: make one with `openssl rand -hex 32`".to_owned());
     }
     if text.len() < KEY_DIGITS_MIN {

@@ -18,15 +18,20 @@ use super::value::check;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The file that is read from the data directory if no other is named.
 const FILE_NAME: &str = "tenure.toml";
-/// Variables that belong to the verbs, to shell tasks and to tests.
-const OTHER_VARIABLES: [&str; 7] = [
+/// Variables that belong to the verbs, and those that a shell task finds: it may start a broker of its own.
+const OTHER_VARIABLES: [&str; 12] = [
     "TENURE_CONFIG",
     "TENURE_BROKER",
     "TENURE_KEY",
     "TENURE_NAMESPACE",
-    "TENURE_TASK",
     "TENURE_ATTEMPT",
     "TENURE_QUEUE",
+    "TENURE_PRIORITY",
+    "TENURE_PARENT",
+    "TENURE_SUBMITTER",
+    "TENURE_WORKER",
+    "TENURE_CRASHES",
+    "TENURE_FAILURES",
 ];
 
 /// Every setting's text and origin.

@@ -69,7 +69,7 @@ pub(crate) fn of_presence(presence: &str) -> Color {
 
 /// Text from others, made safe for a terminal: control characters could move its cursor or forge lines.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| c.is_control()) {
+    if !text.chars().any(char::is_control) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(

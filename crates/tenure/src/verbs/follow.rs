@@ -1,7 +1,5 @@
 //! Following a task to its end: its events as they happen, then what became of it.
 
-use std::io::Write;
-
 use serde_json::json;
 use tenure_client::{Client, Ended, Event, TaskId, Watch, Watched, Watcher};
 
@@ -70,9 +68,7 @@ pub(crate) fn conclude(ended: &Ended, screen: &Screen) -> Result<u8, Failure> {
         return Ok(of_task(ended.exit_code));
     }
     if let Some(result) = &ended.result {
-        let mut out = std::io::stdout().lock();
-        out.write_all(&super::logs::output_of(result))?;
-        out.flush()?;
+        super::logs::print(result)?;
     }
     if ended.exit_code != 0 {
         let message = ended.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();

@@ -27,7 +27,7 @@ pub(crate) async fn of_task(global: &Global, task: TaskId, into: &mut impl Readi
                     return Err(Failure::from(&*refusal));
                 }
                 FromBroker::Notice(Notice::Events(events)) => {
-                    events.events.into_iter().for_each(|event| into.event(event))
+                    events.events.into_iter().for_each(|event| into.event(event));
                 }
                 FromBroker::Notice(Notice::Gap(gap)) => into.gap(gap.to + 1),
                 FromBroker::Notice(Notice::Live(_)) => return Ok(()),

@@ -1,22 +1,24 @@
 //! `tenure logs`: the output that was kept of a shell task.
 
-use std::borrow::Cow;
 use std::io::Write;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use tenure_client::Client;
 
 use super::which::show;
-use crate::exit::{OK, Outcome, STILL_GOING};
+use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::{Screen, remark};
+use crate::work::output::Output;
 
 /// Print the output that was kept of a shell task (or the result of any other)
 #[derive(Args, Debug)]
 #[command(after_help = "\
+What the command wrote to its stdout goes to stdout, and what it wrote to its stderr to stderr.
+
 Examples:
   tenure logs 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f
-  tenure logs name:scan-7 | less")]
+  tenure logs name:scan-7 2>/dev/null | less")]
 pub(crate) struct Logs {
     /// An id, at least its first 6 digits, or name:NAME
     #[arg(value_name = "TASK")]
@@ -31,27 +33,43 @@ impl Logs {
             return Ok(STILL_GOING);
         }
         let result = client.result(task.id).await?;
-        let output = output_of(&result);
         if screen.is_table() {
-            let mut out = std::io::stdout().lock();
-            out.write_all(&output)?;
-            out.flush()?;
-        } else {
-            let text = String::from_utf8_lossy(&output);
-            screen.one(String::new, || json!({ "task": task.id.to_string(), "output": text }))?;
+            print(&result)?;
+            return Ok(OK);
         }
+        let id = task.id.to_string();
+        let value = || match read(&result) {
+            Some(output) => json!({ "task": id, "output": output }),
+            None => json!({ "task": id, "result": String::from_utf8_lossy(&result) }),
+        };
+        screen.one(String::new, value)?;
         Ok(OK)
     }
 }
 
-/// A shell task's result is a JSON object that holds what it wrote; any other result is shown as it is.
-pub(crate) fn output_of(result: &[u8]) -> Cow<'_, [u8]> {
-    let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(result) else {
-        return Cow::Borrowed(result);
+/// Writes a task's result: a shell task's output to where it wrote it, anything else as it is.
+pub(crate) fn print(result: &[u8]) -> Result<(), Failure> {
+    let Some(output) = read(result) else {
+        let mut out = std::io::stdout().lock();
+        out.write_all(result)?;
+        return Ok(out.flush()?);
     };
-    let texts: Vec<&str> =
-        ["output", "stdout", "stderr"].into_iter().filter_map(|name| fields.get(name)?.as_str()).collect();
-    if texts.is_empty() { Cow::Borrowed(result) } else { Cow::Owned(texts.concat().into_bytes()) }
+    let mut out = std::io::stdout().lock();
+    out.write_all(output.stdout.as_bytes())?;
+    out.flush()?;
+    let mut err = std::io::stderr().lock();
+    err.write_all(output.stderr.as_bytes())?;
+    for (stream, truncated) in [("stdout", output.stdout_truncated), ("stderr", output.stderr_truncated)] {
+        if truncated {
+            writeln!(err, "tenure: only a part of {stream} was kept")?;
+        }
+    }
+    Ok(err.flush()?)
+}
+
+/// The output of a shell task, if the result is one.
+fn read(result: &[u8]) -> Option<Output> {
+    serde_json::from_slice(result).ok()
 }
 
 #[cfg(test)]
@@ -59,11 +77,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_tasks_output_is_found_in_its_result() {
-        let result = br#"{"exit_code": 0, "stdout": "hello\n", "stderr": "careful\n"}"#;
-        assert_eq!(&*output_of(result), b"hello\ncareful\n");
-        assert_eq!(&*output_of(b"42"), b"42");
-        assert_eq!(&*output_of(br#"{"answer": 42}"#), br#"{"answer": 42}"#);
-        assert_eq!(&*output_of(b"\xff\x00"), b"\xff\x00");
+    fn only_a_shell_tasks_result_is_taken_for_output() {
+        let output = read(br#"{"exit_code": 0, "stdout": "hello\n", "stderr": "careful\n"}"#).unwrap();
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("hello\n", "careful\n"));
+        for other in [&b"42"[..], br#"{"answer": 42}"#, b"\xff\x00", b""] {
+            assert!(read(other).is_none());
+        }
     }
 }

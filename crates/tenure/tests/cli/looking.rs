@@ -1,5 +1,7 @@
 //! Looking: every verb that changes nothing, for people and for programs.
 
+use std::process::Stdio;
+
 use crate::support::{Broker, eventually};
 
 #[test]
@@ -107,7 +109,7 @@ fn wait_tells_of_several_and_ends_with_the_first_failure() {
         assert!(said.out.contains(task.as_str()), "{said:?}");
     }
     assert_eq!(broker.tenure(&["logs", &tasks[0]]).ok(), "did a");
-    assert_eq!(broker.tenure(&["logs", &tasks[0], "-o", "json"]).json()["output"], "did a");
+    assert_eq!(broker.tenure(&["logs", &tasks[0], "-o", "json"]).json()["result"], "did a");
     assert_eq!(broker.tenure(&["show", "--result", &tasks[0]]).ok(), "did a");
     let waiting = broker.submit(&["-q", "nobody", "x"]);
     assert_eq!(broker.tenure(&["wait", &waiting, "--timeout", "100ms"]).code, 83);
@@ -144,4 +146,19 @@ fn queues_workers_limits_stats_and_top_speak_both_ways() {
     assert_eq!(broker.tenure(&["top", "-o", "json"]).json()["counts"]["by_state"]["running"], 1);
     let list = broker.tenure(&["list"]).ok();
     assert!(list.contains("50 % halfway"), "{list}");
+}
+
+#[test]
+fn the_output_of_a_shell_task_is_kept_stream_by_stream() {
+    let broker = Broker::start();
+    let task = broker.submit(&["--", "sh", "-c", "echo out; echo err >&2; exit 4"]);
+    let mut work = broker.command(&["work"]);
+    let mut worker = work.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let said = broker.tenure(&["wait", &task, "--timeout", "60s"]);
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    assert_eq!((said.code, said.out.as_str()), (4, "out\n"), "{said:?}");
+    let said = broker.tenure(&["logs", &task]);
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "out\n", "err\n"));
+    assert_eq!(broker.tenure(&["logs", &task, "-o", "json"]).json()["output"]["stderr"], "err\n");
 }

@@ -6,6 +6,7 @@ mod doors;
 mod exits;
 mod files;
 mod looking;
+mod pages;
 mod serving;
 mod steering;
 mod submitting;

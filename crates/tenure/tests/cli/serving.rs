@@ -44,6 +44,21 @@ fn sigterm_drains_and_what_was_acknowledged_is_there_after_the_next_start() {
 }
 
 #[test]
+fn a_second_signal_stops_at_once_and_still_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start_in(dir.path(), &[]);
+    let task = broker.submit(&["-q", "q", "x"]);
+    for _ in 0..20 {
+        broker.signal("-INT");
+    }
+    let (code, log) = broker.ended();
+    // The first may have been enough.
+    assert!(matches!(code, Some(0 | 130)), "{code:?} {log}");
+    let broker = Broker::start_in(dir.path(), &[]);
+    assert_eq!(broker.state(&task), "ready");
+}
+
+#[test]
 fn kill_minus_nine_loses_nothing_that_was_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let broker = Broker::start_in(dir.path(), &[]);
