@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::broker::Broker;
+use support::broker::{Broker, calm};
 use support::wire::Wire;
 use support::{frame, null_opening};
 use tenure_door_zmq::codec::Limits;
@@ -78,7 +78,7 @@ fn messages_that_are_no_majordomo_are_counted_and_the_connection_goes_on() {
 fn half_a_message_costs_its_limit_and_no_more() {
     let limits = Limits { frame_bytes: 1 << 20, frames: 100, message_bytes: 1 << 20 };
     let transport = Transport { limits, ..Transport::default() };
-    let broker = Broker::with(Settings { transport, ..Settings::default() }, PingPongSettings::default());
+    let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let mut endless = Wire::dealer(broker.mdp);
     for _ in 0..101 {
         endless.raw(&frame(1, b""));
@@ -96,7 +96,7 @@ fn half_a_message_costs_its_limit_and_no_more() {
 #[test]
 fn a_peer_that_never_introduces_itself_is_sent_away() {
     let transport = Transport { handshake_timeout: Duration::from_millis(100), ..Transport::default() };
-    let broker = Broker::with(Settings { transport, ..Settings::default() }, PingPongSettings::default());
+    let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let mut mute = Wire::silent(broker.mdp);
     let mut half = Wire::silent(broker.mdp);
     half.raw(&null_opening("DEALER", b"")[..40]);
@@ -108,7 +108,7 @@ fn a_peer_that_never_introduces_itself_is_sent_away() {
 #[test]
 fn there_are_only_so_many_connections() {
     let transport = Transport { connections_max: 3, ..Transport::default() };
-    let broker = Broker::with(Settings { transport, ..Settings::default() }, PingPongSettings::default());
+    let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let kept: Vec<Wire> = (0..3).map(|_| Wire::dealer(broker.mdp)).collect();
     assert!(Wire::silent(broker.mdp).is_closed(Duration::from_secs(5)));
     assert!(broker.counts("connections"));

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use support::broker::Broker;
+use support::broker::{Broker, calm};
 use support::native::Native;
 use support::plugin::{PluginClient, PluginWorker, says};
 use support::wire::{PATIENCE, Wire};
@@ -15,7 +15,7 @@ const READY: [&str; 4] = ["", "MDPW01", "\x01", "echo"];
 
 /// Beats every 100 ms, idle workers are lost after 300 ms.
 fn quick() -> Settings {
-    Settings { heartbeat: Duration::from_millis(100), ..Settings::default() }
+    Settings { heartbeat: Duration::from_millis(100), ..calm() }
 }
 
 /// The next request: its address and body.
@@ -108,7 +108,7 @@ fn a_connection_that_does_not_answer_pings_is_given_up() {
         ping_timeout: Duration::from_millis(300),
         ..Transport::default()
     };
-    let broker = Broker::with(Settings { transport, ..Settings::default() }, PingPongSettings::default());
+    let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let mut gone = Wire::dealer(broker.mdp);
     gone.send(&READY);
     let mut client = Wire::dealer(broker.mdp);

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{Event, Filter, Name, TaskId, Timestamp};
@@ -9,11 +10,15 @@ use tenure_hub::{Request, Watch};
 
 use super::client::{MISSED, NOTICES, lookup};
 use super::majordomo::{Turn, Waiting};
-use crate::mdp::{Dialect, NOTICE_JOBS_MAX, Notice, Notify, ReturnPath, encode_notices};
+use crate::mdp::{Dialect, NOTICE_JOBS_MAX, Notice, NoticeKind, Notify, ReturnPath, encode_notices};
 use crate::translate;
 
 /// How many events of a replay are told in one answer.
 const ANSWER_EVENTS_MAX: usize = 1_000;
+
+/// What often comes in numbers is gathered at least this long, so that the crash of a worker with many jobs is one
+/// notice and not hundreds.
+const STORM: Duration = Duration::from_millis(5);
 
 /// How many notices are gathered before they are told, whatever the delay.
 const GATHERED_MAX: usize = 10_000;
@@ -165,7 +170,15 @@ impl Telling {
         if self.path.is_none() {
             return;
         }
-        self.tell_at.get_or_insert(turn.now + turn.settings.crash_notification_delay);
+        let patience = match notice.kind {
+            NoticeKind::WorkerCrashed | NoticeKind::JobFailed | NoticeKind::JobCancelled => {
+                turn.settings.crash_notification_delay.max(STORM)
+            }
+            NoticeKind::NoWorkers | NoticeKind::JobExpired | NoticeKind::JobRefused | NoticeKind::Gap => {
+                turn.settings.crash_notification_delay
+            }
+        };
+        self.tell_at = Some(self.tell_at.unwrap_or(Timestamp::NEVER).min(turn.now + patience));
         self.gathered.push(notice);
         if self.gathered.len() >= GATHERED_MAX {
             self.tell_at = Some(turn.now);

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenure_door_zmq::{Counters, PingPongSettings, Settings};
+use tenure_door_zmq::{Counters, PingPongSettings, Settings, Transport};
 use tenure_hub::store::{Disk, MemoryDisk, StoreError, StoreSettings};
 use tenure_hub::words::Settings as EngineSettings;
 use tenure_hub::{Hub, HubHandle, Keys};
@@ -22,9 +22,19 @@ pub(crate) struct Broker {
     settings: Settings,
 }
 
+/// Settings under which the broker says nothing by itself, so that a slow machine changes no story.
+pub(crate) fn calm() -> Settings {
+    let minute = Duration::from_secs(60);
+    let transport = Transport { ping: minute, ping_timeout: 3 * minute, ..Transport::default() };
+    Settings { heartbeat: minute, transport, ..Settings::default() }
+}
+
 impl Broker {
     pub(crate) fn start() -> Broker {
-        Broker::with(Settings::default(), PingPongSettings::default())
+        Broker::with(
+            calm(),
+            PingPongSettings { worker_expire: Duration::from_secs(60), ..PingPongSettings::default() },
+        )
     }
 
     pub(crate) fn with(settings: Settings, ping_pong: PingPongSettings) -> Broker {
@@ -33,7 +43,7 @@ impl Broker {
 
     pub(crate) fn with_keys(keys: &Keys) -> Broker {
         let disk = Arc::new(MemoryDisk::new());
-        Broker::open(disk, Settings::default(), PingPongSettings::default(), keys, 0)
+        Broker::open(disk, calm(), PingPongSettings::default(), keys, 0)
     }
 
     fn open(
