@@ -182,7 +182,10 @@ fn read_entry(entry: &Value) -> Result<Entry, String> {
 
 /// Hexadecimal digits, and enough of them. What is wrong is told without the digits.
 fn check_key(text: &str) -> Result<(), String> {
-    if text.is_empty() || !text.len().is_multiple_of(2) || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+    if text.is_empty()
+        || !text.len().is_multiple_of(2)
+        || !text.bytes().all(|digit| digit.is_ascii_hexdigit())
+    {
         return Err("the key is not in hexadecimal digits: make one with `openssl rand -hex 32`".to_owned());
     }
     if text.len() < KEY_DIGITS_MIN {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -115,7 +116,16 @@ pub(crate) fn load(
     if !problems.is_empty() {
         return Err(problems);
     }
-    Ok(Loaded { values, access, file, warnings: strangers(variables) })
+    let mut warnings = strangers(variables);
+    warnings.extend(file.as_deref().filter(|_| access.count() > 0).and_then(readable_by_others));
+    Ok(Loaded { values, access, file, warnings })
+}
+
+/// Keys that everybody on the machine can read are hardly keys.
+fn readable_by_others(file: &Path) -> Option<String> {
+    let mode = std::fs::metadata(file).ok()?.permissions().mode();
+    (mode & 0o077 != 0)
+        .then(|| format!("{0} holds keys and other users may read it: chmod 600 {0}", file.display()))
 }
 
 fn defaults() -> BTreeMap<&'static str, (String, Origin)> {
@@ -284,6 +294,17 @@ mod tests {
         assert_eq!(loaded.text("sync"), "os");
         std::fs::write(dir.path().join("tenure.toml"), "data_dir = \"elsewhere\"\n").unwrap();
         assert!(load(&flags(&[("data_dir", data_dir)], None), &|_| None, &[]).is_err());
+    }
+
+    #[test]
+    fn keys_that_others_may_read_are_told() {
+        let (_dir, path) = file("[[keys]]\nname = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\n");
+        let warnings = |mode: u32| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            load(&flags(&[], Some(&path)), &|_| None, &[]).unwrap().warnings
+        };
+        assert_eq!(warnings(0o600), Vec::<String>::new());
+        assert!(warnings(0o640)[0].contains("chmod 600"));
     }
 
     #[test]

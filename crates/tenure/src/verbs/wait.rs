@@ -1,6 +1,6 @@
 //! `tenure wait`: until tasks have ended, with their exit code.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -13,6 +13,9 @@ use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
 use crate::output::paint::of_state;
 use crate::output::{Screen, remark, shapes};
 use crate::units::parse_span;
+
+/// How long the broker's word that the time is up may take to arrive.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// Wait until tasks have ended, and exit with their exit code
 #[derive(Args, Debug)]
@@ -78,10 +81,32 @@ pub(crate) async fn all(
     Ok(codes.into_iter().flatten().find(|code| *code != OK).unwrap_or(OK))
 }
 
+/// Waits for one task. A broker that is away comes back: work of days outlives a restart, and so does waiting for it.
 async fn within(client: &Client, task: TaskId, timeout: Option<Duration>) -> Result<Option<Ended>, Error> {
-    match timeout {
-        Some(timeout) => client.wait_timeout(task, timeout).await,
-        None => client.wait(task).await.map(Some),
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let mut is_told = false;
+    loop {
+        let waited = match deadline {
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                match tokio::time::timeout(left + ANSWER, client.wait_timeout(task, left)).await {
+                    Ok(waited) => waited,
+                    Err(_) => return Ok(None),
+                }
+            }
+            None => client.wait(task).await.map(Some),
+        };
+        match waited {
+            Err(Error::Unreachable { .. } | Error::Lost { .. } | Error::UnknownOutcome { .. }) => {
+                if !is_told {
+                    remark(format!(
+                        "the broker is away; waiting for it to come back and tell of task {task}"
+                    ));
+                    is_told = true;
+                }
+            }
+            other => return other,
+        }
     }
 }
 

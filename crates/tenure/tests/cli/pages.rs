@@ -17,12 +17,19 @@ fn the_configuration_page_lists_every_setting_with_its_default() {
     for setting in settings {
         let (key, default) = (setting["key"].as_str().unwrap(), setting["default"].as_str().unwrap());
         let default = if default.is_empty() { "none".to_owned() } else { format!("`{default}`") };
-        assert!(page.contains(&format!("| `{key}` | {default} |")), "{key} with {default} is not on the page");
+        assert!(
+            page.contains(&format!("| `{key}` | {default} |")),
+            "{key} with {default} is not on the page"
+        );
     }
     let listed = page.lines().filter(|line| line.starts_with("| `") && line.matches(" | ").count() == 2);
-    let listed: Vec<&str> = listed.filter_map(|line| line.split('`').nth(1)).filter(|key| !key.contains(' ')).collect();
+    let listed: Vec<&str> =
+        listed.filter_map(|line| line.split('`').nth(1)).filter(|key| !key.contains(' ')).collect();
     for key in &listed {
-        assert!(settings.iter().any(|setting| setting["key"] == *key), "{key} is on the page and not in the program");
+        assert!(
+            settings.iter().any(|setting| setting["key"] == *key),
+            "{key} is on the page and not in the program"
+        );
     }
     assert_eq!(listed.len(), settings.len());
 }
@@ -41,7 +48,10 @@ fn the_command_line_page_lists_every_verb_and_exit_code() {
         .collect();
     assert!(verbs.len() > 20, "{verbs:?}");
     for verb in verbs {
-        assert!(page.lines().any(|line| line.starts_with('|') && line.contains(&format!("`{verb}`"))), "{verb} is not on the page");
+        assert!(
+            page.lines().any(|line| line.starts_with('|') && line.contains(&format!("`{verb}`"))),
+            "{verb} is not on the page"
+        );
     }
     let (_, codes) = help.split_once("Exit codes:\n").unwrap();
     for line in codes.lines() {

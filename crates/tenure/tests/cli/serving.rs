@@ -1,5 +1,6 @@
 //! Starting, stopping and reloading a broker.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 
 use crate::support::{Broker, eventually, program, run, serve};
@@ -67,6 +68,36 @@ fn kill_minus_nine_loses_nothing_that_was_acknowledged() {
     broker.ended();
     let broker = Broker::start_in(dir.path(), &[]);
     assert_eq!(broker.state(&task), "ready");
+}
+
+#[test]
+fn waiting_outlives_a_restart_of_the_broker() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start_in(dir.path(), &[]);
+    let address = broker.address.clone();
+    let task = broker.submit(&["-q", "q", "x"]);
+    let mut waiting = broker.command(&["wait", &task, "--patience", "200ms"]);
+    waiting.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut waiting = waiting.spawn().unwrap();
+    let mut err = BufReader::new(waiting.stderr.take().unwrap());
+    // It must be waiting before the broker goes.
+    eventually("it is connected", || sessions(&broker) >= 2);
+    broker.signal("-KILL");
+    broker.ended();
+    let mut line = String::new();
+    err.read_line(&mut line).unwrap();
+    assert!(line.contains("the broker is away"), "{line}");
+    let broker = Broker::start_in(dir.path(), &["--native", &address]);
+    let _worker = broker.worker("w1", "q");
+    let output = waiting.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"did x"[..]));
+}
+
+/// How many peers are connected, this one with them.
+fn sessions(broker: &Broker) -> u64 {
+    let figures = broker.tenure(&["stats", "-o", "json"]).json()["figures"].clone();
+    let sessions = figures.as_object().unwrap().iter().find(|(name, _)| name.ends_with("sessions"));
+    sessions.unwrap().1.as_f64().unwrap() as u64
 }
 
 #[test]
