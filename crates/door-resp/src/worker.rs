@@ -56,6 +56,8 @@ pub struct Worker {
     pending: HashMap<u64, Pending>,
     next_token: u64,
     heard: Timestamp,
+    /// Jobs that it did not finish within their limit.
+    hung: u32,
     /// Calls that came while it joins.
     calls: Vec<(Caller, Call)>,
 }
@@ -81,7 +83,7 @@ enum Standing {
 }
 
 /// What an unanswered request was for.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Pending {
     /// What the hub believes it holds.
     Recall,
@@ -136,6 +138,7 @@ impl Worker {
             pending: HashMap::new(),
             next_token: 0,
             heard: now,
+            hung: 0,
             calls: Vec::new(),
         }
     }
@@ -185,7 +188,7 @@ impl Worker {
             }
             Delivery::Notice(Notice::Assign(assignment)) => self.assigned(now, assignment, out),
             Delivery::Notice(Notice::Wanted { task, wanted, .. }) => self.wanted(task, wanted, out),
-            Delivery::Notice(Notice::Stop { task, attempt, .. }) => self.stopped(task, attempt, out),
+            Delivery::Notice(Notice::Stop { task, attempt, why }) => self.stopped(task, attempt, why, out),
             Delivery::Notice(Notice::Replaced { .. }) => self.fall_out(out),
             Delivery::Notice(Notice::Drain) | Delivery::Goodbye => self.send_away(out),
             // This session watches nothing and takes no calls.
@@ -313,6 +316,9 @@ impl Worker {
         let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
         if let Some(registration) = &self.registration {
             more.push(("registration".into(), text(&registration.json)));
+        }
+        if self.hung > 0 {
+            more.push(("hung".into(), self.hung.to_string().into_boxed_str()));
         }
         let mut figures = WorkerStats::default();
         if let Some((at, stats)) = &self.stats {

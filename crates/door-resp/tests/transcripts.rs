@@ -49,7 +49,7 @@ async fn play(transcript: &Transcript) -> Result<(), String> {
                 peer.expect(pattern, &mut bindings).await.map_err(say)?;
             }
             Act::Closed { client } => {
-                peer(&mut peers, *client, &broker).await.expect_close().await.map_err(say)?
+                peer(&mut peers, *client, &broker).await.expect_close().await.map_err(say)?;
             }
             Act::Close { client } => {
                 peers.remove(client);

@@ -130,14 +130,14 @@ fn filtered(
     if let Some(action) = filter.action.clone() {
         return find_name(action_name(&action), move |_, found| match found {
             Err(_) => Step::Reply(Reply::Array(Vec::new())),
-            Ok(task) => of_filter(filter, Some(task.id), page, reply),
+            Ok(task) => of_filter(&filter, Some(task.id), page, reply),
         });
     }
-    of_filter(filter, None, page, reply)
+    of_filter(&filter, None, page, reply)
 }
 
 fn of_filter(
-    filter: JobFilter,
+    filter: &JobFilter,
     parent: Option<tenure_hub::words::TaskId>,
     page: Page,
     reply: impl FnOnce(Vec<TaskInfo>) -> Reply + Send + 'static,

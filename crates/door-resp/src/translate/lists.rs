@@ -192,41 +192,28 @@ fn range(key: Key, start: i64, stop: i64) -> Step {
         Key::Action { id, field: ActionField::Jobs } => {
             return find_name(super::names::action_name(&id), move |_, found| match found {
                 Err(_) => Step::Reply(Reply::Array(Vec::new())),
-                Ok(action) => jobs_of(&action, move |_, jobs| Step::Reply(slice(jobs, start, stop))),
+                Ok(action) => jobs_of(&action, move |_, jobs| Step::Reply(slice(&jobs, start, stop))),
             });
         }
         _ => return Step::Reply(Reply::Array(Vec::new())),
     };
     // In Redis the next to be popped is the last of the list, so counting from the end is cheap here.
-    let wanted = match (start, stop) {
-        (start, _) if start < 0 => usize::try_from(start.unsigned_abs()).unwrap_or(LOOKS_MAX).min(LOOKS_MAX),
-        _ => LOOKS_MAX,
-    };
     let from_end = start < 0 && stop < 0;
+    let wanted =
+        if from_end { usize::try_from(start.unsigned_abs()).unwrap_or(LOOKS_MAX) } else { LOOKS_MAX };
     list(
         query,
-        wanted,
+        wanted.min(LOOKS_MAX),
         |_| true,
         move |_, mut tasks| {
             tasks.reverse();
-            let exact = if from_end { 0 } else { start };
-            let stop = if from_end {
-                i64::try_from(tasks.len()).unwrap_or(i64::MAX).saturating_add(stop)
-            } else {
-                stop
-            };
-            let start = if from_end {
-                i64::try_from(tasks.len()).unwrap_or(i64::MAX).saturating_add(start).max(0)
-            } else {
-                exact
-            };
-            Step::Reply(slice(tasks, start, stop))
+            Step::Reply(slice(&tasks, start, stop))
         },
     )
 }
 
 /// From one index to another, both included, negative from the end.
-fn slice(tasks: Vec<TaskInfo>, start: i64, stop: i64) -> Reply {
+fn slice(tasks: &[TaskInfo], start: i64, stop: i64) -> Reply {
     let count = i64::try_from(tasks.len()).unwrap_or(i64::MAX);
     let index = |at: i64| if at < 0 { count.saturating_add(at) } else { at };
     let (start, stop) = (index(start).max(0), index(stop).min(count - 1));

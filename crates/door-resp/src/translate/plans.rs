@@ -38,13 +38,13 @@ pub(super) fn start_plan(command: PlanCommand) -> Step {
 pub(super) fn start_action(command: ActionCommand, speaker: &Speaker) -> Step {
     match command {
         ActionCommand::Submit(action) => submit_action(*action, speaker),
-        ActionCommand::Get { action, page } => of_action(action, move |_, task, jobs| {
+        ActionCommand::Get { action, page } => of_action(&action, move |_, task, jobs| {
             let mut shown = action_status(&task, &jobs);
             let ids = jobs.iter().skip(page.offset).take(page.limit).map(|job| Value::from(job_id(job)));
             shown.insert("job_ids".into(), ids.collect());
             Reply::bulk(Value::Object(shown).to_string())
         }),
-        ActionCommand::Status { action } => of_action(action, |_, task, jobs| {
+        ActionCommand::Status { action } => of_action(&action, |_, task, jobs| {
             Reply::bulk(Value::Object(action_status(&task, &jobs)).to_string())
         }),
         ActionCommand::List { status, page } => list_actions(status, page),
@@ -248,10 +248,10 @@ fn fan_out(
 
 /// An action and its jobs; nothing if there is no such action.
 fn of_action(
-    action: String,
+    action: &str,
     reply: impl FnOnce(Timestamp, Box<TaskInfo>, Vec<TaskInfo>) -> Reply + Send + 'static,
 ) -> Step {
-    find_name(action_name(&action), move |_, found| match found {
+    find_name(action_name(action), move |_, found| match found {
         Err(_) => Step::Reply(Reply::Null),
         Ok(task) => jobs_of(&task.clone(), move |now, jobs| Step::Reply(reply(now, task, jobs))),
     })

@@ -155,7 +155,10 @@ pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
     shown.insert("crashes".into(), worker.crashes.into());
     shown.insert("draining".into(), worker.draining.into());
     // Somebody should look at a worker that crashed or hung.
-    shown.insert("flagged".into(), (worker.crashes > 0 || worker.quarantined_until.is_some()).into());
+    let hung = figure(worker, "hung").and_then(|count| count.parse::<u32>().ok()).unwrap_or(0);
+    let flagged = worker.crashes > 0 || hung > 0 || worker.quarantined_until.is_some();
+    shown.insert("hung".into(), hung.into());
+    shown.insert("flagged".into(), flagged.into());
     if let Some(at) = worker.last_crash {
         shown.insert("last_crash".into(), time(at));
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use tenure_hub::words::{Assignment, Command, Held, TaskId, TaskInfo, Timestamp, Wanted};
+use tenure_hub::words::{Assignment, Command, Held, StopWhy, TaskId, TaskInfo, Timestamp, Wanted};
 
 use super::{CallAnswer, Caller, Output, Pending, UNREAD_FOR, Worker};
 
@@ -144,10 +144,20 @@ impl Worker {
     }
 
     /// The attempt is over, whatever the worker does.
-    pub(super) fn stopped(&mut self, task: TaskId, attempt: u32, out: &mut Output) {
-        if self.claims.get(&task).is_some_and(|claim| claim.held.attempt == attempt) {
-            self.claims.remove(&task);
-            self.challenge_over(task, out);
+    pub(super) fn stopped(&mut self, task: TaskId, attempt: u32, why: StopWhy, out: &mut Output) {
+        if self.claims.get(&task).is_none_or(|claim| claim.held.attempt != attempt) {
+            return;
+        }
+        self.claims.remove(&task);
+        self.challenge_over(task, out);
+        match why {
+            StopWhy::RunLimit => {
+                // It may hang: whoever looks at the list of workers is told.
+                self.hung += 1;
+                let stats = Some(self.figures());
+                self.command(Command::Heartbeat { held: None, stats }, Pending::Nothing, out);
+            }
+            StopWhy::Stale | StopWhy::TakenBack | StopWhy::Cancelled | StopWhy::Paused | StopWhy::Expired => {}
         }
     }
 }

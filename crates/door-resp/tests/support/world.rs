@@ -15,6 +15,7 @@ use tenure_hub::{Ask, Grant, Keys, Mailbox, Stats};
 
 pub(crate) struct World {
     pub(crate) now: Timestamp,
+    disk: MemoryDisk,
     core: Core,
     writer: Writer,
     reader: Reader,
@@ -51,12 +52,6 @@ impl Gate for KeyGate {
 
 impl World {
     pub(crate) fn new(with_keys: bool) -> World {
-        let now = Timestamp(1_763_373_600_000);
-        let disk = Arc::new(MemoryDisk::new());
-        let engine = tenure_hub::words::Settings::default();
-        let Opened { engine, store, .. } =
-            Store::open(disk, StoreSettings::default(), engine, now).expect("an empty store");
-        let Parts { batches, writer, reader, chores, .. } = store.split();
         let mut keys = Keys::default();
         if with_keys {
             for (digit, worker) in [("1", "worker-001"), ("2", "worker-002")] {
@@ -64,8 +59,17 @@ impl World {
                 keys.add(digit.repeat(64).as_bytes(), grant);
             }
         }
+        World::begin(Timestamp(1_763_373_600_000), MemoryDisk::new(), keys)
+    }
+
+    fn begin(now: Timestamp, disk: MemoryDisk, keys: Keys) -> World {
+        let engine = tenure_hub::words::Settings::default();
+        let opened = Store::open(Arc::new(disk.clone()), StoreSettings::default(), engine, now);
+        let Opened { engine, store, .. } = opened.expect("the store opens");
+        let Parts { batches, writer, reader, chores, .. } = store.split();
         World {
             now,
+            disk,
             core: Core::new(engine, batches, chores, Stats::default()),
             writer,
             reader,
@@ -74,6 +78,30 @@ impl World {
             connections: BTreeMap::new(),
             desks: BTreeMap::new(),
         }
+    }
+
+    /// The broker is killed and started again: all connections are gone, the disk is as it was.
+    pub(crate) fn restart(self) -> World {
+        let World { now, disk, keys, core, writer, reader, .. } = self;
+        drop((core, writer, reader));
+        World::begin(now, disk, keys)
+    }
+
+    /// Types a command and returns the lines that came, in the page's notation.
+    pub(crate) fn ask(&mut self, client: usize, words: &str) -> Vec<String> {
+        self.send(client, &super::transcript::as_array(words));
+        self.heard(client)
+    }
+
+    /// What has come for a client.
+    pub(crate) fn heard(&mut self, client: usize) -> Vec<String> {
+        let mut all = Vec::new();
+        let wire = self.wire(client);
+        while let Some((lines, length)) = super::transcript::lines(wire) {
+            wire.drain(..length);
+            all.extend(lines);
+        }
+        all
     }
 
     pub(crate) fn send(&mut self, client: usize, bytes: &[u8]) {
