@@ -208,7 +208,13 @@ impl Stage {
                 | Kind::QueueUnserved
                 | Kind::WorkerLeft
         );
-        if quiet {
+        // The dead worker's guard speaks in its name; that is no return.
+        let of_the_dead = event.kind == Kind::WorkerReturned
+            && self
+                .workers
+                .iter()
+                .any(|worker| !worker.is_up && event.worker.as_deref() == Some(worker.name));
+        if quiet || of_the_dead {
             return;
         }
         let sentence = sentence(event, now());

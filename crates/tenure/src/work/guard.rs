@@ -3,14 +3,21 @@
 //! Commands lead process groups of their own, so they would go on without their worker, and run beside the next attempt.
 //! The worker tells the guard which groups there are. When the worker is gone without a goodbye, the guard kills the
 //! groups and then tells the broker, which need not wait for the lease: the tasks are certainly not running any more.
+//! Until that is done it keeps a lock on the worker's name, so that the next worker of the same name on this machine,
+//! whose coming also tells the broker that the tasks are free, does not begin while they still run.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, Write};
+use std::fs::File;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
 use tenure_client::wire::hello::{Hello, Key};
 use tenure_client::wire::worker::WorkerSpec;
 use tenure_client::wire::{FromBroker, Reply, Request};
@@ -26,6 +33,10 @@ const DYING: Duration = Duration::from_secs(5);
 /// How long the broker is looked for. After that the lease ends the matter.
 const TELLING: Duration = Duration::from_secs(30);
 const TELL_EVERY: Duration = Duration::from_millis(100);
+/// How long the guard of a worker before of the same name may take. It gives up earlier.
+const NAME_PATIENCE: Duration = Duration::from_secs(45);
+/// What the guard says when the name is its worker's.
+const READY: &str = "ready";
 /// The last line of a worker that leaves in peace.
 const GOODBYE: &str = "goodbye";
 
@@ -52,11 +63,20 @@ impl Guard {
             command.env("TENURE_KEY", key);
         }
         // What a terminal sends to the worker's group is not meant for the guard.
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command
             .spawn()
             .map_err(|error| Failure::system(format!("cannot start the worker's guard: {error}")))?;
         let line = child.stdin.take().ok_or_else(|| Failure::internal("the guard has no stdin"))?;
+        let mut said = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut said)?;
+        }
+        if said.trim_end() != READY {
+            return Err(Failure::system(format!(
+                "a worker named {worker} runs on this machine already: choose another name with --id"
+            )));
+        }
         Ok(Guard { child: Mutex::new(child), line: Mutex::new(line) })
     }
 
@@ -83,6 +103,10 @@ impl Guard {
 
 /// The guard's side: listens on stdin until the worker is gone.
 pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
+    let _name = claim(worker, global)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{READY}").and_then(|()| out.flush())?;
+    drop(out);
     let Some(groups) = listen(std::io::stdin().lock()) else { return Ok(OK) };
     for group in &groups {
         group.kill();
@@ -106,6 +130,44 @@ pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
         }
         Ok(OK)
     })
+}
+
+/// Takes the worker's name on this machine, as soon as the guard of the worker before lets go of it.
+fn claim(worker: &str, global: &Global) -> Result<Claim, Failure> {
+    let namespace = global.namespace.as_deref().unwrap_or_default();
+    let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    let hash = hasher.hash_one((worker, namespace, &global.broker));
+    let user = rustix::process::getuid().as_raw();
+    let path = std::env::temp_dir().join(format!("tenure-work-{user}-{hash:016x}.lock"));
+    let since = Instant::now();
+    loop {
+        let open = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file =
+            open.map_err(|error| Failure::system(format!("cannot open {}: {error}", path.display())))?;
+        let is_locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        // Whoever let go has removed the file: the lock counts only on the one that can be found.
+        let found = std::fs::metadata(&path).map(|found| found.ino());
+        if is_locked && found.ok() == file.metadata().map(|own| own.ino()).ok() {
+            return Ok(Claim { path, _file: file });
+        }
+        if since.elapsed() > NAME_PATIENCE {
+            return Err(Failure::system(format!("the name {worker} is taken")));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The worker's name on this machine.
+struct Claim {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // While it is still locked, so that nobody's but this one's is removed.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 /// The groups that are left when the worker is gone; nothing if it said goodbye.

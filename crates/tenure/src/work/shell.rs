@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tenure_client::{Context, Failure, Interrupt, Outcome};
 
-use super::capture::Capture;
 use super::command::{Input, Launch, Ran};
 use super::form::{self, Command, Form};
 use super::guard::Guard;
@@ -290,6 +289,7 @@ fn form_error() -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::capture::Capture;
     use super::*;
 
     #[test]
