@@ -103,6 +103,17 @@ impl Broker {
         self.address.to_string()
     }
 
+    /// Opens a second entrance, and returns its path.
+    pub(crate) fn listen_at_unix_socket(&self) -> std::path::PathBuf {
+        let running = self.running.as_ref().unwrap();
+        let path = self.directory.path().join("door.sock");
+        let _inside = running.runtime.enter();
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let door = tenure_door_msgpack::Settings::default();
+        running.runtime.spawn(tenure_door_msgpack::serve_unix(listener, running.hub.clone(), door));
+        path
+    }
+
     pub(crate) fn directory(&self) -> &std::path::Path {
         self.directory.path()
     }

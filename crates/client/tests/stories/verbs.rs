@@ -234,3 +234,15 @@ async fn a_closed_client_says_so() {
     assert!(matches!(client.ping().await, Err(Error::Closed)));
     assert!(waiting.await.unwrap().is_err());
 }
+
+#[tokio::test]
+async fn a_unix_socket_is_as_good_as_any_other() {
+    let broker = Broker::start();
+    let path = broker.listen_at_unix_socket();
+    let client = Client::connect(&format!("unix:{}", path.display())).await.unwrap();
+    let task = client.submit(Submission::to("images").body("here")).await.unwrap().task;
+    assert_eq!(broker.client().await.body(task).await.unwrap(), "here");
+    let nobody =
+        Client::builder().address("unix:/no/such.sock").patience(Duration::from_millis(50)).connect().await;
+    assert!(matches!(nobody.unwrap_err(), Error::Unreachable { .. }));
+}

@@ -315,3 +315,21 @@ async fn thousands_of_tasks_flow_through_a_few_slots_and_each_runs_once() {
     .await;
     assert_eq!(client.result(tasks[4_321]).await.unwrap(), 4_321_u32.to_be_bytes().as_slice());
 }
+
+#[tokio::test]
+async fn a_worker_drains_when_the_process_is_told_to_terminate() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let handler = async |_| {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        "finished first"
+    };
+    let worker = broker.worker("w1").drain_on_sigterm(true).handle(handler).start().await.unwrap();
+    let task = submit(&client, "").await;
+    until("it runs", async || worker.stats().started == 1).await;
+    let process = std::process::id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    let stats = tokio::time::timeout(LONG, worker.ended()).await.unwrap().unwrap();
+    assert_eq!(stats.completed, 1);
+    assert_eq!(client.wait(task).await.unwrap().result.unwrap(), "finished first");
+}

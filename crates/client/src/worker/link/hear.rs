@@ -1,0 +1,166 @@
+//! What a worker hears: work, wishes, ends, and the answers to what it said.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tenure_wire::reply::RefusedEntry;
+use tenure_wire::task::Held;
+use tenure_wire::words::{StopWhy, Wanted};
+use tenure_wire::{Code, FromBroker, Notice, Refusal, Reply};
+
+use super::{Link, Sent, Standing};
+use crate::error::Error;
+use crate::worker::context::Context;
+use crate::worker::handle::Tally;
+use crate::worker::outbox::Leaving;
+use crate::worker::report::Report;
+use crate::worker::roster::Answered;
+use crate::worker::signal::Interrupt;
+
+impl Link {
+    pub(super) fn hear(&mut self, now: Instant, message: FromBroker) -> Result<(), Error> {
+        match message {
+            FromBroker::Reply { number, reply } => self.answered(now, number, &reply),
+            FromBroker::Notice(notice) => self.notified(now, notice),
+        }
+    }
+
+    fn notified(&mut self, now: Instant, notice: Notice) -> Result<(), Error> {
+        match notice {
+            Notice::Assign(assign) => {
+                let terms: Vec<Arc<_>> = assign.terms.into_iter().map(Arc::new).collect();
+                for assignment in assign.tasks {
+                    let Some(terms) = terms.get(assignment.terms as usize) else {
+                        return Err(Error::protocol("a task was assigned without its terms"));
+                    };
+                    self.roster.assigned(Context::new(
+                        assignment,
+                        Arc::clone(terms),
+                        Arc::clone(&self.outbox),
+                    ));
+                }
+            }
+            Notice::Wanted(wanted) => {
+                let held = Held { task: wanted.task, attempt: wanted.attempt };
+                let reason = wanted.reason;
+                let interrupt = match &wanted.wanted {
+                    Wanted::Cancel => Interrupt::Cancel { reason },
+                    Wanted::Pause => Interrupt::Pause { reason },
+                    // A wish of a newer broker: to go on is the best that can be done.
+                    Wanted::Other(_) => return Ok(()),
+                };
+                self.roster.wanted(held, interrupt, wanted.wanted);
+            }
+            Notice::Stop(stop) => {
+                self.roster.stop(now, Held { task: stop.task, attempt: stop.attempt }, stop.why);
+            }
+            Notice::Drain => {
+                self.told = self.told.max(Leaving::Drain);
+                self.roster.leave();
+                self.outbox.leave(Leaving::Drain);
+            }
+            Notice::Replaced(replaced) => {
+                let message = format!("another session has taken over the worker {}", replaced.worker);
+                return Err(Refusal::new(Code::WorkerTaken, message).into());
+            }
+            Notice::Bye(refusal) => return Err(refusal.into()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, now: Instant, number: u64, reply: &Reply) -> Result<(), Error> {
+        let Some(sent) = self.sent.remove(number) else { return Ok(()) };
+        if let Reply::Refused(refusal) = reply
+            && refusal.code == Code::NotAWorker
+        {
+            return Err(Error::lost("the broker does not know the worker any more"));
+        }
+        let refused_all = match reply {
+            Reply::Refused(refusal) => Some(&**refusal),
+            _ => None,
+        };
+        let refused: &[RefusedEntry] = match reply {
+            Reply::Held(held) => &held.refused,
+            Reply::Registered(registered) => &registered.refused,
+            _ => &[],
+        };
+        match sent {
+            Sent::Register(presented) => {
+                if let Some(refusal) = refused_all {
+                    return Err(refusal.clone().into());
+                }
+                let late = self.roster.registered(now, &presented, &positions(refused));
+                Tally::add(&self.tally.stale, late);
+                Tally::add(&self.tally.connections, 1);
+                self.tally.connected.store(true, Ordering::Relaxed);
+                self.standing = Standing::Registered;
+                self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
+                if let Some(first) = self.first.take() {
+                    // Who started the worker may not wait for it.
+                    let _ = first.send(Ok(()));
+                }
+            }
+            Sent::Start(started) => match refused_all {
+                Some(refusal) => self.stop_each(now, &started, &refusal.code),
+                None => self.roster.started(now, &started, &positions(refused)),
+            },
+            Sent::Complete(done) => {
+                for (index, held) in done.into_iter().enumerate() {
+                    let entry = refused.iter().find(|entry| entry.index as usize == index);
+                    self.reported(now, held, refused_all.or(entry.map(|entry| &entry.refusal)));
+                }
+            }
+            Sent::Report(held) => self.reported(now, held, refused_all),
+            Sent::Heartbeat(presented) => {
+                for entry in refused {
+                    if let Some(held) = presented.get(entry.index as usize) {
+                        self.stop_each(now, &[*held], &entry.refusal.code);
+                    }
+                }
+            }
+            Sent::Progress(held) => {
+                if let Some(refusal) = refused_all {
+                    self.stop_each(now, &[held], &refusal.code);
+                }
+            }
+            Sent::Drain => {}
+            Sent::Leave => self.standing = Standing::Left,
+        }
+        Ok(())
+    }
+
+    /// What the broker does not take for held is over; any other refusal leaves it as it is.
+    fn stop_each(&mut self, now: Instant, held: &[Held], code: &Code) {
+        if matches!(code, Code::StaleAttempt | Code::UnknownTask) {
+            for held in held {
+                self.roster.stop(now, *held, StopWhy::Stale);
+            }
+        }
+    }
+
+    fn reported(&mut self, now: Instant, held: Held, refusal: Option<&Refusal>) {
+        let tally = &self.tally;
+        let counter = match self.roster.answered(now, held, refusal) {
+            Answered::Taken(report) => match report {
+                Report::Complete(_) => &tally.completed,
+                Report::Fail(_) => &tally.failed,
+                Report::Confirm { wanted: Wanted::Pause, .. } => &tally.paused,
+                Report::Confirm { .. } => &tally.cancelled,
+                Report::GiveBack { .. } => &tally.given_back,
+            },
+            Answered::Stale => &tally.stale,
+            Answered::Given(refusal) => {
+                tracing::error!(task = %held.task, attempt = held.attempt, %refusal, "no report of the end was taken");
+                &tally.stale
+            }
+            Answered::Again | Answered::Unknown => return,
+        };
+        Tally::add(counter, 1);
+    }
+}
+
+fn positions(refused: &[RefusedEntry]) -> Vec<u32> {
+    refused.iter().map(|entry| entry.index).collect()
+}

@@ -1,0 +1,131 @@
+//! What a worker says: starts, reports, progress, heartbeats, and goodbye.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tenure_wire::Request;
+use tenure_wire::limits::ENTRIES_MAX;
+use tenure_wire::request::{Complete, Heartbeat, ReportProgress, Start};
+use tenure_wire::task::{Completion, Held};
+
+use super::{Link, Sent, Standing};
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::worker::outbox::Leaving;
+use crate::worker::report::Report;
+
+/// Progress is told at most so often.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+/// A frame of completions is closed when it has so many bytes.
+const FRAME_BYTES: usize = 4 << 20;
+/// How long the broker may take to say goodbye.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Link {
+    /// Says everything there is to say, and begins what may begin.
+    pub(super) fn say(&mut self, now: Instant, connection: &mut Connection) -> Result<(), Error> {
+        match self.standing {
+            Standing::Registering(until) if now >= until => {
+                return Err(Error::lost("the registration was not answered in time"));
+            }
+            Standing::Leaving(until) if now >= until => {
+                self.standing = Standing::Left;
+                return Ok(());
+            }
+            Standing::Away | Standing::Registering(_) | Standing::Leaving(_) | Standing::Left => {
+                return Ok(());
+            }
+            Standing::Registered => {}
+        }
+        self.leave(now, connection);
+        self.roster.due(now);
+        self.say_starts(connection);
+        self.say_reports(connection);
+        self.say_progress(now, connection);
+        if now >= self.heartbeat_at {
+            self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
+            let held = self.roster.for_heartbeat();
+            let heartbeat = Heartbeat { held: Some(held.clone()), stats: None };
+            self.ask(connection, Sent::Heartbeat(held), &Request::Heartbeat(heartbeat));
+        }
+        self.begin_handlers();
+        self.abort_overdue(now);
+        self.tally.held.store(self.roster.len() as u64, Ordering::Relaxed);
+        if self.told != Leaving::No && self.roster.is_empty() {
+            self.ask(connection, Sent::Leave, &Request::Leave);
+            self.standing = Standing::Leaving(now + LEAVE_TIMEOUT);
+        } else if self.leave_by.is_some_and(|by| by <= now) {
+            // The broker does not even take the last reports: it will notice the end of the connection.
+            self.standing = Standing::Left;
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, now: Instant, connection: &mut Connection) {
+        self.hurry(now);
+        if self.stop_at.is_some_and(|at| at <= now) && self.leave_by.is_none() {
+            self.roster.abandon(now);
+            self.leave_by = Some(now + LEAVE_TIMEOUT);
+        }
+        if self.outbox.leaving() != Leaving::No && self.told == Leaving::No {
+            self.told = Leaving::Drain;
+            self.ask(connection, Sent::Drain, &Request::Drain);
+        }
+    }
+
+    fn say_starts(&mut self, connection: &mut Connection) {
+        for held in std::mem::take(&mut self.roster.starts).chunks(ENTRIES_MAX) {
+            let start = Request::Start(Start { held: held.to_vec() });
+            self.ask(connection, Sent::Start(held.to_vec()), &start);
+        }
+    }
+
+    /// Completions that are ready together go in one frame; everything else goes alone.
+    fn say_reports(&mut self, connection: &mut Connection) {
+        let (mut done, mut helds, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for held in std::mem::take(&mut self.roster.unsent) {
+            let request = match self.roster.send(held) {
+                Some(Report::Complete(result)) => {
+                    bytes += result.len() + 32;
+                    done.push(Completion { task: held.task, attempt: held.attempt, result: result.clone() });
+                    helds.push(held);
+                    None
+                }
+                Some(report) => Some(report.request(held)),
+                None => None,
+            };
+            if let Some(request) = request {
+                self.ask(connection, Sent::Report(held), &request);
+            }
+            if done.len() == ENTRIES_MAX || bytes > FRAME_BYTES {
+                let complete = Request::Complete(Complete { done: std::mem::take(&mut done) });
+                self.ask(connection, Sent::Complete(std::mem::take(&mut helds)), &complete);
+                bytes = 0;
+            }
+        }
+        if !done.is_empty() {
+            self.ask(connection, Sent::Complete(helds), &Request::Complete(Complete { done }));
+        }
+    }
+
+    fn say_progress(&mut self, now: Instant, connection: &mut Connection) {
+        if now < self.progress_at || !self.outbox.has_progress() {
+            return;
+        }
+        self.progress_at = now + PROGRESS_EVERY;
+        for (held, progress) in self.outbox.take_progress() {
+            let Held { task, attempt } = held;
+            let report = ReportProgress { task, attempt, percent: progress.percent, note: progress.note };
+            self.ask(connection, Sent::Progress(held), &Request::Progress(report));
+        }
+    }
+
+    pub(super) fn ask(&mut self, connection: &mut Connection, sent: Sent, request: &Request) {
+        match self.sent.insert(sent) {
+            Ok(number) => connection.ask_as(number, request),
+            // Reports are bounded by slots and everything else by time, so only a broker that has stopped answering
+            // gets here. The heartbeat's silence ends the connection.
+            Err(sent) => tracing::error!(?sent, "too much is unanswered"),
+        }
+    }
+}
