@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classes::{Choice, ClassKey, offers};
-use crate::engine::Engine;
+use crate::engine::{Engine, still_holds};
 use crate::id::{Slot, WorkerKey};
 use crate::lanes::{LaneKey, Stand};
 use crate::line::Rank;
 use crate::queues::QueueKey;
+use crate::shelves::order;
 use crate::spaces::SpaceKey;
-use crate::state::TaskState;
+use crate::state::{StateName, TaskState};
 use crate::tags::TagKey;
 use crate::task::{Task, TermsKey};
 use crate::time::Timestamp;
@@ -25,7 +26,7 @@ struct Expected {
     queue_counts: BTreeMap<QueueKey, [u64; 9]>,
     space_counts: BTreeMap<SpaceKey, [u64; 9]>,
     waiting: BTreeMap<LaneKey, BTreeSet<(Rank, Slot)>>,
-    shelved: usize,
+    shelved: BTreeMap<StateName, BTreeSet<(u64, Slot)>>,
     held: BTreeMap<WorkerKey, BTreeSet<Slot>>,
     in_use: BTreeMap<TagKey, u32>,
     timers: BTreeSet<(Timestamp, Timer)>,
@@ -62,9 +63,19 @@ impl Engine {
             );
         }
         assert!(expected.held.is_empty(), "held by workers that are not there");
-        assert_eq!(self.timers.all(), expected.timers, "timers");
+        let timers = self.timers.all(|at, timer| still_holds(&self.tasks, at, timer));
+        assert_eq!(timers, expected.timers, "timers");
         assert_eq!(self.sidelined, expected.sidelined, "sidelined workers");
-        assert_eq!(self.shelves.len(), expected.shelved, "tasks on shelves");
+        for (state, tasks) in &expected.shelved {
+            let shelf: Vec<Slot> = self.shelves.iter_after(&self.tasks, *state, None).collect();
+            assert_eq!(
+                shelf,
+                tasks.iter().map(|(_, slot)| *slot).collect::<Vec<_>>(),
+                "the shelf of {state}"
+            );
+        }
+        let shelved: usize = expected.shelved.values().map(BTreeSet::len).sum();
+        assert_eq!(self.shelves.len(), shelved, "tasks on shelves");
         let stirred = &self.stirred;
         assert!(
             stirred.lanes.is_empty() && stirred.workers.is_empty() && stirred.tags.is_empty(),
@@ -100,8 +111,7 @@ impl Engine {
                 }
             }
             state => {
-                assert!(self.shelves.holds(task, slot), "task {} is on its shelf", task.id);
-                expected.shelved += 1;
+                expected.shelved.entry(state.name()).or_default().insert((order(task), slot));
                 if let TaskState::Delayed { until } = state {
                     expected.arm(*until, Timer::Due(slot));
                 }
@@ -255,7 +265,7 @@ impl Engine {
             assert_eq!(children, expected, "children of {}", task.id);
         }
         for slot in &self.overdue {
-            assert!(self.tasks.has(*slot), "an overdue task is there");
+            assert!(self.tasks.get(*slot).is_some(), "an overdue task is there");
         }
     }
 }

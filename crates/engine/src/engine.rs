@@ -94,6 +94,7 @@ impl Engine {
         }
         let reply = self.obey(now, peer, command, out);
         self.settle(now, out);
+        self.prune_timers();
         reply
     }
 
@@ -101,9 +102,16 @@ impl Engine {
     pub fn tick(&mut self, now: Timestamp, out: &mut dyn Output) {
         while let Some(timer) = self.timers.pop_due(now) {
             self.fire(now, timer, out);
+            self.prune_timers();
         }
         self.retire_ended(now, out);
         self.settle(now, out);
+        self.prune_timers();
+    }
+
+    fn prune_timers(&mut self) {
+        let tasks = &self.tasks;
+        self.timers.prune(|at, timer| still_holds(tasks, at, timer));
     }
 
     /// When `tick` next has something to do.
@@ -225,27 +233,20 @@ impl Engine {
             }
             TaskState::Delayed { until } => {
                 self.timers.disarm(*until, Timer::Due(slot));
-                self.shelves.take(task, slot);
+                self.shelves.take(&self.tasks, slot);
             }
             TaskState::Assigned(holding) | TaskState::Running(holding) => {
-                let (worker, check_at) = (holding.key, holding.check_at);
+                let (worker, check_at, place) = (holding.key, holding.check_at, holding.place);
                 self.timers.disarm(check_at, Timer::Held(slot));
                 self.overdue.remove(&slot);
-                self.workers.at_mut(worker).held.remove(&slot);
+                self.let_go_of(worker, slot, place);
                 self.count_tags(slot, |in_use| *in_use -= 1);
-                self.rechoose(worker);
-                self.stirred.workers.push(worker);
-                let holder = self.workers.at(worker);
-                if holder.busy_lost_after.is_some() && holder.held.is_empty() {
-                    // It may be silent for less long from now on.
-                    self.watch_worker(worker);
-                }
             }
             TaskState::Created
             | TaskState::Paused(_)
             | TaskState::Completed(_)
             | TaskState::Failed(_)
-            | TaskState::Cancelled(_) => self.shelves.take(task, slot),
+            | TaskState::Cancelled(_) => self.shelves.take(&self.tasks, slot),
         }
     }
 
@@ -265,23 +266,45 @@ impl Engine {
             }
             TaskState::Delayed { until } => {
                 self.timers.arm(*until, Timer::Due(slot));
-                self.shelves.put(task, slot);
+                self.shelves.put(&self.tasks, slot);
             }
             TaskState::Assigned(holding) | TaskState::Running(holding) => {
                 let (worker, check_at) = (holding.key, holding.check_at);
-                self.timers.arm(check_at, Timer::Held(slot));
-                self.workers.at_mut(worker).held.insert(slot);
+                self.timers.arm_soon(check_at, Timer::Held(slot));
+                self.hold(worker, slot);
                 self.count_tags(slot, |in_use| *in_use += 1);
-                self.rechoose(worker);
             }
-            TaskState::Created | TaskState::Paused(_) => self.shelves.put(task, slot),
+            TaskState::Created | TaskState::Paused(_) => self.shelves.put(&self.tasks, slot),
             TaskState::Completed(_) | TaskState::Failed(_) | TaskState::Cancelled(_) => {
-                self.shelves.put(task, slot);
+                self.shelves.put(&self.tasks, slot);
                 let expires_at = task.extras.as_ref().and_then(|extras| extras.expires_at);
                 if let Some(at) = expires_at {
                     self.timers.disarm(at, Timer::Expires(slot));
                 }
             }
+        }
+    }
+
+    /// Adds a task to what a worker holds. Its place among the free workers is brought in line by whoever assigned it.
+    fn hold(&mut self, worker: WorkerKey, slot: Slot) {
+        let held = &mut self.workers.at_mut(worker).held;
+        let place = held.len() as u32;
+        held.push(slot);
+        self.tasks.at_mut(slot).state.holding_mut().expect("it is held").place = place;
+    }
+
+    /// Takes a task from what a worker holds. The last one takes its place. The worker is free for another.
+    fn let_go_of(&mut self, worker: WorkerKey, slot: Slot, place: u32) {
+        let holder = self.workers.at_mut(worker);
+        assert_eq!(holder.held.swap_remove(place as usize), slot, "a held task has its place");
+        if let Some(moved) = holder.held.get(place as usize) {
+            self.tasks.at_mut(*moved).state.holding_mut().expect("it is held").place = place;
+        } else if holder.busy_lost_after.is_some() && holder.held.is_empty() {
+            // It may be silent for less long from now on.
+            self.watch_worker(worker);
+        }
+        if self.stirred.workers.last() != Some(&worker) {
+            self.stirred.workers.push(worker);
         }
     }
 
@@ -353,7 +376,11 @@ impl Engine {
 
     /// The fence: only the holder of the current attempt gets through.
     pub(crate) fn held_by(&self, peer: &Peer, held: Held) -> Result<Slot, Refusal> {
-        let worker = self.worker_of(peer)?;
+        self.held_by_worker(self.worker_of(peer)?, peer, held)
+    }
+
+    /// The fence for a worker that is known already.
+    pub(crate) fn held_by_worker(&self, worker: WorkerKey, peer: &Peer, held: Held) -> Result<Slot, Refusal> {
         let slot = self.task_of(peer, held.task)?;
         let task = self.tasks.at(slot);
         match task.state.holding() {
@@ -410,6 +437,16 @@ impl Engine {
 
     pub(crate) fn namespace_of(&self, slot: Slot) -> &Name {
         &self.terms.get(self.tasks.at(slot).terms).namespace
+    }
+}
+
+/// Whether a timer that stood in line still means anything: the task is held as it was when the timer was armed.
+pub(crate) fn still_holds(tasks: &Tasks, at: Timestamp, timer: Timer) -> bool {
+    match timer {
+        Timer::Held(slot) => tasks
+            .get(slot)
+            .is_some_and(|task| task.state.holding().is_some_and(|holding| holding.check_at == at)),
+        Timer::Due(_) | Timer::Expires(_) | Timer::Worker(_) | Timer::Quarantine(_) => true,
     }
 }
 

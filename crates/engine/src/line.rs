@@ -19,7 +19,7 @@ const CHUNK: usize = 512;
 
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// None is empty.
+    /// None is empty, except that the last one stays for the next task to come.
     chunks: VecDeque<VecDeque<Slot>>,
     len: usize,
 }
@@ -40,7 +40,7 @@ impl Line {
             self.chunks.push_back(VecDeque::from([slot]));
             return;
         };
-        if rank(*last.back().expect("chunks are not empty")) < own {
+        if last.back().is_none_or(|other| rank(*other) < own) {
             if last.len() < CHUNK {
                 last.push_back(slot);
             } else {
@@ -59,13 +59,17 @@ impl Line {
     }
 
     pub(crate) fn remove(&mut self, slot: Slot, rank: impl Fn(Slot) -> Rank) {
-        let own = rank(slot);
-        let index = if self.first() == Some(slot) { 0 } else { self.chunk_of(own, &rank) };
-        let chunk = &mut self.chunks[index];
-        let at = chunk.partition_point(|other| rank(*other) < own);
-        let removed = chunk.remove(at);
-        assert_eq!(removed, Some(slot), "a waiting task stands in its line");
-        if chunk.is_empty() {
+        let mut index = 0;
+        if self.first() == Some(slot) {
+            self.chunks[index].pop_front();
+        } else {
+            let own = rank(slot);
+            index = self.chunk_of(own, &rank);
+            let chunk = &mut self.chunks[index];
+            let at = chunk.partition_point(|other| rank(*other) < own);
+            assert_eq!(chunk.remove(at), Some(slot), "a task that waits stands in its line");
+        }
+        if self.chunks[index].is_empty() && self.chunks.len() > 1 {
             self.chunks.remove(index);
         }
         self.len -= 1;
@@ -79,7 +83,7 @@ impl Line {
     ) -> impl Iterator<Item = Slot> {
         let (index, within) = match after {
             None => (0, 0),
-            Some(_) if self.chunks.is_empty() => (0, 0),
+            Some(_) if self.len == 0 => (0, 0),
             Some(own) => {
                 let index = self.chunk_of(own, &rank);
                 (index, self.chunks[index].partition_point(|other| rank(*other) <= own))

@@ -10,6 +10,7 @@ use crate::id::{Slot, WorkerKey};
 use crate::name::Name;
 use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::settings::Settings;
+use crate::shelves::order;
 use crate::state::TaskState;
 use crate::task::{Task, TermsKey};
 use crate::terms::Terms;
@@ -105,9 +106,11 @@ impl Restore {
     /// The engine as it was, at a new time. Workers of held tasks have a grace to come back; nothing is handed out yet,
     /// because nobody is there.
     pub fn finish(mut self, now: Timestamp) -> Engine {
-        let slots: Vec<Slot> = self.engine.tasks.iter_from(Slot(0)).map(|(slot, _)| slot).collect();
+        let mut slots: Vec<Slot> = self.engine.tasks.iter_from(Slot(0)).map(|(slot, _)| slot).collect();
         self.link_families(&slots);
         self.find_holders(now, &slots);
+        // In the order of the shelves, so that each task joins its shelf at the end.
+        slots.sort_by_cached_key(|slot| order(self.engine.tasks.at(*slot)));
         let engine = &mut self.engine;
         // Ready tasks go last and in the order of their lines, so that each joins its line at the end.
         let mut ready: Vec<(crate::line::Rank, Slot)> = Vec::new();
@@ -168,11 +171,7 @@ impl Restore {
                 engine.workers.at_mut(key).on_close = OnClose::MayStillRun;
                 engine.watch_worker(key);
             }
-            let (TaskState::Assigned(holding) | TaskState::Running(holding)) =
-                &mut engine.tasks.at_mut(*slot).state
-            else {
-                unreachable!("it is held")
-            };
+            let holding = engine.tasks.at_mut(*slot).state.holding_mut().expect("it is held");
             holding.key = key;
             holding.check_at = match (started_at, run_limit) {
                 (Some(started), Some(limit)) => (started + limit).max(lease_until),

@@ -1,50 +1,61 @@
 //! Tasks that neither wait in a line nor are held by a worker, shelved by state: the unfinished ones by age, the ended
 //! ones in the order in which they ended. Lists and retention walk the shelves instead of the whole table.
 
-use std::collections::BTreeSet;
-
 use crate::id::Slot;
+use crate::line::{Line, Rank};
 use crate::state::StateName;
 use crate::task::Task;
+use crate::tasks::Tasks;
 
 #[derive(Debug, Default)]
 pub(crate) struct Shelves {
-    shelves: [BTreeSet<(u64, Slot)>; 9],
+    shelves: [Line; 9],
 }
 
 impl Shelves {
-    pub(crate) fn put(&mut self, task: &Task, slot: Slot) {
-        self.shelves[task.state.name() as usize].insert((order(task), slot));
+    pub(crate) fn put(&mut self, tasks: &Tasks, slot: Slot) {
+        let state = tasks.at(slot).state.name();
+        self.shelves[state as usize].insert(slot, |other| place(tasks.at(other)));
     }
 
-    pub(crate) fn take(&mut self, task: &Task, slot: Slot) {
-        self.shelves[task.state.name() as usize].remove(&(order(task), slot));
+    pub(crate) fn take(&mut self, tasks: &Tasks, slot: Slot) {
+        let state = tasks.at(slot).state.name();
+        self.shelves[state as usize].remove(slot, |other| place(tasks.at(other)));
     }
 
-    pub(crate) fn shelf(&self, state: StateName) -> &BTreeSet<(u64, Slot)> {
-        &self.shelves[state as usize]
-    }
-
-    pub(crate) fn holds(&self, task: &Task, slot: Slot) -> bool {
-        self.shelf(task.state.name()).contains(&(order(task), slot))
+    /// The tasks of one state behind a place, in order.
+    pub(crate) fn iter_after<'a>(
+        &'a self,
+        tasks: &'a Tasks,
+        state: StateName,
+        after: Option<u64>,
+    ) -> impl Iterator<Item = Slot> + 'a {
+        let after = after.map(|age| Rank { weight: 0, age });
+        self.shelves[state as usize].iter_after(after, |slot| place(tasks.at(slot)))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.shelves.iter().map(BTreeSet::len).sum()
+        self.shelves.iter().map(Line::len).sum()
     }
 
     pub(crate) fn ended_count(&self) -> usize {
-        ENDED.iter().map(|state| self.shelf(*state).len()).sum()
+        ENDED.iter().map(|state| self.shelves[*state as usize].len()).sum()
     }
 
     /// The task that ended first.
-    pub(crate) fn oldest_ended(&self) -> Option<Slot> {
-        ENDED.iter().filter_map(|state| self.shelf(*state).first()).min().map(|(_, slot)| *slot)
+    pub(crate) fn oldest_ended(&self, tasks: &Tasks) -> Option<Slot> {
+        let firsts = ENDED.iter().filter_map(|state| self.shelves[*state as usize].first());
+        firsts.min_by_key(|slot| order(tasks.at(*slot)))
     }
 }
 
 const ENDED: [StateName; 3] = [StateName::Completed, StateName::Failed, StateName::Cancelled];
 
-fn order(task: &Task) -> u64 {
+/// Where a task stands on its shelf.
+pub(crate) fn order(task: &Task) -> u64 {
     task.state.end().map_or(task.age, |end| end.event)
+}
+
+fn place(task: &Task) -> Rank {
+    Rank { weight: 0, age: order(task) }
 }

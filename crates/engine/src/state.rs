@@ -39,6 +39,8 @@ pub enum TaskState {
 pub struct Holding {
     pub worker: Name,
     pub(crate) key: WorkerKey,
+    /// Its place in the list of what the worker holds.
+    pub(crate) place: u32,
     pub since: Timestamp,
     pub started_at: Option<Timestamp>,
     pub intent: Option<Intent>,
@@ -59,6 +61,7 @@ impl Holding {
         Holding {
             worker,
             key: WorkerKey::NONE,
+            place: 0,
             since,
             started_at,
             intent,
@@ -214,6 +217,13 @@ impl TaskState {
     }
 
     pub fn holding(&self) -> Option<&Holding> {
+        match self {
+            TaskState::Assigned(holding) | TaskState::Running(holding) => Some(holding),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn holding_mut(&mut self) -> Option<&mut Holding> {
         match self {
             TaskState::Assigned(holding) | TaskState::Running(holding) => Some(holding),
             _ => None,

@@ -32,8 +32,8 @@ impl Tasks {
         self.slab.len()
     }
 
-    pub(crate) fn has(&self, slot: Slot) -> bool {
-        self.slab.get(slot.0).is_some()
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Task> {
+        self.slab.get(slot.0)
     }
 
     pub(crate) fn at(&self, slot: Slot) -> &Task {

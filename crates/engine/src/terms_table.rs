@@ -6,6 +6,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use crate::id::SessionId;
 use crate::lanes::LaneKey;
 use crate::queues::QueueKey;
 use crate::slab::Slab;
@@ -17,7 +18,11 @@ pub(crate) struct TermsTable {
     slab: Slab<Entry>,
     by_value: HashTable<u32>,
     hashing: FixedState,
+    /// What sessions used last, a few of them. Only a hint: the terms are compared before they are used.
+    recent: [Option<TermsKey>; RECENT],
 }
+
+const RECENT: usize = 64;
 
 #[derive(Debug)]
 struct Entry {
@@ -33,12 +38,22 @@ impl TermsTable {
             slab: Slab::default(),
             by_value: HashTable::new(),
             hashing: FixedState::with_seed(hash_seed),
+            recent: [None; RECENT],
         }
     }
 
     pub(crate) fn find(&self, terms: &Terms) -> Option<TermsKey> {
         let hash = self.hashing.hash_one(terms);
         self.by_value.find(hash, |place| *self.slab.at(*place).terms == *terms).map(|place| TermsKey(*place))
+    }
+
+    /// The terms that this session, or another that shares its place, used last. They may have been replaced since.
+    pub(crate) fn recent(&self, session: SessionId) -> Option<TermsKey> {
+        self.recent[session.0 as usize % RECENT].filter(|key| self.slab.get(key.0).is_some())
+    }
+
+    pub(crate) fn note_recent(&mut self, session: SessionId, key: TermsKey) {
+        self.recent[session.0 as usize % RECENT] = Some(key);
     }
 
     /// Adds terms that nobody uses yet.

@@ -1,6 +1,6 @@
 //! When the engine has to look again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::id::{Slot, WorkerKey};
 use crate::time::Timestamp;
@@ -19,9 +19,12 @@ pub(crate) enum Timer {
     Quarantine(WorkerKey),
 }
 
+/// Most timers wait for a confirmation that comes soon: they are armed in the order in which they will fire, and nearly
+/// all are in vain. Those stand in line and are not taken out; whoever pops them looks whether they still mean anything.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     set: BTreeSet<(Timestamp, Timer)>,
+    line: VecDeque<(Timestamp, Timer)>,
 }
 
 impl Timers {
@@ -31,25 +34,57 @@ impl Timers {
         }
     }
 
+    /// Arms a timer that is probably disarmed before it fires. `Timers::pop_due` asks whether it still holds.
+    pub(crate) fn arm_soon(&mut self, at: Timestamp, timer: Timer) {
+        if at == Timestamp::NEVER {
+            return;
+        }
+        if self.line.back().is_none_or(|(last, _)| *last <= at) {
+            self.line.push_back((at, timer));
+        } else {
+            self.set.insert((at, timer));
+        }
+    }
+
     pub(crate) fn disarm(&mut self, at: Timestamp, timer: Timer) {
-        if at != Timestamp::NEVER {
+        if at != Timestamp::NEVER && !self.set.is_empty() {
             self.set.remove(&(at, timer));
         }
     }
 
+    /// Drops what is first in line as long as it means nothing any more.
+    pub(crate) fn prune(&mut self, holds: impl Fn(Timestamp, Timer) -> bool) {
+        while let Some((at, timer)) = self.line.front()
+            && !holds(*at, *timer)
+        {
+            self.line.pop_front();
+        }
+    }
+
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        self.set.first().map(|(at, _)| *at)
+        let in_set = self.set.first().map(|(at, _)| *at);
+        let in_line = self.line.front().map(|(at, _)| *at);
+        in_set.into_iter().chain(in_line).min()
     }
 
-    /// For the audit.
-    pub(crate) fn all(&self) -> BTreeSet<(Timestamp, Timer)> {
-        self.set.clone()
-    }
-
+    /// The next timer that is due. The line must have been pruned.
     pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Timer> {
-        if self.next()? > now {
+        let (at, in_line) = match (self.set.first(), self.line.front()) {
+            (Some(one), Some(other)) => (one.min(other).0, other < one),
+            (Some(one), None) => (one.0, false),
+            (None, Some(other)) => (other.0, true),
+            (None, None) => return None,
+        };
+        if at > now {
             return None;
         }
-        self.set.pop_first().map(|(_, timer)| timer)
+        let popped = if in_line { self.line.pop_front() } else { self.set.pop_first() };
+        popped.map(|(_, timer)| timer)
+    }
+
+    /// For the audit: all that still hold.
+    pub(crate) fn all(&self, holds: impl Fn(Timestamp, Timer) -> bool) -> BTreeSet<(Timestamp, Timer)> {
+        let in_line = self.line.iter().filter(|(at, timer)| holds(*at, *timer));
+        self.set.iter().chain(in_line).copied().collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The table of workers. Health is hard state and stored; presence is soft and starts afresh with the broker.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::classes::{Choice, ClassKey};
@@ -32,7 +32,8 @@ pub(crate) struct Worker {
     pub(crate) on_close: OnClose,
     pub(crate) about: WorkerAbout,
     pub(crate) stats: Option<Box<WorkerStats>>,
-    pub(crate) held: BTreeSet<Slot>,
+    /// In no order; each task knows its place here.
+    pub(crate) held: Vec<Slot>,
     /// The class it counts in as a live worker.
     pub(crate) class: Option<ClassKey>,
     /// Whether it is counted there now.
@@ -79,7 +80,7 @@ impl Worker {
             on_close: OnClose::default(),
             about: WorkerAbout::default(),
             stats: None,
-            held: BTreeSet::new(),
+            held: Vec::new(),
             class: None,
             counted: false,
             asking: None,
@@ -109,6 +110,13 @@ impl Worker {
     /// May it be given work at all?
     pub(crate) fn may_work(&self) -> bool {
         self.is_live() && !self.draining && self.health.quarantined_until.is_none()
+    }
+
+    /// What it holds, in the order of the table.
+    pub(crate) fn held_in_order(&self) -> Vec<Slot> {
+        let mut held = self.held.clone();
+        held.sort_unstable();
+        held
     }
 
     pub(crate) fn load_permille(&self) -> u32 {

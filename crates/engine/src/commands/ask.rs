@@ -47,6 +47,7 @@ impl Engine {
         {
             let slot = self.lanes.at(lane).line.first().expect("a listed lane has a task");
             self.assign(now, slot, key, out);
+            self.rechoose(key);
         } else {
             self.stirred.workers.push(key);
         }

@@ -22,8 +22,14 @@ impl Engine {
             // What was stirred may be gone by now, or its place taken by another: looking once too often is harmless.
             let mut lanes = std::mem::take(&mut self.stirred.lanes);
             lanes.retain(|lane| self.lanes.has(*lane));
-            // All lanes are listed before any is served, so that the most urgent task goes first whatever the order
-            // in which they were stirred.
+            // Everybody is in place before anything is handed out, so that the most urgent task goes first, and to
+            // the least loaded worker, whatever the order in which they were stirred.
+            for index in 0..self.stirred.workers.len() {
+                let worker = self.stirred.workers[index];
+                if self.workers.has(worker) {
+                    self.rechoose(worker);
+                }
+            }
             for lane in &lanes {
                 self.relist(*lane);
             }
@@ -67,7 +73,9 @@ impl Engine {
         while let Stand::Listed(_) = self.lanes.at(lane).stand {
             let Some(worker) = self.best_worker(lane, &[]) else { return };
             // The worker takes the most urgent task it can, which may be one of another lane.
-            if !self.take_one(now, worker, out) {
+            let took = self.take_one(now, worker, out);
+            self.rechoose(worker);
+            if !took {
                 return;
             }
         }
@@ -76,10 +84,12 @@ impl Engine {
     /// Gives a worker work until it is full or there is none for it.
     fn fill(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
         while self.take_one(now, worker, out) {}
+        self.rechoose(worker);
         self.take_back_for(now, worker, out);
     }
 
-    /// Assigns one task because this worker is free. Says whether one was assigned.
+    /// Assigns one task because this worker is free. Says whether one was assigned. The worker's place among the free
+    /// ones is not brought in line yet: it may take more.
     fn take_one(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) -> bool {
         let Some((lane, slot)) = self.most_urgent(worker) else { return false };
         let better = self.prefer(lane, slot, worker);
@@ -88,13 +98,14 @@ impl Engine {
         } else if let Some((_, slot)) = self.most_urgent(better) {
             // It takes the most urgent task it can, which may be another one.
             self.assign(now, slot, better, out);
+            self.rechoose(better);
         }
         true
     }
 
     /// The first task a worker could take. Lanes that wait for a tag are put aside on the way.
     fn most_urgent(&mut self, worker: WorkerKey) -> Option<(LaneKey, Slot)> {
-        let (class, _) = self.workers.at(worker).choice?;
+        let class = self.class_to_serve(worker)?;
         loop {
             let (_, lane) = self.classes.at(class).open.first().copied()?;
             match self.full_tag(lane) {
@@ -126,6 +137,7 @@ impl Engine {
         let holding = Holding {
             worker: name.clone(),
             key: worker,
+            place: 0,
             since: now,
             started_at: None,
             intent: None,
@@ -243,18 +255,23 @@ impl Engine {
 
     /// Where a worker stands among the free ones: nowhere, if it has no free slot or does not ask.
     pub(crate) fn choice_of(&self, key: WorkerKey) -> Option<(ClassKey, Choice)> {
+        let class = self.class_to_serve(key)?;
         let worker = self.workers.at(key);
-        let class = if worker.pulls { worker.asking } else { worker.class };
+        let choice = Choice {
+            load_permille: worker.load_permille(),
+            recent_crashes: worker.health.recent_crashes.len() as u32,
+            last_assigned: worker.last_assigned,
+            worker: key,
+        };
+        Some((class, choice))
+    }
+
+    /// The class in which a worker may be given a task now.
+    fn class_to_serve(&self, key: WorkerKey) -> Option<ClassKey> {
+        let worker = self.workers.at(key);
         let is_free = worker.may_work() && worker.held.len() < worker.slots as usize;
-        class.filter(|_| is_free).map(|class| {
-            let choice = Choice {
-                load_permille: worker.load_permille(),
-                recent_crashes: worker.health.recent_crashes.len() as u32,
-                last_assigned: worker.last_assigned,
-                worker: key,
-            };
-            (class, choice)
-        })
+        let class = if worker.pulls { worker.asking } else { worker.class };
+        class.filter(|_| is_free)
     }
 
     /// Takes a task back that another holds unconfirmed, so that this idle worker may have it. It stands in line again

@@ -17,9 +17,9 @@ impl Engine {
         completions: &[Completion],
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
-        self.worker_of(peer)?;
+        let worker = self.worker_of(peer)?;
         let each = completions.iter().map(|completion| {
-            let slot = self.held_by(peer, completion.held)?;
+            let slot = self.held_by_worker(worker, peer, completion.held)?;
             // A completion after a request to cancel still counts: the work is done, and its result is worth keeping.
             let end = self.end_of(now, slot, 0, completion.result, None);
             let worker = end.worker.clone().expect("a held task has a worker");

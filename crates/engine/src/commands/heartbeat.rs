@@ -43,12 +43,13 @@ impl Engine {
         kept.sort();
         kept.dedup();
         let holds = |slot: &Slot| kept.binary_search(slot).is_ok();
-        let all = &self.workers.at(key).held;
-        let lost: Vec<Slot> = if all.len() == kept.len() {
+        let lost: Vec<Slot> = if self.workers.at(key).held.len() == kept.len() {
             Vec::new()
         } else {
-            all.iter()
-                .copied()
+            self.workers
+                .at(key)
+                .held_in_order()
+                .into_iter()
                 .filter(|slot| !holds(slot) && self.state_name(*slot) == StateName::Running)
                 .collect()
         };

@@ -20,7 +20,7 @@ impl Engine {
         // It takes nothing any more, or it would get its own tasks back.
         self.workers.at_mut(key).draining = true;
         self.rechoose(key);
-        let held: Vec<_> = self.workers.at(key).held.iter().copied().collect();
+        let held = self.workers.at(key).held_in_order();
         for slot in held {
             self.hand_back(now, slot, Some("the worker left".into()), out);
         }

@@ -74,7 +74,7 @@ impl Engine {
         self.set_presence(key, Presence::Lost { since: now, reason, lease_until, session });
         self.tell_worker(now, key, Kind::WorkerLost { reason }, out);
         self.recount(now, key, out);
-        let held: Vec<_> = self.workers.at(key).held.iter().copied().collect();
+        let held = self.workers.at(key).held_in_order();
         for slot in held {
             let worker = self.workers.at(key).name().clone();
             self.mention_task(now, slot, Kind::HolderLost { worker, reason, lease_until }, out);
@@ -87,7 +87,7 @@ impl Engine {
         let Presence::Lost { reason, session, .. } = self.workers.at(key).presence else {
             unreachable!("a lease ends for a lost worker")
         };
-        let held: Vec<_> = self.workers.at(key).held.iter().copied().collect();
+        let held = self.workers.at(key).held_in_order();
         if held.iter().any(|slot| self.state_name(*slot) == StateName::Running)
             && let Some(quarantine) = self.count_crash(now, key)
         {

@@ -23,7 +23,7 @@ impl Engine {
     fn welcome_back(&mut self, now: Timestamp, key: WorkerKey, session: SessionId, out: &mut dyn Output) {
         self.set_presence(key, Presence::Live { session, since: now });
         self.tell_worker(now, key, Kind::WorkerReturned, out);
-        let held: Vec<_> = self.workers.at(key).held.iter().copied().collect();
+        let held = self.workers.at(key).held_in_order();
         for slot in held {
             let worker = self.workers.at(key).name().clone();
             self.mention_task(now, slot, Kind::HolderReturned { worker }, out);

@@ -52,7 +52,8 @@ impl Engine {
             kept.extend(answer.as_ref().ok());
             answers.push(answer.map(|_| ()));
         }
-        let missing: Vec<Slot> = self.workers.at(key).held.difference(&kept).copied().collect();
+        let mut missing = self.workers.at(key).held_in_order();
+        missing.retain(|slot| !kept.contains(slot));
         // A new process without the tasks of the one before means that the one before has crashed.
         let crashed =
             !same_process && missing.iter().any(|slot| self.state_name(*slot) == StateName::Running);

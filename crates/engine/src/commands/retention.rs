@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 
 impl Engine {
     pub(crate) fn retire_ended(&mut self, now: Timestamp, out: &mut dyn Output) {
-        while let Some(slot) = self.shelves.oldest_ended() {
+        while let Some(slot) = self.shelves.oldest_ended(&self.tasks) {
             let end = self.tasks.at(slot).state.end().expect("it has ended");
             let too_many = self.shelves.ended_count() > self.settings.ended_kept;
             if !too_many && end.at + self.settings.ended_kept_for > now {
@@ -20,7 +20,7 @@ impl Engine {
     }
 
     pub(crate) fn next_retirement(&self) -> Option<Timestamp> {
-        let slot = self.shelves.oldest_ended()?;
+        let slot = self.shelves.oldest_ended(&self.tasks)?;
         let end = self.tasks.at(slot).state.end().expect("it has ended");
         Some(end.at + self.settings.ended_kept_for)
     }

@@ -18,9 +18,9 @@ impl Engine {
         held: &[Held],
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
-        self.worker_of(peer)?;
+        let worker = self.worker_of(peer)?;
         let each = held.iter().map(|held| {
-            let slot = self.held_by(peer, *held)?;
+            let slot = self.held_by_worker(worker, peer, *held)?;
             self.mark_started(now, slot, out);
             Ok(())
         });

@@ -1,6 +1,7 @@
 //! Submit: tasks come in, each accepted or refused on its own.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::command::{Accepted, NewTask, Peer, Reply};
 use crate::engine::Engine;
@@ -11,7 +12,7 @@ use crate::name::{self, Name};
 use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::state::{StateName, TaskState, Wanted};
-use crate::task::{Extras, Task};
+use crate::task::{Extras, Task, TermsKey};
 use crate::terms::Terms;
 use crate::time::Timestamp;
 use crate::timers::Timer;
@@ -58,10 +59,7 @@ impl Engine {
         let extras = extras_of(&new, fingerprint);
         let body = new.body;
         let expires_at = new.expires_at;
-        let terms = terms_of(peer, new);
-        terms.check()?;
-        self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
-        let terms = self.terms_key(terms);
+        let terms = self.terms_for(peer, new)?;
         self.terms.retain(terms);
         let task = Task {
             id,
@@ -88,6 +86,22 @@ impl Engine {
         self.tell_task(now, slot, Kind::Submitted { unserved: unserved.clone() }, out);
         self.enter_state(slot);
         Ok(Accepted { task: id, known: false, state: self.state_name(slot), unserved })
+    }
+
+    /// The terms of a new task. Whoever submits many tasks submits them under the same terms, so those that were used
+    /// last are tried first, before anything is built or looked up.
+    fn terms_for(&mut self, peer: &Peer, new: NewTask) -> Result<TermsKey, Refusal> {
+        if let Some(recent) = self.terms.recent(peer.session)
+            && asks_for(self.terms.get(recent), peer, &new)
+        {
+            return Ok(recent);
+        }
+        let terms = terms_of(peer, new);
+        terms.check()?;
+        self.check_queue_room(&terms.namespace, std::slice::from_ref(&terms.queue))?;
+        let key = self.terms_key(terms);
+        self.terms.note_recent(peer.session, key);
+        Ok(key)
     }
 
     /// The task that was submitted under this name before, if it was the same request.
@@ -202,6 +216,23 @@ fn terms_of(peer: &Peer, new: NewTask) -> Terms {
     };
     terms.settle();
     terms
+}
+
+/// Whether these are the terms that a new task asks for.
+fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
+    // The names of one client are often the same piece of text.
+    let same = |one: &Name, other: &Name| Arc::ptr_eq(one, other) || one == other;
+    same(&terms.queue, &new.queue)
+        && same(&terms.submitter, &peer.identity)
+        && same(&terms.namespace, &peer.namespace)
+        && terms.needs == new.needs
+        && terms.tags == new.tags
+        && terms.on_lost == new.on_lost
+        && terms.crash_budget == new.crash_budget
+        && terms.retries == new.retries
+        && terms.backoff == new.backoff
+        && terms.accept_timeout == new.accept_timeout
+        && terms.run_limit == new.run_limit
 }
 
 /// Tells one request under a name from another. It is stored, so it must be the same in every version: FNV-1a over a

@@ -1,7 +1,6 @@
 //! List: pages of tasks by filter. It walks the shelf, line or worker where the wanted tasks are, never the whole
 //! table, and looks at a bounded number of tasks per page: a page may come back short, with a cursor to go on.
 
-use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::command::{Answer, Cursor, ListQuery, Peer, Place, TaskInfo};
@@ -12,6 +11,7 @@ use crate::limits::PAGE_MAX;
 use crate::line::Rank;
 use crate::name::Name;
 use crate::refusal::Refusal;
+use crate::shelves::order;
 use crate::state::StateName;
 use crate::task::Task;
 
@@ -48,7 +48,7 @@ impl Engine {
         match state {
             StateName::Assigned | StateName::Running => self.walk_workers(peer, query, state, after, page),
             StateName::Ready => self.walk_lines(peer, query, after, page),
-            _ => self.walk_ordered(peer, query, state, self.shelves.shelf(state), after, page),
+            _ => self.walk_shelf(peer, query, state, after, page),
         }
     }
 
@@ -63,25 +63,28 @@ impl Engine {
         page: &mut Page,
     ) {
         let parent = self.tasks.find(&parent).map(|slot| self.tasks.at(slot));
-        if let Some(extras) = parent.and_then(|parent| parent.extras.as_ref()) {
-            self.walk_ordered(peer, query, state, &extras.children, after, page);
+        let Some(extras) = parent.and_then(|parent| parent.extras.as_ref()) else { return };
+        let from = after.map_or(Unbounded, |after| Excluded((after.number, Slot(u32::MAX))));
+        for (age, slot) in extras.children.range((from, Unbounded)) {
+            let place = Place { part: 0, weight: 0, number: *age };
+            if !self.see(peer, query, state, *slot, place, page) {
+                return;
+            }
         }
     }
 
-    /// Tasks that are kept in order.
-    fn walk_ordered(
+    /// Tasks that neither wait in a line nor are held.
+    fn walk_shelf(
         &self,
         peer: &Peer,
         query: &ListQuery,
         state: StateName,
-        tasks: &BTreeSet<(u64, Slot)>,
         after: Option<Place>,
         page: &mut Page,
     ) {
-        let from = after.map_or(Unbounded, |after| Excluded((after.number, Slot(after.part))));
-        for (order, slot) in tasks.range((from, Unbounded)) {
-            let place = Place { part: slot.0, weight: 0, number: *order };
-            if !self.see(peer, query, state, *slot, place, page) {
+        for slot in self.shelves.iter_after(&self.tasks, state, after.map(|after| after.number)) {
+            let place = Place { part: 0, weight: 0, number: order(self.tasks.at(slot)) };
+            if !self.see(peer, query, state, slot, place, page) {
                 return;
             }
         }
@@ -102,11 +105,13 @@ impl Engine {
             if !is_asked_for || worker.health.namespace != peer.namespace {
                 continue;
             }
-            let from = after.filter(|after| after.part == key.0);
-            let from = from.map_or(Unbounded, |after| Excluded(Slot(after.number as u32)));
-            for slot in worker.held.range((from, Unbounded)) {
-                let place = Place { part: key.0, weight: 0, number: u64::from(slot.0) };
-                if !self.see(peer, query, state, *slot, place, page) {
+            let seen = after.filter(|after| after.part == key.0).map(|after| after.number);
+            for slot in worker.held_in_order() {
+                let number = u64::from(slot.0);
+                if seen.is_some_and(|seen| number <= seen) {
+                    continue;
+                }
+                if !self.see(peer, query, state, slot, Place { part: key.0, weight: 0, number }, page) {
                     return;
                 }
             }

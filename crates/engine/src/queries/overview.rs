@@ -28,8 +28,8 @@ impl Engine {
     }
 
     fn worker_info(&self, worker: &Worker) -> WorkerInfo {
-        let held = worker.held.iter().map(|slot| {
-            let task = self.tasks.at(*slot);
+        let held = worker.held_in_order().into_iter().map(|slot| {
+            let task = self.tasks.at(slot);
             Held { task: task.id, attempt: task.attempt }
         });
         WorkerInfo {
