@@ -23,8 +23,12 @@ use crate::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongW
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
 
-/// How much is read at once.
-const READ_BYTES: usize = 64 << 10;
+/// How much is read at once: little from a peer that says little, since thousands of them may be idle, and more and
+/// more from one that fills its buffer.
+const READ_BYTES_MIN: usize = 2 << 10;
+const READ_BYTES_MAX: usize = 64 << 10;
+/// A send buffer that is empty and larger than this is given back.
+const SPARE_BYTES_MAX: usize = 16 << 10;
 /// How many requests are gathered before they go to the hub.
 const ASKS_AT_ONCE: usize = 256;
 /// How long a connection that is replaced may take to go.
@@ -201,6 +205,7 @@ struct Line<'a> {
     transport: &'a Transport,
     peer: Peer,
     unsent: BytesMut,
+    read_bytes: usize,
     heard_at: Instant,
     asked_at: Option<Instant>,
     /// How much silence the peer itself calls its end.
@@ -213,7 +218,16 @@ impl<'a> Line<'a> {
         let mut unsent = BytesMut::new();
         let peer = Peer::new(admission, door.transport.limits, &mut unsent);
         let heard_at = Instant::now();
-        Line { stream, transport: &door.transport, peer, unsent, heard_at, asked_at: None, ttl: None }
+        Line {
+            stream,
+            transport: &door.transport,
+            peer,
+            unsent,
+            read_bytes: READ_BYTES_MIN,
+            heard_at,
+            asked_at: None,
+            ttl: None,
+        }
     }
 
     /// Greeting and handshake. Gives nothing if the peer went away.
@@ -281,16 +295,18 @@ impl<'a> Line<'a> {
             tokio::select! {
                 () = leave.cancelled() => return Ok(()),
                 () = hub.stopped() => out.close = true,
-                read = read_some(&mut reading, self.peer.input()), if may_read => {
-                    if !matches!(read, Ok(1..)) {
-                        return Ok(());
-                    }
+                read = read_some(&mut reading, self.peer.input(), self.read_bytes), if may_read => {
+                    let Ok(count @ 1..) = read else { return Ok(()) };
+                    self.read_bytes = next_read(self.read_bytes, count);
                     self.heard_at = Instant::now();
                     self.asked_at = None;
                 }
                 written = writing.write_buf(&mut self.unsent), if !self.unsent.is_empty() => {
                     if !matches!(written, Ok(1..)) {
                         return Ok(());
+                    }
+                    if self.unsent.is_empty() && self.unsent.capacity() > SPARE_BYTES_MAX {
+                        self.unsent = BytesMut::new();
                     }
                 }
                 () = session.mailbox().arrived(), if has_room => {
@@ -379,12 +395,50 @@ impl<'a> Line<'a> {
     }
 }
 
-async fn read_some(reading: &mut (impl AsyncReadExt + Unpin), input: &mut BytesMut) -> io::Result<usize> {
-    input.reserve(READ_BYTES);
+async fn read_some(
+    reading: &mut (impl AsyncReadExt + Unpin),
+    input: &mut BytesMut,
+    bytes: usize,
+) -> io::Result<usize> {
+    if input.is_empty() && input.capacity() > bytes {
+        *input = BytesMut::with_capacity(bytes);
+    } else {
+        input.reserve(bytes);
+    }
     reading.read_buf(input).await
+}
+
+/// How much to read next, after so much came.
+fn next_read(bytes: usize, came: usize) -> usize {
+    if came >= bytes {
+        (bytes * 4).min(READ_BYTES_MAX)
+    } else if came < bytes / 8 {
+        (bytes / 4).max(READ_BYTES_MIN)
+    } else {
+        bytes
+    }
 }
 
 fn wall_clock() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_says_much_is_read_in_larger_pieces_and_one_that_falls_silent_in_small_ones() {
+        let mut bytes = READ_BYTES_MIN;
+        for _ in 0..5 {
+            bytes = next_read(bytes, bytes);
+        }
+        assert_eq!(bytes, READ_BYTES_MAX);
+        assert_eq!(next_read(bytes, bytes / 2), READ_BYTES_MAX);
+        for _ in 0..5 {
+            bytes = next_read(bytes, 20);
+        }
+        assert_eq!(bytes, READ_BYTES_MIN);
+    }
 }
