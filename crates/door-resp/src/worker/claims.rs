@@ -157,7 +157,8 @@ impl Worker {
                 let stats = Some(self.figures());
                 self.command(Command::Heartbeat { held: None, stats }, Pending::Nothing, out);
             }
-            StopWhy::Stale | StopWhy::TakenBack | StopWhy::Cancelled | StopWhy::Paused | StopWhy::Expired => {}
+            StopWhy::Stale | StopWhy::TakenBack | StopWhy::Cancelled | StopWhy::Paused | StopWhy::Expired => {
+            }
         }
     }
 }

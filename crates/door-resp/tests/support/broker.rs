@@ -29,13 +29,8 @@ impl Broker {
 
     async fn with(keys: Keys) -> Broker {
         let disk = Arc::new(tenure_hub::store::MemoryDisk::new());
-        let hub = Hub::start(
-            disk,
-            tenure_hub::store::StoreSettings::default(),
-            tenure_hub::words::Settings::default(),
-            keys,
-        )
-        .expect("the hub starts");
+        let hub = Hub::start(disk, super::world::small_store(), tenure_hub::words::Settings::default(), keys)
+            .expect("the hub starts");
         let handle = hub.handle().clone();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");

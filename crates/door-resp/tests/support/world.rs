@@ -38,6 +38,11 @@ struct Desk {
     inside: (SessionId, Arc<Mailbox>),
 }
 
+/// A store that is quickly made.
+pub(crate) fn small_store() -> StoreSettings {
+    StoreSettings { segment_bytes: 1 << 20, spare_segments: 0, ..StoreSettings::default() }
+}
+
 struct KeyGate(Keys);
 
 impl Gate for KeyGate {
@@ -64,7 +69,7 @@ impl World {
 
     fn begin(now: Timestamp, disk: MemoryDisk, keys: Keys) -> World {
         let engine = tenure_hub::words::Settings::default();
-        let opened = Store::open(Arc::new(disk.clone()), StoreSettings::default(), engine, now);
+        let opened = Store::open(Arc::new(disk.clone()), small_store(), engine, now);
         let Opened { engine, store, .. } = opened.expect("the store opens");
         let Parts { batches, writer, reader, chores, .. } = store.split();
         World {
