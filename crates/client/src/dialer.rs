@@ -66,7 +66,7 @@ impl Dialer {
     /// Decides whether the connection that has just ended was one.
     fn look_back(&mut self, now: Instant) {
         match self.opened.take() {
-            Some((since, address)) if now.duration_since(since) >= LIVED => self.schedule.succeeded(address),
+            Some((since, address)) if now.duration_since(since) >= LIVED => self.schedule.lost(address),
             Some(_) => self.schedule.rejected(),
             None => {}
         }

@@ -1,5 +1,5 @@
-//! When to try the next address: at once for the first round, then after a delay that doubles from [`FIRST`] to
-//! [`LONGEST`], with jitter so that a thousand peers of a restarted broker do not come back in the same instant.
+//! When to try the next address: every address once, then after a delay that doubles from [`FIRST`] to [`LONGEST`], with
+//! jitter so that a thousand peers of a restarted broker do not come back in the same instant.
 //! Pure: randomness comes in as an argument.
 
 use std::time::Duration;
@@ -18,6 +18,8 @@ pub(crate) struct Schedule {
     tried: usize,
     /// Rounds that have failed since the last success.
     rounds: u32,
+    /// A connection has just been lost, by everybody at the same time perhaps.
+    lost: bool,
 }
 
 /// One try to come.
@@ -32,7 +34,7 @@ pub(crate) struct Try {
 impl Schedule {
     /// For so many addresses, at least one.
     pub(crate) fn new(addresses: usize) -> Schedule {
-        Schedule { addresses: addresses.max(1), next: 0, tried: 0, rounds: 0 }
+        Schedule { addresses: addresses.max(1), next: 0, tried: 0, rounds: 0, lost: false }
     }
 
     /// The next try. `random` is any number; its low bits choose where in the second half of the delay the try falls.
@@ -44,14 +46,16 @@ impl Schedule {
             self.tried = 0;
             self.rounds = self.rounds.saturating_add(1);
             after = jittered(delay(self.rounds), random);
+        } else if std::mem::take(&mut self.lost) {
+            after = FIRST * share(random) / SHARES;
         }
         self.tried += 1;
         Try { address, after }
     }
 
-    /// A connection stood: the next loss starts with this same address and without delay.
-    pub(crate) fn succeeded(&mut self, address: usize) {
-        *self = Schedule { next: address % self.addresses, ..Schedule::new(self.addresses) };
+    /// A connection stood and was lost: the same address is tried first, somewhere within the first delay.
+    pub(crate) fn lost(&mut self, address: usize) {
+        *self = Schedule { next: address % self.addresses, lost: true, ..Schedule::new(self.addresses) };
     }
 
     /// A connection stood but was taken away at once: the delay goes on growing, so that a broker that refuses everybody
@@ -69,8 +73,15 @@ fn delay(round: u32) -> Duration {
 /// Between half of the delay and all of it.
 fn jittered(delay: Duration, random: u64) -> Duration {
     let half = delay / 2;
-    let share = (random % 1024) as u32;
-    half + half * share / 1023
+    half + half * share(random) / SHARES
+}
+
+/// Into how many steps a span is divided for jitter.
+const SHARES: u32 = 1023;
+
+/// From nothing to all of them.
+fn share(random: u64) -> u32 {
+    (random % u64::from(SHARES + 1)) as u32
 }
 
 #[cfg(test)]
@@ -113,13 +124,15 @@ mod tests {
     }
 
     #[test]
-    fn after_a_success_the_same_address_is_tried_at_once() {
+    fn after_a_loss_the_same_address_is_tried_soon_but_not_by_everybody_at_once() {
         let mut schedule = Schedule::new(2);
         for _ in 0..7 {
             schedule.next(MOST);
         }
-        schedule.succeeded(1);
-        assert_eq!(schedule.next(MOST), Try { address: 1, after: Duration::ZERO });
+        schedule.lost(1);
+        let mut eager = schedule.clone();
+        assert_eq!(eager.next(0), Try { address: 1, after: Duration::ZERO });
+        assert_eq!(schedule.next(MOST), Try { address: 1, after: FIRST });
         assert_eq!(schedule.next(MOST), Try { address: 0, after: Duration::ZERO });
         assert_eq!(schedule.next(MOST), Try { address: 1, after: FIRST });
     }

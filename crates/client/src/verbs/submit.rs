@@ -16,7 +16,7 @@ const FRAME_BYTES: usize = 4 << 20;
 impl Client {
     /// Submits a task. The answer comes when the task is on the broker's disk.
     pub async fn submit(&self, submission: Submission) -> Result<Accepted, Error> {
-        self.check(&submission)?;
+        check(&submission, self.body_bytes_max())?;
         let mut accepted = self.submit_frame(vec![submission]).await?;
         match accepted.pop() {
             Some(verdict) => Ok(verdict?),
@@ -30,11 +30,12 @@ impl Client {
         &self,
         submissions: impl IntoIterator<Item = Submission>,
     ) -> Result<Vec<Result<Accepted, Box<Refusal>>>, Error> {
+        let limit = self.body_bytes_max();
         let mut verdicts = Vec::new();
         let mut frame: Vec<Submission> = Vec::new();
         let mut bytes = 0;
         for submission in submissions {
-            self.check(&submission)?;
+            check(&submission, limit)?;
             let size = submission.bytes();
             if frame.len() == ENTRIES_MAX || (!frame.is_empty() && bytes + size > FRAME_BYTES) {
                 verdicts.append(&mut self.submit_frame(std::mem::take(&mut frame)).await?);
@@ -73,10 +74,13 @@ impl Client {
         }
     }
 
-    /// What would end the connection is refused here.
-    fn check(&self, submission: &Submission) -> Result<(), Error> {
-        let limit = usize::try_from(self.welcome().limits.body_bytes).unwrap_or(usize::MAX);
-        let bytes = submission.task.body.len();
-        if bytes > limit { Err(Error::TooLarge { what: "the task's body", bytes, limit }) } else { Ok(()) }
+    fn body_bytes_max(&self) -> usize {
+        usize::try_from(self.welcome().limits.body_bytes).unwrap_or(usize::MAX)
     }
+}
+
+/// What would end the connection is refused here.
+fn check(submission: &Submission, limit: usize) -> Result<(), Error> {
+    let bytes = submission.task.body.len();
+    if bytes > limit { Err(Error::TooLarge { what: "the task's body", bytes, limit }) } else { Ok(()) }
 }

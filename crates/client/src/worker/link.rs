@@ -211,7 +211,9 @@ impl Link {
         let limit = connection.welcome().limits.body_bytes;
         self.result_bytes_max = usize::try_from(limit).unwrap_or(usize::MAX);
         self.register(connection);
-        let silence_max = Duration::from_millis(self.settings.spec.lost_after_ms);
+        let spec = &self.settings.spec;
+        // Two heartbeats in a row must be unanswered, however the worker has chosen its terms.
+        let silence_max = Duration::from_millis(spec.lost_after_ms.max(spec.heartbeat_ms.saturating_mul(2)));
         let mut heard = Instant::now();
         let mut arrived = Vec::new();
         loop {
@@ -252,13 +254,13 @@ impl Link {
     /// Takes over what handlers have handed in.
     fn collect(&mut self) {
         for Finished { held, outcome } in self.outbox.take_finished() {
-            let aborted = self.aborts.remove(&held).is_none();
-            let dropped = outcome.is_none();
+            let can_be_dropped = self.aborts.remove(&held).is_some();
+            let dropped = outcome.is_none() && can_be_dropped;
             let counts = self.roster.finished(held, outcome, self.result_bytes_max);
             if !counts {
                 Tally::add(&self.tally.stale, 1);
             }
-            if dropped && counts && !aborted {
+            if dropped && counts {
                 // Nobody here drops a handler whose outcome counts, so its runtime is gone, and every other would be
                 // dropped as well.
                 tracing::error!(task = %held.task, "a handler was dropped by its runtime: the worker leaves");

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use tenure_wire::Request;
+use tenure_wire::limits::ENTRIES_MAX;
 use tenure_wire::request::{Complete, Confirm, GiveBack};
 use tenure_wire::task::{Completion, Held};
 use tenure_wire::words::Wanted;
@@ -91,9 +92,51 @@ impl Report {
     }
 }
 
+/// A frame of completions is closed before it has more bytes than this, unless one alone has.
+const FRAME_BYTES: usize = 4 << 20;
+
+/// Divides completions among as few frames as the limits allow, in their order.
+pub(crate) fn into_frames(completions: Vec<Completion>) -> Vec<Complete> {
+    let mut frames = Vec::new();
+    let (mut frame, mut bytes) = (Complete::default(), 0);
+    for completion in completions {
+        let size = completion.result.len() + COMPLETION_BYTES;
+        if frame.done.len() == ENTRIES_MAX || (bytes + size > FRAME_BYTES && !frame.done.is_empty()) {
+            frames.push(std::mem::take(&mut frame));
+            bytes = 0;
+        }
+        bytes += size;
+        frame.done.push(completion);
+    }
+    if !frame.done.is_empty() {
+        frames.push(frame);
+    }
+    frames
+}
+
+/// What a completion takes on the wire beside its result, at most.
+const COMPLETION_BYTES: usize = 32;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn completions_share_frames_until_one_is_full() {
+        let completion = |bytes: usize| Completion {
+            task: tenure_wire::TaskId::default(),
+            attempt: 1,
+            result: Bytes::from(vec![0; bytes]),
+        };
+        let lengths = |sizes: &[usize]| -> Vec<usize> {
+            let frames = into_frames(sizes.iter().map(|size| completion(*size)).collect());
+            frames.iter().map(|frame| frame.done.len()).collect()
+        };
+        assert_eq!(lengths(&[]), [0; 0]);
+        assert_eq!(lengths(&[1, 2, 3]), [3]);
+        assert_eq!(lengths(&[3 << 20, 16 << 20, 1, 2]), [1, 1, 2]);
+        assert_eq!(lengths(&vec![0; ENTRIES_MAX + 1]), [ENTRIES_MAX, 1]);
+    }
 
     #[test]
     fn a_result_that_is_too_large_becomes_a_failure_that_says_so() {

@@ -318,6 +318,11 @@ impl Roster {
         self.over.iter().map(|(held, since)| (*held, *since))
     }
 
+    /// Whether a handler works on it whose outcome will count.
+    pub(crate) fn is_running(&self, held: Held) -> bool {
+        matches!(self.held.get(&held), Some(Stage::Running(_)))
+    }
+
     /// How many handlers run.
     pub(crate) fn busy(&self) -> usize {
         self.busy

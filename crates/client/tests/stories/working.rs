@@ -333,3 +333,31 @@ async fn a_worker_drains_when_the_process_is_told_to_terminate() {
     assert_eq!(stats.completed, 1);
     assert_eq!(client.wait(task).await.unwrap().result.unwrap(), "finished first");
 }
+
+#[tokio::test]
+async fn large_results_that_are_ready_together_do_not_burst_a_frame() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let together = Arc::new(tokio::sync::Barrier::new(3));
+    let handler = move |context: Context| {
+        let together = Arc::clone(&together);
+        async move {
+            together.wait().await;
+            let bytes: usize = std::str::from_utf8(context.body()).unwrap().parse().unwrap();
+            vec![7_u8; bytes]
+        }
+    };
+    let worker = broker.worker("w1").slots(3).handle(handler).start().await.unwrap();
+    let tasks = [
+        submit(&client, "3000000").await,
+        submit(&client, "16777216").await,
+        submit(&client, "16777217").await,
+    ];
+    let waited = client.wait_all(&tasks, Some(LONG)).await.unwrap();
+    let ended = |task: TaskId| waited.ended.iter().find(|ended| ended.task == task).unwrap();
+    assert_eq!((ended(tasks[0]).exit_code, ended(tasks[0]).result_bytes), (0, 3_000_000));
+    assert_eq!((ended(tasks[1]).exit_code, ended(tasks[1]).result_bytes), (0, 16_777_216));
+    let too_large = ended(tasks[2]).message.as_deref().unwrap();
+    assert!(too_large.contains("16777217 bytes"), "{too_large}");
+    assert_eq!(worker.stats().reconnects, 0);
+}

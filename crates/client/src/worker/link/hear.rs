@@ -97,9 +97,11 @@ impl Link {
                 self.tally.connected.store(true, Ordering::Relaxed);
                 self.standing = Standing::Registered;
                 self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
-                if let Some(first) = self.first.take() {
-                    // Who started the worker may not wait for it.
-                    let _ = first.send(Ok(()));
+                if let Some(first) = self.first.take()
+                    && first.send(Ok(())).is_err()
+                {
+                    // Whoever wanted the worker has not waited for it.
+                    self.outbox.leave(Leaving::Stop);
                 }
             }
             Sent::Start(started) => match refused_all {

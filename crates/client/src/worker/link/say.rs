@@ -5,19 +5,17 @@ use std::time::{Duration, Instant};
 
 use tenure_wire::Request;
 use tenure_wire::limits::ENTRIES_MAX;
-use tenure_wire::request::{Complete, Heartbeat, ReportProgress, Start};
+use tenure_wire::request::{Heartbeat, ReportProgress, Start};
 use tenure_wire::task::{Completion, Held};
 
 use super::{Link, Sent, Standing};
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::worker::outbox::Leaving;
-use crate::worker::report::Report;
+use crate::worker::report::{Report, into_frames};
 
 /// Progress is told at most so often.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
-/// A frame of completions is closed when it has so many bytes.
-const FRAME_BYTES: usize = 4 << 20;
 /// How long the broker may take to say goodbye.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -82,29 +80,20 @@ impl Link {
 
     /// Completions that are ready together go in one frame; everything else goes alone.
     fn say_reports(&mut self, connection: &mut Connection) {
-        let (mut done, mut helds, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let mut done = Vec::new();
         for held in std::mem::take(&mut self.roster.unsent) {
-            let request = match self.roster.send(held) {
-                Some(Report::Complete(result)) => {
-                    bytes += result.len() + 32;
-                    done.push(Completion { task: held.task, attempt: held.attempt, result: result.clone() });
-                    helds.push(held);
-                    None
-                }
-                Some(report) => Some(report.request(held)),
-                None => None,
-            };
-            if let Some(request) = request {
+            let Some(report) = self.roster.send(held) else { continue };
+            if let Report::Complete(result) = report {
+                done.push(Completion { task: held.task, attempt: held.attempt, result: result.clone() });
+            } else {
+                let request = report.request(held);
                 self.ask(connection, Sent::Report(held), &request);
             }
-            if done.len() == ENTRIES_MAX || bytes > FRAME_BYTES {
-                let complete = Request::Complete(Complete { done: std::mem::take(&mut done) });
-                self.ask(connection, Sent::Complete(std::mem::take(&mut helds)), &complete);
-                bytes = 0;
-            }
         }
-        if !done.is_empty() {
-            self.ask(connection, Sent::Complete(helds), &Request::Complete(Complete { done }));
+        for frame in into_frames(done) {
+            let held =
+                frame.done.iter().map(|done| Held { task: done.task, attempt: done.attempt }).collect();
+            self.ask(connection, Sent::Complete(held), &Request::Complete(frame));
         }
     }
 
@@ -114,6 +103,10 @@ impl Link {
         }
         self.progress_at = now + PROGRESS_EVERY;
         for (held, progress) in self.outbox.take_progress() {
+            // Of an attempt that is over nobody wants to hear.
+            if !self.roster.is_running(held) {
+                continue;
+            }
             let Held { task, attempt } = held;
             let report = ReportProgress { task, attempt, percent: progress.percent, note: progress.note };
             self.ask(connection, Sent::Progress(held), &Request::Progress(report));
