@@ -10,7 +10,7 @@ mod permission;
 mod verbs;
 mod waits;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -103,12 +103,12 @@ struct Known {
 #[derive(Debug, Default)]
 struct Extras {
     waits: Waits,
-    /// Calls under way, by the number of their request.
-    calls: HashMap<u64, Token, RandomState>,
+    /// Calls under way, by the number of their request, and when each is given up.
+    calls: HashMap<u64, (Token, Option<Timestamp>), RandomState>,
     /// Requests of several asks of which one was refused, by their numbers.
     refused_parts: HashMap<u64, Refusal, RandomState>,
     /// What is given up when its time has come.
-    deadlines: BTreeMap<(Timestamp, Due), ()>,
+    deadlines: BTreeSet<(Timestamp, Due)>,
     /// Which broadcasts it wants to hear; nothing means none.
     hears: Vec<Hear>,
 }
@@ -232,7 +232,7 @@ impl Talk for Session {
             return Some(self.hello_by);
         }
         let extras = self.extras.as_ref()?;
-        extras.deadlines.first_key_value().map(|((at, _), ())| *at)
+        extras.deadlines.first().map(|(at, _)| *at)
     }
 
     fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
@@ -300,6 +300,10 @@ impl Session {
             (Expect::Submitted { refused }, Ok(response)) => submitted(number, &refused, response, turn),
             (Expect::Watching { from }, Ok(_)) => answer(number, &Reply::Watching(Watching { from }), turn),
             (Expect::Pong { now }, Ok(_)) => answer(number, &verbs::pong(now), turn),
+            (Expect::Result, Ok(Response::Answer(Answer::Task(info)))) if info.state.end().is_none() => {
+                let (task, state) = (info.id, info.state.name());
+                refuse(number, &Refusal::WrongState { task, state, verb: "fetch the result of" }, turn);
+            }
             (Expect::Body | Expect::Result, Ok(Response::Answer(Answer::Task(_)))) => match bytes {
                 Some(Ok(bytes)) => answer(number, &translate::bytes(bytes), turn),
                 Some(Err(no)) => refuse(number, &no, turn),
@@ -345,21 +349,18 @@ impl Session {
 
     fn forget_call(&mut self, number: u64) {
         let Some(extras) = &mut self.extras else { return };
-        if let Some(token) = extras.calls.remove(&number) {
-            self.pendings.take(token);
-        }
-        extras.deadlines.retain(|(_, due), ()| *due != Due::Call { number });
+        let Some((token, deadline)) = extras.calls.remove(&number) else { return };
+        extras.forget_deadline(deadline, Due::Call { number });
+        self.pendings.take(token);
     }
 
     fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, Due)> {
         let deadlines = &mut self.extras.as_mut()?.deadlines;
-        let (key, ()) = deadlines.first_key_value()?;
-        let key = *key;
-        if key.0 > now {
+        let (at, _) = deadlines.first()?;
+        if *at > now {
             return None;
         }
-        deadlines.remove(&key);
-        Some(key)
+        deadlines.pop_first()
     }
 
     fn extras(&mut self) -> &mut Extras {
@@ -374,6 +375,20 @@ impl Session {
 
     fn waits_for_result(&self, task: TaskId) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.waits.wants_result(task))
+    }
+}
+
+impl Extras {
+    fn set_deadline(&mut self, now: Timestamp, timeout_ms: Option<u64>, due: Due) -> Option<Timestamp> {
+        let at = Timestamp(now.0.saturating_add(timeout_ms?));
+        self.deadlines.insert((at, due));
+        Some(at)
+    }
+
+    fn forget_deadline(&mut self, at: Option<Timestamp>, due: Due) {
+        if let Some(at) = at {
+            self.deadlines.remove(&(at, due));
+        }
     }
 }
 

@@ -124,6 +124,8 @@ fn a_wait_ends_with_its_time_and_says_what_has_not_ended() {
     play.say("ada", r#"[2, "submit", {"terms": [{"queue": "q"}], "tasks": [[], []]}]"#);
     play.hear("ada", &[r#"[2, "submitted", {"tasks": [[$one, …], [$two, …]]}]"#]);
     play.say("ada", r#"[3, "wait", {"tasks": [$one, $two], "timeout_ms": 1000}]"#);
+    play.say("ada", r#"[6, "result", {"task": $one}]"#);
+    play.hear("ada", &[r#"[6, "refused", {"code": "wrong-state", "state": "ready", …}]"#]);
     play.say("ada", r#"[4, "cancel", {"task": $one}]"#);
     play.hear("ada", &[r#"[4, "done", {}]"#]);
     play.0.wait(999);

@@ -244,11 +244,8 @@ impl Session {
         let request = HubRequest::Call { address: call.to.clone(), body: call.body };
         let token = self.ask(number, Expect::Call { to: call.to }, request, turn);
         let extras = self.extras();
-        extras.calls.insert(number, token);
-        if let Some(timeout) = call.timeout_ms {
-            let at = Timestamp(now.0.saturating_add(timeout));
-            extras.deadlines.insert((at, Due::Call { number }), ());
-        }
+        let deadline = extras.set_deadline(now, call.timeout_ms, Due::Call { number });
+        extras.calls.insert(number, (token, deadline));
         Ok(())
     }
 

@@ -40,6 +40,7 @@ struct Wait {
     ended: Vec<Ended>,
     results: bool,
     result_bytes: usize,
+    deadline: Option<Timestamp>,
 }
 
 #[derive(Debug, Default)]
@@ -87,9 +88,11 @@ impl Session {
             waited.by.push(number);
             waited.wants_result |= wait.results;
         }
+        let deadline = self.extras().set_deadline(now, wait.timeout_ms, Due::Wait { number });
+        let waits = &mut self.extras().waits;
         let tasks: Vec<TaskId> =
             wait.tasks.into_iter().map(translate::id).filter(|task| left.contains(task)).collect();
-        waits.all.insert(number, Wait { left, results: wait.results, ..Wait::default() });
+        waits.all.insert(number, Wait { left, results: wait.results, deadline, ..Wait::default() });
         let is_watching = std::mem::replace(&mut waits.watching, true);
         if !is_watching {
             let submitter = self.peer.as_ref().map(|peer| peer.identity.clone());
@@ -97,10 +100,6 @@ impl Session {
         }
         for task in tasks {
             self.look(task, turn);
-        }
-        if let Some(timeout) = wait.timeout_ms {
-            let at = Timestamp(now.0.saturating_add(timeout));
-            self.extras().deadlines.insert((at, Due::Wait { number }), ());
         }
         Ok(())
     }
@@ -180,15 +179,15 @@ impl Session {
             let result = wait.result_of(row, bytes.as_ref());
             wait.ended.push(Ended { result, ..row.clone() });
             if wait.left.is_empty() {
-                done.extend(waits.all.remove(&number).map(|wait| (number, wait.ended)));
+                done.extend(waits.all.remove(&number).map(|wait| (number, wait)));
             }
         }
         if let Some(watch) = waited.watch {
             self.ask(0, Expect::Nothing, Request::Unwatch { watch }, turn);
         }
-        for (number, tasks) in done {
-            self.forget_deadline(Due::Wait { number });
-            answer(number, &Reply::Ended(EndedReply { tasks, pending: Vec::new() }), turn);
+        for (number, wait) in done {
+            self.extras().forget_deadline(wait.deadline, Due::Wait { number });
+            answer(number, &Reply::Ended(EndedReply { tasks: wait.ended, pending: Vec::new() }), turn);
         }
     }
 
@@ -217,7 +216,7 @@ impl Session {
             for task in &wait.left {
                 self.forget_waited(*task, number, turn);
             }
-            self.forget_deadline(Due::Wait { number });
+            self.extras().forget_deadline(wait.deadline, Due::Wait { number });
             refuse(number, no, turn);
         }
     }
@@ -233,10 +232,6 @@ impl Session {
                 self.ask(0, Expect::Nothing, Request::Unwatch { watch }, turn);
             }
         }
-    }
-
-    fn forget_deadline(&mut self, due: Due) {
-        self.extras().deadlines.retain(|(_, other), ()| *other != due);
     }
 
     fn look(&mut self, task: TaskId, turn: &mut Turn) {
