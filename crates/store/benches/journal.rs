@@ -33,37 +33,40 @@ fn main() {
     }
 }
 
-/// One size of batch: how long ours takes, how long the plain file takes, for the same bytes.
+/// How long ours takes, and how long the same bytes take at the end of a plain file, and in a file that was filled with
+/// zeros before: the least that a sync costs here.
 fn appending(dir: &Path) {
     println!("append and sync, {BODY_BYTES}-byte bodies");
-    println!("  batch   ours p50     p99   plain p50     p99   ours/plain   records/s   CPU us/record");
+    println!("                  ours               append            overwrite        ours/");
+    println!(
+        "  batch      p50       p99       p50       p99       p50       p99    append  records/s  CPU us/record"
+    );
     for (batch, rounds) in [(1, 2000), (16, 1500), (256, 600), (2048, 150)] {
         let store_dir = dir.join(format!("append-{batch}"));
         let (mut engine, mut parts) = open(&store_dir, Sync::Always);
         let keeper = std::thread::spawn(move || parts.keeper.run());
-        let plain =
-            OpenOptions::new().create_new(true).write(true).open(dir.join(format!("plain-{batch}"))).unwrap();
-        let (mut ours, mut theirs, mut cpu, mut offset, mut number) =
-            (Vec::new(), Vec::new(), Duration::ZERO, 0, 0);
+        let plain = create(&dir.join(format!("plain-{batch}")));
+        let filled = create(&dir.join(format!("filled-{batch}")));
+        fill(&filled, (batch * rounds * (BODY_BYTES + 60) + rounds * 400) as u64);
+        let (mut ours, mut theirs, mut least) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut cpu, mut offset, mut number) = (Duration::ZERO, 0, 0);
         for _ in 0..rounds {
             let cpu_before = cpu_time();
-            let begin = Instant::now();
             for _ in 0..batch {
                 number += 1;
                 submit(&mut engine, &mut parts.batches, number, &[7; BODY_BYTES]);
             }
-            let encoded = begin.elapsed();
             let frame = parts.batches.seal().expect("there is something in it");
             let bytes = vec![7; (frame.end() - frame.position()) as usize];
             let mut frames = vec![frame];
             let begin = Instant::now();
             parts.writer.append(&mut frames, NOW).expect("the disk has room");
-            // The engine's part is counted as CPU but not as the time of an append.
+            // What the engine and the encoding take is counted as CPU, not as the time of an append.
             ours.push(begin.elapsed());
             cpu += cpu_time() - cpu_before;
-            let _ = encoded;
             parts.chores.turn(&mut engine, &mut parts.batches, NOW);
             theirs.push(append_plain(&plain, &bytes, offset));
+            least.push(append_plain(&filled, &bytes, offset));
             offset += bytes.len() as u64;
         }
         drop(parts.chores);
@@ -71,17 +74,31 @@ fn appending(dir: &Path) {
         let total: Duration = ours.iter().sum();
         let plain_total: Duration = theirs.iter().sum();
         let records = (batch * rounds) as f64;
+        let columns =
+            [&mut ours, &mut theirs, &mut least].map(|times| (percentile(times, 50), percentile(times, 99)));
+        print!("  {batch:>5}");
+        for (middle, high) in columns {
+            print!("  {middle:>5.0} us  {high:>5.0} us");
+        }
         println!(
-            "  {batch:>5}   {:>6.0} us  {:>6.0}   {:>6.0} us  {:>6.0}   {:>10.2}   {:>9.0}   {:>13.2}",
-            percentile(&mut ours, 50),
-            percentile(&mut ours, 99),
-            percentile(&mut theirs, 50),
-            percentile(&mut theirs, 99),
+            "  {:>8.2}  {:>9.0}  {:>13.2}",
             total.as_secs_f64() / plain_total.as_secs_f64(),
             records / total.as_secs_f64(),
             cpu.as_secs_f64() * 1e6 / records,
         );
     }
+}
+
+fn create(path: &Path) -> File {
+    OpenOptions::new().create_new(true).write(true).open(path).expect("a file can be made")
+}
+
+fn fill(file: &File, bytes: u64) {
+    let zeros = vec![0; 1 << 20];
+    for piece in 0..=bytes >> 20 {
+        file.write_all_at(&zeros, piece << 20).expect("the disk has room");
+    }
+    file.sync_all().expect("the disk can sync");
 }
 
 fn append_plain(file: &File, bytes: &[u8], offset: u64) -> Duration {

@@ -25,6 +25,8 @@ pub struct Batches {
     blobs: u64,
     position: u64,
     segment: u64,
+    /// The segment's file was filled or used before, so that appends to it change no metadata.
+    prepared: bool,
     first_event: u64,
     /// How many batches were handed out.
     sealed: u64,
@@ -40,6 +42,9 @@ pub struct Mark {
     blobs: u64,
     sealed: u64,
 }
+
+/// A broker that has filled one part in so many of a segment since its start is a busy one.
+const BUSY_FROM_ONE_IN: u64 = 16;
 
 impl Batches {
     pub(crate) fn new(
@@ -60,6 +65,7 @@ impl Batches {
             blobs: 0,
             position,
             segment,
+            prepared: false,
             first_event,
             sealed: 0,
         };
@@ -171,6 +177,11 @@ impl Batches {
         self.position - self.segment
     }
 
+    /// Whether the segment is not prepared, and in use enough to make preparing the next one worth while.
+    pub(crate) fn wants_preparation(&self) -> bool {
+        !self.prepared && self.segment_used() >= self.shared.settings.segment_bytes / BUSY_FROM_ONE_IN
+    }
+
     /// Hands the batch out and begins the next. `None` if nothing was added.
     pub fn seal(&mut self) -> Option<Frame> {
         if self.is_empty() {
@@ -202,9 +213,15 @@ impl Batches {
     /// A batch belongs to one segment, so whether a new segment begins is decided before the first position is given
     /// out.
     fn begin(&mut self) {
-        if self.position - self.segment >= self.shared.settings.segment_bytes {
+        let used = self.segment_used();
+        let full = used >= self.shared.settings.segment_bytes;
+        // After a start the journal goes on in a file whose blocks do not exist yet. With much to do, a prepared one is
+        // worth leaving that file early.
+        let better = self.wants_preparation() && self.shared.spare_count() > 0;
+        if full || better {
             self.ledger.close_segment(self.segment, self.position);
             self.segment = self.position;
+            self.prepared = self.shared.spare_count() > 0;
         }
         self.ledger.open_segment(self.segment);
         self.bytes.clear();

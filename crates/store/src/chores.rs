@@ -290,18 +290,19 @@ impl Chores {
         }
     }
 
-    /// The next segment is made ready while the present one is half full, so a broker with little to do never pays for
-    /// it.
+    /// The next segment is made ready while the present one is half full, or at once if the present one was not. A broker
+    /// with little to do never pays for it.
     fn prepare_spare(&mut self, batches: &Batches) {
         let settings = &self.shared.settings;
         let half_full = batches.segment_used() >= settings.segment_bytes / 2;
+        let wanted = half_full || batches.wants_preparation();
         match self.spare {
-            SpareWork::Idle if half_full && self.shared.spare_count() < settings.spare_segments => {
+            SpareWork::Idle if wanted && settings.spare_segments > 0 && self.shared.spare_count() == 0 => {
                 self.spare = SpareWork::Asked;
                 self.send(Job::PrepareSpare);
             }
             // A disk that had no room gets another chance with the next segment.
-            SpareWork::Failed if !half_full => self.spare = SpareWork::Idle,
+            SpareWork::Failed if !wanted => self.spare = SpareWork::Idle,
             SpareWork::Idle | SpareWork::Asked | SpareWork::Failed => {}
         }
     }

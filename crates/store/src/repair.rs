@@ -182,13 +182,12 @@ impl Work<'_> {
             }
             let segment = match Segment::open(self.disk, start) {
                 Ok(segment) => segment,
-                Err(StoreError::Damaged(damage)) if self.how == Repair::Skip => {
-                    self.renew_header(start, &damage)?
-                }
                 Err(StoreError::Damaged(damage)) => {
-                    self.say(format!("{damage}"));
-                    self.set_aside(&needed[at..])?;
-                    break;
+                    let segment = self.renew_header(start, &damage)?;
+                    if position > start {
+                        self.fill(&segment, start, position, 0, 0)?;
+                    }
+                    segment
                 }
                 Err(other) => return Err(other),
             };

@@ -19,7 +19,8 @@ pub struct StoreSettings {
     pub sync: Sync,
     /// A batch that begins past this size of its segment begins a new one.
     pub segment_bytes: u64,
-    /// Segments prepared ahead, so that a new one costs nothing when it is needed and an append touches no metadata.
+    /// Segments kept ready. One is prepared ahead, so that an append touches no metadata; so many are kept to be used again
+    /// when a snapshot lets them go. With zero, none of this is done.
     pub spare_segments: usize,
     /// A batch of this size should be sealed.
     pub batch_bytes: usize,
@@ -45,7 +46,7 @@ impl Default for StoreSettings {
         StoreSettings {
             sync: Sync::default(),
             segment_bytes: 64 << 20,
-            spare_segments: 1,
+            spare_segments: 2,
             batch_bytes: 1 << 20,
             checkpoint_bytes: 128 << 20,
             checkpoint_slice: 1000,

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use crate::error::{Damage, StoreError};
+use crate::error::{Damage, Doing, StoreError};
+use crate::frame::FRAME_HEADER_BYTES;
 use crate::recover::Cut;
 use crate::recover::decode::{Decoder, Piece};
 use crate::scan::{Found, Scan, certain_frame_behind};
@@ -157,14 +158,19 @@ fn read_segment(
             )
             .into());
         }
-        end.cut = stopped.filter(|why| segment.past == Past::Fresh || *why == TORN_PAYLOAD).map(|why| Cut {
-            file: segment.name.clone(),
-            offset,
-            why: why.to_owned(),
-        });
+        if let Some(why) = stopped
+            && (segment.past == Past::Fresh || was_written_here(segment, end)?)
+        {
+            end.cut = Some(Cut { file: segment.name.clone(), offset, why: why.to_owned() });
+        }
     }
     Ok(())
 }
 
-/// In a file that was used before, only a frame with a good header is known to be of this use.
-const TORN_PAYLOAD: &str = "the checksum of a frame is wrong";
+/// In a file that was used before, whatever is behind the last frame may be from then. A frame that was meant to stand here
+/// bears this position, or the number of the next event; an older one bears neither.
+fn was_written_here(segment: &Segment, end: &JournalEnd) -> Result<bool, StoreError> {
+    let mut header = [0; FRAME_HEADER_BYTES];
+    segment.file.read_at(&mut header, segment.offset(end.position)).doing("reading", &segment.name)?;
+    Ok(header[16..24] == end.position.to_le_bytes() || header[24..32] == end.next_event.to_le_bytes())
+}
