@@ -40,7 +40,7 @@ pub(crate) struct Global {
         value_name = "ADDRESS",
         env = "TENURE_BROKER",
         default_value = "127.0.0.1:7171",
-        help_heading = "Broker"
+        help_heading = "Reaching a broker"
     )]
     pub(crate) broker: String,
     /// The key to show the broker; better in the environment, where other users cannot see it
@@ -50,14 +50,20 @@ pub(crate) struct Global {
         value_name = "KEY",
         env = "TENURE_KEY",
         hide_env_values = true,
-        help_heading = "Broker"
+        help_heading = "Reaching a broker"
     )]
     pub(crate) key: Option<String>,
     /// The namespace to work in
-    #[arg(long, global = true, value_name = "NAME", env = "TENURE_NAMESPACE", help_heading = "Broker")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "TENURE_NAMESPACE",
+        help_heading = "Reaching a broker"
+    )]
     pub(crate) namespace: Option<String>,
     /// How long to try to reach the broker
-    #[arg(long, global = true, value_name = "SPAN", default_value = "5s", value_parser = crate::units::parse_span, help_heading = "Broker")]
+    #[arg(long, global = true, value_name = "SPAN", default_value = "5s", value_parser = crate::units::parse_span, help_heading = "Reaching a broker")]
     pub(crate) patience: std::time::Duration,
     /// How to answer
     #[arg(

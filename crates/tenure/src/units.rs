@@ -81,6 +81,11 @@ pub(crate) fn show_size(bytes: u64) -> String {
     format!("{} {}", text.trim_end_matches(".0"), UNITS[unit])
 }
 
+/// `1 crash`, `2 crashes`.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
 /// The next number, its unit, and what follows.
 fn split(text: &str) -> Option<(u64, &str, &str)> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit())?;

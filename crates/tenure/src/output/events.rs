@@ -6,6 +6,7 @@ use tenure_client::{Event, EventKind};
 
 use super::paint::{Color, Paint, harmless};
 use super::times::{clock, relative};
+use crate::units::counted;
 
 /// One line. `with_task` names the task, for streams of many.
 pub(crate) fn line(event: &Event, with_task: bool, now: u64, paint: Paint) -> String {
@@ -47,7 +48,10 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         }
         EventKind::HolderReturned => format!("worker {worker} is back and goes on"),
         EventKind::Crashed => {
-            let budget = more.budget_left.map(|left| format!(", {left} crashes left")).unwrap_or_default();
+            let budget = more
+                .budget_left
+                .map(|left| format!(", {} left", counted(left.into(), "crash", "crashes")))
+                .unwrap_or_default();
             format!(
                 "attempt {attempt} crashed on worker {worker} ({}): {}{budget}",
                 lost(more),

@@ -9,7 +9,7 @@ use tenure_hub::store::{OpenReport, Sync};
 use super::doors::Door;
 use crate::config::Config;
 use crate::exit::Failure;
-use crate::units::show_span;
+use crate::units::{counted, show_span};
 use crate::verbs::serve::{AddressFormat, Serve};
 
 pub(crate) struct Banner<'a> {
@@ -88,8 +88,10 @@ impl Banner<'_> {
     fn recovered(&self) -> String {
         let OpenReport { tasks, records, snapshot_tasks, .. } = self.report;
         format!(
-            "{tasks} tasks in {} ({snapshot_tasks} from the snapshot, {records} records of the journal)",
-            show_span(self.took)
+            "{} in {} ({snapshot_tasks} from the snapshot, {} of the journal)",
+            counted(*tasks, "task", "tasks"),
+            show_span(self.took),
+            counted(*records, "record", "records"),
         )
     }
 

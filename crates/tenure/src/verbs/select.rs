@@ -206,7 +206,7 @@ pub(crate) fn state_name(text: &str) -> Result<StateName, Failure> {
 }
 
 pub(crate) fn counted(tasks: usize) -> String {
-    if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks") }
+    crate::units::counted(tasks as u64, "task", "tasks")
 }
 
 /// Tasks that have not ended.

@@ -15,7 +15,7 @@ use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, harmless, of_state};
 use crate::output::times::{relative, rfc3339};
 use crate::output::{Screen, events, shapes};
-use crate::units::{show_size, show_span};
+use crate::units::{counted, show_size, show_span};
 
 /// Events of one task that are shown: a task that reports progress every second for days has many.
 const EVENTS_SHOWN_MAX: usize = 200;
@@ -178,9 +178,13 @@ fn when(millis: u64, now: u64) -> String {
 
 fn policy(task: &TaskInfo) -> String {
     let terms = &task.terms;
-    let mut text = format!("{}, survives {} crashes", terms.on_lost.as_str(), terms.crash_budget);
+    let mut text = format!(
+        "{}, survives {}",
+        terms.on_lost.as_str(),
+        counted(terms.crash_budget.into(), "crash", "crashes")
+    );
     if terms.retries > 0 {
-        text += &format!("; {} retries if it fails", terms.retries);
+        text += &format!("; {} if it fails", counted(terms.retries.into(), "retry", "retries"));
     }
     if let Some(limit) = terms.run_limit_ms {
         text += &format!("; runs at most {}", show_span(Duration::from_millis(limit)));
@@ -191,10 +195,14 @@ fn policy(task: &TaskInfo) -> String {
 fn attempts(task: &TaskInfo) -> String {
     let mut text = task.attempt.to_string();
     if task.crashes > 0 {
-        text += &format!(", {} crashes ({})", task.crashes, harmless(&task.crashed_on.join(", ")));
+        text += &format!(
+            ", {} ({})",
+            counted(task.crashes.into(), "crash", "crashes"),
+            harmless(&task.crashed_on.join(", "))
+        );
     }
     if task.failures > 0 {
-        text += &format!(", {} failures", task.failures);
+        text += &format!(", {}", counted(task.failures.into(), "failure", "failures"));
     }
     text
 }

@@ -48,16 +48,16 @@ pub(crate) struct Submit {
     /// Submit many: one JSON object per line, with body and any of the options below; - reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "name", "id"])]
     jsonl: Option<PathBuf>,
-    #[command(flatten)]
-    options: Options,
-    #[command(flatten)]
-    shell: Shell,
     /// Follow the task's events until it ends, and exit with its exit code
     #[arg(short = 'w', long)]
     wait: bool,
     /// With --wait: give up after this time (exit code 83); the task goes on
     #[arg(long, value_name = "SPAN", value_parser = parse_span, requires = "wait")]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    shell: Shell,
 }
 
 impl Submit {
