@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
+use futures::{StreamExt as _, stream};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
 use tenure_hub::{Delivery, Grant, HubHandle};
@@ -32,6 +33,8 @@ const READ_BYTES_MAX: usize = 32 << 10;
 const OUT_BYTES_KEPT: usize = 64 << 10;
 /// How many bytes of bodies are fetched at a time.
 const FETCH_BYTES: usize = UNSENT_BYTES_MAX;
+/// How many of them are read from disk at the same time. Each occupies a thread.
+const READS_AT_ONCE: usize = 8;
 /// How long a connection lives on after the broker has said goodbye, for what is still to be said.
 const GOODBYE: Duration = Duration::from_millis(500);
 /// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
@@ -373,8 +376,9 @@ impl<T: Talk> Conversation<T> {
             }
             count += 1;
         }
-        if !reads.is_empty() {
-            fetched.extend(futures::future::join_all(reads).await);
+        let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
+        while let Some(read) = reads.next().await {
+            fetched.push_back(read);
         }
         (count, fetched)
     }
