@@ -1,6 +1,6 @@
 //! Sockets: the only file that awaits anything. One task per connection, which reads, talks and writes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -274,63 +274,81 @@ impl<'a> Line<'a> {
     ) -> Result<(), Ended> {
         let hub = session.hub().clone();
         let mut out = Out::default();
-        let mut deliveries: Vec<Delivery> = Vec::new();
+        let mut arrived: Vec<Delivery> = Vec::new();
+        let mut deliveries: VecDeque<Delivery> = VecDeque::new();
         conversation.begin(wall_clock(), &mut out);
         loop {
-            let may_read = self.listen(conversation, &mut out).inspect_err(|_| out.close = true);
-            if let Err(error) = may_read {
-                let _ = self.speak(session, &mut out).await;
-                self.last_words().await;
-                return Err(error.into());
-            }
-            let is_read_dry = may_read == Ok(true);
-            if !self.speak(session, &mut out).await || out.close {
-                self.last_words().await;
-                return Ok(());
-            }
+            let understood = self.listen(conversation, &mut out);
+            let has_hub = self.speak(session, &mut out).await;
+            let is_dry = match understood {
+                Ok(is_dry) if has_hub && !out.close => is_dry,
+                Ok(_) => {
+                    self.last_words().await;
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.last_words().await;
+                    return Err(error.into());
+                }
+            };
             let has_room = self.unsent.len() < UNSENT_BYTES_MAX;
-            let may_read = is_read_dry && has_room && conversation.unanswered() < SESSION_REQUESTS_MAX;
+            let may_ask = has_room && conversation.unanswered() < SESSION_REQUESTS_MAX;
+            let has_work = (may_ask && !is_dry) || (has_room && !deliveries.is_empty());
             let wake = self.wake_at(conversation);
             let (mut reading, mut writing) = self.stream.split();
             tokio::select! {
                 () = leave.cancelled() => return Ok(()),
                 () = hub.stopped() => out.close = true,
-                read = read_some(&mut reading, self.peer.input(), self.read_bytes), if may_read => {
+                read = read_some(&mut reading, self.peer.input(), self.read_bytes), if may_ask && is_dry => {
                     let Ok(count @ 1..) = read else { return Ok(()) };
                     self.read_bytes = next_read(self.read_bytes, count);
                     self.heard_at = Instant::now();
                     self.asked_at = None;
                 }
                 written = writing.write_buf(&mut self.unsent), if !self.unsent.is_empty() => {
-                    if !matches!(written, Ok(1..)) {
-                        return Ok(());
-                    }
+                    let Ok(1..) = written else { return Ok(()) };
                     if self.unsent.is_empty() && self.unsent.capacity() > SPARE_BYTES_MAX {
                         self.unsent = BytesMut::new();
                     }
                 }
-                () = session.mailbox().arrived(), if has_room => {
-                    session.mailbox().take(&mut deliveries);
-                    if deliveries.is_empty() && session.mailbox().is_closed() {
+                () = session.mailbox().arrived(), if has_room && deliveries.is_empty() => {
+                    session.mailbox().take(&mut arrived);
+                    if arrived.is_empty() && session.mailbox().is_closed() {
                         return Ok(());
                     }
+                    deliveries.extend(arrived.drain(..));
                 }
                 () = tokio::time::sleep_until(wake) => self.look_around(conversation, &mut out)?,
-                // What was read and not understood yet is looked at again without waiting.
-                () = std::future::ready(()), if !is_read_dry && has_room
-                    && conversation.unanswered() < SESSION_REQUESTS_MAX => {}
+                // What was read or has arrived and was not looked at yet does not wait for anything.
+                () = std::future::ready(()), if has_work => {}
             }
-            for delivery in deliveries.drain(..) {
-                let bytes = match conversation.needs(&delivery) {
-                    Some(blob) => match hub.cached(blob) {
-                        Some(bytes) => Ok(bytes),
-                        None => hub.read(blob).await,
-                    },
-                    None => Ok(bytes::Bytes::new()),
-                };
-                conversation.deliver(wall_clock(), delivery, bytes, &mut out);
-            }
-            conversation.settle(wall_clock(), &mut out);
+            self.deliver(&hub, &mut deliveries, conversation, &mut out).await;
+        }
+    }
+
+    /// Takes what has arrived from the hub, until the peer has more to read than it may. Results can be large, so the rest
+    /// stays where it is: on disk.
+    async fn deliver(
+        &mut self,
+        hub: &HubHandle,
+        deliveries: &mut VecDeque<Delivery>,
+        conversation: &mut impl Conversation,
+        out: &mut Out,
+    ) {
+        while self.unsent.len() < UNSENT_BYTES_MAX && out.asks.len() < ASKS_AT_ONCE {
+            let Some(delivery) = deliveries.pop_front() else {
+                conversation.settle(wall_clock(), out);
+                return self.compose(out);
+            };
+            let bytes = match conversation.needs(&delivery) {
+                Some(blob) => match hub.cached(blob) {
+                    Some(bytes) => Ok(bytes),
+                    None => hub.read(blob).await,
+                },
+                None => Ok(bytes::Bytes::new()),
+            };
+            conversation.deliver(wall_clock(), delivery, bytes, out);
+            self.compose(out);
         }
     }
 
@@ -350,10 +368,15 @@ impl<'a> Line<'a> {
 
     /// Hands over what the conversation asked for. Says whether the hub is still there.
     async fn speak(&mut self, session: &Session, out: &mut Out) -> bool {
+        self.compose(out);
+        out.asks.is_empty() || session.send(std::mem::take(&mut out.asks)).await.is_ok()
+    }
+
+    /// Puts messages into the bytes that are to be sent.
+    fn compose(&mut self, out: &mut Out) {
         for message in out.messages.drain(..) {
             self.peer.send(&message, &mut self.unsent);
         }
-        out.asks.is_empty() || session.send(std::mem::take(&mut out.asks)).await.is_ok()
     }
 
     /// Time has passed: heartbeats of the protocol, signs of life of the connection.
