@@ -3,14 +3,15 @@
 //! Requests are encoded straight into one output buffer; [`Connection::turn`] writes all of it at once and hands out all
 //! replies and notices that have arrived. There is no task and no channel in between, and nothing reconnects.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tenure_wire::hello::{Hello, Welcome};
 use tenure_wire::limits::FRAME_BYTES_MAX;
 use tenure_wire::{FromBroker, Notice, Reply, Request, decode_from_broker, encode_request, split_frames};
-use tokio::io::Interest;
 
 use crate::address::Address;
 use crate::error::Error;
@@ -122,64 +123,50 @@ impl Connection {
     ///
     /// Cancel-safe: nothing is lost if the future is dropped.
     pub async fn turn(&mut self, into: &mut Vec<FromBroker>) -> Result<(), Error> {
-        // A connection that always has something would never let its neighbours run.
-        tokio::task::coop::consume_budget().await;
-        loop {
-            self.write_now()?;
-            if self.read_now(into)? {
-                return Ok(());
+        poll_fn(|context| {
+            // If the socket takes no more for now, that must not keep anybody from reading.
+            if let Poll::Ready(Err(error)) = self.poll_flush(context) {
+                return Poll::Ready(Err(error));
             }
-            let interest = if self.out.is_empty() {
-                Interest::READABLE
-            } else {
-                Interest::READABLE | Interest::WRITABLE
-            };
-            self.socket.ready(interest).await.map_err(lost)?;
-        }
+            self.poll_arrived(context, into)
+        })
+        .await
     }
 
     /// Writes all there is to say. What arrives meanwhile stays in the socket, so with much under way use
     /// [`turn`](Self::turn). Cancel-safe.
     pub async fn flush(&mut self) -> Result<(), Error> {
-        loop {
-            self.write_now()?;
-            if self.out.is_empty() {
-                return Ok(());
-            }
-            self.socket.ready(Interest::WRITABLE).await.map_err(lost)?;
-        }
+        poll_fn(|context| self.poll_flush(context)).await
     }
 
-    /// Writes as much as the socket takes at once.
-    pub fn write_now(&mut self) -> Result<(), Error> {
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while !self.out.is_empty() {
-            match self.socket.try_write(&self.out).map_err(lost)? {
-                Some(bytes) => self.out.advance(bytes),
-                None => return Ok(()),
-            }
+            let written = ready!(self.socket.poll_write(context, &self.out)).map_err(lost)?;
+            self.out.advance(written);
         }
         if self.out.capacity() > OUT_KEPT_BYTES {
             self.out = BytesMut::new();
         }
-        Ok(())
+        Poll::Ready(Ok(()))
     }
 
-    /// Reads what the socket has. Whether any message came.
-    fn read_now(&mut self, into: &mut Vec<FromBroker>) -> Result<bool, Error> {
+    fn poll_arrived(
+        &mut self,
+        context: &mut Context<'_>,
+        into: &mut Vec<FromBroker>,
+    ) -> Poll<Result<(), Error>> {
         let before = into.len();
         while into.len() == before {
             self.arrived.reserve(READ_BYTES);
-            match self.socket.try_read(&mut self.arrived).map_err(lost)? {
-                None => return Ok(false),
-                Some(0) => return Err(Error::lost("the broker closed the connection")),
-                Some(_) => {}
+            if ready!(self.socket.poll_read(context, &mut self.arrived)).map_err(lost)? == 0 {
+                return Poll::Ready(Err(Error::lost("the broker closed the connection")));
             }
             let frames = split_frames(&mut self.arrived, FRAME_BYTES_MAX);
             for frame in frames.map_err(|error| Error::protocol(error.to_string()))? {
                 into.push(decode_from_broker(&frame).map_err(|error| Error::protocol(error.to_string()))?);
             }
         }
-        Ok(true)
+        Poll::Ready(Ok(()))
     }
 }
 

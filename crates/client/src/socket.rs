@@ -1,9 +1,12 @@
 //! A byte stream to a broker, over TCP or a Unix socket, as the few steps that a connection needs.
 
+use std::future::Future;
 use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use tokio::io::Interest;
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Address;
@@ -27,38 +30,25 @@ impl Socket {
         }
     }
 
-    /// Waits until the socket may be ready for one of these. Cancel-safe.
-    pub(crate) async fn ready(&self, interest: Interest) -> io::Result<()> {
+    /// Reads what is there. A read that does not fill its room shows that no more is there, so the next one waits
+    /// without asking the system again.
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        into: &mut BytesMut,
+    ) -> Poll<io::Result<usize>> {
+        // The future holds nothing but these two, so a new one for each poll is as good as an old one.
         match self {
-            Socket::Tcp(stream) => stream.ready(interest).await,
-            Socket::Unix(stream) => stream.ready(interest).await,
+            Socket::Tcp(stream) => pin!(stream.read_buf(into)).poll(context),
+            Socket::Unix(stream) => pin!(stream.read_buf(into)).poll(context),
         }
-        .map(|_| ())
     }
 
-    /// Reads what is there; nothing if it would have to wait.
-    pub(crate) fn try_read(&self, into: &mut BytesMut) -> io::Result<Option<usize>> {
-        let read = match self {
-            Socket::Tcp(stream) => stream.try_read_buf(into),
-            Socket::Unix(stream) => stream.try_read_buf(into),
-        };
-        unless_it_would_wait(read)
-    }
-
-    /// Writes what the socket takes; nothing if it would have to wait.
-    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        let written = match self {
-            Socket::Tcp(stream) => stream.try_write(bytes),
-            Socket::Unix(stream) => stream.try_write(bytes),
-        };
-        unless_it_would_wait(written)
-    }
-}
-
-fn unless_it_would_wait(result: io::Result<usize>) -> io::Result<Option<usize>> {
-    match result {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        Err(error) => Err(error),
+    /// Writes what the socket takes.
+    pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Socket::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Socket::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
     }
 }
