@@ -14,8 +14,8 @@ use tenure_hub::{Ask, Mailbox, Stats};
 use crate::plan::Mutation;
 
 #[derive(Debug)]
-pub struct Broker {
-    pub disk: MemoryDisk,
+pub(crate) struct Broker {
+    pub(crate) disk: MemoryDisk,
     core: Core,
     writer: Writer,
     keeper: Keeper,
@@ -27,7 +27,7 @@ pub struct Broker {
 
 /// How a step of the broker ends.
 #[derive(Debug)]
-pub enum Step {
+pub(crate) enum Step {
     Fine,
     /// A batch is on its way to the disk: call `sync` some time later.
     Writing,
@@ -36,7 +36,7 @@ pub enum Step {
 }
 
 impl Broker {
-    pub fn start(
+    pub(crate) fn start(
         disk: MemoryDisk,
         seed: u64,
         now: Timestamp,
@@ -51,12 +51,12 @@ impl Broker {
         Ok(Broker { disk, core, writer, keeper, reader, under_way: Vec::new(), next_session: 1, mutation })
     }
 
-    pub fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &Core {
         &self.core
     }
 
     /// A peer connects.
-    pub fn open(&mut self, identity: &Name) -> (SessionId, Arc<Mailbox>) {
+    pub(crate) fn open(&mut self, identity: &Name) -> (SessionId, Arc<Mailbox>) {
         let session = SessionId(self.next_session);
         self.next_session += 1;
         let mailbox = Arc::new(Mailbox::default());
@@ -65,12 +65,12 @@ impl Broker {
         (session, mailbox)
     }
 
-    pub fn close(&mut self, now: Timestamp, session: SessionId) -> Step {
+    pub(crate) fn close(&mut self, now: Timestamp, session: SessionId) -> Step {
         self.core.close(now, session);
         self.turn(now)
     }
 
-    pub fn take(&mut self, now: Timestamp, session: SessionId, asks: Vec<Ask>) -> Step {
+    pub(crate) fn take(&mut self, now: Timestamp, session: SessionId, asks: Vec<Ask>) -> Step {
         for ask in asks {
             self.core.take(now, session, ask);
         }
@@ -78,7 +78,7 @@ impl Broker {
     }
 
     /// What the hub does at the end of each turn.
-    pub fn turn(&mut self, now: Timestamp) -> Step {
+    pub(crate) fn turn(&mut self, now: Timestamp) -> Step {
         self.core.tick(now);
         if self.under_way.is_empty() {
             self.under_way.extend(self.core.seal());
@@ -93,7 +93,7 @@ impl Broker {
     }
 
     /// The writer's thread does its work.
-    pub fn sync(&mut self, now: Timestamp) -> Step {
+    pub(crate) fn sync(&mut self, now: Timestamp) -> Step {
         match self.writer.append(&mut self.under_way, now) {
             Ok(position) => {
                 self.core.synced(position);
@@ -106,11 +106,11 @@ impl Broker {
     }
 
     /// The keeper's thread does one of its jobs.
-    pub fn keep(&mut self) -> bool {
+    pub(crate) fn keep(&mut self) -> bool {
         self.keeper.turn()
     }
 
-    pub fn next_deadline(&self) -> Option<Timestamp> {
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         self.core.next_deadline()
     }
 

@@ -13,8 +13,8 @@ use crate::ledger::Ledger;
 use crate::random::Random;
 
 #[derive(Debug)]
-pub struct Client {
-    pub name: Name,
+pub(crate) struct Client {
+    pub(crate) name: Name,
     next_token: u64,
     /// Submissions that have not been answered: they are sent again, which is safe because they have names.
     unanswered: BTreeMap<u64, Submission>,
@@ -24,11 +24,11 @@ pub struct Client {
 }
 
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
-pub const TAGS: [&str; 2] = ["licence", "remote"];
-pub const CAPABILITIES: [&str; 2] = ["gpu", "big"];
+pub(crate) const TAGS: [&str; 2] = ["licence", "remote"];
+pub(crate) const CAPABILITIES: [&str; 2] = ["gpu", "big"];
 
 impl Client {
-    pub fn new(number: u64) -> Client {
+    pub(crate) fn new(number: u64) -> Client {
         Client {
             name: format!("client-{number}").into(),
             next_token: 1,
@@ -40,7 +40,7 @@ impl Client {
     }
 
     /// Connected anew: everything unanswered is asked again, and the watch goes on where it stopped.
-    pub fn connected(&mut self) -> Vec<Ask> {
+    pub(crate) fn connected(&mut self) -> Vec<Ask> {
         let watch = Watch { watch: 1, filter: Filter::default(), from: Some(self.next_event) };
         let mut asks = vec![Ask { token: 0, request: Request::Watch(watch) }];
         for (token, submission) in &self.unanswered {
@@ -50,7 +50,13 @@ impl Client {
     }
 
     /// Does something of its own accord.
-    pub fn act(&mut self, now: Timestamp, random: &mut Random, calm: bool, ledger: &mut Ledger) -> Vec<Ask> {
+    pub(crate) fn act(
+        &mut self,
+        now: Timestamp,
+        random: &mut Random,
+        calm: bool,
+        ledger: &mut Ledger,
+    ) -> Vec<Ask> {
         let token = self.next_token;
         self.next_token += 1;
         if !calm && (self.known.is_empty() || random.percent(55)) {
@@ -97,7 +103,7 @@ impl Client {
     }
 
     /// Something has arrived.
-    pub fn receive(&mut self, delivery: Delivery, ledger: &mut Ledger) {
+    pub(crate) fn receive(&mut self, delivery: Delivery, ledger: &mut Ledger) {
         match delivery {
             Delivery::Reply { token, reply } => self.answered(token, reply, ledger),
             Delivery::Event { event, .. } => {

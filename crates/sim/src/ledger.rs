@@ -8,7 +8,7 @@ use tenure_hub::words::{
 };
 
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     acknowledged: BTreeSet<TaskId>,
     /// Every attempt that reached a worker, and whom.
     handed_out: BTreeMap<(TaskId, u32), Name>,
@@ -17,35 +17,35 @@ pub struct Ledger {
     /// Events as anybody heard them: everybody must hear the same.
     events: BTreeMap<u64, String>,
     broken: Vec<String>,
-    pub restarts: u64,
+    pub(crate) restarts: u64,
 }
 
 impl Ledger {
-    pub fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
+    pub(crate) fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.broken.push(what());
         }
     }
 
-    pub fn broken(&self) -> &[String] {
+    pub(crate) fn broken(&self) -> &[String] {
         &self.broken
     }
 
-    pub fn tasks(&self) -> usize {
+    pub(crate) fn tasks(&self) -> usize {
         self.acknowledged.len()
     }
 
-    pub fn acknowledged(&mut self, task: TaskId) {
+    pub(crate) fn acknowledged(&mut self, task: TaskId) {
         self.acknowledged.insert(task);
     }
 
-    pub fn retried(&mut self, task: TaskId) {
+    pub(crate) fn retried(&mut self, task: TaskId) {
         self.retried.insert(task);
         self.completed.remove(&task);
     }
 
     /// One attempt goes to one worker, once. Not even a broker that has forgotten may hand it out again.
-    pub fn handed_out(&mut self, held: Held, worker: &Name) {
+    pub(crate) fn handed_out(&mut self, held: Held, worker: &Name) {
         let before = self.handed_out.insert((held.task, held.attempt), worker.clone());
         self.check(before.is_none(), || {
             format!("attempt {} of {} went to {worker} and before to {before:?}", held.attempt, held.task)
@@ -53,7 +53,7 @@ impl Ledger {
     }
 
     /// The broker has accepted a completion: it counts for ever, and only once.
-    pub fn completed(&mut self, held: Held) {
+    pub(crate) fn completed(&mut self, held: Held) {
         let newest = self
             .handed_out
             .range((held.task, 0)..=(held.task, u32::MAX))
@@ -73,7 +73,7 @@ impl Ledger {
         }
     }
 
-    pub fn heard(&mut self, event: &Event) {
+    pub(crate) fn heard(&mut self, event: &Event) {
         let told = format!("{:?} {:?} {:?}", event.at, event.task(), event.kind);
         match self.events.get(&event.seq) {
             Some(known) if *known != told => {
@@ -88,7 +88,7 @@ impl Ledger {
     }
 
     /// Looks into the broker: is everything there that was promised?
-    pub fn inspect(&mut self, core: &Core) {
+    pub(crate) fn inspect(&mut self, core: &Core) {
         for task in self.acknowledged.clone() {
             let found = core.engine().find_task(&task);
             self.check(found.is_some(), || format!("task {task} was acknowledged and is lost"));
@@ -172,14 +172,14 @@ impl Ledger {
     }
 
     /// At the end, in the calm, everything that was acknowledged has come to an end.
-    pub fn all_ended(&self, core: &Core) -> bool {
+    pub(crate) fn all_ended(&self, core: &Core) -> bool {
         let ended =
             |id: &TaskId| core.engine().find_task(id).is_none_or(|task| task.state.name().has_ended());
         self.acknowledged.iter().all(ended)
     }
 
     /// The first few that have not, and why.
-    pub fn unfinished(&self, core: &Core) -> Vec<String> {
+    pub(crate) fn unfinished(&self, core: &Core) -> Vec<String> {
         let engine = core.engine();
         let unfinished = self.acknowledged.iter().filter_map(|id| {
             let task = engine.find_task(id).filter(|task| !task.state.name().has_ended())?;

@@ -16,8 +16,8 @@ use crate::ledger::Ledger;
 use crate::random::Random;
 
 #[derive(Debug)]
-pub struct Worker {
-    pub name: Name,
+pub(crate) struct Worker {
+    pub(crate) name: Name,
     instance: u64,
     slots: u64,
     queues: Vec<Name>,
@@ -40,7 +40,7 @@ struct Running {
 }
 
 impl Worker {
-    pub fn new(number: u64, slots: u64, random: &mut Random) -> Worker {
+    pub(crate) fn new(number: u64, slots: u64, random: &mut Random) -> Worker {
         let mut queues: Vec<Name> = vec!["red".into()];
         queues.extend(["green", "blue"].into_iter().filter(|_| random.percent(70)).map(Name::from));
         let capabilities = CAPABILITIES.into_iter().filter(|_| random.percent(50)).map(Name::from).collect();
@@ -60,21 +60,21 @@ impl Worker {
     }
 
     /// In the calm at the end everybody can do everything, and quickly.
-    pub fn becomes_able(&mut self) {
+    pub(crate) fn becomes_able(&mut self) {
         self.queues = ["red", "green", "blue"].map(Name::from).to_vec();
         self.capabilities = CAPABILITIES.map(Name::from).to_vec();
         self.task_millis_max = 200;
     }
 
     /// The process is gone and a new one takes its place.
-    pub fn dies(&mut self, random: &mut Random) {
+    pub(crate) fn dies(&mut self, random: &mut Random) {
         self.running.clear();
         self.reports.clear();
         self.instance = random.next();
     }
 
     /// The connection is gone. A worker whose tasks die with it stops them.
-    pub fn disconnected(&mut self) {
+    pub(crate) fn disconnected(&mut self) {
         self.registering = None;
         if self.on_close == OnClose::TasksDie {
             self.running.clear();
@@ -83,7 +83,7 @@ impl Worker {
     }
 
     /// Connected anew: registers with what it holds.
-    pub fn connected(&mut self) -> Vec<Ask> {
+    pub(crate) fn connected(&mut self) -> Vec<Ask> {
         let mut spec = WorkerSpec::new(self.name.clone(), self.queues.clone(), self.slots as u32);
         spec.instance = self.instance;
         spec.capabilities = self.capabilities.clone();
@@ -100,7 +100,7 @@ impl Worker {
     }
 
     /// Beats, finishes what is done, sometimes reports progress.
-    pub fn act(&mut self, now: Timestamp, random: &mut Random) -> Vec<Ask> {
+    pub(crate) fn act(&mut self, now: Timestamp, random: &mut Random) -> Vec<Ask> {
         if self.registering.is_some() {
             return Vec::new();
         }
@@ -132,7 +132,7 @@ impl Worker {
     }
 
     /// Something has arrived; it may have to answer.
-    pub fn receive(
+    pub(crate) fn receive(
         &mut self,
         now: Timestamp,
         delivery: Delivery,

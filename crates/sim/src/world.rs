@@ -20,7 +20,7 @@ use crate::worker::Worker;
 const CALM_MILLIS: u64 = 600_000;
 
 #[derive(Debug)]
-pub struct World {
+struct World {
     plan: Plan,
     random: Random,
     now: Timestamp,
@@ -209,7 +209,7 @@ impl World {
             }
             Happening::BrokerWakes => {
                 self.woken_at = None;
-                self.broker_does(|broker, now| broker.turn(now));
+                self.broker_does(Broker::turn);
                 self.wake_broker();
             }
             Happening::Synced => self.sync(),
