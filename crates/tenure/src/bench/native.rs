@@ -72,7 +72,7 @@ pub(crate) async fn latency(address: &Address, queue: &str, rounds: usize) -> Re
         let request = Request::Submit(submit);
         let begun = Instant::now();
         producer.ask(&request);
-        producer.write_now()?;
+        producer.flush().await?;
         while worker.turn().await? == 0 {}
         times.push(begun.elapsed().as_secs_f64());
         arrived.clear();
@@ -207,7 +207,7 @@ impl Worker {
             self.has_work = true;
             self.reported.push_back(done.len());
             self.connection.ask(&Request::Complete(Complete { done }));
-            self.connection.write_now()?;
+            self.connection.flush().await?;
         }
         Ok(acknowledged)
     }
