@@ -43,9 +43,6 @@ pub struct Mark {
     sealed: u64,
 }
 
-/// A broker that has filled one part in so many of a segment since its start is a busy one.
-const BUSY_FROM_ONE_IN: u64 = 16;
-
 impl Batches {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -179,7 +176,7 @@ impl Batches {
 
     /// Whether the segment is not prepared, and in use enough to make preparing the next one worth while.
     pub(crate) fn wants_preparation(&self) -> bool {
-        !self.prepared && self.segment_used() >= self.shared.settings.segment_bytes / BUSY_FROM_ONE_IN
+        !self.prepared && self.segment_used() >= self.shared.settings.busy_bytes()
     }
 
     /// Hands the batch out and begins the next. `None` if nothing was added.

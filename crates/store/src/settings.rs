@@ -59,3 +59,19 @@ impl Default for StoreSettings {
         }
     }
 }
+
+/// A broker that has filled one part in so many of a segment since its start is a busy one.
+const BUSY_FROM_ONE_IN: u64 = 16;
+
+impl StoreSettings {
+    /// So much in a segment that is not prepared makes preparing one worth while.
+    pub(crate) fn busy_bytes(&self) -> u64 {
+        self.segment_bytes / BUSY_FROM_ONE_IN
+    }
+
+    /// A segment that is not prepared is made longer by so many zeros: an append that does not change the length of its
+    /// file has less to sync. It is not more, because the next start looks through them.
+    pub(crate) fn longer_by(&self) -> u64 {
+        self.busy_bytes()
+    }
+}

@@ -153,19 +153,14 @@ impl Shared {
         let name = self.next_spare_name();
         let file = self.disk.create(&name).doing("creating", &name)?;
         let salt = self.new_salt(0);
-        let made =
-            segment::write_header(&*file, salt, Past::Fresh).and_then(|()| file.set_len(self.segment_len()));
+        let made = segment::write_header(&*file, salt, Past::Fresh)
+            .and_then(|()| file.set_len(HEADER_BYTES as u64 + self.settings.longer_by()));
         if let Err(source) = made {
             let _ = self.disk.remove(&name);
             return Err(source).doing("writing", &name);
         }
         file.sync().syncing(&name)?;
         Ok(Spare { name, salt, past: Past::Fresh, file })
-    }
-
-    /// A segment's file has its length from the start: an append that does not change it has less to sync.
-    pub(crate) fn segment_len(&self) -> u64 {
-        self.settings.segment_bytes + HEADER_BYTES as u64
     }
 
     /// Gives a spare its place in the journal. A named segment always has a certain header, because a spare has.

@@ -65,7 +65,7 @@ impl Store {
         let recovered = recover(&*disk, &inventory, engine, now)?;
         check_events(&recovered)?;
         clear_away(&*disk, &inventory, &recovered)?;
-        settle_tail(&recovered, settings.segment_bytes)?;
+        settle_tail(&recovered, settings.longer_by())?;
         assemble(disk, settings, recovered, lock, now)
     }
 
@@ -108,7 +108,7 @@ fn clear_away(disk: &dyn Disk, inventory: &Inventory, recovered: &Recovered) -> 
 ///
 /// What no later frame testifies to is written once more. It may be in the machine's memory only: if an earlier process
 /// ended because a sync failed, the kernel believes those pages to be clean and would never write them again.
-fn settle_tail(recovered: &Recovered, segment_bytes: u64) -> Result<(), StoreError> {
+fn settle_tail(recovered: &Recovered, longer_by: u64) -> Result<(), StoreError> {
     let JournalEnd { position, segment, certain, .. } = recovered.end;
     let Some(last) = recovered.segments.last().filter(|last| last.start == segment) else { return Ok(()) };
     let name = &last.name;
@@ -122,8 +122,7 @@ fn settle_tail(recovered: &Recovered, segment_bytes: u64) -> Result<(), StoreErr
         at += count as u64;
     }
     last.file.sync().syncing(name)?;
-    // Longer again, with zeros: an append that does not change the length has less to sync.
-    last.file.set_len(last.offset(position.max(last.start + segment_bytes))).doing("lengthening", name)
+    last.file.set_len(last.offset(position + longer_by)).doing("lengthening", name)
 }
 
 fn assemble(

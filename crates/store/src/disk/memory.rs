@@ -35,18 +35,23 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Node {
     /// What a reader sees.
-    bytes: Vec<u8>,
-    /// How much of it takes room: what was made longer without being written does not.
-    stored: usize,
+    now: Content,
     /// What is on the platter, and the writes that are on their way.
-    certain: Vec<u8>,
+    certain: Content,
     pending: Vec<Pending>,
+}
+
+/// The bytes of a file. Zeros at its end that were never written take no room.
+#[derive(Clone, Debug, Default)]
+struct Content {
+    written: Vec<u8>,
+    len: usize,
 }
 
 #[derive(Clone, Debug)]
 enum Pending {
     Write { offset: usize, bytes: Vec<u8> },
-    Truncate { len: usize },
+    SetLen { len: usize },
 }
 
 #[derive(Clone, Debug)]
@@ -137,23 +142,21 @@ impl MemoryDisk {
         let node = state.names[name];
         let offset = usize::try_from(offset).expect("a file fits into memory");
         let node = &mut state.nodes[node];
-        node.bytes[offset] ^= mask;
-        if let Some(byte) = node.certain.get_mut(offset) {
-            *byte ^= mask;
-        }
+        node.now.flip(offset, mask);
+        node.certain.flip(offset, mask);
     }
 
     /// The whole content of a file, as a reader sees it.
     pub fn content(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state();
-        state.names.get(name).map(|node| state.nodes[*node].bytes.clone())
+        state.names.get(name).map(|node| state.nodes[*node].now.whole())
     }
 
     /// Puts a file there, certain from the start.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let mut state = self.state();
         let node = state.nodes.len();
-        state.nodes.push(Node::certain(bytes.to_vec()));
+        state.nodes.push(Node::certain(Content::new(bytes)));
         state.names.insert(name.to_owned(), node);
         state.certain_names.insert(name.to_owned(), node);
     }
@@ -172,7 +175,7 @@ impl Disk for MemoryDisk {
         let mut state = self.state();
         state.change()?;
         if let Some(node) = state.names.get(name).copied() {
-            state.nodes[node].truncate(0);
+            state.nodes[node].set_len(0);
             return Ok(self.file(node));
         }
         let node = state.nodes.len();
@@ -249,10 +252,13 @@ struct MemoryFile {
 impl DiskFile for MemoryFile {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let state = self.disk.state();
-        let bytes = &state.nodes[self.node].bytes;
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-        let count = into.len().min(bytes.len() - start);
-        into[..count].copy_from_slice(&bytes[start..start + count]);
+        let content = &state.nodes[self.node].now;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len);
+        let count = into.len().min(content.len - start);
+        let written = content.written.get(start..).unwrap_or_default();
+        let (here, beyond) = into[..count].split_at_mut(written.len().min(count));
+        here.copy_from_slice(&written[..here.len()]);
+        beyond.fill(0);
         Ok(count)
     }
 
@@ -267,7 +273,7 @@ impl DiskFile for MemoryFile {
             }
             return Err(error);
         }
-        let grows = (offset + bytes.len()).saturating_sub(state.nodes[self.node].stored) as u64;
+        let grows = (offset + bytes.len()).saturating_sub(state.nodes[self.node].now.written.len()) as u64;
         let room = state.faults.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used()));
         if grows > room {
             let fits = bytes.len() - (grows - room) as usize;
@@ -288,8 +294,8 @@ impl DiskFile for MemoryFile {
                 let node = &mut state.nodes[self.node];
                 for pending in node.pending.drain(..) {
                     match pending {
-                        Pending::Write { offset, bytes } => overwrite(&mut node.certain, &bytes, offset),
-                        Pending::Truncate { len } => node.certain.resize(len, 0),
+                        Pending::Write { offset, bytes } => node.certain.write(&bytes, offset),
+                        Pending::SetLen { len } => node.certain.set_len(len),
                     }
                 }
                 Ok(())
@@ -303,20 +309,20 @@ impl DiskFile for MemoryFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.disk.state().nodes[self.node].bytes.len() as u64)
+        Ok(self.disk.state().nodes[self.node].now.len as u64)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.disk.state();
         state.change()?;
-        state.nodes[self.node].truncate(usize::try_from(len).expect("a file fits into memory"));
+        state.nodes[self.node].set_len(usize::try_from(len).expect("a file fits into memory"));
         Ok(())
     }
 }
 
 impl State {
     fn used(&self) -> u64 {
-        self.names.values().map(|node| self.nodes[*node].stored as u64).sum()
+        self.names.values().map(|node| self.nodes[*node].now.written.len() as u64).sum()
     }
 
     /// Counts a change, unless the power is gone.
@@ -346,40 +352,38 @@ impl State {
 }
 
 impl Node {
-    fn certain(bytes: Vec<u8>) -> Node {
-        Node { stored: bytes.len(), certain: bytes.clone(), bytes, pending: Vec::new() }
+    fn certain(content: Content) -> Node {
+        Node { now: content.clone(), certain: content, pending: Vec::new() }
     }
 
     fn write(&mut self, bytes: &[u8], offset: usize) {
-        overwrite(&mut self.bytes, bytes, offset);
-        self.stored = self.stored.max(offset + bytes.len());
+        self.now.write(bytes, offset);
         self.pending.push(Pending::Write { offset, bytes: bytes.to_vec() });
     }
 
-    fn truncate(&mut self, len: usize) {
-        self.bytes.resize(len, 0);
-        self.stored = self.stored.min(len);
-        self.pending.push(Pending::Truncate { len });
+    fn set_len(&mut self, len: usize) {
+        self.now.set_len(len);
+        self.pending.push(Pending::SetLen { len });
     }
 
     /// The platter, with any part of the pending writes.
-    fn after_crash(&self, random: &mut Random) -> Vec<u8> {
+    fn after_crash(&self, random: &mut Random) -> Content {
         let mut found = self.certain.clone();
         let fate = random.below(4);
         for pending in &self.pending {
             match pending {
-                Pending::Truncate { len } => {
+                Pending::SetLen { len } => {
                     if fate == 1 || random.below(2) == 0 {
-                        found.resize(*len, 0);
+                        found.set_len(*len);
                     }
                 }
                 Pending::Write { offset, bytes } => match fate {
                     // All lost, all there, cut somewhere, or some sectors of each.
                     0 => {}
-                    1 => overwrite(&mut found, bytes, *offset),
+                    1 => found.write(bytes, *offset),
                     2 => {
                         let cut = random.below(bytes.len() as u64 + 1) as usize;
-                        overwrite(&mut found, &bytes[..cut], *offset);
+                        found.write(&bytes[..cut], *offset);
                         if cut < bytes.len() {
                             break;
                         }
@@ -387,7 +391,7 @@ impl Node {
                     _ => {
                         for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
                             if random.below(2) == 0 {
-                                overwrite(&mut found, sector, offset + index * SECTOR_BYTES);
+                                found.write(sector, offset + index * SECTOR_BYTES);
                             }
                         }
                     }
@@ -425,15 +429,42 @@ fn surviving_names(state: &State, random: &mut Random) -> BTreeMap<String, usize
     names
 }
 
-fn overwrite(into: &mut Vec<u8>, bytes: &[u8], offset: usize) {
-    if bytes.is_empty() {
-        return;
+impl Content {
+    fn new(bytes: &[u8]) -> Content {
+        Content { written: bytes.to_vec(), len: bytes.len() }
     }
-    let end = offset + bytes.len();
-    if into.len() < end {
-        into.resize(end, 0);
+
+    fn write(&mut self, bytes: &[u8], offset: usize) {
+        if bytes.is_empty() {
+            return;
+        }
+        let end = offset + bytes.len();
+        if self.written.len() < end {
+            self.written.resize(end, 0);
+        }
+        self.written[offset..end].copy_from_slice(bytes);
+        self.len = self.len.max(end);
     }
-    into[offset..end].copy_from_slice(bytes);
+
+    fn set_len(&mut self, len: usize) {
+        self.written.truncate(len);
+        self.len = len;
+    }
+
+    fn flip(&mut self, offset: usize, mask: u8) {
+        if offset < self.len && offset >= self.written.len() {
+            self.written.resize(offset + 1, 0);
+        }
+        if let Some(byte) = self.written.get_mut(offset) {
+            *byte ^= mask;
+        }
+    }
+
+    fn whole(&self) -> Vec<u8> {
+        let mut bytes = self.written.clone();
+        bytes.resize(self.len, 0);
+        bytes
+    }
 }
 
 #[cfg(test)]
