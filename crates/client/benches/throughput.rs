@@ -32,21 +32,21 @@ async fn main() {
     let door = tenure_door_msgpack::Settings::default();
     tokio::spawn(tenure_door_msgpack::serve(listener, hub.handle().clone(), door));
 
-    let begun = Instant::now();
+    let begun = Begun::now();
     produce(&address, "frames", tasks, submit_frames).await;
     told("submit, one frame per task, by connection", tasks, begun);
 
-    let begun = Instant::now();
+    let begun = Begun::now();
     produce(&address, "requests", tasks, submit_requests).await;
     told("submit, one request per task, by client", tasks, begun);
 
     let client = Client::connect(&address).await.unwrap();
-    let begun = Instant::now();
+    let begun = Begun::now();
     let many = (0..tasks).map(|_| Submission::to("many").body(BODY));
     assert!(client.submit_many(many).await.unwrap().iter().all(Result::is_ok));
     told("submit, many tasks per frame, by client", tasks, begun);
 
-    let begun = Instant::now();
+    let begun = Begun::now();
     let working: Vec<_> = (0..WORKERS)
         .map(|number| tokio::spawn(work_by_frames(address.clone(), format!("raw-{number}"), tasks)))
         .collect();
@@ -54,7 +54,7 @@ async fn main() {
     told("run what was submitted, by connection", tasks, begun);
     working.iter().for_each(tokio::task::JoinHandle::abort);
 
-    let begun = Instant::now();
+    let begun = Begun::now();
     let mut workers = Vec::new();
     for number in 0..WORKERS {
         let worker = Worker::builder(&address).id(format!("w{number}")).queues(["requests"]).slots(SLOTS);
@@ -69,9 +69,31 @@ async fn main() {
     }
 }
 
-fn told(what: &str, tasks: usize, begun: Instant) {
-    let took = begun.elapsed();
-    println!("{what:45} {:>9.0} tasks/s  ({tasks} in {took:.2?})", tasks as f64 / took.as_secs_f64());
+/// When a run began, by the clock and by the processor's time that this process has used.
+#[derive(Clone, Copy)]
+struct Begun {
+    at: Instant,
+    ticks: u64,
+}
+
+impl Begun {
+    fn now() -> Begun {
+        Begun { at: Instant::now(), ticks: ticks() }
+    }
+}
+
+/// Processor time of this process, broker and peers together, in hundredths of a second.
+fn ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+}
+
+fn told(what: &str, tasks: usize, begun: Begun) {
+    let took = begun.at.elapsed();
+    let micros = (ticks() - begun.ticks) as f64 * 10_000.0 / tasks as f64;
+    let rate = tasks as f64 / took.as_secs_f64();
+    println!("{what:45} {rate:>9.0} tasks/s  {micros:>6.1} µs of CPU each, the broker's included");
 }
 
 /// Divides the tasks among the producers.
