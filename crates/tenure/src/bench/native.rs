@@ -189,7 +189,7 @@ impl Worker {
         for message in self.arrived.drain(..) {
             match message {
                 FromBroker::Notice(Notice::Assign(assign)) => {
-                    done.extend(assign.tasks.into_iter().map(completion))
+                    done.extend(assign.tasks.iter().map(completion));
                 }
                 FromBroker::Reply { reply: Reply::Held(held), .. } => {
                     if let Some(entry) = held.refused.first() {
@@ -213,7 +213,7 @@ impl Worker {
     }
 }
 
-fn completion(assignment: Assignment) -> Completion {
+fn completion(assignment: &Assignment) -> Completion {
     Completion { task: assignment.task, attempt: assignment.attempt, result: Bytes::from_static(RESULT) }
 }
 

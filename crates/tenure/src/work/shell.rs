@@ -52,12 +52,12 @@ struct Done {
 impl Shell {
     pub(crate) async fn run(&self, context: Context) -> Outcome {
         let task = context.task();
-        self.say(format!("task {task}: attempt {} begins", context.attempt()));
+        self.say(&format!("task {task}: attempt {} begins", context.attempt()));
         let form = match form::parse(context.body(), self.any_line) {
             Ok(form) => form,
             // Another try would find the same body.
             Err(message) => {
-                self.say(format!("task {task}: {}", harmless(&message)));
+                self.say(&format!("task {task}: {}", harmless(&message)));
                 return Outcome::fail(Failure::new(form_error(), message).last());
             }
         };
@@ -75,7 +75,7 @@ impl Shell {
         let kept = place.close(matches!(outcome, Outcome::Completed(_)));
         let kept = kept.map(|path| format!("; its directory is {}", path.display())).unwrap_or_default();
         let took = show_span(Duration::from_millis(done.output.duration_ms));
-        self.say(format!("task {task}: {} after {took}{kept}", harmless(&sentence)));
+        self.say(&format!("task {task}: {} after {took}{kept}", harmless(&sentence)));
         outcome
     }
 
@@ -176,9 +176,9 @@ impl Shell {
         set("TENURE_TASK_ID", context.task().to_string().into());
         set("TENURE_ATTEMPT", context.attempt().to_string().into());
         set("TENURE_QUEUE", context.queue().to_string().into());
-        set("TENURE_TASK_NAME", context.name().map(|name| name.to_string()).unwrap_or_default().into());
+        set("TENURE_TASK_NAME", context.name().map(ToString::to_string).unwrap_or_default().into());
         set("TENURE_PARENT", context.parent().map(|parent| parent.to_string()).unwrap_or_default().into());
-        set("TENURE_SUBMITTER", context.submitter().map(|name| name.to_string()).unwrap_or_default().into());
+        set("TENURE_SUBMITTER", context.submitter().map(ToString::to_string).unwrap_or_default().into());
         set("TENURE_PRIORITY", context.priority().to_string().into());
         set("TENURE_CRASHES", context.crashes().to_string().into());
         set("TENURE_FAILURES", context.failures().to_string().into());
@@ -191,7 +191,7 @@ impl Shell {
         env
     }
 
-    fn say(&self, text: String) {
+    fn say(&self, text: &str) {
         if !self.quiet {
             remark(format!("{}  {text}", clock(now())));
         }

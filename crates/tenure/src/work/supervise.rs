@@ -72,11 +72,11 @@ impl Kept {
                 .map(Some)
                 .contains(&status.code().and_then(|code| u8::try_from(code).ok()))
             {
-                say(format!("worker {} cannot start as it was told to: not started again", self.id));
+                say(&format!("worker {} cannot start as it was told to: not started again", self.id));
                 return Ok(code(status));
             }
             let delay = backoff.next(begun.elapsed());
-            say(format!("worker {} ended ({status}): started again in {}", self.id, show_span(delay)));
+            say(&format!("worker {} ended ({status}): started again in {}", self.id, show_span(delay)));
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
                 _ = self.told.changed() => return Ok(OK),
@@ -92,7 +92,7 @@ impl Kept {
         command.args(&self.options).args(["--id", &self.id]).process_group(0);
         let child =
             command.spawn().map_err(|error| Failure::system(format!("cannot start a worker: {error}")))?;
-        say(format!("worker {} started, process {}", self.id, child.id().unwrap_or_default()));
+        say(&format!("worker {} started, process {}", self.id, child.id().unwrap_or_default()));
         Ok(child)
     }
 
@@ -152,7 +152,7 @@ fn code(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::INTERNAL)
 }
 
-fn say(text: String) {
+fn say(text: &str) {
     remark(format!("{}  {text}", clock(now())));
 }
 
