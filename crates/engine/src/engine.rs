@@ -363,7 +363,11 @@ impl Engine {
 
     /// A task of the asker's namespace.
     pub(crate) fn task_of(&self, peer: &Peer, id: TaskId) -> Result<Slot, Refusal> {
-        let slot = self.tasks.find(&id).ok_or(Refusal::UnknownTask { task: id })?;
+        self.task_found(peer, id, self.tasks.find(&id))
+    }
+
+    fn task_found(&self, peer: &Peer, id: TaskId, found: Option<Slot>) -> Result<Slot, Refusal> {
+        let slot = found.ok_or(Refusal::UnknownTask { task: id })?;
         if self.terms.get(self.tasks.at(slot).terms).namespace != peer.namespace {
             return Err(Refusal::UnknownTask { task: id });
         }
@@ -376,12 +380,18 @@ impl Engine {
 
     /// The fence: only the holder of the current attempt gets through.
     pub(crate) fn held_by(&self, peer: &Peer, held: Held) -> Result<Slot, Refusal> {
-        self.held_by_worker(self.worker_of(peer)?, peer, held)
+        self.fence(self.worker_of(peer)?, peer, held, self.tasks.find(&held.task))
     }
 
-    /// The fence for a worker that is known already.
-    pub(crate) fn held_by_worker(&self, worker: WorkerKey, peer: &Peer, held: Held) -> Result<Slot, Refusal> {
-        let slot = self.task_of(peer, held.task)?;
+    /// The fence, for a task that was looked for already.
+    pub(crate) fn fence(
+        &self,
+        worker: WorkerKey,
+        peer: &Peer,
+        held: Held,
+        found: Option<Slot>,
+    ) -> Result<Slot, Refusal> {
+        let slot = self.task_found(peer, held.task, found)?;
         let task = self.tasks.at(slot);
         match task.state.holding() {
             Some(holding) if holding.key == worker && task.attempt == held.attempt => Ok(slot),

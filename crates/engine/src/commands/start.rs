@@ -19,8 +19,9 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let worker = self.worker_of(peer)?;
-        let each = held.iter().map(|held| {
-            let slot = self.held_by_worker(worker, peer, *held)?;
+        let found = self.tasks.find_all(held.iter().map(|held| &held.task));
+        let each = held.iter().zip(found).map(|(held, found)| {
+            let slot = self.fence(worker, peer, *held, found)?;
             self.mark_started(now, slot, out);
             Ok(())
         });

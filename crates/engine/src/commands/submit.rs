@@ -26,7 +26,9 @@ impl Engine {
         tasks: Vec<NewTask>,
         out: &mut dyn Output,
     ) -> Reply {
-        Reply::Submitted(tasks.into_iter().map(|new| self.submit_one(now, peer, new, out)).collect())
+        let found = self.tasks.find_all(tasks.iter().map(|new| &new.id));
+        let each = tasks.into_iter().zip(found);
+        Reply::Submitted(each.map(|(new, found)| self.submit_one(now, peer, new, found, out)).collect())
     }
 
     fn submit_one(
@@ -34,12 +36,14 @@ impl Engine {
         now: Timestamp,
         peer: &Peer,
         new: NewTask,
+        found: Option<Slot>,
         out: &mut dyn Output,
     ) -> Result<Accepted, Refusal> {
         if let Some(known) = self.known_by_name(peer, &new)? {
             return Ok(known);
         }
-        if self.tasks.find(&new.id).is_some() {
+        // The one before it in the same submission may have the same id.
+        if found.is_some() || self.tasks.find(&new.id).is_some() {
             return Err(Refusal::IdTaken { task: new.id });
         }
         let parent = self.parent_of(peer, &new)?;
