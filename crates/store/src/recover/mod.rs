@@ -10,7 +10,7 @@ mod inventory;
 mod read;
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::sync_channel;
 
 use tenure_engine::{Engine, Restore, Settings, TermsKey, Timestamp};
 
@@ -60,6 +60,8 @@ pub(crate) struct Recovered {
 
 /// Pieces on their way from the thread that reads to the one that feeds the engine.
 const PIECES_AHEAD: usize = 8;
+/// Less than this is read faster than a thread starts.
+const WORTH_A_THREAD_BYTES: u64 = 4 << 20;
 
 /// Reads everything; changes nothing on the disk.
 pub(crate) fn recover(
@@ -72,14 +74,25 @@ pub(crate) fn recover(
     let events = inventory.open_events(disk)?;
     let snapshot = inventory.newest_snapshot(disk)?;
     let snapshot_file = snapshot.as_ref().map(SnapshotReader::file);
-    let (end, mut restore, mut report) = std::thread::scope(|scope| {
-        let (send, receive) = sync_channel(PIECES_AHEAD);
-        let segments = &segments;
-        let reading = scope.spawn(move || read::read_all(snapshot, segments, &send));
-        let (restore, report) = apply(Restore::new(settings), &receive);
-        let end = reading.join().expect("the reading thread does not panic")?;
-        Ok::<_, StoreError>((end, restore, report))
-    })?;
+    let restore = Restore::new(settings);
+    let (end, mut restore, mut report) = if bytes_to_read(&segments, snapshot_file)? < WORTH_A_THREAD_BYTES {
+        let mut pieces = Vec::new();
+        let end = read::read_all(snapshot, &segments, &mut |piece| pieces.push(piece))?;
+        let (restore, report) = apply(restore, pieces);
+        (end, restore, report)
+    } else {
+        std::thread::scope(|scope| {
+            let (send, receive) = sync_channel(PIECES_AHEAD);
+            let segments = &segments;
+            let reading = scope.spawn(move || {
+                // A receiver that is gone is no reason to stop: nobody hears the end.
+                read::read_all(snapshot, segments, &mut |piece| drop(send.send(piece)))
+            });
+            let (restore, report) = apply(restore, receive);
+            let end = reading.join().expect("the reading thread does not panic")?;
+            Ok::<_, StoreError>((end, restore, report))
+        })?
+    };
     restore.event(end.next_event - 1);
     let engine = restore.finish(now);
     report.tasks = engine.task_count() as u64;
@@ -88,7 +101,7 @@ pub(crate) fn recover(
 }
 
 /// Hands everything to the engine, in order: the last state of each thing wins.
-fn apply(mut restore: Restore, pieces: &Receiver<Piece>) -> (Restore, OpenReport) {
+fn apply(mut restore: Restore, pieces: impl IntoIterator<Item = Piece>) -> (Restore, OpenReport) {
     let mut report = OpenReport::default();
     let mut keys: Vec<TermsKey> = Vec::new();
     for piece in pieces {
@@ -109,4 +122,10 @@ fn apply(mut restore: Restore, pieces: &Receiver<Piece>) -> (Restore, OpenReport
         }
     }
     (restore, report)
+}
+
+fn bytes_to_read(segments: &[Arc<Segment>], snapshot: Option<SnapshotFile>) -> Result<u64, StoreError> {
+    let (start, bytes) = snapshot.map_or((0, 0), |snapshot| (snapshot.start, snapshot.bytes));
+    let end = segments.last().map_or(Ok(start), |last| last.file_end())?;
+    Ok(bytes + end.saturating_sub(start))
 }

@@ -2,7 +2,6 @@
 //! is cut, and what is damage, which stops the start.
 
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
 use crate::error::{Damage, Doing, StoreError};
 use crate::frame::FRAME_HEADER_BYTES;
@@ -25,11 +24,11 @@ pub(crate) struct JournalEnd {
     pub(crate) cut: Option<Cut>,
 }
 
-/// Reads the snapshot, then the journal behind it. A receiver that is gone is no reason to stop: nobody hears the end.
+/// Reads the snapshot, then the journal behind it, and hands over what is found, piece by piece.
 pub(crate) fn read_all(
     snapshot: Option<SnapshotReader>,
     segments: &[Arc<Segment>],
-    to: &SyncSender<Piece>,
+    to: &mut dyn FnMut(Piece),
 ) -> Result<JournalEnd, StoreError> {
     let mut decoder = Decoder::default();
     let file = snapshot.as_ref().map(SnapshotReader::file);
@@ -38,21 +37,21 @@ pub(crate) fn read_all(
         None => None,
     };
     let end = read_journal(segments, file, at_least, &mut decoder, to)?;
-    let _ = to.send(decoder.take());
+    to(decoder.take());
     Ok(end)
 }
 
 fn read_snapshot(
     mut snapshot: SnapshotReader,
     decoder: &mut Decoder,
-    to: &SyncSender<Piece>,
+    to: &mut dyn FnMut(Piece),
 ) -> Result<Sum, StoreError> {
     while let Some((header, page, offset)) = snapshot.next()? {
         decoder
             .block(&header, &page)
             .map_err(|why| snapshot.damage(offset, format!("a block is malformed: {why}")))?;
         if let Some(piece) = decoder.take_full() {
-            let _ = to.send(piece);
+            to(piece);
         }
     }
     Ok(snapshot.sum.expect("the last block was read"))
@@ -64,7 +63,7 @@ fn read_journal(
     snapshot: Option<SnapshotFile>,
     at_least: Option<u64>,
     decoder: &mut Decoder,
-    to: &SyncSender<Piece>,
+    to: &mut dyn FnMut(Piece),
 ) -> Result<JournalEnd, StoreError> {
     let (start, next_event) = snapshot.map_or((0, 1), |snapshot| (snapshot.start, snapshot.first_event));
     let mut end = JournalEnd { position: start, segment: start, next_event, certain: start, cut: None };
@@ -107,7 +106,7 @@ fn read_segment(
     next: Option<u64>,
     end: &mut JournalEnd,
     decoder: &mut Decoder,
-    to: &SyncSender<Piece>,
+    to: &mut dyn FnMut(Piece),
 ) -> Result<(), StoreError> {
     let mut scan = Scan::new(segment, end.position, next.unwrap_or(u64::MAX))?;
     end.segment = segment.start;
@@ -131,7 +130,7 @@ fn read_segment(
                 end.next_event = header.next_event();
                 end.certain = end.certain.max(header.certain);
                 if let Some(piece) = decoder.take_full() {
-                    let _ = to.send(piece);
+                    to(piece);
                 }
             }
             Found::End => break None,
