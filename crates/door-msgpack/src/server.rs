@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
-use futures::{StreamExt as _, stream};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
 use tenure_hub::{Delivery, Grant, HubHandle};
@@ -33,8 +32,6 @@ const READ_BYTES_MAX: usize = 32 << 10;
 const OUT_BYTES_KEPT: usize = 64 << 10;
 /// How many bytes of bodies are fetched at a time.
 const FETCH_BYTES: usize = UNSENT_BYTES_MAX;
-/// How many of them are read from disk at the same time. Each occupies a thread.
-const READS_AT_ONCE: usize = 8;
 /// How long a connection lives on after the broker has said goodbye, for what is still to be said.
 const GOODBYE: Duration = Duration::from_millis(500);
 /// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
@@ -359,8 +356,7 @@ impl<T: Talk> Conversation<T> {
 
     /// The bytes that the next deliveries need, in their order, and how many deliveries that is.
     async fn fetch(&mut self) -> (usize, VecDeque<Result<Bytes, Refusal>>) {
-        let mut reads = Vec::new();
-        let mut fetched = VecDeque::new();
+        let mut blobs = Vec::new();
         let mut bytes = 0;
         let mut count = 0;
         for delivery in &self.deliveries {
@@ -369,18 +365,14 @@ impl<T: Talk> Conversation<T> {
                 if count > 0 && bytes > FETCH_BYTES {
                     break;
                 }
-                match self.way_in.hub.cached(blob) {
-                    Some(bytes) if reads.is_empty() => fetched.push_back(Ok(bytes)),
-                    _ => reads.push(self.way_in.hub.read(blob)),
-                }
+                blobs.push(blob);
             }
             count += 1;
         }
-        let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
-        while let Some(read) = reads.next().await {
-            fetched.push_back(read);
+        if blobs.is_empty() {
+            return (count, VecDeque::new());
         }
-        (count, fetched)
+        (count, self.way_in.hub.read_many(blobs).await.into())
     }
 
     /// Hands everything that was asked to the hub, which may take its time.

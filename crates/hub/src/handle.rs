@@ -117,15 +117,26 @@ impl HubHandle {
 
     /// A body or result, from the cache or from disk. Never inside the hub's turn.
     pub async fn read(&self, blob: Blob) -> Result<Bytes, Refusal> {
-        if let Some(bytes) = self.cached(blob) {
-            return Ok(bytes);
+        let mut read = self.read_many(vec![blob]).await;
+        read.pop().unwrap_or(Err(Refusal::Unreadable { what: "body" }))
+    }
+
+    /// Several of them, in their order. What needs the disk is read in one go, because waking a thread for each would
+    /// cost more than the reading.
+    pub async fn read_many(&self, blobs: Vec<Blob>) -> Vec<Result<Bytes, Refusal>> {
+        let cached: Vec<Option<Bytes>> = blobs.iter().map(|blob| self.cached(*blob)).collect();
+        if cached.iter().all(Option::is_some) {
+            return cached.into_iter().flatten().map(Ok).collect();
         }
         let reader = self.shared.reader.clone();
-        let read = tokio::task::spawn_blocking(move || reader.read(blob)).await;
-        read.map_err(|_| Refusal::Unreadable { what: "body" })?.map_err(|error: ReadError| {
-            tracing::warn!(at = blob.at(), bytes = blob.bytes(), %error, "bytes of a task cannot be read back");
-            Refusal::Unreadable { what: "body" }
-        })
+        let count = blobs.len();
+        let reading = move || {
+            let fetch =
+                |(cached, blob): (Option<Bytes>, Blob)| cached.map_or_else(|| read_back(&reader, blob), Ok);
+            cached.into_iter().zip(blobs).map(fetch).collect()
+        };
+        let read = tokio::task::spawn_blocking(reading).await;
+        read.unwrap_or_else(|_| vec![Err(Refusal::Unreadable { what: "body" }); count])
     }
 
     /// The same, if no disk is needed.
@@ -163,6 +174,13 @@ impl HubHandle {
     fn keys(&self) -> Arc<Keys> {
         Arc::clone(&self.shared.keys.read().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
+}
+
+fn read_back(reader: &Reader, blob: Blob) -> Result<Bytes, Refusal> {
+    reader.read(blob).map_err(|error: ReadError| {
+        tracing::warn!(at = blob.at(), bytes = blob.bytes(), %error, "bytes of a task cannot be read back");
+        Refusal::Unreadable { what: "body" }
+    })
 }
 
 /// One peer's conversation. Dropping it tells the hub that the peer is gone.

@@ -1,4 +1,5 @@
-//! Leave: a worker says goodbye. What it still holds goes back, without blame.
+//! Leave: a worker says goodbye. What it still holds goes back, without blame; what runs and must not run twice by
+//! itself is put aside.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -6,6 +7,8 @@ use crate::event::Kind;
 use crate::id::WorkerKey;
 use crate::record::Output;
 use crate::refusal::Refusal;
+use crate::state::{AsideWhy, StateName};
+use crate::terms::OnLost;
 use crate::time::Timestamp;
 use crate::workers::Presence;
 
@@ -22,7 +25,16 @@ impl Engine {
         self.rechoose(key);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
-            self.hand_back(now, slot, Some("the worker left".into()), out);
+            let reason = Some("the worker left".into());
+            let task = self.tasks.at(slot);
+            let pauses = self.terms.get(task.terms).on_lost == OnLost::Pause;
+            let wanted = task.state.holding().is_some_and(|holding| holding.intent.is_some());
+            if pauses && !wanted && task.state.name() == StateName::Running {
+                // It may have done some of the work: whether it is done again is for a human to say.
+                self.put_aside(now, slot, AsideWhy::WorkerLost, reason, out);
+            } else {
+                self.hand_back(now, slot, reason, out);
+            }
         }
         self.tell_worker(now, key, Kind::WorkerLeft, out);
         self.workers.unbind(peer.session);

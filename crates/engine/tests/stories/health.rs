@@ -1,6 +1,7 @@
 //! The health of workers: quarantine after too many crashes, draining, leaving.
 
 use tenure_engine::command::{OnClose, PresenceName};
+use tenure_engine::terms::OnLost;
 use tenure_engine::{Command, NewTask, Peer, Settings, StateName, Why, WorkerSpec};
 
 use crate::broker::{Broker, SECOND, spec};
@@ -165,6 +166,21 @@ fn a_worker_that_is_only_a_memory_cannot_be_drained() {
     assert_eq!(broker.refuses(&ann, Command::DrainWorker { worker: "w".into() }).code(), "unknown-worker");
     broker.does(&ann, Command::ClearWorker { worker: "w".into() });
     broker.hears(&["w cleared"]);
+}
+
+#[test]
+fn what_must_not_run_twice_by_itself_is_put_aside_when_its_worker_leaves() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let leaving = broker.worker("leaving", &["q"], 2);
+    let task = NewTask { on_lost: OnLost::Pause, ..broker.new_task("q") };
+    let running = broker.submit_task(&ann, task);
+    let task = NewTask { on_lost: OnLost::Pause, ..broker.new_task("q") };
+    let unconfirmed = broker.submit_task(&ann, task);
+    broker.start(&leaving, running);
+    broker.does(&leaving, Command::Leave);
+    assert_eq!(broker.show(running).state.name(), StateName::Paused);
+    assert_eq!(broker.show(unconfirmed).state.name(), StateName::Ready);
 }
 
 #[test]
