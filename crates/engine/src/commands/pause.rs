@@ -25,11 +25,11 @@ impl Engine {
         name::check_text("bytes in a reason", reason.as_deref(), REASON_BYTES_MAX)?;
         match self.state_name(slot) {
             StateName::Created | StateName::Delayed | StateName::Ready => {
-                self.put_aside(now, slot, reason, out);
+                self.put_aside(now, slot, AsideWhy::Asked, reason, out);
             }
             StateName::Assigned => {
                 self.order_stop(slot, StopWhy::Paused, out);
-                self.put_aside(now, slot, reason, out);
+                self.put_aside(now, slot, AsideWhy::Asked, reason, out);
             }
             StateName::Running => {
                 let kind = Kind::PauseRequested { reason: reason.clone() };
@@ -45,7 +45,7 @@ impl Engine {
     /// What was asked of a running task has come true.
     pub(crate) fn put_aside_as_asked(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         let reason = self.intent_reason(slot);
-        self.put_aside(now, slot, reason, out);
+        self.put_aside(now, slot, AsideWhy::Asked, reason, out);
     }
 
     /// The state of a held task that was asked to pause.
@@ -54,8 +54,15 @@ impl Engine {
         TaskState::Paused(Box::new(Aside { since: now, why: AsideWhy::Asked, reason }))
     }
 
-    fn put_aside(&mut self, now: Timestamp, slot: Slot, reason: Option<Box<str>>, out: &mut dyn Output) {
-        let aside = Aside { since: now, why: AsideWhy::Asked, reason: reason.clone() };
+    pub(crate) fn put_aside(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        why: AsideWhy,
+        reason: Option<Box<str>>,
+        out: &mut dyn Output,
+    ) {
+        let aside = Aside { since: now, why, reason: reason.clone() };
         self.become_state(now, slot, TaskState::Paused(Box::new(aside)), Kind::Paused { reason }, out);
     }
 }
