@@ -178,7 +178,14 @@ fn what_must_not_run_twice_by_itself_is_put_aside_when_its_worker_leaves() {
     let task = NewTask { on_lost: OnLost::Pause, ..broker.new_task("q") };
     let unconfirmed = broker.submit_task(&ann, task);
     broker.start(&leaving, running);
+    broker.hush();
     broker.does(&leaving, Command::Leave);
+    broker.hears(&[
+        "#1/1 paused (the worker left)",
+        "#2/1 given back by leaving (the worker left)",
+        "leaving left",
+        "queue q unserved",
+    ]);
     assert_eq!(broker.show(running).state.name(), StateName::Paused);
     assert_eq!(broker.show(unconfirmed).state.name(), StateName::Ready);
 }
