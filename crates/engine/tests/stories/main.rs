@@ -14,6 +14,7 @@ mod listing;
 mod matching;
 mod namespaces;
 mod ordering;
+mod pages;
 mod pulling;
 mod queueing;
 mod recovery;

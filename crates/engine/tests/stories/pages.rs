@@ -1,0 +1,348 @@
+//! The pages under `spec/`: every code, event and transition that the engine knows stands there, and nothing else does.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tenure_engine::event::{Kind, LostReason, Next};
+use tenure_engine::limits;
+use tenure_engine::notice::StopWhy;
+use tenure_engine::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted};
+use tenure_engine::{Blob, NewTask, Refusal, Settings, StateName, TaskId, Timestamp, Why, WorkerSpec};
+
+fn page(name: &str) -> String {
+    let path = format!("{}/../../spec/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The text under one heading, up to the next of the same rank.
+fn section(page: &str, heading: &str) -> String {
+    let begin = page.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading} is missing"));
+    let text = &page[begin + heading.len() + 2..];
+    let rank = heading.split(' ').next().expect("a heading has marks");
+    text.split(&format!("\n{rank} ")).next().expect("there is a first part").to_owned()
+}
+
+/// The cells of the table rows of a text, without heads.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    let mut in_table = false;
+    for line in text.lines() {
+        if line.starts_with("|---") {
+            in_table = true;
+        } else if !line.starts_with('|') {
+            in_table = false;
+        } else if in_table {
+            rows.push(line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect());
+        }
+    }
+    rows
+}
+
+/// What stands between back-ticks at the beginning of each row.
+fn first_codes(text: &str) -> Vec<String> {
+    rows(text).iter().filter_map(|row| code(&row[0])).collect()
+}
+
+fn code(cell: &str) -> Option<String> {
+    Some(cell.strip_prefix('`')?.split('`').next()?.to_owned())
+}
+
+fn sorted(codes: impl IntoIterator<Item = impl Into<String>>) -> BTreeSet<String> {
+    codes.into_iter().map(Into::into).collect()
+}
+
+/// One of each. The match below does not compile when a refusal is missing from it.
+fn refusals() -> Vec<Refusal> {
+    let task = TaskId::from_u128(1);
+    vec![
+        Refusal::UnknownTask { task },
+        Refusal::UnknownName { name: "n".into() },
+        Refusal::NotAWorker,
+        Refusal::UnknownWorker { worker: "w".into() },
+        Refusal::UnknownQueue { queue: "q".into() },
+        Refusal::BadParent { parent: task },
+        Refusal::IdTaken { task },
+        Refusal::NameTaken { name: "n".into(), task },
+        Refusal::StaleAttempt { task, attempt: 1, current: 2, state: StateName::Ready },
+        Refusal::WrongState { task, state: StateName::Ready, verb: "release" },
+        Refusal::WorkerTaken { worker: "w".into() },
+        Refusal::BadName { what: "queue", why: "is empty" },
+        Refusal::BadValue { what: "slots", why: "is zero" },
+        Refusal::TooMany { what: "tags", limit: 32 },
+        Refusal::Full { what: "tasks", limit: 1 },
+        Refusal::DiskFull,
+        Refusal::Draining,
+        Refusal::NotAllowed { what: "submit" },
+        Refusal::Trimmed { oldest: 5 },
+        Refusal::Unreadable { what: "body" },
+        Refusal::NobodyThere { address: "a".into() },
+        Refusal::TooLate { deadline: Timestamp(5) },
+    ]
+}
+
+fn number_of_refusal(refusal: &Refusal) -> usize {
+    match refusal {
+        Refusal::UnknownTask { .. } => 0,
+        Refusal::UnknownName { .. } => 1,
+        Refusal::NotAWorker => 2,
+        Refusal::UnknownWorker { .. } => 3,
+        Refusal::UnknownQueue { .. } => 4,
+        Refusal::BadParent { .. } => 5,
+        Refusal::IdTaken { .. } => 6,
+        Refusal::NameTaken { .. } => 7,
+        Refusal::StaleAttempt { .. } => 8,
+        Refusal::WrongState { .. } => 9,
+        Refusal::WorkerTaken { .. } => 10,
+        Refusal::BadName { .. } => 11,
+        Refusal::BadValue { .. } => 12,
+        Refusal::TooMany { .. } => 13,
+        Refusal::Full { .. } => 14,
+        Refusal::DiskFull => 15,
+        Refusal::Draining => 16,
+        Refusal::NotAllowed { .. } => 17,
+        Refusal::Trimmed { .. } => 18,
+        Refusal::Unreadable { .. } => 19,
+        Refusal::NobodyThere { .. } => 20,
+        Refusal::TooLate { .. } => 21,
+    }
+}
+
+fn whys() -> Vec<Why> {
+    let at = Timestamp(1);
+    vec![
+        Why::NotWaiting { state: StateName::Running },
+        Why::Held,
+        Why::NotBefore { until: at },
+        Why::Paused,
+        Why::QueuePaused { queue: "q".into() },
+        Why::NoWorkerEver { queue: "q".into() },
+        Why::AllLost { queue: "q".into(), since: at },
+        Why::NeedsUnmet { missing: vec![] },
+        Why::Quarantined { worker: "w".into(), until: at },
+        Why::Draining { workers: 1 },
+        Why::TagLimit { tag: "t".into(), limit: 1, in_use: 1 },
+        Why::AllFull { workers: 1, slots: 1 },
+        Why::NobodyAsks { workers: 1 },
+        Why::AwaitingAcceptance { worker: "w".into(), since: at },
+        Why::AwaitingDisk,
+    ]
+}
+
+fn number_of_why(why: &Why) -> usize {
+    match why {
+        Why::NotWaiting { .. } => 0,
+        Why::Held => 1,
+        Why::NotBefore { .. } => 2,
+        Why::Paused => 3,
+        Why::QueuePaused { .. } => 4,
+        Why::NoWorkerEver { .. } => 5,
+        Why::AllLost { .. } => 6,
+        Why::NeedsUnmet { .. } => 7,
+        Why::Quarantined { .. } => 8,
+        Why::Draining { .. } => 9,
+        Why::TagLimit { .. } => 10,
+        Why::AllFull { .. } => 11,
+        Why::NobodyAsks { .. } => 12,
+        Why::AwaitingAcceptance { .. } => 13,
+        Why::AwaitingDisk => 14,
+    }
+}
+
+fn kinds() -> Vec<Kind> {
+    let (worker, at) = (|| "w".into(), Timestamp(1));
+    let lost = LostReason::Forgotten;
+    vec![
+        Kind::Submitted { unserved: None },
+        Kind::Released,
+        Kind::Due,
+        Kind::Assigned { worker: worker() },
+        Kind::Started { worker: worker() },
+        Kind::Progress { percent: None, note: None },
+        Kind::GivenBack { worker: worker(), reason: None },
+        Kind::TakenBack { worker: worker() },
+        Kind::HolderLost { worker: worker(), reason: lost, lease_until: at },
+        Kind::HolderReturned { worker: worker() },
+        Kind::Crashed { worker: worker(), reason: lost, next: Next::Paused, budget_left: 0 },
+        Kind::CancelRequested { reason: None },
+        Kind::PauseRequested { reason: None },
+        Kind::IntentDelivered { wanted: Wanted::Cancel, worker: worker() },
+        Kind::Paused { reason: None },
+        Kind::Resumed,
+        Kind::Retried,
+        Kind::Moved,
+        Kind::Completed { worker: worker(), result: Blob::EMPTY },
+        Kind::Failed { worker: None, exit_code: 1, message: None, next: Next::Failed, result: Blob::EMPTY },
+        Kind::Expired,
+        Kind::Cancelled { reason: None, forced: false },
+        Kind::WorkerRegistered,
+        Kind::WorkerLost { reason: lost },
+        Kind::WorkerReturned,
+        Kind::WorkerLeft,
+        Kind::WorkerDraining,
+        Kind::WorkerQuarantined { until: at, crashes: 1 },
+        Kind::WorkerCleared,
+        Kind::QueuePaused,
+        Kind::QueueResumed,
+        Kind::QueueUnserved { needs: vec![] },
+        Kind::QueueServed { needs: vec![] },
+        Kind::LimitSet { limit: None },
+    ]
+}
+
+/// The names of a kind's fields. Every field is named, so a new one does not compile until it is on the page.
+fn fields(kind: &Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Submitted { unserved: _ } => &["unserved"],
+        Kind::Assigned { worker: _ } | Kind::Started { worker: _ } => &["worker"],
+        Kind::TakenBack { worker: _ } | Kind::HolderReturned { worker: _ } => &["worker"],
+        Kind::Progress { percent: _, note: _ } => &["percent", "note"],
+        Kind::GivenBack { worker: _, reason: _ } => &["worker", "reason"],
+        Kind::HolderLost { worker: _, reason: _, lease_until: _ } => &["worker", "reason", "lease_until"],
+        Kind::Crashed { worker: _, reason: _, next: _, budget_left: _ } => {
+            &["worker", "reason", "next", "budget_left"]
+        }
+        Kind::CancelRequested { reason: _ } | Kind::PauseRequested { reason: _ } => &["reason"],
+        Kind::Paused { reason: _ } => &["reason"],
+        Kind::IntentDelivered { wanted: _, worker: _ } => &["wanted", "worker"],
+        Kind::Completed { worker: _, result: _ } => &["worker", "result"],
+        Kind::Failed { worker: _, exit_code: _, message: _, next: _, result: _ } => {
+            &["worker", "exit_code", "message", "next", "result"]
+        }
+        Kind::Cancelled { reason: _, forced: _ } => &["reason", "forced"],
+        Kind::WorkerLost { reason: _ } => &["reason"],
+        Kind::WorkerQuarantined { until: _, crashes: _ } => &["until", "crashes"],
+        Kind::QueueUnserved { needs: _ } | Kind::QueueServed { needs: _ } => &["needs"],
+        Kind::LimitSet { limit: _ } => &["limit"],
+        Kind::Released
+        | Kind::Due
+        | Kind::Resumed
+        | Kind::Retried
+        | Kind::Moved
+        | Kind::Expired
+        | Kind::WorkerRegistered
+        | Kind::WorkerReturned
+        | Kind::WorkerLeft
+        | Kind::WorkerDraining
+        | Kind::WorkerCleared
+        | Kind::QueuePaused
+        | Kind::QueueResumed => &[],
+    }
+}
+
+#[test]
+fn every_refusal_has_its_chapter_and_stands_in_the_overview() {
+    for (number, refusal) in refusals().iter().enumerate() {
+        assert_eq!(number_of_refusal(refusal), number, "one of each, in order");
+        assert!(!refusal.to_string().is_empty());
+    }
+    let codes = sorted(refusals().iter().map(Refusal::code));
+    assert_eq!(codes.len(), refusals().len(), "no code is used twice");
+    let page = page("errors.md");
+    let chapters = page.lines().filter_map(|line| code(line.strip_prefix("## ")?));
+    assert_eq!(sorted(chapters), codes);
+    let overview =
+        rows(&page).into_iter().flat_map(|row| row[1].split(", ").filter_map(code).collect::<Vec<_>>());
+    assert_eq!(sorted(overview), codes);
+}
+
+#[test]
+fn every_event_stands_on_the_page_with_its_fields() {
+    let page = page("tasks.md");
+    let events = section(&page, "## Events");
+    assert_eq!(first_codes(&events), kinds().iter().map(|kind| kind.as_str().to_owned()).collect::<Vec<_>>());
+    for (row, kind) in rows(&events).iter().zip(kinds()) {
+        let named: Vec<&str> = row[2].split('`').skip(1).step_by(2).collect();
+        assert_eq!(named, fields(&kind), "the fields of {}", kind.as_str());
+    }
+}
+
+#[test]
+fn every_reason_not_to_run_stands_on_the_page() {
+    for (number, why) in whys().iter().enumerate() {
+        assert_eq!(number_of_why(why), number, "one of each, in order");
+    }
+    let reasons = section(&page("tasks.md"), "## Why is it not running?");
+    assert_eq!(first_codes(&reasons), whys().iter().map(|why| why.code().to_owned()).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_table_of_transitions_is_the_engines_own() {
+    let page = page("tasks.md");
+    let states = first_codes(&section(&page, "## States"));
+    assert_eq!(states, StateName::ALL.map(|state| state.as_str().to_owned()));
+    let mut told = BTreeSet::new();
+    for row in rows(&section(&page, "## Transitions")) {
+        let state = |cell: &str| code(cell).and_then(|text| StateName::parse(&text)).expect("a state");
+        assert!(told.insert((state(&row[0]), state(&row[1]))), "told once: {row:?}");
+        assert!(!row[2].is_empty());
+    }
+    for from in StateName::ALL {
+        for to in StateName::ALL {
+            assert_eq!(told.contains(&(from, to)), from.may_become(to), "{from} to {to}");
+        }
+    }
+}
+
+#[test]
+fn reasons_to_stop_to_be_lost_and_what_follows_stand_on_the_page() {
+    let page = page("tasks.md");
+    let stops = [
+        StopWhy::Stale,
+        StopWhy::TakenBack,
+        StopWhy::Cancelled,
+        StopWhy::Paused,
+        StopWhy::RunLimit,
+        StopWhy::Expired,
+    ];
+    assert_eq!(first_codes(&section(&page, "## Acceptance")), stops.map(|stop| stop.as_str().to_owned()));
+    let lost = LostReason::ALL.map(|reason| reason.as_str().to_owned());
+    assert_eq!(first_codes(&section(&page, "## Leases and lost workers")), lost);
+    let crashes = section(&page, "## Crashes and failures");
+    let next = [Next::Requeued, Next::RetriedAt(Timestamp(1)), Next::Paused, Next::Failed, Next::Cancelled];
+    let named = first_codes(&crashes);
+    assert_eq!(named[..3], ["requeue", "pause", "fail"]);
+    assert_eq!(named[3..], next.map(|next| next.as_str().to_owned()));
+    let exits: Vec<String> = rows(&section(&page, "## States")).iter().map(|row| row[0].clone()).collect();
+    for exit in [0, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED] {
+        assert!(exits.contains(&exit.to_string()), "exit code {exit}");
+    }
+}
+
+#[test]
+fn numbers_on_the_page_are_those_of_the_engine() {
+    let page = page("tasks.md");
+    let said: Vec<usize> = rows(&section(&page, "## Limits"))
+        .iter()
+        .map(|row| row[1].replace(',', "").parse().expect("a number"))
+        .collect();
+    let known = [
+        limits::NAME_BYTES_MAX,
+        limits::NEEDS_MAX,
+        limits::TAGS_MAX,
+        limits::WORKER_QUEUES_MAX,
+        limits::WORKER_CAPABILITIES_MAX,
+        limits::SLOTS_MAX as usize,
+        limits::NOTE_BYTES_MAX,
+        limits::REASON_BYTES_MAX,
+        limits::MESSAGE_BYTES_MAX,
+        limits::ABOUT_BYTES_MAX,
+        limits::LIMITED_TAGS_MAX,
+        limits::NAMESPACES_MAX,
+        limits::PAGE_MAX,
+    ];
+    assert_eq!(said, known);
+    // Defaults that the text names.
+    let (settings, seconds) = (Settings::default(), Duration::from_secs);
+    let worker = WorkerSpec::new("w", vec![], 1);
+    let task = NewTask::new(TaskId::from_u128(1), "q");
+    assert_eq!((worker.heartbeat, worker.lost_after, worker.lease), (seconds(5), seconds(15), seconds(30)));
+    assert_eq!(limits::LOST_AFTER_MIN, Duration::from_millis(100));
+    assert_eq!((settings.accept_timeout, settings.take_back_after), (seconds(30), seconds(2)));
+    assert_eq!(settings.restart_grace, seconds(60));
+    assert_eq!((settings.ended_kept, settings.ended_kept_for), (100_000, seconds(7 * 24 * 3600)));
+    assert_eq!((settings.quarantine_crashes, settings.quarantine_window), (5, seconds(600)));
+    assert_eq!(settings.quarantine_for, seconds(600));
+    assert_eq!((task.crash_budget, task.retries), (3, 0));
+    assert_eq!((task.backoff.first, task.backoff.max), (seconds(1), seconds(300)));
+    assert_eq!(limits::CRASHED_ON_MAX, 8);
+}
