@@ -21,6 +21,7 @@ pub(crate) struct Client {
     known: Vec<TaskId>,
     submitted: u64,
     next_event: u64,
+    tidied: usize,
 }
 
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
@@ -36,6 +37,7 @@ impl Client {
             known: Vec::new(),
             submitted: 0,
             next_event: 1,
+            tidied: 0,
         }
     }
 
@@ -57,23 +59,35 @@ impl Client {
         calm: bool,
         ledger: &mut Ledger,
     ) -> Vec<Ask> {
+        if calm {
+            return self.tidy_up();
+        }
         let token = self.next_token;
         self.next_token += 1;
-        if !calm && (self.known.is_empty() || random.percent(55)) {
+        if self.known.is_empty() || random.percent(55) {
             let submission = self.submission(now, random);
             self.unanswered.insert(token, submission.clone());
             return vec![Ask { token, request: Request::Submit(vec![submission]) }];
         }
-        if self.known.is_empty() {
-            return Vec::new();
-        }
         let task = *random.pick(&self.known);
-        let command = steering(task, random, calm);
+        let command = steering(task, random);
         if let Command::Retry { task } = command {
             // Whether or not the answer arrives, from now on it may start over.
             ledger.retried(task);
         }
         vec![Ask { token, request: Request::Command(command) }]
+    }
+
+    /// In the calm at the end, what was put aside is taken up again, one task after the other, so that everything can
+    /// end.
+    fn tidy_up(&mut self) -> Vec<Ask> {
+        self.tidied += 1;
+        let Some(task) = self.known.get(self.tidied % self.known.len().max(1)).copied() else {
+            return Vec::new();
+        };
+        let queue = QUEUES[self.tidied % QUEUES.len()].into();
+        let commands = [Command::Release { task }, Command::Resume { task }, Command::ResumeQueue { queue }];
+        commands.map(|command| Ask { token: 0, request: Request::Command(command) }).into()
     }
 
     fn submission(&mut self, now: Timestamp, random: &mut Random) -> Submission {
@@ -146,10 +160,8 @@ impl Client {
 }
 
 /// Something that somebody may want of a task or a queue.
-fn steering(task: TaskId, random: &mut Random, calm: bool) -> Command {
-    // In the calm at the end, what was put aside is taken up again, so that everything can end.
-    let verb = if calm { random.between(0, 3) } else { random.between(0, 10) };
-    match verb {
+fn steering(task: TaskId, random: &mut Random) -> Command {
+    match random.between(0, 10) {
         0 => Command::Release { task },
         1 => Command::Resume { task },
         2 => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
