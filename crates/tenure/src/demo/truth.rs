@@ -136,10 +136,10 @@ mod tests {
     fn every_broken_promise_is_found() {
         let once = story(&[(EventKind::Started, 1), (EventKind::Completed, 1)]);
         assert_eq!(kept("begin T 1\nend T 1\n", &once), [true, true, true, true]);
-        assert_eq!(kept("", &story(&[]))[0], false, "lost");
-        assert_eq!(kept("begin T 1\nend T 1\nend T 2\n", &once)[1], false, "done twice");
-        assert_eq!(kept("begin T 1\nbegin T 1\nend T 1\n", &once)[1], false, "the same attempt twice");
-        assert_eq!(kept("begin T 1\nbegin T 2\nend T 2\n", &once)[2], false, "run again without a crash");
-        assert_eq!(kept("begin T 1\n", &once)[3], false, "said to be completed, but it never ended");
+        assert!(!kept("", &story(&[]))[0], "lost");
+        assert!(!kept("begin T 1\nend T 1\nend T 2\n", &once)[1], "done twice");
+        assert!(!kept("begin T 1\nbegin T 1\nend T 1\n", &once)[1], "the same attempt twice");
+        assert!(!kept("begin T 1\nbegin T 2\nend T 2\n", &once)[2], "run again without a crash");
+        assert!(!kept("begin T 1\n", &once)[3], "said to be completed, but it never ended");
     }
 }
