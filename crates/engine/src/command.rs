@@ -445,6 +445,17 @@ pub struct LimitInfo {
     pub in_use: u32,
 }
 
+/// Numbers of the whole broker, across all namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// By `StateName` as index.
+    pub by_state: [u64; 9],
+    /// When the first of all waiting tasks was submitted.
+    pub oldest_ready: Option<Timestamp>,
+    /// Tags that have a limit, with their namespaces.
+    pub limits: Vec<(Name, LimitInfo)>,
+}
+
 /// Numbers at a glance, all kept up to date as things change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -118,7 +118,7 @@ impl Core {
             }
             Request::Command(command) => self.command(now, &peer, command),
             Request::Query(query) => self.query(&peer, &query),
-            Request::Stats => Ok(Response::Stats(Box::new(self.stats()))),
+            Request::Stats => Ok(Response::Stats(Box::new(self.stats(now)))),
             Request::Watch(watch) => return self.watch(&peer, ask.token, watch),
             Request::Unwatch { watch } => self.unwatch(session, watch),
             Request::Listen { address } => {
@@ -289,10 +289,13 @@ impl Core {
         }
     }
 
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self, now: Timestamp) -> Stats {
+        let gauges = self.engine.gauges();
         Stats {
             tasks: self.engine.task_count() as u64,
             last_event: self.engine.last_event(),
+            oldest_ready_seconds: gauges.oldest_ready.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
+            gauges,
             ..self.stats.clone()
         }
     }

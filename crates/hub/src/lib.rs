@@ -37,9 +37,9 @@ pub use stats::Stats;
 /// The engine's words, for doors.
 pub mod words {
     pub use tenure_engine::command::{
-        Accepted, Answer, Command, Completion, Counts, Cursor, Failure, Held, LimitInfo, ListQuery, Move,
-        NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, WorkerAbout, WorkerInfo,
-        WorkerSpec, WorkerStats,
+        Accepted, Answer, Command, Completion, Counts, Cursor, Failure, Gauges, Held, LimitInfo, ListQuery,
+        Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, WorkerAbout,
+        WorkerInfo, WorkerSpec, WorkerStats,
     };
     pub use tenure_engine::event::{About, Event, Filter, Kind, LostReason, Next};
     pub use tenure_engine::notice::{Assignment, Notice, StopWhy};

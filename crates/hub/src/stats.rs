@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use tenure_engine::StateName;
+use tenure_engine::command::Gauges;
 use tenure_engine::event::{Kind, LostReason, Next};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +38,9 @@ pub struct Stats {
     pub disk_full: bool,
     pub recovery_seconds: f64,
     pub tasks: u64,
+    /// Tasks by state, the oldest that waits, limits in use.
+    pub gauges: Gauges,
+    pub oldest_ready_seconds: f64,
     pub last_event: u64,
     /// `always`, `interval` or `os`: what an acknowledgement is worth.
     pub sync: &'static str,
@@ -104,6 +109,18 @@ impl Stats {
             );
         }
         line("journal_sync_seconds_total", "counter", "", self.sync_seconds_total);
+        for (state, count) in StateName::ALL.iter().zip(self.gauges.by_state) {
+            line("tasks_by_state", "gauge", &format!("{{state=\"{state}\"}}"), count as f64);
+        }
+        for (namespace, limit) in &self.gauges.limits {
+            let labels = format!("{{namespace={namespace:?},tag={:?}}}", limit.tag);
+            line("tag_in_use", "gauge", &labels, f64::from(limit.in_use));
+        }
+        for (namespace, limit) in &self.gauges.limits {
+            let labels = format!("{{namespace={namespace:?},tag={:?}}}", limit.tag);
+            line("tag_limit", "gauge", &labels, f64::from(limit.limit.unwrap_or(u32::MAX)));
+        }
+        line("oldest_ready_seconds", "gauge", "", self.oldest_ready_seconds);
         for (name, value) in [
             ("journal_sync_seconds_max", self.sync_seconds_max),
             ("recovery_seconds", self.recovery_seconds),

@@ -219,7 +219,9 @@ async fn a_hub_that_is_stopped_says_goodbye_and_comes_back_with_everything() {
     loop {
         if let Delivery::Reply { token: 2, reply: Ok(Response::Stats(stats)) } = watcher.next().await {
             assert_eq!((stats.tasks, stats.last_event), (100, 100));
-            assert!(stats.render().contains("tenure_tasks 100\n"));
+            let text = stats.render();
+            assert!(text.contains("tenure_tasks 100\n"), "{text}");
+            assert!(text.contains("tenure_tasks_by_state{state=\"ready\"} 100\n"), "{text}");
             break;
         }
     }

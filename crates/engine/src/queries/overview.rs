@@ -1,6 +1,6 @@
 //! Overviews: queues, workers, limits and counts of one namespace.
 
-use crate::command::{Answer, Counts, Held, LimitInfo, Peer, QueueInfo, WorkerInfo};
+use crate::command::{Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueInfo, WorkerInfo};
 use crate::engine::Engine;
 use crate::workers::Worker;
 
@@ -60,6 +60,24 @@ impl Engine {
             tags.map(|tag| LimitInfo { tag: tag.name.clone(), limit: tag.limit, in_use: tag.in_use })
                 .collect(),
         )
+    }
+
+    /// What a monitoring system wants to see of the whole broker.
+    pub fn gauges(&self) -> Gauges {
+        let mut gauges = Gauges::default();
+        for queue in self.queues.iter() {
+            for (sum, count) in gauges.by_state.iter_mut().zip(queue.counts) {
+                *sum += count;
+            }
+            let first = queue.lanes.iter().filter_map(|lane| self.lanes.at(*lane).line.first());
+            let oldest = first.map(|slot| self.tasks.at(slot).submitted_at).min();
+            gauges.oldest_ready = gauges.oldest_ready.into_iter().chain(oldest).min();
+        }
+        for tag in self.tags.iter().filter(|tag| tag.limit.is_some()) {
+            let info = LimitInfo { tag: tag.name.clone(), limit: tag.limit, in_use: tag.in_use };
+            gauges.limits.push((tag.namespace.clone(), info));
+        }
+        gauges
     }
 
     pub(crate) fn counts(&self, peer: &Peer) -> Answer {
