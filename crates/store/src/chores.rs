@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tenure_engine::{Engine, Slot, Timestamp};
 
@@ -32,6 +32,8 @@ pub struct Chores {
     /// After a failure, no snapshot is tried before the journal has come this far.
     not_before: u64,
     asked: bool,
+    /// Nothing new is begun but the snapshot that was asked for.
+    closing: bool,
     /// Segments that cannot be cleaned because they are damaged.
     uncleanable: Vec<u64>,
     news: Vec<News>,
@@ -126,6 +128,7 @@ impl Chores {
             look_at: 0,
             not_before: 0,
             asked: false,
+            closing: false,
             uncleanable: Vec::new(),
             news: Vec::new(),
         }
@@ -133,8 +136,13 @@ impl Chores {
 
     /// Does a little. May add to the open batch.
     pub fn turn(&mut self, engine: &mut Engine, batches: &mut Batches, now: Timestamp) -> Pace {
-        while let Ok(done) = self.done.try_recv() {
-            self.hear(done, engine, batches);
+        loop {
+            match self.done.try_recv() {
+                Ok(done) => self.hear(done, engine, batches),
+                Err(TryRecvError::Empty) => break,
+                // Without a keeper there is nothing to wait for. The journal alone is enough to come back from.
+                Err(TryRecvError::Disconnected) => return Pace::Idle,
+            }
         }
         self.look_in = self.look_in.saturating_sub(1);
         if self.look_in == 0 || self.asked || batches.position() >= self.look_at {
@@ -160,11 +168,13 @@ impl Chores {
         self.asked = true;
     }
 
-    /// Before a shutdown: takes a snapshot in the coming turns if the journal is long enough to make it worth while.
-    /// The store is at rest when a turn is [`Pace::Idle`].
+    /// Before a shutdown: takes a snapshot in the coming turns if the journal is long enough to make it worth while, and
+    /// begins nothing else. The store is at rest when a turn is [`Pace::Idle`].
     pub fn shut_down(&mut self, batches: &Batches) {
         let since = batches.position() - self.last.map_or(0, |last| last.start);
         self.asked |= since > SHUTDOWN_JOURNAL_BYTES;
+        self.closing = true;
+        self.cleaning.give_up();
     }
 
     /// What has happened since the last call.
@@ -219,11 +229,13 @@ impl Chores {
             .filter(|balance| balance.live_blobs == 0)
             .map(|balance| balance.bytes())
             .sum();
-        let due = (since >= threshold || empty >= threshold) && batches.position() >= self.not_before;
+        let due = !self.closing
+            && (since >= threshold || empty >= threshold)
+            && batches.position() >= self.not_before;
         if due || self.asked {
             self.asked = false;
             self.begin_snapshot(batches);
-        } else if self.cleaning.is_idle() {
+        } else if self.cleaning.is_idle() && !self.closing {
             let below = self.shared.settings.clean_below_percent;
             let dirtiest = batches
                 .ledger
@@ -295,7 +307,7 @@ impl Chores {
     fn prepare_spare(&mut self, batches: &Batches) {
         let settings = &self.shared.settings;
         let half_full = batches.segment_used() >= settings.segment_bytes / 2;
-        let wanted = half_full || batches.wants_preparation();
+        let wanted = !self.closing && (half_full || batches.wants_preparation());
         match self.spare {
             SpareWork::Idle if wanted && settings.spare_segments > 0 && self.shared.spare_count() == 0 => {
                 self.spare = SpareWork::Asked;
@@ -315,7 +327,7 @@ impl Chores {
     }
 
     fn send(&self, job: Job) {
-        // A keeper that is gone does nothing any more; the journal alone is enough to come back from.
+        // If the keeper is gone, the next turn notices.
         let _ = self.jobs.send(job);
     }
 }

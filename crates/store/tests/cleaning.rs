@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::{Broker, body, few_ended, small};
 use tenure_engine::{Command, Settings};
-use tenure_store::{Disk, Events, MemoryDisk, News, StoreSettings};
+use tenure_store::{Disk, Events, MemoryDisk, News, Pace, StoreSettings};
 
 fn used(disk: &MemoryDisk) -> usize {
     disk.list().unwrap().iter().map(|name| disk.content(name).unwrap().len()).sum()
@@ -293,4 +293,28 @@ fn a_writer_that_leaves_syncing_to_the_system_still_serves_a_snapshot() {
         broker.picture(),
         "the snapshot made it certain"
     );
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_cleaning() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { clean_slice_bytes: 1, ..small() };
+    let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
+    for round in 0..200 {
+        let id = broker.submit(&body(round, 150));
+        if round % 4 > 0 {
+            broker.ask(2, Command::Cancel { task: id, reason: None });
+        }
+        broker.commit().unwrap();
+    }
+    broker.parts.chores.ask_for_snapshot();
+    while !broker.parts.chores.news().iter().any(|news| matches!(news, News::Snapshot { .. })) {
+        broker.chore();
+        broker.commit().unwrap();
+    }
+    // There is much to clean now, and it has begun.
+    broker.parts.chores.shut_down(&broker.parts.batches);
+    let turns = (1..).find(|_| broker.chore() == Pace::Idle).unwrap();
+    assert!(turns < 20, "{turns} turns");
+    assert_eq!(Broker::open(&disk.crash(0)).unwrap().picture(), broker.picture());
 }

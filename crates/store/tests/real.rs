@@ -1,0 +1,129 @@
+//! The same on real files, with the keeper on its own thread.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{NOW, body, few_ended, small};
+use tenure_engine::command::Completion;
+use tenure_engine::notice::Notice;
+use tenure_engine::{
+    Blob, Change, Command, Event, Held, NewTask, Output, Peer, SessionId, TaskId, Which, WorkerSpec,
+};
+use tenure_store::{
+    Batches, Events, Opened, Pace, RealDisk, Store, StoreSettings, check_backup, restore, verify,
+};
+
+struct Listening<'a> {
+    batches: &'a mut Batches,
+    held: &'a mut Vec<Held>,
+}
+
+impl Output for Listening<'_> {
+    fn record(&mut self, event: Event, change: Change<'_>) {
+        self.batches.record(&event, change);
+    }
+
+    fn notice(&mut self, _: SessionId, notice: Notice) {
+        if let Notice::Assign(assignment) = notice {
+            self.held.push(Held { task: assignment.task, attempt: assignment.attempt });
+        }
+    }
+
+    fn freed(&mut self, blob: Blob) {
+        self.batches.dead(blob);
+    }
+}
+
+fn settings() -> StoreSettings {
+    StoreSettings { segment_bytes: 20_000, checkpoint_bytes: 60_000, checkpoint_slice: 10, ..small() }
+}
+
+#[test]
+fn a_whole_life_on_real_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |dir: &std::path::Path| {
+        Store::open(Arc::new(RealDisk::new(dir).unwrap()), settings(), few_ended(), NOW).unwrap()
+    };
+    let Opened { mut engine, store, .. } = open(&dir.path().join("store"));
+    let mut parts = store.split();
+    let keeper = std::thread::spawn(move || parts.keeper.run());
+    let worker = Peer { session: SessionId(1), namespace: "default".into(), identity: "w".into() };
+    let (mut held, mut frames, mut snapshots) = (Vec::new(), Vec::new(), 0);
+    let spec = Command::Register(Box::new(WorkerSpec::new("w", vec!["q".into()], 2)));
+    let mut out = Listening { batches: &mut parts.batches, held: &mut held };
+    engine.handle(NOW, &worker, spec, &mut out).unwrap();
+    for number in 0..600 {
+        let blob = parts.batches.blob(&body(number, 200));
+        let task = NewTask { body: blob, ..NewTask::new(TaskId::from_u128(number as u128 + 1), "q") };
+        let mut out = Listening { batches: &mut parts.batches, held: &mut held };
+        engine.handle(NOW, &worker, Command::Submit(vec![task]), &mut out).unwrap();
+        if number % 10 > 0 {
+            let attempt = held.remove(0);
+            let result = parts.batches.blob(b"done");
+            let mut out = Listening { batches: &mut parts.batches, held: &mut held };
+            engine
+                .handle(NOW, &worker, Command::Complete(vec![Completion { held: attempt, result }]), &mut out)
+                .unwrap();
+        }
+        if number % 4 == 3 {
+            frames.extend(parts.batches.seal());
+            parts.writer.append(&mut frames, NOW).unwrap();
+            parts.chores.turn(&mut engine, &mut parts.batches, NOW);
+        }
+        for news in parts.chores.news() {
+            match news {
+                tenure_store::News::Snapshot { .. } => snapshots += 1,
+                tenure_store::News::Cleaned { .. } => {}
+                tenure_store::News::Failed { doing, error } => panic!("{doing}: {error}"),
+            }
+        }
+    }
+    parts.chores.ask_for_snapshot();
+    loop {
+        let pace = parts.chores.turn(&mut engine, &mut parts.batches, NOW);
+        frames.extend(parts.batches.seal());
+        parts.writer.append(&mut frames, NOW).unwrap();
+        if pace == Pace::Idle {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert!(snapshots + parts.chores.news().len() >= 2);
+    let last_event = engine.last_event();
+    let bodies = |engine: &tenure_engine::Engine, reader: &tenure_store::Reader| {
+        let mut found = Vec::new();
+        engine.scan_tasks(None, usize::MAX, &mut |task, _| {
+            found.push((
+                task.id,
+                reader.read(Which::Body.of(task)).unwrap(),
+                reader.read(Which::Result.of(task)).unwrap(),
+            ));
+        });
+        found.sort();
+        found
+    };
+    let before = bodies(&engine, &parts.reader);
+    assert!(before.len() >= 60, "{}", before.len());
+    let backup = RealDisk::new(dir.path().join("backup")).unwrap();
+    parts.reader.backup(&backup).unwrap();
+    assert!(parts.reader.free_bytes().unwrap() > 0);
+    drop((parts.batches, parts.writer, parts.reader, parts.chores));
+    keeper.join().unwrap();
+
+    check_backup(&backup).unwrap();
+    let copy = RealDisk::new(dir.path().join("copy")).unwrap();
+    restore(&backup, &copy).unwrap();
+    for name in ["store", "copy"] {
+        let disk = RealDisk::new(dir.path().join(name)).unwrap();
+        let found = verify(&disk, few_ended(), NOW).unwrap();
+        assert!(found.is_sound() && found.torn.is_none(), "{name}: {found:?}");
+        let Opened { engine, store, report } = open(&dir.path().join(name));
+        assert!(report.snapshot_tasks > 0);
+        let parts = store.split();
+        assert_eq!(bodies(&engine, &parts.reader), before, "{name}");
+        assert_eq!(engine.last_event(), last_event);
+        let Events::Some { events, .. } = parts.reader.events(1, 10_000).unwrap() else { panic!("no gap") };
+        assert_eq!(events[0].seq, 1);
+    }
+}
