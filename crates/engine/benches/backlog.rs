@@ -1,9 +1,11 @@
-//! What an assignment costs with much or little waiting behind it, and what a waiting task costs in memory.
+//! What an assignment costs with much or little waiting behind it, with one worker or thousands, and what a waiting task
+//! costs in memory.
 //!
 //! Prints, for backlogs of ten thousand, one million and ten million tasks, the time of one cycle
 //! (submit, assign, start, complete) and the resident bytes per waiting task. Times are processor time where the system
 //! tells it, so that other programs on the machine do not count.
 
+use std::collections::VecDeque;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -14,6 +16,7 @@ use tenure_engine::{
 };
 
 const CYCLES: u64 = 200_000;
+const CROWD_CYCLES: u64 = 50_000;
 
 fn main() {
     let largest: u64 =
@@ -25,6 +28,42 @@ fn main() {
         let ratio = cycle / *base.get_or_insert(cycle);
         println!("{backlog:>12}  {submit:>14.0}  {cycle:>14.0}  {bytes:>16.0}  ({ratio:.2}x the smallest)");
     }
+    println!();
+    println!("{:>12}  {:>14}  {:>14}", "workers", "equal ns/task", "unlike ns/task");
+    for workers in [1, 100, 5_000] {
+        println!("{workers:>12}  {:>14.0}  {:>14.0}", crowd(workers, false), crowd(workers, true));
+    }
+}
+
+/// One cycle at a time, with many workers of one slot; if they are unlike, each offers something that no other does.
+fn crowd(workers: u64, unlike: bool) -> f64 {
+    let mut engine = Engine::new(Settings { ended_kept: 1_000, ..Settings::default() });
+    let mut out = Sink::default();
+    let client = peer(1);
+    let now = Timestamp(1);
+    let batch = (0..workers * 2).map(new_task).collect();
+    engine.handle(now, &client, Command::Submit(batch), &mut out).expect("a submission is answered");
+    for number in 0..workers {
+        let mut spec = WorkerSpec::new(format!("w{number}"), vec!["q".into()], 1);
+        if unlike {
+            spec.capabilities = vec![format!("host {number}").into()];
+        }
+        engine
+            .handle(now, &peer(number + 2), Command::Register(Box::new(spec)), &mut out)
+            .expect("registered");
+    }
+    let start = spent();
+    let mut held: VecDeque<(SessionId, Held)> = VecDeque::new();
+    for number in 0..CROWD_CYCLES {
+        held.extend(out.sessions.drain(..).zip(out.assigned.drain(..)));
+        let (session, done) = held.pop_front().expect("somebody works");
+        let worker = Peer { session, ..client.clone() };
+        let completion = Completion { held: done, result: Blob::EMPTY };
+        engine.handle(now, &worker, Command::Complete(vec![completion]), &mut out).expect("completed");
+        let fresh = vec![new_task(workers * 2 + number)];
+        engine.handle(now, &client, Command::Submit(fresh), &mut out).expect("a submission is answered");
+    }
+    (spent() - start) as f64 / CROWD_CYCLES as f64
 }
 
 fn measure(backlog: u64) -> (f64, f64, f64) {
@@ -51,6 +90,7 @@ fn measure(backlog: u64) -> (f64, f64, f64) {
     let mut done = 0;
     while done < CYCLES {
         let now = Timestamp(backlog + done);
+        out.sessions.clear();
         let held: Vec<Held> = out.assigned.drain(..).collect();
         done += held.len() as u64;
         let fresh = (0..held.len() as u64).map(|index| new_task(backlog + done + index)).collect();
@@ -76,6 +116,7 @@ fn peer(session: u64) -> Peer {
 #[derive(Default)]
 struct Sink {
     assigned: Vec<Held>,
+    sessions: Vec<SessionId>,
     records: u64,
 }
 
@@ -84,8 +125,9 @@ impl Output for Sink {
         self.records += std::hint::black_box(event).seq & 1;
     }
 
-    fn notice(&mut self, _: SessionId, notice: Notice) {
+    fn notice(&mut self, to: SessionId, notice: Notice) {
         if let Notice::Assign(assignment) = notice {
+            self.sessions.push(to);
             self.assigned.push(Held { task: assignment.task, attempt: assignment.attempt });
         }
     }

@@ -50,6 +50,7 @@ impl Engine {
             self.audit_worker(key, &mut expected);
         }
         self.audit_terms_and_lanes(&expected);
+        self.audit_roads();
         self.audit_classes(&expected);
         self.audit_tags(&expected);
         self.audit_counts(&expected);
@@ -193,15 +194,30 @@ impl Engine {
                 }
                 (Some(_), Stand::Hidden) => panic!("{key:?} has work and hides it"),
             }
-            assert!(self.queues.at(lane.queue).lanes.contains(&key), "{key:?} is one of its queue");
-            for class in &self.queues.at(lane.queue).classes {
-                let can = offers(&self.classes.at(*class).spec.capabilities, &lane.needs);
-                assert_eq!(can, lane.classes.contains(class), "{key:?} and {class:?}");
-                assert_eq!(can, self.classes.at(*class).lanes.contains(&key), "{class:?} and {key:?}");
+            assert_eq!(self.roads.at(lane.road).queue, lane.queue, "{key:?} is on a road of its queue");
+            assert!(self.roads.at(lane.road).lanes.contains(&key), "{key:?} is on its road");
+        }
+        let known: usize = self.roads.iter().map(|(_, road)| road.lanes.len()).sum();
+        assert_eq!(known, self.lanes.iter().count(), "lanes of roads");
+    }
+
+    fn audit_roads(&self) {
+        for (key, road) in self.roads.iter() {
+            assert!(!road.lanes.is_empty(), "{key:?} leads somewhere");
+            assert!(self.queues.at(road.queue).roads.contains(&key), "{key:?} is one of its queue");
+            let listed = road.lanes.iter().filter_map(|lane| match self.lanes.at(*lane).stand {
+                Stand::Listed(rank) => Some((rank, *lane)),
+                Stand::Hidden | Stand::Parked(..) => None,
+            });
+            assert_eq!(road.open, listed.collect::<BTreeSet<_>>(), "open on {key:?}");
+            for class in &self.queues.at(road.queue).classes {
+                let can = offers(&self.classes.at(*class).spec.capabilities, &road.needs);
+                assert_eq!(can, road.classes.contains(class), "{key:?} and {class:?}");
+                assert_eq!(can, self.classes.at(*class).roads.contains(&key), "{class:?} and {key:?}");
             }
         }
-        let known: usize = self.queues.iter().map(|queue| queue.lanes.len()).sum();
-        assert_eq!(known, self.lanes.iter().count(), "lanes of queues");
+        let known: usize = self.queues.iter().map(|queue| queue.roads.len()).sum();
+        assert_eq!(known, self.roads.iter().count(), "roads of queues");
     }
 
     fn audit_classes(&self, expected: &Expected) {
@@ -209,11 +225,6 @@ impl Engine {
             assert_eq!(Some(&class.users()), expected.class_users.get(&key), "users of {key:?}");
             assert_eq!(class.live, expected.class_live.get(&key).copied().unwrap_or(0), "live in {key:?}");
             assert_eq!(class.free, expected.free.get(&key).cloned().unwrap_or_default(), "free in {key:?}");
-            let listed = class.lanes.iter().filter_map(|lane| match self.lanes.at(*lane).stand {
-                Stand::Listed(rank) => Some((rank, *lane)),
-                Stand::Hidden | Stand::Parked(..) => None,
-            });
-            assert_eq!(class.open, listed.collect::<BTreeSet<_>>(), "open to {key:?}");
         }
     }
 

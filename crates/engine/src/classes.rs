@@ -1,13 +1,12 @@
-//! Classes of workers: those that serve the same queues with the same capabilities. Lanes are offered to classes, not
-//! to workers, so five thousand equal workers cost as much as one.
+//! Classes of workers: those that serve the same queues with the same capabilities. Roads lead to classes, not to
+//! workers, so five thousand equal workers cost as much as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::WorkerKey;
-use crate::lanes::LaneKey;
-use crate::line::Rank;
 use crate::name::Name;
 use crate::queues::QueueKey;
+use crate::roads::RoadKey;
 use crate::slab::Slab;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,10 +22,8 @@ pub(crate) struct ClassSpec {
 #[derive(Debug)]
 pub(crate) struct Class {
     pub(crate) spec: ClassSpec,
-    /// Lanes with work that is not blocked, the most urgent first.
-    pub(crate) open: BTreeSet<(Rank, LaneKey)>,
-    /// All lanes it can serve.
-    pub(crate) lanes: Vec<LaneKey>,
+    /// What its workers can take.
+    pub(crate) roads: BTreeSet<RoadKey>,
     /// Workers with a free slot, the one to choose first.
     pub(crate) free: BTreeSet<Choice>,
     /// Live workers that may take work, whether or not they have a free slot.
@@ -60,15 +57,8 @@ impl Classes {
         self.by_spec.get(spec).copied()
     }
 
-    pub(crate) fn insert(&mut self, spec: ClassSpec, lanes: Vec<LaneKey>) -> ClassKey {
-        let class = Class {
-            spec: spec.clone(),
-            open: BTreeSet::new(),
-            lanes,
-            free: BTreeSet::new(),
-            live: 0,
-            users: 0,
-        };
+    pub(crate) fn insert(&mut self, spec: ClassSpec, roads: BTreeSet<RoadKey>) -> ClassKey {
+        let class = Class { spec: spec.clone(), roads, free: BTreeSet::new(), live: 0, users: 0 };
         let key = ClassKey(self.slab.insert(class));
         self.by_spec.insert(spec, key);
         key

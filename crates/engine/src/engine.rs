@@ -15,6 +15,7 @@ use crate::name::Name;
 use crate::queues::Queues;
 use crate::record::{Change, LimitSetting, Output, QueueSetting};
 use crate::refusal::Refusal;
+use crate::roads::Roads;
 use crate::settings::Settings;
 use crate::shelves::Shelves;
 use crate::spaces::Spaces;
@@ -35,6 +36,7 @@ pub struct Engine {
     pub(crate) tasks: Tasks,
     pub(crate) terms: TermsTable,
     pub(crate) queues: Queues,
+    pub(crate) roads: Roads,
     pub(crate) lanes: Lanes,
     pub(crate) classes: Classes,
     pub(crate) tags: Tags,
@@ -66,6 +68,7 @@ impl Engine {
             tasks: Tasks::new(seed),
             terms: TermsTable::new(seed),
             queues: Queues::default(),
+            roads: Roads::default(),
             lanes: Lanes::default(),
             classes: Classes::default(),
             tags: Tags::default(),
@@ -430,10 +433,7 @@ impl Engine {
         let space = self.spaces.open(&terms.namespace);
         let queue = self.queues.open(&terms.namespace, &terms.queue, space);
         let tags: Vec<TagKey> = terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
-        let lane = match self.lanes.find(queue, &terms.needs, &tags) {
-            Some(lane) => lane,
-            None => self.open_lane(queue, &terms.needs, tags),
-        };
+        let lane = self.open_lane(queue, &terms.needs, tags);
         self.lanes.retain(lane);
         self.terms.insert(terms, queue, lane)
     }

@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::classes::ClassKey;
 use crate::line::{Line, Rank};
-use crate::name::Name;
 use crate::queues::QueueKey;
+use crate::roads::RoadKey;
 use crate::slab::Slab;
 use crate::tags::TagKey;
 
@@ -17,12 +16,10 @@ pub(crate) struct LaneKey(pub(crate) u32);
 
 #[derive(Debug)]
 pub(crate) struct Lane {
+    pub(crate) road: RoadKey,
     pub(crate) queue: QueueKey,
-    pub(crate) needs: Vec<Name>,
     pub(crate) tags: Vec<TagKey>,
     pub(crate) line: Line,
-    /// The classes of workers that can serve it.
-    pub(crate) classes: Vec<ClassKey>,
     pub(crate) stand: Stand,
     /// Sets of terms that lead here.
     users: u32,
@@ -33,7 +30,7 @@ pub(crate) struct Lane {
 pub(crate) enum Stand {
     /// Empty, or its queue is paused.
     Hidden,
-    /// Offered to all its classes under this rank.
+    /// Offered on its road under this rank.
     Listed(Rank),
     /// Waits for a tag under this rank.
     Parked(TagKey, Rank),
@@ -42,7 +39,7 @@ pub(crate) enum Stand {
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
     slab: Slab<Lane>,
-    by_spec: BTreeMap<(QueueKey, Vec<Name>, Vec<TagKey>), LaneKey>,
+    by_spec: BTreeMap<(RoadKey, Vec<TagKey>), LaneKey>,
 }
 
 impl Lane {
@@ -52,21 +49,15 @@ impl Lane {
 }
 
 impl Lanes {
-    pub(crate) fn find(&self, queue: QueueKey, needs: &[Name], tags: &[TagKey]) -> Option<LaneKey> {
-        self.by_spec.get(&(queue, needs.to_vec(), tags.to_vec())).copied()
+    pub(crate) fn find(&self, road: RoadKey, tags: &[TagKey]) -> Option<LaneKey> {
+        self.by_spec.get(&(road, tags.to_vec())).copied()
     }
 
-    pub(crate) fn insert(&mut self, queue: QueueKey, needs: Vec<Name>, tags: Vec<TagKey>) -> LaneKey {
-        let spec = (queue, needs.clone(), tags.clone());
-        let key = LaneKey(self.slab.insert(Lane {
-            queue,
-            needs,
-            tags,
-            line: Line::default(),
-            classes: Vec::new(),
-            stand: Stand::Hidden,
-            users: 0,
-        }));
+    pub(crate) fn insert(&mut self, road: RoadKey, queue: QueueKey, tags: Vec<TagKey>) -> LaneKey {
+        let spec = (road, tags.clone());
+        let line = Line::default();
+        let lane = Lane { road, queue, tags, line, stand: Stand::Hidden, users: 0 };
+        let key = LaneKey(self.slab.insert(lane));
         self.by_spec.insert(spec, key);
         key
     }
@@ -83,7 +74,7 @@ impl Lanes {
             return None;
         }
         let lane = self.slab.remove(key.0);
-        self.by_spec.remove(&(lane.queue, lane.needs.clone(), lane.tags.clone()));
+        self.by_spec.remove(&(lane.road, lane.tags.clone()));
         Some(lane)
     }
 
@@ -92,7 +83,11 @@ impl Lanes {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LaneKey, &Lane)> {
-        self.slab.iter().map(|(place, lane)| (LaneKey(place), lane))
+        self.iter_from(LaneKey(0))
+    }
+
+    pub(crate) fn iter_from(&self, key: LaneKey) -> impl Iterator<Item = (LaneKey, &Lane)> {
+        self.slab.iter_from(key.0).map(|(place, lane)| (LaneKey(place), lane))
     }
 
     pub(crate) fn at(&self, key: LaneKey) -> &Lane {

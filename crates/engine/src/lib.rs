@@ -28,6 +28,7 @@ mod queues;
 pub mod record;
 pub mod recover;
 mod refusal;
+mod roads;
 mod settings;
 mod shelves;
 mod slab;

@@ -1,4 +1,4 @@
-//! Which class of workers can serve which lane. The links change when a lane or a class comes or goes, never when a
+//! Which class of workers can serve which road. The links change when a road or a class comes or goes, never when a
 //! task does.
 
 use std::collections::BTreeSet;
@@ -11,23 +11,37 @@ use crate::lanes::{LaneKey, Stand};
 use crate::name::Name;
 use crate::queues::QueueKey;
 use crate::record::{Change, Output};
+use crate::roads::{Road, RoadKey};
 use crate::tags::TagKey;
 use crate::time::Timestamp;
 
 impl Engine {
+    /// The lane in which tasks of this queue with these needs and tags wait.
     pub(crate) fn open_lane(&mut self, queue: QueueKey, needs: &[Name], tags: Vec<TagKey>) -> LaneKey {
+        let road = match self.roads.find(queue, needs) {
+            Some(road) => road,
+            None => self.open_road(queue, needs),
+        };
+        if let Some(lane) = self.lanes.find(road, &tags) {
+            return lane;
+        }
         for tag in &tags {
             self.tags.retain(*tag);
         }
-        let key = self.lanes.insert(queue, needs.to_vec(), tags);
-        for index in 0..self.queues.at(queue).classes.len() {
-            let class = self.queues.at(queue).classes[index];
-            if offers(&self.classes.at(class).spec.capabilities, needs) {
-                self.classes.at_mut(class).lanes.push(key);
-                self.lanes.at_mut(key).classes.push(class);
-            }
+        let key = self.lanes.insert(road, queue, tags);
+        self.roads.at_mut(road).lanes.insert(key);
+        key
+    }
+
+    fn open_road(&mut self, queue: QueueKey, needs: &[Name]) -> RoadKey {
+        let classes = self.queues.at(queue).classes.iter().copied();
+        let able = classes.filter(|class| offers(&self.classes.at(*class).spec.capabilities, needs));
+        let able: Vec<ClassKey> = able.collect();
+        let key = self.roads.insert(queue, needs, able.clone());
+        for class in able {
+            self.classes.at_mut(class).roads.insert(key);
         }
-        self.queues.at_mut(queue).lanes.push(key);
+        self.queues.at_mut(queue).roads.insert(key);
         key
     }
 
@@ -40,14 +54,22 @@ impl Engine {
             (0, Stand::Hidden),
             "a lane with tasks has terms that lead to it"
         );
-        for class in &lane.classes {
-            self.classes.at_mut(*class).lanes.retain(|other| *other != key);
-        }
         for tag in lane.tags {
             self.tags.release(tag);
         }
-        self.queues.at_mut(lane.queue).lanes.retain(|other| *other != key);
-        self.queues.close_if_unused(lane.queue, self.settings.queues_max);
+        self.roads.at_mut(lane.road).lanes.remove(&key);
+        if self.roads.at(lane.road).lanes.is_empty() {
+            self.close_road(lane.road);
+        }
+    }
+
+    fn close_road(&mut self, key: RoadKey) {
+        let road = self.roads.remove(key);
+        for class in road.classes {
+            self.classes.at_mut(class).roads.remove(&key);
+        }
+        self.queues.at_mut(road.queue).roads.remove(&key);
+        self.queues.close_if_unused(road.queue, self.settings.queues_max);
     }
 
     /// The class of workers that serve these queues with these capabilities; its user count goes up by one.
@@ -75,21 +97,16 @@ impl Engine {
     }
 
     fn open_class(&mut self, spec: ClassSpec) -> ClassKey {
-        let mut lanes = Vec::new();
-        for queue in &spec.queues {
-            let of_queue = self.queues.at(*queue).lanes.iter().copied();
-            lanes.extend(of_queue.filter(|lane| offers(&spec.capabilities, &self.lanes.at(*lane).needs)));
-        }
+        let of_queues = spec.queues.iter().flat_map(|queue| self.queues.at(*queue).roads.iter().copied());
+        let able = of_queues.filter(|road| offers(&spec.capabilities, &self.roads.at(*road).needs));
+        let roads: BTreeSet<RoadKey> = able.collect();
         let queues = spec.queues.clone();
-        let key = self.classes.insert(spec, lanes.clone());
+        let key = self.classes.insert(spec, roads.clone());
         for queue in queues {
-            self.queues.at_mut(queue).classes.push(key);
+            self.queues.at_mut(queue).classes.insert(key);
         }
-        for lane in lanes {
-            self.lanes.at_mut(lane).classes.push(key);
-            if let Stand::Listed(rank) = self.lanes.at(lane).stand {
-                self.classes.at_mut(key).open.insert((rank, lane));
-            }
+        for road in roads {
+            self.roads.at_mut(road).classes.push(key);
         }
         key
     }
@@ -97,11 +114,11 @@ impl Engine {
     pub(crate) fn release_class(&mut self, key: ClassKey) {
         let Some(class) = self.classes.release(key) else { return };
         assert_eq!((class.live, class.free.len()), (0, 0), "a class with workers has users");
-        for lane in class.lanes {
-            self.lanes.at_mut(lane).classes.retain(|other| *other != key);
+        for road in class.roads {
+            self.roads.at_mut(road).classes.retain(|other| *other != key);
         }
         for queue in class.spec.queues {
-            self.queues.at_mut(queue).classes.retain(|other| *other != key);
+            self.queues.at_mut(queue).classes.remove(&key);
             self.queues.close_if_unused(queue, self.settings.queues_max);
         }
     }
@@ -202,13 +219,22 @@ impl Engine {
     }
 
     /// The needs of tasks that wait for a worker of this class, because no class with live workers can take them.
-    fn waiting_for_class(&self, class: ClassKey) -> BTreeSet<(QueueKey, Vec<Name>)> {
-        let lanes = self.classes.at(class).lanes.iter().map(|lane| self.lanes.at(*lane));
-        lanes
-            .filter(|lane| !lane.needs.is_empty() && lane.line.len() > 0)
-            .filter(|lane| lane.classes.iter().all(|class| self.classes.at(*class).live == 0))
-            .map(|lane| (lane.queue, lane.needs.clone()))
+    fn waiting_for_class(&self, class: ClassKey) -> Vec<(QueueKey, Vec<Name>)> {
+        if self.classes.at(class).live > 0 {
+            return Vec::new();
+        }
+        let roads = self.classes.at(class).roads.iter().map(|road| self.roads.at(*road));
+        let has_work = |road: &&Road| road.lanes.iter().any(|lane| self.lanes.at(*lane).line.len() > 0);
+        roads
+            .filter(|road| !road.needs.is_empty() && !self.is_served(road))
+            .filter(has_work)
+            .map(|road| (road.queue, road.needs.clone()))
             .collect()
+    }
+
+    /// Whether there is a live worker that can take what waits on this road.
+    pub(crate) fn is_served(&self, road: &Road) -> bool {
+        road.classes.iter().any(|class| self.classes.at(*class).live > 0)
     }
 
     pub(crate) fn tell_queue(&mut self, now: Timestamp, key: QueueKey, kind: Kind, out: &mut dyn Output) {

@@ -1,11 +1,11 @@
 //! The queues: where tasks wait and what workers serve. A queue exists from the first task or worker that names it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classes::ClassKey;
-use crate::lanes::LaneKey;
 use crate::name::Name;
 use crate::record::QueueSetting;
+use crate::roads::RoadKey;
 use crate::slab::Slab;
 use crate::spaces::SpaceKey;
 use crate::state::StateName;
@@ -21,8 +21,8 @@ pub(crate) struct Queue {
     pub(crate) counts: [u64; 9],
     /// Live workers that serve it and may take work.
     pub(crate) live: u32,
-    pub(crate) lanes: Vec<LaneKey>,
-    pub(crate) classes: Vec<ClassKey>,
+    pub(crate) roads: BTreeSet<RoadKey>,
+    pub(crate) classes: BTreeSet<ClassKey>,
 }
 
 impl Queue {
@@ -59,8 +59,8 @@ impl Queues {
             ever_served: false,
             unserved_since: None,
         };
-        let queue_entry =
-            Queue { setting, space, counts: [0; 9], live: 0, lanes: Vec::new(), classes: Vec::new() };
+        let (roads, classes) = (BTreeSet::new(), BTreeSet::new());
+        let queue_entry = Queue { setting, space, counts: [0; 9], live: 0, roads, classes };
         let key = QueueKey(self.slab.insert(queue_entry));
         self.by_name.insert((namespace.clone(), queue.clone()), key);
         key
@@ -71,7 +71,7 @@ impl Queues {
     pub(crate) fn close_if_unused(&mut self, key: QueueKey, queues_max: usize) {
         let is_crowded = self.len() > queues_max / 2;
         let queue = self.at(key);
-        if queue.lanes.is_empty()
+        if queue.roads.is_empty()
             && queue.classes.is_empty()
             && !queue.setting.paused
             && (!queue.setting.ever_served || is_crowded)

@@ -1,11 +1,10 @@
 //! Ask: a worker that fetches for itself has a free hand. It gets one task, from the first of its queues that has one
 //! for it now, else whichever comes first.
 
-use crate::classes::offers;
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
 use crate::id::WorkerKey;
-use crate::lanes::{LaneKey, Stand};
+use crate::lanes::LaneKey;
 use crate::limits::WORKER_QUEUES_MAX;
 use crate::name::{self, Name};
 use crate::record::Output;
@@ -85,16 +84,14 @@ impl Engine {
     /// The most urgent lane of the first queue that has one for this worker. Here the order of the queues counts for
     /// more than priority: that is what naming them in order asks for.
     fn first_lane_in_order(&self, peer: &Peer, key: WorkerKey, queues: &[Name]) -> Option<LaneKey> {
-        let capabilities = &self.workers.at(key).capabilities;
+        let class = self.workers.at(key).asking?;
+        let roads = || self.classes.at(class).roads.iter().map(|road| self.roads.at(*road));
+        let has_room = |lane: &LaneKey| self.full_tag(*lane).is_none();
         queues.iter().find_map(|queue| {
-            let queue = self.queues.at(self.queues.find(&peer.namespace, queue)?);
-            let best = queue.lanes.iter().filter_map(|key| {
-                let lane = self.lanes.at(*key);
-                let Stand::Listed(rank) = lane.stand else { return None };
-                let has_room = lane.tags.iter().all(|tag| self.tags.at(*tag).has_room());
-                (has_room && offers(capabilities, &lane.needs)).then_some((rank, *key))
-            });
-            best.min().map(|(_, key)| key)
+            let queue = self.queues.find(&peer.namespace, queue)?;
+            let of_queue = roads().filter(|road| road.queue == queue);
+            let best = of_queue.filter_map(|road| road.open.iter().find(|(_, lane)| has_room(lane)));
+            best.min().map(|(_, lane)| *lane)
         })
     }
 }

@@ -107,7 +107,8 @@ impl Engine {
     fn most_urgent(&mut self, worker: WorkerKey) -> Option<(LaneKey, Slot)> {
         let class = self.class_to_serve(worker)?;
         loop {
-            let (_, lane) = self.classes.at(class).open.first().copied()?;
+            let roads = self.classes.at(class).roads.iter();
+            let (_, lane) = roads.filter_map(|road| self.roads.at(*road).open.first().copied()).min()?;
             match self.full_tag(lane) {
                 Some(tag) => self.park(lane, tag),
                 None => {
@@ -182,7 +183,7 @@ impl Engine {
 
     /// The free worker to choose first for a lane, leaving out some names.
     fn best_worker(&self, lane: LaneKey, without: &[crate::Name]) -> Option<WorkerKey> {
-        let classes = &self.lanes.at(lane).classes;
+        let classes = &self.roads.at(self.lanes.at(lane).road).classes;
         let allowed =
             |choice: &&Choice| without.is_empty() || !without.contains(self.workers.at(choice.worker).name());
         let best =
@@ -190,7 +191,7 @@ impl Engine {
         Some(best.worker)
     }
 
-    fn full_tag(&self, lane: LaneKey) -> Option<TagKey> {
+    pub(crate) fn full_tag(&self, lane: LaneKey) -> Option<TagKey> {
         self.lanes.at(lane).tags.iter().copied().find(|tag| !self.tags.at(*tag).has_room())
     }
 
@@ -223,14 +224,12 @@ impl Engine {
         if let Stand::Parked(tag, rank) = before {
             self.tags.at_mut(tag).parked.remove(&(rank, key));
         }
-        for class in &self.lanes.at(key).classes {
-            let open = &mut self.classes.at_mut(*class).open;
-            if let Stand::Listed(rank) = before {
-                open.remove(&(rank, key));
-            }
-            if let Stand::Listed(rank) = stand {
-                open.insert((rank, key));
-            }
+        let open = &mut self.roads.at_mut(self.lanes.at(key).road).open;
+        if let Stand::Listed(rank) = before {
+            open.remove(&(rank, key));
+        }
+        if let Stand::Listed(rank) = stand {
+            open.insert((rank, key));
         }
         if let Stand::Parked(tag, rank) = stand {
             self.tags.at_mut(tag).parked.insert((rank, key));
@@ -298,7 +297,7 @@ impl Engine {
             let tag = self.tags.at(*tag);
             tag.limit.is_none_or(|limit| tag.in_use <= limit)
         };
-        lane.classes.contains(&class)
+        self.classes.at(class).roads.contains(&lane.road)
             && lane.tags.iter().all(has_room)
             && !crashed_here
             && !self.queues.at(lane.queue).setting.paused

@@ -3,6 +3,7 @@
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
 use crate::event::Kind;
+use crate::lanes::LaneKey;
 use crate::name::{self, Name};
 use crate::queues::QueueKey;
 use crate::record::Output;
@@ -46,7 +47,8 @@ impl Engine {
             return;
         }
         queue.setting.paused = paused;
-        let lanes = queue.lanes.clone();
+        let roads = queue.roads.iter().map(|road| self.roads.at(*road));
+        let lanes: Vec<LaneKey> = roads.flat_map(|road| road.lanes.iter().copied()).collect();
         self.tell_queue(now, key, kind, out);
         for lane in lanes {
             self.relist(lane);

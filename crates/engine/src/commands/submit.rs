@@ -182,7 +182,7 @@ impl Engine {
             return None;
         }
         let lane = self.terms.lane(task.terms);
-        if self.lanes.at(lane).classes.iter().any(|class| self.classes.at(*class).live > 0) {
+        if self.is_served(self.roads.at(self.lanes.at(lane).road)) {
             return None;
         }
         Some(self.why_waiting(lane)).filter(Why::is_unserved)

@@ -1,13 +1,14 @@
 //! Explain: exactly why a task is not running.
 
-use crate::classes::{Class, offers};
+use crate::classes::offers;
 use crate::command::{Answer, Peer};
 use crate::engine::Engine;
 use crate::id::TaskId;
-use crate::lanes::{Lane, LaneKey};
+use crate::lanes::LaneKey;
 use crate::name::Name;
 use crate::queues::Queue;
 use crate::refusal::Refusal;
+use crate::roads::Road;
 use crate::state::TaskState;
 use crate::why::Why;
 
@@ -33,17 +34,17 @@ impl Engine {
         if queue.setting.paused {
             return Why::QueuePaused { queue: queue.setting.queue.clone() };
         }
-        let live: Vec<&Class> =
-            lane.classes.iter().map(|class| self.classes.at(*class)).filter(|class| class.live > 0).collect();
-        if live.is_empty() {
-            return self.why_unserved(lane, queue);
+        let road = self.roads.at(lane.road);
+        if !self.is_served(road) {
+            return self.why_unserved(road, queue);
         }
         if let Some(tag) = lane.tags.iter().map(|tag| self.tags.at(*tag)).find(|tag| !tag.has_room()) {
             let limit = tag.limit.expect("only a limit makes a tag full");
             return Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use };
         }
         let serving = self.workers.iter().map(|(_, worker)| worker).filter(|worker| {
-            worker.may_work() && worker.class.is_some_and(|class| lane.classes.contains(&class))
+            worker.may_work()
+                && worker.class.is_some_and(|class| self.classes.at(class).roads.contains(&lane.road))
         });
         let (mut workers, mut slots, mut waiting_to_ask) = (0, 0, 0);
         for worker in serving {
@@ -58,11 +59,11 @@ impl Engine {
         }
     }
 
-    fn why_unserved(&self, lane: &Lane, queue: &Queue) -> Why {
+    fn why_unserved(&self, road: &Road, queue: &Queue) -> Why {
         let could = |worker: &&crate::workers::Worker| {
             worker.health.namespace == queue.setting.namespace
                 && worker.queues.contains(&queue.setting.queue)
-                && offers(&worker.capabilities, &lane.needs)
+                && offers(&worker.capabilities, &road.needs)
         };
         let sidelined: Vec<_> =
             self.sidelined.iter().map(|key| self.workers.at(*key)).filter(could).collect();
@@ -75,7 +76,7 @@ impl Engine {
             return Why::Draining { workers: sidelined.len() as u32 };
         }
         if queue.live > 0 {
-            return Why::NeedsUnmet { missing: self.missing(lane, queue) };
+            return Why::NeedsUnmet { missing: self.missing(road, queue) };
         }
         match queue.setting.unserved_since {
             Some(since) if queue.setting.ever_served => {
@@ -86,12 +87,12 @@ impl Engine {
     }
 
     /// The needs that no live class of the queue offers; all of them, if only no class offers them together.
-    fn missing(&self, lane: &Lane, queue: &Queue) -> Vec<Name> {
+    fn missing(&self, road: &Road, queue: &Queue) -> Vec<Name> {
         let live =
             || queue.classes.iter().map(|class| self.classes.at(*class)).filter(|class| class.live > 0);
         let nobody =
             |need: &&Name| !live().any(|class| offers(&class.spec.capabilities, std::slice::from_ref(*need)));
-        let missing: Vec<Name> = lane.needs.iter().filter(nobody).cloned().collect();
-        if missing.is_empty() { lane.needs.clone() } else { missing }
+        let missing: Vec<Name> = road.needs.iter().filter(nobody).cloned().collect();
+        if missing.is_empty() { road.needs.clone() } else { missing }
     }
 }

@@ -120,28 +120,46 @@ impl Engine {
 
     /// The waiting lines, lane after lane: of one queue if it is named, else of all.
     fn walk_lines(&self, peer: &Peer, query: &ListQuery, after: Option<Place>, page: &mut Page) {
-        let queues = self.queues.of(&peer.namespace);
-        let chosen =
-            queues.filter(|(_, queue)| query.queue.as_ref().is_none_or(|name| *name == queue.setting.queue));
-        let mut lanes: Vec<LaneKey> = chosen.flat_map(|(_, queue)| queue.lanes.iter().copied()).collect();
-        lanes.sort();
+        let first = LaneKey(after.map_or(0, |after| after.part));
+        let Some(queue) = &query.queue else {
+            let lanes = self.lanes.iter_from(first).map(|(key, _)| key);
+            return self.walk_lanes(peer, query, lanes, after, page);
+        };
+        let Some(queue) = self.queues.find(&peer.namespace, queue) else { return };
+        let roads = self.queues.at(queue).roads.iter().map(|road| self.roads.at(*road));
+        let mut lanes: Vec<LaneKey> = roads.flat_map(|road| road.lanes.range(first..).copied()).collect();
+        lanes.sort_unstable();
+        self.walk_lanes(peer, query, lanes.into_iter(), after, page);
+    }
+
+    fn walk_lanes(
+        &self,
+        peer: &Peer,
+        query: &ListQuery,
+        lanes: impl Iterator<Item = LaneKey>,
+        after: Option<Place>,
+        page: &mut Page,
+    ) {
         for key in lanes {
-            let from = match after {
-                Some(after) if key.0 < after.part => continue,
-                Some(after) if key.0 == after.part => Some(Rank { weight: after.weight, age: after.number }),
-                _ => None,
-            };
             let lane = self.lanes.at(key);
             let has_tag = |tag: &Name| lane.tags.iter().any(|key| self.tags.at(*key).name == *tag);
-            if query.tag.as_ref().is_some_and(|tag| !has_tag(tag)) {
-                continue;
-            }
-            for slot in lane.line.iter_after(from, |slot| self.rank_of(slot)) {
-                let rank = self.rank_of(slot);
-                let place = Place { part: key.0, weight: rank.weight, number: rank.age };
-                if !self.see(peer, query, StateName::Ready, slot, place, page) {
-                    return;
+            if self.queues.at(lane.queue).setting.namespace == peer.namespace
+                && query.tag.as_ref().is_none_or(has_tag)
+            {
+                let from = after.filter(|after| after.part == key.0);
+                let from = from.map(|after| Rank { weight: after.weight, age: after.number });
+                for slot in lane.line.iter_after(from, |slot| self.rank_of(slot)) {
+                    let rank = self.rank_of(slot);
+                    let place = Place { part: key.0, weight: rank.weight, number: rank.age };
+                    if !self.see(peer, query, StateName::Ready, slot, place, page) {
+                        return;
+                    }
                 }
+            }
+            // A lane that is passed by is a look as well.
+            let behind = Place { part: key.0, weight: i64::MAX, number: u64::MAX };
+            if !page.look(query, StateName::Ready, behind) {
+                return;
             }
         }
     }
@@ -160,11 +178,7 @@ impl Engine {
         if task.state.name() == state && self.matches(peer, query, task) {
             page.tasks.push(self.info(slot));
         }
-        page.looks += 1;
-        if page.tasks.len() == query.limit || page.looks == LOOKS_MAX {
-            page.next = Some(Cursor { state, after: place });
-        }
-        page.next.is_none()
+        page.look(query, state, place)
     }
 
     fn matches(&self, peer: &Peer, query: &ListQuery, task: &Task) -> bool {
@@ -188,4 +202,15 @@ struct Page {
     tasks: Vec<TaskInfo>,
     looks: usize,
     next: Option<Cursor>,
+}
+
+impl Page {
+    /// Counts a look. Says whether there is room for more; if not, the list goes on behind `place`.
+    fn look(&mut self, query: &ListQuery, state: StateName, place: Place) -> bool {
+        self.looks += 1;
+        if self.tasks.len() == query.limit || self.looks == LOOKS_MAX {
+            self.next = Some(Cursor { state, after: place });
+        }
+        self.next.is_none()
+    }
 }

@@ -2,23 +2,29 @@
 
 use crate::command::{Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueInfo, WorkerInfo};
 use crate::engine::Engine;
+use crate::queues::Queue;
+use crate::time::Timestamp;
 use crate::workers::Worker;
 
 impl Engine {
     pub(crate) fn list_queues(&self, peer: &Peer) -> Answer {
-        let infos = self.queues.of(&peer.namespace).map(|(_, queue)| {
-            let first = queue.lanes.iter().filter_map(|lane| self.lanes.at(*lane).line.first());
-            QueueInfo {
-                queue: queue.setting.queue.clone(),
-                paused: queue.setting.paused,
-                counts: queue.counts,
-                live_workers: queue.live,
-                ever_served: queue.setting.ever_served,
-                unserved_since: queue.setting.unserved_since,
-                oldest_ready: first.map(|slot| self.tasks.at(slot).submitted_at).min(),
-            }
+        let infos = self.queues.of(&peer.namespace).map(|(_, queue)| QueueInfo {
+            queue: queue.setting.queue.clone(),
+            paused: queue.setting.paused,
+            counts: queue.counts,
+            live_workers: queue.live,
+            ever_served: queue.setting.ever_served,
+            unserved_since: queue.setting.unserved_since,
+            oldest_ready: self.oldest_ready(queue),
         });
         Answer::Queues(infos.collect())
+    }
+
+    /// When the oldest of those tasks was submitted that are next in their lanes.
+    fn oldest_ready(&self, queue: &Queue) -> Option<Timestamp> {
+        let lanes = queue.roads.iter().flat_map(|road| &self.roads.at(*road).lanes);
+        let first = lanes.filter_map(|lane| self.lanes.at(*lane).line.first());
+        first.map(|slot| self.tasks.at(slot).submitted_at).min()
     }
 
     pub(crate) fn list_workers(&self, peer: &Peer) -> Answer {
@@ -69,8 +75,7 @@ impl Engine {
             for (sum, count) in gauges.by_state.iter_mut().zip(queue.counts) {
                 *sum += count;
             }
-            let first = queue.lanes.iter().filter_map(|lane| self.lanes.at(*lane).line.first());
-            let oldest = first.map(|slot| self.tasks.at(slot).submitted_at).min();
+            let oldest = self.oldest_ready(queue);
             gauges.oldest_ready = gauges.oldest_ready.into_iter().chain(oldest).min();
         }
         for tag in self.tags.iter().filter(|tag| tag.limit.is_some()) {

@@ -26,8 +26,8 @@ use ceiling::Ceiling;
 use figures::{Figure, Unit};
 use redis::Redis;
 
-/// How many rounds the latency is measured over at most.
-const LATENCY_ROUNDS_MAX: usize = 2_000;
+/// How many tasks follow each other in one measurement of the latency, at most.
+const ONE_BY_ONE_MAX: usize = 1_000;
 /// Tasks that warm the server up before the clock runs, at most.
 const WARM_UP_MAX: usize = 5_000;
 /// How long a server may tidy up before its memory is read.
@@ -55,8 +55,11 @@ pub(crate) struct Bench {
     #[arg(long, value_enum, value_name = "SERVER")]
     against: Option<Peer>,
     /// How many tasks to submit or to run
-    #[arg(long, value_name = "COUNT", default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     tasks: u64,
+    /// How often to measure rates and latency: in turns with the server to compare with, and the median counts
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
     /// How many tasks wait when memory and restart are measured
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     backlog: u64,
@@ -108,32 +111,46 @@ impl Bench {
         let ceiling = ceiling::measure(scratch("bench")?.path())?;
         let durability = if self.against.is_some() { SYNCED_BY_REDIS } else { SYNCED };
         let mut figures = Figures { durability, list: Vec::new() };
+        let compares = self.against.is_some();
         if self.wants(What::Submit) {
-            remark(format!("submit: {} tasks", self.tasks));
-            let tenure = self.submit().await?;
-            let redis = if self.against.is_some() { Some(self.submit_redis().await?) } else { None };
-            figures.rates("submit", tenure, redis, Some(ceiling));
+            remark(format!("submit: {} tasks, {} times", self.tasks, self.rounds));
+            let (mut tenure, mut redis) = (Vec::new(), Vec::new());
+            for _ in 0..self.rounds {
+                tenure.push(self.submit().await?);
+                if compares {
+                    redis.push(self.submit_redis().await?);
+                }
+            }
+            figures.rates("submit", Rates::median(tenure), Rates::median(redis), Some(ceiling));
         }
         if self.wants(What::Cycle) {
-            remark(format!("cycle: {} tasks", self.tasks));
-            let tenure = self.cycle().await?;
-            let redis = if self.against.is_some() { Some(self.cycle_redis().await?) } else { None };
-            figures.rates("cycle", tenure, redis, None);
+            remark(format!("cycle: {} tasks, {} times", self.tasks, self.rounds));
+            let (mut tenure, mut redis) = (Vec::new(), Vec::new());
+            for _ in 0..self.rounds {
+                tenure.push(self.cycle().await?);
+                if compares {
+                    redis.push(self.cycle_redis().await?);
+                }
+            }
+            figures.rates("cycle", Rates::median(tenure), Rates::median(redis), None);
         }
         if self.wants(What::Latency) {
-            remark(format!("latency: {} tasks, one after the other", self.rounds()));
-            let tenure = {
+            remark(format!(
+                "latency: {} tasks, one after the other, {} times",
+                self.one_by_one(),
+                self.rounds
+            ));
+            let (mut tenure, mut redis) = (Vec::new(), Vec::new());
+            for _ in 0..self.rounds {
                 let (_directory, broker) = fresh_broker()?;
-                native::latency(&broker.wire_address()?, load::QUEUE, self.rounds()).await?
-            };
-            let redis = match self.against {
-                Some(Peer::Redis) => {
-                    let (_directory, redis) = fresh_redis().await?;
-                    Some(redis.latency(self.rounds()).await?)
+                tenure
+                    .extend(native::latency(&broker.wire_address()?, load::QUEUE, self.one_by_one()).await?);
+                if compares {
+                    let (_directory, server) = fresh_redis().await?;
+                    redis.extend(server.latency(self.one_by_one()).await?);
                 }
-                None => None,
-            };
-            figures.latency(tenure, redis, Some(ceiling));
+            }
+            figures.latency(tenure, Some(redis).filter(|_| compares), Some(ceiling));
         }
         if self.wants(What::Backlog) || self.wants(What::Restart) {
             remark(format!("backlog and restart: {} tasks wait", self.backlog));
@@ -156,16 +173,16 @@ impl Bench {
         }
         if self.wants(What::Submit) {
             let took = native::submit(&address, &queue, self.count()).await?;
-            figures.rates("submit", Rates { count: self.count(), took, cpu: None }, None, None);
+            figures.rates("submit", Some(Rates { count: self.count(), took, cpu: None }), None, None);
             remark("submit: completing what was submitted");
             native::consume(&address, &queue, self.count()).await?;
         }
         if self.wants(What::Cycle) {
             let took = native::cycle(&address, &queue, self.count()).await?;
-            figures.rates("cycle", Rates { count: self.count(), took, cpu: None }, None, None);
+            figures.rates("cycle", Some(Rates { count: self.count(), took, cpu: None }), None, None);
         }
         if self.wants(What::Latency) {
-            figures.latency(native::latency(&address, &queue, self.rounds()).await?, None, None);
+            figures.latency(native::latency(&address, &queue, self.one_by_one()).await?, None, None);
         }
         Ok(figures.list)
     }
@@ -241,8 +258,8 @@ impl Bench {
         self.tasks as usize
     }
 
-    fn rounds(&self) -> usize {
-        self.count().min(LATENCY_ROUNDS_MAX)
+    fn one_by_one(&self) -> usize {
+        self.count().min(ONE_BY_ONE_MAX)
     }
 
     fn warm_up(&self) -> usize {
@@ -287,6 +304,12 @@ impl Meter {
 }
 
 impl Rates {
+    /// The one in the middle: a machine has better and worse moments.
+    fn median(mut rounds: Vec<Rates>) -> Option<Rates> {
+        rounds.sort_by_key(|rates| rates.took);
+        rounds.get(rounds.len() / 2).copied()
+    }
+
     fn per_second(&self) -> f64 {
         self.count as f64 / self.took.as_secs_f64()
     }
@@ -315,17 +338,20 @@ struct Figures {
 }
 
 impl Figures {
-    fn rates(&mut self, what: &'static str, tenure: Rates, redis: Option<Rates>, ceiling: Option<Ceiling>) {
-        let redis_rate = redis.map(|rates| rates.per_second());
+    fn rates(
+        &mut self,
+        what: &'static str,
+        tenure: Option<Rates>,
+        redis: Option<Rates>,
+        ceiling: Option<Ceiling>,
+    ) {
+        let rate = |rates: Option<Rates>| rates.map(|rates| rates.per_second());
+        let cpu = |rates: Option<Rates>| rates.and_then(|rates| rates.cpu_per_100k());
         let ceiling = ceiling.map(|ceiling| ceiling.appends_per_second);
-        self.push(what, Unit::TasksPerSecond, Some(tenure.per_second()), redis_rate, ceiling);
-        let cpu = match what {
-            "submit" => "submit, server CPU",
-            _ => "cycle, server CPU",
-        };
-        let redis_cpu = redis.and_then(|rates| rates.cpu_per_100k());
-        if tenure.cpu.is_some() {
-            self.push(cpu, Unit::CpuSeconds, tenure.cpu_per_100k(), redis_cpu, None);
+        self.push(what, Unit::TasksPerSecond, rate(tenure), rate(redis), ceiling);
+        if cpu(tenure).is_some() {
+            let title = if what == "submit" { "submit, server CPU" } else { "cycle, server CPU" };
+            self.push(title, Unit::CpuSeconds, cpu(tenure), cpu(redis), None);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::stage::Stage;
 use crate::support::{program, run};
 
-const SMALL: [&str; 4] = ["--tasks", "300", "--backlog", "300"];
+const SMALL: [&str; 6] = ["--tasks", "300", "--backlog", "300", "--rounds", "1"];
 
 #[test]
 fn the_benchmark_prints_a_table_for_people_and_json_for_programs() {

@@ -1,0 +1,69 @@
+//! Roads: where tasks of one queue with the same needs wait, and so what the same workers can take. A road has a lane for
+//! each set of tags, because a tag may block one lane and not the next. Workers look at roads: however many classes of
+//! workers can take a task, its coming and going changes one road.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::classes::ClassKey;
+use crate::lanes::LaneKey;
+use crate::line::Rank;
+use crate::name::Name;
+use crate::queues::QueueKey;
+use crate::slab::Slab;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RoadKey(u32);
+
+#[derive(Debug)]
+pub(crate) struct Road {
+    pub(crate) queue: QueueKey,
+    /// Sorted.
+    pub(crate) needs: Vec<Name>,
+    pub(crate) lanes: BTreeSet<LaneKey>,
+    /// Lanes with work that is not blocked, the most urgent first.
+    pub(crate) open: BTreeSet<(Rank, LaneKey)>,
+    /// The classes of workers that can take what waits here.
+    pub(crate) classes: Vec<ClassKey>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Roads {
+    slab: Slab<Road>,
+    by_spec: BTreeMap<(QueueKey, Vec<Name>), RoadKey>,
+}
+
+impl Roads {
+    pub(crate) fn find(&self, queue: QueueKey, needs: &[Name]) -> Option<RoadKey> {
+        self.by_spec.get(&(queue, needs.to_vec())).copied()
+    }
+
+    pub(crate) fn insert(&mut self, queue: QueueKey, needs: &[Name], classes: Vec<ClassKey>) -> RoadKey {
+        let key = RoadKey(self.slab.insert(Road {
+            queue,
+            needs: needs.to_vec(),
+            lanes: BTreeSet::new(),
+            open: BTreeSet::new(),
+            classes,
+        }));
+        self.by_spec.insert((queue, needs.to_vec()), key);
+        key
+    }
+
+    pub(crate) fn remove(&mut self, key: RoadKey) -> Road {
+        let road = self.slab.remove(key.0);
+        self.by_spec.remove(&(road.queue, road.needs.clone()));
+        road
+    }
+
+    pub(crate) fn at(&self, key: RoadKey) -> &Road {
+        self.slab.at(key.0)
+    }
+
+    pub(crate) fn at_mut(&mut self, key: RoadKey) -> &mut Road {
+        self.slab.at_mut(key.0)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RoadKey, &Road)> {
+        self.slab.iter().map(|(place, road)| (RoadKey(place), road))
+    }
+}
