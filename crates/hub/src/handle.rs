@@ -12,6 +12,7 @@ use crate::keys::{Grant, Keys};
 use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
 use crate::mailbox::Mailbox;
 use crate::request::Ask;
+use crate::topics::Topics;
 
 /// What the runtime receives.
 #[derive(Debug)]
@@ -56,6 +57,7 @@ struct Shared {
     sessions: AtomicUsize,
     keys: std::sync::RwLock<Arc<Keys>>,
     reader: Reader,
+    topics: Topics,
     stopped: watch::Receiver<bool>,
 }
 
@@ -70,6 +72,7 @@ impl HubHandle {
         permits: Arc<Semaphore>,
         keys: Keys,
         reader: Reader,
+        topics: Topics,
         stopped: watch::Receiver<bool>,
     ) -> HubHandle {
         let shared = Shared {
@@ -79,6 +82,7 @@ impl HubHandle {
             sessions: AtomicUsize::new(0),
             keys: std::sync::RwLock::new(Arc::new(keys)),
             reader,
+            topics,
             stopped,
         };
         HubHandle { shared: Arc::new(shared) }
@@ -145,6 +149,11 @@ impl HubHandle {
             return Some(Bytes::new());
         }
         self.shared.reader.cached(blob)
+    }
+
+    /// Pub/sub.
+    pub fn topics(&self) -> &Topics {
+        &self.shared.topics
     }
 
     /// Changes settings while the broker runs.

@@ -22,6 +22,7 @@ mod outbox;
 mod request;
 mod runtime;
 mod stats;
+pub mod topics;
 mod watches;
 
 pub use handle::{HubHandle, Session, Stopped};

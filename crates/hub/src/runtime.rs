@@ -22,6 +22,7 @@ use crate::keys::Keys;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
 use crate::request::{Ask, Request, Response};
 use crate::stats::Stats;
+use crate::topics::{TopicSettings, Topics};
 
 /// How many sealed batches may be on their way to the disk.
 const BATCHES_UNDER_WAY_MAX: usize = 4;
@@ -46,6 +47,17 @@ impl Hub {
         engine: Settings,
         keys: Keys,
     ) -> Result<Hub, StoreError> {
+        Hub::start_with_topics(disk, store, engine, TopicSettings::default(), keys)
+    }
+
+    /// The same with settings for topics.
+    pub fn start_with_topics(
+        disk: Arc<dyn Disk>,
+        store: StoreSettings,
+        engine: Settings,
+        topics: TopicSettings,
+        keys: Keys,
+    ) -> Result<Hub, StoreError> {
         let begun = Instant::now();
         let Opened { engine, store, report } = Store::open(disk, store, engine, wall_clock())?;
         let Parts { batches, writer, reader, chores, keeper } = store.split();
@@ -63,7 +75,9 @@ impl Hub {
         let (inbox, inbound) = mpsc::unbounded_channel();
         let permits = Arc::new(Semaphore::new(INBOX_REQUESTS_MAX));
         let (stopping, stopped) = watch::channel(false);
-        let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, reader, stopped);
+        let topics = Topics::new(topics);
+        topics.start_reaper();
+        let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, reader, topics, stopped);
         let (frames, synced) = start_writer(writer);
         let turns = Turns {
             core: Core::new(engine, batches, chores, stats),
@@ -296,6 +310,7 @@ impl Turns {
     /// The clean end: say goodbye, write what is decided, take a last snapshot.
     async fn finish(mut self) -> Result<(), StoreError> {
         let _ = self.stopping.send(true);
+        self.handle.topics().stop();
         self.permits.close();
         self.core.drain();
         self.core.begin_last_snapshot();

@@ -61,6 +61,18 @@ pub enum Refusal {
     UnknownRequest,
     #[error("a request with this id is open already")]
     RequestExists,
+    #[error("nobody answered the request in time")]
+    NoAnswer,
+    #[error(
+        "names that begin with `{prefix}.` tell what happens in the broker: subscribe to them, and publish elsewhere"
+    )]
+    ReadOnly { prefix: &'static str },
+    #[error("topics are in use in {limit} namespaces, which is the limit")]
+    TooManyNamespaces { limit: usize },
+    #[error("the broker cannot write to its disk fast enough: try again")]
+    NotWritten,
+    #[error("the broker is stopping")]
+    Stopping,
 }
 
 impl Refusal {
@@ -95,6 +107,11 @@ impl Refusal {
             Refusal::NoResponders => "no-responders",
             Refusal::UnknownRequest => "unknown-request",
             Refusal::RequestExists => "request-exists",
+            Refusal::NoAnswer => "no-answer",
+            Refusal::ReadOnly { .. } => "topic-read-only",
+            Refusal::TooManyNamespaces { .. } => "too-many-namespaces",
+            Refusal::NotWritten => "not-written",
+            Refusal::Stopping => "stopping",
         }
     }
 }

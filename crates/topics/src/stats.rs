@@ -77,3 +77,21 @@ pub struct ShardStats {
     pub delivered: u64,
     pub dropped: Dropped,
 }
+
+impl ShardStats {
+    /// The numbers of two shards together.
+    pub fn add(&mut self, other: ShardStats) {
+        self.topics += other.topics;
+        self.subscriptions += other.subscriptions;
+        self.paused += other.paused;
+        self.filters += other.filters;
+        self.kept_messages += other.kept_messages;
+        self.kept_bytes += other.kept_bytes;
+        self.retained_messages += other.retained_messages;
+        self.retained_bytes += other.retained_bytes;
+        self.published += other.published;
+        self.enqueued += other.enqueued;
+        self.delivered += other.delivered;
+        self.dropped.add(other.dropped);
+    }
+}

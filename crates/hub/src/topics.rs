@@ -1,0 +1,134 @@
+//! Topics while the broker runs: the pure shards of `tenure-topics`, each behind its own lock, with the clock, the wakers
+//! and the disk around them.
+//!
+//! ```text
+//! door → Topics::publish → Space (one namespace: lock, shard, unlock) → bells of the subscribers that were idle
+//!                                                                             ↓
+//! door ← Subscription::take ← Space (lock, take a batch, unlock) ←───────── woken
+//! ```
+//!
+//! Nothing slow happens under a lock, and nobody waits under one: a lock is held for one publish, one batch, or a bounded
+//! slice of the reaper's work. A peer that does not read holds nothing but its own queue. Namespaces share nothing.
+//!
+//! One file per verb: `publish`, `subscribe`, `subscription` (the stream's end of it), `request`, `list`, `reaper`.
+
+mod events;
+mod list;
+mod publish;
+mod reaper;
+mod request;
+mod settings;
+mod space;
+mod subscribe;
+mod subscription;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use foldhash::fast::RandomState;
+use tenure_engine::Name;
+use tenure_topics::{Shard, Timestamp};
+
+use crate::runtime::wall_clock;
+use request::OpenRequests;
+use space::Space;
+
+pub use events::EVENT_PREFIXES;
+pub use publish::{Published, Receipt};
+pub use request::Answer;
+pub use settings::TopicSettings;
+pub use subscription::{Ended, Subscription};
+pub use tenure_topics::{
+    Delivery, Dropped, Filter, Gap, Kind, Message, MessageId, PAGE_MAX, Page, Policy, Publish, Recovery,
+    Refusal, ReplayComplete, Resume, Resumed, Sequence, ShardStats, Subscribe, SubscriptionId,
+    SubscriptionInfo, SubscriptionStats, Timestamp as TopicTime, TopicInfo, Ttl, Warning, WarningReason,
+};
+
+/// In how many namespaces topics may be in use.
+pub const NAMESPACES_MAX: usize = 10_000;
+
+/// All topics of the broker. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Topics {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: TopicSettings,
+    spaces: RwLock<HashMap<Name, Arc<Space>, RandomState>>,
+    requests: Mutex<OpenRequests>,
+    stopping: AtomicBool,
+}
+
+impl Topics {
+    pub(crate) fn new(settings: TopicSettings) -> Topics {
+        let shared = Shared {
+            settings,
+            spaces: RwLock::default(),
+            requests: Mutex::default(),
+            stopping: AtomicBool::new(false),
+        };
+        Topics { shared: Arc::new(shared) }
+    }
+
+    /// Ends every stream and refuses whatever comes later.
+    pub(crate) fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        for space in self.spaces() {
+            space.stop();
+        }
+        self.requests().drop_all();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::Acquire)
+    }
+
+    /// A namespace that is there, or a new one.
+    fn space(&self, namespace: &Name) -> Result<Arc<Space>, Refusal> {
+        if self.is_stopping() {
+            return Err(Refusal::Stopping);
+        }
+        if let Some(space) = self.known_space(namespace) {
+            return Ok(space);
+        }
+        let mut spaces = self.shared.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(space) = spaces.get(namespace) {
+            return Ok(Arc::clone(space));
+        }
+        if spaces.len() >= NAMESPACES_MAX {
+            return Err(Refusal::TooManyNamespaces { limit: NAMESPACES_MAX });
+        }
+        let space = Arc::new(Space::new(Shard::new(self.shared.settings.shard())));
+        spaces.insert(Arc::clone(namespace), Arc::clone(&space));
+        Ok(space)
+    }
+
+    fn known_space(&self, namespace: &str) -> Option<Arc<Space>> {
+        self.shared.spaces.read().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
+    }
+
+    fn spaces(&self) -> Vec<Arc<Space>> {
+        self.shared.spaces.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    fn requests(&self) -> MutexGuard<'_, OpenRequests> {
+        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A fresh id for a message, ordered by time.
+pub fn fresh_message_id() -> MessageId {
+    MessageId(uuid::Uuid::now_v7().as_u128())
+}
+
+/// A fresh id for a subscription whose client did not choose one.
+pub fn fresh_subscription_id() -> SubscriptionId {
+    SubscriptionId::parse(&uuid::Uuid::now_v7().to_string()).expect("a UUID is a short text")
+}
+
+fn now() -> Timestamp {
+    Timestamp(wall_clock().millis())
+}

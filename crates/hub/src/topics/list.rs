@@ -1,0 +1,53 @@
+//! Listings and figures.
+
+use tenure_topics::{Filter, Page, ShardStats, SubscriptionId, SubscriptionInfo, TopicInfo};
+
+use super::Topics;
+
+impl Topics {
+    /// A page of the topics of a namespace, all or those that match. The first begins at 0, the next where a page says.
+    pub fn topics(
+        &self,
+        namespace: &str,
+        from: usize,
+        max: usize,
+        filter: Option<&Filter>,
+    ) -> Page<TopicInfo> {
+        self.known_space(namespace).map_or(Page { items: Vec::new(), next: None }, |space| {
+            space.with(|state, now| state.shard.topics(from, max, filter, now))
+        })
+    }
+
+    pub fn topic(&self, namespace: &str, name: &str) -> Option<TopicInfo> {
+        self.known_space(namespace)?.with(|state, now| state.shard.topic(name, now))
+    }
+
+    /// A page of the subscriptions of a namespace with their statistics, paused ones included.
+    pub fn subscriptions(&self, namespace: &str, from: usize, max: usize) -> Page<SubscriptionInfo> {
+        self.known_space(namespace).map_or(Page { items: Vec::new(), next: None }, |space| {
+            space.with(|state, now| state.shard.subscriptions(from, max, now))
+        })
+    }
+
+    pub fn subscription(&self, namespace: &str, id: &SubscriptionId) -> Option<SubscriptionInfo> {
+        self.known_space(namespace)?.with(|state, now| {
+            let key = state.shard.find(id)?;
+            state.shard.subscription(key, now).ok()
+        })
+    }
+
+    /// Figures of one namespace.
+    pub fn stats_of(&self, namespace: &str) -> ShardStats {
+        self.known_space(namespace)
+            .map_or(ShardStats::default(), |space| space.with(|state, _| state.shard.stats()))
+    }
+
+    /// Figures of all namespaces together.
+    pub fn stats(&self) -> ShardStats {
+        let mut all = ShardStats::default();
+        for space in self.spaces() {
+            all.add(space.with(|state, _| state.shard.stats()));
+        }
+        all
+    }
+}

@@ -1,0 +1,130 @@
+//! Requests and their answers. An answer is published to the name the request carries, through any door.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use tenure_engine::Name;
+use tenure_topics::{MessageId, Publish, Refusal, RequestId, Requests, Sequence, Timestamp};
+use tokio::sync::oneshot;
+
+use super::publish::Published;
+use super::{Topics, events, now};
+
+/// How many expired requests are closed before the lock is given back.
+const EXPIRE_MAX: usize = 1_000;
+
+/// What somebody answered to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub id: MessageId,
+    pub payload: Bytes,
+    pub content_type: Option<Arc<str>>,
+    pub correlation_id: Option<Arc<str>>,
+    pub source: Option<Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct OpenRequests {
+    open: Requests,
+    askers: HashMap<RequestId, Asker, RandomState>,
+}
+
+#[derive(Debug)]
+struct Asker {
+    namespace: Name,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl OpenRequests {
+    fn close(&mut self, id: RequestId) {
+        self.open.close(id);
+        self.askers.remove(&id);
+    }
+
+    /// Closes those whose time is over. Says whether there may be more.
+    pub(super) fn expire(&mut self, now: Timestamp) -> bool {
+        let expired = self.open.expire(EXPIRE_MAX, now);
+        for id in &expired {
+            self.askers.remove(id);
+        }
+        expired.len() == EXPIRE_MAX
+    }
+
+    pub(super) fn drop_all(&mut self) {
+        *self = OpenRequests::default();
+    }
+}
+
+impl Topics {
+    /// Publishes a request and waits for its first answer, for `timeout` at most. Refused at once if nobody is subscribed.
+    pub async fn request(
+        &self,
+        namespace: &Name,
+        publish: Publish<'_>,
+        timeout: Duration,
+    ) -> Result<Answer, Refusal> {
+        events::refuse_read_only(publish.topic)?;
+        let space = self.space(namespace)?;
+        let id = RequestId(uuid::Uuid::new_v4().as_u128());
+        let (send, answered) = oneshot::channel();
+        let reply_to = {
+            let mut requests = self.requests();
+            let reply_to = requests.open.open(id, timeout, now())?;
+            requests.askers.insert(id, Asker { namespace: Arc::clone(namespace), answer: send });
+            reply_to
+        };
+        // Closes the request also when the asker goes away while it waits.
+        let _closing = Closing { topics: self, id };
+        space.with(|state, now| {
+            state.shard.request(publish, reply_to, timeout, now, &mut state.wake).map(drop)
+        })?;
+        match tokio::time::timeout(timeout, answered).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) if self.is_stopping() => Err(Refusal::Stopping),
+            Ok(Err(_)) | Err(_) => Err(Refusal::NoAnswer),
+        }
+    }
+
+    /// Something was published to the name of an answer.
+    pub(super) fn answer(&self, namespace: &Name, publish: Publish<'_>) -> Result<Published, Refusal> {
+        let limit = self.shared.settings.topics.payload_bytes;
+        if publish.payload.len() > limit {
+            return Err(Refusal::PayloadTooLong { length: publish.payload.len(), limit });
+        }
+        let mut requests = self.requests();
+        let digits = publish.topic.rsplit('.').next().unwrap_or_default();
+        let asked_here = u128::from_str_radix(digits, 16)
+            .ok()
+            .and_then(|id| requests.askers.get(&RequestId(id)))
+            .is_some_and(|asker| asker.namespace == *namespace);
+        if !asked_here {
+            return Err(Refusal::UnknownRequest);
+        }
+        let id = requests.open.answer(publish.topic, now())?;
+        let asker = requests.askers.remove(&id).ok_or(Refusal::UnknownRequest)?;
+        drop(requests);
+        let answer = Answer {
+            id: publish.id,
+            payload: publish.payload,
+            content_type: publish.content_type,
+            correlation_id: publish.correlation_id,
+            source: publish.source,
+        };
+        asker.answer.send(answer).map_err(|_| Refusal::UnknownRequest)?;
+        Ok(Published { id: publish.id, sequence: Sequence::ZERO, receivers: 1, dropped: 0, blocked: 0 })
+    }
+}
+
+struct Closing<'a> {
+    topics: &'a Topics,
+    id: RequestId,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.topics.requests().close(self.id);
+    }
+}

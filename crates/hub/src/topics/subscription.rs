@@ -1,0 +1,184 @@
+//! A subscription as its stream holds it. Dropping it pauses the subscription, so that a stream that breaks can come back.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tenure_topics::{Delivery, Refusal, SubscriptionId, SubscriptionKey, Timestamp};
+
+use super::space::{Bell, Space};
+
+/// Why a stream is over. The subscription itself may live on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Another stream has the subscription now.
+    TakenOver,
+    /// It was unsubscribed.
+    Unsubscribed,
+    /// It was paused on purpose; it can be resumed.
+    Paused,
+    /// The broker stops; it can be resumed after the restart.
+    Stopping,
+}
+
+impl Ended {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ended::TakenOver => "taken-over",
+            Ended::Unsubscribed => "unsubscribed",
+            Ended::Paused => "paused",
+            Ended::Stopping => "stopping",
+        }
+    }
+
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Ended::TakenOver => 1,
+            Ended::Unsubscribed => 2,
+            Ended::Paused => 3,
+            Ended::Stopping => 4,
+        }
+    }
+
+    pub(super) fn from_number(number: u8) -> Option<Ended> {
+        [Ended::TakenOver, Ended::Unsubscribed, Ended::Paused, Ended::Stopping]
+            .into_iter()
+            .find(|ended| ended.number() == number)
+    }
+}
+
+#[derive(Debug)]
+pub struct Subscription {
+    id: SubscriptionId,
+    space: Arc<Space>,
+    key: SubscriptionKey,
+    bell: Arc<Bell>,
+}
+
+impl Subscription {
+    pub(super) fn new(
+        id: SubscriptionId,
+        space: Arc<Space>,
+        key: SubscriptionKey,
+        bell: Arc<Bell>,
+    ) -> Subscription {
+        Subscription { id, space, key, bell }
+    }
+
+    pub fn id(&self) -> &SubscriptionId {
+        &self.id
+    }
+
+    /// Waits until there is something, then adds a batch of about `messages_max` items and `bytes_max` bytes to `out`; at
+    /// least one item, however large. Nothing is lost if this is dropped while it waits.
+    pub async fn take(
+        &mut self,
+        messages_max: usize,
+        bytes_max: usize,
+        out: &mut Vec<Delivery>,
+    ) -> Result<(), Ended> {
+        while !self.try_take(messages_max, bytes_max, out)? {
+            self.arrived().await;
+        }
+        Ok(())
+    }
+
+    /// The same without waiting. Says whether there was anything.
+    pub fn try_take(
+        &mut self,
+        messages_max: usize,
+        bytes_max: usize,
+        out: &mut Vec<Delivery>,
+    ) -> Result<bool, Ended> {
+        let (bell, key) = (&self.bell, self.key);
+        self.space.with(|state, now| {
+            if let Some(ended) = bell.ended() {
+                return Err(ended);
+            }
+            let mut ready =
+                state.reader(key).map(|reader| std::mem::take(&mut reader.ready)).unwrap_or_default();
+            let mut more = true;
+            if ready.is_empty() {
+                let mut taken = Vec::new();
+                let result = state.shard.take(key, messages_max.max(1), now, &mut taken);
+                more = result.map_err(|refusal| ended_by(&refusal))?.more;
+                ready = VecDeque::from(taken);
+            }
+            let any = hand_out(&mut ready, messages_max, bytes_max, now, out);
+            if more || !ready.is_empty() {
+                // Nobody else rings while something is left.
+                bell.rung.notify_one();
+            }
+            if let Some(reader) = state.reader(key) {
+                reader.ready = ready;
+            }
+            Ok(any)
+        })
+    }
+
+    /// Waits until a take may find something; it may find nothing all the same. Returns at once for a new stream.
+    pub async fn arrived(&self) {
+        self.bell.rung.notified().await;
+    }
+
+    /// Gives back what was taken and could not be sent: it comes again with the next take, or counts as missed.
+    pub fn put_back(&mut self, unsent: Vec<Delivery>) {
+        let (bell, key) = (&self.bell, self.key);
+        self.space.with(|state, _| {
+            if bell.ended().is_none()
+                && let Some(reader) = state.reader(key)
+            {
+                for delivery in unsent.into_iter().rev() {
+                    reader.ready.push_front(delivery);
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let (bell, key) = (&self.bell, self.key);
+        self.space.with(|state, now| {
+            if bell.ended().is_none() {
+                // The only refusal is that it is gone already.
+                let _ = state.pause(key, Ended::Paused, now);
+            }
+        });
+    }
+}
+
+/// Moves what fits from `ready` to `out`, and at least one item. Says whether any was moved.
+fn hand_out(
+    ready: &mut VecDeque<Delivery>,
+    messages_max: usize,
+    bytes_max: usize,
+    now: Timestamp,
+    out: &mut Vec<Delivery>,
+) -> bool {
+    let start = out.len();
+    let mut bytes = 0;
+    while let Some(delivery) = ready.front() {
+        let cost = match delivery {
+            Delivery::Message { message, .. } if message.is_expired(now) => {
+                ready.pop_front();
+                continue;
+            }
+            Delivery::Message { message, .. } => message.cost(),
+            Delivery::Gap(_) | Delivery::ReplayComplete(_) | Delivery::Warning(_) => 0,
+        };
+        let any = out.len() > start;
+        if any && (out.len() - start >= messages_max || bytes + cost > bytes_max) {
+            break;
+        }
+        bytes += cost;
+        out.extend(ready.pop_front());
+    }
+    out.len() > start
+}
+
+fn ended_by(refusal: &Refusal) -> Ended {
+    match refusal {
+        Refusal::SubscriptionPaused => Ended::Paused,
+        _ => Ended::Unsubscribed,
+    }
+}

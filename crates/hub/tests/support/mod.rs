@@ -1,0 +1,54 @@
+//! What the stories about topics share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_hub::store::{MemoryDisk, StoreSettings};
+use tenure_hub::topics::{
+    Delivery, Filter, Publish, Published, Refusal, Subscribe, Subscription, SubscriptionId, TopicSettings,
+    Topics, fresh_message_id,
+};
+use tenure_hub::words::{Name, Settings};
+use tenure_hub::{Hub, Keys};
+
+/// Longer than anything here takes, so that a mistake ends the test instead of holding it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn start(disk: &MemoryDisk, topics: TopicSettings) -> Hub {
+    let disk = Arc::new(disk.clone());
+    let store = StoreSettings::default();
+    Hub::start_with_topics(disk, store, Settings::default(), topics, Keys::default()).expect("the disk opens")
+}
+
+pub(crate) fn id(text: &str) -> SubscriptionId {
+    SubscriptionId::parse(text).expect("a short text")
+}
+
+pub(crate) fn subscribe(topics: &Topics, name: &str, filters: &[&str]) -> Subscription {
+    let filters = filters.iter().map(|text| Filter::parse(text).expect("a good filter")).collect();
+    topics.subscribe(&Name::from("default"), Subscribe::new(id(name), filters)).expect("it is new").0
+}
+
+pub(crate) async fn publish(
+    topics: &Topics,
+    topic: &str,
+    payload: &'static str,
+) -> Result<Published, Refusal> {
+    topics.publish(&Name::from("default"), Publish::new(topic, fresh_message_id(), payload)).await
+}
+
+/// Everything that is there, and at least one item.
+pub(crate) async fn take(subscription: &mut Subscription) -> Vec<Delivery> {
+    let mut out = Vec::new();
+    let taking = subscription.take(10_000, usize::MAX, &mut out);
+    tokio::time::timeout(PATIENCE, taking).await.expect("something comes").expect("the stream goes on");
+    out
+}
+
+pub(crate) fn numbers(deliveries: &[Delivery]) -> Vec<u64> {
+    let messages = deliveries.iter().filter_map(|delivery| match delivery {
+        Delivery::Message { message, .. } => Some(message.sequence.0),
+        _ => None,
+    });
+    messages.collect()
+}
