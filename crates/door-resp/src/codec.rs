@@ -14,7 +14,7 @@ mod reply;
 mod request;
 
 pub use decoder::Decoder;
-pub use encode::{Version, encode};
+pub use encode::{Version, bulks, encode};
 pub use error::ProtocolError;
 pub use limits::Limits;
 pub use reader::{REPLY_DEPTH_MAX, read_reply};

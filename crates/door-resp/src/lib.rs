@@ -15,6 +15,7 @@ mod settings;
 pub mod shapes;
 pub mod throttle;
 pub mod translate;
+pub mod upkeep;
 pub mod worker;
 
 pub use server::serve;

@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::session::{Admission, Gate, Output, Session};
 use crate::settings::Settings;
 use crate::throttle::Throttle;
+use crate::upkeep::Upkeep;
 use desks::{Desk, Desks, News, Route};
 
 /// What is read at once.
@@ -48,6 +49,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
         hub,
         settings,
         throttle: Arc::default(),
+        upkeep: Arc::default(),
         addresses: Mutex::default(),
         next_connection: AtomicU64::new(1),
         conversations: TaskTracker::new(),
@@ -75,6 +77,7 @@ struct Door {
     settings: Settings,
     desks: Arc<Desks>,
     throttle: Arc<Mutex<Throttle>>,
+    upkeep: Arc<Upkeep>,
     addresses: Mutex<HashMap<IpAddr, usize>>,
     next_connection: AtomicU64,
     conversations: TaskTracker,
@@ -174,7 +177,7 @@ struct Conversation {
 impl Conversation {
     fn new(door: Arc<Door>, id: u64, address: IpAddr) -> Self {
         let gate = HubGate { hub: door.hub.clone(), throttle: Arc::clone(&door.throttle), address };
-        let session = Session::new(id, address, door.settings.clone(), &gate);
+        let session = Session::new(id, address, door.settings.clone(), Arc::clone(&door.upkeep), &gate);
         let (sender, news) = mpsc::unbounded_channel();
         Self {
             door,

@@ -11,6 +11,7 @@ mod subscribing;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
@@ -18,11 +19,12 @@ use tenure_hub::{Ask, Delivery, Grant, Request};
 
 use crate::codec::{Decoder, Limits, Reply, Request as Words, Version, encode};
 use crate::command::{
-    Command, CommandError, ConnectionCommand, Entry, EventsCommand, ListCommand, ViewCommand,
+    ActionCommand, Command, CommandError, ConnectionCommand, Entry, EventsCommand, ListCommand, ViewCommand,
 };
 use crate::errand::{Outcome, Step, Then};
 use crate::settings::Settings;
 use crate::translate::{self, Speaker, refusal};
+use crate::upkeep::Upkeep;
 use crate::worker::{Call, CallAnswer, Kind};
 use desk::Group;
 use following::Following;
@@ -40,6 +42,7 @@ pub struct Session {
     id: u64,
     address: IpAddr,
     settings: Settings,
+    upkeep: Arc<Upkeep>,
     decoder: Decoder,
     version: Version,
     /// What it may do; none before it has authenticated.
@@ -133,7 +136,7 @@ pub enum Admission {
 }
 
 impl Session {
-    pub fn new(id: u64, address: IpAddr, settings: Settings, gate: &dyn Gate) -> Self {
+    pub fn new(id: u64, address: IpAddr, settings: Settings, upkeep: Arc<Upkeep>, gate: &dyn Gate) -> Self {
         let grant = (!gate.wants_keys()).then(Grant::everything);
         let limits = if grant.is_some() {
             Limits::friend_with(settings.message_bytes_max)
@@ -144,6 +147,7 @@ impl Session {
             id,
             address,
             settings,
+            upkeep,
             decoder: Decoder::new(limits),
             version: Version::Resp2,
             grant,
@@ -316,6 +320,8 @@ impl Session {
                     is_library: self.is_library,
                     worker: self.worker.as_ref().or(self.hinted.as_ref()).map(ToString::to_string),
                     settings: self.settings.clone(),
+                    tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
+                        && self.upkeep.is_due(now, &self.identity().0),
                 };
                 let step = translate::start(command, &speaker);
                 self.run(now, place, step, out);

@@ -3,6 +3,7 @@
 //! [`start`] turns a command into an errand. One file per subject; `render` puts tasks, workers and events into JSON,
 //! `names` says how queues, plans and actions are called on the other side, `refusals` spells out every "no".
 
+mod actions;
 mod events;
 mod jobs;
 mod keyspace;
@@ -10,6 +11,7 @@ mod lists;
 mod names;
 mod pages;
 mod plans;
+mod ranges;
 mod refusals;
 mod render;
 mod submit;
@@ -38,6 +40,8 @@ pub struct Speaker {
     /// The worker that speaks, for error messages.
     pub worker: Option<String>,
     pub settings: Settings,
+    /// It falls to this command to look after what nobody needs any more.
+    pub tidies: bool,
 }
 
 /// The first step of a command's errand. Commands about the connection itself never come here.
@@ -48,8 +52,8 @@ pub fn start(command: Command, speaker: &Speaker) -> Step {
         Command::View(command) => views::start(command, speaker),
         Command::Worker(command) => workers::start(command),
         Command::Job(command) => jobs::start(command, speaker),
-        Command::Plan(command) => plans::start_plan(command),
-        Command::Action(command) => plans::start_action(command, speaker),
+        Command::Plan(command) => plans::start(command),
+        Command::Action(command) => actions::start(command, speaker),
         Command::Queue(command) => lists::start_queue(command),
         Command::Events(command) => events::start(command),
     }

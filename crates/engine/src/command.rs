@@ -284,12 +284,35 @@ pub struct Accepted {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Query {
-    Show { task: TaskId },
-    Find { name: Name },
-    Explain { task: TaskId },
+    Show {
+        task: TaskId,
+    },
+    Find {
+        name: Name,
+    },
+    Explain {
+        task: TaskId,
+    },
     List(Box<ListQuery>),
+    /// All tasks, a slice at a time. A task keeps its place, so one that is there all the while is seen exactly once.
+    ScanTasks {
+        from: u32,
+        limit: usize,
+    },
+    ScanWorkers {
+        from: u32,
+        limit: usize,
+    },
     Queues,
+    /// One queue, or none if nobody has heard of it.
+    Queue {
+        queue: Name,
+    },
     Workers,
+    /// One worker, or none if nobody has heard of it.
+    Worker {
+        worker: Name,
+    },
     Limits,
     Counts,
 }
@@ -357,6 +380,15 @@ pub enum Answer {
     Tasks {
         tasks: Vec<TaskInfo>,
         next: Option<Cursor>,
+    },
+    /// A slice of all tasks, and the place of the next one. A slice may be short, even empty, while there is a next.
+    ScannedTasks {
+        tasks: Vec<TaskInfo>,
+        next: Option<u32>,
+    },
+    ScannedWorkers {
+        workers: Vec<WorkerInfo>,
+        next: Option<u32>,
     },
     Queues(Vec<QueueInfo>),
     Workers(Vec<WorkerInfo>),

@@ -127,6 +127,13 @@ fn answered(answer: Answer) -> tenure_wire::Reply {
             tasks: tasks.iter().map(task_info).collect(),
             next: next.map(|cursor| cursor.to_string().into()),
         }),
+        // Nobody asks for a slice here: tasks are listed by cursor, workers all at once.
+        Answer::ScannedTasks { tasks, .. } => {
+            tenure_wire::Reply::Tasks(Tasks { tasks: tasks.iter().map(task_info).collect(), next: None })
+        }
+        Answer::ScannedWorkers { workers, .. } => tenure_wire::Reply::Workers(WorkerList {
+            workers: workers.into_iter().map(worker_info).collect(),
+        }),
         Answer::Queues(queues) => {
             tenure_wire::Reply::Queues(QueueList { queues: queues.into_iter().map(queue_info).collect() })
         }

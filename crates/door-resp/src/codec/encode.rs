@@ -1,6 +1,6 @@
 //! Replies to bytes.
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::reply::Reply;
 
@@ -46,6 +46,7 @@ fn encode2(reply: &Reply, out: &mut BytesMut) {
                 encode2(item, out);
             }
         }
+        Reply::Written { count, parts } => written(*count, parts, out),
         Reply::Boolean(yes) => integer(b':', i64::from(*yes), out),
         Reply::Double(value) => bulk(b'$', double(*value).as_bytes(), out),
         Reply::BigNumber(digits) => bulk(b'$', digits.as_bytes(), out),
@@ -69,6 +70,7 @@ fn encode3(reply: &Reply, out: &mut BytesMut) {
             }
         }
         Reply::Array(items) => sequence3(b'*', items, out),
+        Reply::Written { count, parts } => written(*count, parts, out),
         Reply::Set(items) => sequence3(b'~', items, out),
         Reply::Push(items) => sequence3(b'>', items, out),
         Reply::Boolean(yes) => out.put_slice(if *yes { b"#t\r\n" } else { b"#f\r\n" }),
@@ -87,6 +89,19 @@ fn encode3(reply: &Reply, out: &mut BytesMut) {
         Reply::Integer(value) => integer(b':', *value, out),
         Reply::Bulk(bytes) => bulk(b'$', bytes, out),
     }
+}
+
+/// Bulk strings one after the other, for [`Reply::Written`].
+pub fn bulks(items: impl Iterator<Item = String>) -> Bytes {
+    let mut out = BytesMut::new();
+    items.for_each(|item| bulk(b'$', item.as_bytes(), &mut out));
+    out.freeze()
+}
+
+fn written(count: usize, parts: &[Bytes], out: &mut BytesMut) {
+    out.reserve(parts.iter().map(Bytes::len).sum::<usize>() + 16);
+    header(b'*', count, out);
+    parts.iter().for_each(|part| out.put_slice(part));
 }
 
 fn sequence3(kind: u8, items: &[Reply], out: &mut BytesMut) {

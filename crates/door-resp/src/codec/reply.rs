@@ -18,6 +18,11 @@ pub enum Reply {
     /// Nothing, where an array would have been. RESP2 tells the two apart.
     NullArray,
     Array(Vec<Reply>),
+    /// An array of very many bulk strings, written already, part by part.
+    Written {
+        count: usize,
+        parts: Vec<Bytes>,
+    },
     Map(Vec<(Reply, Reply)>),
     Set(Vec<Reply>),
     /// Unasked news.

@@ -4,8 +4,9 @@ use serde_json::Value;
 use tenure_hub::words::{Answer, Command, ListQuery, Query, Refusal, TaskInfo};
 use tenure_hub::{Request, Response};
 
-use super::names::{action_name, is_reserved, job_id, plan_tag, queue_name, states, status};
-use super::pages::{find, find_name, list, read_result, read_whole};
+use super::actions::find_action;
+use super::names::{is_reserved, job_id, plan_tag, queue_name, states, status};
+use super::pages::{find, list, read_result, read_whole};
 use super::refusals::{call_refused, refusal};
 use super::render;
 use super::{Speaker, submit};
@@ -128,9 +129,9 @@ fn filtered(
     reply: impl FnOnce(Vec<TaskInfo>) -> Reply + Send + 'static,
 ) -> Step {
     if let Some(action) = filter.action.clone() {
-        return find_name(action_name(&action), move |_, found| match found {
-            Err(_) => Step::Reply(Reply::Array(Vec::new())),
-            Ok(task) => of_filter(&filter, Some(task.id), page, reply),
+        return find_action(&action, move |_, found| match found {
+            None => Step::Reply(Reply::Array(Vec::new())),
+            Some(task) => of_filter(&filter, Some(task.id), page, reply),
         });
     }
     of_filter(&filter, None, page, reply)

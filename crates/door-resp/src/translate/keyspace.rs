@@ -1,16 +1,14 @@
-//! KEYS and SCAN: which views there are. Only the kinds that a pattern can match are looked up.
+//! KEYS and SCAN: which views there are. Both walk the broker's tables slice by slice; only tables that a pattern can
+//! match are walked.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, ListQuery, Query, StateName};
+use tenure_hub::words::{Answer, Query, TaskInfo, Timestamp, WorkerInfo};
 use tenure_hub::{Request, Response};
 
-use super::names::{
-    ACTIONS, PLANS, is_reserved, job_id, live_states, plan_of_name, queue_key_of, queue_name,
-};
-use super::pages::{list, workers};
-use super::plans::held_in;
+use super::names::{ACTIONS, PLANS, is_reserved, job_id, plan_of_name, queue_key_of, queue_name};
+use super::pages::{PAGE, one_queue, unexpected};
 use super::refusals::refusal;
 use super::render;
 use crate::codec::Reply;
@@ -19,152 +17,193 @@ use crate::errand::Step;
 use crate::glob::{glob, literal_prefix};
 use crate::key::{Key, QueueKey};
 
-/// How many keys of one kind are listed.
-const KEYS_MAX: usize = 10_000;
-
-type Keys = BTreeSet<String>;
-type ThenKeys = Box<dyn FnOnce(Keys) -> Step + Send>;
+/// How many keys KEYS answers with. Whoever has more is told to use SCAN.
+const KEYS_MAX: usize = 100_000;
 
 pub(super) fn keys(pattern: Bytes) -> Step {
-    matching(pattern, Box::new(|keys| Step::Reply(Reply::array(keys.into_iter().map(Reply::bulk)))))
+    let wanted = Wanted { pattern, kind: None };
+    match wanted.first() {
+        Some(at) => collect(wanted, at, BTreeSet::new()),
+        None => Step::Reply(Reply::Array(Vec::new())),
+    }
 }
 
-/// The cursor counts keys in their order; a key that comes or goes meanwhile may be seen twice or missed, as in Redis.
+/// The cursor is a place in a table. Things keep their places, so what is there all the while is seen.
 pub(super) fn scan(scan: Scan) -> Step {
     let Scan { cursor, pattern, count, kind } = scan;
-    let pattern = pattern.unwrap_or_else(|| Bytes::from_static(b"*"));
-    matching(
-        pattern,
-        Box::new(move |keys| {
-            let of_kind = |key: &String| {
-                kind.as_deref().is_none_or(|kind| Key::parse(key.as_bytes()).redis_type() == Some(kind))
-            };
-            let keys: Vec<String> = keys.into_iter().filter(of_kind).collect();
-            let start = usize::try_from(cursor).unwrap_or(usize::MAX).min(keys.len());
-            let end = start.saturating_add(count).min(keys.len());
-            let next = if end == keys.len() { 0 } else { end };
-            let page = keys[start..end].iter().cloned().map(Reply::bulk);
-            Step::Reply(Reply::array([Reply::bulk(next.to_string()), Reply::array(page)]))
-        }),
-    )
+    let wanted = Wanted { pattern: pattern.unwrap_or_else(|| Bytes::from_static(b"*")), kind };
+    let at = At::from_cursor(cursor).and_then(|at| wanted.onwards(at));
+    let Some(at) = at else { return Step::Reply(scanned(None, Vec::new())) };
+    slice(at, count, move |found, next| {
+        let found = found.into_iter().filter(|key| wanted.key(key));
+        // A capability has many workers; within a slice it is told once.
+        let found: BTreeSet<String> = found.collect();
+        Step::Reply(scanned(next.and_then(|next| wanted.onwards(next)), found.into_iter().collect()))
+    })
 }
 
 /// Whether a queue has ever been heard of.
 pub(super) fn queue_exists(queue: &QueueKey, then: impl FnOnce(bool) -> Step + Send + 'static) -> Step {
     let Some(name) = queue_name(queue) else { return then(true) };
-    queues(move |names| then(names.contains(&*name)))
-}
-
-fn matching(pattern: Bytes, then: ThenKeys) -> Step {
-    let prefix = literal_prefix(&pattern).to_vec();
-    let may_be =
-        move |kind: &str| prefix.starts_with(kind.as_bytes()) || kind.as_bytes().starts_with(&prefix);
-    let wanted = ["worker:", "queue:", "plan:", "action:", "job:", "events"].map(may_be);
-    let capability = wanted_capability(&pattern);
-    let [worker, queue, plan, action, job, events] = wanted;
-    let then: ThenKeys =
-        Box::new(move |keys| then(keys.into_iter().filter(|key| glob(&pattern, key.as_bytes())).collect()));
-    let mut found = Keys::new();
-    if events {
-        found.insert("events".to_owned());
-    }
-    of_workers(worker || capability, found, move |found| {
-        of_queues(queue, found, move |found| {
-            of_held(plan, PLANS, found, move |found| {
-                of_held(action, ACTIONS, found, move |found| of_jobs(job, found, then))
-            })
-        })
-    })
-}
-
-fn wanted_capability(pattern: &[u8]) -> bool {
-    let prefix = literal_prefix(pattern);
-    prefix.starts_with(b"capability:") || b"capability:".starts_with(prefix)
-}
-
-fn of_workers(wanted: bool, mut found: Keys, then: impl FnOnce(Keys) -> Step + Send + 'static) -> Step {
-    if !wanted {
-        return then(found);
-    }
-    workers(move |now, all| {
-        for worker in all.iter().take(KEYS_MAX) {
-            let name = &worker.worker;
-            found.insert(format!("worker:{name}:metadata"));
-            if !render::is_alive(worker, now) {
-                continue;
-            }
-            found.insert(format!("worker:{name}:alive"));
-            found.insert(format!("worker:{name}:tools"));
-            if render::figure(worker, "stats").is_some() {
-                found.insert(format!("worker:{name}:stats"));
-            }
-            for offer in worker.capabilities.iter().filter(|offer| !offer.starts_with("worker=")) {
-                found.insert(format!("capability:{offer}:workers"));
-            }
+    Step::ask(Request::Query(Query::Queue { queue: name.clone() }), move |_, outcome| {
+        match one_queue(outcome) {
+            Ok(found) => then(found.is_some() && !is_reserved(&name)),
+            Err(reason) => Step::Reply(refusal(&reason)),
         }
-        then(found)
     })
 }
 
-fn of_queues(wanted: bool, mut found: Keys, then: impl FnOnce(Keys) -> Step + Send + 'static) -> Step {
-    if !wanted {
-        return then(found);
-    }
-    queues(move |names| {
-        found.extend(names.iter().take(KEYS_MAX).map(|name| queue_key_of(name)));
-        then(found)
-    })
-}
-
-fn of_held(
-    wanted: bool,
-    queue: &'static str,
-    mut found: Keys,
-    then: impl FnOnce(Keys) -> Step + Send + 'static,
-) -> Step {
-    if !wanted {
-        return then(found);
-    }
-    list(
-        held_in(queue),
-        KEYS_MAX,
-        |_| true,
-        move |_, tasks| {
-            for name in tasks.iter().filter_map(|task| task.name.as_deref()) {
-                found.insert(match plan_of_name(name) {
-                    Some(plan) => format!("plan:{plan}"),
-                    None => name.to_owned(),
-                });
-            }
-            then(found)
-        },
-    )
-}
-
-fn of_jobs(wanted: bool, mut found: Keys, then: ThenKeys) -> Step {
-    if !wanted {
-        return then(found);
-    }
-    let states: Vec<StateName> = live_states();
-    let query = ListQuery { states, ..ListQuery::default() };
-    list(
-        query,
-        KEYS_MAX,
-        |task| !is_reserved(&task.terms.queue),
-        move |_, tasks| {
-            found.extend(tasks.iter().map(|task| format!("job:{}", job_id(task))));
-            then(found)
-        },
-    )
-}
-
-fn queues(then: impl FnOnce(BTreeSet<String>) -> Step + Send + 'static) -> Step {
-    Step::ask(Request::Query(Query::Queues), move |_, outcome| match outcome {
-        Ok(Response::Answer(Answer::Queues(queues))) => {
-            let names = queues.iter().filter(|queue| !is_reserved(&queue.queue));
-            then(names.map(|queue| queue.queue.to_string()).collect())
+fn collect(wanted: Wanted, at: At, mut keys: BTreeSet<String>) -> Step {
+    slice(at, PAGE, move |found, next| {
+        keys.extend(found.into_iter().filter(|key| wanted.key(key)));
+        if keys.len() > KEYS_MAX {
+            return Step::error(format!("ERR more than {KEYS_MAX} keys match, use SCAN"));
         }
-        Ok(_) => Step::error("ERR unexpected answer"),
-        Err(reason) => Step::Reply(refusal(&reason)),
+        match next.and_then(|next| wanted.onwards(next)) {
+            Some(next) => collect(wanted, next, keys),
+            None => Step::Reply(Reply::array(keys.into_iter().map(Reply::bulk))),
+        }
     })
+}
+
+fn scanned(next: Option<At>, keys: Vec<String>) -> Reply {
+    let cursor = next.map_or(0, At::cursor).to_string();
+    Reply::array([Reply::bulk(cursor), Reply::array(keys.into_iter().map(Reply::bulk))])
+}
+
+/// Where a walk over all keys is: a table, and a place in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct At {
+    table: Table,
+    place: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+enum Table {
+    /// Queues by their names, after the event log.
+    Queues,
+    /// Workers and what they offer.
+    Workers,
+    /// Jobs, plans and actions.
+    Tasks,
+}
+
+impl Table {
+    const ALL: [Self; 3] = [Self::Queues, Self::Workers, Self::Tasks];
+
+    /// How keys in it begin.
+    fn prefixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Queues => &["queue:", "events"],
+            Self::Workers => &["worker:", "capability:"],
+            Self::Tasks => &["job:", "plan:", "action:"],
+        }
+    }
+}
+
+impl At {
+    /// Cursors stay small: some clients keep them in a floating point number.
+    fn cursor(self) -> u64 {
+        (self.table as u64) << 32 | u64::from(self.place)
+    }
+
+    fn from_cursor(cursor: u64) -> Option<Self> {
+        let table = *Table::ALL.get(usize::try_from(cursor >> 32).ok()?)?;
+        Some(Self { table, place: cursor as u32 })
+    }
+}
+
+/// Which keys are looked for.
+struct Wanted {
+    pattern: Bytes,
+    kind: Option<String>,
+}
+
+impl Wanted {
+    fn first(&self) -> Option<At> {
+        self.onwards(At { table: Table::Queues, place: 0 })
+    }
+
+    /// This place, or the beginning of the next table that may hold something.
+    fn onwards(&self, at: At) -> Option<At> {
+        if self.table(at.table) {
+            return Some(at);
+        }
+        let later = Table::ALL.into_iter().find(|table| *table > at.table && self.table(*table));
+        later.map(|table| At { table, place: 0 })
+    }
+
+    fn table(&self, table: Table) -> bool {
+        let prefix = literal_prefix(&self.pattern);
+        let fits = |kind: &&str| prefix.starts_with(kind.as_bytes()) || kind.as_bytes().starts_with(prefix);
+        table.prefixes().iter().any(fits)
+    }
+
+    fn key(&self, key: &str) -> bool {
+        let of_kind = |kind: &str| Key::parse(key.as_bytes()).redis_type() == Some(kind);
+        glob(&self.pattern, key.as_bytes()) && self.kind.as_deref().is_none_or(of_kind)
+    }
+}
+
+/// The keys of so many things from a place on, and where to go on.
+fn slice(at: At, count: usize, then: impl FnOnce(Vec<String>, Option<At>) -> Step + Send + 'static) -> Step {
+    let At { table, place } = at;
+    let query = match table {
+        Table::Queues => Query::Queues,
+        Table::Workers => Query::ScanWorkers { from: place, limit: count.min(PAGE) },
+        Table::Tasks => Query::ScanTasks { from: place, limit: count.min(PAGE) },
+    };
+    Step::ask(Request::Query(query), move |now, outcome| {
+        let (keys, next) = match outcome {
+            // The broker gives all queues at once, so a slice of them is long whatever was asked for.
+            Ok(Response::Answer(Answer::Queues(queues))) => {
+                let names = queues.iter().filter(|queue| !is_reserved(&queue.queue));
+                let mut names = names.skip(place as usize).map(|queue| queue_key_of(&queue.queue));
+                let mut keys: Vec<String> = names.by_ref().take(PAGE).collect();
+                let next = names.next().is_some().then(|| place.saturating_add(PAGE as u32));
+                if place == 0 {
+                    keys.push("events".to_owned());
+                }
+                (keys, next)
+            }
+            Ok(Response::Answer(Answer::ScannedWorkers { workers, next })) => {
+                (workers.iter().flat_map(|worker| of_worker(worker, now)).collect(), next)
+            }
+            Ok(Response::Answer(Answer::ScannedTasks { tasks, next })) => {
+                (tasks.iter().filter_map(of_task).collect(), next)
+            }
+            other => return unexpected(other),
+        };
+        let next = match next {
+            Some(place) => Some(At { table, place }),
+            None => Table::ALL.into_iter().find(|later| *later > table).map(|table| At { table, place: 0 }),
+        };
+        then(keys, next)
+    })
+}
+
+fn of_worker(worker: &WorkerInfo, now: Timestamp) -> Vec<String> {
+    let name = &worker.worker;
+    let mut keys = vec![format!("worker:{name}:metadata")];
+    if render::is_alive(worker, now) {
+        keys.push(format!("worker:{name}:alive"));
+        keys.push(format!("worker:{name}:tools"));
+        if render::figure(worker, "stats").is_some() {
+            keys.push(format!("worker:{name}:stats"));
+        }
+        let offers = worker.capabilities.iter().filter(|offer| !offer.starts_with("worker="));
+        keys.extend(offers.map(|offer| format!("capability:{offer}:workers")));
+    }
+    keys
+}
+
+fn of_task(task: &TaskInfo) -> Option<String> {
+    if task.state.name().has_ended() {
+        return None;
+    }
+    match &*task.terms.queue {
+        PLANS => plan_of_name(task.name.as_deref()?).map(|plan| format!("plan:{plan}")),
+        ACTIONS => task.name.as_deref().map(str::to_owned),
+        _ => Some(format!("job:{}", job_id(task))),
+    }
 }

@@ -8,15 +8,14 @@ use tenure_hub::words::{
 use tenure_hub::{Request, Response};
 
 use super::names::{is_reserved, job_id, queue_name};
-use super::pages::{LOOKS_MAX, find, find_name, list};
-use super::plans::jobs_of;
+use super::pages::{find, list, one_queue};
 use super::refusals::{call_refused, refusal};
 use super::render::{pulled, time};
-use super::{Speaker, submit};
+use super::{Speaker, ranges, submit};
 use crate::codec::{Reply, Version};
 use crate::command::{Claim, ListCommand, PopReply, QueueCommand, Wait};
 use crate::errand::{Step, Whom};
-use crate::key::{ActionField, Key, QueueKey};
+use crate::key::QueueKey;
 use crate::shapes::pushed_name;
 use crate::worker::{Call, CallAnswer, Pop};
 
@@ -24,8 +23,8 @@ pub(super) fn start(command: ListCommand, speaker: &Speaker) -> Step {
     match command {
         ListCommand::Push { queue, bodies } => submit::push(&queue, bodies, speaker),
         ListCommand::Claim(claim) => pop(claim, speaker),
-        ListCommand::Length { key } => length(key),
-        ListCommand::Range { key, start, stop } => range(key, start, stop),
+        ListCommand::Length { key } => ranges::length(key),
+        ListCommand::Range { key, start, stop } => ranges::range(key, start, stop),
         ListCommand::Remove { queue, element } => remove(queue, &element, speaker),
     }
 }
@@ -36,9 +35,9 @@ pub(super) fn start_queue(command: QueueCommand) -> Step {
             Step::last(Request::Query(Query::Counts), |_, outcome| match outcome {
                 Ok(Response::Answer(Answer::Counts(counts))) => Reply::array([
                     Reply::word("pending_jobs"),
-                    whole(counts.by_state[StateName::Ready as usize]),
+                    number(counts.by_state[StateName::Ready as usize]),
                     Reply::word("scheduled_jobs"),
-                    whole(counts.by_state[StateName::Delayed as usize]),
+                    number(counts.by_state[StateName::Delayed as usize]),
                 ]),
                 Ok(_) => Reply::error("ERR unexpected answer"),
                 Err(reason) => refusal(&reason),
@@ -59,7 +58,7 @@ pub(super) fn start_queue(command: QueueCommand) -> Step {
 
 /// How many tasks wait in a queue.
 pub(super) fn ready(queue: &QueueInfo) -> i64 {
-    i64::try_from(queue.counts[StateName::Ready as usize]).unwrap_or(i64::MAX)
+    whole(queue.counts[StateName::Ready as usize])
 }
 
 pub(super) fn waiting_in(queue: Name) -> ListQuery {
@@ -145,86 +144,6 @@ fn id_of(assignment: &Assignment) -> String {
     assignment.name.as_deref().map_or_else(|| assignment.task.to_string(), str::to_owned)
 }
 
-fn length(key: Key) -> Step {
-    match key {
-        Key::Queue(QueueKey::Scheduled) => counted(&[StateName::Delayed]),
-        Key::Queue(QueueKey::Processing) => counted(&[StateName::Assigned, StateName::Running]),
-        Key::Queue(queue) => {
-            let name = queue_name(&queue);
-            Step::last(Request::Query(Query::Queues), move |_, outcome| match outcome {
-                Ok(Response::Answer(Answer::Queues(queues))) => {
-                    let found = queues.iter().find(|queue| Some(&queue.queue) == name.as_ref());
-                    Reply::Integer(found.map_or(0, ready))
-                }
-                Ok(_) => Reply::error("ERR unexpected answer"),
-                Err(reason) => refusal(&reason),
-            })
-        }
-        Key::Action { id, field: ActionField::Jobs } => {
-            find_name(super::names::action_name(&id), |_, found| match found {
-                Err(_) => Step::Reply(Reply::Integer(0)),
-                Ok(action) => jobs_of(&action, |_, jobs| Step::Reply(Reply::count(jobs.len()))),
-            })
-        }
-        _ => Step::Reply(Reply::Integer(0)),
-    }
-}
-
-fn counted(states: &'static [StateName]) -> Step {
-    Step::last(Request::Query(Query::Counts), move |_, outcome| match outcome {
-        Ok(Response::Answer(Answer::Counts(counts))) => {
-            whole(states.iter().map(|state| counts.by_state[*state as usize]).sum())
-        }
-        Ok(_) => Reply::error("ERR unexpected answer"),
-        Err(reason) => refusal(&reason),
-    })
-}
-
-fn range(key: Key, start: i64, stop: i64) -> Step {
-    let query = match key {
-        Key::Queue(QueueKey::Scheduled) => {
-            ListQuery { states: vec![StateName::Delayed], ..ListQuery::default() }
-        }
-        Key::Queue(QueueKey::Processing) => {
-            ListQuery { states: vec![StateName::Assigned, StateName::Running], ..ListQuery::default() }
-        }
-        Key::Queue(queue) => waiting_in(queue_name(&queue).unwrap_or_else(|| "".into())),
-        Key::Action { id, field: ActionField::Jobs } => {
-            return find_name(super::names::action_name(&id), move |_, found| match found {
-                Err(_) => Step::Reply(Reply::Array(Vec::new())),
-                Ok(action) => jobs_of(&action, move |_, jobs| Step::Reply(slice(&jobs, start, stop))),
-            });
-        }
-        _ => return Step::Reply(Reply::Array(Vec::new())),
-    };
-    // In Redis the next to be popped is the last of the list, so counting from the end is cheap here.
-    let from_end = start < 0 && stop < 0;
-    let wanted =
-        if from_end { usize::try_from(start.unsigned_abs()).unwrap_or(LOOKS_MAX) } else { LOOKS_MAX };
-    list(
-        query,
-        wanted.min(LOOKS_MAX),
-        |_| true,
-        move |_, mut tasks| {
-            tasks.reverse();
-            Step::Reply(slice(&tasks, start, stop))
-        },
-    )
-}
-
-/// From one index to another, both included, negative from the end.
-fn slice(tasks: &[TaskInfo], start: i64, stop: i64) -> Reply {
-    let count = i64::try_from(tasks.len()).unwrap_or(i64::MAX);
-    let index = |at: i64| if at < 0 { count.saturating_add(at) } else { at };
-    let (start, stop) = (index(start).max(0), index(stop).min(count - 1));
-    if start > stop {
-        return Reply::Array(Vec::new());
-    }
-    let (start, length) =
-        (usize::try_from(start).unwrap_or(0), usize::try_from(stop - start + 1).unwrap_or(0));
-    Reply::array(tasks.iter().skip(start).take(length).map(|task| Reply::bulk(job_id(task))))
-}
-
 /// `LREM`: the element is an id, or for the oldest workers the whole job.
 fn remove(queue: QueueKey, element: &Bytes, speaker: &Speaker) -> Step {
     let job = match pushed_name(element) {
@@ -266,28 +185,33 @@ fn stats(queue: &QueueKey) -> Step {
     let Some(name) = queue_name(queue) else {
         return Step::Reply(crate::command::CommandError::WrongType.reply());
     };
-    Step::last(Request::Query(Query::Queues), move |now: Timestamp, outcome| match outcome {
-        Ok(Response::Answer(Answer::Queues(queues))) => {
-            let Some(queue) = queues.iter().find(|queue| queue.queue == name) else { return Reply::Null };
-            let count = |state: StateName| queue.counts[state as usize];
-            let age = queue.oldest_ready.map(|at| now.since(at).as_secs());
-            let shown = json!({
-                "queue": &*queue.queue, "paused": queue.paused, "pending": count(StateName::Ready),
-                "length": count(StateName::Ready), "scheduled": count(StateName::Delayed),
-                "running": count(StateName::Assigned) + count(StateName::Running),
-                "held": count(StateName::Paused), "completed": count(StateName::Completed),
-                "failed": count(StateName::Failed), "cancelled": count(StateName::Cancelled),
-                "workers": queue.live_workers, "oldest_job_age_seconds": age,
-                "oldest_job_at": queue.oldest_ready.map(time),
-                "unserved_since": queue.unserved_since.map(time),
-            });
-            Reply::bulk(shown.to_string())
+    Step::last(Request::Query(Query::Queue { queue: name }), |now: Timestamp, outcome| {
+        match one_queue(outcome) {
+            Ok(None) => Reply::Null,
+            Ok(Some(queue)) => {
+                let count = |state: StateName| queue.counts[state as usize];
+                let age = queue.oldest_ready.map(|at| now.since(at).as_secs());
+                let shown = json!({
+                    "queue": &*queue.queue, "paused": queue.paused, "pending": count(StateName::Ready),
+                    "length": count(StateName::Ready), "scheduled": count(StateName::Delayed),
+                    "running": count(StateName::Assigned) + count(StateName::Running),
+                    "held": count(StateName::Paused), "completed": count(StateName::Completed),
+                    "failed": count(StateName::Failed), "cancelled": count(StateName::Cancelled),
+                    "workers": queue.live_workers, "oldest_job_age_seconds": age,
+                    "oldest_job_at": queue.oldest_ready.map(time),
+                    "unserved_since": queue.unserved_since.map(time),
+                });
+                Reply::bulk(shown.to_string())
+            }
+            Err(reason) => refusal(&reason),
         }
-        Ok(_) => Reply::error("ERR unexpected answer"),
-        Err(reason) => refusal(&reason),
     })
 }
 
-fn whole(count: u64) -> Reply {
-    Reply::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+pub(super) fn whole(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn number(count: u64) -> Reply {
+    Reply::Integer(whole(count))
 }

@@ -1,16 +1,16 @@
-//! Looking things up: one job, one worker, a list over several pages.
+//! Looking things up: one job, one worker, one queue, a list over several pages.
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, ListQuery, Name, Query, Refusal, TaskId, TaskInfo, Timestamp, WorkerInfo};
+use tenure_hub::words::{
+    Answer, ListQuery, Name, Query, QueueInfo, Refusal, TaskId, TaskInfo, Timestamp, WorkerInfo,
+};
 use tenure_hub::{Request, Response};
 
 use super::refusals::refusal;
-use crate::errand::Step;
+use crate::errand::{Outcome, Step};
 
-/// How many tasks the broker gives at a time.
-const PAGE: usize = 1000;
-/// How many tasks one command may look at before it gives up.
-pub(super) const LOOKS_MAX: usize = 20_000;
+/// How many things the broker gives at a time. A long walk is many short questions, and others are answered between.
+pub(super) const PAGE: usize = 1000;
 
 type Found = Result<Box<TaskInfo>, Refusal>;
 
@@ -57,47 +57,93 @@ pub(super) fn list(
     keep: impl Fn(&TaskInfo) -> bool + Send + 'static,
     then: impl FnOnce(Timestamp, Vec<TaskInfo>) -> Step + Send + 'static,
 ) -> Step {
-    go_on(query, limit, 0, Vec::new(), Box::new(keep), Box::new(then))
+    list_on(query, limit, Vec::new(), Box::new(keep), Box::new(then))
 }
 
-pub(super) fn workers(then: impl FnOnce(Timestamp, Vec<WorkerInfo>) -> Step + Send + 'static) -> Step {
-    Step::ask(Request::Query(Query::Workers), move |now, outcome| match outcome {
-        Ok(Response::Answer(Answer::Workers(workers))) => then(now, workers),
-        Ok(_) => Step::error("ERR unexpected answer"),
-        Err(reason) => Step::Reply(refusal(&reason)),
-    })
-}
-
-type Keep = Box<dyn Fn(&TaskInfo) -> bool + Send>;
-type ThenTasks = Box<dyn FnOnce(Timestamp, Vec<TaskInfo>) -> Step + Send>;
-
-fn go_on(
+/// One page of tasks, and the question for the next one.
+pub(super) fn page(
     mut query: ListQuery,
-    limit: usize,
-    looked: usize,
-    mut found: Vec<TaskInfo>,
-    keep: Keep,
-    then: ThenTasks,
+    then: impl FnOnce(Timestamp, Vec<TaskInfo>, Option<ListQuery>) -> Step + Send + 'static,
 ) -> Step {
     query.limit = PAGE;
     Step::ask(Request::Query(Query::List(Box::new(query.clone()))), move |now, outcome| match outcome {
         Ok(Response::Answer(Answer::Tasks { tasks, next })) => {
-            let looked = looked + tasks.len().max(1);
-            found.extend(tasks.into_iter().filter(|task| keep(task)));
-            if found.len() >= limit || next.is_none() || looked >= LOOKS_MAX {
-                found.truncate(limit);
-                return then(now, found);
-            }
-            go_on(ListQuery { cursor: next, ..query }, limit, looked, found, keep, then)
+            let next = next.map(|cursor| ListQuery { cursor: Some(cursor), ..query });
+            then(now, tasks, next)
         }
-        Ok(_) => Step::error("ERR unexpected answer"),
-        Err(reason) => Step::Reply(refusal(&reason)),
+        other => unexpected(other),
     })
 }
 
-fn task_of(outcome: crate::errand::Outcome) -> Found {
+/// Every worker.
+pub(super) fn workers(then: impl FnOnce(Timestamp, Vec<WorkerInfo>) -> Step + Send + 'static) -> Step {
+    workers_on(0, Vec::new(), Box::new(then))
+}
+
+/// One worker, if anybody has heard of it.
+pub(super) fn worker(
+    name: &str,
+    then: impl FnOnce(Timestamp, Option<WorkerInfo>) -> Step + Send + 'static,
+) -> Step {
+    let query = Query::Worker { worker: Name::from(name) };
+    Step::ask(Request::Query(query), move |now, outcome| match outcome {
+        Ok(Response::Answer(Answer::Workers(mut workers))) => then(now, workers.pop()),
+        other => unexpected(other),
+    })
+}
+
+/// The only queue of an answer, if there is one.
+pub(super) fn one_queue(outcome: Outcome) -> Result<Option<QueueInfo>, Refusal> {
+    match outcome? {
+        Response::Answer(Answer::Queues(mut queues)) => Ok(queues.pop()),
+        _ => Err(OTHER_KIND),
+    }
+}
+
+/// An answer that leads nowhere.
+pub(super) fn unexpected(outcome: Outcome) -> Step {
+    Step::Reply(refusal(&outcome.err().unwrap_or(OTHER_KIND)))
+}
+
+const OTHER_KIND: Refusal = Refusal::BadValue { what: "answer", why: "is of another kind" };
+
+type Keep = Box<dyn Fn(&TaskInfo) -> bool + Send>;
+type ThenTasks = Box<dyn FnOnce(Timestamp, Vec<TaskInfo>) -> Step + Send>;
+type ThenWorkers = Box<dyn FnOnce(Timestamp, Vec<WorkerInfo>) -> Step + Send>;
+
+fn list_on(query: ListQuery, limit: usize, mut found: Vec<TaskInfo>, keep: Keep, then: ThenTasks) -> Step {
+    page(query, move |now, tasks, next| {
+        found.extend(tasks.into_iter().filter(|task| keep(task)));
+        match next {
+            Some(next) if found.len() < limit => list_on(next, limit, found, keep, then),
+            _ => {
+                found.truncate(limit);
+                then(now, found)
+            }
+        }
+    })
+}
+
+fn workers_on(from: u32, mut found: Vec<WorkerInfo>, then: ThenWorkers) -> Step {
+    let query = Query::ScanWorkers { from, limit: PAGE };
+    Step::ask(Request::Query(query), move |now, outcome| match outcome {
+        Ok(Response::Answer(Answer::ScannedWorkers { workers, next })) => {
+            found.extend(workers);
+            match next {
+                Some(next) => workers_on(next, found, then),
+                None => {
+                    found.sort_by(|one, other| one.worker.cmp(&other.worker));
+                    then(now, found)
+                }
+            }
+        }
+        other => unexpected(other),
+    })
+}
+
+fn task_of(outcome: Outcome) -> Found {
     match outcome? {
         Response::Answer(Answer::Task(task)) => Ok(task),
-        _ => Err(Refusal::BadValue { what: "answer", why: "is of another kind" }),
+        _ => Err(OTHER_KIND),
     }
 }

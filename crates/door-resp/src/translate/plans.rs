@@ -1,29 +1,26 @@
-//! Plans and actions. Both are tasks that are held back for ever: a plan's body is its recipe, an action is the parent
-//! of its jobs. So they are durable, they can be seen through every door, and cancelling an action cancels its jobs.
+//! Plans: tasks that are held back until they are deleted, with the recipe as their body. So they are durable and can be
+//! seen through every door.
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tenure_hub::words::{Command, ListQuery, Name, NewTask, StateName, TaskInfo, Timestamp};
 use tenure_hub::{Request, Submission, fresh_id};
 
-use super::Speaker;
-use super::names::{
-    ACTIONS, PLANS, action_name, job_id, live_states, plan_name, plan_of_name, plan_tag, status,
-};
-use super::pages::{LOOKS_MAX, find_name, list};
+use super::names::{PLANS, live_states, plan_name, plan_of_name, plan_tag};
+use super::pages::{find_name, list};
 use super::refusals::refusal;
 use super::render::time;
-use super::submit::{accepted, envelope, named, new_task};
+use super::submit::accepted;
 use crate::codec::Reply;
-use crate::command::{ActionCommand, JobStatus, Page, PlanCommand};
+use crate::command::{Page, PlanCommand};
 use crate::errand::Step;
 use crate::glob::glob;
-use crate::shapes::{Action, Plan};
+use crate::shapes::Plan;
 
 /// How often a plan may be deleted and submitted anew under the same id while the old ones are remembered.
 const EDITIONS_MAX: u32 = 1000;
 
-pub(super) fn start_plan(command: PlanCommand) -> Step {
+pub(super) fn start(command: PlanCommand) -> Step {
     match command {
         PlanCommand::Submit { plan, json } => {
             let json: Value = serde_json::from_slice(&json).unwrap_or(Value::Null);
@@ -32,22 +29,6 @@ pub(super) fn start_plan(command: PlanCommand) -> Step {
         PlanCommand::Get { plan } => get_plan(plan),
         PlanCommand::List { pattern, page } => list_plans(pattern, page),
         PlanCommand::Delete { plan } => delete_plan(plan),
-    }
-}
-
-pub(super) fn start_action(command: ActionCommand, speaker: &Speaker) -> Step {
-    match command {
-        ActionCommand::Submit(action) => submit_action(*action, speaker),
-        ActionCommand::Get { action, page } => of_action(&action, move |_, task, jobs| {
-            let mut shown = action_status(&task, &jobs);
-            let ids = jobs.iter().skip(page.offset).take(page.limit).map(|job| Value::from(job_id(job)));
-            shown.insert("job_ids".into(), ids.collect());
-            Reply::bulk(Value::Object(shown).to_string())
-        }),
-        ActionCommand::Status { action } => of_action(&action, |_, task, jobs| {
-            Reply::bulk(Value::Object(action_status(&task, &jobs)).to_string())
-        }),
-        ActionCommand::List { status, page } => list_actions(status, page),
     }
 }
 
@@ -146,17 +127,15 @@ fn list_plans(pattern: Option<Bytes>, page: Page) -> Step {
         plan.is_some_and(|plan| pattern.as_ref().is_none_or(|pattern| glob(pattern, plan.as_bytes())))
     };
     list(held_in(PLANS), page.offset.saturating_add(page.limit), fits, move |_, tasks| {
-        let tasks: Vec<TaskInfo> = tasks.into_iter().skip(page.offset).collect();
+        // They are taken from the end.
+        let tasks: Vec<TaskInfo> = tasks.into_iter().skip(page.offset).rev().collect();
         describe_plans(tasks, Vec::new())
     })
 }
 
 /// Reads one plan after the other.
 fn describe_plans(mut tasks: Vec<TaskInfo>, mut shown: Vec<Reply>) -> Step {
-    if tasks.is_empty() {
-        return Step::Reply(Reply::Array(shown));
-    }
-    let task = tasks.remove(0);
+    let Some(task) = tasks.pop() else { return Step::Reply(Reply::Array(shown)) };
     Step::read(task.body, move |_, body| {
         let plan: Value =
             body.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
@@ -188,160 +167,6 @@ fn delete_plan(plan: String) -> Step {
                 })
             },
         )
-    })
-}
-
-fn submit_action(action: Action, speaker: &Speaker) -> Step {
-    let speaker = speaker.clone();
-    with_plan(action.plan.clone(), move |now, found| {
-        let Some((plan, json)) = found else { unreachable!("with_plan answers for itself") };
-        let id = action.id.clone().unwrap_or_else(|| fresh_id().to_string());
-        let mut parent = NewTask::new(fresh_id(), ACTIONS);
-        parent.name = Some(action_name(&id));
-        parent.hold = true;
-        let about = json!({"action_id": id, "plan_id": plan.id, "jobs_created": action.inputs.len()});
-        let parent_id = parent.id;
-        let submission = Submission::new(parent, Bytes::from(about.to_string()));
-        Step::ask(Request::Submit(vec![submission]), move |_, outcome| match accepted(outcome) {
-            Ok(each) if each.iter().all(|accepted| !accepted.known) => {
-                fan_out(&id, &plan, &json, &action, parent_id, now, &speaker)
-            }
-            Ok(_) | Err(tenure_hub::words::Refusal::NameTaken { .. }) => {
-                Step::error(format!("ERR Action ID already exists: {id}"))
-            }
-            Err(reason) => Step::Reply(refusal(&reason)),
-        })
-    })
-}
-
-fn fan_out(
-    id: &str,
-    plan: &Plan,
-    json: &Value,
-    action: &Action,
-    parent: tenure_hub::words::TaskId,
-    now: Timestamp,
-    speaker: &Speaker,
-) -> Step {
-    let mut options = action.options.clone();
-    options.needs.get_or_insert_with(|| plan.needs());
-    let (mut jobs, mut ids) = (Vec::new(), Vec::new());
-    for (index, input) in action.inputs.iter().enumerate() {
-        let mut task = match new_task(&options, now, speaker) {
-            Ok(task) => named(task, None),
-            Err(reply) => return Step::Reply(reply),
-        };
-        task.parent = Some(parent);
-        task.tags.push(plan_tag(&plan.id));
-        ids.push(task.id.to_string());
-        jobs.push(Submission::new(task, envelope(json, input, Some((id, index)))));
-    }
-    let answer = json!({
-        "action_id": id, "plan_id": plan.id, "plan_description": plan.description, "jobs_created": ids.len(),
-        "job_ids": ids,
-    });
-    Step::last(Request::Submit(jobs), move |_, outcome| match accepted(outcome) {
-        Ok(_) => Reply::bulk(answer.to_string()),
-        Err(reason) => refusal(&reason),
-    })
-}
-
-/// An action and its jobs; nothing if there is no such action.
-fn of_action(
-    action: &str,
-    reply: impl FnOnce(Timestamp, Box<TaskInfo>, Vec<TaskInfo>) -> Reply + Send + 'static,
-) -> Step {
-    find_name(action_name(action), move |_, found| match found {
-        Err(_) => Step::Reply(Reply::Null),
-        Ok(task) => jobs_of(&task.clone(), move |now, jobs| Step::Reply(reply(now, task, jobs))),
-    })
-}
-
-/// An action's jobs in the order of its inputs.
-pub(super) fn jobs_of(
-    action: &TaskInfo,
-    then: impl FnOnce(Timestamp, Vec<TaskInfo>) -> Step + Send + 'static,
-) -> Step {
-    let query = ListQuery { parent: Some(action.id), ..ListQuery::default() };
-    list(
-        query,
-        LOOKS_MAX,
-        |_| true,
-        move |now, mut jobs| {
-            // Their ids are made one after the other and sort by that.
-            jobs.sort_by_key(|job| job.id);
-            then(now, jobs)
-        },
-    )
-}
-
-/// What an action's status is follows from its jobs.
-pub(super) fn action_status(action: &TaskInfo, jobs: &[TaskInfo]) -> Map<String, Value> {
-    let mut shown = Map::new();
-    let name = action.name.as_deref().unwrap_or_default();
-    shown.insert("action_id".into(), name.strip_prefix("action:").unwrap_or(name).into());
-    shown.insert("created_at".into(), time(action.submitted_at));
-    shown.insert("total_jobs".into(), jobs.len().into());
-    let count = |wanted: JobStatus| jobs.iter().filter(|job| status(&job.state) == wanted).count();
-    for one in JobStatus::ALL {
-        shown.insert(one.word().into(), count(one).into());
-    }
-    let plan = jobs.iter().flat_map(|job| &job.terms.tags).find_map(|tag| tag.strip_prefix("plan:"));
-    shown.insert("plan_id".into(), plan.into());
-    let ended = jobs.iter().filter_map(|job| job.state.end().map(|end| end.at));
-    if jobs.iter().all(|job| job.state.name().has_ended())
-        && let Some(last) = ended.max()
-    {
-        shown.insert("completed_jobs_at".into(), time(last));
-    }
-    shown.insert("status".into(), overall(jobs).word().into());
-    shown
-}
-
-fn overall(jobs: &[TaskInfo]) -> JobStatus {
-    let any = |wanted: &[JobStatus]| jobs.iter().any(|job| wanted.contains(&status(&job.state)));
-    if any(&[JobStatus::Running]) {
-        JobStatus::Running
-    } else if any(&[JobStatus::Pending, JobStatus::Scheduled, JobStatus::Paused]) {
-        let begun = any(&[JobStatus::Completed, JobStatus::Failed, JobStatus::Dead, JobStatus::Cancelled]);
-        if begun { JobStatus::Running } else { JobStatus::Pending }
-    } else if any(&[JobStatus::Failed, JobStatus::Dead]) {
-        JobStatus::Failed
-    } else if any(&[JobStatus::Cancelled]) {
-        JobStatus::Cancelled
-    } else {
-        JobStatus::Completed
-    }
-}
-
-fn list_actions(wanted: Option<JobStatus>, page: Page) -> Step {
-    list(
-        held_in(ACTIONS),
-        LOOKS_MAX,
-        |_| true,
-        move |_, mut actions| {
-            // The newest first.
-            actions.sort_by_key(|action| std::cmp::Reverse(action.id));
-            describe_actions(actions, wanted, page, Vec::new())
-        },
-    )
-}
-
-fn describe_actions(
-    mut actions: Vec<TaskInfo>,
-    wanted: Option<JobStatus>,
-    page: Page,
-    mut shown: Vec<Reply>,
-) -> Step {
-    if actions.is_empty() || shown.len() >= page.offset.saturating_add(page.limit) {
-        return Step::Reply(Reply::Array(shown.into_iter().skip(page.offset).collect()));
-    }
-    let action = actions.remove(0);
-    jobs_of(&action.clone(), move |_, jobs| {
-        if wanted.is_none_or(|wanted| overall(&jobs) == wanted) {
-            shown.push(Reply::bulk(Value::Object(action_status(&action, &jobs)).to_string()));
-        }
-        describe_actions(actions, wanted, page, shown)
     })
 }
 

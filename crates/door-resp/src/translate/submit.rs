@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tenure_hub::words::{
-    Accepted, Answer, Backoff, Name, NewTask, OnLost, Query, Refusal, Reply as Decided, TaskId, Timestamp,
+    Accepted, Backoff, Name, NewTask, OnLost, Query, Refusal, Reply as Decided, TaskId, Timestamp,
 };
 use tenure_hub::{Request, Response, fresh_id};
 
 use super::Speaker;
 use super::names::{is_reserved, plan_tag, queue_name};
-use super::pages::find;
+use super::pages::{find, one_queue};
 use super::plans::{store_plan, with_plan};
 use super::refusals::{refusal, refused};
 use crate::codec::Reply;
@@ -35,20 +35,18 @@ pub(super) fn push(queue: &QueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> S
         task.run_limit = Some(speaker.settings.run_limit);
         submissions.push(tenure_hub::Submission::new(task, body));
     }
-    let requests = vec![Request::Submit(submissions), Request::Query(Query::Queues)];
+    let requests = vec![Request::Submit(submissions), Request::Query(Query::Queue { queue: name })];
     Step::Last(
         requests,
-        Box::new(move |_, mut outcomes| {
+        Box::new(|_, mut outcomes| {
             let (queues, submitted) = (outcomes.pop().expect("two"), outcomes.pop().expect("two"));
-            match (refused(submitted), queues) {
+            match (refused(submitted), one_queue(queues)) {
                 (Err(reason), _) | (_, Err(reason)) => refusal(&reason),
-                (Ok(submitted), Ok(Response::Answer(Answer::Queues(queues)))) => {
-                    let queue = queues.iter().find(|queue| queue.queue == name);
+                (Ok(submitted), Ok(queue)) => {
                     // Redis counts what was pushed before somebody who waits gets it.
                     let pushed = i64::try_from(fresh(&submitted)).unwrap_or(i64::MAX);
-                    Reply::Integer(queue.map_or(0, super::lists::ready).max(pushed))
+                    Reply::Integer(queue.map_or(0, |queue| super::lists::ready(&queue)).max(pushed))
                 }
-                (Ok(_), Ok(_)) => Reply::error("ERR unexpected answer"),
             }
         }),
     )

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tenure_hub::words::{TaskInfo, Timestamp, WorkerInfo};
 
+use super::actions::{action_status, find_action, jobs_of};
 use super::jobs::explain_not_held;
-use super::names::{action_name, status};
-use super::pages::{find, find_name, read_result, read_whole, workers};
-use super::plans::{action_status, find_plan, jobs_of};
+use super::names::status;
+use super::pages::{find, read_result, read_whole, worker, workers};
+use super::plans::find_plan;
 use super::refusals::call_refused;
 use super::{Speaker, keyspace, render};
 use crate::codec::Reply;
@@ -57,7 +58,7 @@ pub(super) fn is_there(key: Key, then: impl FnOnce(bool) -> Step + Send + 'stati
         Key::Events(_) => then(true),
         Key::Unknown => then(false),
         Key::Action { id, field: ActionField::Jobs } => {
-            find_name(action_name(&id), move |_, found| then(found.is_ok()))
+            find_action(&id, move |_, found| then(found.is_some()))
         }
         Key::Job { id, field: JobField::Whole } => find(&id, move |_, found| then(found.is_ok())),
         other => value(other, move |_, found| then(found.is_some())),
@@ -72,14 +73,12 @@ fn value(key: Key, then: impl FnOnce(Timestamp, Option<Bytes>) -> Step + Send + 
             None => then(now, None),
             Some(task) => Step::read(task.body, move |now, body| then(now, body.ok())),
         }),
-        Key::Action { id, field: ActionField::Whole } => {
-            find_name(action_name(&id), move |now, found| match found {
-                Err(_) => then(now, None),
-                Ok(action) => jobs_of(&action.clone(), move |now, jobs| {
-                    then(now, Some(Value::Object(action_status(&action, &jobs)).to_string().into()))
-                }),
-            })
-        }
+        Key::Action { id, field: ActionField::Whole } => find_action(&id, move |now, found| match found {
+            None => then(now, None),
+            Some(action) => jobs_of(&action.clone(), move |now, jobs| {
+                then(now, Some(Value::Object(action_status(&action, &jobs)).to_string().into()))
+            }),
+        }),
         Key::Worker { id, field } => worker_field(id, field, then),
         Key::Action { .. } | Key::Queue(_) | Key::Capability { .. } | Key::Events(_) | Key::Unknown => {
             Step::ask(nothing(), move |now, _| then(now, None))
@@ -157,10 +156,7 @@ fn worker_field(
     field: WorkerField,
     then: impl FnOnce(Timestamp, Option<Bytes>) -> Step + Send + 'static,
 ) -> Step {
-    workers(move |now, all| {
-        let found = all.iter().find(|worker| *worker.worker == *id);
-        then(now, found.and_then(|worker| of_worker(worker, field, now)))
-    })
+    worker(&id, move |now, found| then(now, found.and_then(|worker| of_worker(&worker, field, now))))
 }
 
 fn of_worker(worker: &WorkerInfo, field: WorkerField, now: Timestamp) -> Option<Bytes> {
@@ -267,8 +263,8 @@ fn time_to_live(key: Key, milliseconds: bool) -> Step {
         })
     };
     match key {
-        Key::Worker { id, field } => workers(move |now, all| {
-            let found = all.iter().find(|worker| *worker.worker == *id);
+        Key::Worker { id, field } => worker(&id, move |now, found| {
+            let found = found.as_ref();
             let there = found.is_some_and(|worker| of_worker(worker, field, now).is_some());
             let until = found.filter(|_| there).and_then(|worker| match field {
                 WorkerField::Alive => Some(worker.last_seen + worker.lost_after.min(DEAD_AFTER)),

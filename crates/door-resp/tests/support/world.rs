@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tenure_door_resp::Settings;
 use tenure_door_resp::session::{Admission, DeskCall, Gate, Output, Session};
+use tenure_door_resp::upkeep::Upkeep;
 use tenure_door_resp::worker::{self, CallAnswer, Caller, Worker};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
@@ -23,6 +24,7 @@ pub(crate) struct World {
     next_session: u64,
     connections: BTreeMap<usize, Connection>,
     desks: BTreeMap<Name, Desk>,
+    upkeep: Arc<Upkeep>,
 }
 
 struct Connection {
@@ -82,6 +84,7 @@ impl World {
             next_session: 1,
             connections: BTreeMap::new(),
             desks: BTreeMap::new(),
+            upkeep: Arc::default(),
         }
     }
 
@@ -112,7 +115,13 @@ impl World {
     pub(crate) fn send(&mut self, client: usize, bytes: &[u8]) {
         let gate = KeyGate(self.keys.clone());
         let connection = self.connections.entry(client).or_insert_with(|| Connection {
-            session: Session::new(client as u64, IpAddr::from([127, 0, 0, 1]), Settings::default(), &gate),
+            session: Session::new(
+                client as u64,
+                IpAddr::from([127, 0, 0, 1]),
+                Settings::default(),
+                Arc::clone(&self.upkeep),
+                &gate,
+            ),
             inside: None,
             wire: Vec::new(),
             closed: false,

@@ -147,7 +147,12 @@ impl Inquiry {
             }
             Answer::Tasks { tasks, next } => self.page(&tasks, next),
             Answer::Workers(workers) => self.workers(&workers, turn),
-            Answer::Task(_) | Answer::Why(_) | Answer::Limits(_) | Answer::Counts(_) => code("500"),
+            Answer::Task(_)
+            | Answer::Why(_)
+            | Answer::ScannedTasks { .. }
+            | Answer::ScannedWorkers { .. }
+            | Answer::Limits(_)
+            | Answer::Counts(_) => code("500"),
         }
     }
 

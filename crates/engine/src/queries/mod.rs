@@ -3,6 +3,7 @@
 mod explain;
 mod list;
 mod overview;
+mod scan;
 mod show;
 
 use crate::command::{Answer, Peer, Query};
@@ -17,8 +18,12 @@ impl Engine {
             Query::Find { name } => self.find(peer, name),
             Query::Explain { task } => self.explain(peer, *task),
             Query::List(query) => self.list(peer, query),
+            Query::ScanTasks { from, limit } => self.slice_tasks(peer, *from, *limit),
+            Query::ScanWorkers { from, limit } => self.slice_workers(peer, *from, *limit),
             Query::Queues => Ok(self.list_queues(peer)),
+            Query::Queue { queue } => Ok(self.one_queue(peer, queue)),
             Query::Workers => Ok(self.list_workers(peer)),
+            Query::Worker { worker } => Ok(self.one_worker(peer, worker)),
             Query::Limits => Ok(self.list_limits(peer)),
             Query::Counts => Ok(self.counts(peer)),
         }

@@ -2,13 +2,23 @@
 
 use crate::command::{Answer, Counts, Gauges, Held, LimitInfo, Peer, QueueInfo, WorkerInfo};
 use crate::engine::Engine;
+use crate::name::Name;
 use crate::queues::Queue;
 use crate::time::Timestamp;
 use crate::workers::Worker;
 
 impl Engine {
     pub(crate) fn list_queues(&self, peer: &Peer) -> Answer {
-        let infos = self.queues.of(&peer.namespace).map(|(_, queue)| QueueInfo {
+        Answer::Queues(self.queues.of(&peer.namespace).map(|(_, queue)| self.queue_info(queue)).collect())
+    }
+
+    pub(crate) fn one_queue(&self, peer: &Peer, queue: &Name) -> Answer {
+        let found = self.queues.find(&peer.namespace, queue);
+        Answer::Queues(found.map(|key| self.queue_info(self.queues.at(key))).into_iter().collect())
+    }
+
+    fn queue_info(&self, queue: &Queue) -> QueueInfo {
+        QueueInfo {
             queue: queue.setting.queue.clone(),
             paused: queue.setting.paused,
             counts: queue.counts,
@@ -16,8 +26,7 @@ impl Engine {
             ever_served: queue.setting.ever_served,
             unserved_since: queue.setting.unserved_since,
             oldest_ready: self.oldest_ready(queue),
-        });
-        Answer::Queues(infos.collect())
+        }
     }
 
     /// When the oldest of those tasks was submitted that are next in their lanes.
@@ -33,7 +42,12 @@ impl Engine {
         )
     }
 
-    fn worker_info(&self, worker: &Worker) -> WorkerInfo {
+    pub(crate) fn one_worker(&self, peer: &Peer, worker: &Name) -> Answer {
+        let found = self.workers.find(&peer.namespace, worker);
+        Answer::Workers(found.map(|key| self.worker_info(self.workers.at(key))).into_iter().collect())
+    }
+
+    pub(super) fn worker_info(&self, worker: &Worker) -> WorkerInfo {
         let held = worker.held_in_order().into_iter().map(|slot| {
             let task = self.tasks.at(slot);
             Held { task: task.id, attempt: task.attempt }

@@ -259,3 +259,49 @@ fn counts_are_always_a_recount() {
         std::array::from_fn(|state| broker.queue("q").counts[state] + broker.queue("run").counts[state]);
     assert_eq!(per_queue, expected);
 }
+
+#[test]
+fn a_scan_sees_every_task_once_whatever_changes_its_state_meanwhile() {
+    let (mut broker, ann, worker, tasks) = crowd();
+    let (mut seen, mut from) = (Vec::new(), Some(0));
+    while let Some(place) = from {
+        let query = Query::ScanTasks { from: place, limit: 2 };
+        let Ok(Answer::ScannedTasks { tasks, next }) = broker.ask(&query) else { panic!("no slice") };
+        seen.extend(tasks.iter().map(|task| task.id));
+        if seen.len() == 4 {
+            // What was running waits again and what waited is gone: a walk by state would be confused.
+            let running = broker.list(ListQuery { states: vec![StateName::Running], ..ListQuery::default() });
+            broker.give_back(&worker, running[0]);
+            let ready = broker.list(ListQuery { states: vec![StateName::Ready], ..ListQuery::default() });
+            broker.cancel(&ann, ready[0]);
+        }
+        from = next;
+    }
+    broker.hush();
+    let unique: BTreeSet<TaskId> = seen.iter().copied().collect();
+    assert_eq!((seen.len(), unique), (tasks.len(), tasks.iter().map(|(_, task)| *task).collect()));
+    let Ok(Answer::ScannedTasks { tasks, .. }) =
+        broker.ask_in("elsewhere", &Query::ScanTasks { from: 0, limit: 1000 })
+    else {
+        panic!("no slice")
+    };
+    assert!(tasks.is_empty(), "other namespaces see nothing");
+    assert!(broker.ask(&Query::ScanTasks { from: 0, limit: 1001 }).is_err());
+}
+
+#[test]
+fn one_worker_and_one_queue_are_found_by_name() {
+    let (broker, ..) = crowd();
+    let Ok(Answer::Workers(workers)) = broker.ask(&Query::Worker { worker: "w".into() }) else { panic!() };
+    assert_eq!(workers, broker.workers());
+    let Ok(Answer::ScannedWorkers { workers: scanned, next }) =
+        broker.ask(&Query::ScanWorkers { from: 0, limit: 10 })
+    else {
+        panic!("no slice")
+    };
+    assert_eq!((scanned, next), (workers, None));
+    assert_eq!(broker.ask(&Query::Worker { worker: "x".into() }), Ok(Answer::Workers(Vec::new())));
+    let Ok(Answer::Queues(queues)) = broker.ask(&Query::Queue { queue: "q".into() }) else { panic!() };
+    assert_eq!((queues.len(), queues[0].counts[StateName::Ready as usize]), (1, 3));
+    assert_eq!(broker.ask(&Query::Queue { queue: "x".into() }), Ok(Answer::Queues(Vec::new())));
+}

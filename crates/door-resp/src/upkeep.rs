@@ -1,0 +1,42 @@
+//! What the door looks after now and then, for all connections together. Time comes in as an argument.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tenure_hub::words::{Name, Timestamp};
+
+/// How often one namespace is tidied at most.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// When each namespace was tidied last. There are as many as the configuration's keys name.
+#[derive(Debug, Default)]
+pub struct Upkeep {
+    tidied: Mutex<HashMap<Name, Timestamp>>,
+}
+
+impl Upkeep {
+    /// Whether it is time again. Whoever asks has to do it.
+    pub fn is_due(&self, now: Timestamp, namespace: &Name) -> bool {
+        let mut tidied = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = tidied.get(namespace).is_none_or(|last| *last + EVERY <= now);
+        if due {
+            tidied.insert(namespace.clone(), now);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_tidied_once_a_minute() {
+        let (upkeep, now) = (Upkeep::default(), Timestamp(1_000_000));
+        assert!(upkeep.is_due(now, &"a".into()));
+        assert!(!upkeep.is_due(now + EVERY / 2, &"a".into()));
+        assert!(upkeep.is_due(now + EVERY / 2, &"b".into()));
+        assert!(upkeep.is_due(now + EVERY, &"a".into()));
+    }
+}
