@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tenure_wire::address::{Answer, Called};
+use tenure_wire::address::{Answer, CallGivenUp, Called};
 use tenure_wire::words::Outcome;
 use tenure_wire::{FromBroker, Notice, Request};
 
@@ -86,6 +86,7 @@ fn notified(line: &mut Line, notice: Notice) {
                 line.tell(&Request::Answer(answer));
             }
         }
+        Notice::CallGivenUp(CallGivenUp { call }) => line.talk.given_up(call),
         Notice::Broadcast(broadcast) => line.talk.broadcast(&broadcast),
         // A client is no worker and its watches have connections of their own.
         other => tracing::debug!(kind = other.kind(), "a notice that concerns nobody here"),

@@ -35,7 +35,7 @@ struct EarEntry {
     missed: Arc<AtomicU64>,
 }
 
-/// A call that has come, and whether the way back to its caller is gone.
+/// A call that has come, and whether its caller is gone or does not wait any more.
 #[derive(Debug)]
 pub(crate) struct Ringing {
     pub(crate) called: Called,
@@ -97,6 +97,13 @@ impl Talk {
                 Ok(())
             }
             Err(error) => Err(error.into_inner().called),
+        }
+    }
+
+    /// Nobody waits for the answer any more.
+    pub(crate) fn given_up(&mut self, call: u64) {
+        if let Some(dropped) = self.calls.remove(&call) {
+            dropped.store(true, Ordering::Relaxed);
         }
     }
 

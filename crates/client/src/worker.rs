@@ -6,6 +6,7 @@
 
 mod builder;
 mod context;
+mod gauge;
 mod handle;
 mod link;
 mod outbox;

@@ -17,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
 use tenure_hub::words::{Answer, Blob, Name, Notice, Refusal, SessionId, TaskId, Timestamp};
 use tenure_hub::{Ask, Delivery, Grant, Request, Response};
-use tenure_wire::address::{Broadcast, Called, Hear};
+use tenure_wire::address::{Broadcast, CallGivenUp, Called, Hear};
 use tenure_wire::envelope::NO_NUMBER;
 use tenure_wire::notice::{Gap, Live, Replaced};
 use tenure_wire::reply::{Submitted, Watching};
@@ -196,6 +196,9 @@ impl Talk for Session {
                 let called = Called { call, to: address, from, body };
                 encode_notice(&mut turn.out, &tenure_wire::Notice::Call(called));
             }
+            Delivery::CallGivenUp { call } => {
+                encode_notice(&mut turn.out, &tenure_wire::Notice::CallGivenUp(CallGivenUp { call }));
+            }
             Delivery::CallAnswered { token, answer } => {
                 let Some(pending) = self.pendings.get(token) else { return };
                 let number = pending.number;
@@ -244,7 +247,7 @@ impl Talk for Session {
             match due {
                 Due::Wait { number } => self.wait_is_over(number, turn),
                 Due::Call { number } => {
-                    self.forget_call(number);
+                    self.give_up_call(number, turn);
                     refuse(number, &Refusal::TooLate { deadline: at }, turn);
                 }
             }
@@ -347,11 +350,20 @@ impl Session {
         })
     }
 
-    fn forget_call(&mut self, number: u64) {
-        let Some(extras) = &mut self.extras else { return };
-        let Some((token, deadline)) = extras.calls.remove(&number) else { return };
+    /// The call is over. Returns the token that the hub knows it by.
+    fn forget_call(&mut self, number: u64) -> Option<Token> {
+        let extras = self.extras.as_mut()?;
+        let (token, deadline) = extras.calls.remove(&number)?;
         extras.forget_deadline(deadline, Due::Call { number });
         self.pendings.take(token);
+        Some(token)
+    }
+
+    /// The caller does not wait any longer, so its receiver need not answer.
+    fn give_up_call(&mut self, number: u64, turn: &mut Turn) {
+        if let Some(token) = self.forget_call(number) {
+            self.ask(NO_NUMBER, Expect::Nothing, Request::GiveUpCall { token }, turn);
+        }
     }
 
     fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, Due)> {

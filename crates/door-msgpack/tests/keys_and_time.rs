@@ -151,7 +151,7 @@ fn a_wait_for_a_task_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn a_call_that_takes_too_long_is_given_up_and_its_late_answer_is_dropped() {
+fn a_call_that_takes_too_long_is_given_up_and_so_is_one_that_nobody_waits_for() {
     let mut play = Play::new();
     play.greet("desk");
     play.say("desk", r#"[2, "listen", {"addresses": ["a", "b"]}]"#);
@@ -161,11 +161,20 @@ fn a_call_that_takes_too_long_is_given_up_and_its_late_answer_is_dropped() {
     play.hear("desk", &[r#"[0, "call", {"call": $call, …}]"#]);
     play.0.wait(500);
     play.hear("ada", &[r#"[2, "refused", {"code": "too-late", "deadline": *, …}]"#]);
+    play.hear("desk", &[r#"[0, "call-given-up", {"call": $call}]"#]);
     play.say("desk", r#"[3, "answer", {"call": $call, "outcome": "result"}]"#);
+    play.hear("desk", &[r#"[3, "refused", {"code": "bad-value", "what": "call", …}]"#]);
     play.hear("ada", &[]);
     play.say("ada", r#"[3, "call", {"to": "b"}]"#);
     play.say("ada", r#"[4, "drop-call", {"number": 3}]"#);
     play.hear("ada", &[r#"[4, "done", {}]"#]);
+    play.hear(
+        "desk",
+        &[r#"[0, "call", {"call": $second, …}]"#, r#"[0, "call-given-up", {"call": $second}]"#],
+    );
+    play.say("ada", r#"[5, "drop-call", {"number": 3}]"#);
+    play.hear("ada", &[r#"[5, "done", {}]"#]);
+    play.hear("desk", &[]);
 }
 
 #[test]

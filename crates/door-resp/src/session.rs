@@ -246,7 +246,10 @@ impl Session {
             Delivery::Broadcast(broadcast) => self.heard(broadcast.subject.as_deref(), &broadcast.body, out),
             Delivery::Goodbye => self.closing = true,
             // This session is no worker and takes no calls.
-            Delivery::Notice(_) | Delivery::Call { .. } | Delivery::CallAnswered { .. } => {}
+            Delivery::Notice(_)
+            | Delivery::Call { .. }
+            | Delivery::CallGivenUp { .. }
+            | Delivery::CallAnswered { .. } => {}
         }
         self.flush(out);
     }

@@ -196,6 +196,7 @@ impl Worker {
             | Delivery::Gap { .. }
             | Delivery::Live { .. }
             | Delivery::Call { .. }
+            | Delivery::CallGivenUp { .. }
             | Delivery::CallAnswered { .. }
             | Delivery::Broadcast(_) => {}
         }

@@ -26,10 +26,20 @@ pub(crate) struct Pending {
     pub(crate) receiver: SessionId,
 }
 
+/// The calls that a session leaves behind.
+#[derive(Debug, Default)]
+pub(crate) struct Forgotten {
+    /// Whose callers wait in vain.
+    pub(crate) received: Vec<Pending>,
+    /// Whose receivers would answer in vain, by their numbers.
+    pub(crate) made: Vec<(u64, Pending)>,
+}
+
 #[derive(Debug, Default)]
 struct OfSession {
     addresses: BTreeSet<(Name, Name)>,
-    made: BTreeSet<u64>,
+    /// The calls it has made, by the tokens of their requests.
+    made: BTreeMap<u64, u64>,
     received: BTreeSet<u64>,
     hears: Option<Name>,
 }
@@ -86,7 +96,7 @@ impl Calls {
             return Err(Refusal::TooMany { what: "calls under way", limit: CALLS_MAX });
         }
         self.next += 1;
-        made.insert(self.next);
+        made.insert(token, self.next);
         self.of_session.entry(receiver).or_default().received.insert(self.next);
         self.pending.insert(self.next, Pending { caller, token, receiver });
         Ok((self.next, receiver))
@@ -97,14 +107,21 @@ impl Calls {
         self.pending.get(&call).copied().filter(|pending| pending.receiver == receiver)
     }
 
-    pub(crate) fn close(&mut self, call: u64) {
-        let Some(pending) = self.pending.remove(&call) else { return };
+    pub(crate) fn close(&mut self, call: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&call)?;
         if let Some(caller) = self.of_session.get_mut(&pending.caller) {
-            caller.made.remove(&call);
+            caller.made.remove(&pending.token);
         }
         if let Some(receiver) = self.of_session.get_mut(&pending.receiver) {
             receiver.received.remove(&call);
         }
+        Some(pending)
+    }
+
+    /// The caller does not wait any longer. Returns the call and who has it, if it is still under way.
+    pub(crate) fn give_up(&mut self, caller: SessionId, token: u64) -> Option<(u64, SessionId)> {
+        let call = *self.of_session.get(&caller)?.made.get(&token)?;
+        self.close(call).map(|pending| (call, pending.receiver))
     }
 
     pub(crate) fn hear(&mut self, session: SessionId, namespace: &Name, hear: bool) {
@@ -121,21 +138,20 @@ impl Calls {
         self.hearing.get(namespace).map(|sessions| sessions.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// The session is gone. Returns the callers that wait for it in vain.
-    pub(crate) fn forget(&mut self, session: SessionId) -> Vec<Pending> {
-        let Some(own) = self.of_session.remove(&session) else { return Vec::new() };
+    /// The session is gone, and all its calls with it.
+    pub(crate) fn forget(&mut self, session: SessionId) -> Forgotten {
+        let Some(own) = self.of_session.remove(&session) else { return Forgotten::default() };
         for address in own.addresses {
             self.listeners.remove(&address);
         }
         if let Some(namespace) = own.hears {
             self.deafen(session, &namespace);
         }
-        let orphaned: Vec<Pending> =
-            own.received.iter().filter_map(|call| self.pending.get(call).copied()).collect();
-        for call in own.received.into_iter().chain(own.made) {
-            self.close(call);
+        let mut close = |call: u64| self.close(call).map(|pending| (call, pending));
+        Forgotten {
+            received: own.received.into_iter().filter_map(&mut close).map(|(_, pending)| pending).collect(),
+            made: own.made.into_values().filter_map(&mut close).collect(),
         }
-        orphaned
     }
 
     fn deafen(&mut self, session: SessionId, namespace: &Name) {

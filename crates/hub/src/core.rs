@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use tenure_engine::{
-    Answer, Blob, Change, Command, Engine, Event, Filter, Name, Notice, Output, Peer, Query, Refusal, Reply,
+    Answer, Blob, Change, Command, Engine, Event, Name, Notice, Output, Peer, Query, Refusal, Reply,
     SessionId, Settings, Timestamp, Why,
 };
 use tenure_store::{Batches, Chores, Events, Frame, News, Pace, Reader};
@@ -20,7 +20,7 @@ use crate::mailbox::Mailbox;
 use crate::outbox::{Out, Outbox};
 use crate::request::{Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch};
 use crate::stats::Stats;
-use crate::watches::{CatchUp, MAILBOX_EVENTS_MAX, WATCHES_MAX, WatchKey, Watches};
+use crate::watches::{CatchUp, MAILBOX_EVENTS_MAX, WATCHES_MAX, Wanted, WatchKey, Watches};
 
 #[derive(Debug)]
 pub struct Core {
@@ -82,9 +82,13 @@ impl Core {
         let Some(entry) = self.sessions.remove(&session) else { return };
         self.stats.sessions -= 1;
         self.watches.remove_all(session, &entry.watches);
-        for orphan in self.calls.forget(session) {
+        let left = self.calls.forget(session);
+        for orphan in left.received {
             let reply = Err(Refusal::NobodyThere { address: entry.peer.identity.clone() });
             self.outbox.push(Out::Reply { session: orphan.caller, token: orphan.token, reply });
+        }
+        for (call, pending) in left.made {
+            self.call_given_up(call, pending.receiver);
         }
         let _ = self.command(now, &entry.peer, Command::SessionClosed);
         entry.mailbox.close();
@@ -133,6 +137,12 @@ impl Core {
                 Ok(()) => return,
                 Err(refusal) => Err(refusal),
             },
+            Request::GiveUpCall { token } => {
+                if let Some((call, receiver)) = self.calls.give_up(session, token) {
+                    self.call_given_up(call, receiver);
+                }
+                Ok(Response::Done)
+            }
             Request::CallAnswer { call, answer } => self.answer_call(session, call, answer),
             Request::HearBroadcasts { hear } => {
                 self.calls.hear(session, &peer.namespace, hear);
@@ -244,9 +254,9 @@ impl Core {
     }
 
     /// What a follower needs to read the log for a watch.
-    pub(crate) fn reading(&self, key: WatchKey) -> Option<(Arc<Mailbox>, Name, Filter)> {
-        let (namespace, filter) = self.watches.filter_of(key)?;
-        Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), namespace, filter))
+    pub(crate) fn reading(&self, key: WatchKey) -> Option<(Arc<Mailbox>, Wanted)> {
+        let wanted = self.watches.wanted(key)?;
+        Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), wanted))
     }
 
     /// A watch has read the log up to `next`. Either it is live now, or it has to read on up to the number returned.
@@ -268,13 +278,10 @@ impl Core {
     /// Reads the log for a watch right here, for whoever has no other task to do it in. The runtime has: `follow.rs`.
     pub fn read_log(&mut self, watch: WatchKey, mut from: u64, reader: &Reader) {
         while let Some(until) = self.has_read(watch, from) {
-            let Some((mailbox, namespace, filter)) = self.reading(watch) else { return };
+            let Some((mailbox, wanted)) = self.reading(watch) else { return };
             match reader.events(from, (until - from) as usize) {
                 Ok(Events::Some { events, next }) if next > from => {
-                    for event in events
-                        .into_iter()
-                        .filter(|event| *event.namespace() == namespace && filter.matches(event))
-                    {
+                    for event in events.into_iter().filter(|event| wanted.matches(event)) {
                         mailbox.put(Delivery::Event { watch: watch.1, event: Arc::new(event) });
                     }
                     from = next;
@@ -432,6 +439,10 @@ impl Core {
         let delivery = Delivery::CallAnswered { token: pending.token, answer };
         self.outbox.push(Out::Other { session: pending.caller, delivery });
         Ok(Response::Done)
+    }
+
+    fn call_given_up(&mut self, call: u64, receiver: SessionId) {
+        self.outbox.push(Out::Other { session: receiver, delivery: Delivery::CallGivenUp { call } });
     }
 
     fn broadcast(&mut self, peer: &Peer, broadcast: &Broadcast) -> Response {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_engine::{Filter, Name, SessionId};
+use tenure_engine::SessionId;
 use tenure_store::Events;
 
 use crate::core::Core;
 use crate::handle::{HubHandle, Inbound};
 use crate::mailbox::Mailbox;
 use crate::request::Delivery;
-use crate::watches::MAILBOX_EVENTS_MAX;
+use crate::watches::{MAILBOX_EVENTS_MAX, Wanted};
 
 /// How many events are read at a time.
 const READ_MAX: usize = 1_024;
@@ -19,8 +19,8 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Reads the log for a watch, from `from` up to `until`, and reports back to the hub.
 pub(crate) fn follow(handle: &HubHandle, core: &mut Core, watch: (SessionId, u64), from: u64, until: u64) {
-    let Some((mailbox, namespace, filter)) = core.reading(watch) else { return };
-    let follower = Follower { handle: handle.clone(), mailbox, watch, namespace, filter };
+    let Some((mailbox, wanted)) = core.reading(watch) else { return };
+    let follower = Follower { handle: handle.clone(), mailbox, watch, wanted };
     tokio::spawn(follower.read(from, until));
 }
 
@@ -28,8 +28,7 @@ struct Follower {
     handle: HubHandle,
     mailbox: Arc<Mailbox>,
     watch: (SessionId, u64),
-    namespace: Name,
-    filter: Filter,
+    wanted: Wanted,
 }
 
 impl Follower {
@@ -43,7 +42,10 @@ impl Follower {
             match read {
                 Ok(Ok(Events::Some { events, next })) => {
                     for event in events.into_iter().filter(|event| event.seq < until) {
-                        if *event.namespace() == self.namespace && self.filter.matches(&event) {
+                        if self.wanted.life.is_over() {
+                            return;
+                        }
+                        if self.wanted.matches(&event) {
                             self.mailbox.put(Delivery::Event { watch: self.watch.1, event: Arc::new(event) });
                         }
                     }
@@ -65,17 +67,16 @@ impl Follower {
                 Err(_) => return,
             }
         }
-        self.handle.send(Inbound::HasRead { watch: self.watch, next: from.min(until) });
+        let life = self.wanted.life;
+        self.handle.send(Inbound::HasRead { watch: self.watch, life, next: from.min(until) });
     }
 
-    /// Waits until the peer has taken enough of what is there. Says whether it is still there.
+    /// Waits until the peer has taken enough of what is there. Says whether it still wants the rest.
     async fn has_room(&self) -> bool {
-        while self.mailbox.len() >= MAILBOX_EVENTS_MAX {
-            if self.mailbox.is_closed() {
-                return false;
-            }
+        let is_over = || self.mailbox.is_closed() || self.wanted.life.is_over();
+        while self.mailbox.len() >= MAILBOX_EVENTS_MAX && !is_over() {
             tokio::time::sleep(ROOM_INTERVAL).await;
         }
-        !self.mailbox.is_closed()
+        !is_over()
     }
 }

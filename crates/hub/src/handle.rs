@@ -13,6 +13,7 @@ use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
 use crate::mailbox::Mailbox;
 use crate::request::Ask;
 use crate::topics::Topics;
+use crate::watches::Life;
 
 /// What the runtime receives.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) enum Inbound {
     /// A watch has read the log up to here.
     HasRead {
         watch: (SessionId, u64),
+        /// Of the watch that it was read for. Another one may go by the same number since.
+        life: Life,
         next: u64,
     },
     /// An answer that was made outside the hub's turn.

@@ -49,6 +49,10 @@ pub enum Request {
         address: Name,
         body: Bytes,
     },
+    /// The caller does not wait any longer for the answer to its call with this token. Nobody answers it after this.
+    GiveUpCall {
+        token: u64,
+    },
     /// The answer to a call that was delivered.
     CallAnswer {
         call: u64,
@@ -142,6 +146,10 @@ pub enum Delivery {
         from: Name,
         address: Name,
         body: Bytes,
+    },
+    /// Nobody waits for the answer to this call any longer.
+    CallGivenUp {
+        call: u64,
     },
     CallAnswered {
         token: u64,

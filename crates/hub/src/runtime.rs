@@ -207,8 +207,10 @@ impl Turns {
             }
             Inbound::Open { peer, mailbox } => self.core.open(peer, mailbox),
             Inbound::Close { session } => self.core.close(now, session),
-            Inbound::HasRead { watch, next } => {
-                if let Some(until) = self.core.has_read(watch, next) {
+            Inbound::HasRead { watch, life, next } => {
+                if !life.is_over()
+                    && let Some(until) = self.core.has_read(watch, next)
+                {
                     follow(&self.handle, &mut self.core, watch, next, until);
                 }
             }

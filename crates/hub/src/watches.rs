@@ -2,7 +2,7 @@
 //! everything; a watcher that cannot keep up falls back to reading the log, so it misses nothing and delays nobody.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use foldhash::fast::FixedState;
 use tenure_engine::{Event, Filter, Name, SessionId, TaskId};
@@ -37,6 +37,8 @@ struct Entry {
     /// The first event it wants.
     from: u64,
     live: bool,
+    /// Whoever reads the log for it sees by this that it is over.
+    life: Arc<()>,
 }
 
 impl Watches {
@@ -59,7 +61,7 @@ impl Watches {
         }
         self.remove(key);
         self.index(&filter).insert(key);
-        self.all.insert(key, Entry { namespace, filter, from, live: false });
+        self.all.insert(key, Entry { namespace, filter, from, live: false, life: Arc::new(()) });
     }
 
     pub(crate) fn remove(&mut self, key: WatchKey) -> bool {
@@ -145,9 +147,37 @@ impl Watches {
         CatchUp::Live
     }
 
-    /// Whether this event is for this watch, for whoever reads the log.
-    pub(crate) fn filter_of(&self, key: WatchKey) -> Option<(Name, Filter)> {
-        self.all.get(&key).map(|entry| (entry.namespace.clone(), entry.filter.clone()))
+    /// What a watch wants, for whoever reads the log for it.
+    pub(crate) fn wanted(&self, key: WatchKey) -> Option<Wanted> {
+        self.all.get(&key).map(|entry| Wanted {
+            namespace: entry.namespace.clone(),
+            filter: entry.filter.clone(),
+            life: Life(Arc::downgrade(&entry.life)),
+        })
+    }
+}
+
+/// What to look for in the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    namespace: Name,
+    filter: Filter,
+    pub(crate) life: Life,
+}
+
+impl Wanted {
+    pub(crate) fn matches(&self, event: &Event) -> bool {
+        *event.namespace() == self.namespace && self.filter.matches(event)
+    }
+}
+
+/// Whether a watch is still wanted, or has ended while somebody reads the log for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Life(Weak<()>);
+
+impl Life {
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.strong_count() == 0
     }
 }
 

@@ -180,6 +180,60 @@ async fn a_call_fails_when_its_receiver_is_gone() {
 }
 
 #[tokio::test]
+async fn the_receiver_hears_when_nobody_waits_for_its_answer_any_more() {
+    let hub = start(&MemoryDisk::new());
+    let (mut caller, mut receiver) = (Talk::new(hub.handle(), "caller"), Talk::new(hub.handle(), "receiver"));
+    receiver.ask(1, Request::Listen { address: "here".into() }).await;
+    receiver.next().await;
+    // One caller says so, the other one is gone.
+    for token in [5, 6] {
+        caller.ask(token, Request::Call { address: "here".into(), body: Bytes::new() }).await;
+        let Delivery::Call { call, .. } = receiver.next().await else { panic!("a call arrives") };
+        if token == 5 {
+            caller.ask(7, Request::GiveUpCall { token }).await;
+            assert!(matches!(caller.next().await, Delivery::Reply { token: 7, reply: Ok(Response::Done) }));
+        } else {
+            drop(std::mem::replace(&mut caller, Talk::new(hub.handle(), "another")));
+        }
+        assert!(matches!(receiver.next().await, Delivery::CallGivenUp { call: over } if over == call));
+        receiver.ask(2, Request::CallAnswer { call, answer: CallAnswer::Cancelled }).await;
+        let answered = receiver.next().await;
+        assert!(
+            matches!(answered, Delivery::Reply { reply: Err(Refusal::BadValue { .. }), .. }),
+            "{answered:?}"
+        );
+    }
+    // Giving up what was never called changes nothing.
+    caller.ask(1, Request::GiveUpCall { token: 99 }).await;
+    assert!(matches!(caller.next().await, Delivery::Reply { reply: Ok(Response::Done), .. }));
+}
+
+#[tokio::test]
+async fn a_watch_that_is_taken_back_reads_the_log_no_further() {
+    let hub = start(&MemoryDisk::new());
+    let mut client = Talk::new(hub.handle(), "client");
+    for _ in 0..12 {
+        client.submit(1_000).await;
+    }
+    let watcher = Talk::new(hub.handle(), "watcher");
+    watcher.ask(1, watch(Some(1))).await;
+    // It reads as far as its mailbox has room, and would go on as soon as that is emptied.
+    let mut taken = Vec::new();
+    while taken.len() < 2_000 {
+        watcher.session.mailbox().arrived().await;
+        watcher.session.mailbox().take(&mut taken);
+    }
+    watcher.ask(2, Request::Unwatch { watch: 9 }).await;
+    while !taken.iter().any(|delivery| matches!(delivery, Delivery::Reply { token: 2, .. })) {
+        watcher.session.mailbox().arrived().await;
+        watcher.session.mailbox().take(&mut taken);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    watcher.session.mailbox().take(&mut taken);
+    assert!(taken.len() < 12_000, "{} deliveries", taken.len());
+}
+
+#[tokio::test]
 async fn a_broadcast_reaches_everybody_who_listens_in_the_namespace() {
     let hub = start(&MemoryDisk::new());
     let mut hearers = [Talk::new(hub.handle(), "one"), Talk::new(hub.handle(), "two")];

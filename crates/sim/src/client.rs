@@ -134,6 +134,7 @@ impl Client {
             Delivery::Live { .. }
             | Delivery::Notice(_)
             | Delivery::Call { .. }
+            | Delivery::CallGivenUp { .. }
             | Delivery::CallAnswered { .. }
             | Delivery::Broadcast(_)
             | Delivery::Goodbye => {}

@@ -36,6 +36,12 @@ message! {
 }
 
 message! {
+    pub struct CallGivenUp {
+        call: u64,
+    }
+}
+
+message! {
     /// The receiver's answer to a call. `pending` may be followed by another answer, all others are final.
     pub struct Answer {
         call: u64,

@@ -1,7 +1,7 @@
 //! News that nobody asked for in particular: work for a worker, events for a watcher, calls for a listener.
 
 use crate::Name;
-use crate::address::{Broadcast, Called};
+use crate::address::{Broadcast, CallGivenUp, Called};
 use crate::event::Event;
 use crate::id::TaskId;
 use crate::refusal::Refusal;
@@ -27,6 +27,8 @@ kinds! {
         /// All events up to the present have been told; what follows is new.
         Live(Live) = "live",
         Call(Called) = "call",
+        /// Nobody waits for the answer to this call any longer.
+        CallGivenUp(CallGivenUp) = "call-given-up",
         Broadcast(Broadcast) = "broadcast",
         /// The broker closes the connection, and why.
         Bye(Box<Refusal>) = "bye",

@@ -1,8 +1,8 @@
 //! Strangers: clients that others wrote, against which every door is tested.
 //!
 //! What a door promises is that an unknown client in its language works. Our own client cannot prove that, because
-//! it would share our misunderstandings. So the tests speak through redis-cli, redis-py, ioredis, node-redis, pyzmq
-//! and grpcio, in versions pinned in `crates/xtask/strangers/`, installed once beside the build.
+//! it would share our misunderstandings. So the tests speak through redis-cli, redis-py, ioredis, node-redis, pyzmq,
+//! grpcio and msgpack, in versions pinned in `crates/xtask/strangers/`, installed once beside the build.
 
 mod apt;
 mod node;

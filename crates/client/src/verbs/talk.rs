@@ -148,7 +148,8 @@ pub struct IncomingCall {
 }
 
 impl IncomingCall {
-    /// Whether the connection that the call came over is gone, so that no answer reaches the caller.
+    /// Whether nobody waits for the answer any more: the caller has given up, or the connection that the call came over
+    /// is gone.
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use self::terminate::{Terminate, terminated};
+use super::gauge::Gauge;
 use super::handle::Tally;
 use super::outbox::{Finished, Leaving, Outbox};
 use super::roster::Roster;
@@ -55,6 +56,7 @@ pub(crate) struct Link {
     stop_at: Option<Instant>,
     leave_by: Option<Instant>,
     heartbeat_at: Instant,
+    gauge: Gauge,
     progress_at: Instant,
     standing: Standing,
     first: Option<oneshot::Sender<Result<(), Error>>>,
@@ -102,6 +104,7 @@ impl Link {
             stop_at: None,
             leave_by: None,
             heartbeat_at: now,
+            gauge: Gauge::default(),
             progress_at: now,
             standing: Standing::Away,
             first: None,

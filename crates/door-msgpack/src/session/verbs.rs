@@ -150,6 +150,10 @@ impl Session {
                 HubRequest::Backup { directory: String::from(backup.directory).into() }
             }
             Request::Watch(watch) => {
+                if let Some(unknown) = translate::unknown_kind(&watch.kinds) {
+                    say_no(number, unknown, turn);
+                    return Ok(());
+                }
                 let number = opening(number)?;
                 let from = watch.from;
                 expect = Expect::Watching { from };
@@ -169,7 +173,7 @@ impl Session {
             }),
             Request::Call(call) => return self.call(now, opening(number)?, call, turn),
             Request::DropCall(one) => {
-                self.forget_call(one.number);
+                self.give_up_call(one.number, turn);
                 answer(number, &Reply::Done, turn);
                 return Ok(());
             }

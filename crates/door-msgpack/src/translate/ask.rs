@@ -7,9 +7,10 @@ use tenure_hub::words::{
     WorkerStats,
 };
 use tenure_hub::{CallAnswer, Done, Submission, fresh_id};
+use tenure_wire::event::EventKind;
 use tenure_wire::task::Completion;
 use tenure_wire::words::Outcome;
-use tenure_wire::{request, task, worker};
+use tenure_wire::{Code, request, task, worker};
 
 use super::word::{from_name, from_on_close, from_on_lost, from_span, from_time, from_wanted, id};
 
@@ -142,7 +143,18 @@ pub(crate) fn list_query(query: request::ListQuery) -> Result<ListQuery, Refusal
     })
 }
 
-/// An unknown kind of event is no mistake: a newer broker may have it, and this one has none of it.
+/// The refusal of a kind of event that this broker does not have: whoever waits for it would wait for ever.
+pub(crate) fn unknown_kind(kinds: &[EventKind]) -> Option<tenure_wire::Refusal> {
+    let unknown = kinds.iter().find(|kind| matches!(kind, EventKind::Other(_)))?;
+    let known: Vec<&str> = EventKind::KNOWN.iter().map(EventKind::as_str).collect();
+    let why = format!("{unknown} is no kind of event of this broker; known are {}", known.join(", "));
+    Some(tenure_wire::Refusal {
+        what: Some("kinds".into()),
+        why: Some(why.as_str().into()),
+        ..tenure_wire::Refusal::new(Code::BadValue, format!("kinds: {why}"))
+    })
+}
+
 pub(crate) fn filter(watch: request::Watch) -> Filter {
     Filter {
         task: watch.task.map(id),

@@ -344,6 +344,7 @@ impl Talk for Session {
             | Delivery::Gap { .. }
             | Delivery::Live { .. }
             | Delivery::Call { .. }
+            | Delivery::CallGivenUp { .. }
             | Delivery::CallAnswered { .. }
             | Delivery::Broadcast(_) => {}
         }

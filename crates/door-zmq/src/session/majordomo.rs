@@ -121,6 +121,7 @@ impl Conversation for Majordomo {
             | Delivery::Gap { .. }
             | Delivery::Live { .. }
             | Delivery::Call { .. }
+            | Delivery::CallGivenUp { .. }
             | Delivery::CallAnswered { .. }
             | Delivery::Broadcast(_)
             | Delivery::Goodbye => None,
@@ -155,6 +156,8 @@ impl Conversation for Majordomo {
             Delivery::Gap { watch, from, oldest } => client.gap(watch, from, oldest, &mut turn),
             Delivery::Live { watch, next } => client.live(watch, next, &mut turn),
             Delivery::Call { call, body, .. } => client.part(call, &body, &mut turn),
+            // A part of a result is taken whoever still waits for the rest.
+            Delivery::CallGivenUp { .. } => {}
             Delivery::CallAnswered { token, .. } => drop(turn.asked.answered(token)),
             Delivery::Broadcast(heard) => worker.broadcast(heard.subject.as_deref(), &heard.body, &mut turn),
             Delivery::Goodbye => turn.out.close = true,

@@ -102,6 +102,7 @@ impl Conversation for PingPongClient {
             | Delivery::Gap { .. }
             | Delivery::Live { .. }
             | Delivery::Call { .. }
+            | Delivery::CallGivenUp { .. }
             | Delivery::CallAnswered { .. }
             | Delivery::Broadcast(_) => {}
         }

@@ -207,6 +207,7 @@ impl Conversation for PingPongWorker {
             | Delivery::Gap { .. }
             | Delivery::Live { .. }
             | Delivery::Call { .. }
+            | Delivery::CallGivenUp { .. }
             | Delivery::CallAnswered { .. }
             | Delivery::Broadcast(_) => {}
         }

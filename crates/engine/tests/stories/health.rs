@@ -108,6 +108,40 @@ fn a_worker_that_restarts_again_and_again_is_noticed_even_if_it_is_never_away_fo
 }
 
 #[test]
+fn a_task_that_runs_for_too_long_is_not_its_workers_fault() {
+    let mut broker = Broker::with(few_crashes());
+    let ann = broker.client("ann");
+    let first = broker.worker("first", &["q"], 1);
+    // Five endless tasks, and a worker that stops each of them when it is told to.
+    for _ in 0..5 {
+        let endless = NewTask { run_limit: Some(SECOND), crash_budget: 1, ..broker.new_task("q") };
+        let endless = broker.submit_task(&ann, endless);
+        broker.start(&first, endless);
+        broker.wait(SECOND);
+        assert_eq!(broker.state(endless), StateName::Failed);
+        broker.heartbeat(&first);
+    }
+    assert_eq!(
+        (broker.worker_info("first").crashes, broker.worker_info("first").quarantined_until),
+        (0, None)
+    );
+    broker.hush();
+    // Should it have been the worker after all, the next attempt is somebody else's.
+    let task = NewTask { run_limit: Some(SECOND), ..broker.new_task("q") };
+    let task = broker.submit_task(&ann, task);
+    broker.start(&first, task);
+    broker.worker("second", &["q"], 1);
+    broker.hush();
+    broker.wait(SECOND);
+    broker.hears(&[
+        "-> first: stop #6/1, run-limit",
+        "#6/1 crashed on first, run-limit: requeued, 2 left",
+        "#6/2 assigned to second",
+        "-> second: run #6/2",
+    ]);
+}
+
+#[test]
 fn a_worker_that_drains_finishes_what_it_has_and_gets_nothing_new() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");

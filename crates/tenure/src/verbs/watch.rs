@@ -78,9 +78,10 @@ impl Watch {
 
 fn known(kind: &str) -> Result<EventKind, Failure> {
     match EventKind::from(kind) {
-        EventKind::Other(_) => Err(Failure::usage(format!(
-            "`{kind}` is not a known kind of event: spec/native.md lists them, such as started, crashed or completed"
-        ))),
+        EventKind::Other(_) => {
+            let known: Vec<&str> = EventKind::KNOWN.iter().map(EventKind::as_str).collect();
+            Err(Failure::usage(format!("`{kind}` is no kind of event; known are {}", known.join(", "))))
+        }
         known => Ok(known),
     }
 }

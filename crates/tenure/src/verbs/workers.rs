@@ -11,7 +11,7 @@ use crate::output::paint::{Color, of_presence};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
 use crate::output::{Screen, shapes};
-use crate::units::show_span;
+use crate::units::{show_size, show_span};
 
 /// Show workers, drain them, end a quarantine
 #[derive(Args, Debug)]
@@ -99,6 +99,8 @@ pub(crate) fn table(workers: &[WorkerInfo], now: u64) -> Table {
         Column::Flexible("QUEUES"),
         Column::Flexible("CAPABILITIES"),
         Column::Fixed("SEEN"),
+        Column::Number("CPU"),
+        Column::Number("MEMORY"),
         Column::Number("CRASHES"),
         Column::Fixed("DOOR"),
         Column::Flexible("HOST"),
@@ -115,6 +117,8 @@ pub(crate) fn table(workers: &[WorkerInfo], now: u64) -> Table {
             worker.queues.join(",").into(),
             worker.capabilities.join(",").into(),
             Cell::new(relative(worker.last_seen.0, now), Color::Dim),
+            cpu(worker).into(),
+            memory(worker).into(),
             Cell::new(
                 if worker.crashes == 0 { String::new() } else { worker.crashes.to_string() },
                 Color::Red,
@@ -125,6 +129,17 @@ pub(crate) fn table(workers: &[WorkerInfo], now: u64) -> Table {
         ]);
     }
     table
+}
+
+/// What the worker's process used lately, in percent of one processor.
+fn cpu(worker: &WorkerInfo) -> String {
+    let percent = worker.stats.as_ref().and_then(|stats| stats.cpu_percent);
+    percent.map_or_else(String::new, |percent| format!("{percent:.0}%"))
+}
+
+fn memory(worker: &WorkerInfo) -> String {
+    let used = worker.stats.as_ref().and_then(|stats| stats.memory_used);
+    used.map_or_else(String::new, show_size)
 }
 
 fn note(worker: &WorkerInfo, now: u64) -> String {

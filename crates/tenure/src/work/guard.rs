@@ -2,17 +2,20 @@
 //!
 //! Commands lead process groups of their own, so they would go on without their worker, and run beside the next attempt.
 //! The worker tells the guard which groups there are. When the worker is gone without a goodbye, the guard kills the
-//! groups and then tells the broker, which need not wait for the lease: the tasks are certainly not running any more.
+//! groups and then tells the broker, which need not wait for the lease: the tasks are certainly not running any more. The
+//! directories that the worker had made for its tasks go as well.
 //! Until that is done it keeps a lock on the worker's name, so that the next worker of the same name on this machine,
 //! whose coming also tells the broker that the tasks are free, does not begin while they still run.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -81,23 +84,40 @@ impl Guard {
     }
 
     pub(crate) fn add(&self, group: Group) {
-        self.say(&format!("+{}", group.number()));
+        self.say(format!("+{}", group.number()).as_bytes());
     }
 
     pub(crate) fn remove(&self, group: Group) {
-        self.say(&format!("-{}", group.number()));
+        self.say(format!("-{}", group.number()).as_bytes());
+    }
+
+    /// A directory that must not outlive the worker.
+    pub(crate) fn add_place(&self, path: &Path) {
+        self.say_place(b">", path);
+    }
+
+    pub(crate) fn remove_place(&self, path: &Path) {
+        self.say_place(b"<", path);
+    }
+
+    fn say_place(&self, sign: &[u8], path: &Path) {
+        let path = path.as_os_str().as_bytes();
+        // A path of two lines cannot be told, and half of it would be another one.
+        if !path.contains(&b'\n') {
+            self.say(&[sign, path].concat());
+        }
     }
 
     /// Sends the guard away.
     pub(crate) fn dismiss(&self) {
-        self.say(GOODBYE);
+        self.say(GOODBYE.as_bytes());
         let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).wait();
     }
 
-    fn say(&self, text: &str) {
+    fn say(&self, text: &[u8]) {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         // Without its guard the worker still works; only its own death is less tidy.
-        let _ = line.write_all(format!("{text}\n").as_bytes());
+        let _ = line.write_all(&[text, b"\n"].concat());
     }
 }
 
@@ -107,7 +127,7 @@ pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{READY}").and_then(|()| out.flush())?;
     drop(out);
-    let Some(groups) = listen(std::io::stdin().lock()) else { return Ok(OK) };
+    let Some(Left { groups, places }) = listen(std::io::stdin().lock()) else { return Ok(OK) };
     for group in &groups {
         group.kill();
     }
@@ -115,6 +135,19 @@ pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
     while groups.iter().any(|group| group.is_alive()) && since.elapsed() < DYING {
         std::thread::sleep(Duration::from_millis(10));
     }
+    // Beside the telling: the next attempt need not wait until a large directory is gone.
+    let tidying = std::thread::spawn(move || {
+        for place in places {
+            // What cannot be removed stays until somebody tidies up.
+            let _ = std::fs::remove_dir_all(place);
+        }
+    });
+    let told = tell_until_heard(work, worker, global);
+    let _ = tidying.join();
+    told
+}
+
+fn tell_until_heard(work: &Work, worker: &str, global: &Global) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -170,22 +203,34 @@ impl Drop for Claim {
     }
 }
 
-/// The groups that are left when the worker is gone; nothing if it said goodbye.
-fn listen(mut from: impl BufRead) -> Option<BTreeSet<Group>> {
-    let mut groups = BTreeSet::new();
-    let group = |text: &str| text.parse().ok().and_then(Group::led_by);
+/// What a worker leaves behind that is gone without a goodbye.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Left {
+    groups: BTreeSet<Group>,
+    places: BTreeSet<PathBuf>,
+}
+
+/// What is left when the worker is gone; nothing if it said goodbye.
+fn listen(mut from: impl BufRead) -> Option<Left> {
+    let mut left = Left::default();
+    let group = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok().and_then(Group::led_by);
+    let place = |path: &[u8]| Some(PathBuf::from(OsStr::from_bytes(path))).filter(|path| path.is_absolute());
     loop {
-        let mut line = String::new();
-        let _ = from.read_line(&mut line);
+        let mut line = Vec::new();
+        let _ = from.read_until(b'\n', &mut line);
         // Half a line may hold half a number: somebody else's.
-        let Some(line) = line.strip_suffix('\n') else { return Some(groups) };
-        match line.split_at_checked(1) {
-            _ if line == GOODBYE => return None,
-            Some(("+", number)) => groups.extend(group(number)),
-            Some(("-", number)) => {
+        let Some(line) = line.strip_suffix(b"\n") else { return Some(left) };
+        match line.split_first() {
+            _ if line == GOODBYE.as_bytes() => return None,
+            Some((b'+', number)) => left.groups.extend(group(number)),
+            Some((b'-', number)) => {
                 if let Some(group) = group(number) {
-                    groups.remove(&group);
+                    left.groups.remove(&group);
                 }
+            }
+            Some((b'>', path)) => left.places.extend(place(path)),
+            Some((b'<', path)) => {
+                left.places.remove(Path::new(OsStr::from_bytes(path)));
             }
             _ => {}
         }
@@ -232,11 +277,19 @@ mod tests {
     fn the_guard_knows_what_is_left_when_the_worker_dies() {
         let left = |lines: &str| {
             listen(lines.as_bytes())
-                .map(|groups| groups.iter().map(|group| group.number()).collect::<Vec<_>>())
+                .map(|left| left.groups.iter().map(|group| group.number()).collect::<Vec<_>>())
         };
         assert_eq!(left("+100\n+200\n-100\n"), Some(vec![200]));
         assert_eq!(left("+100\n+2"), Some(vec![100]));
         assert_eq!(left("+1\n+0\n+-5\n+x\n-77\n\n"), Some(vec![]));
         assert_eq!(left("+100\ngoodbye\n"), None);
+    }
+
+    #[test]
+    fn the_guard_knows_which_directories_to_remove_and_never_half_a_path() {
+        let left = |lines: &str| listen(lines.as_bytes()).expect("no goodbye").places;
+        assert_eq!(left(">/tmp/a\n>/tmp/b b\n</tmp/a\n"), [PathBuf::from("/tmp/b b")].into());
+        assert_eq!(left(">/tmp/a"), BTreeSet::new());
+        assert_eq!(left(">\n>relative\n>../up\n"), BTreeSet::new());
     }
 }

@@ -114,10 +114,14 @@ impl Work {
         if let Some(count) = self.supervise {
             return supervise::run(count, &id);
         }
+        let places = Places::new(self.dir.as_deref(), self.keep)?;
         let guard = Guard::start(&id, &self.queues, global)?;
+        if let Some(base) = places.passing() {
+            guard.add_place(base);
+        }
         let shell = Arc::new(Shell {
             guard,
-            places: Places::new(self.dir.as_deref(), self.keep)?,
+            places,
             worker: id,
             broker: global.broker.clone(),
             namespace: global.namespace.clone(),

@@ -13,7 +13,7 @@ pub(crate) struct Places {
     base: PathBuf,
     keep_failed: bool,
     /// Held so that a base of this worker's own goes with it.
-    _own: Option<TempDir>,
+    own: Option<TempDir>,
 }
 
 /// One attempt's directory.
@@ -36,14 +36,19 @@ impl Places {
             Some(base) => {
                 std::fs::create_dir_all(base).map_err(|error| fails(base, error))?;
                 let base = base.canonicalize().map_err(|error| fails(base, error))?;
-                Ok(Places { base, keep_failed, _own: None })
+                Ok(Places { base, keep_failed, own: None })
             }
             None => {
                 let mut own = crate::own::scratch("work")?;
                 own.disable_cleanup(keep_failed);
-                Ok(Places { base: own.path().to_owned(), keep_failed, _own: Some(own) })
+                Ok(Places { base: own.path().to_owned(), keep_failed, own: Some(own) })
             }
         }
+    }
+
+    /// The base, if it must not outlive the worker.
+    pub(crate) fn passing(&self) -> Option<&Path> {
+        self.own.as_ref().map(TempDir::path).filter(|_| !self.keep_failed)
     }
 
     pub(crate) fn open(&self, task: TaskId, attempt: u32) -> std::io::Result<Place> {
@@ -59,6 +64,11 @@ impl Places {
 impl Place {
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether nobody wants to look at it should the worker die.
+    pub(crate) fn is_passing(&self) -> bool {
+        !self.keep_failed
     }
 
     /// Removes it, unless the attempt failed and somebody wants to look. Says where it is, if it is still there.

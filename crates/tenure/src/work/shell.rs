@@ -67,12 +67,17 @@ impl Shell {
                 return Outcome::fail(Failure::new(1, format!("no directory for the task: {error}")));
             }
         };
+        let path = place.path().to_owned();
+        if place.is_passing() {
+            self.guard.add_place(&path);
+        }
         let done = match &form {
             Form::Command(command) => self.command(&context, command, &place).await,
             Form::Plan(plan) => self.plan(&context, plan, &place).await,
         };
         let (outcome, sentence) = conclude(&context, &done);
         let kept = place.close(matches!(outcome, Outcome::Completed(_)));
+        self.guard.remove_place(&path);
         let kept = kept.map(|path| format!("; its directory is {}", path.display())).unwrap_or_default();
         let took = show_span(Duration::from_millis(done.output.duration_ms));
         self.say(&format!("task {task}: {} after {took}{kept}", harmless(&sentence)));

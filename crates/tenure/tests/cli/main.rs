@@ -2,11 +2,13 @@
 
 mod bulk;
 mod config;
+mod crowd;
 mod doors;
 mod exits;
 mod files;
 mod looking;
 mod pages;
+mod python;
 mod serving;
 mod steering;
 mod submitting;

@@ -1,6 +1,7 @@
 //! `kill -9` of workers and of the broker.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::stage::{Process, Stage, eventually, is_running, shell, text, touch};
@@ -55,6 +56,43 @@ fn a_killed_workers_commands_die_with_it_and_are_taken_over_at_once() {
     let info = stage.show(task);
     assert_eq!((info.attempt, info.crashes), (2, 1));
     assert!(!is_running(text(&file).lines().next().unwrap()));
+}
+
+#[test]
+fn a_killed_worker_leaves_no_directory_behind() {
+    let stage = Stage::new();
+    let (tmp, given) = (stage.path("tmp"), stage.path("given"));
+    std::fs::create_dir(&tmp).unwrap();
+    let left_in = |dir: &Path| -> Vec<String> {
+        let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.to_string_lossy().into_owned()).collect()
+    };
+    for args in [&[][..], &["--dir", given.to_str().unwrap()]] {
+        let mut worker = stage.worker_in(&tmp, "w", args);
+        let pids = stage.path("pids");
+        let task = stage
+            .script(&format!("mkdir -p a/b; echo $$ > {0}.new; mv {0}.new {0}; sleep 300", pids.display()));
+        eventually("it runs", || pids.exists());
+        let pid = text(&pids).trim().to_owned();
+        let base = if args.is_empty() { &tmp } else { &given };
+        assert!(!left_in(base).is_empty());
+        worker.kill();
+        eventually("its command dies", || !is_running(&pid));
+        eventually("its directories go", || {
+            left_in(&tmp).is_empty() && (!given.exists() || left_in(&given).is_empty())
+        });
+        stage.block_on(stage.client.cancel(task, None)).unwrap();
+        std::fs::remove_file(&pids).unwrap();
+    }
+    // Whoever wants to look at what failed still can.
+    let mut worker = stage.worker_in(&tmp, "w", &["--dir", given.to_str().unwrap(), "--keep"]);
+    let pids = stage.path("pids");
+    stage.script(&format!("echo $$ > {}; sleep 300", pids.display()));
+    eventually("it runs", || text(&pids).ends_with('\n'));
+    worker.kill();
+    eventually("its command dies", || !is_running(text(&pids).trim()));
+    eventually("the guard is gone", || left_in(&tmp).is_empty());
+    assert_eq!(left_in(&given).len(), 1);
 }
 
 /// A small generator, so that a failing run can be told by its seed.

@@ -44,6 +44,11 @@ impl Stage {
     }
 
     pub(crate) fn worker(&self, id: &str, args: &[&str]) -> Process {
+        self.worker_in(&std::env::temp_dir(), id, args)
+    }
+
+    /// A worker with a place for temporary files of its own.
+    pub(crate) fn worker_in(&self, tmp: &Path, id: &str, args: &[&str]) -> Process {
         let mut all = vec![
             "work",
             "--id",
@@ -58,7 +63,8 @@ impl Stage {
         all.extend(args);
         let log =
             std::fs::File::options().create(true).append(true).open(self.dir.path().join("workers.log"));
-        let child = program(&all).stdout(Stdio::null()).stderr(log.expect("a log")).spawn();
+        let child =
+            program(&all).env("TMPDIR", tmp).stdout(Stdio::null()).stderr(log.expect("a log")).spawn();
         Process { child: child.expect("the worker starts") }
     }
 

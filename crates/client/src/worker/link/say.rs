@@ -43,7 +43,7 @@ impl Link {
         if now >= self.heartbeat_at {
             self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
             let held = self.roster.for_heartbeat();
-            let heartbeat = Heartbeat { held: Some(held.clone()), stats: None };
+            let heartbeat = Heartbeat { held: Some(held.clone()), stats: self.gauge.read(now).map(Box::new) };
             self.ask(connection, Sent::Heartbeat(held), &Request::Heartbeat(heartbeat));
         }
         self.begin_handlers();

@@ -1,0 +1,123 @@
+//! Strangers at the native door: the Python examples, written from the page of the protocol and nothing else.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use crate::support::{Broker, PATIENCE};
+
+/// One script as a process of its own. It ends with the story.
+struct Script {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Script {
+    fn start(python: &OsString, name: &str, arguments: &[&str]) -> Script {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/python/native");
+        let mut command = Command::new(python);
+        command.args(["-B", "-u"]).arg(folder.join(name)).args(arguments).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("Python starts");
+        let stdout = child.stdout.take().expect("piped");
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line).ok());
+        });
+        Script { child, lines }
+    }
+
+    /// The next line.
+    #[track_caller]
+    fn says(&self, beginning: &str) -> String {
+        let line = self.lines.recv_timeout(PATIENCE).expect("it says something");
+        assert!(line.starts_with(beginning), "{line:?} does not begin with {beginning:?}");
+        line
+    }
+
+    /// All that is left to say, and a good end.
+    #[track_caller]
+    fn ends(mut self) -> Vec<String> {
+        let rest = self.lines.iter().collect();
+        assert!(self.child.wait().expect("it ends").success());
+        rest
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn python() -> Option<OsString> {
+    let python = std::env::var_os("TENURE_STRANGERS_PYTHON");
+    if python.is_none() {
+        eprintln!("TENURE_STRANGERS_PYTHON is not set, so no stranger comes");
+    }
+    python
+}
+
+#[test]
+fn a_client_a_worker_and_a_watcher_in_python() {
+    let Some(python) = python() else { return };
+    let broker = Broker::start();
+    let start = |name: &str, arguments: &[&str]| {
+        Script::start(&python, name, &[&[broker.address.as_str()], arguments].concat())
+    };
+    let watcher = start("watch.py", &["shout", "--until", "completed"]);
+    watcher.says("watching");
+    watcher.says("live");
+    let worker = start("worker.py", &["shout", "--tasks", "3"]);
+    worker.says("registered");
+    let client = start("submit.py", &["shout", "hello", "fail"]);
+    client.says("submitted");
+    client.says("submitted");
+    worker.says("running 1 hello");
+    worker.says("completed 1");
+    worker.says("running 1 fail");
+    let ended = client.ends();
+    assert!(ended.iter().any(|line| line.ends_with("completed HELLO")), "{ended:?}");
+    assert!(ended.iter().any(|line| line.ends_with("failed ")), "{ended:?}");
+    // What the watcher heard live, another one hears from the first event on.
+    let events = |script: Script| -> Vec<String> {
+        script.ends().into_iter().filter(|line| line.starts_with("event")).collect()
+    };
+    let live = events(watcher);
+    let kinds: Vec<&str> = live.iter().filter_map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "submitted").count(), 2, "{live:?}");
+    assert_eq!(kinds.last(), Some(&"completed"));
+    assert!(live.last().unwrap().ends_with("python-worker"), "{live:?}");
+    assert_eq!(events(start("watch.py", &["shout", "--from", "1", "--until", "completed"])), live);
+    // The third task is cancelled under way.
+    drop(worker);
+    let worker = start("worker.py", &["shout", "--tasks", "1", "--seconds", "60", "--name", "another"]);
+    worker.says("registered");
+    let task = broker.tenure(&["submit", "--queue", "shout", "endless"]).ok();
+    worker.says("running 1 endless");
+    broker.tenure(&["cancel", task.trim()]).ok();
+    assert_eq!(worker.ends(), ["wanted cancel"]);
+    assert!(broker.tenure(&["show", task.trim()]).ok().contains("cancelled"));
+}
+
+#[test]
+fn peers_in_python_call_each_other_and_tell_everybody() {
+    let Some(python) = python() else { return };
+    let broker = Broker::start();
+    let start = |arguments: &[&str]| {
+        Script::start(&python, "talk.py", &[&[broker.address.as_str()], arguments].concat())
+    };
+    assert_eq!(start(&["call", "desk", "hello"]).ends(), ["refused nobody-there"]);
+    let desk = start(&["listen", "desk"]);
+    desk.says("listening");
+    assert_eq!(start(&["call", "desk", "hello"]).ends(), ["pending", "result HELLO"]);
+    desk.says("called by python-call hello");
+    assert_eq!(start(&["broadcast", "weather", "rain"]).ends(), ["receivers 0"]);
+    let ear = start(&["hear", "weather"]);
+    ear.says("hearing");
+    assert_eq!(start(&["broadcast", "news", "none"]).ends(), ["receivers 1"]);
+    assert_eq!(start(&["broadcast", "weather", "rain"]).ends(), ["receivers 1"]);
+    assert_eq!(ear.ends(), ["broadcast weather python-broadcast rain"]);
+}
