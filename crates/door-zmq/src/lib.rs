@@ -11,15 +11,14 @@
 
 pub mod body;
 pub mod codec;
-mod counters;
 pub mod mdp;
 pub mod pingpong;
 mod registry;
 mod server;
-mod session;
+pub mod session;
 mod settings;
 mod translate;
 
-pub use counters::Counters;
+pub use registry::Registry;
 pub use server::{serve, serve_ping_pong};
 pub use settings::{PingPongSettings, Settings, Transport};

@@ -11,7 +11,7 @@ use crate::mdp::Registration;
 
 /// All registrations of one door, by worker.
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
+pub struct Registry {
     workers: Mutex<BTreeMap<Name, Arc<Registration>>>,
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::BytesMut;
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::words::{DEFAULT_NAMESPACE, Timestamp};
-use tenure_hub::{Delivery, Grant, HubHandle, Session, fresh_id};
+use tenure_hub::{Counters, Delivery, Grant, HubHandle, Session, fresh_id};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -17,7 +17,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::codec::{Admission, CodecError, Event, Identity, Peer};
-use crate::counters::Counters;
 use crate::registry::Registry;
 use crate::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker};
 use crate::settings::{PingPongSettings, Settings, Transport};
@@ -41,6 +40,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let settings = Arc::new(settings);
     let registry = Arc::new(Registry::default());
     let (transport, counters) = (settings.transport.clone(), Arc::clone(&settings.counters));
+    hub.show(Arc::clone(&counters)).await;
     let begin = move |me| Majordomo::new(me, Arc::clone(&settings), Arc::clone(&registry));
     accept(listener, Door::new(hub, transport, counters), begin).await
 }
@@ -53,6 +53,7 @@ pub async fn serve_ping_pong(
     settings: PingPongSettings,
 ) -> io::Result<()> {
     let settings = Arc::new(settings);
+    hub.show(Arc::clone(&settings.counters)).await;
     let door = || Door::new(hub.clone(), settings.transport.clone(), Arc::clone(&settings.counters));
     let for_clients = Arc::clone(&settings);
     let for_workers = Arc::clone(&settings);

@@ -17,33 +17,33 @@ use bytes::Bytes;
 use tenure_hub::words::{Blob, Name, Refusal, Timestamp};
 use tenure_hub::{Ask, Delivery, Grant};
 
-pub(crate) use majordomo::Majordomo;
-pub(crate) use ping_pong_client::PingPongClient;
-pub(crate) use ping_pong_worker::PingPongWorker;
+pub use majordomo::Majordomo;
+pub use ping_pong_client::PingPongClient;
+pub use ping_pong_worker::PingPongWorker;
 
 /// What a turn of a conversation asks for.
 #[derive(Debug, Default)]
-pub(crate) struct Out {
+pub struct Out {
     /// Messages to the peer.
-    pub(crate) messages: Vec<Vec<Bytes>>,
+    pub messages: Vec<Vec<Bytes>>,
     /// Requests to the hub.
-    pub(crate) asks: Vec<Ask>,
+    pub asks: Vec<Ask>,
     /// The connection is to be closed when the messages are written.
-    pub(crate) close: bool,
+    pub close: bool,
 }
 
 /// Who the peer is.
 #[derive(Clone, Debug)]
-pub(crate) struct Me {
+pub struct Me {
     /// Its name in the broker.
-    pub(crate) name: Name,
+    pub name: Name,
     /// Whether it chose its identity and may come back under it.
-    pub(crate) is_chosen: bool,
-    pub(crate) grant: Grant,
+    pub is_chosen: bool,
+    pub grant: Grant,
 }
 
 /// A conversation, whatever the protocol.
-pub(crate) trait Conversation: Send {
+pub trait Conversation: Send {
     /// The connection is open.
     fn begin(&mut self, _now: Timestamp, _out: &mut Out) {}
 

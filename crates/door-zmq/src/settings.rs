@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_hub::Counters;
 use tenure_hub::words::Name;
 
 use crate::codec::Limits;
-use crate::counters::Counters;
 use crate::mdp::SlotStyle;
 
 /// The settings of the Majordomo door.
@@ -74,7 +74,7 @@ impl Default for Settings {
             crash_notification_delay: Duration::ZERO,
             notice_slot: SlotStyle::default(),
             transport: Transport::default(),
-            counters: Arc::default(),
+            counters: Arc::new(Counters::new("mdp")),
         }
     }
 }
@@ -88,7 +88,7 @@ impl Default for PingPongSettings {
             expire: None,
             retry_attempts: 3,
             transport: Transport::default(),
-            counters: Arc::default(),
+            counters: Arc::new(Counters::new("pingpong")),
         }
     }
 }

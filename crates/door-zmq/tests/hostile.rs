@@ -5,10 +5,12 @@ mod support;
 use std::time::{Duration, Instant};
 
 use support::broker::{Broker, calm};
+use support::native::Native;
 use support::wire::Wire;
 use support::{frame, null_opening};
 use tenure_door_zmq::codec::Limits;
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
+use tenure_hub::{Request, Response};
 
 /// A client and a worker get their work done.
 fn works(broker: &Broker) {
@@ -68,10 +70,13 @@ fn messages_that_are_no_majordomo_are_counted_and_the_connection_goes_on() {
         ("not_for_broker", 1),
         ("number", 1),
     ] {
-        assert_eq!(broker.counters.dropped(reason), count, "{reason}");
+        assert_eq!(broker.counters.get(reason), count, "{reason}");
     }
-    let text = broker.counters.render("mdp");
-    assert!(text.contains("tenure_zmq_dropped_total{door=\"mdp\",reason=\"frame_count\"} 2\n"), "{text}");
+    let Response::Stats(stats) = Native::open(broker.hub(), "observer").ask(Request::Stats) else {
+        panic!("no figures");
+    };
+    let text = stats.render();
+    assert!(text.contains("tenure_door_total{door=\"mdp\",what=\"frame_count\"} 2\n"), "{text}");
 }
 
 #[test]
@@ -159,7 +164,7 @@ fn a_reply_to_a_client_that_is_gone_is_counted_and_the_result_is_kept() {
     drop(client);
     assert!(broker.counts("client_gone"));
     worker.send(&[&b""[..], b"MDPW01", &[3], &request[3], b"", b"y"]);
-    let mut native = support::native::Native::open(broker.hub(), "observer");
+    let mut native = Native::open(broker.hub(), "observer");
     let deadline = Instant::now() + Duration::from_secs(5);
     while native.tasks()[0].state.end().is_none_or(|end| end.result.bytes() != 1) {
         assert!(Instant::now() < deadline, "the result is not kept");

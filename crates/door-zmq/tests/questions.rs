@@ -50,9 +50,9 @@ fn what_waits_and_runs_and_who_works_is_listed() {
     assert_eq!(
         client.lines("mmi.workers", &[]),
         [
-            "Pending: Tools/Count|lab||2|0",
-            "Running: Tools/Count|lab||node-1|0",
-            "Running: Tools/Count|lab||node-1|0",
+            "Pending: Tools/Count|lab|cells|2|0",
+            "Running: Tools/Count|lab|cells|node-1|0",
+            "Running: Tools/Count|lab|cells|node-1|0",
             "Workers: 0|node-1|node",
             "Workers: 1|node-1|node",
         ]
@@ -161,7 +161,10 @@ fn plugin_calls_and_other_bodies_meet() {
     let mut client = PluginClient::start(broker.mdp, "lab");
     client.submit("Other", &["a"]);
     let (held, body) = native.assignment();
-    assert!(says(&Item::decode(&body).expect("a map"), r#"{"JobID": "a", "CommitName": "batch-1"}"#));
+    assert!(says(
+        &Item::decode(&body).expect("a map"),
+        r#"{"JobID": "a", "CommitName": "batch-1", "Project": "cells"}"#
+    ));
     native.complete(held, b"r");
     loop {
         // The queue may have been unserved for a moment.

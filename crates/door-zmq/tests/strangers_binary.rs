@@ -1,4 +1,4 @@
-//! The broker as a program of its own, killed with `kill -9` while a pyzmq worker computes.
+//! The broker as a program of its own, killed with `kill -9` while pyzmq workers compute and pyzmq clients ask.
 
 mod support;
 
@@ -25,7 +25,7 @@ impl Program {
             .arg(data.join("broker"))
             .arg("--ready-file")
             .arg(&ready)
-            .args(["--mdp", mdp, "--log", "error"])
+            .args(["--mdp", mdp, "--mdp-heartbeat", "300ms", "--log", "error"])
             .args(off)
             .stdout(Stdio::null())
             .spawn()
@@ -67,7 +67,10 @@ fn kill_9_the_broker_and_the_computation_goes_on() {
     };
 
     let program = Program::start(&binary, data.path(), &mdp);
-    let mut plugin = start("pl_worker.py", &["Tools/Count", "--seconds", "4", "--identity", "node-1"]);
+    let mut plugin = start(
+        "pl_worker.py",
+        &["Tools/Count", "--seconds", "4", "--identity", "node-1", "--heartbeat", "0.3"],
+    );
     plugin.line("ready");
     std::thread::sleep(Duration::from_millis(300));
     let submit = start("pl_client.py", &["Tools/Count", "5", "6", "--identity", "lab", "--leave"]);
@@ -99,4 +102,44 @@ fn kill_9_the_broker_and_the_computation_goes_on() {
     plugin.kill();
     let told = client.line("WORKER_CRASHED");
     assert!(told.starts_with("WORKER_CRASHED job-8 attempt 1 requeued"), "{told}");
+}
+
+#[test]
+fn kill_9_the_broker_twice_under_load_and_every_request_is_answered() {
+    const REQUESTS: usize = 120;
+    let (Some(python), Some(binary)) = (python(), std::env::var_os("TENURE_BINARY")) else {
+        eprintln!("TENURE_BINARY or TENURE_STRANGERS_PYTHON is not set, so nothing is killed");
+        return;
+    };
+    let data = tempfile::tempdir().expect("a directory");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let mdp = free.to_string();
+    let broker = format!("tcp://{mdp}");
+    let start = |name: &str, arguments: &[&str]| {
+        Script::start(&python, name, &[arguments, &["--broker", &broker]].concat())
+    };
+
+    let mut program = Program::start(&binary, data.path(), &mdp);
+    let mut workers: Vec<Script> = (0..3)
+        .map(|_| start("mdp_worker.py", &["echo", "--heartbeat", "0.3", "--seconds", "0.01"]))
+        .collect();
+    workers.iter_mut().for_each(|worker| drop(worker.line("ready")));
+    let count = REQUESTS.to_string();
+    let mut clients: Vec<Script> = (0..4)
+        .map(|_| {
+            start("mdp_client.py", &["echo", "x", "--count", &count, "--timeout", "1", "--retries", "20"])
+        })
+        .collect();
+    for number in [REQUESTS / 3, 2 * REQUESTS / 3] {
+        // In the middle of it: this client has its answer, the others have whatever they have.
+        clients[0].line(&number.to_string());
+        program.kill();
+        program = Program::start(&binary, data.path(), &mdp);
+    }
+    for client in clients {
+        let (went_well, said) = client.end();
+        let numbers: Vec<usize> = said.iter().filter_map(|line| line.parse().ok()).collect();
+        assert!(went_well, "{said:?}");
+        assert_eq!(numbers, (0..REQUESTS).collect::<Vec<_>>());
+    }
 }

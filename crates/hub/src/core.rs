@@ -16,6 +16,7 @@ use tenure_engine::{
 use tenure_store::{Batches, Chores, Events, Frame, News, Pace, Reader};
 
 use crate::calls::Calls;
+use crate::counters::Counters;
 use crate::mailbox::Mailbox;
 use crate::outbox::{Out, Outbox};
 use crate::request::{Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch};
@@ -32,6 +33,8 @@ pub struct Core {
     watches: Watches,
     calls: Calls,
     stats: Stats,
+    /// Of every door that counts.
+    counters: Vec<Arc<Counters>>,
     /// Watches that must read the log before they are live: the runtime does the reading.
     to_read: Vec<(WatchKey, u64)>,
     disk_full: bool,
@@ -57,6 +60,7 @@ impl Core {
             watches: Watches::new(next_event),
             calls: Calls::default(),
             stats,
+            counters: Vec::new(),
             to_read: Vec::new(),
             disk_full: false,
             draining: false,
@@ -123,6 +127,10 @@ impl Core {
             Request::Command(command) => self.command(now, &peer, command),
             Request::Query(query) => self.query(&peer, &query),
             Request::Stats => Ok(Response::Stats(Box::new(self.stats(now)))),
+            Request::ShowCounters(counters) => {
+                self.counters.push(counters);
+                Ok(Response::Done)
+            }
             Request::Watch(watch) => return self.watch(&peer, ask.token, watch),
             Request::Unwatch { watch } => self.unwatch(session, watch),
             Request::Listen { address } => {
@@ -303,6 +311,7 @@ impl Core {
             last_event: self.engine.last_event(),
             oldest_ready_seconds: gauges.oldest_ready.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
             gauges,
+            doors: self.counters.iter().flat_map(|door| door.all()).collect(),
             ..self.stats.clone()
         }
     }

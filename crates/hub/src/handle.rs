@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use tenure_engine::{Blob, Name, Peer, Refusal, SessionId};
+use tenure_engine::{Blob, DEFAULT_NAMESPACE, Name, Peer, Refusal, SessionId};
 use tenure_store::{ReadError, Reader};
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use crate::counters::Counters;
 use crate::keys::{Grant, Keys};
 use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
 use crate::mailbox::Mailbox;
-use crate::request::Ask;
+use crate::request::{Ask, Request};
 use crate::topics::Topics;
 use crate::watches::Life;
 
@@ -120,6 +121,13 @@ impl HubHandle {
         // If the hub is gone, the first request finds out.
         let _ = self.shared.inbox.send(Inbound::Open { peer, mailbox });
         Ok(session)
+    }
+
+    /// Makes what a door counts part of the broker's figures. Doors stand as long as the hub, so it stays.
+    pub async fn show(&self, counters: Arc<Counters>) {
+        let Ok(session) = self.open(DEFAULT_NAMESPACE.into(), "door".into()) else { return };
+        // A hub that has stopped shows no figures any more.
+        let _ = session.send(vec![Ask { token: 0, request: Request::ShowCounters(counters) }]).await;
     }
 
     /// A body or result, from the cache or from disk. Never inside the hub's turn.

@@ -12,6 +12,7 @@
 
 mod calls;
 pub mod core;
+mod counters;
 mod follow;
 mod handle;
 mod keys;
@@ -25,6 +26,7 @@ mod stats;
 pub mod topics;
 mod watches;
 
+pub use counters::{Counters, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};
 pub use keys::{Grant, Keys};
 pub use listen::{ListenError, listen};

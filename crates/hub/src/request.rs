@@ -8,6 +8,7 @@ use tenure_engine::command::{Completion, Failure, Held, NewTask};
 use tenure_engine::state::Wanted;
 use tenure_engine::{Answer, Blob, Command, Event, Filter, Name, Notice, Query, Refusal, Reply, TaskId};
 
+use crate::counters::Counters;
 use crate::stats::Stats;
 
 /// One request of a session. The token comes back with the reply; it means nothing to the hub.
@@ -34,6 +35,8 @@ pub enum Request {
     Command(Command),
     Query(Query),
     Stats,
+    /// What a door counts is part of the figures from now on.
+    ShowCounters(Arc<Counters>),
     Watch(Watch),
     Unwatch {
         watch: u64,

@@ -7,6 +7,8 @@ use tenure_engine::StateName;
 use tenure_engine::command::Gauges;
 use tenure_engine::event::{Kind, LostReason, Next};
 
+use crate::counters::DoorCount;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     pub started_at_millis: u64,
@@ -42,6 +44,8 @@ pub struct Stats {
     pub gauges: Gauges,
     pub oldest_ready_seconds: f64,
     pub last_event: u64,
+    /// What the doors count by themselves.
+    pub doors: Vec<DoorCount>,
     /// `always`, `interval` or `os`: what an acknowledgement is worth.
     pub sync: &'static str,
 }
@@ -107,6 +111,9 @@ impl Stats {
                 &format!("{{reason=\"{}\"}}", reason.as_str()),
                 count as f64,
             );
+        }
+        for DoorCount { door, what, count } in &self.doors {
+            line("door_total", "counter", &format!("{{door={door:?},what={what:?}}}"), *count as f64);
         }
         line("journal_sync_seconds_total", "counter", "", self.sync_seconds_total);
         for (state, count) in StateName::ALL.iter().zip(self.gauges.by_state) {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::words::{Filter, Kind, Name, NewTask, Refusal, Reply, Settings, StateName};
 use tenure_hub::{
-    Ask, Broadcast, CallAnswer, Delivery, Hub, HubHandle, Keys, Request, Response, Session, Submission,
-    Watch, fresh_id, limits,
+    Ask, Broadcast, CallAnswer, Counters, Delivery, Hub, HubHandle, Keys, Request, Response, Session,
+    Submission, Watch, fresh_id, limits,
 };
 
 /// Longer than anything here takes, so that a mistake ends the test instead of holding it.
@@ -253,6 +253,26 @@ async fn a_broadcast_reaches_everybody_who_listens_in_the_namespace() {
     for hearer in &mut hearers {
         assert!(matches!(hearer.next().await, Delivery::Broadcast(heard) if heard == broadcast));
     }
+}
+
+#[tokio::test]
+async fn what_doors_count_is_among_the_figures() {
+    let hub = start(&MemoryDisk::new());
+    let (mdp, resp) = (Arc::new(Counters::new("mdp")), Arc::new(Counters::new("resp")));
+    mdp.count("stale");
+    hub.handle().show(Arc::clone(&mdp)).await;
+    hub.handle().show(Arc::clone(&resp)).await;
+    mdp.count("stale");
+    resp.count("too-long");
+    let mut client = Talk::new(hub.handle(), "client");
+    client.ask(1, Request::Stats).await;
+    let Delivery::Reply { reply: Ok(Response::Stats(stats)), .. } = client.next().await else {
+        panic!("no figures");
+    };
+    let text = stats.render();
+    assert!(text.contains("tenure_door_total{door=\"mdp\",what=\"stale\"} 2\n"), "{text}");
+    assert!(text.contains("tenure_door_total{door=\"resp\",what=\"too-long\"} 1\n"), "{text}");
+    assert_eq!(stats.sessions, 1, "a door is no peer");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
     python mdp_client.py echo hello
     python mdp_client.py mmi.service echo
+    python mdp_client.py echo hello --count 100
 """
 
 import argparse
@@ -45,13 +46,17 @@ def main():
     parser.add_argument("--broker", default="tcp://127.0.0.1:5555")
     parser.add_argument("--timeout", type=float, default=2.5, help="seconds to wait before asking again")
     parser.add_argument("--retries", type=int, default=3)
+    parser.add_argument("--count", type=int, help="send so many requests, each with its number at the end")
     arguments = parser.parse_args()
     client = Client(arguments.broker, arguments.timeout, arguments.retries)
-    reply = client.request(arguments.service, *(part.encode() for part in arguments.body))
-    if reply is None:
-        sys.exit("no reply")
-    for frame in reply:
-        print(frame.decode(errors="replace"))
+    for number in range(arguments.count or 1):
+        body = [part.encode() for part in arguments.body]
+        if arguments.count:
+            body.append(b"%d" % number)
+        reply = client.request(arguments.service, *body)
+        if reply is None:
+            sys.exit("no reply")
+        print(*(frame.decode(errors="replace") for frame in reply), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

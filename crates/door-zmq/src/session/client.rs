@@ -89,8 +89,11 @@ impl Client {
         let table = KeyTable::parse(table).map_err(bad_call)?;
         let mut submissions = Vec::with_capacity(calls.len());
         for call in calls {
-            let task = translate::job(&request.service, turn.now, turn.settings);
-            submissions.push(submission(task, expand(call, &table).map_err(bad_call)?)?);
+            let body = expand(call, &table).map_err(bad_call)?;
+            let mut task = translate::job(&request.service, turn.now, turn.settings);
+            // Calls of one project can be limited together, and monitors see whose they are.
+            task.tags.extend(text_parameter(&body, "Project").filter(|tag| !tag.is_empty()).map(Name::from));
+            submissions.push(submission(task, body)?);
         }
         let (path, service) = (Arc::new(request.path.clone()), Arc::from(request.service.as_str()));
         let commit = text_parameter(&submissions[0].body, "CommitName").unwrap_or_default();

@@ -40,6 +40,9 @@ pub(super) struct Inquiry {
     pages: usize,
 }
 
+/// How many calls wait, by path, client, project and priority.
+type Calls = BTreeMap<(String, String, String, i32), u64>;
+
 #[derive(Debug)]
 enum Question {
     /// Answered without asking anybody.
@@ -61,7 +64,7 @@ enum Question {
     },
     ListServices,
     Workers {
-        calls: BTreeMap<(Name, Name, i32), u64>,
+        calls: Calls,
         running: Vec<RunningCall>,
     },
     Health,
@@ -197,8 +200,7 @@ impl Inquiry {
             }
             Question::Workers { calls, running } => {
                 let mut lines: Vec<Bytes> = Vec::new();
-                for ((path, client, priority), calls) in std::mem::take(calls) {
-                    let (path, client, project) = (path.to_string(), client.to_string(), String::new());
+                for ((path, client, project, priority), calls) in std::mem::take(calls) {
                     lines.push(PendingCall { path, client, project, calls, priority }.line());
                 }
                 lines.extend(running.iter().map(RunningCall::line));
@@ -222,17 +224,15 @@ fn services_line(worker: &WorkerInfo, turn: &Turn<'_>) -> Bytes {
     Mmi::services_line(&worker.worker, name, versions.iter().map(|(path, version)| (*path, version.as_str())))
 }
 
-fn count_call(task: &TaskInfo, calls: &mut BTreeMap<(Name, Name, i32), u64>, running: &mut Vec<RunningCall>) {
-    let (path, client) = (task.terms.queue.clone(), task.terms.submitter.clone());
+fn count_call(task: &TaskInfo, calls: &mut Calls, running: &mut Vec<RunningCall>) {
+    let (path, client) = (task.terms.queue.to_string(), task.terms.submitter.to_string());
+    let project = task.terms.tags.first().map(ToString::to_string).unwrap_or_default();
     match task.state.holding() {
-        Some(holding) => running.push(RunningCall {
-            path: path.to_string(),
-            client: client.to_string(),
-            project: String::new(),
-            worker: holding.worker.to_string(),
-            priority: task.priority,
-        }),
-        None => *calls.entry((path, client, task.priority)).or_default() += 1,
+        Some(holding) => {
+            let worker = holding.worker.to_string();
+            running.push(RunningCall { path, client, project, worker, priority: task.priority });
+        }
+        None => *calls.entry((path, client, project, task.priority)).or_default() += 1,
     }
 }
 

@@ -62,7 +62,7 @@ impl Turn<'_> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Majordomo {
+pub struct Majordomo {
     me: Me,
     settings: Arc<Settings>,
     registry: Arc<Registry>,
@@ -72,7 +72,7 @@ pub(crate) struct Majordomo {
 }
 
 impl Majordomo {
-    pub(crate) fn new(me: Me, settings: Arc<Settings>, registry: Arc<Registry>) -> Majordomo {
+    pub fn new(me: Me, settings: Arc<Settings>, registry: Arc<Registry>) -> Majordomo {
         Majordomo {
             me,
             settings,

@@ -18,7 +18,7 @@ use crate::translate;
 const ENDS: u64 = 1;
 
 #[derive(Debug)]
-pub(crate) struct PingPongClient {
+pub struct PingPongClient {
     me: Me,
     settings: Arc<PingPongSettings>,
     asked: Asked<Option<TaskId>>,
@@ -28,7 +28,7 @@ pub(crate) struct PingPongClient {
 }
 
 impl PingPongClient {
-    pub(crate) fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongClient {
+    pub fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongClient {
         PingPongClient { me, settings, asked: Asked::default(), watches_ends: false, routes: HashMap::new() }
     }
 

@@ -16,7 +16,7 @@ use crate::settings::PingPongSettings;
 use crate::translate;
 
 #[derive(Debug)]
-pub(crate) struct PingPongWorker {
+pub struct PingPongWorker {
     me: Me,
     settings: Arc<PingPongSettings>,
     asked: Asked<Waiting>,
@@ -41,7 +41,7 @@ enum Waiting {
 const EARLY_MAX: usize = 100;
 
 impl PingPongWorker {
-    pub(crate) fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongWorker {
+    pub fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongWorker {
         PingPongWorker { me, settings, asked: Asked::default(), early: None, joined: false, job: None }
     }
 

@@ -53,8 +53,9 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
                 ));
             }
             if *next == Next::Failed {
+                let crashes = terms.crash_budget;
                 let message =
-                    format!("The job failed: its workers crashed {attempt} times and it is not tried again.");
+                    format!("The job failed: its workers crashed {crashes} times and it is not tried again.");
                 told.push(failed(message, Some(worker), "crash-budget"));
             }
             if *next == Next::Cancelled {

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tenure_door_zmq::{Counters, PingPongSettings, Settings, Transport};
+use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::store::{Disk, MemoryDisk, StoreError, StoreSettings};
 use tenure_hub::words::Settings as EngineSettings;
-use tenure_hub::{Hub, HubHandle, Keys};
+use tenure_hub::{Counters, Hub, HubHandle, Keys};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -39,6 +39,11 @@ impl Broker {
 
     pub(crate) fn with(settings: Settings, ping_pong: PingPongSettings) -> Broker {
         Broker::open(Arc::new(MemoryDisk::new()), settings, ping_pong, &Keys::default(), 0)
+    }
+
+    /// With the settings of [`Broker::start`], on this disk.
+    pub(crate) fn on(disk: Arc<dyn Disk>) -> Broker {
+        Broker::open(disk, calm(), PingPongSettings::default(), &Keys::default(), 0)
     }
 
     pub(crate) fn with_keys(keys: &Keys) -> Broker {
@@ -86,7 +91,7 @@ impl Broker {
     pub(crate) fn counts(&self, reason: &str) -> bool {
         let deadline = Instant::now() + Duration::from_secs(5);
         while Instant::now() < deadline {
-            if self.counters.dropped(reason) > 0 {
+            if self.counters.get(reason) > 0 {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -8,6 +8,7 @@ pub(crate) mod plugin;
 pub(crate) mod python;
 pub(crate) mod transcript;
 pub(crate) mod wire;
+pub(crate) mod world;
 
 use bytes::BytesMut;
 use tenure_door_zmq::codec::{Admission, CodecError, Event, Limits, Peer};

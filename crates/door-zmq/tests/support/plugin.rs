@@ -57,9 +57,11 @@ impl PluginClient {
     /// Submits calls with these `JobID`s.
     pub(crate) fn submit(&mut self, path: &str, jobs: &[&str]) {
         let mut frames: Vec<Vec<u8>> = vec![vec![], b"MDPC01_PL".to_vec(), path.into()];
-        frames.push(Item::read("{1: \"JobID\", 2: \"CommitName\"}").0.encode().to_vec());
+        frames.push(Item::read("{1: \"JobID\", 2: \"CommitName\", 3: \"Project\"}").0.encode().to_vec());
         for job in jobs {
-            frames.push(Item::read(&format!("{{1: {job:?}, 2: \"batch-1\"}}")).0.encode().to_vec());
+            frames.push(
+                Item::read(&format!("{{1: {job:?}, 2: \"batch-1\", 3: \"cells\"}}")).0.encode().to_vec(),
+            );
         }
         self.wire.send(&frames);
     }

@@ -12,7 +12,7 @@ use super::access::Access;
 use super::flags::Flags;
 use super::nearest;
 use super::problem::Problem;
-use super::settings::{SETTINGS, Setting, find};
+use super::settings::{Kind, SETTINGS, Setting, find};
 use super::value::check;
 
 /// The largest configuration file that is read.
@@ -198,7 +198,10 @@ fn text_of(setting: &Setting, value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Integer(number) => Ok(number.to_string()),
-        Value::Boolean(false) if setting.default == "off" => Ok("off".to_owned()),
+        Value::Boolean(true) if setting.kind == Kind::Switch => Ok("on".to_owned()),
+        Value::Boolean(false) if setting.kind == Kind::Switch || setting.default == "off" => {
+            Ok("off".to_owned())
+        }
         other => Err(format!("is of the wrong kind ({}): write it in quotes", other.type_str())),
     }
 }

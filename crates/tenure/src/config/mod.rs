@@ -10,9 +10,11 @@ pub(crate) mod nearest;
 pub(crate) mod problem;
 pub(crate) mod settings;
 pub(crate) mod value;
+mod zmq;
 
 use std::path::PathBuf;
 
+use tenure_door_zmq::{PingPongSettings, Settings as MajordomoSettings};
 use tenure_hub::store::StoreSettings;
 use tenure_hub::words;
 
@@ -28,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) store: StoreSettings,
     pub(crate) engine: words::Settings,
     pub(crate) access: Access,
+    pub(crate) majordomo: MajordomoSettings,
+    pub(crate) ping_pong: PingPongSettings,
 }
 
 /// Where each door stands. `None` is off.
@@ -89,6 +93,8 @@ impl Config {
             store,
             engine,
             access: loaded.access.clone(),
+            majordomo: zmq::majordomo(loaded),
+            ping_pong: zmq::ping_pong(loaded),
         }
     }
 }
@@ -110,5 +116,50 @@ mod tests {
         assert_eq!(config.engine, words::Settings::default());
         assert_eq!(config.store, StoreSettings::default());
         assert_eq!(config.doors.native.as_deref(), Some("127.0.0.1:7171"));
+        // These hold counters, which do not compare.
+        assert_eq!(format!("{:?}", config.majordomo), format!("{:?}", MajordomoSettings::default()));
+        assert_eq!(format!("{:?}", config.ping_pong), format!("{:?}", PingPongSettings::default()));
+    }
+
+    #[test]
+    fn what_is_said_about_the_zeromq_doors_reaches_them() {
+        let given = [
+            ("mdp_heartbeat", "200ms"),
+            ("mdp_liveness", "5"),
+            ("mdp_busy_lease", "1h"),
+            ("mdp_expire", "2m"),
+            ("mdp_retry_attempts", "7"),
+            ("mdp_notify_worker_crash", "off"),
+            ("mdp_notify_no_workers", "off"),
+            ("mdp_crash_notification_delay", "3s"),
+            ("mdp_notice_slot", "command"),
+            ("pingpong_queue", "cells"),
+            ("pingpong_worker_expire", "9s"),
+            ("pingpong_busy_lease", "10s"),
+            ("pingpong_expire", "11s"),
+            ("pingpong_retry_attempts", "12"),
+            ("zmq_ping", "13s"),
+            ("zmq_ping_timeout", "14s"),
+            ("zmq_handshake_timeout", "15s"),
+            ("zmq_connections_max", "16"),
+        ];
+        let given = given.map(|(key, text)| (key, text.to_owned())).into();
+        let flags = flags::Flags { given, ..flags::Flags::default() };
+        let config = Config::build(&load::load(&flags, &|_| None, &[]).unwrap(), 0);
+        let seconds = std::time::Duration::from_secs;
+        let mdp = &config.majordomo;
+        assert_eq!((mdp.heartbeat.as_millis(), mdp.liveness), (200, 5));
+        assert_eq!((mdp.busy_lease, mdp.expire), (Some(seconds(3600)), Some(seconds(120))));
+        assert_eq!((mdp.retry_attempts, mdp.crash_notification_delay), (7, seconds(3)));
+        assert!(!mdp.notify_worker_crash && !mdp.notify_no_workers);
+        assert_eq!(mdp.notice_slot, tenure_door_zmq::mdp::SlotStyle::Command);
+        let ping_pong = &config.ping_pong;
+        assert_eq!((&*ping_pong.queue, ping_pong.worker_expire), ("cells", seconds(9)));
+        assert_eq!((ping_pong.busy_lease, ping_pong.expire), (Some(seconds(10)), Some(seconds(11))));
+        assert_eq!(ping_pong.retry_attempts, 12);
+        for transport in [&mdp.transport, &ping_pong.transport] {
+            assert_eq!((transport.ping, transport.ping_timeout), (seconds(13), seconds(14)));
+            assert_eq!((transport.handshake_timeout, transport.connections_max), (seconds(15), 16));
+        }
     }
 }

@@ -33,6 +33,12 @@ pub(crate) enum Kind {
     SpanOrOff,
     Size,
     Count,
+    /// `on` or `off`.
+    Switch,
+    /// A name.
+    Name,
+    /// `empty` or `command`.
+    NoticeSlot,
 }
 
 impl Kind {
@@ -47,6 +53,9 @@ impl Kind {
             Kind::Span | Kind::SpanOrOff => "SPAN",
             Kind::Size => "SIZE",
             Kind::Count => "COUNT",
+            Kind::Switch => "on|off",
+            Kind::Name => "NAME",
+            Kind::NoticeSlot => "empty|command",
         }
     }
 }
@@ -90,6 +99,9 @@ const DOORS: &str = "Doors (HOST:PORT, a port of 0 for any free one, or off)";
 const DISK: &str = "Disk";
 const TASKS: &str = "Tasks and workers";
 const LIMITS: &str = "Limits";
+const MAJORDOMO: &str = "ZeroMQ Majordomo";
+const PINGPONG: &str = "ZeroMQ READY/PING/PONG";
+const ZMQ: &str = "Connections of both ZeroMQ doors";
 
 pub(crate) static SETTINGS: &[Setting] = &[
     setting(
@@ -214,6 +226,96 @@ pub(crate) static SETTINGS: &[Setting] = &[
     reloading(LIMITS, "tasks_max", Kind::Count, "50000000", "How many tasks the broker holds at most"),
     reloading(LIMITS, "workers_max", Kind::Count, "100000", "How many workers the broker knows at most"),
     reloading(LIMITS, "queues_max", Kind::Count, "100000", "How many queues the broker has at most"),
+    setting(
+        MAJORDOMO,
+        "mdp_heartbeat",
+        Kind::Span,
+        "2500ms",
+        "How often the broker beats, and workers should",
+    ),
+    setting(MAJORDOMO, "mdp_liveness", Kind::Count, "3", "How many beats a worker may miss"),
+    setting(
+        MAJORDOMO,
+        "mdp_busy_lease",
+        Kind::SpanOrOff,
+        "off",
+        "How long a computing worker is believed without a word; off is as long as its connection lives",
+    ),
+    setting(
+        MAJORDOMO,
+        "mdp_expire",
+        Kind::SpanOrOff,
+        "off",
+        "How long a request waits for a worker; off is for ever",
+    ),
+    setting(MAJORDOMO, "mdp_retry_attempts", Kind::Count, "3", "The crash with this number ends a job"),
+    setting(
+        MAJORDOMO,
+        "mdp_notify_worker_crash",
+        Kind::Switch,
+        "on",
+        "Whether clients are told that a worker crashed with their job",
+    ),
+    setting(
+        MAJORDOMO,
+        "mdp_notify_no_workers",
+        Kind::Switch,
+        "on",
+        "Whether clients are told that nobody serves what they asked for",
+    ),
+    setting(
+        MAJORDOMO,
+        "mdp_crash_notification_delay",
+        Kind::SpanOrOff,
+        "off",
+        "Waits so long before it tells, and gathers what happens meanwhile; off tells at once",
+    ),
+    setting(
+        MAJORDOMO,
+        "mdp_notice_slot",
+        Kind::NoticeSlot,
+        "empty",
+        "What stands in a notice where a reply has its service: nothing, or the byte of the notice",
+    ),
+    setting(PINGPONG, "pingpong_queue", Kind::Name, "pingpong", "The queue of this door's work and workers"),
+    setting(
+        PINGPONG,
+        "pingpong_worker_expire",
+        Kind::Span,
+        "3s",
+        "An idle worker that is silent longer gets nothing until it is heard again",
+    ),
+    setting(
+        PINGPONG,
+        "pingpong_busy_lease",
+        Kind::SpanOrOff,
+        "off",
+        "How long a computing worker is believed without a word; off is as long as its connection lives",
+    ),
+    setting(
+        PINGPONG,
+        "pingpong_expire",
+        Kind::SpanOrOff,
+        "off",
+        "How long work waits for a worker; off is for ever",
+    ),
+    setting(PINGPONG, "pingpong_retry_attempts", Kind::Count, "3", "The crash with this number ends a job"),
+    setting(
+        ZMQ,
+        "zmq_ping",
+        Kind::Span,
+        "5s",
+        "After so much silence a peer's ZeroMQ library is asked for a sign of life",
+    ),
+    setting(
+        ZMQ,
+        "zmq_ping_timeout",
+        Kind::Span,
+        "15s",
+        "After so much silence a connection that was asked is given up",
+    ),
+    setting(ZMQ, "zmq_handshake_timeout", Kind::Span, "10s", "How long a peer may take to introduce itself"),
+    setting(ZMQ, "zmq_connections_max", Kind::Count, "10000", "How many connections each address takes"),
 ];
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tenure_door_zmq::mdp::SlotStyle;
 use tenure_hub::store::Sync;
 
 use super::settings::Kind;
@@ -22,6 +23,9 @@ pub(crate) fn check(kind: Kind, text: &str) -> Result<(), String> {
         Kind::SpanOrOff => span_or_off(text).map(drop),
         Kind::Size => size(text).map(drop),
         Kind::Count => count(text).map(drop),
+        Kind::Switch => switch(text).map(drop),
+        Kind::Name => name(text).map(drop),
+        Kind::NoticeSlot => notice_slot(text).map(drop),
     }
 }
 
@@ -106,6 +110,30 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     }
 }
 
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{text}` is neither on nor off")),
+    }
+}
+
+pub(crate) fn name(text: &str) -> Result<&str, String> {
+    const NAME_BYTES_MAX: usize = 255;
+    if text.is_empty() || text.len() > NAME_BYTES_MAX || text.chars().any(char::is_control) {
+        return Err(format!("`{text}` is not a name: write 1 to {NAME_BYTES_MAX} bytes of printable text"));
+    }
+    Ok(text)
+}
+
+pub(crate) fn notice_slot(text: &str) -> Result<SlotStyle, String> {
+    match text {
+        "empty" => Ok(SlotStyle::Empty),
+        "command" => Ok(SlotStyle::Command),
+        _ => Err(format!("`{text}` is neither empty nor command")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +163,9 @@ mod tests {
             (Kind::Count, "-3", "whole number"),
             (Kind::Count, "99999999999999", "at most"),
             (Kind::Log, "tenure=loud", "info"),
+            (Kind::Switch, "yes", "neither on nor off"),
+            (Kind::Name, "", "1 to 255 bytes"),
+            (Kind::NoticeSlot, "full", "neither empty nor command"),
         ] {
             let error = check(kind, text).expect_err(text);
             assert!(error.contains(hint), "{text}: {error}");

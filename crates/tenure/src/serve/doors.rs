@@ -57,13 +57,13 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
         opening.tcp("resp", address, "RESP: redis-cli and Redis libraries", serve).await?;
     }
     if let Some(address) = mdp {
-        let serve = |listener, hub| zmq::serve(listener, hub, zmq::Settings::default());
+        let settings = config.majordomo.clone();
+        let serve = |listener, hub| zmq::serve(listener, hub, settings);
         opening.tcp("mdp", address, "ZeroMQ Majordomo", serve).await?;
     }
     if let Some(addresses) = pingpong {
-        let serve = |clients, workers, hub| {
-            zmq::serve_ping_pong(clients, workers, hub, zmq::PingPongSettings::default())
-        };
+        let settings = config.ping_pong.clone();
+        let serve = |clients, workers, hub| zmq::serve_ping_pong(clients, workers, hub, settings);
         opening.two_tcp("pingpong", addresses, "ZeroMQ READY/PING/PONG: clients, workers", serve).await?;
     }
     if opening.doors.is_empty() {

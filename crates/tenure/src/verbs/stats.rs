@@ -1,5 +1,7 @@
 //! `tenure stats`: the broker at a glance.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
@@ -49,6 +51,7 @@ impl Stats {
             text += &format!("slots       {held} of {slots} in use\n");
             text += &format!("events      {}\n", counts.last_event);
             text += &disk(&figures);
+            text += &doors_text(&doors(&figures));
             if self.figures {
                 text += "\n";
                 for Figure { name, value } in &figures {
@@ -64,6 +67,7 @@ impl Stats {
             value["queues"] = json!(queues.len());
             value["slots"] = json!(slots);
             value["slots_in_use"] = json!(held);
+            value["doors"] = json!(doors(&figures));
             let figures: Map<String, Value> =
                 figures.iter().map(|figure| (figure.name.to_string(), json!(figure.value))).collect();
             value["figures"] = figures.into();
@@ -85,6 +89,27 @@ fn disk(figures: &[Figure]) -> String {
     format!("disk        {} of journal, {} free{full}\n", show_size(journal as u64), show_size(free as u64))
 }
 
+/// What each door counts by itself: `tenure_door_total{door="mdp",what="stale"}`.
+fn doors(figures: &[Figure]) -> BTreeMap<&str, BTreeMap<&str, u64>> {
+    let mut doors: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
+    for Figure { name, value } in figures {
+        let labels = name.strip_prefix("tenure_door_total{door=\"").and_then(|rest| rest.strip_suffix("\"}"));
+        if let Some((door, what)) = labels.and_then(|labels| labels.split_once("\",what=\"")) {
+            doors.entry(door).or_default().insert(what, *value as u64);
+        }
+    }
+    doors
+}
+
+fn doors_text(doors: &BTreeMap<&str, BTreeMap<&str, u64>>) -> String {
+    let mut text = String::new();
+    for (door, counts) in doors {
+        let counts: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        text += &format!("{:<11} {}\n", format!("at {door}"), counts.join(", "));
+    }
+    text
+}
+
 /// All states with their counts, in the order of a task's life.
 pub(crate) fn by_state(counts: &StateCounts) -> [(&'static str, u64); 9] {
     [
@@ -98,4 +123,23 @@ pub(crate) fn by_state(counts: &StateCounts) -> [(&'static str, u64); 9] {
         ("failed", counts.failed),
         ("cancelled", counts.cancelled),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_doors_count_is_shown_door_by_door() {
+        let figure = |name: &str, value| Figure { name: name.into(), value };
+        let figures = [
+            figure("tenure_tasks", 7.0),
+            figure("tenure_door_total{door=\"pingpong\",what=\"stale\"}", 1.0),
+            figure("tenure_door_total{door=\"mdp\",what=\"client_gone\"}", 3.0),
+            figure("tenure_door_total{door=\"mdp\",what=\"stale\"}", 2.0),
+        ];
+        let doors = doors(&figures);
+        assert_eq!(doors_text(&doors), "at mdp      3 client_gone, 2 stale\nat pingpong 1 stale\n");
+        assert_eq!(json!(doors)["mdp"]["stale"], 2);
+    }
 }

@@ -1,0 +1,212 @@
+//! The doors without sockets and without a clock: conversations and the hub's own logic in one thread, time by hand.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker};
+use tenure_door_zmq::{PingPongSettings, Registry, Settings};
+use tenure_hub::core::Core;
+use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
+use tenure_hub::words::{Name, Peer, Refusal, SessionId, Timestamp};
+use tenure_hub::{Ask, Grant, Mailbox, Request, Stats};
+
+pub(crate) struct World {
+    now: Timestamp,
+    core: Core,
+    writer: Writer,
+    reader: Reader,
+    settings: Arc<Settings>,
+    ping_pong: Arc<PingPongSettings>,
+    registry: Arc<Registry>,
+    next_session: u64,
+    seats: BTreeMap<String, Seat>,
+}
+
+struct Seat {
+    conversation: Box<dyn Conversation>,
+    session: SessionId,
+    mailbox: Arc<Mailbox>,
+    heard: VecDeque<Vec<Bytes>>,
+}
+
+impl World {
+    pub(crate) fn new(settings: Settings) -> World {
+        let now = Timestamp(1_763_373_600_000);
+        let store = StoreSettings { segment_bytes: 1 << 20, spare_segments: 0, ..StoreSettings::default() };
+        let engine = tenure_hub::words::Settings::default();
+        let opened = Store::open(Arc::new(MemoryDisk::new()), store, engine, now);
+        let Opened { engine, store, .. } = opened.expect("the store opens");
+        let Parts { batches, writer, reader, chores, .. } = store.split();
+        World {
+            now,
+            core: Core::new(engine, batches, chores, Stats::default()),
+            writer,
+            reader,
+            settings: Arc::new(settings),
+            ping_pong: Arc::default(),
+            registry: Arc::default(),
+            next_session: 1,
+            seats: BTreeMap::new(),
+        }
+    }
+
+    /// A Majordomo peer without an identity of its own.
+    pub(crate) fn majordomo(&mut self, peer: &str) {
+        self.arrive(peer, false, |world, me| {
+            Box::new(Majordomo::new(me, Arc::clone(&world.settings), Arc::clone(&world.registry)))
+        });
+    }
+
+    /// A Majordomo peer that chose its identity.
+    pub(crate) fn named(&mut self, peer: &str) {
+        self.arrive(peer, true, |world, me| {
+            Box::new(Majordomo::new(me, Arc::clone(&world.settings), Arc::clone(&world.registry)))
+        });
+    }
+
+    pub(crate) fn ping_pong_client(&mut self, peer: &str) {
+        self.arrive(peer, false, |world, me| Box::new(PingPongClient::new(me, Arc::clone(&world.ping_pong))));
+    }
+
+    pub(crate) fn ping_pong_worker(&mut self, peer: &str) {
+        self.arrive(peer, false, |world, me| Box::new(PingPongWorker::new(me, Arc::clone(&world.ping_pong))));
+    }
+
+    fn arrive(
+        &mut self,
+        peer: &str,
+        is_chosen: bool,
+        begin: impl FnOnce(&World, Me) -> Box<dyn Conversation>,
+    ) {
+        let name: Name = peer.into();
+        let me = Me { name: name.clone(), is_chosen, grant: Grant::everything() };
+        let conversation = begin(self, me);
+        let (session, mailbox) = self.open(name);
+        self.seats.insert(peer.to_owned(), Seat { conversation, session, mailbox, heard: VecDeque::new() });
+        self.with(peer, |conversation, now, out| conversation.begin(now, out));
+        self.settle();
+    }
+
+    fn open(&mut self, identity: Name) -> (SessionId, Arc<Mailbox>) {
+        let session = SessionId(self.next_session);
+        self.next_session += 1;
+        let mailbox = Arc::new(Mailbox::default());
+        let peer = Peer { session, namespace: "default".into(), identity };
+        self.core.open(Arc::new(peer), Arc::clone(&mailbox));
+        (session, mailbox)
+    }
+
+    pub(crate) fn knows(&self, peer: &str) -> bool {
+        self.seats.contains_key(peer)
+    }
+
+    pub(crate) fn says(&mut self, peer: &str, frames: Vec<Bytes>) {
+        self.with(peer, |conversation, now, out| conversation.receive(now, frames, out));
+        self.settle();
+    }
+
+    /// The next message to this peer, if there is one.
+    pub(crate) fn hears(&mut self, peer: &str) -> Option<Vec<Bytes>> {
+        self.seats.get_mut(peer).expect("it is there").heard.pop_front()
+    }
+
+    pub(crate) fn closes(&mut self, peer: &str) {
+        let Some(mut seat) = self.seats.remove(peer) else { return };
+        seat.conversation.end();
+        self.core.close(self.now, seat.session);
+        self.settle();
+    }
+
+    /// Asks the hub as somebody behind another door.
+    pub(crate) fn elsewhere(&mut self, request: Request) {
+        let (session, _) = self.open("elsewhere".into());
+        self.core.take(self.now, session, Ask { token: 1, request });
+        self.core.close(self.now, session);
+        self.settle();
+    }
+
+    /// Lets time pass, stopping wherever something is due.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            let due = self.seats.values().filter_map(|seat| seat.conversation.deadline());
+            let next = due.chain(self.core.next_deadline()).filter(|at| *at > self.now).min();
+            self.now = next.unwrap_or(end).min(end);
+            for peer in self.peers() {
+                self.with(&peer, |conversation, now, out| conversation.tick(now, out));
+            }
+            self.settle();
+        }
+    }
+
+    pub(crate) fn peers(&self) -> Vec<String> {
+        self.seats.keys().cloned().collect()
+    }
+
+    /// Until nobody has anything to say.
+    fn settle(&mut self) {
+        for _ in 0..1_000 {
+            let wrote = self.turn();
+            let mut moved = false;
+            for peer in self.peers() {
+                moved |= self.deliver(&peer);
+            }
+            if !wrote && !moved {
+                return;
+            }
+        }
+        panic!("the world does not come to rest");
+    }
+
+    /// Gives a peer's conversation what has arrived for it.
+    fn deliver(&mut self, peer: &str) -> bool {
+        let mut mail = Vec::new();
+        let Some(seat) = self.seats.get(peer) else { return false };
+        if !seat.mailbox.take(&mut mail) {
+            return false;
+        }
+        for delivery in mail {
+            let Some(seat) = self.seats.get(peer) else { return true };
+            let bytes = match seat.conversation.needs(&delivery) {
+                Some(blob) => self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" }),
+                None => Ok(Bytes::new()),
+            };
+            self.with(peer, |conversation, now, out| conversation.deliver(now, delivery, bytes, out));
+        }
+        self.with(peer, |conversation, now, out| conversation.settle(now, out));
+        true
+    }
+
+    /// One turn of a conversation, with all that it asks for.
+    fn with(&mut self, peer: &str, turn: impl FnOnce(&mut dyn Conversation, Timestamp, &mut Out)) {
+        let mut out = Out::default();
+        let Some(seat) = self.seats.get_mut(peer) else { return };
+        turn(&mut *seat.conversation, self.now, &mut out);
+        seat.heard.extend(out.messages);
+        let session = seat.session;
+        for ask in out.asks {
+            self.core.take(self.now, session, ask);
+        }
+        if out.close {
+            self.closes(peer);
+        }
+    }
+
+    /// The hub's turn: whether anything was written.
+    fn turn(&mut self) -> bool {
+        self.core.tick(self.now);
+        let mut frames: Vec<_> = self.core.seal().into_iter().collect();
+        let wrote = !frames.is_empty();
+        if wrote {
+            let position = self.writer.append(&mut frames, self.now).expect("the disk has room");
+            self.core.synced(position);
+        }
+        self.core.speak();
+        for (watch, from) in self.core.take_to_read() {
+            self.core.read_log(watch, from, &self.reader);
+        }
+        wrote
+    }
+}

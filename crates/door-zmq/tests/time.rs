@@ -1,0 +1,120 @@
+//! Stories that take seconds or a week, told without a clock: the settings are those of a real broker.
+
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use support::cbor::Item;
+use support::plugin::says;
+use support::world::World;
+use tenure_door_zmq::Settings;
+use tenure_hub::Request;
+use tenure_hub::words::Command;
+
+const SECOND: Duration = Duration::from_secs(1);
+const PATH: &str = "Tools/Count";
+
+fn frames<B: AsRef<[u8]>>(parts: &[B]) -> Vec<Bytes> {
+    parts.iter().map(|part| Bytes::copy_from_slice(part.as_ref())).collect()
+}
+
+fn map(text: &str) -> Bytes {
+    Item::read(text).0.encode()
+}
+
+/// What is said to a worker until nothing more is, by command byte.
+fn words(world: &mut World, worker: &str) -> Vec<u8> {
+    std::iter::from_fn(|| world.hears(worker)).map(|frames| frames[2][0]).collect()
+}
+
+fn ask(world: &mut World, client: &str, service: &str) -> Vec<String> {
+    world.says(client, frames(&["", "MDPC01", service]));
+    let reply = world.hears(client).expect("an answer");
+    reply[3..].iter().map(|frame| String::from_utf8_lossy(frame).into_owned()).collect()
+}
+
+/// A `_PL` worker of one thread.
+fn plugin_worker(world: &mut World, name: &str) {
+    world.named(name);
+    world.says(name, frames(&["", "MDPW01_PL", "\x01", "processes"]));
+    let plugin = format!("{{\"Path\": {PATH:?}, \"PluginVersion\": \"v1\"}}");
+    world.says(name, frames(&["", "MDPW01_PL", "\x06", "1", "node", &plugin]));
+}
+
+fn submit(world: &mut World, client: &str, job: &str) {
+    let call = [map("{1: \"JobID\"}"), map(&format!("{{1: {job:?}}}"))];
+    world.says(client, [frames(&["", "MDPC01_PL", PATH]), call.to_vec()].concat());
+}
+
+fn notice(world: &mut World, client: &str) -> Option<Item> {
+    world.hears(client).map(|frames| Item::decode(&frames[3]).expect("a notice"))
+}
+
+#[test]
+fn the_broker_beats_every_two_and_a_half_seconds_and_gives_up_an_idle_worker_after_three() {
+    let mut world = World::new(Settings::default());
+    world.named("w");
+    world.says("w", frames(&["", "MDPW01", "\x01", "echo"]));
+    world.named("c");
+    world.pass(7 * SECOND);
+    assert_eq!(words(&mut world, "w"), [4, 4]);
+    assert_eq!(ask(&mut world, "c", "mmi.list"), ["echo"]);
+    world.pass(SECOND);
+    assert_eq!(ask(&mut world, "c", "mmi.list"), Vec::<String>::new());
+    words(&mut world, "w");
+    world.says("w", frames(&["", "MDPW01", "\x04"]));
+    assert_eq!(words(&mut world, "w"), [5], "DISCONNECT: it starts again");
+}
+
+#[test]
+fn a_silent_computation_of_a_week_is_believed() {
+    let mut world = World::new(Settings { heartbeat: 600 * SECOND, ..Settings::default() });
+    world.majordomo("w");
+    world.says("w", frames(&["", "MDPW01", "\x01", "echo"]));
+    world.majordomo("c");
+    world.says("c", frames(&["", "MDPC01", "echo", "x"]));
+    let request = world.hears("w").expect("a request");
+    world.pass(7 * 24 * 3600 * SECOND);
+    let address = &request[3];
+    world.says("w", frames(&[&b""[..], b"MDPW01", &[3], address, b"", b"y"]));
+    assert_eq!(world.hears("c").expect("a reply"), frames(&["", "MDPC01", "echo", "y"]));
+}
+
+#[test]
+fn a_plugin_worker_that_falls_silent_has_crashed_after_seven_and_a_half_seconds() {
+    let mut world = World::new(Settings::default());
+    plugin_worker(&mut world, "node-1");
+    world.named("lab");
+    submit(&mut world, "lab", "job-1");
+    world.pass(7 * SECOND);
+    assert_eq!(notice(&mut world, "lab"), None);
+    world.pass(SECOND);
+    let told = notice(&mut world, "lab").expect("a notice");
+    let expected = r#"{"error": "WORKER_CRASHED", "job_id": "job-1", "worker": "node-1", "attempt": 1,
+        "next": "requeued", …}"#;
+    assert!(says(&told, expected), "{told:?}");
+    assert_eq!(notice(&mut world, "lab"), None, "once per crash");
+}
+
+#[test]
+fn a_worker_that_crashes_all_the_time_is_put_into_quarantine_until_somebody_lifts_it() {
+    let mut world = World::new(Settings { retry_attempts: 100, ..Settings::default() });
+    world.named("lab");
+    world.named("monitor");
+    submit(&mut world, "lab", "job-1");
+    for crash in 1..=5 {
+        plugin_worker(&mut world, "node-1");
+        assert_eq!(words(&mut world, "node-1"), [2], "it gets the job, and crashes with it: {crash}");
+        world.closes("node-1");
+    }
+    plugin_worker(&mut world, "node-1");
+    assert_eq!(words(&mut world, "node-1"), Vec::<u8>::new(), "it gets nothing");
+    let health = ask(&mut world, "monitor", "mmi.health");
+    assert!(health[0].ends_with("#Crashes:5#HealthScore:0"), "{health:?}");
+
+    world.elsewhere(Request::Command(Command::ClearWorker { worker: "node-1".into() }));
+    assert_eq!(words(&mut world, "node-1"), [2]);
+    let health = ask(&mut world, "monitor", "mmi.health");
+    assert!(health[0].ends_with("#Crashes:5#HealthScore:16"), "what it did is not forgotten: {health:?}");
+}

@@ -1,0 +1,56 @@
+//! What the ZeroMQ doors are told.
+
+use tenure_door_zmq::{PingPongSettings, Settings, Transport};
+
+use super::load::Loaded;
+use super::value;
+
+const CHECKED: &str = "checked when loaded";
+
+pub(crate) fn majordomo(loaded: &Loaded) -> Settings {
+    let text = |key: &str| loaded.text(key);
+    let span_or_off = |key: &str| value::span_or_off(text(key)).expect(CHECKED);
+    let switch = |key: &str| value::switch(text(key)).expect(CHECKED);
+    Settings {
+        heartbeat: value::span(text("mdp_heartbeat")).expect(CHECKED),
+        liveness: count(loaded, "mdp_liveness").try_into().unwrap_or(u32::MAX),
+        busy_lease: span_or_off("mdp_busy_lease"),
+        expire: span_or_off("mdp_expire"),
+        retry_attempts: count(loaded, "mdp_retry_attempts").try_into().unwrap_or(u16::MAX),
+        notify_worker_crash: switch("mdp_notify_worker_crash"),
+        notify_no_workers: switch("mdp_notify_no_workers"),
+        crash_notification_delay: span_or_off("mdp_crash_notification_delay").unwrap_or_default(),
+        notice_slot: value::notice_slot(text("mdp_notice_slot")).expect(CHECKED),
+        transport: transport(loaded),
+        ..Settings::default()
+    }
+}
+
+pub(crate) fn ping_pong(loaded: &Loaded) -> PingPongSettings {
+    let text = |key: &str| loaded.text(key);
+    let span_or_off = |key: &str| value::span_or_off(text(key)).expect(CHECKED);
+    PingPongSettings {
+        queue: value::name(text("pingpong_queue")).expect(CHECKED).into(),
+        worker_expire: value::span(text("pingpong_worker_expire")).expect(CHECKED),
+        busy_lease: span_or_off("pingpong_busy_lease"),
+        expire: span_or_off("pingpong_expire"),
+        retry_attempts: count(loaded, "pingpong_retry_attempts").try_into().unwrap_or(u16::MAX),
+        transport: transport(loaded),
+        ..PingPongSettings::default()
+    }
+}
+
+fn transport(loaded: &Loaded) -> Transport {
+    let span = |key: &str| value::span(loaded.text(key)).expect(CHECKED);
+    Transport {
+        ping: span("zmq_ping"),
+        ping_timeout: span("zmq_ping_timeout"),
+        handshake_timeout: span("zmq_handshake_timeout"),
+        connections_max: count(loaded, "zmq_connections_max") as usize,
+        ..Transport::default()
+    }
+}
+
+fn count(loaded: &Loaded, key: &str) -> u64 {
+    value::count(loaded.text(key)).expect(CHECKED)
+}
