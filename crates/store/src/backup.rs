@@ -23,6 +23,7 @@ use crate::error::{Damage, Doing, StoreError};
 use crate::files::{self, MANIFEST, Named};
 use crate::reader::Reader;
 use crate::shared::Shared;
+use crate::topic_log::TopicFile;
 
 /// What belongs to a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,9 @@ impl Reader {
         let position = self.shared.progress.acknowledged();
         let mut manifest = Manifest { position, files: Vec::new() };
         for source in pin.files(position)? {
+            manifest.files.push(source.copy(target, &source.name)?);
+        }
+        for source in pin.topics() {
             manifest.files.push(source.copy(target, &source.name)?);
         }
         write_manifest(target, &manifest)?;
@@ -129,6 +133,19 @@ impl<'a> Pin<'a> {
             found.push(Source { name, file, bytes: events.bytes });
         }
         Ok(found)
+    }
+}
+
+impl Pin<'_> {
+    /// The files of the log of topics, as far as each is certain.
+    fn topics(&self) -> Vec<Source> {
+        let files = self.shared.topics.lock().expect("no holder of the lock panics");
+        let source = |file: &TopicFile| Source {
+            name: file.segment.name.clone(),
+            file: file.segment.file.clone(),
+            bytes: file.segment.offset(file.end),
+        };
+        files.iter().map(source).collect()
     }
 }
 

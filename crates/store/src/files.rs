@@ -13,6 +13,8 @@ pub(crate) enum Named {
     Snapshot(u64),
     /// A file of events, by the number of the first.
     Events(u64),
+    /// A file of the log of topics, by the position of its first byte.
+    Topics(u64),
     /// A segment that waits to be used, by a running number.
     Spare(u64),
     /// Left behind by a process that ended before it was done.
@@ -37,6 +39,10 @@ pub(crate) fn spare(number: u64) -> String {
     format!("spare-{number:020}")
 }
 
+pub(crate) fn topics(start: u64) -> String {
+    format!("topics-{start:020}")
+}
+
 pub(crate) fn unfinished(name: &str) -> String {
     format!("{name}{UNFINISHED}")
 }
@@ -55,6 +61,7 @@ pub(crate) fn named(name: &str) -> Named {
         "snapshot" => Named::Snapshot(number),
         "events" => Named::Events(number),
         "spare" => Named::Spare(number),
+        "topics" => Named::Topics(number),
         _ => Named::Other,
     }
 }
@@ -68,6 +75,7 @@ mod tests {
         assert_eq!(named(&journal(u64::MAX)), Named::Journal(u64::MAX));
         assert_eq!(named(&snapshot(0)), Named::Snapshot(0));
         assert_eq!(named(&events(7)), Named::Events(7));
+        assert_eq!(named(&topics(9)), Named::Topics(9));
         assert_eq!(named(&spare(3)), Named::Spare(3));
         assert_eq!(named(&unfinished(&snapshot(1))), Named::Unfinished);
         assert_eq!(named("journal-7"), Named::Other);

@@ -15,6 +15,7 @@ pub(crate) const VERSION: u32 = 1;
 
 pub(crate) const JOURNAL_MAGIC: [u8; 8] = *b"tenureJL";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 8] = *b"tenureSN";
+pub(crate) const TOPICS_MAGIC: [u8; 8] = *b"tenureTP";
 pub(crate) const EVENTS_MAGIC: [u8; 8] = *b"tenureEV";
 
 /// What the numbers mean depends on the file: see the module of each.

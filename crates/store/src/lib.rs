@@ -6,7 +6,7 @@
 //! power may fail.
 //!
 //! The path of a batch: [`Batches`] (filled in the hub's turn) → [`Frame`] → [`Writer`] (append, sync) → [`Reader`].
-//! [`Chores`] and [`Keeper`] do the rest in the background. Where to look: `codec/` for records as bytes, `frame.rs`,
+//! [`TopicLog`] is the same for pub/sub, with files and a thread of its own. [`Chores`] and [`Keeper`] do the rest in the background. Where to look: `codec/` for records as bytes, `frame.rs`,
 //! `segment.rs` and `scan.rs` for the journal, `recover/` for coming back, [`disk`] for what a disk is to us.
 
 mod backup;
@@ -35,6 +35,7 @@ mod shared;
 mod snapshot;
 mod store;
 mod tail;
+mod topic_log;
 mod verify;
 mod writer;
 
@@ -52,5 +53,6 @@ pub use recover::{Cut, OpenReport};
 pub use repair::{Repair, Repaired, repair};
 pub use settings::{StoreSettings, Sync};
 pub use store::{Opened, Parts, Store};
+pub use topic_log::{TopicLog, TopicLogSettings, TopicRows, TopicsOpened};
 pub use verify::{Verification, verify};
 pub use writer::Writer;

@@ -32,15 +32,45 @@ const MARK_EVERY_BYTES: u64 = 256 << 10;
 
 impl Segment {
     pub(crate) fn new(start: u64, salt: u32, past: Past, file: Arc<dyn DiskFile>) -> Segment {
-        Segment { name: files::journal(start), start, salt, past, file, marks: Mutex::default() }
+        Segment::named(files::journal(start), start, salt, past, file)
+    }
+
+    pub(crate) fn named(name: String, start: u64, salt: u32, past: Past, file: Arc<dyn DiskFile>) -> Segment {
+        Segment { name, start, salt, past, file, marks: Mutex::default() }
     }
 
     pub(crate) fn open(disk: &dyn Disk, start: u64) -> Result<Segment, StoreError> {
-        let name = files::journal(start);
+        Segment::open_named(disk, files::journal(start), start, JOURNAL_MAGIC)
+    }
+
+    pub(crate) fn open_named(
+        disk: &dyn Disk,
+        name: String,
+        start: u64,
+        magic: [u8; 8],
+    ) -> Result<Segment, StoreError> {
         let file = disk.open(&name).doing("opening", &name)?;
-        let header = Header::read(&*file, &name, JOURNAL_MAGIC)?;
+        let header = Header::read(&*file, &name, magic)?;
         let past = if header.numbers[0] == 0 { Past::Fresh } else { Past::Used };
-        Ok(Segment::new(start, header.salt, past, file))
+        Ok(Segment::named(name, start, header.salt, past, file))
+    }
+
+    /// Cuts the file behind `position` and makes what is before it certain.
+    ///
+    /// What no later frame testifies to is written once more. It may be in the machine's memory only: if an earlier process
+    /// ended because a sync failed, the kernel believes those pages to be clean and would never write them again.
+    pub(crate) fn settle(&self, certain: u64, position: u64) -> Result<(), StoreError> {
+        let name = &self.name;
+        self.file.set_len(self.offset(position)).doing("cutting", name)?;
+        let mut at = certain.max(self.start);
+        let mut bytes = vec![0; 1 << 20];
+        while at < position {
+            let count = bytes.len().min((position - at) as usize);
+            let read = self.file.read_at(&mut bytes[..count], self.offset(at)).doing("reading", name)?;
+            self.file.write_at(&bytes[..read], self.offset(at)).doing("writing", name)?;
+            at += count as u64;
+        }
+        self.file.sync().syncing(name)
     }
 
     /// Where in the file a position lies.

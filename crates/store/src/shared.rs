@@ -15,12 +15,15 @@ use crate::random::Random;
 use crate::segment::{self, Past, Segment};
 use crate::settings::StoreSettings;
 use crate::tail::Tail;
+use crate::topic_log::TopicFile;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) settings: StoreSettings,
     pub(crate) files: RwLock<Files>,
+    /// The files of the log of topics, oldest first.
+    pub(crate) topics: Mutex<Vec<TopicFile>>,
     pub(crate) tail: Tail,
     pub(crate) progress: Progress,
     spares: Mutex<Vec<Spare>>,
@@ -87,6 +90,7 @@ impl Shared {
             disk,
             settings,
             files: RwLock::new(files),
+            topics: Mutex::default(),
             tail,
             progress,
             spares: Mutex::default(),

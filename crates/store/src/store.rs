@@ -105,24 +105,11 @@ fn clear_away(disk: &dyn Disk, inventory: &Inventory, recovered: &Recovered) -> 
 }
 
 /// Cuts the last segment behind its last good frame and makes it certain.
-///
-/// What no later frame testifies to is written once more. It may be in the machine's memory only: if an earlier process
-/// ended because a sync failed, the kernel believes those pages to be clean and would never write them again.
 fn settle_tail(recovered: &Recovered, longer_by: u64) -> Result<(), StoreError> {
     let JournalEnd { position, segment, certain, .. } = recovered.end;
     let Some(last) = recovered.segments.last().filter(|last| last.start == segment) else { return Ok(()) };
-    let name = &last.name;
-    last.file.set_len(last.offset(position)).doing("cutting", name)?;
-    let mut at = certain.max(last.start);
-    let mut bytes = vec![0; 1 << 20];
-    while at < position {
-        let count = bytes.len().min((position - at) as usize);
-        let read = last.file.read_at(&mut bytes[..count], last.offset(at)).doing("reading", name)?;
-        last.file.write_at(&bytes[..read], last.offset(at)).doing("writing", name)?;
-        at += count as u64;
-    }
-    last.file.sync().syncing(name)?;
-    last.file.set_len(last.offset(position + longer_by)).doing("lengthening", name)
+    last.settle(certain, position)?;
+    last.file.set_len(last.offset(position + longer_by)).doing("lengthening", &last.name)
 }
 
 fn assemble(

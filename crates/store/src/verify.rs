@@ -11,6 +11,7 @@ use crate::recover::{Cut, Inventory, recover};
 use crate::scan::{Found, Scan, certain_frame_behind, next_frame_behind};
 use crate::segment::Segment;
 use crate::snapshot::SnapshotReader;
+use crate::topic_log::check_file;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,12 +21,16 @@ pub struct Verification {
     pub records: u64,
     pub snapshot_blocks: u64,
     pub events: u64,
+    /// Frames in the log of topics.
+    pub topic_frames: u64,
     /// Tasks that would be there after a start.
     pub tasks: u64,
     /// Everything that is wrong. Empty means that the store can be started and every body can be read.
     pub damages: Vec<Damage>,
     /// A torn tail, which the next start cuts off: not a damage.
     pub torn: Option<Cut>,
+    /// The same in the log of topics.
+    pub torn_topics: Option<Cut>,
 }
 
 /// Checks a store that no process has open; changes nothing. `settings` say which ended tasks are kept.
@@ -45,6 +50,9 @@ pub fn verify(disk: &dyn Disk, settings: Settings, now: Timestamp) -> Result<Ver
     }
     for first in &inventory.events {
         found.events(disk, *first)?;
+    }
+    for (index, start) in inventory.topics.iter().enumerate() {
+        found.topics(disk, *start, inventory.topics.get(index + 1).copied())?;
     }
     found.start(disk, &inventory, settings, now)?;
     Ok(found)
@@ -133,6 +141,17 @@ impl Verification {
         self.events += count;
         match read {
             Ok(()) => Ok(()),
+            Err(error) => self.damage(error),
+        }
+    }
+
+    fn topics(&mut self, disk: &dyn Disk, start: u64, next: Option<u64>) -> Result<(), StoreError> {
+        match check_file(disk, start, next) {
+            Ok((frames, cut)) => {
+                self.topic_frames += frames;
+                self.torn_topics = cut;
+                Ok(())
+            }
             Err(error) => self.damage(error),
         }
     }

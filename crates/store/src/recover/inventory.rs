@@ -15,6 +15,7 @@ pub(crate) struct Inventory {
     pub(crate) segments: Vec<u64>,
     pub(crate) snapshots: Vec<u64>,
     pub(crate) events: Vec<u64>,
+    pub(crate) topics: Vec<u64>,
     /// What an earlier process left behind: spare segments and files it did not finish.
     pub(crate) leftovers: Vec<String>,
 }
@@ -27,6 +28,7 @@ impl Inventory {
                 Named::Journal(start) => inventory.segments.push(start),
                 Named::Snapshot(start) => inventory.snapshots.push(start),
                 Named::Events(first) => inventory.events.push(first),
+                Named::Topics(start) => inventory.topics.push(start),
                 Named::Spare(_) | Named::Unfinished => inventory.leftovers.push(name),
                 Named::Other => {}
             }

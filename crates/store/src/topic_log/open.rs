@@ -1,0 +1,195 @@
+//! Coming back: the rows from the last file, the messages from all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tenure_engine::Timestamp;
+
+use super::rotate::{Begun, begin};
+use super::rows::{BASE_END, Row, read_page};
+use super::{Messages, TopicFile, TopicLog, TopicLogSettings, UNFINISHED_TOPICS};
+use crate::disk::Disk;
+use crate::error::{Damage, Doing, StoreError};
+use crate::files::{self, Named};
+use crate::header::TOPICS_MAGIC;
+use crate::reader::Reader;
+use crate::recover::Cut;
+use crate::scan::{Found, Scan, certain_frame_behind};
+use crate::segment::Segment;
+
+/// What was found.
+#[derive(Debug)]
+pub struct TopicsOpened {
+    pub log: TopicLog,
+    /// The latest value of each key.
+    pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The last frame was not complete, and it was cut off.
+    pub cut: Option<Cut>,
+}
+
+impl Reader {
+    /// Opens the log of topics that lies beside the journal, or begins one.
+    pub fn open_topics(&self, settings: TopicLogSettings) -> Result<TopicsOpened, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let disk = &*shared.disk;
+        remove_unfinished(disk)?;
+        let segments = segments(disk)?;
+        let mut rows = BTreeMap::new();
+        let Some(last) = segments.last().map(Arc::clone) else {
+            let Begun { segment, end } = begin(&shared, 0, std::iter::empty())?;
+            let log = TopicLog {
+                shared,
+                settings,
+                segment,
+                position: end,
+                certain: end,
+                base_end: end,
+                messages: Messages::default(),
+                failed: false,
+            };
+            return Ok(TopicsOpened { log, rows, cut: None });
+        };
+        for pair in segments.windows(2) {
+            let read = read_file(&pair[0], Some(pair[1].start), |_| ())?;
+            let file = TopicFile { segment: Arc::clone(&pair[0]), end: read.end, messages: read.messages };
+            shared.topics.lock().expect("no holder of the lock panics").push(file);
+        }
+        let read = read_file(&last, None, |row| match row {
+            Row::Put { key, value } => {
+                rows.insert(key.to_vec(), value.to_vec());
+            }
+            Row::Delete { key } => {
+                rows.remove(key);
+            }
+            Row::Message { .. } => {}
+        })?;
+        last.settle(read.certain, read.end)?;
+        let file = TopicFile { segment: Arc::clone(&last), end: read.end, messages: read.messages };
+        shared.topics.lock().expect("no holder of the lock panics").push(file);
+        let log = TopicLog {
+            shared,
+            settings,
+            segment: last,
+            position: read.end,
+            certain: read.end,
+            base_end: read.base_end,
+            messages: read.messages,
+            failed: false,
+        };
+        Ok(TopicsOpened { log, rows, cut: read.cut })
+    }
+}
+
+impl TopicLog {
+    /// Reads the messages that are kept, oldest first.
+    pub fn messages(&self, mut see: impl FnMut(Timestamp, &[u8], &[u8])) -> Result<(), StoreError> {
+        let files = self.shared.topics.lock().expect("no holder of the lock panics").clone();
+        for file in files.iter().filter(|file| file.messages.bytes > 0) {
+            read_file(&file.segment, Some(file.end), |row| {
+                if let Row::Message { at, key, value } = row {
+                    see(at, key, value);
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn remove_unfinished(disk: &dyn Disk) -> Result<(), StoreError> {
+    let names = disk.list().doing("listing", "the directory")?;
+    if names.iter().any(|name| name == UNFINISHED_TOPICS) {
+        disk.remove(UNFINISHED_TOPICS).doing("removing", UNFINISHED_TOPICS)?;
+    }
+    Ok(())
+}
+
+/// The files of the log in order.
+pub(super) fn segments(disk: &dyn Disk) -> Result<Vec<Arc<Segment>>, StoreError> {
+    let names = disk.list().doing("listing", "the directory")?;
+    let starts = names.iter().filter_map(|name| match files::named(name) {
+        Named::Topics(start) => Some(start),
+        _ => None,
+    });
+    starts.map(|start| open_segment(disk, start).map(Arc::new)).collect()
+}
+
+pub(super) fn open_segment(disk: &dyn Disk, start: u64) -> Result<Segment, StoreError> {
+    Segment::open_named(disk, files::topics(start), start, TOPICS_MAGIC)
+}
+
+/// How far a file goes.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) end: u64,
+    pub(super) base_end: u64,
+    pub(super) certain: u64,
+    pub(super) messages: Messages,
+    pub(super) frames: u64,
+    pub(super) cut: Option<Cut>,
+}
+
+/// Reads a file up to `until`, where it must end; the last file, without `until`, may have a torn tail.
+pub(super) fn read_file(
+    segment: &Segment,
+    until: Option<u64>,
+    mut see: impl FnMut(Row<'_>),
+) -> Result<Read, StoreError> {
+    let start = segment.start;
+    let mut read = Read {
+        end: start,
+        base_end: start,
+        certain: start,
+        messages: Messages::default(),
+        frames: 0,
+        cut: None,
+    };
+    let mut scan = Scan::new(segment, start, until.unwrap_or(u64::MAX))?;
+    let stopped = loop {
+        match scan.next()? {
+            Found::Frame(header, page) => {
+                let messages = &mut read.messages;
+                let kind = read_page(page, |row| {
+                    if let Row::Message { at, key, value } = &row {
+                        messages.add(*at, key.len() + value.len());
+                    }
+                    see(row);
+                });
+                let offset = segment.offset(header.position);
+                let kind = kind.map_err(|why| {
+                    Damage::new(&segment.name, offset, format!("a frame is malformed: {why}"))
+                })?;
+                read.frames += 1;
+                read.end = header.end();
+                read.certain = read.certain.max(header.certain);
+                if kind == BASE_END {
+                    read.base_end = header.end();
+                }
+            }
+            Found::End => break None,
+            Found::Bad(why) => break Some(why),
+        }
+    };
+    let offset = segment.offset(read.end);
+    let damage = |why: String| StoreError::from(Damage::new(&segment.name, offset, why));
+    if read.base_end == start {
+        return Err(damage(format!(
+            "{}, and its rows are not complete",
+            stopped.unwrap_or("frames are missing here")
+        )));
+    }
+    match until {
+        Some(until) if until != read.end => {
+            let why = stopped.unwrap_or("frames are missing here");
+            return Err(damage(format!("{why}, and the log goes on behind it")));
+        }
+        Some(_) => {}
+        None => {
+            if certain_frame_behind(segment, read.end)? {
+                let why = stopped.unwrap_or("a frame is missing here");
+                return Err(damage(format!("{why}, and frames written later follow it")));
+            }
+            read.cut = stopped.map(|why| Cut { file: segment.name.clone(), offset, why: why.to_owned() });
+        }
+    }
+    Ok(read)
+}

@@ -1,0 +1,139 @@
+//! Beginning a new file, and letting old ones go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tenure_engine::Timestamp;
+
+use super::open::read_file;
+use super::rows::{BASE, BASE_END, Row};
+use super::write::frame;
+use super::{Messages, TopicFile, TopicLog, TopicRows, UNFINISHED_TOPICS};
+use crate::disk::DiskFile;
+use crate::error::{Doing, StoreError, is_full};
+use crate::files;
+use crate::header::{HEADER_BYTES, Header, TOPICS_MAGIC};
+use crate::segment::{Past, Segment};
+use crate::shared::Shared;
+
+/// How much of the base goes into one frame.
+const BASE_FRAME_BYTES: usize = 1 << 20;
+
+impl TopicLog {
+    /// Begins a new file if the current one is long, and lets go what has not to be kept any more. The rows are read back
+    /// from the file, so nobody else is asked or held up.
+    pub fn tidy(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let base = self.base_end - self.segment.start;
+        if self.position - self.segment.start > self.settings.segment_bytes + 2 * base {
+            let mut all: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+            self.make_certain()?;
+            read_file(&self.segment, Some(self.position), |row| match row {
+                Row::Put { key, value } => {
+                    all.insert(key.to_vec(), value.to_vec());
+                }
+                Row::Delete { key } => {
+                    all.remove(key);
+                }
+                Row::Message { .. } => {}
+            })?;
+            self.begin(all.iter().map(|(key, value)| (&key[..], &value[..])))?;
+        }
+        self.let_go(now)
+    }
+
+    /// Begins a new file with these rows and no others. A disk that is full keeps the old one in use.
+    pub fn begin<'r>(&mut self, rows: impl Iterator<Item = (&'r [u8], &'r [u8])>) -> Result<(), StoreError> {
+        self.make_certain()?;
+        let begun = match begin(&self.shared, self.position, rows) {
+            Ok(begun) => begun,
+            Err(StoreError::Io { source, .. }) if is_full(&source) => return Ok(()),
+            Err(error) => {
+                self.failed = true;
+                return Err(error);
+            }
+        };
+        self.segment = begun.segment;
+        (self.position, self.certain, self.base_end) = (begun.end, begun.end, begun.end);
+        self.messages = Messages::default();
+        Ok(())
+    }
+
+    /// Deletes files from the front whose messages are too old or too many. A backup that is under way keeps all.
+    fn let_go(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        if self.shared.files.read().expect("no holder of the lock panics").pins > 0 {
+            return Ok(());
+        }
+        loop {
+            let mut files = self.shared.topics.lock().expect("no holder of the lock panics");
+            let later: u64 = files.iter().skip(1).map(|file| file.messages.bytes).sum();
+            let Some(first) = files.first().filter(|_| files.len() > 1) else { return Ok(()) };
+            let kept = first.messages.bytes > 0
+                && later < self.settings.kept_bytes
+                && now.since(first.messages.newest) < self.settings.kept_for;
+            if kept {
+                return Ok(());
+            }
+            let name = files.remove(0).segment.name.clone();
+            drop(files);
+            self.shared.disk.remove(&name).doing("removing", &name)?;
+            // One after the other: a file in the middle must not go before those in front of it.
+            self.shared.disk.sync_dir().syncing("the directory")?;
+        }
+    }
+}
+
+pub(super) struct Begun {
+    pub(super) segment: Arc<Segment>,
+    pub(super) end: u64,
+}
+
+/// Writes a file with its base, makes it certain, and only then gives it its name.
+pub(super) fn begin<'r>(
+    shared: &Shared,
+    start: u64,
+    rows: impl Iterator<Item = (&'r [u8], &'r [u8])>,
+) -> Result<Begun, StoreError> {
+    let (disk, name) = (&*shared.disk, UNFINISHED_TOPICS);
+    let file = disk.create(name).doing("creating", name)?;
+    let salt = shared.new_salt(0);
+    let end = write_base(&*file, salt, start, rows).inspect_err(|_| {
+        // It may be the file that fills the disk.
+        let _ = disk.remove(name);
+    })?;
+    file.sync().syncing(name)?;
+    let segment = Arc::new(Segment::named(files::topics(start), start, salt, Past::Fresh, file));
+    disk.rename(name, &segment.name).doing("renaming", name)?;
+    disk.sync_dir().syncing("the directory")?;
+    let file = TopicFile { segment: Arc::clone(&segment), end, messages: Messages::default() };
+    shared.topics.lock().expect("no holder of the lock panics").push(file);
+    Ok(Begun { segment, end })
+}
+
+fn write_base<'r>(
+    file: &dyn DiskFile,
+    salt: u32,
+    start: u64,
+    rows: impl Iterator<Item = (&'r [u8], &'r [u8])>,
+) -> Result<u64, StoreError> {
+    let mut at = start;
+    let mut write = |kind, rows: &TopicRows| {
+        let bytes = frame(kind, &rows.bytes, rows.count, at, start, salt);
+        let written = file.write_at(&bytes, at - start + HEADER_BYTES as u64);
+        at += bytes.len() as u64;
+        written.doing("writing", UNFINISHED_TOPICS)
+    };
+    let header = Header { magic: TOPICS_MAGIC, salt, numbers: [0; 2] };
+    file.write_at(&header.encode(), 0).doing("writing", UNFINISHED_TOPICS)?;
+    let mut page = TopicRows::default();
+    for (key, value) in rows {
+        page.put(key, value);
+        if page.bytes() >= BASE_FRAME_BYTES {
+            write(BASE, &std::mem::take(&mut page))?;
+        }
+    }
+    if !page.is_empty() {
+        write(BASE, &page)?;
+    }
+    write(BASE_END, &TopicRows::default())?;
+    Ok(at)
+}

@@ -1,0 +1,85 @@
+//! Appending, and making certain.
+
+use crc32c::crc32c;
+
+use super::rows::CHANGES;
+use super::{TopicLog, TopicRows};
+use crate::error::{Doing, StoreError, WriteError, is_full};
+use crate::frame::{FRAME_HEADER_BYTES, FrameHeader};
+use crate::settings::Sync;
+
+impl TopicLog {
+    /// Appends rows as one frame. They are certain after the next [`TopicLog::sync`].
+    ///
+    /// On a full disk nothing is written, and the caller tries again. After any other error the log takes nothing more.
+    pub fn append(&mut self, rows: &TopicRows) -> Result<(), WriteError> {
+        if self.failed {
+            return Err(StoreError::Failed.into());
+        }
+        let frame = frame(CHANGES, &rows.bytes, rows.count, self.position, self.certain, self.segment.salt);
+        let segment = &self.segment;
+        let written = segment.file.write_at(&frame, segment.offset(self.position));
+        if let Err(source) = written {
+            if !is_full(&source) {
+                self.failed = true;
+                return Err(source).doing("writing", &segment.name).map_err(WriteError::Fatal);
+            }
+            let cut =
+                segment.file.set_len(segment.offset(self.position)).doing("cutting back", &segment.name);
+            cut.inspect_err(|_| self.failed = true)?;
+            return Err(WriteError::Full { needed: frame.len() as u64 });
+        }
+        self.position += frame.len() as u64;
+        self.messages.join(rows.messages);
+        Ok(())
+    }
+
+    /// Makes everything certain, unless the settings leave that to the operating system.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        match self.shared.settings.sync {
+            Sync::Always => self.make_certain(),
+            Sync::Interval(_) | Sync::Os => Ok(()),
+        }
+    }
+
+    pub(super) fn make_certain(&mut self) -> Result<(), StoreError> {
+        if self.failed {
+            return Err(StoreError::Failed);
+        }
+        if self.certain < self.position {
+            let synced = self.segment.file.sync().syncing(&self.segment.name);
+            synced.inspect_err(|_| self.failed = true)?;
+            self.certain = self.position;
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// Lets backups know how far the current file goes.
+    pub(super) fn tell(&self) {
+        let mut files = self.shared.topics.lock().expect("no holder of the lock panics");
+        if let Some(last) = files.last_mut() {
+            (last.end, last.messages) = (self.certain, self.messages);
+        }
+    }
+}
+
+pub(super) fn frame(kind: u8, rows: &[u8], count: u32, position: u64, certain: u64, salt: u32) -> Vec<u8> {
+    let mut bytes = vec![0; FRAME_HEADER_BYTES];
+    bytes.reserve(rows.len() + 1);
+    bytes.push(kind);
+    bytes.extend_from_slice(rows);
+    let payload = &bytes[FRAME_HEADER_BYTES..];
+    let header = FrameHeader {
+        blob_bytes: 0,
+        page_bytes: payload.len() as u32,
+        events: count,
+        position,
+        first_event: 0,
+        certain,
+        payload_crc: crc32c(payload),
+    };
+    let header = header.encode(salt);
+    bytes[..FRAME_HEADER_BYTES].copy_from_slice(&header);
+    bytes
+}

@@ -1,0 +1,224 @@
+//! The log of topics: rows and messages come back, whatever moment the power fails at, and damage is told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_engine::{Settings, Timestamp};
+use tenure_store::{
+    MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings, TopicLogSettings, TopicRows, TopicsOpened,
+    WriteError, check_backup, restore, verify,
+};
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn small() -> TopicLogSettings {
+    TopicLogSettings { segment_bytes: 700, kept_bytes: 1_000, kept_for: Duration::from_secs(1_000) }
+}
+
+fn open_with(disk: &MemoryDisk, settings: TopicLogSettings) -> Result<(Reader, TopicsOpened), StoreError> {
+    let disk = Arc::new(disk.clone());
+    let Opened { store, .. } =
+        Store::open(disk, StoreSettings::default(), Settings::default(), Timestamp(1))?;
+    let reader = store.split().reader;
+    let opened = reader.open_topics(settings)?;
+    Ok((reader, opened))
+}
+
+fn open(disk: &MemoryDisk) -> Result<(Reader, TopicsOpened), StoreError> {
+    open_with(disk, small())
+}
+
+fn messages(opened: &TopicsOpened) -> Vec<u64> {
+    let mut found = Vec::new();
+    opened
+        .log
+        .messages(|at, key, value| {
+            assert_eq!((key, value), (&b"topic"[..], &at.0.to_le_bytes()[..]));
+            found.push(at.0);
+        })
+        .unwrap();
+    found
+}
+
+/// What the story had promised when it ended, and what it had only begun.
+#[derive(Default)]
+struct Told {
+    promised: Rows,
+    begun: Rows,
+    messages_promised: u64,
+    messages_begun: u64,
+    finished: bool,
+}
+
+/// Rows are put, changed and deleted, messages come, files are begun and let go, until the end or a power failure.
+fn tell(disk: &MemoryDisk) -> Told {
+    let mut told = Told::default();
+    let Ok((_reader, TopicsOpened { mut log, .. })) = open(disk) else { return told };
+    for round in 0..40_u64 {
+        let mut rows = TopicRows::default();
+        for key in [round % 7, round % 3] {
+            rows.put(&key.to_le_bytes(), &round.to_le_bytes());
+            told.begun.insert(key.to_le_bytes().to_vec(), round.to_le_bytes().to_vec());
+        }
+        let gone = (round * 5 % 7).to_le_bytes();
+        rows.delete(&gone);
+        told.begun.remove(&gone[..]);
+        rows.message(Timestamp(round + 1), b"topic", &(round + 1).to_le_bytes());
+        told.messages_begun = round + 1;
+        if log.append(&rows).is_err() || log.sync().is_err() {
+            return told;
+        }
+        told.promised.clone_from(&told.begun);
+        told.messages_promised = told.messages_begun;
+        if log.tidy(Timestamp(round)).is_err() {
+            return told;
+        }
+    }
+    told.finished = true;
+    told
+}
+
+#[test]
+fn whatever_was_synced_is_there_at_whichever_write_the_power_fails() {
+    let whole = MemoryDisk::new();
+    assert!(tell(&whole).finished);
+    let changes = whole.changes();
+    assert!(changes > 100, "{changes}");
+    for cut in 0..changes {
+        let disk = MemoryDisk::new();
+        disk.fail_power_after(cut);
+        let told = tell(&disk);
+        for seed in 0..3 {
+            let found = disk.crash(seed);
+            let (_reader, opened) = open(&found).unwrap_or_else(|error| panic!("after {cut}: {error}"));
+            assert!(
+                opened.rows == told.promised || opened.rows == told.begun,
+                "after {cut}: {:?}, promised {:?}",
+                opened.rows,
+                told.promised
+            );
+            let messages = messages(&opened);
+            let last = messages.last().copied().unwrap_or_default();
+            assert!((told.messages_promised..=told.messages_begun).contains(&last), "after {cut}: {last}");
+            assert!(messages.windows(2).all(|pair| pair[1] == pair[0] + 1), "after {cut}: {messages:?}");
+        }
+    }
+}
+
+#[test]
+fn old_files_go_and_what_is_kept_is_read_back_in_order() {
+    let disk = MemoryDisk::new();
+    let (_reader, TopicsOpened { mut log, .. }) = open(&disk).unwrap();
+    for round in 1..=500_u64 {
+        let mut rows = TopicRows::default();
+        rows.put(b"row", &round.to_le_bytes());
+        rows.message(Timestamp(round), b"topic", &round.to_le_bytes());
+        log.append(&rows).unwrap();
+        log.tidy(Timestamp(round)).unwrap();
+    }
+    log.sync().unwrap();
+    drop((log, _reader));
+    let files = || {
+        tenure_store::Disk::list(&disk)
+            .unwrap()
+            .into_iter()
+            .filter(|name| name.starts_with("topics-"))
+            .count()
+    };
+    assert!((3..15).contains(&files()), "{}", files());
+    let (_reader, opened) = open(&disk.reopen()).unwrap();
+    let kept = messages(&opened);
+    assert!(kept.len() * 13 >= 1_000, "so many bytes are kept at least, not {}", kept.len() * 13);
+    assert!(kept.len() < 250, "{}", kept.len());
+    assert_eq!(*kept.last().unwrap(), 500);
+    assert_eq!(opened.rows[&b"row"[..]], 500_u64.to_le_bytes());
+}
+
+#[test]
+fn messages_that_are_too_old_go_with_their_file() {
+    let disk = MemoryDisk::new();
+    let (_reader, TopicsOpened { mut log, .. }) = open(&disk).unwrap();
+    let mut rows = TopicRows::default();
+    rows.message(Timestamp(5), b"topic", &5_u64.to_le_bytes());
+    log.append(&rows).unwrap();
+    log.begin([(&b"a"[..], &b"1"[..])].into_iter()).unwrap();
+    log.tidy(Timestamp(900_000)).unwrap();
+    let count = |log: &tenure_store::TopicLog| {
+        let mut count = 0;
+        log.messages(|_, _, _| count += 1).unwrap();
+        count
+    };
+    assert_eq!(count(&log), 1);
+    log.tidy(Timestamp(1_000_005)).unwrap();
+    assert_eq!(count(&log), 0);
+    drop((log, _reader));
+    let (_reader, opened) = open(&disk.reopen()).unwrap();
+    assert_eq!(opened.rows.len(), 1);
+}
+
+#[test]
+fn damage_is_told_with_its_place_and_a_torn_tail_is_cut() {
+    let disk = MemoryDisk::new();
+    assert!(tell(&disk).finished);
+    let names: Vec<String> = tenure_store::Disk::list(&disk)
+        .unwrap()
+        .into_iter()
+        .filter(|name| name.starts_with("topics-"))
+        .collect();
+    let sound = verify(&disk.reopen(), Settings::default(), Timestamp(1)).unwrap();
+    assert!(sound.is_sound(), "{:?}", sound.damages);
+    assert!(sound.topic_frames > 3);
+    let first = disk.reopen();
+    first.flip(&names[0], 100, 1);
+    match open(&first) {
+        Err(StoreError::Damaged(damage)) => assert_eq!(damage.file, names[0]),
+        other => panic!("{other:?}"),
+    }
+    assert!(!verify(&first.reopen(), Settings::default(), Timestamp(1)).unwrap().is_sound());
+    let last = disk.reopen();
+    let name = names.last().unwrap();
+    let length = last.content(name).unwrap().len() as u64;
+    last.flip(name, length - 1, 1);
+    let (_reader, opened) = open(&last).unwrap();
+    assert_eq!(opened.cut.map(|cut| cut.file).as_ref(), Some(name));
+}
+
+#[test]
+fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
+    let disk = MemoryDisk::new();
+    let (_reader, TopicsOpened { mut log, .. }) = open(&disk).unwrap();
+    let mut rows = TopicRows::default();
+    rows.put(b"a", &[1; 100]);
+    log.append(&rows).unwrap();
+    log.sync().unwrap();
+    disk.limit_capacity(Some(0));
+    assert!(matches!(log.append(&rows), Err(WriteError::Full { .. })));
+    disk.limit_capacity(None);
+    rows.put(b"b", b"2");
+    log.append(&rows).unwrap();
+    log.sync().unwrap();
+    drop((log, _reader));
+    assert_eq!(open(&disk.reopen()).unwrap().1.rows.len(), 2);
+}
+
+#[test]
+fn a_backup_has_the_log_and_a_restore_brings_it_back() {
+    let disk = MemoryDisk::new();
+    let (reader, TopicsOpened { mut log, .. }) = open(&disk).unwrap();
+    let mut rows = TopicRows::default();
+    rows.put(b"a", b"1");
+    rows.message(Timestamp(7), b"topic", &7_u64.to_le_bytes());
+    log.append(&rows).unwrap();
+    log.sync().unwrap();
+    let (backup, target) = (MemoryDisk::new(), MemoryDisk::new());
+    let manifest = reader.backup(&backup).unwrap();
+    assert!(manifest.files.iter().any(|file| file.name.starts_with("topics-")));
+    rows.put(b"b", b"later");
+    log.append(&rows).unwrap();
+    log.sync().unwrap();
+    assert_eq!(check_backup(&backup).unwrap(), manifest);
+    restore(&backup, &target).unwrap();
+    let (_reader, opened) = open(&target.reopen()).unwrap();
+    assert_eq!(opened.rows.into_iter().collect::<Vec<_>>(), [(b"a".to_vec(), b"1".to_vec())]);
+}
