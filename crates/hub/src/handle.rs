@@ -45,6 +45,8 @@ pub(crate) enum Inbound {
     },
     Configure(Box<tenure_engine::Settings>),
     Stop,
+    /// The disk failed under the log of topics: the process must end.
+    TopicsFailed(tenure_store::StoreError),
 }
 
 #[derive(Clone, Debug)]

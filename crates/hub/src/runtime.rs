@@ -75,8 +75,14 @@ impl Hub {
         let (inbox, inbound) = mpsc::unbounded_channel();
         let permits = Arc::new(Semaphore::new(INBOX_REQUESTS_MAX));
         let (stopping, stopped) = watch::channel(false);
-        let topics = Topics::new(topics);
+        let (topics, saver) = Topics::open(&reader, topics)?;
         topics.start_reaper();
+        let failures = inbox.clone();
+        start_thread("tenure-topics", move || {
+            if let Err(error) = saver.run() {
+                let _ = failures.send(Inbound::TopicsFailed(error));
+            }
+        });
         let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, reader, topics, stopped);
         let (frames, synced) = start_writer(writer);
         let turns = Turns {
@@ -164,10 +170,11 @@ impl Turns {
             }
             let now = wall_clock();
             for message in messages.drain(..) {
-                if let Inbound::Stop = message {
-                    return self.finish().await;
+                match message {
+                    Inbound::Stop => return self.finish().await,
+                    Inbound::TopicsFailed(error) => return Err(error),
+                    other => self.take(now, other),
                 }
-                self.take(now, message);
             }
             self.pace = self.core.tick(now);
             self.tell_news();
@@ -216,7 +223,7 @@ impl Turns {
             }
             Inbound::Reply { session, token, reply } => self.core.reply(session, token, reply),
             Inbound::Configure(settings) => self.core.configure(&settings),
-            Inbound::Stop => unreachable!("the loop looks for it"),
+            Inbound::Stop | Inbound::TopicsFailed(_) => unreachable!("the loop looks for them"),
         }
     }
 
@@ -312,7 +319,7 @@ impl Turns {
     /// The clean end: say goodbye, write what is decided, take a last snapshot.
     async fn finish(mut self) -> Result<(), StoreError> {
         let _ = self.stopping.send(true);
-        self.handle.topics().stop();
+        self.handle.topics().stop().await;
         self.permits.close();
         self.core.drain();
         self.core.begin_last_snapshot();

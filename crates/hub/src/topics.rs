@@ -10,35 +10,44 @@
 //! Nothing slow happens under a lock, and nobody waits under one: a lock is held for one publish, one batch, or a bounded
 //! slice of the reaper's work. A peer that does not read holds nothing but its own queue. Namespaces share nothing.
 //!
-//! One file per verb: `publish`, `subscribe`, `subscription` (the stream's end of it), `request`, `list`, `reaper`.
+//! One file per verb: `publish`, `subscribe`, `subscription` (the stream's end of it), `request`, `list`, `reaper`. What
+//! survives a restart goes through `saver`, a thread with the log of topics, as the `rows` that `restore` reads back; the
+//! messages of `durable` topics go through it before anybody hears of them.
 
+mod durable;
 mod events;
 mod list;
 mod publish;
 mod reaper;
 mod request;
+mod restore;
+mod rows;
+mod saver;
 mod settings;
 mod space;
 mod subscribe;
 mod subscription;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 use tenure_engine::Name;
 use tenure_topics::{Shard, Timestamp};
+use tokio::sync::Notify;
 
 use crate::runtime::wall_clock;
 use request::OpenRequests;
+use saver::SaverLine;
 use space::Space;
 
 pub use events::EVENT_PREFIXES;
 pub use publish::{Published, Receipt};
 pub use request::Answer;
-pub use settings::TopicSettings;
+pub use settings::{DURABLE_MESSAGES, TopicSettings};
 pub use subscription::{Ended, Subscription};
+pub use tenure_store::TopicLogSettings;
 pub use tenure_topics::{
     Delivery, Dropped, Filter, Gap, Kind, Message, MessageId, PAGE_MAX, Page, Policy, Publish, Recovery,
     Refusal, ReplayComplete, Resume, Resumed, Sequence, ShardStats, Subscribe, SubscriptionId,
@@ -60,12 +69,20 @@ struct Shared {
     spaces: RwLock<HashMap<Name, Arc<Space>, RandomState>>,
     requests: Mutex<OpenRequests>,
     stopping: AtomicBool,
+    /// Topics that nobody remembers begin above this number.
+    floor: AtomicU64,
+    saver: SaverLine,
+    /// Rung whenever something was saved.
+    saved: Notify,
 }
 
 impl Topics {
-    pub(crate) fn new(settings: TopicSettings) -> Topics {
+    fn new(settings: TopicSettings, saver: SaverLine) -> Topics {
         let shared = Shared {
             settings,
+            floor: AtomicU64::new(0),
+            saver,
+            saved: Notify::new(),
             spaces: RwLock::default(),
             requests: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -73,13 +90,14 @@ impl Topics {
         Topics { shared: Arc::new(shared) }
     }
 
-    /// Ends every stream and refuses whatever comes later.
-    pub(crate) fn stop(&self) {
+    /// Ends every stream and refuses whatever comes later; then everything is written down as it stands.
+    pub(crate) async fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Release);
         for space in self.spaces() {
             space.stop();
         }
         self.requests().drop_all();
+        self.shared.saver.finish().await;
     }
 
     fn is_stopping(&self) -> bool {
@@ -101,7 +119,9 @@ impl Topics {
         if spaces.len() >= NAMESPACES_MAX {
             return Err(Refusal::TooManyNamespaces { limit: NAMESPACES_MAX });
         }
-        let space = Arc::new(Space::new(Shard::new(self.shared.settings.shard())));
+        let mut shard = Shard::new(self.shared.settings.shard());
+        shard.raise_floors(Sequence(self.shared.floor.load(Ordering::Acquire)));
+        let space = Arc::new(Space::new(Arc::clone(namespace), shard, self.shared.saver.clone()));
         spaces.insert(Arc::clone(namespace), Arc::clone(&space));
         Ok(space)
     }

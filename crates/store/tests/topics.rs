@@ -142,7 +142,7 @@ fn messages_that_are_too_old_go_with_their_file() {
     let mut rows = TopicRows::default();
     rows.message(Timestamp(5), b"topic", &5_u64.to_le_bytes());
     log.append(&rows).unwrap();
-    log.begin([(&b"a"[..], &b"1"[..])].into_iter()).unwrap();
+    log.begin([(b"a".to_vec(), b"1".to_vec())].into_iter()).unwrap();
     log.tidy(Timestamp(900_000)).unwrap();
     let count = |log: &tenure_store::TopicLog| {
         let mut count = 0;

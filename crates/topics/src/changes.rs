@@ -8,8 +8,8 @@ use crate::subscription::SubscriptionId;
 use crate::topic::{Topic, TopicIndex};
 
 /// Numbers of a topic are reserved on disk in blocks of this size, so that a busy topic is not
-/// written with every message. After an unclean stop a topic goes on after its reservation.
-pub const SEQUENCE_BLOCK: u64 = 1024;
+/// written with every message, and has a whole block to go while it is. After an unclean stop a topic goes on after its reservation.
+pub const SEQUENCE_BLOCK: u64 = 65_536;
 /// Names of gone topics and subscriptions that are remembered until somebody asks.
 const GONE_MAX: usize = 1_000_000;
 
@@ -31,6 +31,14 @@ impl ChangeLog {
             subscriptions: BTreeSet::new(),
             overflowed: false,
         }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.topics.is_empty()
+            && self.forgotten.is_empty()
+            && self.subscriptions.is_empty()
+            && !self.overflowed
     }
 
     /// A topic gave a number.

@@ -80,8 +80,8 @@ pub use requests::{REQUESTS_MAX, RequestId, Requests, is_reply};
 pub use saved::{Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Snapshot};
 pub use settings::{Policy, Settings};
 pub use shard::{
-    PAGE_MAX, Page, Published, Reaped, Recovery, Resume, Resumed, Shard, Stop, SubscriptionInfo, Taken,
-    TopicInfo,
+    PAGE_MAX, Page, Prepared, Published, Reaped, Recovery, Resume, Resumed, Shard, Stop, SubscriptionInfo,
+    Taken, TopicInfo,
 };
 pub use stats::{Dropped, ShardStats, SubscriptionStats};
 pub use subscription::{SUBSCRIPTION_ID_BYTES_MAX, Subscribe, SubscriptionId, WARNING_INTERVAL};

@@ -71,6 +71,8 @@ pub enum Refusal {
     TooManyNamespaces { limit: usize },
     #[error("the broker cannot write to its disk fast enough: try again")]
     NotWritten,
+    #[error("the topic is durable and takes no requests: ask under another name")]
+    DurableRequest,
     #[error("the broker is stopping")]
     Stopping,
 }
@@ -110,6 +112,7 @@ impl Refusal {
             Refusal::NoAnswer => "no-answer",
             Refusal::ReadOnly { .. } => "topic-read-only",
             Refusal::TooManyNamespaces { .. } => "too-many-namespaces",
+            Refusal::DurableRequest => "durable-takes-no-requests",
             Refusal::NotWritten => "not-written",
             Refusal::Stopping => "stopping",
         }

@@ -39,6 +39,8 @@ impl Policy {
 pub struct Settings {
     /// Messages in the ring buffer of one topic.
     pub ring_messages: usize,
+    /// Other limits for the topics that match; the first match counts.
+    pub ring_rules: Vec<(Filter, usize)>,
     /// Bytes in all ring buffers together. Over it, the oldest messages anywhere go first.
     pub ring_bytes: usize,
     /// Messages in the queue of one subscriber. A subscriber may ask for less.
@@ -83,6 +85,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             ring_messages: 1000,
+            ring_rules: Vec::new(),
             ring_bytes: 100 * MEBIBYTE,
             queue_messages: 10_000,
             queue_bytes: 64 * MEBIBYTE,
@@ -116,6 +119,11 @@ impl Settings {
             topics: self.topics.div_ceil(shards),
             ..self.clone()
         }
+    }
+
+    pub(crate) fn ring_messages_of(&self, topic: &str) -> usize {
+        let rule = self.ring_rules.iter().find(|(filter, _)| filter.matches(topic));
+        rule.map_or(self.ring_messages, |(_, messages)| *messages)
     }
 
     pub(crate) fn default_ttl_of(&self, topic: &str) -> Option<Duration> {

@@ -15,7 +15,7 @@ mod take;
 mod unsubscribe;
 
 pub use list::{PAGE_MAX, Page, SubscriptionInfo, TopicInfo};
-pub use publish::Published;
+pub use publish::{Prepared, Published};
 pub use reap::Reaped;
 pub use restore::Stop;
 pub use resume::{Recovery, Resume, Resumed};
@@ -28,6 +28,7 @@ use crate::buffer::Buffer;
 use crate::changes::ChangeLog;
 use crate::deadlines::{Deadlines, Owner};
 use crate::groups::Groups;
+use crate::message::Sequence;
 use crate::patterns::Patterns;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
@@ -111,6 +112,16 @@ impl Shard {
         let topic = self.topics.remove(index);
         self.changes.forgot(&topic.name);
         Ok(())
+    }
+
+    /// How many messages were ever published here.
+    pub fn published(&self) -> u64 {
+        self.order
+    }
+
+    /// The latest number of a topic.
+    pub fn sequence_of(&self, topic: &str) -> Option<Sequence> {
+        self.topics.find(topic).map(|index| self.topics[index].sequence)
     }
 
     pub fn stats(&self) -> ShardStats {

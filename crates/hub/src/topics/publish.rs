@@ -34,6 +34,8 @@ pub struct Published {
 pub struct Receipt {
     published: Published,
     blocked: Option<Blocked>,
+    /// The message waits for the disk, and nobody has heard of it yet.
+    unwritten: Option<oneshot::Receiver<Result<Receipt, Refusal>>>,
 }
 
 #[derive(Debug)]
@@ -47,16 +49,19 @@ struct Blocked {
 impl Receipt {
     /// Nothing is awaited.
     pub fn is_settled(&self) -> bool {
-        self.blocked.is_none()
+        self.blocked.is_none() && self.unwritten.is_none()
     }
 
-    /// What is known by now.
+    /// What is known by now. Of a message that waits for the disk that is nothing but its id.
     pub fn published(&self) -> &Published {
         &self.published
     }
 
     /// Waits for blocking subscribers, for the block timeout at most, and for the disk if the topic is durable.
     pub async fn settled(mut self) -> Result<Published, Refusal> {
+        if let Some(unwritten) = self.unwritten.take() {
+            self = unwritten.await.map_err(|_| Refusal::NotWritten)??;
+        }
         if let Some(blocked) = self.blocked.take() {
             self.published.dropped += blocked.wait().await;
         }
@@ -64,7 +69,12 @@ impl Receipt {
     }
 
     fn done(published: Published) -> Receipt {
-        Receipt { published, blocked: None }
+        Receipt { published, blocked: None, unwritten: None }
+    }
+
+    fn unwritten(id: MessageId, written: oneshot::Receiver<Result<Receipt, Refusal>>) -> Receipt {
+        let published = Published { id, sequence: Sequence::ZERO, receivers: 0, dropped: 0, blocked: 0 };
+        Receipt { published, blocked: None, unwritten: Some(written) }
     }
 }
 
@@ -83,14 +93,28 @@ impl Blocked {
 impl Topics {
     /// Publishes and waits for whoever has to be waited for.
     pub async fn publish(&self, namespace: &Name, publish: Publish<'_>) -> Result<Published, Refusal> {
-        self.publish_now(namespace, publish)?.settled().await
+        let deadline = Instant::now() + self.shared.settings.topics.block_timeout;
+        loop {
+            let saved = self.shared.saved.notified();
+            match self.publish_now(namespace, publish.clone()) {
+                // The disk is behind: one try for each time that something was saved.
+                Err(Refusal::NotWritten) => {
+                    tokio::time::timeout_at(deadline, saved).await.map_err(|_| Refusal::NotWritten)?;
+                }
+                receipt => return receipt?.settled().await,
+            }
+        }
     }
 
-    /// Publishes without waiting. Subscribers get the message at once, whatever the receipt still waits for.
+    /// Publishes without waiting. Subscribers get the message at once, whatever the receipt still waits for; those of a
+    /// durable topic get it when it is on disk.
     pub fn publish_now(&self, namespace: &Name, publish: Publish<'_>) -> Result<Receipt, Refusal> {
         let space = self.space(namespace)?;
         if is_reply(publish.topic) {
             return self.answer(namespace, publish).map(Receipt::done);
+        }
+        if self.shared.settings.is_durable(publish.topic) {
+            return self.publish_durable(&space, publish);
         }
         space.with(|state, now| self.publish_in(&space, state, publish, now))
     }
@@ -112,6 +136,8 @@ impl Topics {
                 for publish in messages.by_ref().take(SLICE) {
                     results.push(if is_reply(publish.topic) {
                         self.answer(namespace, publish).map(Receipt::done)
+                    } else if self.shared.settings.is_durable(publish.topic) {
+                        self.publish_durable(&space, publish)
                     } else {
                         self.publish_in(&space, state, publish, now)
                     });
@@ -129,8 +155,48 @@ impl Topics {
         now: Timestamp,
     ) -> Result<Receipt, Refusal> {
         events::refuse_read_only(publish.topic)?;
+        if state.is_ahead_of_its_disk() {
+            return Err(Refusal::NotWritten);
+        }
         let id = publish.id;
         let published = state.shard.publish(publish, now, &mut state.wake)?;
+        Ok(self.receipt(space, state, id, &published))
+    }
+
+    fn publish_durable(&self, space: &Arc<Space>, publish: Publish<'_>) -> Result<Receipt, Refusal> {
+        events::refuse_read_only(publish.topic)?;
+        let id = publish.id;
+        Ok(Receipt::unwritten(id, self.shared.saver.durable(space, publish)?))
+    }
+
+    /// Publishes a message that is on disk with its number.
+    pub(super) fn publish_written(
+        &self,
+        space: &Arc<Space>,
+        state: &mut State,
+        mut publish: Publish<'_>,
+        sequence: Sequence,
+        at: Timestamp,
+    ) -> Result<Receipt, Refusal> {
+        let id = publish.id;
+        let mut published = state.shard.publish(publish.clone(), at, &mut state.wake);
+        if publish.retain && published.is_err() {
+            // Retained values filled up since it was numbered. It is on disk and must be published.
+            publish.retain = false;
+            published = state.shard.publish(publish, at, &mut state.wake);
+        }
+        let published = published?;
+        assert_eq!(published.sequence, sequence, "a durable message has the number it was written with");
+        Ok(self.receipt(space, state, id, &published))
+    }
+
+    fn receipt(
+        &self,
+        space: &Arc<Space>,
+        state: &mut State,
+        id: MessageId,
+        published: &tenure_topics::Published,
+    ) -> Receipt {
         let blocked = published.ticket.map(|ticket| Blocked {
             space: Arc::clone(space),
             ticket,
@@ -145,6 +211,6 @@ impl Topics {
             dropped: published.dropped,
             blocked: blocked_count,
         };
-        Ok(Receipt { published, blocked })
+        Receipt { published, blocked, unwritten: None }
     }
 }

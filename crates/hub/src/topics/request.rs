@@ -67,6 +67,9 @@ impl Topics {
         timeout: Duration,
     ) -> Result<Answer, Refusal> {
         events::refuse_read_only(publish.topic)?;
+        if self.shared.settings.is_durable(publish.topic) {
+            return Err(Refusal::DurableRequest);
+        }
         let space = self.space(namespace)?;
         let id = RequestId(uuid::Uuid::new_v4().as_u128());
         let (send, answered) = oneshot::channel();

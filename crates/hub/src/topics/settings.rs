@@ -1,20 +1,49 @@
 //! What can be set about topics.
 
+use tenure_store::TopicLogSettings;
 use tenure_topics::{Filter, Settings};
 
 /// Settings of all namespaces. Limits are those of one namespace.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TopicSettings {
     /// Buffers, queues, times to live: see `spec/topics.md`.
     pub topics: Settings,
-    /// Topics whose messages are on disk before their publisher hears of it.
+    /// Topics whose messages are on disk before anybody hears of them.
     pub durable: Vec<Filter>,
+    /// How many messages of a durable topic are kept.
+    pub durable_messages: usize,
+    /// How the log is kept, and how much of durable topics.
+    pub log: TopicLogSettings,
+}
+
+/// How many messages of a durable topic are kept unless told otherwise.
+pub const DURABLE_MESSAGES: usize = 10_000;
+
+impl Default for TopicSettings {
+    fn default() -> TopicSettings {
+        TopicSettings {
+            topics: Settings::default(),
+            durable: Vec::new(),
+            durable_messages: DURABLE_MESSAGES,
+            log: TopicLogSettings::default(),
+        }
+    }
 }
 
 impl TopicSettings {
     /// The settings of one shard.
     pub(crate) fn shard(&self) -> Settings {
         let (seed, _) = uuid::Uuid::new_v4().as_u64_pair();
-        Settings { hash_seed: seed, ..self.topics.clone() }
+        let ring_rules = self.durable.iter().map(|filter| (filter.clone(), self.durable_messages));
+        Settings {
+            hash_seed: seed,
+            track_changes: true,
+            ring_rules: ring_rules.collect(),
+            ..self.topics.clone()
+        }
+    }
+
+    pub(crate) fn is_durable(&self, topic: &str) -> bool {
+        self.durable.iter().any(|filter| filter.matches(topic))
     }
 }

@@ -5,14 +5,21 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 use foldhash::fast::RandomState;
-use tenure_topics::{Delivery, Refusal, Shard, SubscriptionKey, Ticket, Timestamp};
+use tenure_engine::Name;
+use tenure_topics::{
+    Changes, Delivery, Refusal, SEQUENCE_BLOCK, SavedSubscription, Shard, SubscriptionId, SubscriptionKey,
+    Ticket, Timestamp,
+};
 use tokio::sync::{Notify, oneshot};
 
 use super::now;
+use super::saver::SaverLine;
 use super::subscription::Ended;
 
 #[derive(Debug)]
 pub(super) struct Space {
+    pub(super) name: Name,
+    saver: SaverLine,
     state: Mutex<State>,
 }
 
@@ -24,6 +31,20 @@ pub(super) struct State {
     waiting: HashMap<Ticket, oneshot::Sender<()>, RandomState>,
     /// Reused by every call: whom the shard wants woken.
     pub(super) wake: Vec<SubscriptionKey>,
+    pub(super) saving: Saving,
+    /// Where subscriptions about events stand that have no stream: the first event they have not taken.
+    pub(super) events_from: HashMap<SubscriptionId, u64, RandomState>,
+}
+
+/// How far what must survive has been written down.
+#[derive(Debug, Default)]
+pub(super) struct Saving {
+    /// The saver has been told that there is something.
+    flagged: bool,
+    /// How many messages had been published when the oldest change that is not on disk came about.
+    unsaved_since: Option<u64>,
+    /// How many had been published when the saver collected the changes it is writing now.
+    collected: u64,
 }
 
 /// One stream that takes from a subscription.
@@ -55,22 +76,32 @@ impl Bell {
 }
 
 impl Space {
-    pub(super) fn new(shard: Shard) -> Space {
-        let state = State { shard, readers: Vec::new(), waiting: HashMap::default(), wake: Vec::new() };
-        Space { state: Mutex::new(state) }
+    pub(super) fn new(name: Name, shard: Shard, saver: SaverLine) -> Space {
+        let state = State {
+            shard,
+            readers: Vec::new(),
+            waiting: HashMap::default(),
+            wake: Vec::new(),
+            saving: Saving::default(),
+            events_from: HashMap::default(),
+        };
+        Space { name, saver, state: Mutex::new(state) }
     }
 
     /// Does one short piece of work under the lock. Whoever is to be woken by it is woken after the lock is given back.
-    pub(super) fn with<T>(&self, work: impl FnOnce(&mut State, Timestamp) -> T) -> T {
+    pub(super) fn with<T>(self: &Arc<Space>, work: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let now = now();
         let mut bells = Vec::new();
-        let (result, released) = {
+        let (result, released, changed) = {
             // A shard that panicked half-way may be in an impossible state: nobody uses it again.
             let mut state = self.state.lock().expect("no shard has panicked");
             let result = work(&mut state, now);
             state.collect_bells(&mut bells);
-            (result, state.collect_released())
+            (result, state.collect_released(), state.note_changes())
         };
+        if changed {
+            self.saver.changed(self);
+        }
         for bell in bells {
             bell.rung.notify_one();
         }
@@ -82,7 +113,7 @@ impl Space {
     }
 
     /// Pauses everything and ends all streams.
-    pub(super) fn stop(&self) {
+    pub(super) fn stop(self: &Arc<Space>) {
         self.with(|state, now| {
             let keys: Vec<_> = state.readers.iter().flatten().map(|reader| reader.key).collect();
             for key in keys {
@@ -141,6 +172,47 @@ impl State {
         let (release, released) = oneshot::channel();
         self.waiting.insert(ticket, release);
         released
+    }
+
+    /// Whether more messages have been published since the last save than numbers are reserved for: another one might
+    /// get a number that is given again after a crash.
+    pub(super) fn is_ahead_of_its_disk(&self) -> bool {
+        self.saving.unsaved_since.is_some_and(|since| self.shard.published() - since >= SEQUENCE_BLOCK)
+    }
+
+    /// What changed since the last time, for the saver. After the last part the next change is a new one.
+    pub(super) fn collect(&mut self, max: usize, now: Timestamp) -> Changes {
+        let changes = self.shard.changes(max, now);
+        if !changes.more {
+            self.saving.flagged = false;
+            self.saving.collected = self.shard.published();
+        }
+        changes
+    }
+
+    /// Where these subscriptions stand in the events, for the saver.
+    pub(super) fn event_positions(
+        &self,
+        subscriptions: &[SavedSubscription],
+    ) -> HashMap<SubscriptionId, u64> {
+        let known =
+            subscriptions.iter().filter_map(|one| Some((one.id.clone(), *self.events_from.get(&one.id)?)));
+        known.collect()
+    }
+
+    /// What was collected is on disk.
+    pub(super) fn saved(&mut self) {
+        self.saving.unsaved_since = self.saving.flagged.then_some(self.saving.collected);
+    }
+
+    /// Whether there is something new for the saver.
+    fn note_changes(&mut self) -> bool {
+        if self.saving.flagged || !self.shard.has_changes() {
+            return false;
+        }
+        self.saving.flagged = true;
+        self.saving.unsaved_since.get_or_insert(self.shard.published());
+        true
     }
 
     fn detach(&mut self, key: SubscriptionKey) -> Option<Reader> {

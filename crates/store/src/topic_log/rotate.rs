@@ -36,13 +36,13 @@ impl TopicLog {
                 }
                 Row::Message { .. } => {}
             })?;
-            self.begin(all.iter().map(|(key, value)| (&key[..], &value[..])))?;
+            self.begin(all.into_iter())?;
         }
         self.let_go(now)
     }
 
     /// Begins a new file with these rows and no others. A disk that is full keeps the old one in use.
-    pub fn begin<'r>(&mut self, rows: impl Iterator<Item = (&'r [u8], &'r [u8])>) -> Result<(), StoreError> {
+    pub fn begin(&mut self, rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<(), StoreError> {
         self.make_certain()?;
         let begun = match begin(&self.shared, self.position, rows) {
             Ok(begun) => begun,
@@ -88,10 +88,10 @@ pub(super) struct Begun {
 }
 
 /// Writes a file with its base, makes it certain, and only then gives it its name.
-pub(super) fn begin<'r>(
+pub(super) fn begin(
     shared: &Shared,
     start: u64,
-    rows: impl Iterator<Item = (&'r [u8], &'r [u8])>,
+    rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
 ) -> Result<Begun, StoreError> {
     let (disk, name) = (&*shared.disk, UNFINISHED_TOPICS);
     let file = disk.create(name).doing("creating", name)?;
@@ -109,11 +109,11 @@ pub(super) fn begin<'r>(
     Ok(Begun { segment, end })
 }
 
-fn write_base<'r>(
+fn write_base(
     file: &dyn DiskFile,
     salt: u32,
     start: u64,
-    rows: impl Iterator<Item = (&'r [u8], &'r [u8])>,
+    rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
 ) -> Result<u64, StoreError> {
     let mut at = start;
     let mut write = |kind, rows: &TopicRows| {
@@ -126,7 +126,7 @@ fn write_base<'r>(
     file.write_at(&header.encode(), 0).doing("writing", UNFINISHED_TOPICS)?;
     let mut page = TopicRows::default();
     for (key, value) in rows {
-        page.put(key, value);
+        page.put(&key, &value);
         if page.bytes() >= BASE_FRAME_BYTES {
             write(BASE, &std::mem::take(&mut page))?;
         }

@@ -10,7 +10,6 @@ use crate::message::{Message, Publish, Sequence, Stamp, TEXT_BYTES_MAX, Ttl};
 use crate::name::check_name;
 use crate::queue::Ticket;
 use crate::refusal::Refusal;
-use crate::settings::Settings;
 use crate::subscriptions::SubscriptionKey;
 use crate::time::Timestamp;
 use crate::topic::TopicIndex;
@@ -29,6 +28,14 @@ pub struct Published {
     pub ticket: Option<Ticket>,
 }
 
+/// What a message will be stamped with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    pub sequence: Sequence,
+    /// [`Timestamp::NEVER`] if it lives for ever.
+    pub expires_at: Timestamp,
+}
+
 impl Shard {
     /// Publishes a message. Subscribers that had nothing to take before are added to `wake`.
     pub fn publish(
@@ -38,6 +45,15 @@ impl Shard {
         wake: &mut Vec<SubscriptionKey>,
     ) -> Result<Published, Refusal> {
         self.publish_with(publish, None, now, wake)
+    }
+
+    /// Says which number and which end of life a message would get, without publishing it: for a runtime that
+    /// writes it down first. Nobody else may publish to the topic until it is published. What is refused is refused here,
+    /// except that retained values may fill up meanwhile.
+    pub fn prepare(&mut self, publish: &Publish<'_>, now: Timestamp) -> Result<Prepared, Refusal> {
+        self.check(publish)?;
+        let index = self.open(publish.topic, now)?;
+        Ok(Prepared { sequence: self.topics[index].sequence.next(), expires_at: self.expiry(publish, now) })
     }
 
     /// Publishes a request whose answer goes to `reply_to`. It is refused at once if nobody is there
@@ -124,9 +140,10 @@ impl Shard {
         ttl.map_or(Timestamp::NEVER, |ttl| now.after(ttl))
     }
 
-    fn keep(&mut self, index: TopicIndex, message: &Arc<Message>) {
-        let Settings { ring_messages, ring_bytes, .. } = self.settings;
-        self.buffer.keep(&mut self.topics, index, message, Limits { ring_messages, ring_bytes });
+    pub(super) fn keep(&mut self, index: TopicIndex, message: &Arc<Message>) {
+        let ring_messages = self.settings.ring_messages_of(&message.topic);
+        let limits = Limits { ring_messages, ring_bytes: self.settings.ring_bytes };
+        self.buffer.keep(&mut self.topics, index, message, limits);
         self.expect_expiry(index, message);
     }
 

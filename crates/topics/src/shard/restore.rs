@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Shard;
 use crate::filter::Filter;
-use crate::message::Sequence;
+use crate::message::{Message, Sequence};
 use crate::refusal::Refusal;
-use crate::saved::{SavedSubscription, SavedTopic, Snapshot};
+use crate::saved::{SavedMessage, SavedSubscription, SavedTopic, Snapshot};
 use crate::subscription::{Paused, Subscribe};
 use crate::time::Timestamp;
 use crate::topics::FLOORS;
@@ -45,6 +45,28 @@ impl Shard {
         for index in 0..FLOORS {
             self.topics.raise_floor(index, floor);
         }
+    }
+
+    /// Puts a message back into the ring buffer of its topic. Messages come after everything else, each topic's in order.
+    pub fn restore_message(
+        &mut self,
+        topic: &str,
+        saved: SavedMessage,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let index = self.open(topic, now)?;
+        self.order += 1;
+        let topic = &mut self.topics[index];
+        if topic.hot().is_none_or(|hot| hot.ring.is_empty()) {
+            // What is before it is gone; what is behind it and not kept was never published.
+            topic.evicted_to = saved.sequence.previous();
+        }
+        topic.sequence = topic.sequence.max(saved.sequence);
+        let mut message: Message = saved.restore(&Arc::clone(&topic.name));
+        message.order = self.order;
+        let message = Arc::new(message);
+        self.keep(index, &message);
+        Ok(())
     }
 
     fn restore_topic(&mut self, saved: SavedTopic, now: Timestamp) -> Result<(), Refusal> {

@@ -30,6 +30,12 @@ impl Shard {
         }
     }
 
+    /// Whether [`Shard::changes`] has anything to tell.
+    #[inline]
+    pub fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
     /// What changed since the last call, at most about `max` rows: for saving as one goes, so that
     /// even an unclean stop takes no number back. Needs [`crate::Settings::track_changes`].
     ///

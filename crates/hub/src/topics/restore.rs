@@ -1,0 +1,149 @@
+//! Coming back: the rows and messages of the log become topics and paused subscriptions again.
+
+use std::sync::atomic::Ordering;
+
+use tenure_store::{Reader, StoreError, TopicLog, TopicRows, TopicsOpened};
+use tenure_topics::{Refusal, SEQUENCE_BLOCK, Sequence, Snapshot, Stop};
+
+use super::rows::{self, Row};
+use super::saver::{Saver, SaverLine};
+use super::{TopicSettings, Topics, now};
+
+impl Topics {
+    /// Opens the log beside the journal, takes everything back, and starts the thread that writes.
+    pub(crate) fn open(reader: &Reader, settings: TopicSettings) -> Result<(Topics, Saver), StoreError> {
+        let TopicsOpened { mut log, rows, cut } = reader.open_topics(settings.log.clone())?;
+        if let Some(cut) = cut {
+            tracing::warn!(file = cut.file, offset = cut.offset, why = cut.why, "the log of topics was cut");
+        }
+        let (line, notes) = SaverLine::new();
+        let topics = Topics::new(settings, line);
+        let mut known = Vec::with_capacity(rows.len());
+        for (key, value) in rows {
+            known.push(rows::decode_row(&key, &value)?);
+        }
+        topics.restore(&mut log, known)?;
+        let saver = Saver::new(&topics, log, notes);
+        Ok((topics, saver))
+    }
+
+    fn restore(&self, log: &mut TopicLog, rows: Vec<Row>) -> Result<(), StoreError> {
+        let is_new = rows.is_empty();
+        let clean = rows.iter().any(|row| matches!(row, Row::Clean));
+        let stop = if clean || is_new { Stop::Clean } else { Stop::Unclean };
+        let floor = floor_of(&rows, stop);
+        // What is known has its own numbers; only what comes after it begins above the floor, a topic included that nobody
+        // but a subscription knows.
+        let (topics, others): (Vec<Row>, Vec<Row>) =
+            rows.into_iter().partition(|row| matches!(row, Row::Topic(..) | Row::Number(..)));
+        for row in topics {
+            self.restore_row(row, stop);
+        }
+        self.shared.floor.store(floor, Ordering::Release);
+        for space in self.spaces() {
+            space.with(|state, _| state.shard.raise_floors(Sequence(floor)));
+        }
+        for row in others {
+            self.restore_row(row, stop);
+        }
+        self.restore_messages(log)?;
+        if stop == Stop::Unclean {
+            // The numbers that were skipped must be skipped for good, also if the next stop is unclean as well.
+            return self.write_all(log, None);
+        }
+        let mut first = TopicRows::default();
+        rows::not_clean(&mut first);
+        // Always, so that a log that was in use is not taken for a new one.
+        let (key, value) = rows::global_floor(floor);
+        first.put(&key, &value);
+        log.append(&first).map_err(|error| match error {
+            tenure_store::WriteError::Fatal(error) => error,
+            tenure_store::WriteError::Full { .. } => StoreError::Io {
+                doing: "writing",
+                file: "the log of topics".to_owned(),
+                source: std::io::ErrorKind::StorageFull.into(),
+            },
+        })?;
+        log.sync()
+    }
+
+    fn restore_row(&self, row: Row, stop: Stop) {
+        let one_topic = |topic| Snapshot { topics: vec![topic], ..Snapshot::default() };
+        let (namespace, snapshot, events_from) = match row {
+            Row::Topic(namespace, mut topic) => {
+                // It may have given numbers after it was restored or came into use, before that was written down.
+                if stop == Stop::Unclean && topic.sequence > Sequence::ZERO {
+                    topic.sequence.0 += SEQUENCE_BLOCK;
+                }
+                (namespace, one_topic(topic), None)
+            }
+            Row::Floor(namespace, floor) => {
+                (namespace, Snapshot { floors: vec![floor], ..Snapshot::default() }, None)
+            }
+            Row::Subscription(namespace, row) => {
+                let events_from = row.events_from.map(|from| (row.saved.id.clone(), from));
+                (namespace, Snapshot { subscriptions: vec![row.saved], ..Snapshot::default() }, events_from)
+            }
+            Row::Number(namespace, mut topic) => {
+                if stop == Stop::Unclean && !self.shared.settings.is_durable(&topic.name) {
+                    topic.sequence.0 += SEQUENCE_BLOCK;
+                }
+                (namespace, one_topic(topic), None)
+            }
+            Row::GlobalFloor(_) | Row::Clean => return,
+        };
+        let restored = self.space(&namespace).and_then(|space| {
+            space.with(|state, now| {
+                state.shard.restore(snapshot, stop, now)?;
+                state.events_from.extend(events_from);
+                Ok(())
+            })
+        });
+        self.told(&restored);
+    }
+
+    fn restore_messages(&self, log: &TopicLog) -> Result<(), StoreError> {
+        let oldest = now().0.saturating_sub(self.shared.settings.log.kept_for.as_millis() as u64);
+        let mut failed = None;
+        log.messages(|at, key, value| {
+            if at.millis() < oldest || failed.is_some() {
+                return;
+            }
+            match rows::decode_message(key, value) {
+                Ok((namespace, topic, message)) => {
+                    let restored = self.space(&namespace).and_then(|space| {
+                        space.with(|state, now| state.shard.restore_message(&topic, message, now))
+                    });
+                    self.told(&restored);
+                }
+                Err(error) => failed = Some(error),
+            }
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// A limit that has been lowered may leave something out. The rest comes back.
+    fn told(&self, restored: &Result<(), Refusal>) {
+        if let Err(refusal) = restored {
+            tracing::warn!(why = %refusal, "something saved about topics is over a limit and was left out");
+        }
+    }
+}
+
+/// After an unclean stop a topic may have been born, numbered and never written down. Whatever is not known begins above
+/// every number such a topic can have had.
+fn floor_of(rows: &[Row], stop: Stop) -> u64 {
+    let mut floor = 0;
+    let mut highest = 0;
+    for row in rows {
+        match row {
+            Row::GlobalFloor(saved) => floor = *saved,
+            Row::Floor(_, saved) => highest = highest.max(saved.sequence.0),
+            Row::Topic(..) | Row::Number(..) | Row::Subscription(..) | Row::Clean => {}
+        }
+    }
+    match stop {
+        Stop::Clean => floor,
+        Stop::Unclean => floor.max(highest) + SEQUENCE_BLOCK,
+    }
+}

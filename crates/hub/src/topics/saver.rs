@@ -1,0 +1,328 @@
+//! The saver: a thread that writes down what must survive, and the messages of durable topics before anybody hears of
+//! them. It never holds a namespace's lock while it writes.
+//!
+//! A round: number the durable messages → collect what changed → append, one sync → publish the durable messages. While it
+//! writes, the next round fills: that is the group commit.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use tenure_store::{StoreError, TopicLog, TopicRows, WriteError};
+use tenure_topics::{Refusal, Sequence, Timestamp};
+use tokio::sync::oneshot;
+
+use super::durable::{Pending, Waiting};
+use super::publish::Receipt;
+use super::rows::{self, Namespace, Saving};
+use super::space::Space;
+use super::{Shared, Topics, now};
+
+/// How long a change waits for others to be written with it.
+const GATHER: Duration = Duration::from_millis(20);
+/// How soon a full disk is tried again.
+const FULL_RETRY: Duration = Duration::from_millis(200);
+/// How much one round writes of durable messages.
+const ROUND_BYTES_MAX: usize = 8 << 20;
+/// How many rows are collected, and messages published, before a namespace's lock is given back.
+const ROWS_MAX: usize = 1_024;
+const SLICE: usize = 64;
+
+/// The way to the saver.
+#[derive(Clone, Debug)]
+pub(super) struct SaverLine {
+    notes: Sender<Note>,
+    waiting: Waiting,
+}
+
+#[derive(Debug)]
+pub(super) enum Note {
+    Changed(Arc<Space>),
+    Durable(Pending),
+    Finish(oneshot::Sender<()>),
+}
+
+impl SaverLine {
+    pub(super) fn new() -> (SaverLine, Receiver<Note>) {
+        let (notes, received) = channel();
+        (SaverLine { notes, waiting: Waiting::default() }, received)
+    }
+
+    pub(super) fn changed(&self, space: &Arc<Space>) {
+        // Without a saver nothing is saved any more, and the broker is about to end.
+        let _ = self.notes.send(Note::Changed(Arc::clone(space)));
+    }
+
+    pub(super) fn durable(
+        &self,
+        space: &Arc<Space>,
+        publish: tenure_topics::Publish<'_>,
+    ) -> Result<oneshot::Receiver<Result<Receipt, Refusal>>, Refusal> {
+        let (pending, replied) = Pending::new(space, publish, &self.waiting)?;
+        self.notes.send(Note::Durable(pending)).map_err(|_| Refusal::NotWritten)?;
+        Ok(replied)
+    }
+
+    /// Writes everything down as it stands and ends the saver.
+    pub(super) async fn finish(&self) {
+        let (done, is_done) = oneshot::channel();
+        let _ = self.notes.send(Note::Finish(done));
+        let _ = is_done.await;
+    }
+}
+
+/// The thread's own.
+#[derive(Debug)]
+pub(crate) struct Saver {
+    topics: Weak<Shared>,
+    log: TopicLog,
+    notes: Receiver<Note>,
+    /// Rows that a full disk did not take.
+    unwritten: Vec<TopicRows>,
+}
+
+#[derive(Default)]
+struct Round {
+    changed: Vec<Arc<Space>>,
+    durable: Vec<Pending>,
+    durable_bytes: usize,
+    finish: Option<oneshot::Sender<()>>,
+}
+
+impl Round {
+    fn add(&mut self, note: Note) {
+        match note {
+            Note::Changed(space) => self.changed.push(space),
+            Note::Durable(pending) => {
+                self.durable_bytes += pending.bytes();
+                self.durable.push(pending);
+            }
+            Note::Finish(done) => self.finish = Some(done),
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        !self.durable.is_empty() || self.finish.is_some()
+    }
+
+    fn is_full(&self) -> bool {
+        self.durable_bytes >= ROUND_BYTES_MAX || self.finish.is_some()
+    }
+}
+
+impl Saver {
+    pub(super) fn new(topics: &Topics, log: TopicLog, notes: Receiver<Note>) -> Saver {
+        Saver { topics: Arc::downgrade(&topics.shared), log, notes, unwritten: Vec::new() }
+    }
+
+    /// Works until the broker stops or is gone. An error means that the disk failed and the process must end.
+    pub(crate) fn run(mut self) -> Result<(), StoreError> {
+        while let Some(mut round) = self.next_round() {
+            let Some(shared) = self.topics.upgrade() else { return Ok(()) };
+            let topics = Topics { shared };
+            self.save(&topics, &mut round)?;
+            if let Some(done) = round.finish {
+                self.rewrite(&topics, true)?;
+                let _ = done.send(());
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for something to do, and lets more come if there is no hurry.
+    fn next_round(&mut self) -> Option<Round> {
+        let mut round = Round::default();
+        if self.unwritten.is_empty() {
+            round.add(self.notes.recv().ok()?);
+        } else {
+            match self.notes.recv_timeout(FULL_RETRY) {
+                Ok(note) => round.add(note),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+        let until = Instant::now() + GATHER;
+        while !round.is_urgent() {
+            let Ok(note) = self.notes.recv_timeout(until.saturating_duration_since(Instant::now())) else {
+                break;
+            };
+            round.add(note);
+        }
+        while !round.is_full()
+            && let Ok(note) = self.notes.try_recv()
+        {
+            round.add(note);
+        }
+        Some(round)
+    }
+
+    fn save(&mut self, topics: &Topics, round: &mut Round) -> Result<(), StoreError> {
+        let numbered = Numbered::new(std::mem::take(&mut round.durable));
+        let mut overflowed = false;
+        for space in &round.changed {
+            overflowed |= self.collect(topics, space);
+        }
+        match self.write(&numbered.rows) {
+            Ok(()) => numbered.publish(topics),
+            Err(WriteError::Full { .. }) => {
+                tracing::warn!("the disk is full: durable topics take nothing, and topics are not saved");
+                numbered.refuse();
+            }
+            Err(WriteError::Fatal(error)) => {
+                numbered.refuse();
+                return Err(error);
+            }
+        }
+        if self.unwritten.is_empty() {
+            for space in &round.changed {
+                space.with(|state, _| state.saved());
+            }
+            topics.shared.saved.notify_waiters();
+        }
+        if overflowed {
+            self.rewrite(topics, false)?;
+        }
+        self.log.tidy(tenure_engine::Timestamp(now().0))
+    }
+
+    /// Collects what changed in a namespace. Says whether so much changed that rows were left out.
+    fn collect(&mut self, topics: &Topics, space: &Arc<Space>) -> bool {
+        let is_durable = |topic: &str| topics.shared.settings.is_durable(topic);
+        let mut rows = TopicRows::default();
+        let mut overflowed = false;
+        loop {
+            let (changes, positions) = space.with(|state, now| {
+                let changes = state.collect(ROWS_MAX, now);
+                let positions = state.event_positions(&changes.saved.subscriptions);
+                (changes, positions)
+            });
+            let saving = Saving { positions, is_durable: &is_durable };
+            Namespace(&space.name).add_changes(&changes, &saving, &mut rows);
+            overflowed |= changes.overflowed;
+            if !changes.more {
+                break;
+            }
+        }
+        if !rows.is_empty() {
+            self.unwritten.push(rows);
+        }
+        overflowed
+    }
+
+    /// Appends everything and makes it certain. What a full disk does not take stays in `unwritten`, in order.
+    fn write(&mut self, durable: &TopicRows) -> Result<(), WriteError> {
+        while let Some(rows) = self.unwritten.first() {
+            self.log.append(rows)?;
+            self.unwritten.remove(0);
+        }
+        if !durable.is_empty() {
+            self.log.append(durable)?;
+        }
+        Ok(self.log.sync()?)
+    }
+
+    fn rewrite(&mut self, topics: &Topics, clean: bool) -> Result<(), StoreError> {
+        topics.write_all(&mut self.log, clean.then(rows::clean))
+    }
+}
+
+impl Topics {
+    /// Begins a file of the log with everything as it stands, and a row besides.
+    pub(super) fn write_all(
+        &self,
+        log: &mut TopicLog,
+        besides: Option<(Vec<u8>, Vec<u8>)>,
+    ) -> Result<(), StoreError> {
+        let is_durable = |topic: &str| self.shared.settings.is_durable(topic);
+        let floor = self.shared.floor.load(Ordering::Acquire);
+        let general = std::iter::once(rows::global_floor(floor)).chain(besides);
+        let of_spaces = self.spaces().into_iter().flat_map(|space| {
+            let (snapshot, positions) = space.with(|state, now| {
+                let snapshot = state.shard.snapshot(now);
+                let positions = state.event_positions(&snapshot.subscriptions);
+                (snapshot, positions)
+            });
+            let namespace = Namespace(&space.name);
+            let durable = snapshot.topics.iter().filter(|topic| is_durable(&topic.name));
+            let mut rows: Vec<_> =
+                durable.map(|topic| namespace.number(&topic.name, topic.sequence)).collect();
+            rows.extend(namespace.all(&snapshot, &Saving { positions, is_durable: &is_durable }));
+            rows
+        });
+        log.begin(general.chain(of_spaces))
+    }
+}
+
+/// Durable messages with their numbers, ready to be written.
+#[derive(Default)]
+struct Numbered {
+    rows: TopicRows,
+    messages: Vec<(Pending, Sequence, Timestamp)>,
+}
+
+impl Numbered {
+    /// Numbers the messages. Nobody else publishes to durable topics, so the numbers hold until they are published.
+    fn new(durable: Vec<Pending>) -> Numbered {
+        let mut numbered = Numbered::default();
+        let mut last: HashMap<Vec<u8>, (Vec<u8>, Sequence), RandomState> = HashMap::default();
+        for pending in durable {
+            let (prepared, now) = pending.space.with(|state, now| {
+                if state.is_ahead_of_its_disk() {
+                    return (Err(Refusal::NotWritten), now);
+                }
+                (state.shard.prepare(&pending.publish(), now), now)
+            });
+            let prepared = match prepared {
+                Ok(prepared) => prepared,
+                Err(refusal) => {
+                    let _ = pending.reply.send(Err(refusal));
+                    continue;
+                }
+            };
+            let namespace = Namespace(&pending.space.name);
+            let message_key = namespace.message_key(pending.topic());
+            let before = last.get(&message_key).map(|(_, sequence)| sequence.next());
+            let sequence = before.unwrap_or(prepared.sequence);
+            let message = rows::encode_message(&pending.saved(sequence, now, prepared.expires_at));
+            numbered.rows.message(tenure_engine::Timestamp(now.0), &message_key, &message);
+            last.insert(message_key, (namespace.number_key(pending.topic()), sequence));
+            numbered.messages.push((pending, sequence, now));
+        }
+        for (key, sequence) in last.into_values() {
+            numbered.rows.put(&key, &sequence.0.to_le_bytes());
+        }
+        numbered
+    }
+
+    fn publish(self, topics: &Topics) {
+        let mut messages = self.messages.into_iter().peekable();
+        while let Some((first, ..)) = messages.peek() {
+            let space = Arc::clone(&first.space);
+            let replies = space.with(|state, _| {
+                let mut replies = Vec::new();
+                while replies.len() < SLICE
+                    && let Some((pending, sequence, at)) =
+                        messages.next_if(|(next, ..)| Arc::ptr_eq(&next.space, &space))
+                {
+                    let receipt = topics.publish_written(&space, state, pending.publish(), sequence, at);
+                    replies.push((pending.reply, receipt));
+                }
+                replies
+            });
+            for (reply, receipt) in replies {
+                // A publisher that is gone has its message published all the same.
+                let _ = reply.send(receipt);
+            }
+        }
+    }
+
+    fn refuse(self) {
+        for (pending, ..) in self.messages {
+            let _ = pending.reply.send(Err(Refusal::NotWritten));
+        }
+    }
+}
