@@ -45,7 +45,7 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// Serves RESP over TCP until the hub stops, then waits for the conversations to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
     let door = Arc::new(Door {
-        desks: Desks::new(hub.clone()),
+        desks: Desks::new(hub.clone(), settings.clone()),
         hub,
         settings,
         throttle: Arc::default(),
@@ -78,15 +78,24 @@ struct Door {
     desks: Arc<Desks>,
     throttle: Arc<Mutex<Throttle>>,
     upkeep: Arc<Upkeep>,
-    addresses: Mutex<HashMap<IpAddr, usize>>,
+    addresses: Mutex<Addresses>,
     next_connection: AtomicU64,
     conversations: TaskTracker,
+}
+
+/// How many connections there are, of all and of each address.
+#[derive(Default)]
+struct Addresses {
+    all: usize,
+    each: HashMap<IpAddr, usize>,
 }
 
 impl Door {
     fn welcome(self: &Arc<Self>, stream: TcpStream, address: IpAddr) {
         if !self.has_room(address) {
             tracing::warn!(%address, "too many connections, one turned away");
+            // A new socket has room for one line; if not, it is just closed.
+            let _ = stream.try_write(b"-ERR max number of clients reached\r\n");
             return;
         }
         // Answers are small and waited for.
@@ -106,21 +115,23 @@ impl Door {
 
     fn has_room(&self, address: IpAddr) -> bool {
         let mut addresses = locked(&self.addresses);
-        let all: usize = addresses.values().sum();
-        let own = addresses.entry(address).or_default();
-        if all >= self.settings.connections_max || *own >= self.settings.connections_per_address_max {
+        let Addresses { all, each } = &mut *addresses;
+        let own = each.get(&address).copied().unwrap_or(0);
+        if *all >= self.settings.connections_max || own >= self.settings.connections_per_address_max {
             return false;
         }
-        *own += 1;
+        *all += 1;
+        each.insert(address, own + 1);
         true
     }
 
     fn leave(&self, address: IpAddr) {
         let mut addresses = locked(&self.addresses);
-        if let Some(own) = addresses.get_mut(&address) {
+        addresses.all -= 1;
+        if let Some(own) = addresses.each.get_mut(&address) {
             *own -= 1;
             if *own == 0 {
-                addresses.remove(&address);
+                addresses.each.remove(&address);
             }
         }
     }

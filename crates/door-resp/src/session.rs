@@ -138,11 +138,7 @@ pub enum Admission {
 impl Session {
     pub fn new(id: u64, address: IpAddr, settings: Settings, upkeep: Arc<Upkeep>, gate: &dyn Gate) -> Self {
         let grant = (!gate.wants_keys()).then(Grant::everything);
-        let limits = if grant.is_some() {
-            Limits::friend_with(settings.message_bytes_max)
-        } else {
-            Limits::stranger()
-        };
+        let limits = if grant.is_some() { settings.limits() } else { Limits::stranger() };
         Self {
             id,
             address,

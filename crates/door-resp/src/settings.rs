@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use tenure_hub::limits::BODY_BYTES_MAX;
+
 use crate::codec::Limits;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How long a job submitted here may run, unless it says otherwise.
     pub run_limit: Duration,
+    /// A worker says that it is alive this often; after three times that without a word it is dead.
+    pub heartbeat: Duration,
     /// Bytes of one message.
     pub message_bytes_max: usize,
     /// Connections at the same time, of all and of one address.
@@ -15,10 +19,23 @@ pub struct Settings {
     pub connections_per_address_max: usize,
 }
 
+impl Settings {
+    /// What is larger could not be stored as a body.
+    pub fn limits(&self) -> Limits {
+        Limits::friend_with(self.message_bytes_max.min(BODY_BYTES_MAX))
+    }
+
+    /// How long a worker may be silent.
+    pub fn dead_after(&self) -> Duration {
+        self.heartbeat * 3
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
             run_limit: Duration::from_secs(3600),
+            heartbeat: Duration::from_secs(30),
             message_bytes_max: Limits::MESSAGE_BYTES_MAX,
             connections_max: 50_000,
             connections_per_address_max: 50_000,

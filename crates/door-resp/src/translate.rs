@@ -50,7 +50,7 @@ pub fn start(command: Command, speaker: &Speaker) -> Step {
         Command::Connection(_) => Step::Reply(Reply::error("ERR not a command for the broker")),
         Command::List(command) => lists::start(command, speaker),
         Command::View(command) => views::start(command, speaker),
-        Command::Worker(command) => workers::start(command),
+        Command::Worker(command) => workers::start(command, speaker),
         Command::Job(command) => jobs::start(command, speaker),
         Command::Plan(command) => plans::start(command),
         Command::Action(command) => actions::start(command, speaker),

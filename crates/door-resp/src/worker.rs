@@ -24,11 +24,9 @@ use challenges::Challenge;
 use claims::Claim;
 use pulls::Waiting;
 
+use crate::settings::Settings;
 use crate::shapes::{Registration, Statistics};
 
-/// A worker says that it is alive this often; after three times that without a word it is dead.
-pub const HEARTBEAT: Duration = Duration::from_secs(30);
-pub const DEAD_AFTER: Duration = Duration::from_secs(90);
 /// A job that went out whole and was not mentioned for so long is being worked on.
 pub const UNREAD_FOR: Duration = Duration::from_secs(2);
 /// Slots of a connection that pops without having said who it is.
@@ -40,6 +38,7 @@ const CALLS_WAITING_MAX: usize = 1024;
 pub struct Worker {
     name: Name,
     kind: Kind,
+    settings: Settings,
     standing: Standing,
     offers: Vec<Name>,
     slots: u32,
@@ -120,10 +119,11 @@ pub struct Output {
 }
 
 impl Worker {
-    pub fn new(name: Name, kind: Kind, now: Timestamp) -> Self {
+    pub fn new(name: Name, kind: Kind, settings: Settings, now: Timestamp) -> Self {
         Self {
             name,
             kind,
+            settings,
             standing: Standing::Out,
             offers: Vec::new(),
             slots: if kind == Kind::Nameless { NAMELESS_SLOTS } else { 1 },
@@ -230,8 +230,8 @@ impl Worker {
     }
 
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        let linger =
-            (self.kind != Kind::Nameless && self.connections.is_empty()).then(|| self.heard + DEAD_AFTER);
+        let lingers = self.kind != Kind::Nameless && self.connections.is_empty();
+        let linger = lingers.then(|| self.heard + self.settings.dead_after());
         let waits = self.waiting.iter().filter_map(|waiting| waiting.until);
         let unread = self.claims.values().filter_map(Claim::silent_until);
         let challenges = self.challenges.iter().map(|challenge| challenge.until);
@@ -243,7 +243,7 @@ impl Worker {
         let nobody = self.connections.is_empty() && self.calls.is_empty();
         match self.kind {
             Kind::Nameless => nobody,
-            Kind::Implied | Kind::Registered => nobody && self.heard + DEAD_AFTER <= now,
+            Kind::Implied | Kind::Registered => nobody && self.heard + self.settings.dead_after() <= now,
         }
     }
 

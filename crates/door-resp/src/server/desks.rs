@@ -10,6 +10,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use super::{locked, wall_clock};
 use crate::session::DeskCall;
+use crate::settings::Settings;
 use crate::worker::{CallAnswer, Caller, Output, Worker};
 
 /// How far ahead a desk looks if nothing is due.
@@ -17,6 +18,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 pub(super) struct Desks {
     hub: HubHandle,
+    settings: Settings,
     open: Mutex<HashMap<(Name, Name), Arc<Desk>>>,
 }
 
@@ -48,8 +50,8 @@ pub(super) enum News {
 }
 
 impl Desks {
-    pub(super) fn new(hub: HubHandle) -> Arc<Self> {
-        Arc::new(Self { hub, open: Mutex::default() })
+    pub(super) fn new(hub: HubHandle, settings: Settings) -> Arc<Self> {
+        Arc::new(Self { hub, settings, open: Mutex::default() })
     }
 
     /// Speaks with a desk. The answer comes as news; the desk is returned, to be told when the connection ends.
@@ -90,7 +92,7 @@ impl Desks {
         }
         let Some(kind) = call.open_as else { return Err(CallAnswer::NotRegistered) };
         let session = self.hub.open(namespace.clone(), call.worker.clone()).map_err(CallAnswer::Refused)?;
-        let worker = Worker::new(call.worker.clone(), kind, wall_clock());
+        let worker = Worker::new(call.worker.clone(), kind, self.settings.clone(), wall_clock());
         let desk = Arc::new(Desk {
             seat: Turns::new(Seat { worker, over: false }),
             session,

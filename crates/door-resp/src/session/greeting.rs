@@ -93,7 +93,7 @@ impl Session {
             Admission::Granted(grant) => {
                 self.worker.clone_from(&grant.worker);
                 self.grant = Some(grant);
-                self.decoder.set_limits(Limits::friend_with(self.settings.message_bytes_max));
+                self.decoder.set_limits(self.settings.limits());
                 Ok(())
             }
             Admission::Wrong => Err(Reply::error("ERR Invalid authentication key")),

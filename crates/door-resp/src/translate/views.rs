@@ -16,7 +16,7 @@ use crate::command::ViewCommand;
 use crate::errand::{Step, Whom};
 use crate::key::{ActionField, JobField, Key, WorkerField};
 use crate::shapes::{Capabilities, JobUpdate, Report, check_worker_id};
-use crate::worker::{Call, CallAnswer, DEAD_AFTER};
+use crate::worker::{Call, CallAnswer};
 
 /// How long a worker's statistics are shown.
 const STATS_FOR: std::time::Duration = std::time::Duration::from_secs(120);
@@ -34,7 +34,9 @@ pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
         }),
         ViewCommand::Keys { pattern } => keyspace::keys(pattern),
         ViewCommand::Scan(scan) => keyspace::scan(scan),
-        ViewCommand::TimeToLive { key, milliseconds } => time_to_live(key, milliseconds),
+        ViewCommand::TimeToLive { key, milliseconds } => {
+            time_to_live(key, milliseconds, speaker.settings.dead_after())
+        }
         ViewCommand::Exists(keys) => exists(keys, 0),
         ViewCommand::Type(key) => {
             let kind = key.redis_type();
@@ -79,7 +81,7 @@ fn value(key: Key, then: impl FnOnce(Timestamp, Option<Bytes>) -> Step + Send + 
                 then(now, Some(Value::Object(action_status(&action, &jobs)).to_string().into()))
             }),
         }),
-        Key::Worker { id, field } => worker_field(id, field, then),
+        Key::Worker { id, field } => worker_field(&id, field, then),
         Key::Action { .. } | Key::Queue(_) | Key::Capability { .. } | Key::Events(_) | Key::Unknown => {
             Step::ask(nothing(), move |now, _| then(now, None))
         }
@@ -152,11 +154,11 @@ fn result_field(task: &TaskInfo, field: JobField, result: Bytes) -> Option<Bytes
 }
 
 fn worker_field(
-    id: String,
+    id: &str,
     field: WorkerField,
     then: impl FnOnce(Timestamp, Option<Bytes>) -> Step + Send + 'static,
 ) -> Step {
-    worker(&id, move |now, found| then(now, found.and_then(|worker| of_worker(&worker, field, now))))
+    worker(id, move |now, found| then(now, found.and_then(|worker| of_worker(&worker, field, now))))
 }
 
 fn of_worker(worker: &WorkerInfo, field: WorkerField, now: Timestamp) -> Option<Bytes> {
@@ -250,7 +252,7 @@ fn text_of(value: Value) -> String {
     }
 }
 
-fn time_to_live(key: Key, milliseconds: bool) -> Step {
+fn time_to_live(key: Key, milliseconds: bool, dead_after: std::time::Duration) -> Step {
     let answer = move |left: Option<std::time::Duration>, there: bool| {
         let whole = |left: std::time::Duration| {
             let millis = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
@@ -267,7 +269,7 @@ fn time_to_live(key: Key, milliseconds: bool) -> Step {
             let found = found.as_ref();
             let there = found.is_some_and(|worker| of_worker(worker, field, now).is_some());
             let until = found.filter(|_| there).and_then(|worker| match field {
-                WorkerField::Alive => Some(worker.last_seen + worker.lost_after.min(DEAD_AFTER)),
+                WorkerField::Alive => Some(worker.last_seen + worker.lost_after.min(dead_after)),
                 WorkerField::Stats => stats_until(worker),
                 WorkerField::Metadata | WorkerField::Tools => None,
             });

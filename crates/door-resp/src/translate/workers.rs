@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tenure_hub::words::WorkerInfo;
 
+use super::Speaker;
 use super::pages::workers;
 use super::refusals::call_refused;
 use super::render;
@@ -10,13 +11,14 @@ use crate::codec::Reply;
 use crate::command::WorkerCommand;
 use crate::errand::{Step, Whom};
 use crate::shapes::Challenge;
-use crate::worker::{Call, CallAnswer, HEARTBEAT};
+use crate::worker::{Call, CallAnswer};
 
-pub(super) fn start(command: WorkerCommand) -> Step {
+pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
     match command {
         WorkerCommand::Register(registration) => {
             let worker = registration.worker.clone();
-            let answer = format!("OK worker_id={worker} heartbeat_interval={}", HEARTBEAT.as_secs());
+            let seconds = speaker.settings.heartbeat.as_secs().max(1);
+            let answer = format!("OK worker_id={worker} heartbeat_interval={seconds}");
             said(worker, Call::Register(registration), Whom::Become, Reply::simple(answer))
         }
         WorkerCommand::Heartbeat { worker, statistics } => {

@@ -6,7 +6,7 @@ use tenure_hub::words::{
 use tenure_hub::{Request, Response};
 
 use super::claims::Claim;
-use super::{CallAnswer, Caller, DEAD_AFTER, HEARTBEAT, Kind, Output, Pending, Standing, Worker};
+use super::{CallAnswer, Caller, Kind, Output, Pending, Standing, Worker};
 use crate::shapes::{Capabilities, Registration, Statistics};
 
 /// A process cannot have claimed a job before it started; its clock may be off by so much.
@@ -180,7 +180,7 @@ impl Worker {
 
     fn spec(&self) -> WorkerSpec {
         let nameless = self.kind == Kind::Nameless;
-        let silence = if nameless { NAMELESS_SILENCE } else { DEAD_AFTER };
+        let silence = if nameless { NAMELESS_SILENCE } else { self.settings.dead_after() };
         let mut capabilities = self.offers.clone();
         capabilities.push(crate::translate::itself(&self.name));
         let text = |text: &str| Some(Box::<str>::from(text));
@@ -188,7 +188,7 @@ impl Worker {
         WorkerSpec {
             capabilities,
             pulls: true,
-            heartbeat: HEARTBEAT,
+            heartbeat: self.settings.heartbeat,
             lost_after: silence,
             lease: silence,
             on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },

@@ -4,5 +4,6 @@
 
 pub(crate) mod broker;
 pub(crate) mod pattern;
+pub(crate) mod peer;
 pub(crate) mod transcript;
 pub(crate) mod world;

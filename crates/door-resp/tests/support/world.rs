@@ -270,8 +270,10 @@ impl World {
                 return connection.session.desk_answered(self.now, token, CallAnswer::NotRegistered, out);
             };
             let inside = self.open(name.clone());
-            self.desks
-                .insert(name.clone(), Desk { worker: Worker::new(name.clone(), kind, self.now), inside });
+            self.desks.insert(
+                name.clone(),
+                Desk { worker: Worker::new(name.clone(), kind, Settings::default(), self.now), inside },
+            );
         }
         let mut told = worker::Output::default();
         let caller = Caller { connection: client as u64, token };
@@ -309,6 +311,13 @@ impl World {
             let Some(connection) = self.connections.get_mut(&client) else { continue };
             let mut said = Output::default();
             connection.session.desk_answered(self.now, caller.token, answer, &mut said);
+            self.output(client, said);
+        }
+        for (client, job, wanted) in out.wishes {
+            let client = client as usize;
+            let Some(connection) = self.connections.get_mut(&client) else { continue };
+            let mut said = Output::default();
+            connection.session.wish(&job, wanted, &mut said);
             self.output(client, said);
         }
     }

@@ -27,6 +27,7 @@ pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     pub(crate) log: String,
     pub(crate) doors: Doors,
+    pub(crate) resp: tenure_door_resp::Settings,
     pub(crate) store: StoreSettings,
     pub(crate) engine: words::Settings,
     pub(crate) access: Access,
@@ -61,6 +62,13 @@ impl Config {
             mdp: address("mdp"),
             pingpong: value::two_addresses(text("pingpong")).expect("checked when loaded"),
         };
+        let resp = tenure_door_resp::Settings {
+            run_limit: span("resp_run_limit"),
+            heartbeat: span("resp_heartbeat"),
+            message_bytes_max: size("resp_message_size") as usize,
+            connections_max: count("resp_connections_max"),
+            connections_per_address_max: count("resp_connections_per_address_max"),
+        };
         let store = StoreSettings {
             sync: value::sync(text("sync")).expect("checked when loaded"),
             segment_bytes: size("segment_size"),
@@ -90,6 +98,7 @@ impl Config {
             data_dir: PathBuf::from(text("data_dir")),
             log: text("log").to_owned(),
             doors,
+            resp,
             store,
             engine,
             access: loaded.access.clone(),
@@ -115,6 +124,7 @@ mod tests {
         let config = Config::build(&loaded, 0);
         assert_eq!(config.engine, words::Settings::default());
         assert_eq!(config.store, StoreSettings::default());
+        assert_eq!(config.resp, tenure_door_resp::Settings::default());
         assert_eq!(config.doors.native.as_deref(), Some("127.0.0.1:7171"));
         // These hold counters, which do not compare.
         assert_eq!(format!("{:?}", config.majordomo), format!("{:?}", MajordomoSettings::default()));

@@ -97,6 +97,7 @@ const fn reloading(
 const BROKER: &str = "Broker";
 const DOORS: &str = "Doors (HOST:PORT, a port of 0 for any free one, or off)";
 const DISK: &str = "Disk";
+const RESP: &str = "The RESP door";
 const TASKS: &str = "Tasks and workers";
 const LIMITS: &str = "Limits";
 const MAJORDOMO: &str = "ZeroMQ Majordomo";
@@ -147,6 +148,35 @@ pub(crate) static SETTINGS: &[Setting] = &[
         Kind::TwoAddresses,
         "127.0.0.1:6001,127.0.0.1:6002",
         "ZeroMQ READY/PING/PONG: an address for clients and one for workers",
+    ),
+    setting(
+        RESP,
+        "resp_run_limit",
+        Kind::Span,
+        "1h",
+        "How long a task submitted through RESP may run, unless it says otherwise",
+    ),
+    setting(
+        RESP,
+        "resp_heartbeat",
+        Kind::Span,
+        "30s",
+        "How often RESP workers say that they are alive; after three times that they are dead",
+    ),
+    setting(RESP, "resp_message_size", Kind::Size, "10MB", "The largest RESP command, at most 16MB"),
+    setting(
+        RESP,
+        "resp_connections_max",
+        Kind::Count,
+        "50000",
+        "How many RESP connections there may be at once",
+    ),
+    setting(
+        RESP,
+        "resp_connections_per_address_max",
+        Kind::Count,
+        "50000",
+        "How many of them may come from one address",
     ),
     setting(
         DISK,

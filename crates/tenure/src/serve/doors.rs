@@ -53,7 +53,8 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
         opening.tcp("xmessage", address, "the older message dialect", serve).await?;
     }
     if let Some(address) = resp {
-        let serve = |listener, hub| resp::serve(listener, hub, resp::Settings::default());
+        let settings = config.resp.clone();
+        let serve = |listener, hub| resp::serve(listener, hub, settings);
         opening.tcp("resp", address, "RESP: redis-cli and Redis libraries", serve).await?;
     }
     if let Some(address) = mdp {

@@ -1,0 +1,34 @@
+//! News in RESP3, and what a channel's publisher is told.
+
+mod support;
+
+use support::world::World;
+
+#[test]
+fn after_hello_3_news_are_pushes_and_commands_go_on() {
+    let mut world = World::new(false);
+    world.ask(1, "HELLO 3");
+    assert_eq!(world.ask(1, "SUBSCRIBE job:updates"), [">3", "$ subscribe", "$ job:updates", ":1"]);
+    assert_eq!(world.ask(1, "PSUBSCRIBE job:*"), [">3", "$ psubscribe", "$ job:*", ":2"]);
+    world.ask(2, r#"LPUSH queue:a '{"job_id":"j"}'"#);
+    let heard = world.heard(1);
+    assert_eq!((&*heard[0], &*heard[1], &*heard[2]), (">3", "$ message", "$ job:updates"), "{heard:?}");
+    assert_eq!((&*heard[4], &*heard[5], &*heard[6]), (">4", "$ pmessage", "$ job:*"), "{heard:?}");
+    assert_eq!(world.ask(1, "GET job:j:status"), ["$ pending"], "answers and news can be told apart");
+    assert_eq!(world.ask(1, "UNSUBSCRIBE job:updates"), [">3", "$ unsubscribe", "$ job:updates", ":1"]);
+    assert_eq!(world.ask(1, "PUNSUBSCRIBE"), [">3", "$ punsubscribe", "$ job:*", ":0"]);
+    world.ask(2, "JOB.CANCEL j");
+    assert!(world.heard(1).is_empty());
+}
+
+#[test]
+fn a_worker_that_speaks_resp3_is_told_what_is_wanted_of_its_job() {
+    let mut world = World::new(false);
+    world.ask(1, "HELLO 3");
+    world.ask(1, "PING agw");
+    world.ask(2, r#"LPUSH queue:ready '{"job_id":"j"}'"#);
+    world.ask(1, "BRPOPLPUSH queue:ready queue:processing 1");
+    world.ask(1, "GET job:j");
+    world.ask(2, "JOB.CANCEL j");
+    assert_eq!(world.heard(1), [">3", "$ wanted", "$ j", "$ cancel"]);
+}

@@ -1,0 +1,214 @@
+//! Over sockets: many at once, a lot in store, and peers that guess keys.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use support::broker::Broker;
+use support::peer::{Client, command};
+use tenure_door_resp::Settings;
+use tenure_door_resp::codec::Reply;
+use tenure_hub::store::StoreSettings;
+
+/// Enough that a walk over all of them takes many turns of the hub.
+const BACKLOG: usize = 100_000;
+/// Both ends are in this process.
+const CROWD: usize = 1_000;
+
+fn text(reply: &Reply) -> String {
+    match reply {
+        Reply::Simple(text) => text.to_string(),
+        Reply::Error(text) => format!("-{text}"),
+        Reply::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn length(reply: &Reply) -> usize {
+    match reply {
+        Reply::Array(items) => items.len(),
+        other => panic!("no array: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_look_at_a_long_queue_keeps_nobody_waiting() {
+    let store = StoreSettings { segment_bytes: 64 << 20, spare_segments: 0, ..StoreSettings::default() };
+    let broker = Broker::on(store).await;
+    let mut looker = Client::connect(broker.address).await;
+    let mut words = vec!["LPUSH", "queue:long"];
+    words.extend(std::iter::repeat_n("x", 1000));
+    for _ in 0..BACKLOG / 1000 {
+        looker.send(&command(&words)).await;
+        assert!(matches!(looker.reply().await, Reply::Integer(_)));
+    }
+    assert_eq!(looker.ask("LLEN queue:long").await, Reply::Integer(BACKLOG as i64));
+    let over = Arc::new(AtomicBool::new(false));
+    let answered = Arc::new(AtomicUsize::new(0));
+    let other = tokio::spawn({
+        let (over, answered, address) = (Arc::clone(&over), Arc::clone(&answered), broker.address);
+        async move {
+            let mut client = Client::connect(address).await;
+            while !over.load(Ordering::Relaxed) {
+                assert_eq!(text(&client.ask("PING").await), "PONG");
+                assert!(matches!(client.ask("LPUSH queue:other y").await, Reply::Integer(_)));
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    let among = |what: &str, since: usize| {
+        let count = answered.load(Ordering::Relaxed) - since;
+        assert!(count >= 20, "the other client got {count} answers during {what}");
+    };
+    let before = answered.load(Ordering::Relaxed);
+    assert_eq!(length(&looker.ask("LRANGE queue:long 0 -1").await), BACKLOG);
+    among("LRANGE", before);
+    let before = answered.load(Ordering::Relaxed);
+    assert_eq!(text(&looker.ask("KEYS job:*").await), "-ERR more than 100000 keys match, use SCAN");
+    among("KEYS", before);
+    let (mut cursor, mut found) = ("0".to_owned(), 0);
+    loop {
+        let page = looker.ask(&format!("SCAN {cursor} MATCH job:* COUNT 1000")).await;
+        let Reply::Array(parts) = &page else { panic!("{page:?}") };
+        found += length(&parts[1]);
+        cursor = text(&parts[0]);
+        if cursor == "0" {
+            break;
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    other.await.expect("the other client");
+    assert!(found >= BACKLOG, "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_waits_and_whoever_left_takes_nothing_along() {
+    let broker = Broker::start().await;
+    let mut crowd = Vec::new();
+    for number in 0..CROWD {
+        let mut client = Client::connect(broker.address).await;
+        client.say(&format!("BRPOP queue:a queue:b{number} 0")).await;
+        crowd.push(client);
+    }
+    let mut pusher = Client::connect(broker.address).await;
+    let waiting = async || {
+        while length(&Client::connect(broker.address).await.ask("KEYS worker:*:alive").await) < CROWD {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting()).await.expect("all of them wait");
+    // Every second one goes away without a word, some of them when their job is on its way already.
+    let mut words = vec!["LPUSH".to_owned(), "queue:a".to_owned()];
+    words.extend((0..CROWD / 2).map(|number| format!(r#"{{"job_id":"j{number}"}}"#)));
+    let mut staying = Vec::new();
+    for (number, client) in crowd.into_iter().enumerate() {
+        if number % 2 == 0 {
+            staying.push(client);
+        } else {
+            drop(client);
+        }
+        if number == CROWD / 2 {
+            pusher.send(&command(&words)).await;
+        }
+    }
+    assert!(matches!(pusher.reply().await, Reply::Integer(_)));
+    let mut jobs = std::collections::BTreeSet::new();
+    for client in &mut staying {
+        let Reply::Array(pair) = client.reply().await else { panic!("no job") };
+        let job: serde_json::Value = serde_json::from_str(&text(&pair[1])).expect("JSON");
+        assert!(jobs.insert(job["job_id"].to_string()), "a job went to two");
+    }
+    assert_eq!(jobs.len(), CROWD / 2, "each of those who stayed has one, and none is lost");
+}
+
+#[tokio::test]
+async fn whoever_guesses_keys_has_to_wait() {
+    let broker = Broker::with_keys().await;
+    let wrong = format!("AUTH {}", "0".repeat(64));
+    let right = format!("AUTH {}", "1".repeat(64));
+    let mut client = Client::connect(broker.address).await;
+    for _ in 0..5 {
+        assert_eq!(text(&client.ask(&wrong).await), "-ERR Invalid authentication key");
+    }
+    let refused = "-ERR Too many authentication failures, wait 1 s";
+    assert_eq!(text(&client.ask(&wrong).await), refused);
+    assert_eq!(text(&client.ask(&right).await), refused, "even the right key");
+    let mut another = Client::connect(broker.address).await;
+    assert_eq!(text(&another.ask(&right).await), refused, "from the same address");
+    let since = Instant::now();
+    while text(&another.ask(&right).await) != "OK" {
+        assert!(since.elapsed() < Duration::from_secs(10), "the wait is over after a second");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(text(&another.ask("PING").await), "PONG");
+}
+
+#[tokio::test]
+async fn a_reader_of_events_that_are_gone_is_told_which() {
+    let store = StoreSettings {
+        events_kept: 100,
+        segment_bytes: 1 << 16,
+        checkpoint_bytes: 1 << 16,
+        spare_segments: 0,
+        ..StoreSettings::default()
+    };
+    let broker = Broker::on(store).await;
+    let mut client = Client::connect(broker.address).await;
+    let body = "x".repeat(1000);
+    let words: Vec<&str> = ["LPUSH", "queue:a"].into_iter().chain(std::iter::repeat_n(&*body, 50)).collect();
+    let since = Instant::now();
+    let (id, fields) = loop {
+        client.send(&command(&words)).await;
+        assert!(matches!(client.reply().await, Reply::Integer(_)));
+        let entries = first_entries(&client.ask("XREAD COUNT 1 STREAMS events 0").await);
+        if entries[0].1[1] == "gap" {
+            break entries[0].clone();
+        }
+        assert!(since.elapsed() < Duration::from_secs(30), "old events are dropped");
+    };
+    assert_eq!((&*fields[2], &*fields[3], &*fields[4]), ("from", "1", "to"));
+    let last: u64 = fields[5].parse().expect("a number");
+    assert_eq!(id, format!("{last}-0"));
+    let next = first_entries(&client.ask(&format!("XREAD COUNT 1 STREAMS events {id}")).await);
+    let after: u64 = next[0].0.trim_end_matches("-0").parse().expect("a number");
+    assert!(after == last + 1 || next[0].1[1] == "gap", "what follows the gap is the next: {next:?}");
+}
+
+/// The entries of the only stream of an answer: ids with their fields.
+fn first_entries(reply: &Reply) -> Vec<(String, Vec<String>)> {
+    let part = |reply: &Reply, index: usize| match reply {
+        Reply::Array(items) => items[index].clone(),
+        other => panic!("no array: {other:?}"),
+    };
+    let Reply::Array(entries) = part(&part(reply, 0), 1) else { panic!("no entries: {reply:?}") };
+    let entry = |entry: &Reply| {
+        let Reply::Array(fields) = part(entry, 1) else { panic!("no fields") };
+        (text(&part(entry, 0)), fields.iter().map(text).collect())
+    };
+    entries.iter().map(entry).collect()
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so() {
+    let broker = Broker::told(Settings { connections_max: 2, ..Settings::default() }).await;
+    let mut first = Client::connect(broker.address).await;
+    let mut second = Client::connect(broker.address).await;
+    assert_eq!(text(&first.ask("PING").await), "PONG");
+    assert_eq!(text(&second.ask("PING").await), "PONG");
+    let mut third = Client::connect(broker.address).await;
+    assert_eq!(text(&third.reply().await), "-ERR max number of clients reached");
+    assert_eq!(third.next().await, None);
+    drop(first);
+    let since = Instant::now();
+    loop {
+        let mut next = Client::connect(broker.address).await;
+        next.say("PING").await;
+        if next.next().await == Some(Reply::Simple("PONG".into())) {
+            return;
+        }
+        assert!(since.elapsed() < Duration::from_secs(10), "the place is free again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
