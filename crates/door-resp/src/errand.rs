@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{Blob, Filter, Name, Refusal, Timestamp};
-use tenure_hub::{Request, Response};
+use tenure_hub::{Request, Response, Submission};
 
 use crate::codec::Reply;
 use crate::command::{Block, ReadFrom};
@@ -19,6 +19,11 @@ pub enum Step {
     Reply(Reply),
     /// The last questions; their answers are all that is needed.
     Last(Vec<Request>, Box<dyn FnOnce(Timestamp, Vec<Outcome>) -> Reply + Send>),
+    /// Submit to a queue and answer with its length. Pushes that arrive together go together.
+    Push {
+        queue: Name,
+        submissions: Vec<Submission>,
+    },
     Ask(Request, Then<Outcome>),
     Read(Blob, Then<Result<Bytes, Refusal>>),
     /// Speak with the desks of workers.
@@ -99,6 +104,9 @@ impl std::fmt::Debug for Step {
         match self {
             Self::Reply(reply) => formatter.debug_tuple("Reply").field(reply).finish(),
             Self::Last(requests, _) => formatter.debug_tuple("Last").field(requests).finish(),
+            Self::Push { queue, submissions } => {
+                formatter.debug_tuple("Push").field(queue).field(&submissions.len()).finish()
+            }
             Self::Ask(request, _) => formatter.debug_tuple("Ask").field(request).finish(),
             Self::Read(blob, _) => formatter.debug_tuple("Read").field(blob).finish(),
             Self::Call(calls, _) => formatter.debug_tuple("Call").field(calls).finish(),

@@ -7,6 +7,7 @@ mod about;
 mod desk;
 mod following;
 mod greeting;
+mod pushing;
 mod subscribing;
 
 use std::collections::{HashMap, VecDeque};
@@ -28,6 +29,7 @@ use crate::upkeep::Upkeep;
 use crate::worker::{Call, CallAnswer, Kind};
 use desk::Group;
 use following::Following;
+use pushing::Pushing;
 use subscribing::Subscriptions;
 
 /// Answers that may be under way before the next command is looked at.
@@ -63,6 +65,7 @@ pub struct Session {
     /// A command that has to wait until everything before it is answered.
     held_back: Option<Command>,
     group: Option<Group>,
+    pushes: VecDeque<Pushing>,
     following: Option<Following>,
     subscriptions: Subscriptions,
     closing: bool,
@@ -91,6 +94,9 @@ enum Expect {
         reply: u64,
         then: Then<Result<Bytes, Refusal>>,
     },
+    /// Pushes were decided upon; the length of their queue follows.
+    Submitted,
+    Counted,
     /// A watch of an errand or of a subscription was begun.
     Watch,
     /// A channel of one job waits to know which task that is.
@@ -159,6 +165,7 @@ impl Session {
             busy: false,
             held_back: None,
             group: None,
+            pushes: VecDeque::new(),
             following: None,
             subscriptions: Subscriptions::default(),
             closing: false,
@@ -372,6 +379,10 @@ impl Session {
                     self.ask(request, Expect::Last { reply: place, index }, out);
                 }
             }
+            Step::Push { queue, submissions } => {
+                self.busy = false;
+                self.push(place, queue, submissions, out);
+            }
             Step::Ask(request, then) => {
                 self.busy = true;
                 self.ask(request, Expect::Step { reply: place, then }, out);
@@ -406,6 +417,8 @@ impl Session {
                 let step = then(now, outcome);
                 self.run(now, reply, step, out);
             }
+            Some(Expect::Submitted) => self.submitted(token, outcome),
+            Some(Expect::Counted) => self.counted(token, outcome),
             Some(Expect::Watch) => {
                 if let Err(reason) = outcome {
                     self.cannot_watch(&reason, out);
@@ -423,10 +436,11 @@ impl Session {
         self.fill(place, &reply);
     }
 
-    fn ask(&mut self, request: Request, expect: Expect, out: &mut Output) {
+    fn ask(&mut self, request: Request, expect: Expect, out: &mut Output) -> u64 {
         let token = self.token();
         self.waiting.insert(token, expect);
         out.asks.push(Ask { token, request });
+        token
     }
 
     fn token(&mut self) -> u64 {
@@ -515,6 +529,8 @@ impl std::fmt::Debug for Expect {
             Self::Last { .. } => "Last",
             Self::Step { .. } => "Step",
             Self::Read { .. } => "Read",
+            Self::Submitted => "Submitted",
+            Self::Counted => "Counted",
             Self::Watch => "Watch",
             Self::Channel(_) => "Channel",
             Self::Nothing => "Nothing",

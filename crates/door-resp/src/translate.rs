@@ -24,6 +24,7 @@ pub use events::{event_entry, event_json};
 pub use names::{DEFAULT_QUEUE, itself, progress_note, queue_key_of, queue_name};
 pub use refusals::{call_refused, refusal, refused, shortened};
 pub use render::outcome;
+pub use submit::pushed;
 
 use crate::codec::{Reply, Version};
 use crate::command::Command;

@@ -201,6 +201,7 @@ fn a_wish_to_cancel_reaches_the_worker_and_is_confirmed() {
     world.ask(1, "BRPOP queue:ready 5");
     world.ask(1, r#"JOB.UPDATE j '{"status":"running"}'"#);
     assert_eq!(world.ask(2, "JOB.CANCEL j"), ["+OK cancellation requested"]);
+    assert_eq!(world.heard(1), [">3", "$ wanted", "$ j", "$ cancel"]);
     assert_eq!(status(&mut world, "j")["wanted"], "cancel");
     assert_eq!(world.ask(1, r#"JOB.UPDATE j '{"progress_percent":50}'"#), ["+OK wanted=cancel"]);
     assert_eq!(world.ask(1, r#"JOB.UPDATE j '{"status":"cancelled"}'"#), ["+OK"]);
@@ -261,6 +262,23 @@ fn pipelined_commands_are_answered_in_order_whatever_each_needs() {
     let mut world = world();
     world.send(1, b"LPUSH queue:a x\r\nPING\r\nLLEN queue:a\r\nGET job:nothing\r\nECHO end\r\n");
     assert_eq!(world.heard(1), [":1", "+PONG", ":1", "$-1", "$ end"]);
+}
+
+#[test]
+fn pushes_that_arrive_together_are_answered_one_by_one() {
+    let mut world = world();
+    let once = r#"LPUSH queue:a '{"job_id":"once"}'"#;
+    let together = ["LPUSH queue:a x y", once, "LPUSH queue:b z", once, "PING", "LPUSH queue:a x"];
+    let bytes: Vec<u8> = together.iter().flat_map(|line| support::transcript::as_array(line)).collect();
+    world.send(1, &bytes);
+    assert_eq!(world.heard(1), [":2", ":3", ":1", ":3", "+PONG", ":4"]);
+    let long = format!("LPUSH queue:a '{{\"job_id\":\"{}\"}}'", "x".repeat(2000));
+    let together = ["LPUSH queue:a x", &*long, "LPUSH queue:a x"];
+    let bytes: Vec<u8> = together.iter().flat_map(|line| support::transcript::as_array(line)).collect();
+    world.send(1, &bytes);
+    let heard = world.heard(1);
+    assert_eq!((&*heard[0], &*heard[2]), (":5", ":6"), "one that is refused takes no other along");
+    assert!(heard[1].starts_with("-ERR"), "{heard:?}");
 }
 
 #[test]

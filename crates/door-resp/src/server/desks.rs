@@ -32,6 +32,8 @@ pub(super) struct Desk {
 
 struct Seat {
     worker: Worker,
+    /// Until when the desk's task sleeps if no mail comes.
+    sleeps_until: Option<Timestamp>,
     /// The desk is closed; whoever comes late opens another.
     over: bool,
 }
@@ -78,8 +80,14 @@ impl Desks {
             let mut out = Output::default();
             seat.worker.call(wall_clock(), caller, call.call, &mut out);
             desk.tell(out).await;
+            // The desk's task has to know of an earlier deadline and of nothing else.
+            let deadline = seat.worker.next_deadline();
+            let is_earlier =
+                deadline.is_some_and(|at| seat.sleeps_until.is_none_or(|sleeps_until| at < sleeps_until));
             drop(seat);
-            desk.wake.notify_one();
+            if is_earlier {
+                desk.wake.notify_one();
+            }
             return Some(desk);
         }
     }
@@ -94,7 +102,7 @@ impl Desks {
         let session = self.hub.open(namespace.clone(), call.worker.clone()).map_err(CallAnswer::Refused)?;
         let worker = Worker::new(call.worker.clone(), kind, self.settings.clone(), wall_clock());
         let desk = Arc::new(Desk {
-            seat: Turns::new(Seat { worker, over: false }),
+            seat: Turns::new(Seat { worker, sleeps_until: None, over: false }),
             session,
             routes: Mutex::default(),
             wake: Notify::new(),
@@ -140,7 +148,11 @@ impl Desk {
 async fn attend(desks: Arc<Desks>, key: (Name, Name), desk: Arc<Desk>) {
     let mut deliveries = Vec::new();
     loop {
-        let deadline = desk.seat.lock().await.worker.next_deadline();
+        let deadline = {
+            let mut seat = desk.seat.lock().await;
+            seat.sleeps_until = seat.worker.next_deadline();
+            seat.sleeps_until
+        };
         tokio::select! {
             () = desk.session.mailbox().arrived() => {}
             () = desk.wake.notified() => {}

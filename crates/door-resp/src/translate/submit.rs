@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tenure_hub::words::{
-    Accepted, Backoff, Name, NewTask, OnLost, Query, Refusal, Reply as Decided, TaskId, Timestamp,
+    Accepted, Backoff, Name, NewTask, OnLost, Refusal, Reply as Decided, TaskId, Timestamp,
 };
 use tenure_hub::{Request, Response, fresh_id};
 
@@ -13,7 +13,7 @@ use super::pages::{find, one_queue};
 use super::plans::{store_plan, with_plan};
 use super::refusals::{refusal, refused};
 use crate::codec::Reply;
-use crate::errand::Step;
+use crate::errand::{Outcome, Step};
 use crate::key::QueueKey;
 use crate::shapes::{LostPolicy, Submission, TaskOptions, When, Work, pushed_name};
 
@@ -35,21 +35,34 @@ pub(super) fn push(queue: &QueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> S
         task.run_limit = Some(speaker.settings.run_limit);
         submissions.push(tenure_hub::Submission::new(task, body));
     }
-    let requests = vec![Request::Submit(submissions), Request::Query(Query::Queue { queue: name })];
-    Step::Last(
-        requests,
-        Box::new(|_, mut outcomes| {
-            let (queues, submitted) = (outcomes.pop().expect("two"), outcomes.pop().expect("two"));
-            match (refused(submitted), one_queue(queues)) {
-                (Err(reason), _) | (_, Err(reason)) => refusal(&reason),
-                (Ok(submitted), Ok(queue)) => {
-                    // Redis counts what was pushed before somebody who waits gets it.
-                    let pushed = i64::try_from(fresh(&submitted)).unwrap_or(i64::MAX);
-                    Reply::Integer(queue.map_or(0, |queue| super::lists::ready(&queue)).max(pushed))
-                }
-            }
-        }),
-    )
+    Step::Push { queue: name, submissions }
+}
+
+/// The answers to pushes that went together: to each how long the queue was after it.
+pub fn pushed(counts: &[usize], submitted: Outcome, queue: Outcome) -> Vec<Reply> {
+    let (each, queue) = match (submitted, one_queue(queue)) {
+        (Ok(Response::Command(Decided::Submitted(each))), Ok(queue)) => (each, queue),
+        (Err(reason), _) | (_, Err(reason)) => return vec![refusal(&reason); counts.len()],
+        (Ok(_), Ok(_)) => return vec![Reply::error("ERR unexpected answer"); counts.len()],
+    };
+    let mut length = queue.map_or(0, |queue| super::lists::ready(&queue));
+    let mut replies = Vec::with_capacity(counts.len());
+    let mut rest = &each[..];
+    // From the last to the first, because the length is that after the last.
+    for count in counts.iter().rev() {
+        let own;
+        (rest, own) = rest.split_at(rest.len().saturating_sub(*count));
+        let is_fresh = |answer: &&Result<Accepted, Refusal>| answer.as_ref().is_ok_and(|one| !one.known);
+        let fresh = i64::try_from(own.iter().filter(is_fresh).count()).unwrap_or(i64::MAX);
+        replies.push(match own.iter().find_map(|answer| answer.as_ref().err()) {
+            Some(reason) => refusal(reason),
+            // Redis counts what was pushed before somebody who waits gets it.
+            None => Reply::Integer(length.max(fresh)),
+        });
+        length = (length - fresh).max(0);
+    }
+    replies.reverse();
+    replies
 }
 
 /// `JOB.SUBMIT`.
@@ -138,17 +151,11 @@ pub(super) fn named(mut task: NewTask, name: Option<&str>) -> NewTask {
     task
 }
 
-pub(super) fn accepted(outcome: crate::errand::Outcome) -> Result<Vec<Accepted>, Refusal> {
+pub(super) fn accepted(outcome: Outcome) -> Result<Vec<Accepted>, Refusal> {
     match refused(outcome)? {
         Response::Command(Decided::Submitted(each)) => Ok(each.into_iter().flatten().collect()),
         _ => Err(Refusal::BadValue { what: "answer", why: "is of another kind" }),
     }
-}
-
-/// How many of the tasks were not known before.
-fn fresh(submitted: &Response) -> usize {
-    let Response::Command(Decided::Submitted(each)) = submitted else { return 0 };
-    each.iter().filter(|accepted| accepted.as_ref().is_ok_and(|accepted| !accepted.known)).count()
 }
 
 fn submit_of_plan(

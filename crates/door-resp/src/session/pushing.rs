@@ -1,0 +1,72 @@
+//! Pushes that arrive together go to the hub together, and each gets an answer of its own.
+
+use tenure_hub::words::{Name, Query};
+use tenure_hub::{Ask, Request, Submission};
+
+use super::{Expect, Output, Session};
+use crate::errand::Outcome;
+use crate::translate::pushed;
+
+/// How many tasks of several pushes go together.
+const TOGETHER_MAX: usize = 1000;
+
+/// Pushes to one queue that are under way together.
+#[derive(Debug)]
+pub(super) struct Pushing {
+    /// The token of the submission; the question for the queue's length is the next one.
+    submit: u64,
+    queue: Name,
+    places: Vec<u64>,
+    counts: Vec<usize>,
+    submitted: Option<Outcome>,
+}
+
+impl Pushing {
+    /// The submission that these pushes are part of, if it is still here and nothing came after it.
+    fn open<'a>(&self, queue: &Name, count: usize, asks: &'a mut [Ask]) -> Option<&'a mut Vec<Submission>> {
+        let [.., Ask { token, request: Request::Submit(tasks) }, _] = asks else { return None };
+        let fits = *token == self.submit && self.queue == *queue && tasks.len() + count <= TOGETHER_MAX;
+        fits.then_some(tasks)
+    }
+}
+
+impl Session {
+    pub(super) fn push(&mut self, place: u64, queue: Name, submissions: Vec<Submission>, out: &mut Output) {
+        let count = submissions.len();
+        if let Some(pushing) = self.pushes.back_mut()
+            && let Some(tasks) = pushing.open(&queue, count, &mut out.asks)
+        {
+            tasks.extend(submissions);
+            pushing.places.push(place);
+            pushing.counts.push(count);
+            return;
+        }
+        let submit = self.ask(Request::Submit(submissions), Expect::Submitted, out);
+        self.ask(Request::Query(Query::Queue { queue: queue.clone() }), Expect::Counted, out);
+        self.pushes.push_back(Pushing {
+            submit,
+            queue,
+            places: vec![place],
+            counts: vec![count],
+            submitted: None,
+        });
+    }
+
+    pub(super) fn submitted(&mut self, token: u64, outcome: Outcome) {
+        if let Some(pushing) = self.pushes.iter_mut().find(|pushing| pushing.submit == token) {
+            pushing.submitted = Some(outcome);
+        }
+    }
+
+    /// The hub answers in order, so the first pushes are answered first.
+    pub(super) fn counted(&mut self, token: u64, outcome: Outcome) {
+        let Some(index) = self.pushes.iter().position(|pushing| pushing.submit + 1 == token) else { return };
+        let Some(Pushing { places, counts, submitted: Some(submitted), .. }) = self.pushes.remove(index)
+        else {
+            return;
+        };
+        for (place, reply) in places.into_iter().zip(pushed(&counts, submitted, outcome)) {
+            self.fill(place, &reply);
+        }
+    }
+}
