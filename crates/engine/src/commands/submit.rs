@@ -7,6 +7,7 @@ use crate::command::{Accepted, NewTask, Peer, Reply};
 use crate::engine::Engine;
 use crate::event::Kind;
 use crate::id::Slot;
+use crate::lanes::LaneKey;
 use crate::limits::NAMESPACES_MAX;
 use crate::name::{self, Name};
 use crate::record::Output;
@@ -27,8 +28,11 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Reply {
         let found = self.tasks.find_all(tasks.iter().map(|new| &new.id));
+        let mut unserved = None;
         let each = tasks.into_iter().zip(found);
-        Reply::Submitted(each.map(|(new, found)| self.submit_one(now, peer, new, found, out)).collect())
+        Reply::Submitted(
+            each.map(|(new, found)| self.submit_one(now, peer, new, found, &mut unserved, out)).collect(),
+        )
     }
 
     fn submit_one(
@@ -37,6 +41,7 @@ impl Engine {
         peer: &Peer,
         new: NewTask,
         found: Option<Slot>,
+        last: &mut Option<(LaneKey, Option<Why>)>,
         out: &mut dyn Output,
     ) -> Result<Accepted, Refusal> {
         if let Some(known) = self.known_by_name(peer, &new)? {
@@ -86,7 +91,7 @@ impl Engine {
         if let Some(at) = expires_at {
             self.timers.arm(at, Timer::Expires(slot));
         }
-        let unserved = self.unserved(slot);
+        let unserved = self.unserved(slot, last);
         self.tell_task(now, slot, Kind::Submitted { unserved: unserved.clone() }, out);
         self.enter_state(slot);
         Ok(Accepted { task: id, known: false, state: self.state_name(slot), unserved })
@@ -175,8 +180,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Why no live worker can take a task that is about to wait.
-    fn unserved(&self, slot: Slot) -> Option<Why> {
+    /// Why no live worker can take a task that is about to wait. Tasks that come together mostly wait in the same lane,
+    /// and what was found out for the last one holds for the next.
+    fn unserved(&self, slot: Slot, last: &mut Option<(LaneKey, Option<Why>)>) -> Option<Why> {
         let task = self.tasks.at(slot);
         if task.state.name() != StateName::Ready {
             return None;
@@ -185,7 +191,14 @@ impl Engine {
         if self.is_served(self.roads.at(self.lanes.at(lane).road)) {
             return None;
         }
-        Some(self.why_waiting(lane)).filter(Why::is_unserved)
+        match last {
+            Some((of, why)) if *of == lane => why.clone(),
+            _ => {
+                let why = Some(self.why_waiting(lane)).filter(Why::is_unserved);
+                *last = Some((lane, why.clone()));
+                why
+            }
+        }
     }
 }
 
