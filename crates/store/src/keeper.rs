@@ -10,7 +10,6 @@ use tenure_engine::{Blob, TaskId, Timestamp, Which};
 
 use crate::block::Block;
 use crate::cleaning;
-use crate::disk::DiskFile;
 use crate::error::{Doing, StoreError};
 use crate::events::copy_events;
 use crate::files::{self, Named};
@@ -266,27 +265,14 @@ impl Keeper {
     /// Makes a segment ahead of its use, full of zeros, so that appends to it change no metadata.
     fn prepare_spare(&self) -> Result<(), StoreError> {
         let spare = self.shared.create_spare()?;
-        if let Err(error) = fill(&*spare.file, &spare.name, self.shared.settings.segment_bytes) {
+        let filled = HEADER_BYTES as u64 + self.shared.settings.longer_by();
+        if let Err(error) =
+            segment::fill(&*spare.file, &spare.name, filled..self.shared.settings.segment_bytes)
+        {
             let _ = self.shared.disk.remove(&spare.name);
             return Err(error);
         }
         self.shared.add_spare(spare);
         Ok(())
     }
-}
-
-const FILL_BYTES: usize = 1 << 20;
-
-/// Writes zeros in pieces, each made certain before the next, so that the journal's own syncs never wait behind all of
-/// them.
-fn fill(file: &dyn DiskFile, name: &str, bytes: u64) -> Result<(), StoreError> {
-    let zeros = vec![0; FILL_BYTES];
-    let mut offset = HEADER_BYTES as u64;
-    while offset < bytes {
-        let count = (bytes - offset).min(FILL_BYTES as u64) as usize;
-        file.write_at(&zeros[..count], offset).doing("writing", name)?;
-        file.sync().syncing(name)?;
-        offset += count as u64;
-    }
-    Ok(())
 }

@@ -2,10 +2,11 @@
 //! gaps; behind the last one there may be zeros, or what an earlier use left there.
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::{Doing, StoreError};
+use crate::error::{Doing, StoreError, is_full};
 use crate::files;
 use crate::header::{HEADER_BYTES, Header, JOURNAL_MAGIC};
 
@@ -112,4 +113,30 @@ pub(crate) enum Past {
 pub(crate) fn write_header(file: &dyn DiskFile, salt: u32, past: Past) -> io::Result<()> {
     let numbers = [u64::from(past == Past::Used), 0];
     file.write_at(&Header { magic: JOURNAL_MAGIC, salt, numbers }.encode(), 0)
+}
+
+const FILL_BYTES: u64 = 1 << 20;
+
+/// Writes zeros in pieces, each made certain before the next, so that the journal's own syncs never wait behind all of
+/// them.
+pub(crate) fn fill(file: &dyn DiskFile, name: &str, range: Range<u64>) -> Result<(), StoreError> {
+    let zeros = vec![0; FILL_BYTES.min(range.end.saturating_sub(range.start)) as usize];
+    let mut offset = range.start;
+    while offset < range.end {
+        let count = FILL_BYTES.min(range.end - offset);
+        file.write_at(&zeros[..count as usize], offset).doing("writing", name)?;
+        file.sync().syncing(name)?;
+        offset += count;
+    }
+    Ok(())
+}
+
+/// Puts zeros behind the end of a file, if the disk has room for them.
+pub(crate) fn lengthen(file: &dyn DiskFile, name: &str, end: u64, by: u64) -> Result<(), StoreError> {
+    match fill(file, name, end..end + by) {
+        Err(StoreError::Io { source, .. }) if is_full(&source) => {
+            file.set_len(end).doing("cutting back", name)
+        }
+        other => other,
+    }
 }

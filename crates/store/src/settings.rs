@@ -61,7 +61,7 @@ impl Default for StoreSettings {
 }
 
 /// A broker that has filled one part in so many of a segment since its start is a busy one.
-const BUSY_FROM_ONE_IN: u64 = 16;
+const BUSY_FROM_ONE_IN: u64 = 32;
 
 impl StoreSettings {
     /// So much in a segment that is not prepared makes preparing one worth while.
@@ -69,9 +69,10 @@ impl StoreSettings {
         self.segment_bytes / BUSY_FROM_ONE_IN
     }
 
-    /// A segment that is not prepared is made longer by so many zeros: an append that does not change the length of its
-    /// file has less to sync. It is not more, because the next start looks through them.
+    /// A segment that is not prepared is made longer by so many zeros: an append into blocks that exist has about half as
+    /// much to sync. It is not more, because a start waits for them to be written, and the next one looks through them.
     pub(crate) fn longer_by(&self) -> u64 {
-        self.busy_bytes()
+        // While the second half of them is used up, a prepared segment is made.
+        2 * self.busy_bytes()
     }
 }

@@ -157,13 +157,12 @@ impl Shared {
         let name = self.next_spare_name();
         let file = self.disk.create(&name).doing("creating", &name)?;
         let salt = self.new_salt(0);
-        let made = segment::write_header(&*file, salt, Past::Fresh)
-            .and_then(|()| file.set_len(HEADER_BYTES as u64 + self.settings.longer_by()));
-        if let Err(source) = made {
+        if let Err(source) = segment::write_header(&*file, salt, Past::Fresh) {
             let _ = self.disk.remove(&name);
             return Err(source).doing("writing", &name);
         }
         file.sync().syncing(&name)?;
+        segment::lengthen(&*file, &name, HEADER_BYTES as u64, self.settings.longer_by())?;
         Ok(Spare { name, salt, past: Past::Fresh, file })
     }
 

@@ -16,7 +16,7 @@ use crate::ledger::Ledger;
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::recover::{Inventory, JournalEnd, OpenReport, Recovered, recover};
-use crate::segment::Segment;
+use crate::segment::{self, Segment};
 use crate::settings::StoreSettings;
 use crate::shared::{Files, Progress, Shared};
 use crate::writer::Writer;
@@ -109,7 +109,7 @@ fn settle_tail(recovered: &Recovered, longer_by: u64) -> Result<(), StoreError> 
     let JournalEnd { position, segment, certain, .. } = recovered.end;
     let Some(last) = recovered.segments.last().filter(|last| last.start == segment) else { return Ok(()) };
     last.settle(certain, position)?;
-    last.file.set_len(last.offset(position + longer_by)).doing("lengthening", &last.name)
+    segment::lengthen(&*last.file, &last.name, last.offset(position), longer_by)
 }
 
 fn assemble(
