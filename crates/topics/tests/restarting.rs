@@ -135,7 +135,7 @@ fn no_number_is_given_twice_even_if_the_broker_is_killed() {
     let mut stage = Stage::with(settings);
     let mut disk = Snapshot::default();
     let mut highest = 0;
-    for round in 1..50 {
+    for round in 1..16 {
         // A runtime saves before the reserved block is used up, and not with every message.
         for _ in 0..SEQUENCE_BLOCK / 3 {
             let number = stage.say("a", "x").sequence.0;
