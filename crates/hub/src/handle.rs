@@ -1,7 +1,7 @@
 //! The handle: all that a door sees of the hub. Cheap to clone.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use tenure_engine::{Blob, DEFAULT_NAMESPACE, Name, Peer, Refusal, SessionId};
@@ -26,6 +26,11 @@ pub(crate) enum Inbound {
     Asks {
         session: SessionId,
         asks: Vec<Ask>,
+    },
+    /// A request that came from within, and holds no permit.
+    Own {
+        session: SessionId,
+        ask: Ask,
     },
     Close {
         session: SessionId,
@@ -65,6 +70,15 @@ struct Shared {
     reader: Reader,
     topics: Topics,
     stopped: watch::Receiver<bool>,
+}
+
+#[derive(Debug)]
+pub(crate) struct WeakHub(Weak<Shared>);
+
+impl WeakHub {
+    pub(crate) fn upgrade(&self) -> Option<HubHandle> {
+        self.0.upgrade().map(|shared| HubHandle { shared })
+    }
 }
 
 /// The hub is gone; the process is about to end.
@@ -185,6 +199,11 @@ impl HubHandle {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     }
 
+    /// A handle that does not keep the hub alive.
+    pub(crate) fn downgrade(&self) -> WeakHub {
+        WeakHub(Arc::downgrade(&self.shared))
+    }
+
     pub(crate) fn send(&self, inbound: Inbound) {
         let _ = self.shared.inbox.send(inbound);
     }
@@ -240,6 +259,13 @@ impl Session {
         let permits = self.hub.shared.permits.acquire_many(count).await.map_err(|_| Stopped)?;
         permits.forget();
         self.hub.shared.inbox.send(Inbound::Asks { session: self.id, asks }).map_err(|_| Stopped)
+    }
+}
+
+impl Session {
+    /// Hands over a request of the hub's own, without waiting. There are few of these.
+    pub(crate) fn send_now(&self, ask: Ask) {
+        self.hub.send(Inbound::Own { session: self.id, ask });
     }
 }
 

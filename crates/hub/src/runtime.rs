@@ -84,6 +84,7 @@ impl Hub {
             }
         });
         let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, reader, topics, stopped);
+        handle.topics().connect(handle.downgrade());
         let (frames, synced) = start_writer(writer);
         let turns = Turns {
             core: Core::new(engine, batches, chores, stats),
@@ -212,6 +213,7 @@ impl Turns {
                     }
                 }
             }
+            Inbound::Own { session, ask } => self.take_ask(now, session, ask),
             Inbound::Open { peer, mailbox } => self.core.open(peer, mailbox),
             Inbound::Close { session } => self.core.close(now, session),
             Inbound::HasRead { watch, life, next } => {

@@ -10,12 +10,15 @@
 //! Nothing slow happens under a lock, and nobody waits under one: a lock is held for one publish, one batch, or a bounded
 //! slice of the reaper's work. A peer that does not read holds nothing but its own queue. Namespaces share nothing.
 //!
-//! One file per verb: `publish`, `subscribe`, `subscription` (the stream's end of it), `request`, `list`, `reaper`. What
+//! One file per verb: `publish`, `subscribe`, `subscription` (the stream's end of it), `request`, `list`, `reaper`. What happens
+//! in the broker comes through a `feed`, named as `events` says and written as `event_json` says. What
 //! survives a restart goes through `saver`, a thread with the log of topics, as the `rows` that `restore` reads back; the
 //! messages of `durable` topics go through it before anybody hears of them.
 
 mod durable;
+mod event_json;
 mod events;
+mod feed;
 mod list;
 mod publish;
 mod reaper;
@@ -30,13 +33,14 @@ mod subscription;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 use tenure_engine::Name;
 use tenure_topics::{Shard, Timestamp};
 use tokio::sync::Notify;
 
+use crate::handle::WeakHub;
 use crate::runtime::wall_clock;
 use request::OpenRequests;
 use saver::SaverLine;
@@ -50,8 +54,9 @@ pub use subscription::{Ended, Subscription};
 pub use tenure_store::TopicLogSettings;
 pub use tenure_topics::{
     Delivery, Dropped, Filter, Gap, Kind, Message, MessageId, PAGE_MAX, Page, Policy, Publish, Recovery,
-    Refusal, ReplayComplete, Resume, Resumed, Sequence, ShardStats, Subscribe, SubscriptionId,
-    SubscriptionInfo, SubscriptionStats, Timestamp as TopicTime, TopicInfo, Ttl, Warning, WarningReason,
+    Refusal, ReplayComplete, Resume, Resumed, Sequence, Settings as ShardSettings, ShardStats, Subscribe,
+    SubscriptionId, SubscriptionInfo, SubscriptionStats, Timestamp as TopicTime, TopicInfo, Ttl, Warning,
+    WarningReason,
 };
 
 /// In how many namespaces topics may be in use.
@@ -69,6 +74,8 @@ struct Shared {
     spaces: RwLock<HashMap<Name, Arc<Space>, RandomState>>,
     requests: Mutex<OpenRequests>,
     stopping: AtomicBool,
+    /// For subscriptions about events.
+    hub: OnceLock<WeakHub>,
     /// Topics that nobody remembers begin above this number.
     floor: AtomicU64,
     saver: SaverLine,
@@ -86,8 +93,15 @@ impl Topics {
             spaces: RwLock::default(),
             requests: Mutex::default(),
             stopping: AtomicBool::new(false),
+            hub: OnceLock::new(),
         };
         Topics { shared: Arc::new(shared) }
+    }
+
+    /// Lets subscriptions hear of events.
+    pub(crate) fn connect(&self, hub: WeakHub) {
+        // There is one hub, and it connects once.
+        let _ = self.shared.hub.set(hub);
     }
 
     /// Ends every stream and refuses whatever comes later; then everything is written down as it stands.

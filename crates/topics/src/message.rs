@@ -140,6 +140,19 @@ impl Message {
         }
     }
 
+    /// A message that no shard has numbered: for a runtime that has messages from elsewhere.
+    pub fn numbered(publish: Publish<'_>, sequence: Sequence, published_at: Timestamp) -> Message {
+        let stamp = Stamp {
+            topic: Arc::from(publish.topic),
+            sequence,
+            published_at,
+            expires_at: Timestamp::NEVER,
+            reply_to: None,
+            order: 0,
+        };
+        Message::new(publish, stamp)
+    }
+
     /// An expired message is never delivered, replayed or retained.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now

@@ -73,6 +73,10 @@ pub enum Refusal {
     NotWritten,
     #[error("the topic is durable and takes no requests: ask under another name")]
     DurableRequest,
+    #[error(
+        "a group shares messages, and what happens in the broker is told to everybody: subscribe without a group"
+    )]
+    EventsInGroup,
     #[error("the broker is stopping")]
     Stopping,
 }
@@ -113,6 +117,7 @@ impl Refusal {
             Refusal::ReadOnly { .. } => "topic-read-only",
             Refusal::TooManyNamespaces { .. } => "too-many-namespaces",
             Refusal::DurableRequest => "durable-takes-no-requests",
+            Refusal::EventsInGroup => "events-in-group",
             Refusal::NotWritten => "not-written",
             Refusal::Stopping => "stopping",
         }

@@ -25,7 +25,13 @@ async fn reap_for_ever(topics: Weak<Shared>, interval: Duration) {
             return;
         }
         for space in topics.spaces() {
-            while space.with(|state, now| state.shard.reap(now, &mut state.wake).more) {
+            while space.with(|state, now| {
+                let reaped = state.shard.reap(now, &mut state.wake);
+                for id in &reaped.ended {
+                    state.events_from.remove(id);
+                }
+                reaped.more
+            }) {
                 tokio::task::yield_now().await;
             }
         }

@@ -12,6 +12,7 @@ use tenure_topics::{
 };
 use tokio::sync::{Notify, oneshot};
 
+use super::events::{Positions, event_number};
 use super::now;
 use super::saver::SaverLine;
 use super::subscription::Ended;
@@ -32,8 +33,7 @@ pub(super) struct State {
     /// Reused by every call: whom the shard wants woken.
     pub(super) wake: Vec<SubscriptionKey>,
     pub(super) saving: Saving,
-    /// Where subscriptions about events stand that have no stream: the first event they have not taken.
-    pub(super) events_from: HashMap<SubscriptionId, u64, RandomState>,
+    pub(super) events_from: Positions,
 }
 
 /// How far what must survive has been written down.
@@ -54,12 +54,31 @@ pub(super) struct Reader {
     pub(super) bell: Arc<Bell>,
     /// Taken from the shard, and not yet by the stream.
     pub(super) ready: VecDeque<Delivery>,
+    /// Brought by its feed.
+    pub(super) events: VecDeque<Delivery>,
+    /// The first event that its feed has not brought, if it is about events.
+    pub(super) events_next: Option<u64>,
+}
+
+impl Reader {
+    pub(super) fn take_waiting(&mut self) -> (VecDeque<Delivery>, VecDeque<Delivery>) {
+        (std::mem::take(&mut self.ready), std::mem::take(&mut self.events))
+    }
+
+    /// The first event that its stream has not taken, if it is about events.
+    fn events_from(&self) -> Option<u64> {
+        let waiting = self.ready.iter().chain(&self.events).filter_map(event_number).min();
+        waiting.or(self.events_next)
+    }
 }
 
 /// Wakes one stream, and tells it when it is over.
 #[derive(Debug, Default)]
 pub(super) struct Bell {
     pub(super) rung: Notify,
+    /// There is room for events again.
+    pub(super) room: Notify,
+    closed: Notify,
     /// 0, or the number of an [`Ended`].
     ended: AtomicU8,
 }
@@ -72,6 +91,15 @@ impl Bell {
     pub(super) fn end(&self, why: Ended) {
         self.ended.store(why.number(), Ordering::Release);
         self.rung.notify_one();
+        self.closed.notify_waiters();
+    }
+
+    /// Waits until the stream is over.
+    pub(super) async fn over(&self) {
+        let closed = self.closed.notified();
+        if self.ended().is_none() {
+            closed.await;
+        }
     }
 }
 
@@ -137,7 +165,13 @@ impl State {
         let bell = Arc::new(Bell::default());
         // There may be something to take already.
         bell.rung.notify_one();
-        self.readers[slot] = Some(Reader { key, bell: Arc::clone(&bell), ready: VecDeque::new() });
+        self.readers[slot] = Some(Reader {
+            key,
+            bell: Arc::clone(&bell),
+            ready: VecDeque::new(),
+            events: VecDeque::new(),
+            events_next: None,
+        });
         bell
     }
 
@@ -149,8 +183,13 @@ impl State {
         now: Timestamp,
     ) -> Result<Timestamp, Refusal> {
         let reader = self.detach(key);
-        let unsent: Vec<Delivery> = reader.iter().flat_map(|reader| reader.ready.iter().cloned()).collect();
+        let waiting = reader.iter().flat_map(|reader| &reader.ready);
+        let unsent: Vec<Delivery> = waiting.filter(|item| event_number(item).is_none()).cloned().collect();
         let until = self.shard.pause(key, &unsent, now, &mut self.wake)?;
+        if let Some(from) = reader.as_ref().and_then(Reader::events_from) {
+            let id = self.shard.subscription(key, now)?.id;
+            self.events_from.insert(id, from);
+        }
         if let Some(reader) = reader {
             reader.bell.end(why);
         }

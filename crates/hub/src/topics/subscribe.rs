@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tenure_engine::Name;
 use tenure_topics::{Refusal, Resume, Resumed, Subscribe, SubscriptionId, SubscriptionInfo, Timestamp};
 
+use super::events::{Interest, without_events};
 use super::subscription::{Ended, Subscription};
-use super::{Topics, now};
+use super::{Topics, feed, now};
 
 impl Topics {
     /// Begins a subscription. What is taken from it first are the retained values, if it asked for them.
@@ -16,29 +17,57 @@ impl Topics {
         subscribe: Subscribe,
     ) -> Result<(Subscription, SubscriptionInfo), Refusal> {
         let space = self.space(namespace)?;
+        let interest = Interest::new(&subscribe.filters);
+        if interest.is_some() && subscribe.group.is_some() {
+            return Err(Refusal::EventsInGroup);
+        }
+        let watch = interest.as_ref().map(|interest| self.watch(namespace, interest)).transpose()?;
         let id = subscribe.id.clone();
         let (key, bell, info) = space.with(|state, now| {
             let key = state.shard.subscribe(subscribe, now)?;
             let bell = state.attach(key);
             Ok((key, bell, state.shard.subscription(key, now)?))
         })?;
+        if let (Some(interest), Some(watch)) = (interest, watch) {
+            feed::start(watch, interest, &space, key, &bell);
+        }
         Ok((Subscription::new(id, space, key, bell), info))
     }
 
     /// Goes on with a subscription that was paused, or takes it over from the stream that has it.
     pub fn resume(&self, namespace: &Name, resume: &Resume) -> Result<(Subscription, Resumed), Refusal> {
         let space = self.space(namespace)?;
-        let (bell, resumed) = space.with(|state, now| {
-            let live = state.shard.find(&resume.id).filter(|key| state.reader(*key).is_some());
+        let (bell, mut resumed, remembered) = space.with(|state, now| {
+            let known = state.shard.find(&resume.id);
+            let known_filters =
+                known.and_then(|key| state.shard.subscription(key, now).ok()).map(|info| info.filters);
+            let filters = if resume.filters.is_empty() {
+                known_filters.unwrap_or_default()
+            } else {
+                resume.filters.clone()
+            };
+            let live = known.filter(|key| state.reader(*key).is_some());
             if let Some(key) = live {
                 // So that what the other stream has taken and not sent counts as missed.
                 state.pause(key, Ended::TakenOver, now)?;
             }
-            let mut resumed = state.shard.resume(resume, now, &mut state.wake)?;
+            let mut resumed = state.shard.resume(&without_events(resume, &filters), now, &mut state.wake)?;
             resumed.took_over = live.is_some();
-            Ok((state.attach(resumed.key), resumed))
+            let remembered = state.events_from.remove(&resume.id);
+            Ok((state.attach(resumed.key), resumed, remembered))
         })?;
-        Ok((Subscription::new(resume.id.clone(), Arc::clone(&space), resumed.key, bell), resumed))
+        let subscription =
+            Subscription::new(resume.id.clone(), Arc::clone(&space), resumed.key, Arc::clone(&bell));
+        if let Some(interest) = Interest::new(&resumed.filters) {
+            let interest = interest.resume(resume, &resumed.filters, remembered);
+            // How many events it missed is known only when they have been read.
+            resumed.missed = resumed.missed.filter(|_| resumed.created && interest.from.is_none());
+            resumed.replay_started |= interest.from.is_some();
+            // If this is refused, the subscription is dropped and paused again.
+            let watch = self.watch(namespace, &interest)?;
+            feed::start(watch, interest, &space, resumed.key, &bell);
+        }
+        Ok((subscription, resumed))
     }
 
     /// Ends a subscription, whether a stream has it or not.
@@ -47,6 +76,7 @@ impl Topics {
         space.with(|state, now| {
             let key = state.shard.find(id).ok_or(Refusal::UnknownSubscription)?;
             state.shard.unsubscribe(key, now, &mut state.wake)?;
+            state.events_from.remove(id);
             state.end_stream(key, Ended::Unsubscribed);
             Ok(())
         })

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tenure_topics::{Delivery, Refusal, SubscriptionId, SubscriptionKey, Timestamp};
 
-use super::space::{Bell, Space};
+use super::events::event_prefix;
+use super::space::{Bell, Reader, Space};
 
 /// Why a stream is over. The subscription itself may live on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,16 +95,21 @@ impl Subscription {
             if let Some(ended) = bell.ended() {
                 return Err(ended);
             }
-            let mut ready =
-                state.reader(key).map(|reader| std::mem::take(&mut reader.ready)).unwrap_or_default();
+            let (mut ready, mut events) = state.reader(key).map(Reader::take_waiting).unwrap_or_default();
             let mut more = true;
             if ready.is_empty() {
                 let mut taken = Vec::new();
                 let result = state.shard.take(key, messages_max.max(1), now, &mut taken);
                 more = result.map_err(|refusal| ended_by(&refusal))?.more;
+                taken.retain(|delivery| !is_about_nothing(delivery));
                 ready = VecDeque::from(taken);
             }
+            let had_events = !events.is_empty();
+            ready.append(&mut events);
             let any = hand_out(&mut ready, messages_max, bytes_max, now, out);
+            if had_events {
+                bell.room.notify_one();
+            }
             if more || !ready.is_empty() {
                 // Nobody else rings while something is left.
                 bell.rung.notify_one();
@@ -174,6 +180,11 @@ fn hand_out(
         out.extend(ready.pop_front());
     }
     out.len() > start
+}
+
+/// The shard ends the replay of topics that it knows nothing of: their feed does that.
+fn is_about_nothing(delivery: &Delivery) -> bool {
+    matches!(delivery, Delivery::ReplayComplete(complete) if event_prefix(&complete.topic).is_some())
 }
 
 fn ended_by(refusal: &Refusal) -> Ended {

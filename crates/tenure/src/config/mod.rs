@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod nearest;
 pub(crate) mod problem;
 pub(crate) mod settings;
+mod topics;
 pub(crate) mod value;
 mod zmq;
 
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 
 use tenure_door_zmq::{PingPongSettings, Settings as MajordomoSettings};
 use tenure_hub::store::StoreSettings;
+use tenure_hub::topics::TopicSettings;
 use tenure_hub::words;
 
 use access::Access;
@@ -30,6 +32,7 @@ pub(crate) struct Config {
     pub(crate) resp: tenure_door_resp::Settings,
     pub(crate) store: StoreSettings,
     pub(crate) engine: words::Settings,
+    pub(crate) topics: TopicSettings,
     pub(crate) access: Access,
     pub(crate) majordomo: MajordomoSettings,
     pub(crate) ping_pong: PingPongSettings,
@@ -101,6 +104,7 @@ impl Config {
             resp,
             store,
             engine,
+            topics: topics::topics(loaded),
             access: loaded.access.clone(),
             majordomo: zmq::majordomo(loaded),
             ping_pong: zmq::ping_pong(loaded),
@@ -125,10 +129,42 @@ mod tests {
         assert_eq!(config.engine, words::Settings::default());
         assert_eq!(config.store, StoreSettings::default());
         assert_eq!(config.resp, tenure_door_resp::Settings::default());
+        assert_eq!(format!("{:?}", config.topics), format!("{:?}", TopicSettings::default()));
         assert_eq!(config.doors.native.as_deref(), Some("127.0.0.1:7171"));
         // These hold counters, which do not compare.
         assert_eq!(format!("{:?}", config.majordomo), format!("{:?}", MajordomoSettings::default()));
         assert_eq!(format!("{:?}", config.ping_pong), format!("{:?}", PingPongSettings::default()));
+    }
+
+    #[test]
+    fn what_is_said_about_topics_reaches_them_in_spans_or_bare_milliseconds() {
+        let given = [
+            ("message_buffer_size", "7"),
+            ("max_buffer_memory", "1048576"),
+            ("paused_subscription_ttl", "300000"),
+            ("subscriber_queue_limit", "8"),
+            ("backpressure_policy", "block"),
+            ("block_timeout_ms", "20"),
+            ("default_message_ttl", "1m"),
+            ("ttl_reaper_interval", "2s"),
+            ("topics_max", "9"),
+            ("durable_topics", "audit.>, orders.*"),
+            ("durable_messages", "10"),
+            ("durable_size", "1MB"),
+            ("durable_kept_for", "1h"),
+        ];
+        let mut flags = flags::Flags::default();
+        flags.given.extend(given.map(|(key, text)| (key, text.to_owned())));
+        let topics = Config::build(&load::load(&flags, &|_| None, &[]).unwrap(), 0).topics;
+        let inner = &topics.topics;
+        assert_eq!((inner.ring_messages, inner.ring_bytes, inner.queue_messages), (7, 1 << 20, 8));
+        assert_eq!(inner.paused_ttl, std::time::Duration::from_secs(300));
+        assert_eq!(inner.block_timeout, std::time::Duration::from_millis(20));
+        assert_eq!(inner.default_ttl, Some(std::time::Duration::from_secs(60)));
+        assert_eq!(inner.reap_interval, std::time::Duration::from_secs(2));
+        assert_eq!((inner.policy.as_str(), inner.topics), ("block", 9));
+        assert_eq!(topics.durable.len(), 2);
+        assert_eq!((topics.durable_messages, topics.log.kept_bytes), (10, 1 << 20));
     }
 
     #[test]

@@ -39,6 +39,14 @@ pub(crate) enum Kind {
     Name,
     /// `empty` or `command`.
     NoticeSlot,
+    /// A span, or a bare number of milliseconds.
+    Millis,
+    /// The same, or `off` or 0 for none.
+    MillisOrOff,
+    /// `drop-oldest`, `drop-newest` or `block`.
+    Policy,
+    /// Names and patterns of topics with commas between them, or nothing.
+    Topics,
 }
 
 impl Kind {
@@ -56,6 +64,9 @@ impl Kind {
             Kind::Switch => "on|off",
             Kind::Name => "NAME",
             Kind::NoticeSlot => "empty|command",
+            Kind::Millis | Kind::MillisOrOff => "MILLISECONDS|SPAN",
+            Kind::Policy => "drop-oldest|drop-newest|block",
+            Kind::Topics => "TOPICS",
         }
     }
 }
@@ -100,6 +111,7 @@ const DISK: &str = "Disk";
 const RESP: &str = "The RESP door";
 const TASKS: &str = "Tasks and workers";
 const LIMITS: &str = "Limits";
+const TOPICS: &str = "Topics";
 const MAJORDOMO: &str = "ZeroMQ Majordomo";
 const PINGPONG: &str = "ZeroMQ READY/PING/PONG";
 const ZMQ: &str = "Connections of both ZeroMQ doors";
@@ -256,6 +268,91 @@ pub(crate) static SETTINGS: &[Setting] = &[
     reloading(LIMITS, "tasks_max", Kind::Count, "50000000", "How many tasks the broker holds at most"),
     reloading(LIMITS, "workers_max", Kind::Count, "100000", "How many workers the broker knows at most"),
     reloading(LIMITS, "queues_max", Kind::Count, "100000", "How many queues the broker has at most"),
+    setting(
+        TOPICS,
+        "message_buffer_size",
+        Kind::Count,
+        "1000",
+        "How many messages of each topic are kept for replay",
+    ),
+    setting(
+        TOPICS,
+        "max_buffer_memory",
+        Kind::Size,
+        "100MB",
+        "Memory for the kept messages of all topics; over it the oldest go first",
+    ),
+    setting(
+        TOPICS,
+        "paused_subscription_ttl",
+        Kind::Millis,
+        "300s",
+        "How long a subscription is kept whose stream has ended",
+    ),
+    setting(
+        TOPICS,
+        "subscriber_queue_limit",
+        Kind::Count,
+        "10000",
+        "How many messages may wait for one subscriber",
+    ),
+    setting(
+        TOPICS,
+        "backpressure_policy",
+        Kind::Policy,
+        "drop-oldest",
+        "What happens when a subscriber's queue is full, unless the subscriber chooses",
+    ),
+    setting(
+        TOPICS,
+        "block_timeout_ms",
+        Kind::Millis,
+        "5000",
+        "How long a publisher waits for a subscriber with the policy block",
+    ),
+    setting(
+        TOPICS,
+        "default_message_ttl",
+        Kind::MillisOrOff,
+        "off",
+        "How long messages live that do not say so themselves; off or 0 is for ever",
+    ),
+    setting(
+        TOPICS,
+        "ttl_reaper_interval",
+        Kind::Millis,
+        "1000",
+        "How often what has expired is cleared away",
+    ),
+    setting(TOPICS, "topics_max", Kind::Count, "2000000", "How many topics a namespace remembers at most"),
+    setting(
+        TOPICS,
+        "durable_topics",
+        Kind::Topics,
+        "",
+        "Topics whose messages are on disk before anybody hears of them, such as audit.>,orders.*",
+    ),
+    setting(
+        TOPICS,
+        "durable_messages",
+        Kind::Count,
+        "10000",
+        "How many messages of each durable topic are kept for replay",
+    ),
+    setting(
+        TOPICS,
+        "durable_size",
+        Kind::Size,
+        "100MB",
+        "How much of durable topics is kept on disk; what is replayed must fit into max_buffer_memory as well",
+    ),
+    setting(
+        TOPICS,
+        "durable_kept_for",
+        Kind::Span,
+        "7d",
+        "How long messages of durable topics are kept on disk",
+    ),
     setting(
         MAJORDOMO,
         "mdp_heartbeat",

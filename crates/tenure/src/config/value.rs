@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tenure_door_zmq::mdp::SlotStyle;
 use tenure_hub::store::Sync;
+use tenure_hub::topics::{EVENT_PREFIXES, Filter, Policy};
 
 use super::settings::Kind;
 use crate::units::{parse_size, parse_span};
@@ -26,6 +27,10 @@ pub(crate) fn check(kind: Kind, text: &str) -> Result<(), String> {
         Kind::Switch => switch(text).map(drop),
         Kind::Name => name(text).map(drop),
         Kind::NoticeSlot => notice_slot(text).map(drop),
+        Kind::Millis => millis(text).map(drop),
+        Kind::MillisOrOff => millis_or_off(text).map(drop),
+        Kind::Policy => policy(text).map(drop),
+        Kind::Topics => topics(text).map(drop),
     }
 }
 
@@ -132,6 +137,36 @@ pub(crate) fn notice_slot(text: &str) -> Result<SlotStyle, String> {
         "command" => Ok(SlotStyle::Command),
         _ => Err(format!("`{text}` is neither empty nor command")),
     }
+}
+
+pub(crate) fn millis(text: &str) -> Result<Duration, String> {
+    match text.parse::<u64>() {
+        Ok(0) => Err("0 is no time at all: it must be longer".to_owned()),
+        Ok(millis) => Ok(Duration::from_millis(millis)),
+        Err(_) => span(text),
+    }
+}
+
+pub(crate) fn millis_or_off(text: &str) -> Result<Option<Duration>, String> {
+    if text == "off" || text == "0" { Ok(None) } else { millis(text).map(Some) }
+}
+
+pub(crate) fn policy(text: &str) -> Result<Policy, String> {
+    Policy::parse(text)
+        .ok_or_else(|| format!("`{text}` is not a policy: write drop-oldest, drop-newest or block"))
+}
+
+pub(crate) fn topics(text: &str) -> Result<Vec<Filter>, String> {
+    let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
+    let parsed = texts.map(|text| {
+        if EVENT_PREFIXES.iter().any(|prefix| text.split('.').next() == Some(prefix)) {
+            return Err(format!(
+                "`{text}` is about what happens in the broker, which is on disk anyway: leave it out"
+            ));
+        }
+        Filter::parse(text).map_err(|refusal| format!("`{text}` is not a topic or pattern: {refusal}"))
+    });
+    parsed.collect()
 }
 
 #[cfg(test)]

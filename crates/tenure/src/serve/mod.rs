@@ -55,8 +55,14 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
     let disk = open_directory(config)?;
     let keys = config.access.keys();
     let doors = doors::open(config, !keys.is_empty()).await?;
-    let hub = Hub::start(disk, config.store.clone(), config.engine.clone(), keys)
-        .map_err(|error| explain(config, &error))?;
+    let hub = Hub::start_with_topics(
+        disk,
+        config.store.clone(),
+        config.engine.clone(),
+        config.topics.clone(),
+        keys,
+    )
+    .map_err(|error| explain(config, &error))?;
     let banner = Banner { config, doors: &doors, report: hub.report(), took: begun.elapsed() };
     banner.print(serve)?;
     tracing::info!(pid = std::process::id(), doors = doors.len(), "the broker is ready");

@@ -1,0 +1,146 @@
+//! An event as JSON: the same fields as in the native protocol, by their names there. What an event does not have is left
+//! out. Times are milliseconds since 1970.
+
+use serde_json::{Map, Value};
+use tenure_engine::event::{About, Kind, LostReason, Next};
+use tenure_engine::state::Wanted;
+use tenure_engine::{Blob, Event, Name};
+
+/// Results longer than this are told by their size alone; whoever wants one asks for it.
+pub(super) const RESULT_BYTES_MAX: u32 = 64 * 1024;
+
+/// The result that an event brings, if it is short enough to be told.
+pub(super) fn result_of(event: &Event) -> Option<Blob> {
+    match &event.kind {
+        Kind::Completed { result, .. } | Kind::Failed { result, .. } => {
+            Some(*result).filter(|result| !result.is_empty() && result.bytes() <= RESULT_BYTES_MAX)
+        }
+        _ => None,
+    }
+}
+
+/// `result` is what [`result_of`] asked for. It is told as text, so only if it is text.
+pub(super) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
+    let mut fields = Fields(Map::new());
+    fields.add("seq", event.seq);
+    fields.add("at", event.at.millis());
+    fields.add("kind", event.kind.as_str());
+    if let About::Task { id, attempt, .. } = &event.about {
+        fields.add("task", id.to_string());
+        if *attempt > 0 {
+            fields.add("attempt", *attempt);
+        }
+    }
+    fields.maybe("queue", event.queue().map(|name| &**name));
+    fields.maybe("submitter", event.submitter().map(|name| &**name));
+    fields.maybe("worker", event.worker().map(|name| &**name));
+    if let About::Tag { tag, .. } = &event.about {
+        fields.add("tag", &**tag);
+    }
+    fields.details(&event.kind);
+    fields.maybe("result", result.and_then(|bytes| std::str::from_utf8(bytes).ok()));
+    Value::Object(fields.0).to_string()
+}
+
+fn wanted_word(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::Cancel => "cancel",
+        Wanted::Pause => "pause",
+    }
+}
+
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn add(&mut self, name: &str, value: impl Into<Value>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+
+    fn maybe(&mut self, name: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    fn lost(&mut self, reason: LostReason) {
+        self.add("lost", reason.as_str());
+    }
+
+    fn next(&mut self, next: Next) {
+        self.add("next", next.as_str());
+        if let Next::RetriedAt(at) = next {
+            self.add("retry_at", at.millis());
+        }
+    }
+
+    fn result_bytes(&mut self, result: Blob) {
+        if !result.is_empty() {
+            self.add("result_bytes", result.bytes());
+        }
+    }
+
+    fn needs(&mut self, needs: &[Name]) {
+        self.add("needs", needs.iter().map(|name| Value::from(&**name)).collect::<Vec<Value>>());
+    }
+
+    fn details(&mut self, kind: &Kind) {
+        match kind {
+            Kind::Submitted { unserved } => {
+                self.maybe("unserved", unserved.as_ref().map(ToString::to_string));
+            }
+            Kind::Progress { percent, note } => {
+                self.maybe("percent", *percent);
+                self.maybe("note", note.as_deref());
+            }
+            Kind::GivenBack { reason, .. }
+            | Kind::CancelRequested { reason }
+            | Kind::PauseRequested { reason }
+            | Kind::Paused { reason } => self.maybe("reason", reason.as_deref()),
+            Kind::HolderLost { reason, lease_until, .. } => {
+                self.lost(*reason);
+                self.add("lease_until", lease_until.millis());
+            }
+            Kind::Crashed { reason, next, budget_left, .. } => {
+                self.lost(*reason);
+                self.next(*next);
+                self.add("budget_left", *budget_left);
+            }
+            Kind::IntentDelivered { wanted, .. } => self.add("wanted", wanted_word(*wanted)),
+            Kind::Completed { result, .. } => self.result_bytes(*result),
+            Kind::Failed { exit_code, message, next, result, .. } => {
+                self.add("exit_code", *exit_code);
+                self.maybe("message", message.as_deref());
+                self.next(*next);
+                self.result_bytes(*result);
+            }
+            Kind::Cancelled { reason, forced } => {
+                self.maybe("reason", reason.as_deref());
+                self.add("forced", *forced);
+            }
+            Kind::WorkerLost { reason } => self.lost(*reason),
+            Kind::WorkerQuarantined { until, crashes } => {
+                self.add("until", until.millis());
+                self.add("crashes", *crashes);
+            }
+            Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => self.needs(needs),
+            Kind::LimitSet { limit } => self.maybe("limit", *limit),
+            Kind::Released
+            | Kind::Due
+            | Kind::Assigned { .. }
+            | Kind::Started { .. }
+            | Kind::TakenBack { .. }
+            | Kind::HolderReturned { .. }
+            | Kind::Resumed
+            | Kind::Retried
+            | Kind::Moved
+            | Kind::Expired
+            | Kind::WorkerRegistered
+            | Kind::WorkerReturned
+            | Kind::WorkerLeft
+            | Kind::WorkerDraining
+            | Kind::WorkerCleared
+            | Kind::QueuePaused
+            | Kind::QueueResumed => {}
+        }
+    }
+}
