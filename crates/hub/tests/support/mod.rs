@@ -1,4 +1,5 @@
 //! What the stories about topics share.
+#![allow(dead_code, reason = "each story uses a part of it")]
 
 use std::sync::Arc;
 use std::time::Duration;

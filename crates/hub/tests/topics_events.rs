@@ -1,0 +1,272 @@
+//! What happens in the broker, heard as topics: a task's life with its worker's crash, replay after being away, gaps.
+
+mod support;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use support::{PATIENCE, id, start, subscribe};
+use tenure_hub::store::{MemoryDisk, StoreSettings};
+use tenure_hub::topics::{
+    Delivery, Filter, Kind, Message, Recovery, Refusal, Resume, Sequence, Subscribe, Subscription,
+    TopicSettings, Topics,
+};
+use tenure_hub::words::{Command, Held, Name, NewTask, Notice, OnClose, Settings, TaskId, WorkerSpec};
+use tenure_hub::{Ask, Delivery as Mail, Done, Hub, HubHandle, Keys, Request, Session, Submission, fresh_id};
+
+fn default() -> Name {
+    Name::from("default")
+}
+
+/// A subscription that is read one item at a time.
+struct Ear {
+    subscription: Subscription,
+    heard: VecDeque<Delivery>,
+}
+
+impl Ear {
+    fn new(subscription: Subscription) -> Ear {
+        Ear { subscription, heard: VecDeque::new() }
+    }
+
+    async fn next(&mut self) -> Delivery {
+        while self.heard.is_empty() {
+            let mut out = Vec::new();
+            let taking = self.subscription.take(3, 10_000, &mut out);
+            tokio::time::timeout(PATIENCE, taking)
+                .await
+                .expect("something comes")
+                .expect("the stream goes on");
+            self.heard.extend(out);
+        }
+        self.heard.pop_front().expect("it is not empty")
+    }
+
+    async fn message(&mut self) -> (Kind, Arc<Message>) {
+        match self.next().await {
+            Delivery::Message { kind, message } => (kind, message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The next messages, up to the one of this kind of event.
+    async fn until(&mut self, kind: &str) -> Vec<(String, String)> {
+        let mut heard = Vec::new();
+        loop {
+            let (_, message) = self.message().await;
+            let text = String::from_utf8(message.payload.to_vec()).unwrap();
+            let is_last = text.contains(&format!("\"kind\":\"{kind}\""));
+            heard.push((message.topic.to_string(), text));
+            if is_last {
+                return heard;
+            }
+        }
+    }
+}
+
+/// Somebody who submits or works.
+struct Peer {
+    session: Session,
+}
+
+impl Peer {
+    fn new(hub: &HubHandle, namespace: &str, identity: &str) -> Peer {
+        Peer { session: hub.open(namespace.into(), identity.into()).unwrap() }
+    }
+
+    async fn ask(&self, request: Request) {
+        self.session.send(vec![Ask { token: 1, request }]).await.unwrap();
+    }
+
+    async fn submit(&self, queue: &str) -> TaskId {
+        let task = fresh_id();
+        let submission = Submission::new(NewTask::new(task, queue), Bytes::from_static(b"body"));
+        self.ask(Request::Submit(vec![submission])).await;
+        task
+    }
+
+    async fn register(&self, name: &str, queue: &str) {
+        let mut spec = WorkerSpec::new(name, vec![queue.into()], 1);
+        spec.on_close = OnClose::TasksDie;
+        self.ask(Request::Command(Command::Register(Box::new(spec)))).await;
+    }
+
+    /// Waits for work and starts it.
+    async fn begin(&self) -> Held {
+        let mut mails = Vec::new();
+        loop {
+            let arrived = self.session.mailbox().arrived();
+            tokio::time::timeout(PATIENCE, arrived).await.expect("work comes");
+            self.session.mailbox().take(&mut mails);
+            for mail in mails.drain(..) {
+                if let Mail::Notice(Notice::Assign(assignment)) = mail {
+                    let held = Held { task: assignment.task, attempt: assignment.attempt };
+                    self.ask(Request::Command(Command::Start(vec![held]))).await;
+                    return held;
+                }
+            }
+        }
+    }
+}
+
+fn resume(topics: &Topics, name: &str, last: Option<u64>) -> Ear {
+    let mut resume = Resume::new(id(name), Recovery::Replay);
+    resume.last_seen_single = last.map(Sequence);
+    Ear::new(topics.resume(&default(), &resume).expect("it is known").0)
+}
+
+#[tokio::test]
+async fn a_subscriber_hears_the_life_of_a_task_with_its_workers_crash_and_its_result() {
+    let hub = start(&MemoryDisk::default(), TopicSettings::default());
+    let handle = hub.handle();
+    let mut queue = Ear::new(subscribe(handle.topics(), "queue", &["queue.q"]));
+    let mut worker = Ear::new(subscribe(handle.topics(), "worker", &["worker.>"]));
+    let client = Peer::new(handle, "default", "client");
+    let task = client.submit("q").await;
+    let first = queue.until("submitted").await;
+    assert_eq!(first[0].0, "queue.q");
+    let mut this = Ear::new(subscribe(handle.topics(), "task", &[&format!("task.{task}")]));
+
+    let doomed = Peer::new(handle, "default", "doomed");
+    doomed.register("doomed", "q").await;
+    doomed.begin().await;
+    this.until("started").await;
+    drop(doomed);
+    let crash = this.until("crashed").await;
+    let (topic, text) = crash.last().unwrap();
+    assert_eq!(*topic, format!("task.{task}"));
+    assert!(
+        text.contains("\"lost\":\"connection-closed\"") && text.contains("\"worker\":\"doomed\""),
+        "{text}"
+    );
+
+    let lucky = Peer::new(handle, "default", "lucky");
+    lucky.register("lucky", "q").await;
+    let held = lucky.begin().await;
+    lucky.ask(Request::Complete(vec![Done { held, result: Bytes::from_static(b"42") }])).await;
+    let end = this.until("completed").await;
+    assert!(end.last().unwrap().1.contains("\"result\":\"42\""), "{end:?}");
+    let of_workers = worker.until("completed").await;
+    for (topic, kind) in
+        [("worker.doomed", "worker-registered"), ("worker.doomed", "crashed"), ("worker.lucky", "completed")]
+    {
+        assert!(
+            of_workers.iter().any(|(t, text)| t == topic && text.contains(kind)),
+            "{topic} {kind}: {of_workers:?}"
+        );
+    }
+    queue.until("completed").await;
+}
+
+#[tokio::test]
+async fn events_of_another_namespace_are_not_heard_and_patterns_must_begin_with_the_word() {
+    let hub = start(&MemoryDisk::default(), TopicSettings::default());
+    let handle = hub.handle();
+    let mut all = Ear::new(subscribe(handle.topics(), "all", &["task.*"]));
+    let mut everything = subscribe(handle.topics(), "everything", &[">", "*.q"]);
+    Peer::new(handle, "other", "client").submit("q").await;
+    let mine = Peer::new(handle, "default", "client").submit("q").await;
+    let (kind, message) = all.message().await;
+    assert_eq!((kind, &*message.topic), (Kind::Live, &*format!("task.{mine}")));
+    assert_eq!(everything.try_take(10, 1000, &mut Vec::new()), Ok(false));
+    let mut grouped = Subscribe::new(id("grouped"), vec![Filter::parse("task.*").unwrap()]);
+    grouped.group = Some(Arc::from("g"));
+    assert_eq!(handle.topics().subscribe(&default(), grouped).map(drop), Err(Refusal::EventsInGroup));
+}
+
+#[tokio::test]
+async fn whoever_was_away_hears_what_happened_meanwhile_from_where_it_stood() {
+    let disk = MemoryDisk::new();
+    let hub = start(&disk, TopicSettings::default());
+    let client = Peer::new(hub.handle(), "default", "client");
+    let mut ear = Ear::new(subscribe(hub.handle().topics(), "s", &["queue.q", "plain"]));
+    client.submit("q").await;
+    let (_, first) = ear.message().await;
+    drop(ear);
+    client.submit("q").await;
+    client.submit("other").await;
+    client.submit("q").await;
+    support::publish(hub.handle().topics(), "plain", "hello").await.unwrap();
+
+    let mut back = resume(hub.handle().topics(), "s", None);
+    let mut replayed = Vec::new();
+    let mut completed = Vec::new();
+    while completed.len() < 2 {
+        match back.next().await {
+            Delivery::Message { kind: Kind::Replay, message } => {
+                replayed.push((message.topic.to_string(), message.sequence.0))
+            }
+            Delivery::ReplayComplete(complete) => {
+                completed.push((complete.topic.to_string(), complete.replayed))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    replayed.sort();
+    completed.sort();
+    assert_eq!(replayed[0], ("plain".to_owned(), 1));
+    assert_eq!(replayed.len(), 3, "{replayed:?}");
+    assert!(replayed[1].1 > first.sequence.0);
+    assert_eq!(completed, [("plain".to_owned(), 1), ("queue.q".to_owned(), 2)]);
+
+    hub.handle().stop();
+    drop(back);
+    hub.ended().await.unwrap();
+    let hub = start(&disk.reopen(), TopicSettings::default());
+    let client = Peer::new(hub.handle(), "default", "client");
+    client.submit("q").await;
+    let mut back = resume(hub.handle().topics(), "s", None);
+    let after = loop {
+        if let Delivery::Message { message, .. } = back.next().await
+            && &*message.topic == "queue.q"
+        {
+            break message.sequence.0;
+        }
+    };
+    assert!(after > replayed[2].1, "what was heard before the restart does not come again");
+}
+
+#[tokio::test]
+async fn a_client_that_knows_its_last_number_goes_on_after_it_and_is_told_what_is_gone() {
+    let disk = MemoryDisk::new();
+    let store = StoreSettings {
+        segment_bytes: 2_000,
+        checkpoint_bytes: 4_000,
+        spare_segments: 0,
+        events_kept: 20,
+        ..StoreSettings::default()
+    };
+    let engine = Settings { ended_kept: 1, ..Settings::default() };
+    let hub =
+        Hub::start_with_topics(Arc::new(disk), store, engine, TopicSettings::default(), Keys::default())
+            .unwrap();
+    drop(subscribe(hub.handle().topics(), "s", &["queue.q"]));
+    let worker = Peer::new(hub.handle(), "default", "w");
+    worker.register("w", "q").await;
+    let client = Peer::new(hub.handle(), "default", "client");
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        for _ in 0..40 {
+            client.submit("q").await;
+            let held = worker.begin().await;
+            worker.ask(Request::Complete(vec![Done { held, result: Bytes::new() }])).await;
+        }
+        let mut back = resume(hub.handle().topics(), "s", Some(1));
+        match back.next().await {
+            Delivery::Gap(gap) => {
+                assert_eq!((&*gap.topic, gap.first_missed), ("queue.q", Sequence(2)));
+                let (kind, message) = back.message().await;
+                assert_eq!(kind, Kind::Replay);
+                assert!(message.sequence >= gap.oldest_kept);
+                return;
+            }
+            // Old events go when the store tidies up, which is not at once.
+            Delivery::Message { kind: Kind::Replay, message } => assert!(message.sequence > Sequence(1)),
+            other => panic!("{other:?}"),
+        }
+        assert!(tokio::time::Instant::now() < deadline, "old events never went");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
