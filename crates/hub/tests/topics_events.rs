@@ -196,10 +196,10 @@ async fn whoever_was_away_hears_what_happened_meanwhile_from_where_it_stood() {
     while completed.len() < 2 {
         match back.next().await {
             Delivery::Message { kind: Kind::Replay, message } => {
-                replayed.push((message.topic.to_string(), message.sequence.0))
+                replayed.push((message.topic.to_string(), message.sequence.0));
             }
             Delivery::ReplayComplete(complete) => {
-                completed.push((complete.topic.to_string(), complete.replayed))
+                completed.push((complete.topic.to_string(), complete.replayed));
             }
             other => panic!("{other:?}"),
         }
