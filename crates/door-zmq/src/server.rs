@@ -1,39 +1,24 @@
-//! Sockets: the only file that awaits anything. One task per connection, which reads, talks and writes.
+//! Sockets: what listens, and one task per connection, which reads, talks and writes. Nothing outside of here awaits.
 
-use std::collections::{HashMap, VecDeque};
+mod line;
+mod seats;
+
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::BytesMut;
-use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
-use tenure_hub::words::{DEFAULT_NAMESPACE, Timestamp};
-use tenure_hub::{Counters, Delivery, Grant, HubHandle, Session, fresh_id};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tenure_hub::words::DEFAULT_NAMESPACE;
+use tenure_hub::{Counters, HubHandle};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use crate::codec::{Admission, CodecError, Event, Identity, Peer};
+use crate::codec::CodecError;
 use crate::registry::Registry;
-use crate::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker};
+use crate::session::{Conversation, Majordomo, Me, PingPongClient, PingPongWorker};
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
-
-/// How much is read at once: little from a peer that says little, since thousands of them may be idle, and more and
-/// more from one that fills its buffer.
-const READ_BYTES_MIN: usize = 2 << 10;
-const READ_BYTES_MAX: usize = 64 << 10;
-/// A send buffer that is empty and larger than this is given back.
-const SPARE_BYTES_MAX: usize = 16 << 10;
-/// How many requests are gathered before they go to the hub.
-const ASKS_AT_ONCE: usize = 256;
-/// How long a connection that is replaced may take to go.
-const HANDOVER: Duration = Duration::from_secs(2);
-/// How long last words may take.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+use line::Line;
+use seats::Seats;
 
 /// Opens the Majordomo door. Returns when the hub stops.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
@@ -67,50 +52,14 @@ struct Door {
     hub: HubHandle,
     transport: Transport,
     counters: Arc<Counters>,
-    seats: Mutex<HashMap<Identity, Seat>>,
-    next_seat: AtomicU64,
+    seats: Seats,
     room: Arc<Semaphore>,
-}
-
-/// A connection under its identity. When another one comes with the same identity, this one leaves first.
-#[derive(Clone)]
-struct Seat {
-    number: u64,
-    leave: CancellationToken,
-    left: CancellationToken,
 }
 
 impl Door {
     fn new(hub: HubHandle, transport: Transport, counters: Arc<Counters>) -> Arc<Door> {
         let room = Arc::new(Semaphore::new(transport.connections_max));
-        let seats = Mutex::default();
-        Arc::new(Door { hub, transport, counters, seats, next_seat: AtomicU64::new(1), room })
-    }
-
-    /// Takes the seat of an identity. Whoever had it is asked to leave and waited for, so that the hub hears of the old
-    /// connection's end before it hears of the new one.
-    async fn take_seat(&self, identity: &Identity) -> Seat {
-        let number = self.next_seat.fetch_add(1, Ordering::Relaxed);
-        let seat = Seat { number, leave: CancellationToken::new(), left: CancellationToken::new() };
-        let before = self.lock().insert(identity.clone(), seat.clone());
-        if let Some(before) = before {
-            self.counters.count("replaced");
-            before.leave.cancel();
-            let _ = tokio::time::timeout(HANDOVER, before.left.cancelled()).await;
-        }
-        seat
-    }
-
-    fn leave_seat(&self, identity: &Identity, seat: &Seat) {
-        let mut seats = self.lock();
-        if seats.get(identity).is_some_and(|known| known.number == seat.number) {
-            seats.remove(identity);
-        }
-        seat.left.cancel();
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Identity, Seat>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::new(Door { hub, transport, counters, seats: Seats::default(), room })
     }
 }
 
@@ -178,17 +127,17 @@ async fn converse<C: Conversation>(
     begin: impl Fn(Me) -> C,
 ) -> Result<(), Ended> {
     let _ = stream.set_nodelay(true);
-    let mut line = Line::new(stream, door);
+    let mut line = Line::new(stream, &door.transport, door.hub.wants_keys());
     let introduced = tokio::time::timeout(door.transport.handshake_timeout, line.introduce(&door.hub)).await;
     let Ok(introduced) = introduced else { return Err(Ended::HandshakeTimeout) };
     let Some((identity, grant)) = introduced? else { return Ok(()) };
-    let seat = door.take_seat(&identity).await;
+    let seat = door.seats.take(&identity, &door.counters).await;
     let name = translate::peer_name(&identity);
     let namespace = grant.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.into());
     let ended = match door.hub.open(namespace, name.clone()) {
         Ok(session) => {
             let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), grant });
-            let ended = line.talk(&session, &mut conversation, &seat.leave).await;
+            let ended = line.talk(&session, &mut conversation, seat.is_wanted()).await;
             conversation.end();
             // The hub hears of the end before the seat is free.
             drop(session);
@@ -196,273 +145,6 @@ async fn converse<C: Conversation>(
         }
         Err(_) => Err(Ended::Full),
     };
-    door.leave_seat(&identity, &seat);
+    door.seats.leave(&identity, &seat);
     ended
-}
-
-/// A socket with its codec, what is unsent, and when it was last heard.
-struct Line<'a> {
-    stream: TcpStream,
-    transport: &'a Transport,
-    peer: Peer,
-    unsent: BytesMut,
-    read_bytes: usize,
-    heard_at: Instant,
-    asked_at: Option<Instant>,
-    /// How much silence the peer itself calls its end.
-    ttl: Option<Duration>,
-}
-
-impl<'a> Line<'a> {
-    fn new(stream: TcpStream, door: &'a Door) -> Line<'a> {
-        let admission = if door.hub.wants_keys() { Admission::Credentials } else { Admission::Anyone };
-        let mut unsent = BytesMut::new();
-        let peer = Peer::new(admission, door.transport.limits, &mut unsent);
-        let heard_at = Instant::now();
-        Line {
-            stream,
-            transport: &door.transport,
-            peer,
-            unsent,
-            read_bytes: READ_BYTES_MIN,
-            heard_at,
-            asked_at: None,
-            ttl: None,
-        }
-    }
-
-    /// Greeting and handshake. Gives nothing if the peer went away.
-    async fn introduce(&mut self, hub: &HubHandle) -> Result<Option<(Identity, Grant)>, Ended> {
-        let mut grant = None;
-        loop {
-            match self.peer.next_event(&mut self.unsent) {
-                Ok(Some(Event::Credentials { password, .. })) => {
-                    grant = hub.admit(Some(&password.0));
-                    match grant {
-                        Some(_) => self.peer.admit(&mut self.unsent),
-                        None => self.peer.refuse(&mut self.unsent),
-                    }
-                    continue;
-                }
-                Ok(Some(Event::Joined { identity, .. })) => {
-                    let Some(grant) = grant.or_else(|| hub.admit(None)) else {
-                        return Err(CodecError::CredentialsRefused.into());
-                    };
-                    let number = u128::from_be_bytes(*fresh_id().as_bytes());
-                    return Ok(Some((identity.unwrap_or_else(|| Identity::given(number)), grant)));
-                }
-                Ok(Some(_)) => continue,
-                Ok(None) => {}
-                Err(error) => {
-                    self.last_words().await;
-                    return Err(error.into());
-                }
-            }
-            if !self.unsent.is_empty() && self.stream.write_all_buf(&mut self.unsent).await.is_err() {
-                return Ok(None);
-            }
-            if !matches!(self.stream.read_buf(self.peer.input()).await, Ok(1..)) {
-                return Ok(None);
-            }
-        }
-    }
-
-    async fn talk(
-        &mut self,
-        session: &Session,
-        conversation: &mut impl Conversation,
-        leave: &CancellationToken,
-    ) -> Result<(), Ended> {
-        let hub = session.hub().clone();
-        let mut out = Out::default();
-        let mut arrived: Vec<Delivery> = Vec::new();
-        let mut deliveries: VecDeque<Delivery> = VecDeque::new();
-        conversation.begin(wall_clock(), &mut out);
-        loop {
-            let understood = self.listen(conversation, &mut out);
-            let has_hub = self.speak(session, &mut out).await;
-            let is_dry = match understood {
-                Ok(is_dry) if has_hub && !out.close => is_dry,
-                Ok(_) => {
-                    self.last_words().await;
-                    return Ok(());
-                }
-                Err(error) => {
-                    self.last_words().await;
-                    return Err(error.into());
-                }
-            };
-            let has_room = self.unsent.len() < UNSENT_BYTES_MAX;
-            let may_ask = has_room && conversation.unanswered() < SESSION_REQUESTS_MAX;
-            let has_work = (may_ask && !is_dry) || (has_room && !deliveries.is_empty());
-            let wake = self.wake_at(conversation);
-            let (mut reading, mut writing) = self.stream.split();
-            tokio::select! {
-                () = leave.cancelled() => return Ok(()),
-                () = hub.stopped() => out.close = true,
-                read = read_some(&mut reading, self.peer.input(), self.read_bytes), if may_ask && is_dry => {
-                    let Ok(count @ 1..) = read else { return Ok(()) };
-                    self.read_bytes = next_read(self.read_bytes, count);
-                    self.heard_at = Instant::now();
-                    self.asked_at = None;
-                }
-                written = writing.write_buf(&mut self.unsent), if !self.unsent.is_empty() => {
-                    let Ok(1..) = written else { return Ok(()) };
-                    if self.unsent.is_empty() && self.unsent.capacity() > SPARE_BYTES_MAX {
-                        self.unsent = BytesMut::new();
-                    }
-                }
-                () = session.mailbox().arrived(), if has_room && deliveries.is_empty() => {
-                    session.mailbox().take(&mut arrived);
-                    if arrived.is_empty() && session.mailbox().is_closed() {
-                        return Ok(());
-                    }
-                    deliveries.extend(arrived.drain(..));
-                }
-                () = tokio::time::sleep_until(wake) => self.look_around(conversation, &mut out)?,
-                // What was read or has arrived and was not looked at yet does not wait for anything.
-                () = std::future::ready(()), if has_work => {}
-            }
-            self.deliver(&hub, &mut deliveries, conversation, &mut out).await;
-        }
-    }
-
-    /// Takes what has arrived from the hub, until the peer has more to read than it may. Results can be large, so the rest
-    /// stays where it is: on disk.
-    async fn deliver(
-        &mut self,
-        hub: &HubHandle,
-        deliveries: &mut VecDeque<Delivery>,
-        conversation: &mut impl Conversation,
-        out: &mut Out,
-    ) {
-        while self.unsent.len() < UNSENT_BYTES_MAX && out.asks.len() < ASKS_AT_ONCE {
-            let Some(delivery) = deliveries.pop_front() else {
-                conversation.settle(wall_clock(), out);
-                return self.compose(out);
-            };
-            let bytes = match conversation.needs(&delivery) {
-                Some(blob) => match hub.cached(blob) {
-                    Some(bytes) => Ok(bytes),
-                    None => hub.read(blob).await,
-                },
-                None => Ok(bytes::Bytes::new()),
-            };
-            conversation.deliver(wall_clock(), delivery, bytes, out);
-            self.compose(out);
-        }
-    }
-
-    /// Takes the messages that were read, up to a handful of requests. Says whether everything was taken.
-    fn listen(&mut self, conversation: &mut impl Conversation, out: &mut Out) -> Result<bool, CodecError> {
-        let now = wall_clock();
-        while out.asks.len() < ASKS_AT_ONCE && self.unsent.len() < UNSENT_BYTES_MAX {
-            match self.peer.next_event(&mut self.unsent)? {
-                Some(Event::Message(frames)) => conversation.receive(now, frames, out),
-                Some(Event::Ping { ttl }) => self.ttl = ttl.or(self.ttl),
-                Some(_) => {}
-                None => return Ok(true),
-            }
-        }
-        Ok(false)
-    }
-
-    /// Hands over what the conversation asked for. Says whether the hub is still there.
-    async fn speak(&mut self, session: &Session, out: &mut Out) -> bool {
-        self.compose(out);
-        out.asks.is_empty() || session.send(std::mem::take(&mut out.asks)).await.is_ok()
-    }
-
-    /// Puts messages into the bytes that are to be sent.
-    fn compose(&mut self, out: &mut Out) {
-        for message in out.messages.drain(..) {
-            self.peer.send(&message, &mut self.unsent);
-        }
-    }
-
-    /// Time has passed: heartbeats of the protocol, signs of life of the connection.
-    fn look_around(&mut self, conversation: &mut impl Conversation, out: &mut Out) -> Result<(), Ended> {
-        let silence = self.heard_at.elapsed();
-        let asked_in_vain = self.asked_at.is_some() && silence >= self.transport.ping_timeout;
-        if asked_in_vain || self.ttl.is_some_and(|ttl| silence >= ttl.max(self.transport.ping)) {
-            return Err(Ended::Silent);
-        }
-        if self.asked_at.is_none_or(|at| at.elapsed() >= self.transport.ping)
-            && silence >= self.transport.ping
-        {
-            self.asked_at = Some(Instant::now());
-            if !self.peer.ping(self.transport.ping_timeout, &mut self.unsent) {
-                // A peer too old to be asked is believed until its connection closes.
-                self.asked_at = None;
-                self.heard_at = Instant::now();
-            }
-        }
-        // A peer that does not read gets no heartbeats on top of what it has not read.
-        if self.unsent.is_empty() {
-            conversation.tick(wall_clock(), out);
-        }
-        Ok(())
-    }
-
-    /// When there is something to do even if nothing happens.
-    fn wake_at(&self, conversation: &impl Conversation) -> Instant {
-        let ping_at = self.asked_at.unwrap_or(self.heard_at) + self.transport.ping;
-        let is_writable = self.unsent.is_empty();
-        let tick_at =
-            conversation.deadline().filter(|_| is_writable).map(|at| Instant::now() + at.since(wall_clock()));
-        tick_at.map_or(ping_at, |tick_at| tick_at.min(ping_at))
-    }
-
-    /// Tries to get out what is unsent before the connection is closed.
-    async fn last_words(&mut self) {
-        let _ = tokio::time::timeout(LAST_WORDS, self.stream.write_all_buf(&mut self.unsent)).await;
-    }
-}
-
-async fn read_some(
-    reading: &mut (impl AsyncReadExt + Unpin),
-    input: &mut BytesMut,
-    bytes: usize,
-) -> io::Result<usize> {
-    if input.is_empty() && input.capacity() > bytes {
-        *input = BytesMut::with_capacity(bytes);
-    } else {
-        input.reserve(bytes);
-    }
-    reading.read_buf(input).await
-}
-
-/// How much to read next, after so much came.
-fn next_read(bytes: usize, came: usize) -> usize {
-    if came >= bytes {
-        (bytes * 4).min(READ_BYTES_MAX)
-    } else if came < bytes / 8 {
-        (bytes / 4).max(READ_BYTES_MIN)
-    } else {
-        bytes
-    }
-}
-
-fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(since.as_millis() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_peer_that_says_much_is_read_in_larger_pieces_and_one_that_falls_silent_in_small_ones() {
-        let mut bytes = READ_BYTES_MIN;
-        for _ in 0..5 {
-            bytes = next_read(bytes, bytes);
-        }
-        assert_eq!(bytes, READ_BYTES_MAX);
-        assert_eq!(next_read(bytes, bytes / 2), READ_BYTES_MAX);
-        for _ in 0..5 {
-            bytes = next_read(bytes, 20);
-        }
-        assert_eq!(bytes, READ_BYTES_MIN);
-    }
 }

@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{
-    Answer, Blob, Event, Filter, Kind, Name, NewTask, Query, Refusal, Reply, TaskId, Timestamp,
-};
-use tenure_hub::{Broadcast, CallAnswer, Request, Response, Submission, Watch};
+use tenure_hub::words::{Answer, Blob, Event, Kind, Name, Query, Refusal, Reply, TaskId, Timestamp};
+use tenure_hub::{Broadcast, CallAnswer, Request, Response, Submission};
 
 use super::inquiry::{Inquiry, Step};
 use super::jobs::{JOBS_MAX, Jobs};
@@ -70,7 +68,7 @@ impl Client {
     fn submit(&mut self, request: &ClientRequest, turn: &mut Turn<'_>) -> Result<(), Refusal> {
         self.check_room(1)?;
         let task = translate::job(&request.service, turn.now, turn.settings);
-        let submission = submission(task, body::pack(&request.body))?;
+        let submission = translate::submission(task, body::pack(&request.body))?;
         let (path, service) = (Arc::new(request.path.clone()), Arc::from(request.service.as_str()));
         self.jobs.add(submission.task.id, &path, &service);
         self.send(vec![submission], &path, service, turn);
@@ -93,7 +91,7 @@ impl Client {
             let mut task = translate::job(&request.service, turn.now, turn.settings);
             // Calls of one project can be limited together, and monitors see whose they are.
             task.tags.extend(text_parameter(&body, "Project").filter(|tag| !tag.is_empty()).map(Name::from));
-            submissions.push(submission(task, body)?);
+            submissions.push(translate::submission(task, body)?);
         }
         let (path, service) = (Arc::new(request.path.clone()), Arc::from(request.service.as_str()));
         let commit = text_parameter(&submissions[0].body, "CommitName").unwrap_or_default();
@@ -115,12 +113,7 @@ impl Client {
     ) {
         if !self.watches_ends {
             self.watches_ends = true;
-            let filter = Filter {
-                submitter: Some(turn.me.name.clone()),
-                kinds: translate::REPLY_KINDS.map(Name::from).to_vec(),
-                ..Filter::default()
-            };
-            turn.ask(Request::Watch(Watch { watch: ENDS, filter, from: None }), Waiting::Nothing);
+            turn.ask(translate::watch_ends(ENDS, &turn.me.name), Waiting::Nothing);
         }
         if path.dialect == Dialect::V2 && !self.hears_parts {
             self.hears_parts = true;
@@ -311,14 +304,6 @@ impl Client {
 /// Asks for the task of an event.
 pub(super) fn lookup(task: TaskId, turn: &mut Turn<'_>) {
     turn.ask(Request::Query(Query::Show { task }), Waiting::Lookup(task));
-}
-
-fn submission(task: NewTask, body: Bytes) -> Result<Submission, Refusal> {
-    if body.len() > tenure_hub::limits::BODY_BYTES_MAX {
-        let limit = tenure_hub::limits::BODY_BYTES_MAX;
-        return Err(Refusal::TooMany { what: "bytes in a body", limit });
-    }
-    Ok(Submission::new(task, body))
 }
 
 fn bad_call(error: MdpError) -> Refusal {

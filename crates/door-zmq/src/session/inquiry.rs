@@ -47,9 +47,7 @@ type Calls = BTreeMap<(String, String, String, i32), u64>;
 enum Question {
     /// Answered without asking anybody.
     Nothing,
-    Service {
-        name: String,
-    },
+    Service,
     List,
     Status {
         finished: u64,
@@ -80,7 +78,7 @@ impl Inquiry {
         let mine = turn.me.name.clone();
         let mut submitter = None;
         let (question, step) = match question {
-            Mmi::Service { name } => (Question::Service { name }, ask(Query::Queues)),
+            Mmi::Service { name } => (Question::Service, ask(Query::Queue { queue: name.into() })),
             Mmi::List { name: None } => (Question::List, ask(Query::Queues)),
             Mmi::List { name: Some(name) } => {
                 let record = turn.registry.record(&name);
@@ -141,8 +139,8 @@ impl Inquiry {
                     queues.iter().filter(|queue| queue.live_workers > 0).map(|queue| &*queue.queue).collect();
                 served.sort_unstable();
                 match &self.question {
-                    Question::Service { name } if served.contains(&name.as_str()) => code("200"),
-                    Question::Service { .. } => code("404"),
+                    Question::Service if served.is_empty() => code("404"),
+                    Question::Service => code("200"),
                     _ => Step::Answer(
                         served.into_iter().map(|name| Bytes::copy_from_slice(name.as_bytes())).collect(),
                     ),

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{Blob, Filter, Kind, Name, Refusal, Reply, TaskId, Timestamp};
-use tenure_hub::{Delivery, Request, Response, Submission, Watch};
+use tenure_hub::words::{Blob, Kind, Refusal, Reply, TaskId, Timestamp};
+use tenure_hub::{Delivery, Request, Response, Submission};
 
 use super::asked::Asked;
 use super::jobs::JOBS_MAX;
@@ -33,26 +33,27 @@ impl PingPongClient {
     }
 
     fn submit(&mut self, now: Timestamp, work: pingpong::Work, out: &mut Out) {
-        let packed = body::pack(&work.body);
-        if !self.me.grant.may_submit {
-            return self.settings.counters.count("not-allowed");
-        }
-        if self.routes.len() >= JOBS_MAX || packed.len() > tenure_hub::limits::BODY_BYTES_MAX {
-            return self.settings.counters.count("too-many");
-        }
+        let submission = match self.submission(now, &work) {
+            Ok(submission) => submission,
+            Err(refusal) => return self.settings.counters.count(refusal.code()),
+        };
         if !self.watches_ends {
             self.watches_ends = true;
-            let filter = Filter {
-                submitter: Some(self.me.name.clone()),
-                kinds: translate::REPLY_KINDS.map(Name::from).to_vec(),
-                ..Filter::default()
-            };
-            self.asked.ask(Request::Watch(Watch { watch: ENDS, filter, from: None }), None, out);
+            self.asked.ask(translate::watch_ends(ENDS, &self.me.name), None, out);
         }
-        let task = translate::work(now, &self.settings);
-        let id = task.id;
-        self.routes.insert(id, work.route);
-        self.asked.ask(Request::Submit(vec![Submission::new(task, packed)]), Some(id), out);
+        let task = submission.task.id;
+        self.routes.insert(task, work.route);
+        self.asked.ask(Request::Submit(vec![submission]), Some(task), out);
+    }
+
+    fn submission(&self, now: Timestamp, work: &pingpong::Work) -> Result<Submission, Refusal> {
+        if !self.me.grant.may_submit {
+            return Err(Refusal::NotAllowed { what: "submit" });
+        }
+        if self.routes.len() >= JOBS_MAX {
+            return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX });
+        }
+        translate::submission(translate::work(now, &self.settings), body::pack(&work.body))
     }
 
     fn refused(&mut self, task: TaskId, refusal: &Refusal) {

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{
-    Answer, Blob, Command, Failure, Held, ListQuery, Notice, Query, Refusal, Reply, StateName, Timestamp,
-};
-use tenure_hub::{Delivery, Done, Request, Response};
+use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Reply, Timestamp};
+use tenure_hub::{Delivery, Request, Response};
 
 use super::asked::Asked;
 use super::{Conversation, Me, Out};
@@ -100,42 +98,28 @@ impl PingPongWorker {
             self.settings.counters.count("stale");
             return self.here(out);
         };
-        let result = body::pack(result);
-        if result.len() > tenure_hub::limits::BODY_BYTES_MAX {
-            let limit = tenure_hub::limits::BODY_BYTES_MAX;
-            return self.fail(held, &Refusal::TooMany { what: "bytes in a result", limit }, out);
-        }
-        self.asked.ask(Request::Complete(vec![Done { held, result }]), Waiting::Nothing, out);
+        self.asked.ask(translate::report(held, result), Waiting::Nothing, out);
     }
 
     fn assigned(&mut self, held: Held, task_body: Result<Bytes, Refusal>, out: &mut Out) {
         let task_body = match task_body {
             Ok(task_body) => body::unpack(&task_body),
-            Err(refusal) => return self.fail(held, &refusal, out),
+            Err(refusal) => return self.give_up(held, &refusal, out),
         };
         if !pingpong::can_be_sent(&task_body) {
             let refusal = Refusal::BadValue {
                 what: "the body",
                 why: "is PONG, which a worker of this door takes for an answer",
             };
-            return self.fail(held, &refusal, out);
+            return self.give_up(held, &refusal, out);
         }
         self.job = Some(held);
         out.messages.push(pingpong::job(&task_body));
         self.asked.ask(Request::Command(Command::Start(vec![held])), Waiting::Started(held), out);
     }
 
-    /// Trying again would not help.
-    fn fail(&mut self, held: Held, refusal: &Refusal, out: &mut Out) {
-        let failure = Failure {
-            held,
-            exit_code: 1,
-            message: Some(refusal.to_string().into()),
-            result: Blob::EMPTY,
-            crashed: false,
-            is_final: true,
-        };
-        self.asked.ask(Request::Fail { failure, result: Bytes::new() }, Waiting::Nothing, out);
+    fn give_up(&mut self, held: Held, refusal: &Refusal, out: &mut Out) {
+        self.asked.ask(translate::given_up(held, refusal), Waiting::Nothing, out);
     }
 
     /// The attempt is over and the worker cannot be told. Closing the connection makes it start afresh, or its next job
@@ -153,9 +137,7 @@ impl Conversation for PingPongWorker {
         if !self.me.is_chosen || !self.me.grant.may_work {
             return;
         }
-        let worker = Some(self.me.name.clone());
-        let query = ListQuery { states: vec![StateName::Running], worker, limit: 2, ..ListQuery::default() };
-        self.asked.ask(Request::Query(Query::List(Box::new(query))), Waiting::HeldBefore, out);
+        self.asked.ask(translate::held_by(&self.me.name, 2), Waiting::HeldBefore, out);
         self.early = Some(Vec::new());
     }
 

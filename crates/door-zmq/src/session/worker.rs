@@ -6,9 +6,7 @@ mod results;
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use tenure_hub::words::{
-    Answer, Command, Failure, Held, ListQuery, Name, Query, Refusal, StateName, TaskInfo, Timestamp,
-};
+use tenure_hub::words::{Answer, Command, Held, Name, Refusal, TaskInfo, Timestamp};
 use tenure_hub::{Request, Response};
 
 use super::client::FINISHED_SUBJECT;
@@ -85,13 +83,7 @@ impl Worker {
         if !turn.me.is_chosen || !turn.me.grant.may_work {
             return;
         }
-        let query = ListQuery {
-            states: vec![StateName::Running],
-            worker: Some(turn.me.name.clone()),
-            limit: RETURNED_MAX,
-            ..ListQuery::default()
-        };
-        turn.ask(Request::Query(Query::List(Box::new(query))), Waiting::HeldBefore);
+        turn.ask(translate::held_by(&turn.me.name, RETURNED_MAX), Waiting::HeldBefore);
         *self = Worker::Arriving { early: Vec::new() };
     }
 
@@ -292,17 +284,4 @@ fn say(word: &ToWorker, dialect: Dialect, turn: &mut Turn<'_>) {
     if let Some(frames) = word.frames(dialect) {
         turn.say(frames);
     }
-}
-
-/// The job cannot be given to a worker, or its result cannot be kept; trying again would not help.
-fn fail(held: Held, refusal: &Refusal, turn: &mut Turn<'_>) {
-    let failure = Failure {
-        held,
-        exit_code: 1,
-        message: Some(refusal.to_string().into()),
-        result: tenure_hub::words::Blob::EMPTY,
-        crashed: false,
-        is_final: true,
-    };
-    turn.ask(Request::Fail { failure, result: Bytes::new() }, Waiting::Nothing);
 }

@@ -5,7 +5,7 @@ use tenure_hub::Response;
 use tenure_hub::words::{Assignment, Command, Held, Refusal, Reply, StopWhy};
 
 use super::super::majordomo::{Turn, Waiting};
-use super::{Running, THREAD_NOTE, Worker, fail, say};
+use super::{Running, THREAD_NOTE, Worker, say};
 use crate::body;
 use crate::mdp::{Call, Dialect, ToWorker, for_worker};
 use crate::translate;
@@ -26,7 +26,7 @@ impl Worker {
         }
         let task_body = match task_body {
             Ok(task_body) => task_body,
-            Err(refusal) => return fail(held, &refusal, turn),
+            Err(refusal) => return turn.ask(translate::given_up(held, &refusal), Waiting::Nothing),
         };
         let job = Running { held, client: client.clone(), is_over: false };
         turn.command(Command::Start(vec![held]), Waiting::Started(held));

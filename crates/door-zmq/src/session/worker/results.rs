@@ -1,12 +1,12 @@
 //! What a worker brings: results, parts of results, and results that come late.
 
 use bytes::Bytes;
-use tenure_hub::words::{Command, Held, Name, Refusal};
-use tenure_hub::{Done, Request};
+use tenure_hub::Request;
+use tenure_hub::words::{Command, Held, Name};
 
 use super::super::client::partial_address;
 use super::super::majordomo::{Turn, Waiting};
-use super::{Returning, Simple, Worker, fail, may_work, say};
+use super::{Returning, Simple, Worker, may_work, say};
 use crate::body;
 use crate::mdp::{Address, Dialect, ToWorker};
 use crate::translate;
@@ -112,10 +112,5 @@ impl Worker {
 }
 
 fn complete(held: Held, result: &[Bytes], turn: &mut Turn<'_>) {
-    let result = if result.is_empty() { Bytes::new() } else { body::pack(result) };
-    if result.len() > tenure_hub::limits::BODY_BYTES_MAX {
-        let limit = tenure_hub::limits::BODY_BYTES_MAX;
-        return fail(held, &Refusal::TooMany { what: "bytes in a result", limit }, turn);
-    }
-    turn.ask(Request::Complete(vec![Done { held, result }]), Waiting::Nothing);
+    turn.ask(translate::report(held, result), Waiting::Nothing);
 }

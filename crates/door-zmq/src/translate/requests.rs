@@ -1,0 +1,56 @@
+//! Requests to the hub that both doors make in the same way.
+
+use bytes::Bytes;
+use tenure_hub::limits::BODY_BYTES_MAX;
+use tenure_hub::words::{Blob, Failure, Filter, Held, ListQuery, Name, NewTask, Query, Refusal, StateName};
+use tenure_hub::{Done, Request, Submission, Watch};
+
+use super::REPLY_KINDS;
+use crate::body;
+
+/// A task with the frames of its body.
+pub(crate) fn submission(task: NewTask, body: Bytes) -> Result<Submission, Refusal> {
+    if body.len() > BODY_BYTES_MAX {
+        return Err(Refusal::TooMany { what: "bytes in a body", limit: BODY_BYTES_MAX });
+    }
+    Ok(Submission::new(task, body))
+}
+
+/// Follows the ends of whatever this peer submits.
+pub(crate) fn watch_ends(watch: u64, submitter: &Name) -> Request {
+    let filter = Filter {
+        submitter: Some(submitter.clone()),
+        kinds: REPLY_KINDS.map(Name::from).to_vec(),
+        ..Filter::default()
+    };
+    Request::Watch(Watch { watch, filter, from: None })
+}
+
+/// What a worker of this name held when the broker last heard of it.
+pub(crate) fn held_by(worker: &Name, limit: usize) -> Request {
+    let states = vec![StateName::Running];
+    let query = ListQuery { states, worker: Some(worker.clone()), limit, ..ListQuery::default() };
+    Request::Query(Query::List(Box::new(query)))
+}
+
+/// The frames of a result. One that is too long to be kept is a failure.
+pub(crate) fn report(held: Held, result: &[Bytes]) -> Request {
+    let result = if result.is_empty() { Bytes::new() } else { body::pack(result) };
+    if result.len() > BODY_BYTES_MAX {
+        return given_up(held, &Refusal::TooMany { what: "bytes in a result", limit: BODY_BYTES_MAX });
+    }
+    Request::Complete(vec![Done { held, result }])
+}
+
+/// The job cannot be given to a worker, or its result cannot be kept; trying again would not help.
+pub(crate) fn given_up(held: Held, refusal: &Refusal) -> Request {
+    let failure = Failure {
+        held,
+        exit_code: 1,
+        message: Some(refusal.to_string().into()),
+        result: Blob::EMPTY,
+        crashed: false,
+        is_final: true,
+    };
+    Request::Fail { failure, result: Bytes::new() }
+}
