@@ -5,14 +5,16 @@
 //! has asked more than has been answered, nothing more is read from it: that is the back-pressure.
 
 use std::collections::VecDeque;
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
+use tenure_hub::topics::Topics;
 use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
 use tenure_hub::{Delivery, Grant, HubHandle};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -32,6 +34,8 @@ const READ_BYTES_MAX: usize = 32 << 10;
 const OUT_BYTES_KEPT: usize = 64 << 10;
 /// How many bytes of bodies are fetched at a time.
 const FETCH_BYTES: usize = UNSENT_BYTES_MAX;
+/// As long as this much waits to be read by the peer, nothing is taken from its subscriptions.
+const TOPIC_BYTES_UNSENT_MAX: usize = 256 << 10;
 /// How long a connection lives on after the broker has said goodbye, for what is still to be said.
 const GOODBYE: Duration = Duration::from_millis(500);
 /// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
@@ -185,6 +189,10 @@ impl Entrance for WayIn {
         self.session = Some(session);
         Ok(id)
     }
+
+    fn topics(&self) -> Topics {
+        self.hub.topics().clone()
+    }
 }
 
 impl WayIn {
@@ -238,6 +246,8 @@ impl<T: Talk> Conversation<T> {
             let may_write = !self.turn.out.is_empty();
             let may_take =
                 !self.mail_is_over && self.deliveries.is_empty() && self.turn.out.len() < UNSENT_BYTES_MAX;
+            // Messages wait in the queue of their subscription, where its policy holds, and not here.
+            let may_take_topics = self.turn.out.len() < TOPIC_BYTES_UNSENT_MAX && !self.turn.close;
             let is_stranger = self.way_in.session.is_none();
             let may_read = self.may_read();
             if may_read {
@@ -250,6 +260,9 @@ impl<T: Talk> Conversation<T> {
                 }
                 () = self.way_in.mail_arrived(), if may_take => self.take_mail(),
                 count = read.read_buf(&mut self.arrived), if may_read => self.has_read(count?),
+                () = poll_fn(|context| self.session.poll_topics(context)), if may_take_topics => {
+                    self.session.take_topics(&mut self.turn);
+                }
                 () = &mut alarm, if alarm_at.is_some() => {
                     alarm_at = None;
                     self.ring()?;
@@ -258,7 +271,16 @@ impl<T: Talk> Conversation<T> {
                 () = self.way_in.hub.stopped(), if is_stranger => self.turn.close = true,
             }
             self.deliver().await;
+            self.take_topics();
             self.ask().await;
+        }
+    }
+
+    /// A peer that never stops talking gets its messages all the same.
+    fn take_topics(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        if self.turn.out.len() < TOPIC_BYTES_UNSENT_MAX && self.session.poll_topics(&mut context).is_ready() {
+            self.session.take_topics(&mut self.turn);
         }
     }
 

@@ -1,4 +1,5 @@
-//! One peer's conversation, pure: frames and deliveries come in, frames and asks go out, time is an argument.
+//! One peer's conversation, pure: frames and deliveries come in, frames and asks go out, time is an argument. (Topics
+//! are the exception: they are shared memory, so the session publishes and takes itself, without ever waiting.)
 //!
 //! A request becomes one ask, or a few; the ask's token finds the request again when its answer arrives. What came in
 //! one read goes to the hub at once, and what the hub says at once goes out in as few frames as it fits into.
@@ -7,14 +8,17 @@ mod bulk;
 mod expect;
 mod hello;
 mod permission;
+mod topics;
 mod verbs;
 mod waits;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
+use tenure_hub::topics::Topics;
 use tenure_hub::words::{Answer, Blob, Name, Notice, Refusal, SessionId, TaskId, Timestamp};
 use tenure_hub::{Ask, Delivery, Grant, Request, Response};
 use tenure_wire::address::{Broadcast, CallGivenUp, Called, Hear};
@@ -29,6 +33,7 @@ use crate::settings::Settings;
 use crate::translate;
 use bulk::Bulk;
 use expect::{Expect, Pending};
+use topics::TopicSide;
 use waits::Waits;
 
 /// What goes out of a session: bytes for the peer, asks for the hub.
@@ -67,6 +72,14 @@ pub trait Talk {
 
     fn next_deadline(&self) -> Option<Timestamp>;
 
+    /// Ready when something has happened on a topic, for `take_topics` to deal with.
+    fn poll_topics(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    /// Takes what subscriptions hold, and answers what was under way.
+    fn take_topics(&mut self, _turn: &mut Turn) {}
+
     /// Does what is due, and gives up what has taken too long.
     fn tick(&mut self, now: Timestamp, turn: &mut Turn);
 }
@@ -77,6 +90,8 @@ pub trait Entrance {
 
     /// Begins the hub's session for this peer.
     fn open(&mut self, namespace: Name, identity: Name) -> Result<SessionId, Refusal>;
+
+    fn topics(&self) -> Topics;
 }
 
 #[derive(Debug)]
@@ -98,6 +113,10 @@ struct Known {
     identity: Name,
     /// It has asked to be a worker: whatever it says is a sign of life.
     works: bool,
+    namespace: Name,
+    all_topics: Topics,
+    /// What it does with topics, as soon as it does anything with them.
+    topics: Option<Box<TopicSide>>,
 }
 
 #[derive(Debug, Default)]
@@ -227,7 +246,21 @@ impl Talk for Session {
     }
 
     fn open_requests(&self) -> usize {
-        self.pendings.len() - self.extras.as_ref().map_or(0, |extras| extras.calls.len())
+        let calls = self.extras.as_ref().map_or(0, |extras| extras.calls.len());
+        self.pendings.len() - calls + self.topic_side().map_or(0, |side| side.waiting())
+    }
+
+    fn poll_topics(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self.peer.as_mut().and_then(|peer| peer.topics.as_mut()) {
+            Some(side) => side.poll(context),
+            None => Poll::Pending,
+        }
+    }
+
+    fn take_topics(&mut self, turn: &mut Turn) {
+        if let Some(side) = self.peer.as_mut().and_then(|peer| peer.topics.as_mut()) {
+            side.happened(turn);
+        }
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {
@@ -375,6 +408,10 @@ impl Session {
         deadlines.pop_first()
     }
 
+    fn topic_side(&self) -> Option<&TopicSide> {
+        self.peer.as_ref()?.topics.as_deref()
+    }
+
     fn extras(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
     }
@@ -411,13 +448,17 @@ fn answer(number: u64, reply: &Reply, turn: &mut Turn) {
     }
     // Who wants no answer still hears what was refused, entry by entry.
     if let Reply::Held(held) = reply {
-        for entry in &held.refused {
-            encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(entry.refusal.clone())));
-        }
+        refuse_each(held.refused.iter().map(|entry| &entry.refusal), turn);
     } else if let Reply::Submitted(submitted) = reply {
-        for refusal in submitted.tasks.iter().filter_map(|verdict| verdict.0.as_ref().err()) {
-            encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal.clone())));
-        }
+        refuse_each(submitted.tasks.iter().filter_map(|verdict| verdict.0.as_ref().err()), turn);
+    } else if let Reply::Published(published) = reply {
+        refuse_each(published.messages.iter().filter_map(|verdict| verdict.0.as_ref().err()), turn);
+    }
+}
+
+fn refuse_each<'a>(refusals: impl Iterator<Item = &'a tenure_wire::Refusal>, turn: &mut Turn) {
+    for refusal in refusals {
+        encode_reply(&mut turn.out, NO_NUMBER, &Reply::Refused(Box::new(refusal.clone())));
     }
 }
 

@@ -66,7 +66,7 @@ pub fn decode_from_broker(frame: &Bytes) -> Result<FromBroker, DecodeError> {
     })
 }
 
-fn encode(out: &mut BytesMut, number: u64, kind: &str, fields: impl FnOnce(&mut BytesMut)) {
+pub(crate) fn encode(out: &mut BytesMut, number: u64, kind: &str, fields: impl FnOnce(&mut BytesMut)) {
     let start = frame::begin(out);
     pack::array(out, 3);
     pack::unsigned(out, number);

@@ -31,6 +31,7 @@ pub mod reply;
 pub mod request;
 pub mod task;
 pub mod time;
+pub mod topic;
 pub mod transcript;
 pub mod value;
 pub mod verdict;

@@ -7,6 +7,7 @@ use crate::id::TaskId;
 use crate::refusal::Refusal;
 use crate::shapes::{kinds, message};
 use crate::task::{Assignment, Terms};
+use crate::topic::{Messages, ReplayComplete, SubscriptionEnded, TopicGap, Warning};
 use crate::words::{StopWhy, Wanted};
 
 kinds! {
@@ -30,6 +31,14 @@ kinds! {
         /// Nobody waits for the answer to this call any longer.
         CallGivenUp(CallGivenUp) = "call-given-up",
         Broadcast(Broadcast) = "broadcast",
+        Messages(Messages) = "messages",
+        /// Messages that a subscriber will not get.
+        TopicGap(TopicGap) = "topic-gap",
+        /// What was missed of a topic has come.
+        ReplayComplete(ReplayComplete) = "replay-complete",
+        /// A subscriber does not keep up.
+        Warning(Warning) = "warning",
+        SubscriptionEnded(SubscriptionEnded) = "subscription-ended",
         /// The broker closes the connection, and why.
         Bye(Box<Refusal>) = "bye",
     }

@@ -11,6 +11,7 @@ use crate::refusal::Refusal;
 use crate::shapes::{kinds, message, row};
 use crate::task::{Accepted, Ended, TaskInfo};
 use crate::time::Timestamp;
+use crate::topic::{PublishedReply, Response, Subscribed, SubscriptionList, SubscriptionPaused, TopicList};
 use crate::verdict::Verdict;
 use crate::why::Why;
 use crate::worker::WorkerInfo;
@@ -44,6 +45,13 @@ kinds! {
         Sent(Sent) = "sent",
         Stats(StatsReply) = "stats",
         BackedUp(BackedUp) = "backed-up",
+        Published(PublishedReply) = "published",
+        Subscribed(Box<Subscribed>) = "subscribed",
+        SubscriptionPaused(SubscriptionPaused) = "subscription-paused",
+        /// To a request on a topic.
+        Response(Box<Response>) = "response",
+        Topics(TopicList) = "topics",
+        Subscriptions(SubscriptionList) = "subscriptions",
     }
 }
 

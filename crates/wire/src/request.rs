@@ -10,6 +10,7 @@ use crate::id::TaskId;
 use crate::shapes::{kinds, message};
 use crate::task::{Completion, Held, NewTask, Terms};
 use crate::time::Timestamp;
+use crate::topic::{OneSubscription, Publish, Subscribe, SubscriptionsQuery, TopicRequest, TopicsQuery};
 use crate::words::{StateName, Wanted};
 use crate::worker::{Failure, WorkerSpec, WorkerStats};
 
@@ -72,6 +73,15 @@ kinds! {
         Broadcast(Broadcast) = "broadcast",
         Hear(Hear) = "hear",
         Unhear = "unhear",
+
+        // Topics.
+        Publish(Publish) = "publish",
+        Subscribe(Box<Subscribe>) = "subscribe",
+        Unsubscribe(OneSubscription) = "unsubscribe",
+        PauseSubscription(OneSubscription) = "pause-subscription",
+        Request(Box<TopicRequest>) = "request",
+        Topics(TopicsQuery) = "topics",
+        Subscriptions(SubscriptionsQuery) = "subscriptions",
     }
 }
 

@@ -30,10 +30,11 @@ fn everything_that_peers_say_on_the_page_is_a_request() {
         for step in &transcript.steps {
             let (Speaker::Peer, Act::Says(pattern)) = (step.speaker, &step.act) else { continue };
             let mut bindings = Bindings::new();
-            for name in ["one", "two", "three", "task", "scan", "good"] {
+            for name in ["one", "two", "three", "task", "scan", "good", "first"] {
                 bindings.insert(name.to_owned(), Value::Bytes(Bytes::from_static(&[7; 16])));
             }
-            for name in ["call", "seq", "from"] {
+            bindings.insert("reply".to_owned(), Value::Text("_reply.7".into()));
+            for name in ["call", "other", "seq", "from"] {
                 bindings.insert(name.to_owned(), Value::Int(7));
             }
             let mut frame = BytesMut::new();

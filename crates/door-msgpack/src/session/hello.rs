@@ -53,7 +53,14 @@ impl Session {
         check_name("namespace", &namespace)?;
         check_name("identity", &identity)?;
         let session = entrance.open(namespace.clone(), identity.clone())?;
-        self.peer = Some(Box::new(Known { grant, identity: identity.clone(), works: false }));
+        self.peer = Some(Box::new(Known {
+            grant,
+            identity: identity.clone(),
+            works: false,
+            namespace: namespace.clone(),
+            all_topics: entrance.topics(),
+            topics: None,
+        }));
         let welcome = Welcome {
             version: VERSION,
             identity,

@@ -23,6 +23,8 @@ pub(super) fn check(grant: &Grant, request: &Request) -> Result<(), Refusal> {
         | Request::Watch(_)
         | Request::Unwatch(_)
         | Request::Wait(_)
+        | Request::Topics(_)
+        | Request::Subscriptions(_)
         | Request::Unknown { .. } => return Ok(()),
         Request::Submit(_)
         | Request::Release(_)
@@ -63,6 +65,11 @@ pub(super) fn check(grant: &Grant, request: &Request) -> Result<(), Refusal> {
         | Request::Broadcast(_)
         | Request::Hear(_)
         | Request::Unhear => (grant.may_submit || grant.may_work, "call others"),
+        Request::Publish(_)
+        | Request::Subscribe(_)
+        | Request::Unsubscribe(_)
+        | Request::PauseSubscription(_)
+        | Request::Request(_) => (grant.may_submit || grant.may_work, "use topics"),
     };
     if allowed { Ok(()) } else { Err(Refusal::NotAllowed { what }) }
 }

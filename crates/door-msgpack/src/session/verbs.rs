@@ -111,6 +111,13 @@ impl Session {
             Request::Drain => Command::Drain,
             Request::Leave => Command::Leave,
 
+            topic @ (Request::Publish(_)
+            | Request::Subscribe(_)
+            | Request::Unsubscribe(_)
+            | Request::PauseSubscription(_)
+            | Request::Request(_)
+            | Request::Topics(_)
+            | Request::Subscriptions(_)) => return self.topics(number, topic, turn),
             other => return self.look_or_talk(now, number, other, turn),
         };
         self.ask(number, Expect::Plain, HubRequest::Command(command), turn);
@@ -296,7 +303,7 @@ pub(super) fn cannot_be_run(assignment: &Assignment, no: &Refusal) -> HubRequest
 }
 
 /// The number of a watch, wait or call: it has to have one, and the highest are the door's own.
-fn opening(number: u64) -> Result<u64, Refusal> {
+pub(super) fn opening(number: u64) -> Result<u64, Refusal> {
     match number {
         NO_NUMBER => {
             Err(Refusal::BadValue { what: "number", why: "is 0: what goes on for longer needs a number" })

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use bytes::{Bytes, BytesMut};
 use tenure_door_msgpack::session::{Entrance, Talk, Turn};
 use tenure_door_msgpack::{Settings, codec};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
+use tenure_hub::topics::Topics;
 use tenure_hub::words::{Blob, Name, Peer, Refusal, SessionId, Timestamp};
-use tenure_hub::{Delivery, Grant, Keys, Mailbox, Stats};
+use tenure_hub::{Delivery, Grant, Hub, Keys, Mailbox, Stats};
 use tenure_wire::value::Value;
 
 use super::{Heard, Patience, Stage};
@@ -29,6 +31,9 @@ pub(crate) struct SmallBroker {
     writer: Writer,
     reader: Reader,
     next_session: u64,
+    /// For its topics, which are shared memory.
+    hub: Hub,
+    runtime: tokio::runtime::Runtime,
 }
 
 struct OnStage<T> {
@@ -57,6 +62,10 @@ impl Entrance for WayIn<'_> {
         *self.opened = Some((session, mailbox));
         Ok(session)
     }
+
+    fn topics(&self) -> Topics {
+        self.broker.hub.handle().topics().clone()
+    }
 }
 
 impl SmallBroker {
@@ -68,7 +77,12 @@ impl SmallBroker {
         let Opened { engine, store, .. } = opened;
         let Parts { batches, writer, reader, chores, .. } = store.split();
         let core = Core::new(engine, batches, chores, Stats::default());
-        SmallBroker { now, keys: Keys::default(), core, writer, reader, next_session: 0 }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let hub = runtime.block_on(async {
+            let disk = Arc::new(MemoryDisk::new());
+            Hub::start(disk, StoreSettings::default(), Default::default(), Keys::default()).unwrap()
+        });
+        SmallBroker { now, keys: Keys::default(), core, writer, reader, next_session: 0, hub, runtime }
     }
 
     /// Writes what was decided and says what may be said.
@@ -141,6 +155,7 @@ impl<T: Talk> PureStage<T> {
             let mut anything = false;
             let names: Vec<String> = self.peers.keys().cloned().collect();
             for name in names {
+                anything |= self.take_topics(&name);
                 let peer = self.peers.get_mut(&name).unwrap();
                 let Some((_, mailbox)) = &peer.hub_side else { continue };
                 let mut deliveries: Vec<Delivery> = Vec::new();
@@ -162,6 +177,20 @@ impl<T: Talk> PureStage<T> {
         }
     }
 
+    /// Lets a session take what there is for it on topics. Says whether there was anything.
+    fn take_topics(&mut self, name: &str) -> bool {
+        let runtime = self.broker.runtime.handle().clone();
+        let _inside = runtime.enter();
+        let session = &mut self.peers.get_mut(name).unwrap().session;
+        if session.poll_topics(&mut Context::from_waker(Waker::noop())).is_pending() {
+            return false;
+        }
+        let mut turn = Turn::default();
+        session.take_topics(&mut turn);
+        self.settle(name, turn);
+        true
+    }
+
     /// Does what a session wants done.
     fn settle(&mut self, name: &str, turn: Turn) {
         let peer = self.peers.get_mut(name).unwrap();
@@ -181,6 +210,8 @@ impl<T: Talk> PureStage<T> {
     fn leave(&mut self, name: &str) {
         let peer = self.peers.get_mut(name).unwrap();
         peer.closed = true;
+        // What it was subscribed to goes with the session.
+        peer.session = (self.begin)(self.broker.now, Arc::new(Settings::default()));
         if let Some((session, _)) = peer.hub_side.take() {
             self.broker.core.close(self.broker.now, session);
         }
@@ -190,6 +221,8 @@ impl<T: Talk> PureStage<T> {
 impl<T: Talk> Stage for PureStage<T> {
     fn say(&mut self, name: &str, bytes: &[u8]) {
         self.meet(name);
+        let runtime = self.broker.runtime.handle().clone();
+        let _inside = runtime.enter();
         let peer = self.peers.get_mut(name).unwrap();
         peer.arrived.extend_from_slice(bytes);
         let mut turn = Turn::default();

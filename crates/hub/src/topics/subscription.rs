@@ -126,6 +126,12 @@ impl Subscription {
         self.bell.rung.notified().await;
     }
 
+    /// The same without holding on to the subscription, for a stream that waits for many things at once.
+    pub fn ringing(&self) -> impl Future<Output = ()> + Send + use<> {
+        let bell = Arc::clone(&self.bell);
+        async move { bell.rung.notified().await }
+    }
+
     /// Gives back what was taken and could not be sent: it comes again with the next take, or counts as missed.
     pub fn put_back(&mut self, unsent: Vec<Delivery>) {
         let (bell, key) = (&self.bell, self.key);

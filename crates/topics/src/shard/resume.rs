@@ -8,6 +8,7 @@ use crate::deadlines::Owner;
 use crate::filter::Filter;
 use crate::message::Sequence;
 use crate::refusal::Refusal;
+use crate::settings::Policy;
 use crate::subscription::{Paused, Subscribe, SubscriptionId};
 use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
@@ -40,6 +41,9 @@ pub struct Resume {
     /// The last number it saw, if it keeps only one.
     pub last_seen_single: Option<Sequence>,
     pub queue_limit: Option<u32>,
+    /// For a subscription that is not known any more, as in [`Subscribe`].
+    pub group: Option<Arc<str>>,
+    pub policy: Option<Policy>,
 }
 
 impl Resume {
@@ -53,6 +57,8 @@ impl Resume {
             last_seen: Vec::new(),
             last_seen_single: None,
             queue_limit: None,
+            group: None,
+            policy: None,
         }
     }
 }
@@ -116,6 +122,8 @@ impl Shard {
                 let mut subscribe = Subscribe::new(resume.id.clone(), resume.filters.clone());
                 subscribe.client = Arc::clone(&resume.client);
                 subscribe.queue_limit = resume.queue_limit;
+                subscribe.group.clone_from(&resume.group);
+                subscribe.policy = resume.policy;
                 self.create(subscribe, now)?
             }
         };

@@ -1,0 +1,388 @@
+//! Topics: messages to publish and as they arrive, subscriptions, requests with answers, and what people look at.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::Name;
+use crate::id::TaskId;
+use crate::shapes::{message, row, words};
+use crate::time::Timestamp;
+use crate::verdict::Verdict;
+use crate::{Field, envelope, pack};
+
+/// Names a message everywhere: a UUID, like a task's.
+pub type MessageId = TaskId;
+
+words! {
+    /// What happens when a subscriber's queue is full.
+    pub enum Policy {
+        DropOldest = "drop-oldest",
+        DropNewest = "drop-newest",
+        /// The publisher waits, for a while.
+        Block = "block",
+    }
+}
+
+words! {
+    /// What a subscriber that comes back hears first.
+    pub enum Recovery {
+        /// Nothing: it goes on with what is published from now on.
+        None = "none",
+        /// The last known values.
+        Retained = "retained",
+        /// Everything it missed that is still kept.
+        Replay = "replay",
+    }
+}
+
+words! {
+    /// Why a message comes.
+    pub enum MessageKind {
+        Live = "live",
+        Retained = "retained",
+        Replay = "replay",
+    }
+}
+
+words! {
+    /// Why a subscriber does not keep up.
+    pub enum WarningReason {
+        SlowConsumer = "slow_consumer",
+        Burst = "burst",
+        TtlExpired = "ttl_expired",
+    }
+}
+
+words! {
+    /// Why no more messages come.
+    pub enum EndedWhy {
+        /// Another connection has the subscription now.
+        TakenOver = "taken-over",
+        Unsubscribed = "unsubscribed",
+        Paused = "paused",
+        /// The broker stops.
+        Stopping = "stopping",
+    }
+}
+
+message! {
+    /// Messages to publish, in this order.
+    #[derive(Default)]
+    pub struct Publish {
+        messages: Vec<NewMessage>,
+    }
+}
+
+row! {
+    /// A message to publish.
+    pub struct NewMessage {
+        topic: Name,
+        payload: Bytes,
+        /// The last known value of its topic from now on. An empty payload clears that value.
+        retain: bool,
+        /// How long it may be delivered; nothing means what the broker says.
+        ttl_ms: Option<u64>,
+        content_type: Option<Name>,
+        correlation: Option<Name>,
+        /// Unless given, the peer's identity.
+        source: Option<Name>,
+        /// Unless given, made by the broker.
+        id: Option<MessageId>,
+    }
+}
+
+impl NewMessage {
+    pub fn new(topic: impl Into<Name>, payload: impl Into<Bytes>) -> NewMessage {
+        NewMessage {
+            topic: topic.into(),
+            payload: payload.into(),
+            retain: false,
+            ttl_ms: None,
+            content_type: None,
+            correlation: None,
+            source: None,
+            id: None,
+        }
+    }
+}
+
+message! {
+    /// One entry for each message of a publish, in their order.
+    #[derive(Default)]
+    pub struct PublishedReply {
+        messages: Vec<Verdict<Published>>,
+    }
+}
+
+row! {
+    /// What became of a message.
+    pub struct Published {
+        /// Its number in its topic. An answer to a request has none.
+        sequence: u64,
+        /// Subscribers that get it.
+        receivers: u32,
+        /// Subscribers whose queue dropped something for it, be it the message itself.
+        dropped: u32,
+        /// Subscribers that the publisher waited for.
+        blocked: u32,
+        id: Option<MessageId>,
+    }
+}
+
+message! {
+    /// Messages of these topics from now on.
+    #[derive(Default)]
+    pub struct Subscribe {
+        /// Names and patterns. May be left out by who comes back.
+        topics: Vec<Name>,
+        /// Unless given, made by the broker.
+        id: Option<Name>,
+        /// Share the messages with the other members of this group.
+        group: Option<Name>,
+        /// Begin with the last known values.
+        retained: bool,
+        /// How many messages may wait; 0 is the broker's limit.
+        queue: u32,
+        policy: Option<Policy>,
+        /// Go on with the subscription of this id, wherever it was before; create it if it is not known.
+        recovery: Option<Recovery>,
+        /// The last number that was seen of each topic.
+        last_seen: Vec<LastSeen>,
+        /// The last number that was seen, for who keeps only one.
+        last: Option<u64>,
+    }
+}
+
+row! {
+    pub struct LastSeen {
+        topic: Name,
+        sequence: u64,
+    }
+}
+
+message! {
+    /// The subscription stands; messages follow under the number of the request.
+    pub struct Subscribed {
+        id: Name,
+        topics: Vec<Name>,
+        /// It was not known before.
+        created: bool,
+        /// Another connection had it, and has it no longer.
+        took_over: bool,
+        /// How many messages were published that it did not get; nothing if that is not known.
+        missed: Option<u64>,
+        /// How many of these are no longer kept.
+        lost: u64,
+        /// Messages from before follow.
+        replays: bool,
+    }
+}
+
+message! {
+    /// A subscription: by the number of the request that opened it here, or by its id.
+    #[derive(Default)]
+    pub struct OneSubscription {
+        number: Option<u64>,
+        id: Option<Name>,
+    }
+}
+
+message! {
+    pub struct SubscriptionPaused {
+        /// For how long it is kept.
+        kept_ms: u64,
+    }
+}
+
+message! {
+    /// A message that somebody should answer.
+    pub struct TopicRequest {
+        topic: Name,
+        payload: Bytes,
+        timeout_ms: u64 = 5_000,
+        content_type: Option<Name>,
+        correlation: Option<Name>,
+        source: Option<Name>,
+    }
+}
+
+message! {
+    /// The first answer.
+    pub struct Response {
+        payload: Bytes,
+        content_type: Option<Name>,
+        correlation: Option<Name>,
+        source: Option<Name>,
+        id: Option<MessageId>,
+    }
+}
+
+message! {
+    /// Messages that arrived together.
+    pub struct Messages {
+        /// The number of the request that opened the subscription.
+        subscription: u64,
+        kind: MessageKind = MessageKind::Live,
+        messages: Vec<Message>,
+    }
+}
+
+row! {
+    /// A message as a subscriber gets it.
+    pub struct Message {
+        topic: Name,
+        sequence: u64,
+        payload: Bytes,
+        published_at: Timestamp,
+        id: Option<MessageId>,
+        source: Option<Name>,
+        content_type: Option<Name>,
+        correlation: Option<Name>,
+        /// Where the answer is to be published, if this is a request.
+        reply_to: Option<Name>,
+    }
+}
+
+impl Message {
+    /// The bytes that stand for this message in every frame, made once for all its subscribers.
+    pub fn row(&self) -> Bytes {
+        let mut row = BytesMut::with_capacity(self.payload.len() + self.topic.len() + 96);
+        self.pack(&mut row);
+        row.freeze()
+    }
+}
+
+/// Adds a frame of messages, each given as its [`Message::row`].
+pub fn encode_messages<'a>(
+    out: &mut BytesMut,
+    subscription: u64,
+    kind: &MessageKind,
+    rows: impl ExactSizeIterator<Item = &'a [u8]>,
+) {
+    envelope::encode(out, envelope::NO_NUMBER, "messages", |out| {
+        let is_live = *kind == MessageKind::Live;
+        pack::map(out, if is_live { 2 } else { 3 });
+        pack::text(out, "subscription");
+        subscription.pack(out);
+        if !is_live {
+            pack::text(out, "kind");
+            kind.pack(out);
+        }
+        pack::text(out, "messages");
+        pack::array(out, rows.len());
+        rows.for_each(|row| out.extend_from_slice(row));
+    });
+}
+
+message! {
+    /// Messages that will not come: they are no longer kept, or a full queue dropped them.
+    pub struct TopicGap {
+        subscription: u64,
+        topic: Name,
+        first_missed: u64,
+        last_missed: u64,
+        /// The next number that is kept, or will be given if nothing is kept.
+        oldest_kept: u64,
+    }
+}
+
+message! {
+    /// All that was missed of this topic has come; what follows is new.
+    pub struct ReplayComplete {
+        subscription: u64,
+        topic: Name,
+        replayed: u64,
+        /// The number that the subscriber is up to date with.
+        latest: u64,
+    }
+}
+
+message! {
+    /// The subscriber does not keep up.
+    pub struct Warning {
+        subscription: u64,
+        reason: WarningReason,
+        /// Since the last warning: dropped for want of room, and expired while they waited.
+        dropped: u64,
+        expired: u64,
+        depth: u32,
+        limit: u32,
+        oldest_age_ms: u64,
+    }
+}
+
+message! {
+    pub struct SubscriptionEnded {
+        subscription: u64,
+        why: EndedWhy,
+    }
+}
+
+message! {
+    /// A page of topics: those that match, or all.
+    pub struct TopicsQuery {
+        pattern: Option<Name>,
+        /// From the page before, as it came.
+        from: u64,
+        limit: u32 = 100,
+    }
+}
+
+message! {
+    pub struct TopicList {
+        topics: Vec<TopicInfo>,
+        /// Where the next page begins, if there is one. A page may be short and still have a next.
+        next: Option<u64>,
+    }
+}
+
+message! {
+    pub struct TopicInfo {
+        topic: Name,
+        /// The number of the latest message.
+        sequence: u64,
+        /// How many messages are kept, and from which number on.
+        kept: u64,
+        oldest_kept: Option<u64>,
+        /// It has a last known value.
+        retained: bool,
+        subscribers: u64,
+    }
+}
+
+message! {
+    pub struct SubscriptionsQuery {
+        from: u64,
+        limit: u32 = 100,
+    }
+}
+
+message! {
+    pub struct SubscriptionList {
+        subscriptions: Vec<SubscriptionInfo>,
+        next: Option<u64>,
+    }
+}
+
+message! {
+    /// A subscription with its figures.
+    pub struct SubscriptionInfo {
+        id: Name,
+        /// The identity of the peer that has it, or had it.
+        client: Box<str>,
+        topics: Vec<Name>,
+        group: Option<Name>,
+        policy: Policy = Policy::DropOldest,
+        /// Until when it is kept, if nobody has it at present.
+        paused_until: Option<Timestamp>,
+        depth: u32,
+        limit: u32,
+        high_watermark: u32,
+        enqueued: u64,
+        delivered: u64,
+        dropped_oldest: u64,
+        dropped_newest: u64,
+        dropped_ttl: u64,
+        dropped_disconnect: u64,
+        blocked_ms: u64,
+    }
+}
