@@ -1,6 +1,7 @@
 //! The Rust SDK of Tenure, the task broker for work that takes minutes to days.
 //!
 //! - [`Client`] submits tasks, steers them, looks at them, waits for them, watches events, and talks to other peers.
+//! - [`Client::publish`] and [`Subscriber`] are for topics: messages that come live, or again after an absence.
 //! - [`Worker`] runs tasks: with async or blocking handlers, with heartbeats that no handler can starve, and through
 //!   restarts of the broker.
 //! - [`Connection`] is the protocol frame by frame, for programs that count microseconds.
@@ -19,10 +20,14 @@ mod driver;
 mod error;
 mod line;
 mod peer;
+mod reconnection;
 mod resume;
 mod schedule;
+mod seen;
 mod socket;
 mod submission;
+mod subscribe;
+mod subscriber;
 mod table;
 mod talk;
 mod verbs;
@@ -34,7 +39,10 @@ pub use builder::{ClientBuilder, PATIENCE};
 pub use client::{Client, REQUESTS_MAX, UNSENT_BYTES_MAX};
 pub use connection::{CONNECT_TIMEOUT, Connection};
 pub use error::Error;
+pub use reconnection::ReconnectionPolicy;
 pub use submission::{Submission, When};
+pub use subscribe::{ConnectionState, Subscribe};
+pub use subscriber::{Received, Subscriber, SubscriberStats};
 pub use talk::{BROADCASTS_WAITING_MAX, CALLS_WAITING_MAX};
 pub use verbs::{Ear, Heard, IncomingCall, Listener, Listing, Move, Query, Waited};
 pub use watch::{Watch, Watched, Watcher};
@@ -50,6 +58,10 @@ pub use tenure_wire::hello::Welcome;
 pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts};
 pub use tenure_wire::reply::Figure;
 pub use tenure_wire::task::{Accepted, Ended, TaskInfo, Terms};
+pub use tenure_wire::topic::{
+    EndedWhy, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response, SubscriptionInfo,
+    TopicGap, TopicInfo,
+};
 pub use tenure_wire::why::{Why, WhyCode};
 pub use tenure_wire::words::{OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy};
 pub use tenure_wire::worker::WorkerInfo;

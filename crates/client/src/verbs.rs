@@ -5,6 +5,7 @@ mod look;
 mod steer;
 mod submit;
 mod talk;
+mod topics;
 mod wait;
 
 pub use list::{Listing, Query};

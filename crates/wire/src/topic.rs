@@ -386,3 +386,41 @@ message! {
         blocked_ms: u64,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FromBroker, Notice, decode_from_broker, encode_notice};
+
+    fn message(sequence: u64) -> Message {
+        Message {
+            topic: "sensor.kitchen".into(),
+            sequence,
+            payload: Bytes::from_static(b"21.5"),
+            published_at: Timestamp(7),
+            id: Some(TaskId([9; 16])),
+            source: None,
+            content_type: Some("text/plain".into()),
+            correlation: None,
+            reply_to: None,
+        }
+    }
+
+    #[test]
+    fn rows_that_were_made_once_are_the_same_on_the_wire() {
+        let messages = vec![message(1), message(300)];
+        let rows: Vec<Bytes> = messages.iter().map(Message::row).collect();
+        for kind in MessageKind::KNOWN {
+            let notice = Notice::Messages(Messages {
+                subscription: 70_000,
+                kind: kind.clone(),
+                messages: messages.clone(),
+            });
+            let (mut plain, mut from_rows) = (BytesMut::new(), BytesMut::new());
+            encode_notice(&mut plain, &notice);
+            encode_messages(&mut from_rows, 70_000, kind, rows.iter().map(|row| &row[..]));
+            assert_eq!(plain, from_rows, "{kind}");
+            assert_eq!(decode_from_broker(&plain.freeze().slice(4..)), Ok(FromBroker::Notice(notice)));
+        }
+    }
+}

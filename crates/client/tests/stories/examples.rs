@@ -5,12 +5,25 @@ use crate::broker::{Broker, LONG};
 #[path = "../../examples/submit_and_wait.rs"]
 #[allow(dead_code, reason = "its `main` is for people")]
 mod submit_and_wait;
+#[path = "../../examples/subscribe.rs"]
+#[allow(dead_code, reason = "its `main` is for people")]
+mod subscribe;
 #[path = "../../examples/watch.rs"]
 #[allow(dead_code, reason = "its `main` is for people")]
 mod watch;
 #[path = "../../examples/worker.rs"]
 #[allow(dead_code, reason = "its `main` is for people")]
 mod worker;
+
+#[tokio::test]
+async fn the_example_of_topics_hears_what_it_publishes() {
+    let broker = Broker::start();
+    let mut lines = Vec::new();
+    let address = broker.address();
+    let running = subscribe::run(&address, |line| lines.push(line));
+    tokio::time::timeout(LONG, running).await.unwrap().unwrap();
+    assert_eq!(lines, ["sensor.kitchen 1: 21.5", "sensor.hall 1: 18.0", "the clock says: noon"]);
+}
 
 #[tokio::test]
 async fn the_examples_work_together() {

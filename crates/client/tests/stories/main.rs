@@ -3,8 +3,10 @@
 mod broker;
 mod examples;
 mod fake;
+mod proxy;
 mod reconnecting;
 mod talking;
+mod topics;
 mod verbs;
 mod watching;
 mod working;

@@ -90,6 +90,16 @@ impl Screen {
         out.flush()
     }
 
+    /// Bytes as they are, and the end of a line.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        if !bytes.ends_with(b"\n") {
+            out.write_all(b"\n")?;
+        }
+        out.flush()
+    }
+
     /// One of a stream of things: a line each, in whatever format.
     pub(crate) fn next(
         &self,

@@ -4,10 +4,70 @@ use serde_json::{Map, Value, json};
 use tenure_client::wire::queue::StateCounts;
 use tenure_client::wire::task::Terms;
 use tenure_client::{
-    Accepted, Counts, Ended, Event, LimitInfo, QueueInfo, TaskInfo, Timestamp, Why, WorkerInfo,
+    Accepted, Counts, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo, SubscriptionInfo, TaskInfo,
+    Timestamp, TopicInfo, Why, WorkerInfo,
 };
 
 use super::times::rfc3339;
+
+/// Bytes as text if they are text, else in hexadecimal digits.
+pub(crate) fn payload(bytes: &[u8]) -> Value {
+    match str::from_utf8(bytes) {
+        Ok(text) => json!({ "payload": text }),
+        Err(_) => {
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            json!({ "payload": null, "payload_hex": digits })
+        }
+    }
+}
+
+pub(crate) fn message(kind: &MessageKind, message: &Message) -> Value {
+    let mut value = payload(&message.payload);
+    value["topic"] = (&*message.topic).into();
+    value["sequence"] = message.sequence.into();
+    value["kind"] = kind.as_str().into();
+    value["published_at"] = time(message.published_at);
+    value["id"] = message.id.map(|id| id.to_string()).into();
+    value["source"] = message.source.as_deref().into();
+    value["content_type"] = message.content_type.as_deref().into();
+    value["correlation"] = message.correlation.as_deref().into();
+    value["reply_to"] = message.reply_to.as_deref().into();
+    value
+}
+
+pub(crate) fn topic(topic: &TopicInfo) -> Value {
+    json!({
+        "topic": &*topic.topic,
+        "sequence": topic.sequence,
+        "kept": topic.kept,
+        "oldest_kept": topic.oldest_kept,
+        "retained": topic.retained,
+        "subscribers": topic.subscribers,
+    })
+}
+
+pub(crate) fn subscription(one: &SubscriptionInfo) -> Value {
+    json!({
+        "id": &*one.id,
+        "client": &*one.client,
+        "topics": names(&one.topics),
+        "group": one.group.as_deref(),
+        "policy": one.policy.as_str(),
+        "paused_until": maybe_time(one.paused_until),
+        "depth": one.depth,
+        "limit": one.limit,
+        "high_watermark": one.high_watermark,
+        "enqueued": one.enqueued,
+        "delivered": one.delivered,
+        "dropped": {
+            "oldest": one.dropped_oldest,
+            "newest": one.dropped_newest,
+            "ttl": one.dropped_ttl,
+            "disconnect": one.dropped_disconnect,
+        },
+        "blocked_ms": one.blocked_ms,
+    })
+}
 
 pub(crate) fn time(at: Timestamp) -> Value {
     rfc3339(at.0).into()

@@ -15,6 +15,7 @@ mod list;
 mod logs;
 mod move_task;
 mod pause;
+mod publish;
 mod queues;
 mod release;
 mod resume;
@@ -24,7 +25,9 @@ pub(crate) mod serve;
 mod show;
 mod stats;
 mod submit;
+mod subscribe;
 mod top;
+mod topics;
 mod wait;
 mod watch;
 mod which;
@@ -60,6 +63,9 @@ pub(crate) enum Verb {
     Workers(workers::Workers),
     Drain(workers::Drain),
     Limits(limits::Limits),
+    Pub(Box<publish::Pub>),
+    Sub(Box<subscribe::Sub>),
+    Topics(topics::Topics),
     Stats(stats::Stats),
     Top(top::Top),
     Backup(backup::Backup),
@@ -95,6 +101,9 @@ pub(crate) fn run(cli: Cli) -> Outcome {
         Verb::Workers(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Drain(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Limits(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Pub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Sub(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
+        Verb::Topics(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Stats(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Top(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),
         Verb::Backup(verb) => with_broker(&global, async |client| verb.run(&client, screen).await),

@@ -13,3 +13,4 @@ mod serving;
 mod steering;
 mod submitting;
 mod support;
+mod topics;

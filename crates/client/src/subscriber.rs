@@ -1,0 +1,455 @@
+//! Messages of a subscription, through lost connections and restarts of the broker.
+//!
+//! A subscriber has a connection of its own, so that its reading never holds up anything else. If the program is slower
+//! than its topics, messages wait in the subscription's queue at the broker, where its policy holds.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tenure_wire::topic::{
+    EndedWhy, Message, MessageKind, ReplayComplete, Subscribe as SubscribeRequest, Subscribed, TopicGap,
+    Warning,
+};
+use tenure_wire::{Code, FromBroker, Name, Notice, Reply, Request};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::client::{Client, unexpected};
+use crate::connection::{CONNECT_TIMEOUT, Connection};
+use crate::dialer::{is_passing, random};
+use crate::error::Error;
+use crate::peer::Peer;
+use crate::seen::Seen;
+use crate::subscribe::{ConnectionState, Subscribe};
+
+/// How many frames of messages may wait to be taken.
+const FRAMES_WAITING_MAX: usize = 16;
+/// How often an idle subscriber asks whether the broker is there, and how many unanswered in a row are too many.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const PINGS_MAX: u32 = 3;
+
+/// What a subscriber hears.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Received {
+    Message {
+        kind: MessageKind,
+        message: Message,
+    },
+    /// Messages that will not come.
+    Gap(TopicGap),
+    /// What was missed of a topic has come.
+    ReplayComplete(ReplayComplete),
+    /// The subscription's queue at the broker overflows: the program is too slow.
+    Warning(Warning),
+    /// It came back. `missed` messages were published meanwhile, if that is known; whether they come is up to the
+    /// recovery.
+    Back {
+        missed: Option<u64>,
+    },
+    /// The last word: somebody else has it, or it was unsubscribed or paused.
+    Ended(EndedWhy),
+}
+
+/// What has happened to a subscriber so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubscriberStats {
+    pub state: ConnectionState,
+    pub reconnections: u64,
+    pub gaps: u64,
+    pub messages: u64,
+}
+
+impl Client {
+    /// Subscribes. When this returns the subscription stands: whatever is published from then on will be heard.
+    pub async fn subscribe(&self, subscribe: Subscribe) -> Result<Subscriber, Error> {
+        let mut peer = self.shared().peer.clone();
+        peer.identity = Some(self.identity());
+        let (state, seen_state) = watch::channel(ConnectionState::Connecting);
+        let counters = Arc::new(Counters::default());
+        let mut subscribing = Subscribing {
+            peer,
+            next: subscribe.first(),
+            wanted: subscribe,
+            seen: Seen::default(),
+            news: Vec::new(),
+            number: 0,
+            counters: Arc::clone(&counters),
+            state,
+        };
+        let deadline = Instant::now() + self.shared().patience;
+        let (connection, subscribed) = match subscribing.stand(Some(deadline)).await {
+            Ok(standing) => standing,
+            Err(error) => return Err(error),
+        };
+        let (frames, taken) = mpsc::channel(FRAMES_WAITING_MAX);
+        let id = subscribed.id.clone();
+        subscribing.keep(&subscribed);
+        tokio::spawn(subscribing.run(connection, frames));
+        Ok(Subscriber {
+            id,
+            frames: taken,
+            ready: VecDeque::new(),
+            missed: subscribed.missed,
+            state: seen_state,
+            counters,
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    reconnections: AtomicU64,
+    gaps: AtomicU64,
+    messages: AtomicU64,
+}
+
+/// Messages as they are published; a [`Stream`] as well. It connects again by itself and goes on where it stopped.
+#[derive(Debug)]
+pub struct Subscriber {
+    id: Name,
+    frames: mpsc::Receiver<Result<Vec<Received>, Error>>,
+    ready: VecDeque<Received>,
+    missed: Option<u64>,
+    state: watch::Receiver<ConnectionState>,
+    counters: Arc<Counters>,
+}
+
+impl Subscriber {
+    /// What comes next. After an error or an [`Ended`](Received::Ended) there is nothing more. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<Received, Error>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// The name of the subscription, by which it can be taken up again.
+    pub fn id(&self) -> &Name {
+        &self.id
+    }
+
+    /// How many messages were published while a subscription of this id was away before; nothing if that is not known.
+    pub fn missed(&self) -> Option<u64> {
+        self.missed
+    }
+
+    pub fn stats(&self) -> SubscriberStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SubscriberStats {
+            state: *self.state.borrow(),
+            reconnections: get(&self.counters.reconnections),
+            gaps: get(&self.counters.gaps),
+            messages: get(&self.counters.messages),
+        }
+    }
+}
+
+impl Stream for Subscriber {
+    type Item = Result<Received, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(received) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(received)));
+            }
+            match ready!(self.frames.poll_recv(context)) {
+                Some(Ok(frame)) => self.ready = frame.into(),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+type Frames = mpsc::Sender<Result<Vec<Received>, Error>>;
+
+/// The task behind a subscriber.
+struct Subscribing {
+    peer: Peer,
+    wanted: Subscribe,
+    /// What to ask of the next connection.
+    next: SubscribeRequest,
+    seen: Seen,
+    /// Understood, and not handed on yet.
+    news: Vec<Received>,
+    /// The number under which messages come.
+    number: u64,
+    counters: Arc<Counters>,
+    state: watch::Sender<ConnectionState>,
+}
+
+impl Subscribing {
+    /// Until nobody listens any more, the subscription ends, or it is given up.
+    async fn run(mut self, mut connection: Connection, frames: Frames) {
+        loop {
+            let error = match self.follow(&mut connection, &frames).await {
+                Ok(()) => return self.become_state(ConnectionState::Disconnected, None),
+                Err(error) => error,
+            };
+            if is_transient(&error) {
+                self.become_state(ConnectionState::Reconnecting, Some(&error));
+                self.next.last_seen = self.seen.last_seen();
+                let standing = tokio::select! {
+                    standing = self.stand(None) => standing,
+                    () = frames.closed() => return,
+                };
+                match standing {
+                    Ok((next, subscribed)) => {
+                        connection = next;
+                        self.is_back(&subscribed);
+                        continue;
+                    }
+                    Err(error) => return self.give_up(error, &frames).await,
+                }
+            }
+            return self.give_up(error, &frames).await;
+        }
+    }
+
+    async fn give_up(&mut self, error: Error, frames: &Frames) {
+        tracing::error!(
+            subscription_id = self.id(),
+            topics = ?self.next.topics,
+            last_sequence_number = self.seen.highest(),
+            %error,
+            "the subscription is given up"
+        );
+        self.become_state(ConnectionState::Disconnected, Some(&error));
+        // If nobody takes it, nobody wants to know.
+        let _ = frames.send(Ok(std::mem::take(&mut self.news))).await;
+        let _ = frames.send(Err(error)).await;
+    }
+
+    /// Connects until the subscription stands. At the first time there is a deadline; afterwards the policy counts.
+    async fn stand(&mut self, deadline: Option<Instant>) -> Result<(Connection, Subscribed), Error> {
+        let begun = Instant::now();
+        let mut failed = 0;
+        let is_first = deadline.is_some();
+        let mut last = Error::lost("not tried yet");
+        loop {
+            // Whoever has just lost a connection waits before the first try too: so does everybody else.
+            if !is_first || failed > 0 {
+                let delay = self.wanted.policy.delay(failed - u32::from(is_first), random_share());
+                tracing::warn!(
+                    subscription_id = self.id(),
+                    attempt = failed + 1,
+                    delay_ms = delay.as_millis() as u64,
+                    error = %last,
+                    "the subscription tries to come back"
+                );
+                if deadline.is_some_and(|deadline| Instant::now() + delay >= deadline) {
+                    return Err(self.unreachable(begun, &last));
+                }
+                tokio::time::sleep(delay).await;
+            }
+            match self.try_all().await {
+                Ok(standing) => {
+                    self.become_state(ConnectionState::Connected, None);
+                    return Ok(standing);
+                }
+                Err(error) if is_transient(&error) => last = error,
+                Err(error) => return Err(error),
+            }
+            failed += 1;
+            if self.wanted.policy.is_over(failed) {
+                return Err(self.unreachable(begun, &last));
+            }
+        }
+    }
+
+    /// Every address once.
+    async fn try_all(&mut self) -> Result<(Connection, Subscribed), Error> {
+        let mut last = Error::lost("there is no address");
+        for address in self.peer.addresses.clone() {
+            match Connection::open(&address, self.peer.hello()).await {
+                Ok(mut connection) => {
+                    let asked = tokio::time::timeout(CONNECT_TIMEOUT, self.ask(&mut connection)).await;
+                    match asked.unwrap_or_else(|_| Err(Error::lost("the subscription was not answered"))) {
+                        Ok(subscribed) => return Ok((connection, subscribed)),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(error) => last = error,
+            }
+            if !is_transient(&last) {
+                break;
+            }
+        }
+        Err(last)
+    }
+
+    async fn ask(&mut self, connection: &mut Connection) -> Result<Subscribed, Error> {
+        self.number = connection.ask(&Request::Subscribe(Box::new(self.next.clone())));
+        let mut arrived = Vec::new();
+        let mut answer = None;
+        while answer.is_none() {
+            connection.turn(&mut arrived).await?;
+            for message in arrived.drain(..) {
+                match message {
+                    FromBroker::Reply { number, reply } if number == self.number => match reply {
+                        Reply::Subscribed(subscribed) => answer = Some(*subscribed),
+                        Reply::Refused(refusal) => return Err(refusal.into()),
+                        other => return Err(unexpected("subscribe", &other)),
+                    },
+                    FromBroker::Reply { .. } => {}
+                    FromBroker::Notice(notice) => {
+                        self.understand(notice)?;
+                    }
+                }
+            }
+        }
+        answer.ok_or_else(|| Error::lost("the subscription was not answered"))
+    }
+
+    /// From now on it comes back to this very subscription.
+    fn keep(&mut self, subscribed: &Subscribed) {
+        tracing::info!(
+            subscription_id = %subscribed.id,
+            topics = ?subscribed.topics,
+            last_sequence_number = self.seen.highest(),
+            "subscribed"
+        );
+        self.next.id = Some(subscribed.id.clone());
+        self.next.recovery = Some(self.wanted.recovery.clone());
+        self.next.retained = false;
+        self.next.last = None;
+    }
+
+    fn is_back(&mut self, subscribed: &Subscribed) {
+        self.counters.reconnections.fetch_add(1, Ordering::Relaxed);
+        self.keep(subscribed);
+        self.seen.is_back(subscribed.replays);
+        if subscribed.missed != Some(0) {
+            tracing::warn!(
+                subscription_id = %subscribed.id,
+                gap = subscribed.missed,
+                last_sequence_number = self.seen.highest(),
+                "messages were missed"
+            );
+        }
+        // Before what has come with the answer.
+        self.news.insert(0, Received::Back { missed: subscribed.missed });
+    }
+
+    /// Hands on what comes, until the connection breaks, the subscription ends, or nobody wants to hear any more.
+    async fn follow(&mut self, connection: &mut Connection, frames: &Frames) -> Result<(), Error> {
+        let mut arrived = Vec::new();
+        let mut unanswered = 0;
+        let mut ended = false;
+        loop {
+            if !self.news.is_empty() && frames.send(Ok(std::mem::take(&mut self.news))).await.is_err() {
+                return Ok(());
+            }
+            if ended {
+                return Ok(());
+            }
+            tokio::select! {
+                turned = connection.turn(&mut arrived) => {
+                    turned?;
+                    unanswered = 0;
+                }
+                () = frames.closed() => return Ok(()),
+                () = tokio::time::sleep(PING_EVERY) => {
+                    unanswered += 1;
+                    if unanswered > PINGS_MAX {
+                        return Err(Error::lost("the broker does not answer any more"));
+                    }
+                    connection.ask(&Request::Ping);
+                }
+            }
+            for message in arrived.drain(..) {
+                if let FromBroker::Notice(notice) = message {
+                    ended |= self.understand(notice)?;
+                }
+            }
+        }
+    }
+
+    /// Says whether that was the end.
+    fn understand(&mut self, notice: Notice) -> Result<bool, Error> {
+        match notice {
+            Notice::Messages(messages) if messages.subscription == self.number => {
+                self.counters.messages.fetch_add(messages.messages.len() as u64, Ordering::Relaxed);
+                for message in messages.messages {
+                    tracing::debug!(topic = %message.topic, sequence = message.sequence, "a message has come");
+                    if let Some(gap) = self.seen.message(&message, &messages.kind) {
+                        self.gap(gap);
+                    }
+                    self.news.push(Received::Message { kind: messages.kind.clone(), message });
+                }
+            }
+            Notice::TopicGap(gap) if gap.subscription == self.number => {
+                self.seen.told(&gap);
+                self.gap(gap);
+            }
+            Notice::ReplayComplete(complete) if complete.subscription == self.number => {
+                self.seen.complete(&complete.topic, complete.latest);
+                self.news.push(Received::ReplayComplete(complete));
+            }
+            Notice::Warning(warning) if warning.subscription == self.number => {
+                self.news.push(Received::Warning(warning));
+            }
+            Notice::SubscriptionEnded(ended) if ended.subscription == self.number => {
+                if ended.why == EndedWhy::Stopping {
+                    return Err(Error::lost("the broker is stopping"));
+                }
+                tracing::info!(subscription_id = self.id(), why = %ended.why, "the subscription has ended");
+                self.news.push(Received::Ended(ended.why));
+                return Ok(true);
+            }
+            Notice::Bye(refusal) => return Err(refusal.into()),
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn gap(&mut self, gap: TopicGap) {
+        self.counters.gaps.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            subscription_id = self.id(),
+            topic = %gap.topic,
+            gap = gap.last_missed + 1 - gap.first_missed,
+            last_sequence_number = gap.last_missed,
+            "messages will not come"
+        );
+        if let Some(told) = &self.wanted.on_gap {
+            told(&gap);
+        }
+        self.news.push(Received::Gap(gap));
+    }
+
+    fn become_state(&self, state: ConnectionState, error: Option<&Error>) {
+        if self.state.send_replace(state) == state {
+            return;
+        }
+        tracing::info!(subscription_id = self.id(), ?state, "the connection of a subscription has changed");
+        if let Some(told) = &self.wanted.on_state {
+            told(state, error);
+        }
+    }
+
+    fn unreachable(&self, begun: Instant, last: &Error) -> Error {
+        Error::Unreachable {
+            addresses: self.peer.names().into(),
+            waited: begun.elapsed(),
+            last: last.to_string().into(),
+        }
+    }
+
+    fn id(&self) -> &str {
+        self.next.id.as_deref().unwrap_or("new")
+    }
+}
+
+/// Whether it is worth trying again: nobody answered, or not now. A "no" to this very request is final.
+fn is_transient(error: &Error) -> bool {
+    let passing_code = |code: &Code| matches!(code.as_str(), "stopping" | "not-written");
+    is_passing(error) || error.code().is_some_and(passing_code)
+}
+
+/// From 0 to 1.
+fn random_share() -> f64 {
+    (random() >> 11) as f64 / (1_u64 << 53) as f64
+}

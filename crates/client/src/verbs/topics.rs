@@ -1,0 +1,123 @@
+//! Publishing, requests on topics, and what people look at. Subscribing is in `subscriber.rs`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_wire::time::millis;
+use tenure_wire::topic::{
+    NewMessage, OneSubscription, Publish, Published, Response, SubscriptionInfo, SubscriptionsQuery,
+    TopicInfo, TopicRequest, TopicsQuery,
+};
+use tenure_wire::{Name, Refusal, Reply, Request};
+
+use crate::client::{Client, unexpected};
+use crate::error::Error;
+use crate::line::Repeat;
+
+/// How many entries are asked for at a time.
+const PAGE: u32 = 1_000;
+
+impl Client {
+    /// Publishes one message. Answers with its number, and how many subscribers get it.
+    pub async fn publish(
+        &self,
+        topic: impl Into<Name>,
+        payload: impl Into<Bytes>,
+    ) -> Result<Published, Error> {
+        self.publish_message(NewMessage::new(topic, payload)).await
+    }
+
+    /// The same with everything that can be said about a message.
+    pub async fn publish_message(&self, message: NewMessage) -> Result<Published, Error> {
+        let published = self.publish_many(vec![message]).await?.pop();
+        let published = published.ok_or_else(|| Error::protocol("no answer for a message"))?;
+        published.map_err(Error::from)
+    }
+
+    /// Publishes many messages in one frame, in their order. Each has an answer of its own.
+    pub async fn publish_many(
+        &self,
+        messages: Vec<NewMessage>,
+    ) -> Result<Vec<Result<Published, Refusal>>, Error> {
+        match self.ask("publish", Request::Publish(Publish { messages }), Repeat::Unsafe).await? {
+            Reply::Published(published) => {
+                Ok(published.messages.into_iter().map(|verdict| verdict.0).collect())
+            }
+            other => Err(unexpected("publish", &other)),
+        }
+    }
+
+    /// Asks whoever is subscribed to a topic, and waits for the first answer. If nobody is, the refusal `no-responders`
+    /// comes at once. To answer, publish to the `reply_to` of the message.
+    pub async fn request(
+        &self,
+        topic: impl Into<Name>,
+        payload: impl Into<Bytes>,
+        timeout: Duration,
+    ) -> Result<Response, Error> {
+        let request = TopicRequest {
+            topic: topic.into(),
+            payload: payload.into(),
+            timeout_ms: millis(timeout),
+            content_type: None,
+            correlation: None,
+            source: None,
+        };
+        match self.ask("request", Request::Request(Box::new(request)), Repeat::Unsafe).await? {
+            Reply::Response(response) => Ok(*response),
+            other => Err(unexpected("request", &other)),
+        }
+    }
+
+    /// Topics that match a name or pattern, or all, ordered by name.
+    pub async fn topics(&self, pattern: Option<&str>) -> Result<Vec<TopicInfo>, Error> {
+        let (mut all, mut next) = (Vec::new(), Some(0));
+        while let Some(from) = next {
+            let query = TopicsQuery { pattern: pattern.map(Into::into), from, limit: PAGE };
+            match self.ask("topics", Request::Topics(query), Repeat::Safe).await? {
+                Reply::Topics(page) => {
+                    all.extend(page.topics);
+                    next = page.next.filter(|next| *next > from);
+                }
+                other => return Err(unexpected("topics", &other)),
+            }
+        }
+        all.sort_by(|one, other| one.topic.cmp(&other.topic));
+        Ok(all)
+    }
+
+    /// All subscriptions of the namespace with their figures, paused ones included.
+    pub async fn subscriptions(&self) -> Result<Vec<SubscriptionInfo>, Error> {
+        let (mut all, mut next) = (Vec::new(), Some(0));
+        while let Some(from) = next {
+            let query = SubscriptionsQuery { from, limit: PAGE };
+            match self.ask("subscriptions", Request::Subscriptions(query), Repeat::Safe).await? {
+                Reply::Subscriptions(page) => {
+                    all.extend(page.subscriptions);
+                    next = page.next.filter(|next| *next > from);
+                }
+                other => return Err(unexpected("subscriptions", &other)),
+            }
+        }
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        Ok(all)
+    }
+
+    /// Ends a subscription by its id, whoever has it.
+    pub async fn unsubscribe(&self, id: impl Into<Name>) -> Result<(), Error> {
+        self.command("unsubscribe", Request::Unsubscribe(by_id(id.into()))).await
+    }
+
+    /// Pauses a subscription by its id, whoever has it. Answers for how long it is kept.
+    pub async fn pause_subscription(&self, id: impl Into<Name>) -> Result<Duration, Error> {
+        let request = Request::PauseSubscription(by_id(id.into()));
+        match self.ask("pause-subscription", request, Repeat::Safe).await? {
+            Reply::SubscriptionPaused(paused) => Ok(Duration::from_millis(paused.kept_ms)),
+            other => Err(unexpected("pause-subscription", &other)),
+        }
+    }
+}
+
+fn by_id(id: Name) -> OneSubscription {
+    OneSubscription { number: None, id: Some(id) }
+}

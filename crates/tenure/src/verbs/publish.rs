@@ -1,0 +1,272 @@
+//! `tenure pub`: messages to topics.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Args;
+use serde_json::{Value, json};
+use tenure_client::{Client, NewMessage, Published};
+
+use super::connect::code_of;
+use crate::exit::{Failure, OK, Outcome};
+use crate::output::paint::harmless;
+use crate::output::{Screen, remark, shapes};
+use crate::units::{counted, parse_span};
+
+/// The largest payload that the broker takes unless it is configured otherwise.
+const PAYLOAD_BYTES_MAX: u64 = 16 << 20;
+/// Messages that go to the broker in one request.
+const CHUNK: usize = 1_000;
+
+/// Publish messages to a topic
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A topic is a name with dots, such as sensor.kitchen.temp. It need not be created. Everybody who is subscribed at this moment
+gets the message; with --retain, those who come later get it as the last known value.
+
+Examples:
+  tenure pub sensor.kitchen 21.5
+  tenure pub state.door open --retain              the last known value, for later subscribers
+  tenure pub state.door '' --retain                clears it
+  df -h | tenure pub report.disk -                 the payload from stdin
+  tenure pub load.test hello --count 100000        many of the same
+  tenure pub --jsonl messages.jsonl                one JSON object per line:
+      {\"topic\": \"sensor.hall\", \"payload\": \"18\", \"retain\": true, \"ttl\": \"30s\"}
+  tenure pub time.now '?' --request                asks, and prints the first answer")]
+pub(crate) struct Pub {
+    /// The topic; with --jsonl, that of lines which name none
+    #[arg(value_name = "TOPIC", required_unless_present = "jsonl")]
+    topic: Option<String>,
+    /// The payload; - reads it from stdin
+    #[arg(value_name = "BODY", conflicts_with_all = ["file", "jsonl"])]
+    body: Option<String>,
+    /// Read the payload from a file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "jsonl")]
+    file: Option<PathBuf>,
+    /// Publish many: one JSON object per line; - reads stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["count", "request"])]
+    jsonl: Option<PathBuf>,
+    /// Keep it as the last known value of the topic; an empty payload clears that value
+    #[arg(short, long)]
+    retain: bool,
+    /// How long it may be delivered
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    ttl: Option<Duration>,
+    /// What the payload is, for those who read it
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+    /// Something to recognise it by
+    #[arg(long, value_name = "TEXT")]
+    correlation: Option<String>,
+    /// Publish it so many times
+    #[arg(short = 'n', long, value_name = "COUNT", conflicts_with = "request")]
+    count: Option<u64>,
+    /// Wait for somebody's answer and print it
+    #[arg(long, conflicts_with_all = ["retain", "ttl"])]
+    request: bool,
+    /// With --request: how long to wait
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "5s")]
+    timeout: Duration,
+}
+
+impl Pub {
+    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+        if let Some(file) = &self.jsonl {
+            return self.lines(client, file, screen).await;
+        }
+        let topic = self.topic.as_deref().unwrap_or_default();
+        let payload = self.payload()?;
+        if self.request {
+            let answer = client.request(topic, payload, self.timeout).await?;
+            let text = || String::from_utf8_lossy(&answer.payload).into_owned();
+            screen.one(text, || {
+                let mut value = shapes::payload(&answer.payload);
+                value["source"] = answer.source.as_deref().into();
+                value
+            })?;
+            return Ok(OK);
+        }
+        let message = self.message(topic, payload);
+        match self.count {
+            None => {
+                let published = client.publish_message(message).await?;
+                screen.one(|| told(&published), || shape(topic, &published))?;
+                Ok(OK)
+            }
+            Some(count) => self.many(client, &message, count, screen).await,
+        }
+    }
+
+    fn message(&self, topic: &str, payload: Bytes) -> NewMessage {
+        NewMessage {
+            retain: self.retain,
+            ttl_ms: self.ttl.map(|ttl| ttl.as_millis() as u64),
+            content_type: self.content_type.as_deref().map(Into::into),
+            correlation: self.correlation.as_deref().map(Into::into),
+            ..NewMessage::new(topic, payload)
+        }
+    }
+
+    async fn many(&self, client: &Client, message: &NewMessage, count: u64, screen: &Screen) -> Outcome {
+        let (mut left, mut deliveries, mut first, mut last) = (count, 0, None, 0);
+        while left > 0 {
+            let chunk = left.min(CHUNK as u64);
+            for published in client.publish_many(vec![message.clone(); chunk as usize]).await? {
+                let published = published.map_err(tenure_client::Error::from)?;
+                first.get_or_insert(published.sequence);
+                last = published.sequence;
+                deliveries += u64::from(published.receivers);
+            }
+            left -= chunk;
+        }
+        let first = first.unwrap_or(0);
+        let text = || {
+            let messages = counted(count, "message", "messages");
+            format!("{messages} published, numbers {first} to {last}, {deliveries} deliveries")
+        };
+        screen.one(
+            text,
+            || json!({ "topic": &*message.topic, "messages": count, "first": first, "last": last, "deliveries": deliveries }),
+        )?;
+        Ok(OK)
+    }
+
+    async fn lines(&self, client: &Client, file: &Path, screen: &Screen) -> Outcome {
+        let name = file.display().to_string();
+        let mut lines: Box<dyn BufRead> = if name == "-" {
+            Box::new(std::io::stdin().lock())
+        } else {
+            let open = std::fs::File::open(file)
+                .map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
+            Box::new(BufReader::new(open))
+        };
+        let (mut number, mut code, mut refused, mut published_count) = (0, OK, 0_u64, 0_u64);
+        loop {
+            let mut chunk = Vec::new();
+            while chunk.len() < CHUNK {
+                let mut line = String::new();
+                let read = lines.by_ref().take(2 * PAYLOAD_BYTES_MAX).read_line(&mut line);
+                let read = read.map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
+                if read == 0 {
+                    break;
+                }
+                number += 1;
+                if !line.trim().is_empty() {
+                    let message = self.line(&line).map_err(|why| {
+                        Failure::input(format!(
+                            "line {number} of {name}: {why}; {published_count} messages before it were published"
+                        ))
+                    })?;
+                    chunk.push(message);
+                }
+            }
+            if chunk.is_empty() {
+                break;
+            }
+            for published in client.publish_many(chunk).await? {
+                match published {
+                    Ok(_) => published_count += 1,
+                    Err(refusal) => {
+                        refused += 1;
+                        code = code_of(&refusal.code);
+                        remark(format!("refused: {}", harmless(&refusal.message)));
+                    }
+                }
+            }
+        }
+        let text = || {
+            let messages = counted(published_count, "message", "messages");
+            if refused == 0 {
+                format!("{messages} published")
+            } else {
+                format!("{messages} published, {refused} refused")
+            }
+        };
+        screen.one(text, || json!({ "published": published_count, "refused": refused }))?;
+        Ok(code)
+    }
+
+    fn line(&self, line: &str) -> Result<NewMessage, String> {
+        let Value::Object(fields) =
+            serde_json::from_str(line).map_err(|error| format!("this is not JSON ({error})"))?
+        else {
+            return Err("a JSON object is needed".to_owned());
+        };
+        let mut message = self.message(self.topic.as_deref().unwrap_or_default(), Bytes::new());
+        for (field, value) in &fields {
+            let text = || value.as_str().ok_or_else(|| format!("`{field}` is not a text"));
+            match field.as_str() {
+                "topic" => message.topic = text()?.into(),
+                "payload" => {
+                    message.payload = value.as_str().map_or_else(|| value.to_string(), str::to_owned).into();
+                }
+                "retain" => {
+                    message.retain = value.as_bool().ok_or("`retain` is neither true nor false")?;
+                }
+                "ttl" => message.ttl_ms = Some(parse_span(text()?)?.as_millis() as u64),
+                "content_type" => message.content_type = Some(text()?.into()),
+                "correlation" => message.correlation = Some(text()?.into()),
+                other => {
+                    return Err(format!(
+                        "`{other}` is none of topic, payload, retain, ttl, content_type and correlation"
+                    ));
+                }
+            }
+        }
+        if message.topic.is_empty() {
+            return Err("there is no topic: name one in the line, or once before --jsonl".to_owned());
+        }
+        Ok(message)
+    }
+
+    fn payload(&self) -> Result<Bytes, Failure> {
+        match (&self.file, self.body.as_deref()) {
+            (Some(file), _) => {
+                let name = file.display().to_string();
+                let open = std::fs::File::open(file)
+                    .map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
+                read(open, &name)
+            }
+            (None, Some("-")) => read(std::io::stdin().lock(), "stdin"),
+            (None, Some(text)) => Ok(Bytes::copy_from_slice(text.as_bytes())),
+            (None, None) => {
+                Err(Failure::usage("what to publish? Give a payload, --file, or - to read it from stdin"))
+            }
+        }
+    }
+}
+
+fn read(from: impl Read, name: &str) -> Result<Bytes, Failure> {
+    let mut payload = Vec::new();
+    let read = from.take(PAYLOAD_BYTES_MAX + 1).read_to_end(&mut payload);
+    read.map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
+    if payload.len() as u64 > PAYLOAD_BYTES_MAX {
+        return Err(Failure::input(format!("{name} is too long for a message")));
+    }
+    Ok(payload.into())
+}
+
+fn told(published: &Published) -> String {
+    let receivers = match published.receivers {
+        0 => "nobody is subscribed".to_owned(),
+        count => counted(u64::from(count), "subscriber", "subscribers"),
+    };
+    let mut text = format!("number {}, {receivers}", published.sequence);
+    if published.dropped > 0 {
+        text += &format!(", {} of them had to drop something", published.dropped);
+    }
+    text
+}
+
+fn shape(topic: &str, published: &Published) -> Value {
+    json!({
+        "topic": topic,
+        "sequence": published.sequence,
+        "id": published.id.map(|id| id.to_string()),
+        "receivers": published.receivers,
+        "dropped": published.dropped,
+        "blocked": published.blocked,
+    })
+}

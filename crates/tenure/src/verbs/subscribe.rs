@@ -1,0 +1,194 @@
+//! `tenure sub`: messages of topics as they come.
+
+use clap::Args;
+use serde_json::json;
+use tenure_client::{Client, MessageKind, Policy, Received, Recovery, Subscribe, Subscriber};
+
+use crate::exit::{Failure, OK, Outcome};
+use crate::output::paint::{Color, harmless};
+use crate::output::times::clock;
+use crate::output::{Screen, remark, shapes};
+
+/// Follow topics
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A pattern is a name, or a name with wildcards: * for one level, > at the end for all the rest.
+
+Every message has a number in its topic. What is missing is told as a gap, with the numbers. With --id the subscription
+outlives this program: start it again with the same id, and what was missed comes first, as far as the broker keeps it.
+
+Examples:
+  tenure sub 'sensor.*.temp'
+  tenure sub '>' -o jsonl                      everything, for programs
+  tenure sub news --replay                     what is kept first, then live
+  tenure sub news --from 4711                  from this number on
+  tenure sub 'state.>' --retained              the last known values first
+  tenure sub work.orders --group shop          share the messages with others of the group
+  tenure sub audit.log --id archive            goes on where it stopped
+  tenure sub 'task.>' 'worker.>'               what happens in the broker")]
+pub(crate) struct Sub {
+    #[arg(required = true, value_name = "PATTERN")]
+    patterns: Vec<String>,
+    /// Begin with this number, as far as it is kept
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["replay", "group"])]
+    from: Option<u64>,
+    /// Begin with everything that is kept
+    #[arg(long, conflicts_with = "group")]
+    replay: bool,
+    /// Begin with the last known values
+    #[arg(long)]
+    retained: bool,
+    /// Share the messages with the other members of this group
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// A name for the subscription, to come back to
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// How many messages may wait at the broker [default: the broker's limit]
+    #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
+    queue: u32,
+    /// What to do when so many wait: drop-oldest, drop-newest or block [default: the broker's]
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    policy: Option<Policy>,
+    /// Only the payloads, each on a line
+    #[arg(long)]
+    raw: bool,
+    /// End after so many messages
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    count: Option<u64>,
+}
+
+impl Sub {
+    pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
+        let mut subscriber = client.subscribe(self.subscription()).await?;
+        if screen.is_table() && !self.raw {
+            match subscriber.missed() {
+                Some(0) | None => {}
+                Some(missed) if self.id.is_some() => remark(format!("{missed} messages since the last time")),
+                Some(_) => {}
+            }
+        }
+        let told = tokio::select! {
+            told = self.follow(&mut subscriber, screen) => told,
+            _ = tokio::signal::ctrl_c() => Ok(OK),
+        };
+        if self.id.is_none() {
+            // Nobody comes back to it. If it is gone already, all the better.
+            let _ = client.unsubscribe(subscriber.id().clone()).await;
+        }
+        told
+    }
+
+    fn subscription(&self) -> Subscribe {
+        let mut subscribe = Subscribe::to(self.patterns.iter().map(String::as_str));
+        subscribe = subscribe.recovery(Recovery::Replay);
+        if let Some(id) = &self.id {
+            subscribe = subscribe.id(id.as_str());
+        }
+        if let Some(group) = &self.group {
+            subscribe = subscribe.group(group.as_str());
+        }
+        if self.retained {
+            subscribe = subscribe.retained();
+        }
+        if let Some(from) = self.from.or(self.replay.then_some(1)) {
+            subscribe = subscribe.from(from);
+        }
+        if let Some(policy) = &self.policy {
+            subscribe = subscribe.queue(self.queue, policy.clone());
+        } else if self.queue > 0 {
+            subscribe = subscribe.queue(self.queue, Policy::DropOldest);
+        }
+        subscribe
+    }
+
+    async fn follow(&self, subscriber: &mut Subscriber, screen: &Screen) -> Outcome {
+        let mut seen = 0;
+        while self.count.is_none_or(|count| seen < count) {
+            let Some(received) = subscriber.next().await else { break };
+            match received? {
+                Received::Message { kind, message } => {
+                    seen += 1;
+                    if self.raw {
+                        screen.bytes(&message.payload)?;
+                        continue;
+                    }
+                    let text = || {
+                        let payload = String::from_utf8_lossy(&message.payload).into_owned();
+                        let kind =
+                            if kind == MessageKind::Live { String::new() } else { format!(" ({kind})") };
+                        let number = format!("{}{kind}", message.sequence);
+                        format!(
+                            "{}  {}  {}  {}",
+                            screen.paint.apply(Color::Dim, clock(message.published_at.0)),
+                            screen.paint.apply(Color::Cyan, harmless(&message.topic)),
+                            screen.paint.apply(Color::Dim, number),
+                            harmless(payload.trim_end_matches('\n'))
+                        )
+                    };
+                    screen.next(text, || shapes::message(&kind, &message))?;
+                }
+                Received::Gap(gap) => {
+                    let missed = json!({
+                        "gap": { "topic": &*gap.topic, "first_missed": gap.first_missed,
+                            "last_missed": gap.last_missed, "oldest_kept": gap.oldest_kept },
+                    });
+                    let text = format!(
+                        "{}: messages {} to {} will not come",
+                        harmless(&gap.topic),
+                        gap.first_missed,
+                        gap.last_missed
+                    );
+                    aside(screen, text, || missed)?;
+                }
+                Received::Warning(warning) => {
+                    let text = format!(
+                        "this reader is too slow ({}): {} messages dropped, {} expired",
+                        warning.reason, warning.dropped, warning.expired
+                    );
+                    aside(screen, text, || {
+                        json!({ "warning": { "reason": warning.reason.as_str(), "dropped": warning.dropped,
+                            "expired": warning.expired, "depth": warning.depth, "limit": warning.limit } })
+                    })?;
+                }
+                Received::Back { missed } => {
+                    let count =
+                        missed.map_or_else(|| "an unknown number of".to_owned(), |count| count.to_string());
+                    let text = format!("connected again; {count} messages were published meanwhile");
+                    aside(screen, text, || json!({ "back": { "missed": missed } }))?;
+                }
+                Received::ReplayComplete(complete) => {
+                    if !screen.is_table() {
+                        screen.next(String::new, || {
+                            json!({ "replay_complete": { "topic": &*complete.topic,
+                                "replayed": complete.replayed, "latest": complete.latest } })
+                        })?;
+                    }
+                }
+                Received::Ended(why) => {
+                    return Err(Failure::new(
+                        crate::exit::REFUSED,
+                        format!("the subscription has ended: {why}"),
+                    ));
+                }
+            }
+        }
+        Ok(OK)
+    }
+}
+
+/// For people on stderr, for programs in its place among the messages.
+fn aside(screen: &Screen, text: String, value: impl FnOnce() -> serde_json::Value) -> std::io::Result<()> {
+    if screen.is_table() {
+        remark(text);
+        return Ok(());
+    }
+    screen.next(String::new, value)
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    match Policy::from(text) {
+        Policy::Other(_) => Err("write drop-oldest, drop-newest or block".to_owned()),
+        known => Ok(known),
+    }
+}

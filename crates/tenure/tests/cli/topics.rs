@@ -1,0 +1,105 @@
+//! `tenure pub`, `tenure sub` and `tenure topics`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{Broker, eventually};
+
+fn lines(broker: &Broker, args: &[&str]) -> (std::process::Child, impl Iterator<Item = Value>) {
+    let mut command = broker.command(args);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let out = BufReader::new(child.stdout.take().expect("piped"));
+    (child, out.lines().map(|line| serde_json::from_str(&line.expect("text")).expect("JSON")))
+}
+
+fn subscribers(broker: &Broker, count: usize) {
+    eventually("the subscribers are there", || {
+        let all = broker.tenure(&["topics", "--subscriptions", "-o", "json"]).json();
+        all.as_array().unwrap().iter().filter(|one| one["paused_until"].is_null()).count() == count
+    });
+}
+
+#[test]
+fn messages_are_published_heard_and_counted() {
+    let broker = Broker::start();
+    let (mut child, mut heard) = lines(&broker, &["sub", "sensor.*", "-n", "4", "-o", "jsonl"]);
+    subscribers(&broker, 1);
+    let published = broker.tenure(&["pub", "sensor.kitchen", "21.5", "-o", "json"]).json();
+    assert_eq!((&published["sequence"], &published["receivers"]), (&1.into(), &1.into()));
+    assert_eq!(broker.tenure(&["pub", "elsewhere", "x"]).ok(), "number 1, nobody is subscribed\n");
+    broker.tenure_fed(&["pub", "sensor.hall", "-", "--content-type", "text/plain"], b"18\n").ok();
+    let many = broker.tenure(&["pub", "sensor.kitchen", "x", "--count", "2"]).ok();
+    assert_eq!(many, "2 messages published, numbers 2 to 3, 2 deliveries\n");
+    let first = heard.next().unwrap();
+    assert_eq!((first["topic"].as_str(), first["payload"].as_str()), (Some("sensor.kitchen"), Some("21.5")));
+    assert_eq!((first["kind"].as_str(), first["source"].as_str()), (Some("live"), Some("ada")));
+    let second = heard.next().unwrap();
+    assert_eq!(
+        (second["content_type"].as_str(), second["payload"].as_str()),
+        (Some("text/plain"), Some("18\n"))
+    );
+    assert_eq!(heard.map(|message| message["sequence"].as_u64().unwrap()).collect::<Vec<_>>(), [2, 3]);
+    assert!(child.wait().unwrap().success());
+    let topics = broker.tenure(&["topics", "sensor.>", "-o", "json"]).json();
+    assert_eq!(topics.as_array().unwrap().len(), 2);
+    assert_eq!(topics[1]["sequence"], 3);
+    let table = broker.tenure(&["topics"]).ok();
+    assert!(table.contains("sensor.kitchen") && table.contains("SUBSCRIBERS"), "{table}");
+    // Whoever has no id leaves nothing behind.
+    assert_eq!(broker.tenure(&["topics", "--subscriptions", "-o", "json"]).json(), Value::Array(vec![]));
+}
+
+#[test]
+fn a_subscription_with_an_id_goes_on_where_it_stopped() {
+    let broker = Broker::start();
+    let sub = ["sub", "log", "--id", "archive", "-n", "1", "--raw"];
+    let (mut child, _) = lines(&broker, &sub);
+    subscribers(&broker, 1);
+    for payload in ["one", "two", "three"] {
+        broker.tenure(&["pub", "log", payload]).ok();
+    }
+    assert!(child.wait().unwrap().success());
+    assert_eq!(broker.tenure(&["sub", "log", "--id", "archive", "-n", "2", "--raw"]).ok(), "two\nthree\n");
+    assert_eq!(broker.tenure(&["sub", "log", "--replay", "-n", "3", "--raw"]).ok(), "one\ntwo\nthree\n");
+    assert_eq!(broker.tenure(&["sub", "log", "--from", "3", "-n", "1", "--raw"]).ok(), "three\n");
+    let shown = broker.tenure(&["topics", "--subscriptions"]).ok();
+    assert!(shown.contains("archive") && shown.contains("nobody listens"), "{shown}");
+    broker.tenure(&["topics", "--end", "archive"]).ok();
+    broker.tenure(&["topics", "--end", "archive"]).fails(76, "no such subscription");
+}
+
+#[test]
+fn the_last_known_value_comes_first() {
+    let broker = Broker::start();
+    broker.tenure(&["pub", "state.door", "open", "--retain"]).ok();
+    let heard = broker.tenure(&["sub", "state.*", "--retained", "-n", "1", "-o", "jsonl"]).lines();
+    assert_eq!((&heard[0]["kind"], &heard[0]["payload"]), (&"retained".into(), &"open".into()));
+    let text = broker.tenure(&["sub", "state.*", "--retained", "-n", "1"]).ok();
+    assert!(text.contains("state.door  1 (retained)  open"), "{text}");
+}
+
+#[test]
+fn many_messages_come_from_lines_of_json() {
+    let broker = Broker::start();
+    let input = b"{\"payload\": {\"a\": 1}}\n\n{\"topic\": \"other\", \"payload\": \"x\", \"retain\": true, \"ttl\": \"1h\"}\n";
+    assert_eq!(broker.tenure_fed(&["pub", "log", "--jsonl", "-"], input).ok(), "2 messages published\n");
+    assert_eq!(broker.tenure(&["sub", "log", "--replay", "-n", "1", "--raw"]).ok(), "{\"a\":1}\n");
+    let bad = broker.tenure_fed(&["pub", "--jsonl", "-"], b"{\"topic\": \"a\"}\n{\"payload\": 1}\n");
+    bad.fails(65, "line 2 of -: there is no topic");
+    broker
+        .tenure_fed(&["pub", "a", "--jsonl", "-"], b"{\"retian\": true}\n")
+        .fails(65, "`retian` is none of");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_reason() {
+    let broker = Broker::start();
+    broker.tenure(&["pub", "a.*", "x"]).fails(76, "wildcards");
+    broker.tenure(&["pub", "a"]).fails(64, "what to publish?");
+    broker.tenure(&["sub", "a..b"]).fails(76, "empty level");
+    broker.tenure(&["sub", "a", "--policy", "drop-all"]).fails(64, "drop-newest");
+    broker.tenure(&["pub", "a", "?", "--request"]).fails(76, "nobody is subscribed");
+    assert_eq!(broker.tenure(&["topics", "-o", "json"]).json(), Value::Array(vec![]));
+}
