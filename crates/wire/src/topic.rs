@@ -3,7 +3,9 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::Name;
+use crate::error::{Problem, What};
 use crate::id::TaskId;
+use crate::reader::Reader;
 use crate::shapes::{message, row, words};
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
@@ -273,6 +275,35 @@ pub fn encode_messages<'a>(
     });
 }
 
+/// Looks at the messages of a frame without making anything of them: topic, number and payload of each. For subscribers
+/// that count microseconds. Says whether it is a frame of messages at all.
+pub fn look_at_messages<'a>(
+    frame: &'a Bytes,
+    mut each: impl FnMut(&'a str, u64, &'a [u8]),
+) -> Result<bool, Problem> {
+    let mut reader = Reader::new(frame);
+    if reader.array()? != 3 || reader.unsigned()? != envelope::NO_NUMBER || reader.text()? != "messages" {
+        return Ok(false);
+    }
+    for _ in 0..reader.map()? {
+        if reader.text()? != "messages" {
+            reader.skip()?;
+            continue;
+        }
+        for _ in 0..reader.array()? {
+            let values = reader.array()?;
+            if values < 3 {
+                return Err(What::Missing.into());
+            }
+            each(reader.text()?, reader.unsigned()?, reader.borrowed_bytes()?);
+            for _ in 3..values {
+                reader.skip()?;
+            }
+        }
+    }
+    Ok(true)
+}
+
 message! {
     /// Messages that will not come: they are no longer kept, or a full queue dropped them.
     pub struct TopicGap {
@@ -420,6 +451,12 @@ mod tests {
             encode_notice(&mut plain, &notice);
             encode_messages(&mut from_rows, 70_000, kind, rows.iter().map(|row| &row[..]));
             assert_eq!(plain, from_rows, "{kind}");
+            let (frame, mut seen) = (from_rows.freeze().slice(4..), Vec::new());
+            let looked = look_at_messages(&frame, |topic, sequence, payload| {
+                seen.push((topic.to_owned(), sequence, payload.to_vec()));
+            });
+            assert_eq!((looked, seen.len()), (Ok(true), 2));
+            assert_eq!(seen[1], ("sensor.kitchen".to_owned(), 300, b"21.5".to_vec()));
             assert_eq!(decode_from_broker(&plain.freeze().slice(4..)), Ok(FromBroker::Notice(notice)));
         }
     }

@@ -10,7 +10,8 @@ pub(crate) struct Figure {
     pub(crate) what: &'static str,
     pub(crate) unit: Unit,
     pub(crate) tenure: Option<f64>,
-    pub(crate) redis: Option<f64>,
+    /// What the server that is compared with reaches.
+    pub(crate) other: Option<f64>,
     /// What the machine's disk alone allows.
     pub(crate) ceiling: Option<f64>,
     /// What an acknowledgement means in this figure.
@@ -20,7 +21,8 @@ pub(crate) struct Figure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     TasksPerSecond,
-    /// Processor seconds of the server for 100,000 tasks.
+    DeliveriesPerSecond,
+    /// Processor seconds of the server for 100,000 tasks or deliveries.
     CpuSeconds,
     Seconds,
     Milliseconds,
@@ -31,6 +33,7 @@ impl Unit {
     fn name(self) -> &'static str {
         match self {
             Unit::TasksPerSecond => "tasks/s",
+            Unit::DeliveriesPerSecond => "deliveries/s",
             Unit::CpuSeconds => "CPU s per 100k",
             Unit::Seconds => "s",
             Unit::Milliseconds => "ms",
@@ -39,12 +42,12 @@ impl Unit {
     }
 
     fn more_is_better(self) -> bool {
-        self == Unit::TasksPerSecond
+        matches!(self, Unit::TasksPerSecond | Unit::DeliveriesPerSecond)
     }
 
     fn show(self, value: f64) -> String {
         match self {
-            Unit::TasksPerSecond | Unit::Bytes => grouped(value.round()),
+            Unit::TasksPerSecond | Unit::DeliveriesPerSecond | Unit::Bytes => grouped(value.round()),
             Unit::CpuSeconds => format!("{value:.2}"),
             Unit::Seconds | Unit::Milliseconds => format!("{value:.3}"),
         }
@@ -54,17 +57,17 @@ impl Unit {
 impl Figure {
     /// How many times better Tenure is.
     pub(crate) fn ratio(&self) -> Option<f64> {
-        let (tenure, redis) = (self.tenure?, self.redis?);
-        let ratio = if self.unit.more_is_better() { tenure / redis } else { redis / tenure };
+        let (tenure, other) = (self.tenure?, self.other?);
+        let ratio = if self.unit.more_is_better() { tenure / other } else { other / tenure };
         ratio.is_finite().then_some(ratio)
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn json(&self, against: &str) -> Value {
         json!({
             "figure": self.what,
             "unit": self.unit.name(),
             "tenure": self.tenure,
-            "redis": self.redis,
+            against: self.other,
             "ratio": self.ratio(),
             "ceiling": self.ceiling,
             "durability": self.durability,
@@ -72,13 +75,13 @@ impl Figure {
     }
 }
 
-pub(crate) fn table(figures: &[Figure]) -> Table {
+pub(crate) fn table(figures: &[Figure], against: &'static str) -> Table {
     let mut table = Table::new(
         [
             Column::Fixed("FIGURE"),
             Column::Fixed("UNIT"),
             Column::Number("TENURE"),
-            Column::Number("REDIS"),
+            Column::Number(against),
             Column::Number("BETTER BY"),
             Column::Number("DISK ALONE"),
             Column::Flexible("ACKNOWLEDGED WHEN"),
@@ -92,7 +95,7 @@ pub(crate) fn table(figures: &[Figure]) -> Table {
             figure.what.into(),
             figure.unit.name().into(),
             show(figure.tenure),
-            show(figure.redis),
+            show(figure.other),
             figure.ratio().map(|ratio| format!("{ratio:.1}×")).unwrap_or_default().into(),
             show(figure.ceiling),
             figure.durability.into(),
@@ -119,8 +122,8 @@ fn grouped(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn figure(unit: Unit, tenure: f64, redis: f64) -> Figure {
-        Figure { what: "x", unit, tenure: Some(tenure), redis: Some(redis), ceiling: None, durability: "" }
+    fn figure(unit: Unit, tenure: f64, other: f64) -> Figure {
+        Figure { what: "x", unit, tenure: Some(tenure), other: Some(other), ceiling: None, durability: "" }
     }
 
     #[test]

@@ -8,9 +8,11 @@ mod ceiling;
 mod figures;
 mod load;
 mod native;
+mod nats;
 mod redis;
 mod resp;
 mod tally;
+mod topics;
 
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,7 @@ use crate::output::{Screen, remark};
 use crate::own::{Broker, Usage, scratch};
 use ceiling::Ceiling;
 use figures::{Figure, Unit};
+use nats::Nats;
 use redis::Redis;
 
 /// How many tasks follow each other in one measurement of the latency, at most.
@@ -33,18 +36,21 @@ const WARM_UP_MAX: usize = 5_000;
 /// How long a server may tidy up before its memory is read.
 const SETTLING: Duration = Duration::from_secs(1);
 const SYNCED: &str = "on disk (fdatasync before the answer)";
+const NOT_SYNCED: &str = "not at all: topics live in memory";
 const SYNCED_BY_REDIS: &str = "on disk (Redis: appendfsync always)";
 
 /// Measure this machine: rates, latency, memory, restart
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Load: 4 producers with 128 submissions unanswered each, bodies of 256 bytes, 8 workers that hold 32 tasks each.
-Everything is acknowledged only when it is on disk. DISK ALONE is what appending and syncing the same bytes allows.
+Topics: one publisher, 10 and 100 subscribers, messages of 256 bytes.
+Tasks are acknowledged only when they are on disk. DISK ALONE is what appending and syncing the same bytes allows.
 
 Examples:
   tenure bench
   tenure bench cycle --tasks 500000
   tenure bench --against redis            needs redis-server in the PATH
+  tenure bench topics --against nats      needs nats-server in the PATH
   tenure bench latency -o json
   tenure bench submit --running --broker 10.0.0.7:7171")]
 pub(crate) struct Bench {
@@ -80,13 +86,18 @@ enum What {
     Backlog,
     /// From kill -9 to the first task handed out
     Restart,
+    /// Deliveries per second: one publisher, many subscribers
+    Topics,
     #[default]
     All,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Peer {
+    /// Everything but topics
     Redis,
+    /// Topics only
+    Nats,
 }
 
 impl Bench {
@@ -100,18 +111,28 @@ impl Bench {
             if self.running { self.measure_running(global).await } else { self.measure().await }
         })?;
         let machine = machine();
+        let (title, name) = match self.against {
+            Some(Peer::Nats) => ("NATS", "nats"),
+            Some(Peer::Redis) | None => ("REDIS", "redis"),
+        };
         screen.one(
-            || format!("{}\n{machine}\n", figures::table(&figures).render(screen.width, screen.paint)),
-            || json!({ "machine": machine, "figures": figures.iter().map(Figure::json).collect::<Vec<_>>() }),
+            || {
+                let table = figures::table(&figures, title);
+                format!("{}\n{machine}\n", table.render(screen.width, screen.paint))
+            },
+            || {
+                let figures: Vec<_> = figures.iter().map(|figure| figure.json(name)).collect();
+                json!({ "machine": machine, "figures": figures })
+            },
         )?;
         Ok(OK)
     }
 
     async fn measure(&self) -> Result<Vec<Figure>, Failure> {
         let ceiling = ceiling::measure(scratch("bench")?.path())?;
-        let durability = if self.against.is_some() { SYNCED_BY_REDIS } else { SYNCED };
+        let compares = self.against == Some(Peer::Redis);
+        let durability = if compares { SYNCED_BY_REDIS } else { SYNCED };
         let mut figures = Figures { durability, list: Vec::new() };
-        let compares = self.against.is_some();
         if self.wants(What::Submit) {
             remark(format!("submit: {} tasks, {} times", self.tasks, self.rounds));
             let (mut tenure, mut redis) = (Vec::new(), Vec::new());
@@ -155,8 +176,25 @@ impl Bench {
         if self.wants(What::Backlog) || self.wants(What::Restart) {
             remark(format!("backlog and restart: {} tasks wait", self.backlog));
             let tenure = self.backlog().await?;
-            let redis = if self.against.is_some() { Some(self.backlog_redis().await?) } else { None };
+            let redis = if compares { Some(self.backlog_redis().await?) } else { None };
             figures.backlog(tenure, redis, self.wants(What::Backlog), self.wants(What::Restart));
+        }
+        if self.wants(What::Topics) {
+            for (what, cpu_what, subscribers) in topics::CROWDS {
+                let messages = self.messages(subscribers);
+                remark(format!(
+                    "topics: {messages} messages to {subscribers} subscribers, {} times",
+                    self.rounds
+                ));
+                let (mut tenure, mut nats) = (Vec::new(), Vec::new());
+                for _ in 0..self.rounds {
+                    tenure.push(self.topics(subscribers).await?);
+                    if self.against == Some(Peer::Nats) {
+                        nats.push(self.topics_nats(subscribers).await?);
+                    }
+                }
+                figures.deliveries(what, cpu_what, Rates::median(tenure), Rates::median(nats));
+            }
         }
         Ok(figures.list)
     }
@@ -166,9 +204,9 @@ impl Bench {
         let address = global.broker.parse()?;
         let mut figures = Figures { durability: "as that broker is set", list: Vec::new() };
         let queue = format!("bench-{}", std::process::id());
-        if matches!(self.what, What::Backlog | What::Restart) {
+        if matches!(self.what, What::Backlog | What::Restart | What::Topics) {
             return Err(Failure::usage(
-                "backlog and restart need a broker of their own: leave --running away",
+                "backlog, restart and topics need a broker of their own: leave --running away",
             ));
         }
         if self.wants(What::Submit) {
@@ -203,6 +241,31 @@ impl Bench {
         let meter = Meter::begin(self.count(), broker.usage());
         let took = native::cycle(&address, load::QUEUE, self.count()).await?;
         Ok(meter.end("cycle", took, broker.usage()))
+    }
+
+    async fn topics(&self, subscribers: usize) -> Result<Rates, Failure> {
+        let (_directory, broker) = fresh_broker()?;
+        let address = broker.wire_address()?;
+        let messages = self.messages(subscribers);
+        topics::run(topics::Native(&address), subscribers, messages / 10 + 1).await?;
+        let meter = Meter::begin(messages * subscribers, broker.usage());
+        let took = topics::run(topics::Native(&address), subscribers, messages).await?;
+        Ok(meter.end("topics", took, broker.usage()))
+    }
+
+    async fn topics_nats(&self, subscribers: usize) -> Result<Rates, Failure> {
+        let directory = scratch("bench")?;
+        let nats = Nats::start(directory.path()).await?;
+        let messages = self.messages(subscribers);
+        topics::run(&nats, subscribers, messages / 10 + 1).await?;
+        let meter = Meter::begin(messages * subscribers, nats.usage());
+        let took = topics::run(&nats, subscribers, messages).await?;
+        Ok(meter.end("topics of NATS", took, nats.usage()))
+    }
+
+    /// As many deliveries whoever receives them.
+    fn messages(&self, subscribers: usize) -> usize {
+        (self.count() * topics::DELIVERIES_PER_TASK / subscribers).max(1)
     }
 
     async fn submit_redis(&self) -> Result<Rates, Failure> {
@@ -251,7 +314,13 @@ impl Bench {
     }
 
     fn wants(&self, what: What) -> bool {
-        self.what == what || self.what == What::All
+        // Each server can be compared in what it does.
+        let all = match self.against {
+            None => true,
+            Some(Peer::Redis) => what != What::Topics,
+            Some(Peer::Nats) => what == What::Topics,
+        };
+        self.what == what || (self.what == What::All && all)
     }
 
     fn count(&self) -> usize {
@@ -355,6 +424,22 @@ impl Figures {
         }
     }
 
+    fn deliveries(
+        &mut self,
+        what: &'static str,
+        cpu_what: &'static str,
+        tenure: Option<Rates>,
+        nats: Option<Rates>,
+    ) {
+        let rate = |rates: Option<Rates>| rates.map(|rates| rates.per_second());
+        let cpu = |rates: Option<Rates>| rates.and_then(|rates| rates.cpu_per_100k());
+        let mut push = |what, unit, tenure, other| {
+            self.list.push(Figure { what, unit, tenure, other, ceiling: None, durability: NOT_SYNCED });
+        };
+        push(what, Unit::DeliveriesPerSecond, rate(tenure), rate(nats));
+        push(cpu_what, Unit::CpuSeconds, cpu(tenure), cpu(nats));
+    }
+
     fn latency(&mut self, tenure: Vec<f64>, redis: Option<Vec<f64>>, ceiling: Option<Ceiling>) {
         let sorted = |mut times: Vec<f64>| {
             times.sort_by(f64::total_cmp);
@@ -391,10 +476,10 @@ impl Figures {
         what: &'static str,
         unit: Unit,
         tenure: Option<f64>,
-        redis: Option<f64>,
+        other: Option<f64>,
         ceiling: Option<f64>,
     ) {
-        self.list.push(Figure { what, unit, tenure, redis, ceiling, durability: self.durability });
+        self.list.push(Figure { what, unit, tenure, other, ceiling, durability: self.durability });
     }
 }
 

@@ -15,10 +15,11 @@ fn the_benchmark_prints_a_table_for_people_and_json_for_programs() {
     }
     let json = run(program(&[&["bench", "all", "-o", "json"], &SMALL[..]].concat())).json();
     let figures = json["figures"].as_array().unwrap();
-    assert_eq!(figures.len(), 8, "{json}");
+    assert_eq!(figures.len(), 12, "{json}");
     for figure in figures {
         assert!(figure["tenure"].as_f64().is_some_and(|value| value >= 0.0), "{figure}");
-        assert!(figure["durability"].as_str().unwrap().contains("disk"));
+        let is_topic = figure["figure"].as_str().unwrap().contains("subscribers");
+        assert_eq!(figure["durability"].as_str().unwrap().contains("disk"), !is_topic);
     }
 }
 
@@ -31,6 +32,20 @@ fn the_same_load_can_be_put_on_redis() {
     let json = run(program(&[&["bench", "--against", "redis", "-o", "json"], &SMALL[..]].concat())).json();
     for figure in json["figures"].as_array().unwrap() {
         assert!(figure["redis"].as_f64().is_some(), "{figure}");
+    }
+}
+
+#[test]
+fn the_same_messages_can_go_through_nats() {
+    if std::process::Command::new("nats-server").arg("--version").output().is_err() {
+        eprintln!("no nats-server here: nothing to compare with");
+        return;
+    }
+    let json = run(program(&[&["bench", "--against", "nats", "-o", "json"], &SMALL[..]].concat())).json();
+    let figures = json["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 4, "{json}");
+    for figure in figures.iter().filter(|figure| figure["unit"] == "deliveries/s") {
+        assert!(figure["nats"].as_f64().is_some_and(|rate| rate > 0.0), "{figure}");
     }
 }
 
