@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! door → Session::send → inbox → Core::take (engine decides, records join the open batch, words join the outbox)
-//!      → Core::seal → writer thread: append, fdatasync → Core::synced → Core::speak → Mailbox → door
+//!      → Core::seal → Writing: append, fdatasync → Core::synced → Core::speak → Mailbox → door
 //! ```
 //!
 //! Decide, apply in memory, journal, then speak: memory may be ahead of the disk, the outside never is. [`core`] is that
-//! order without threads, so that the simulator can drive it; `runtime.rs` adds the clock, the writer's thread and the
-//! inbox. Doors see a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the engine's words, which are re-exported
+//! order without threads, so that the simulator can drive it; `runtime.rs` adds the clock and the inbox, `writing.rs` the
+//! way to the disk. Doors see a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the engine's words, which are re-exported
 //! here because no door depends on the engine.
 
 mod calls;
@@ -25,6 +25,7 @@ mod runtime;
 mod stats;
 pub mod topics;
 mod watches;
+mod writing;
 
 pub use counters::{Counters, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tenure_engine::{Refusal, Settings, Timestamp};
 use tenure_store::{
-    Disk, Frame, News, OpenReport, Opened, Pace, Parts, RealDisk, Store, StoreError, StoreSettings, Sync,
-    WriteError, Writer,
+    Disk, News, OpenReport, Opened, Pace, Parts, RealDisk, Store, StoreError, StoreSettings, Sync,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -23,9 +22,8 @@ use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
 use crate::request::{Ask, Request, Response};
 use crate::stats::Stats;
 use crate::topics::{TopicSettings, Topics};
+use crate::writing::{Writing, Written};
 
-/// How many sealed batches may be on their way to the disk.
-const BATCHES_UNDER_WAY_MAX: usize = 4;
 /// How many messages of the inbox one turn takes before it looks at the disk again.
 const TURN_MESSAGES_MAX: usize = 1_024;
 /// How long the hub sleeps at most, so that the disk's free space is looked at.
@@ -61,10 +59,11 @@ impl Hub {
         let begun = Instant::now();
         let Opened { engine, store, report } = Store::open(disk, store, engine, wall_clock())?;
         let Parts { batches, writer, reader, chores, keeper } = store.split();
+        let sync = reader.sync_mode();
         let stats = Stats {
             started_at_millis: wall_clock().millis(),
             recovery_seconds: begun.elapsed().as_secs_f64(),
-            sync: match reader.sync_mode() {
+            sync: match sync {
                 Sync::Always => "always",
                 Sync::Interval(_) => "interval",
                 Sync::Os => "os",
@@ -85,15 +84,12 @@ impl Hub {
         });
         let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, reader, topics, stopped);
         handle.topics().connect(handle.downgrade());
-        let (frames, synced) = start_writer(writer);
         let turns = Turns {
             core: Core::new(engine, batches, chores, stats),
             handle: handle.clone(),
             inbound,
             permits,
-            frames: Some(frames),
-            synced,
-            under_way: 0,
+            writing: Writing::start(writer, sync),
             stopping,
             pace: Pace::Again,
         };
@@ -125,25 +121,9 @@ struct Turns {
     handle: HubHandle,
     inbound: mpsc::UnboundedReceiver<Inbound>,
     permits: Arc<Semaphore>,
-    frames: Option<std::sync::mpsc::Sender<Frame>>,
-    synced: mpsc::UnboundedReceiver<Written>,
-    under_way: usize,
+    writing: Writing,
     stopping: watch::Sender<bool>,
     pace: Pace,
-}
-
-/// What the writer's thread reports.
-#[derive(Debug)]
-enum Written {
-    Synced {
-        position: u64,
-        frames: usize,
-        bytes: u64,
-        took: Duration,
-    },
-    /// No room: it tries again by itself.
-    Full,
-    Failed(StoreError),
 }
 
 impl Turns {
@@ -155,10 +135,10 @@ impl Turns {
             let now = wall_clock();
             let wait = self.wait(now);
             // With too much on its way to the disk, nothing more is taken: senders wait for permits.
-            let may_take = self.under_way < BATCHES_UNDER_WAY_MAX || !self.core.is_full();
+            let may_take = !self.writing.is_full() || !self.core.is_full();
             tokio::select! {
                 biased;
-                Some(written) = self.synced.recv() => self.written(written)?,
+                Some(written) = self.writing.report() => self.written(written)?,
                 count = self.inbound.recv_many(&mut messages, TURN_MESSAGES_MAX), if may_take => {
                     if count == 0 {
                         return self.finish().await;
@@ -166,7 +146,7 @@ impl Turns {
                 }
                 () = tokio::time::sleep(wait) => {}
             }
-            while let Ok(written) = self.synced.try_recv() {
+            while let Some(written) = self.writing.try_report() {
                 self.written(written)?;
             }
             let now = wall_clock();
@@ -179,7 +159,7 @@ impl Turns {
             }
             self.pace = self.core.tick(now);
             self.tell_news();
-            self.write();
+            self.write_last()?;
             self.core.speak();
             self.start_reading();
             if disk_looked_at.elapsed() > IDLE_MAX {
@@ -238,23 +218,35 @@ impl Turns {
 
     /// Hands the open batch to the writer, unless so much is under way that it may as well grow.
     fn write(&mut self) {
-        let writer_is_busy = self.under_way > 0 && !self.core.is_full();
-        if writer_is_busy || self.under_way >= BATCHES_UNDER_WAY_MAX {
+        let may_grow = self.writing.is_busy() && !self.core.is_full();
+        if may_grow || self.writing.is_full() {
             return;
         }
-        if let Some(frame) = self.core.seal()
-            && let Some(frames) = &self.frames
-        {
-            self.under_way += 1;
-            // The writer's thread ends only after a failure, and that failure is on its way here.
-            let _ = frames.send(frame);
+        if let Some(frame) = self.core.seal() {
+            self.writing.send(frame);
         }
+    }
+
+    /// The same at the end of a turn: a small batch that nobody would join is written at once.
+    fn write_last(&mut self) -> Result<(), StoreError> {
+        if self.writing.is_busy() || !self.inbound.is_empty() {
+            self.write();
+            return Ok(());
+        }
+        let Some(frame) = self.core.seal() else { return Ok(()) };
+        if !self.writing.is_quick(&frame) {
+            self.writing.send(frame);
+            return Ok(());
+        }
+        // What needs no disk is said before, not after.
+        self.core.speak();
+        let written = self.writing.write_here(frame);
+        self.written(written)
     }
 
     fn written(&mut self, written: Written) -> Result<(), StoreError> {
         match written {
-            Written::Synced { position, frames, bytes, took } => {
-                self.under_way -= frames;
+            Written::Synced { position, bytes, took, .. } => {
                 let stats = self.core.stats_mut();
                 stats.synced_bytes_total += bytes;
                 stats.sync_seconds_total += took.as_secs_f64();
@@ -329,11 +321,11 @@ impl Turns {
             self.pace = self.core.tick(wall_clock());
             self.write();
             self.core.speak();
-            if self.under_way == 0 && self.core.is_idle() && self.pace == Pace::Idle {
+            if !self.writing.is_busy() && self.core.is_idle() && self.pace == Pace::Idle {
                 break;
             }
             tokio::select! {
-                Some(written) = self.synced.recv() => self.written(written)?,
+                Some(written) = self.writing.report() => self.written(written)?,
                 () = tokio::time::sleep(Duration::from_millis(1)) => {}
             }
         }
@@ -349,59 +341,7 @@ fn copy_to(handle: &HubHandle, directory: &Path) -> Result<u64, StoreError> {
     Ok(manifest.files.iter().map(|file| file.bytes).sum())
 }
 
-/// Starts the thread that appends and syncs. It takes whatever has been sealed meanwhile in one sync.
-fn start_writer(mut writer: Writer) -> (std::sync::mpsc::Sender<Frame>, mpsc::UnboundedReceiver<Written>) {
-    let (frames, sealed) = std::sync::mpsc::channel::<Frame>();
-    let (report, reports) = mpsc::unbounded_channel();
-    let work = move || {
-        let mut batch: Vec<Frame> = Vec::new();
-        let mut idle = Duration::from_secs(3600);
-        loop {
-            match sealed.recv_timeout(idle) {
-                Ok(frame) => batch.push(frame),
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
-            }
-            batch.extend(sealed.try_iter());
-            let result = if batch.is_empty() { Ok(()) } else { append(&mut writer, &mut batch, &report) };
-            match result.and_then(|()| writer.tick(wall_clock())) {
-                Ok(next) => idle = next.unwrap_or(Duration::from_secs(3600)),
-                Err(error) => {
-                    let _ = report.send(Written::Failed(error));
-                    return;
-                }
-            }
-        }
-    };
-    start_thread("tenure-writer", work);
-    (frames, reports)
-}
-
-fn append(
-    writer: &mut Writer,
-    batch: &mut Vec<Frame>,
-    report: &mpsc::UnboundedSender<Written>,
-) -> Result<(), StoreError> {
-    let frames = batch.len();
-    let bytes = batch.iter().map(|frame| frame.end() - frame.position()).sum();
-    loop {
-        let begun = Instant::now();
-        match writer.append(batch, wall_clock()) {
-            Ok(position) => {
-                let _ = report.send(Written::Synced { position, frames, bytes, took: begun.elapsed() });
-                return Ok(());
-            }
-            // Nothing is lost: the frames are still here, and nobody has been told of them.
-            Err(WriteError::Full { .. }) => {
-                let _ = report.send(Written::Full);
-                thread::sleep(Duration::from_millis(200));
-            }
-            Err(WriteError::Fatal(error)) => return Err(error),
-        }
-    }
-}
-
-fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) {
+pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) {
     // A machine that cannot start a thread cannot run a broker.
     thread::Builder::new().name(name.into()).spawn(work).expect("a thread starts");
 }
