@@ -210,6 +210,9 @@ impl Turns {
     }
 
     fn take_ask(&mut self, now: Timestamp, session: tenure_engine::SessionId, ask: Ask) {
+        if matches!(ask.request, Request::Stats) {
+            self.core.stats_mut().topics = self.handle.topics().figures();
+        }
         self.core.take(now, session, ask);
         if self.core.is_full() {
             self.write();

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use tenure_engine::StateName;
 use tenure_engine::command::Gauges;
 use tenure_engine::event::{Kind, LostReason, Next};
+use tenure_topics::ShardStats;
 
 use crate::counters::DoorCount;
 
@@ -46,6 +47,8 @@ pub struct Stats {
     pub last_event: u64,
     /// What the doors count by themselves.
     pub doors: Vec<DoorCount>,
+    /// Pub/sub, as of the last round of its reaper.
+    pub topics: ShardStats,
     /// `always`, `interval` or `os`: what an acknowledgement is worth.
     pub sync: &'static str,
 }
@@ -101,6 +104,9 @@ impl Stats {
             ("watches_lagged_total", self.watches_lagged_total),
             ("calls_total", self.calls_total),
             ("broadcasts_total", self.broadcasts_total),
+            ("topic_messages_published_total", self.topics.published),
+            ("topic_messages_queued_total", self.topics.enqueued),
+            ("topic_messages_delivered_total", self.topics.delivered),
         ] {
             line(name, "counter", "", value as f64);
         }
@@ -114,6 +120,20 @@ impl Stats {
         }
         for DoorCount { door, what, count } in &self.doors {
             line("door_total", "counter", &format!("{{door={door:?},what={what:?}}}"), *count as f64);
+        }
+        let dropped = &self.topics.dropped;
+        for (reason, count) in [
+            ("oldest", dropped.oldest),
+            ("newest", dropped.newest),
+            ("ttl", dropped.ttl),
+            ("disconnect", dropped.disconnect),
+        ] {
+            line(
+                "topic_messages_dropped_total",
+                "counter",
+                &format!("{{reason=\"{reason}\"}}"),
+                count as f64,
+            );
         }
         line("journal_sync_seconds_total", "counter", "", self.sync_seconds_total);
         for (state, count) in StateName::ALL.iter().zip(self.gauges.by_state) {
@@ -136,6 +156,12 @@ impl Stats {
             ("last_event", self.last_event as f64),
             ("journal_bytes", self.journal_bytes as f64),
             ("disk_free_bytes", self.disk_free_bytes as f64),
+            ("topics", self.topics.topics as f64),
+            ("topic_subscriptions", self.topics.subscriptions as f64),
+            ("topic_subscriptions_paused", self.topics.paused as f64),
+            ("topic_kept_messages", self.topics.kept_messages as f64),
+            ("topic_kept_bytes", self.topics.kept_bytes as f64),
+            ("topic_retained_bytes", self.topics.retained_bytes as f64),
             ("disk_full", f64::from(u8::from(self.disk_full))),
         ] {
             line(name, "gauge", "", value);

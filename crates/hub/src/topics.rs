@@ -73,6 +73,7 @@ struct Shared {
     settings: TopicSettings,
     spaces: RwLock<HashMap<Name, Arc<Space>, RandomState>>,
     requests: Mutex<OpenRequests>,
+    figures: Mutex<ShardStats>,
     stopping: AtomicBool,
     /// For subscriptions about events.
     hub: OnceLock<WeakHub>,
@@ -92,6 +93,7 @@ impl Topics {
             saved: Notify::new(),
             spaces: RwLock::default(),
             requests: Mutex::default(),
+            figures: Mutex::default(),
             stopping: AtomicBool::new(false),
             hub: OnceLock::new(),
         };

@@ -1,5 +1,7 @@
 //! Listings and figures.
 
+use std::sync::PoisonError;
+
 use tenure_topics::{Filter, Page, ShardStats, SubscriptionId, SubscriptionInfo, TopicInfo};
 
 use super::Topics;
@@ -40,6 +42,17 @@ impl Topics {
     pub fn stats_of(&self, namespace: &str) -> ShardStats {
         self.known_space(namespace)
             .map_or(ShardStats::default(), |space| space.with(|state, _| state.shard.stats()))
+    }
+
+    /// Figures of all namespaces together, as of the last round of the reaper. Costs nothing.
+    pub fn figures(&self) -> ShardStats {
+        *self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts anew what [`Topics::figures`] says.
+    pub(super) fn refresh_figures(&self) {
+        let all = self.stats();
+        *self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner) = all;
     }
 
     /// Figures of all namespaces together.

@@ -38,5 +38,6 @@ async fn reap_for_ever(topics: Weak<Shared>, interval: Duration) {
         while topics.requests().expire(now()) {
             tokio::task::yield_now().await;
         }
+        topics.refresh_figures();
     }
 }
