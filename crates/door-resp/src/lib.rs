@@ -3,6 +3,7 @@
 //! Bytes become commands in [`codec`] and [`command`], keys and JSON become typed values in [`key`] and
 //! [`shapes`]. Nothing here reads a clock or a socket.
 
+pub mod channel;
 pub mod codec;
 pub mod command;
 pub mod errand;

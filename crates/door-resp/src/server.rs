@@ -4,6 +4,7 @@
 //! questions to the hub at once, and writes all answers at once. While its peer waits in a blocking command it costs a
 //! task that sleeps and no buffer.
 
+mod channels;
 mod desks;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Timestamp};
 use tenure_hub::{Delivery, HubHandle};
 use tokio::io::AsyncWriteExt as _;
@@ -23,10 +25,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::TaskTracker;
 
+use crate::channel::ChannelAct;
 use crate::session::{Admission, Gate, Output, Session};
 use crate::settings::Settings;
 use crate::throttle::Throttle;
 use crate::upkeep::Upkeep;
+use channels::{Ears, Heard, Patterns};
 use desks::{Desk, Desks, News, Route};
 
 /// What is read at once.
@@ -50,6 +54,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
         settings,
         throttle: Arc::default(),
         upkeep: Arc::default(),
+        patterns: Arc::default(),
         addresses: Mutex::default(),
         next_connection: AtomicU64::new(1),
         conversations: TaskTracker::new(),
@@ -78,6 +83,7 @@ struct Door {
     desks: Arc<Desks>,
     throttle: Arc<Mutex<Throttle>>,
     upkeep: Arc<Upkeep>,
+    patterns: Arc<Patterns>,
     addresses: Mutex<Addresses>,
     next_connection: AtomicU64,
     conversations: TaskTracker,
@@ -179,6 +185,7 @@ struct Conversation {
     route: Route,
     news: mpsc::UnboundedReceiver<News>,
     desks: HashMap<Name, Arc<Desk>>,
+    ears: Ears,
     deliveries: Vec<Delivery>,
     heard_all: bool,
     until: Option<Timestamp>,
@@ -190,6 +197,7 @@ impl Conversation {
         let gate = HubGate { hub: door.hub.clone(), throttle: Arc::clone(&door.throttle), address };
         let session = Session::new(id, address, door.settings.clone(), Arc::clone(&door.upkeep), &gate);
         let (sender, news) = mpsc::unbounded_channel();
+        let ears = Ears::new(door.hub.topics().clone(), Arc::clone(&door.patterns));
         Self {
             door,
             session,
@@ -199,6 +207,7 @@ impl Conversation {
             route: Route { connection: id, sender },
             news,
             desks: HashMap::new(),
+            ears,
             deliveries: Vec::new(),
             heard_all: false,
             until: None,
@@ -235,6 +244,7 @@ impl Conversation {
                 written = write.write_buf(&mut self.out.bytes), if may_write => self.has_written(written?)?,
                 () = mail(self.inside.as_ref()), if may_take => self.take_mail(),
                 Some(news) = self.news.recv() => self.hear(news),
+                heard = self.ears.hear(), if may_take => self.listen(&heard),
                 ready = read.readable(), if may_read => {
                     ready?;
                     let input = self.session.input();
@@ -267,6 +277,7 @@ impl Conversation {
         loop {
             self.session.receive(wall_clock(), &self.gate, &mut self.out);
             self.leave_desks().await;
+            self.attend_channels().await;
             if self.out.asks.is_empty() && self.out.calls.is_empty() && self.out.reads.is_empty() {
                 return;
             }
@@ -295,6 +306,55 @@ impl Conversation {
         for worker in std::mem::take(&mut self.out.leaves) {
             if let Some(desk) = self.desks.remove(&worker) {
                 desk.detach(&self.route).await;
+            }
+        }
+    }
+
+    /// Begins and ends listening, and publishes. An answer that has to wait comes as news.
+    async fn attend_channels(&mut self) {
+        if self.out.channels.is_empty() {
+            return;
+        }
+        let (namespace, identity) = self.session.identity();
+        for act in std::mem::take(&mut self.out.channels) {
+            match act {
+                ChannelAct::Begin { listener, filter } => {
+                    if let Err(refusal) = self.ears.begin(namespace.clone(), listener, filter, &identity) {
+                        self.session.cannot_listen(&refusal.to_string(), &mut self.out);
+                    }
+                }
+                ChannelAct::End(listener) => self.ears.end(&listener),
+                ChannelAct::Publish { token, channel, message } => {
+                    let outcome = match self.ears.publish(&namespace, &channel, message) {
+                        Ok(sent) if sent.is_settled() => sent.heard_by().await,
+                        Ok(sent) => {
+                            let sender = self.route.sender.clone();
+                            tokio::spawn(async move {
+                                let outcome = sent.heard_by().await;
+                                let _ = sender.send(News::Published { token, outcome });
+                            });
+                            continue;
+                        }
+                        Err(refusal) => Err(refusal.to_string()),
+                    };
+                    self.session.published(token, outcome, &mut self.out);
+                }
+            }
+        }
+    }
+
+    fn listen(&mut self, heard: &Heard) {
+        let Heard { listener, deliveries } = heard;
+        for delivery in deliveries {
+            match delivery {
+                TopicDelivery::Message { message, .. } => {
+                    self.session.heard(listener, &message.topic, &message.payload, &mut self.out);
+                }
+                TopicDelivery::Gap(gap) => {
+                    let (first, last) = (gap.first_missed.0, gap.last_missed.0);
+                    self.session.missed(listener, &gap.topic, first, last, &mut self.out);
+                }
+                TopicDelivery::ReplayComplete(_) | TopicDelivery::Warning(_) => {}
             }
         }
     }
@@ -344,6 +404,7 @@ impl Conversation {
             News::Answer { token, answer } => {
                 self.session.desk_answered(wall_clock(), token, answer, &mut self.out);
             }
+            News::Published { token, outcome } => self.session.published(token, outcome, &mut self.out),
             News::Wish { job, wanted } => self.session.wish(&job, wanted, &mut self.out),
         }
     }

@@ -18,6 +18,7 @@ use bytes::{Bytes, BytesMut};
 use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
 use tenure_hub::{Ask, Delivery, Grant, Request};
 
+use crate::channel::ChannelAct;
 use crate::codec::{Decoder, Limits, Reply, Request as Words, Version, encode};
 use crate::command::{
     ActionCommand, Command, CommandError, ConnectionCommand, Entry, EventsCommand, ListCommand, ViewCommand,
@@ -99,6 +100,10 @@ enum Expect {
     Counted,
     /// A watch of an errand or of a subscription was begun.
     Watch,
+    /// Something was published.
+    Published {
+        reply: u64,
+    },
     /// A channel of one job waits to know which task that is.
     Channel(Bytes),
     Nothing,
@@ -121,6 +126,8 @@ pub struct Output {
     pub asks: Vec<Ask>,
     pub calls: Vec<DeskCall>,
     pub reads: Vec<(u64, Blob)>,
+    /// What is to be done about topics, in order.
+    pub channels: Vec<ChannelAct>,
     /// Desks this connection does not speak with any more.
     pub leaves: Vec<Name>,
     /// Say what is left and close.
@@ -246,10 +253,10 @@ impl Session {
             Delivery::Event { watch, event } => self.event(watch, &event, out),
             Delivery::Gap { watch, from, oldest } => self.gap(watch, from, oldest, out),
             Delivery::Live { watch, .. } => self.live(watch, out),
-            Delivery::Broadcast(broadcast) => self.heard(broadcast.subject.as_deref(), &broadcast.body, out),
             Delivery::Goodbye => self.closing = true,
-            // This session is no worker and takes no calls.
+            // This session is no worker, takes no calls and hears no broadcasts.
             Delivery::Notice(_)
+            | Delivery::Broadcast(_)
             | Delivery::Call { .. }
             | Delivery::CallGivenUp { .. }
             | Delivery::CallAnswered { .. } => {}
@@ -318,7 +325,7 @@ impl Session {
                 | EventsCommand::SubscribePattern(_)
                 | EventsCommand::UnsubscribePattern(_)
                 | EventsCommand::Publish { .. }),
-            ) => self.subscription(now, place, command, out),
+            ) => self.subscription(place, command, out),
             command => {
                 let speaker = Speaker {
                     now,
@@ -425,7 +432,7 @@ impl Session {
                 }
             }
             Some(Expect::Channel(channel)) => self.channel_found(&channel, outcome, out),
-            Some(Expect::Read { .. } | Expect::Nothing) | None => {}
+            Some(Expect::Read { .. } | Expect::Published { .. } | Expect::Nothing) | None => {}
         }
     }
 
@@ -532,6 +539,7 @@ impl std::fmt::Debug for Expect {
             Self::Submitted => "Submitted",
             Self::Counted => "Counted",
             Self::Watch => "Watch",
+            Self::Published { .. } => "Published",
             Self::Channel(_) => "Channel",
             Self::Nothing => "Nothing",
         })

@@ -191,6 +191,90 @@ fn first_entries(reply: &Reply) -> Vec<(String, Vec<String>)> {
 }
 
 #[tokio::test]
+async fn a_publisher_is_told_how_many_heard_it() {
+    let broker = Broker::start().await;
+    let mut publisher = Client::connect(broker.address).await;
+    assert_eq!(publisher.ask("PUBLISH news.sport goal").await, Reply::Integer(0), "nobody listens");
+    let mut listener = Client::connect(broker.address).await;
+    listener.ask("SUBSCRIBE news.sport").await;
+    listener.ask("PSUBSCRIBE news.*").await;
+    listener.ask("PSUBSCRIBE n?ws.s*").await;
+    let mut other = Client::connect(broker.address).await;
+    other.ask("HELLO 3").await;
+    other.ask("PSUBSCRIBE *").await;
+    assert_eq!(publisher.ask("PUBLISH news.sport goal").await, Reply::Integer(4), "channels and patterns");
+    assert_eq!(
+        publisher.ask("PUBLISH news.weather rain").await,
+        Reply::Integer(2),
+        "one pattern does not match"
+    );
+    let mut heard = Vec::new();
+    for _ in 0..4 {
+        let Reply::Array(parts) = listener.reply().await else { panic!("no message") };
+        heard.push(parts.iter().map(text).collect::<Vec<_>>().join(" "));
+    }
+    heard.sort();
+    let expected = [
+        "message news.sport goal",
+        "pmessage n?ws.s* news.sport goal",
+        "pmessage news.* news.sport goal",
+        "pmessage news.* news.weather rain",
+    ];
+    assert_eq!(heard, expected);
+    for expected in ["goal", "rain"] {
+        let Reply::Push(parts) = other.reply().await else { panic!("no push") };
+        assert_eq!(text(&parts[3]), expected);
+    }
+    listener.ask("PUNSUBSCRIBE").await;
+    let since = Instant::now();
+    drop(other);
+    // Nobody is told when the other's connection is gone, so it is asked for.
+    while publisher.ask("PUBLISH news.sport again").await != Reply::Integer(1) {
+        assert!(since.elapsed() < Duration::from_secs(10), "only one is left");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for (channel, why) in [("job:1", "the broker's own"), ("a..b", "empty"), ("task.1", "")] {
+        let refused = text(&publisher.ask(&format!("PUBLISH {channel} x")).await);
+        assert!(refused.starts_with("-ERR") && refused.contains(why), "{refused}");
+    }
+    assert!(text(&publisher.ask("SUBSCRIBE a..b").await).starts_with("-ERR Invalid channel 'a..b'"));
+}
+
+#[tokio::test]
+async fn what_one_peer_publishes_arrives_in_its_order_and_nothing_is_lost_silently() {
+    let broker = Broker::start().await;
+    let mut listener = Client::connect(broker.address).await;
+    listener.ask("SUBSCRIBE numbers").await;
+    let mut publisher = Client::connect(broker.address).await;
+    let count = 20_000_usize;
+    for first in (0..count).step_by(1000) {
+        let many: Vec<u8> =
+            (first..first + 1000).flat_map(|n| command(&["PUBLISH", "numbers", &n.to_string()])).collect();
+        publisher.send(&many).await;
+        for _ in 0..1000 {
+            assert!(matches!(publisher.reply().await, Reply::Integer(1)));
+        }
+    }
+    // What was dropped because the listener did not read is said.
+    let mut next = 0;
+    while next < count {
+        let Reply::Array(parts) = listener.reply().await else { panic!("no message") };
+        let message = text(&parts[2]);
+        match message.parse::<usize>() {
+            Ok(number) => {
+                assert_eq!(number, next);
+                next += 1;
+            }
+            Err(_) => {
+                let gap: serde_json::Value = serde_json::from_str(&message).expect("a gap");
+                let missed = gap["to"].as_u64().expect("to") - gap["from"].as_u64().expect("from") + 1;
+                next += usize::try_from(missed).expect("a count");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn one_connection_too_many_is_told_so() {
     let broker = Broker::told(Settings { connections_max: 2, ..Settings::default() }).await;
     let mut first = Client::connect(broker.address).await;

@@ -45,10 +45,21 @@ pub(super) struct Route {
     pub(super) sender: mpsc::UnboundedSender<News>,
 }
 
-/// What a desk tells a connection.
+/// What a connection is told by others.
 pub(super) enum News {
-    Answer { token: u64, answer: CallAnswer },
-    Wish { job: String, wanted: &'static str },
+    Answer {
+        token: u64,
+        answer: CallAnswer,
+    },
+    Wish {
+        job: String,
+        wanted: &'static str,
+    },
+    /// Something this connection published has been heard.
+    Published {
+        token: u64,
+        outcome: Result<u64, String>,
+    },
 }
 
 impl Desks {

@@ -1,18 +1,19 @@
-//! Channels: news as it happens. `job:updates` and `job:<id>` tell of jobs; other channels carry what peers publish.
+//! Channels: news as it happens. `job:updates` and `job:<id>` tell of jobs; other channels are topics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use tenure_hub::words::{Answer, Event, Filter, Name, Query, TaskId, Timestamp};
-use tenure_hub::{Broadcast, Request, Response, Watch};
+use tenure_hub::words::{Answer, Event, Filter, Name, Query, TaskId};
+use tenure_hub::{Request, Response, Watch};
 
 use super::{Expect, Output, Session};
+use crate::channel::{ChannelAct, Listener, OWN, channel_filter, may_be_own, pattern_filter};
 use crate::codec::{Reply, Version, encode};
 use crate::command::{Command, ConnectionCommand, EventsCommand};
-use crate::errand::{Outcome, Step};
+use crate::errand::Outcome;
 use crate::glob::glob;
-use crate::translate::{event_json, refusal};
+use crate::translate::event_json;
 
 /// The channel that tells of every job.
 const UPDATES: &[u8] = b"job:updates";
@@ -27,7 +28,6 @@ pub(super) struct Subscriptions {
     everything: Option<u64>,
     /// The watches of single jobs, and the channel each is for.
     jobs: BTreeMap<u64, Bytes>,
-    hears: bool,
 }
 
 impl Subscriptions {
@@ -35,13 +35,9 @@ impl Subscriptions {
         self.channels.len() + self.patterns.len()
     }
 
-    /// Patterns may match the channel of any job.
+    /// A pattern may match the channel of any job.
     fn wants_everything(&self) -> bool {
-        self.channels.contains(UPDATES) || !self.patterns.is_empty()
-    }
-
-    fn wants_broadcasts(&self) -> bool {
-        !self.patterns.is_empty() || self.channels.iter().any(|channel| !channel.starts_with(b"job:"))
+        self.channels.contains(UPDATES) || self.patterns.iter().any(|pattern| may_be_own(pattern))
     }
 }
 
@@ -65,34 +61,31 @@ impl Session {
         self.version == Version::Resp2 && self.subscriptions.count() > 0
     }
 
-    pub(super) fn subscription(
-        &mut self,
-        now: Timestamp,
-        place: u64,
-        command: EventsCommand,
-        out: &mut Output,
-    ) {
+    pub(super) fn subscription(&mut self, place: u64, command: EventsCommand, out: &mut Output) {
         let mut bytes = BytesMut::new();
         match command {
             EventsCommand::Publish { channel, message } => {
-                let subject = Some(Name::from(String::from_utf8_lossy(&channel)));
-                let request =
-                    Request::Broadcast(Broadcast { sender: None, subject, correlation: None, body: message });
-                let step = Step::last(request, |_, outcome| match outcome {
-                    Ok(Response::Heard(count)) => Reply::count(count),
-                    Ok(_) => Reply::Integer(0),
-                    Err(reason) => refusal(&reason),
-                });
-                return self.run(now, place, step, out);
+                return match publishable(&channel) {
+                    Ok(channel) => {
+                        let token = self.token();
+                        self.waiting.insert(token, Expect::Published { reply: place });
+                        out.channels.push(ChannelAct::Publish { token, channel, message });
+                    }
+                    Err(reply) => self.fill(place, &reply),
+                };
             }
             EventsCommand::Subscribe(channels) => {
                 if self.subscriptions.count() + channels.len() > SUBSCRIPTIONS_MAX {
                     let error = format!("ERR too many subscriptions, at most {SUBSCRIPTIONS_MAX}");
                     return self.fill(place, &Reply::error(error));
                 }
+                let bad = channels.iter().find_map(|channel| Some((channel, listenable(channel).err()?)));
+                if let Some((channel, why)) = bad {
+                    return self.fill(place, &invalid(channel, &why));
+                }
                 for channel in channels {
                     if self.subscriptions.channels.insert(channel.clone()) {
-                        self.watch_job(&channel, out);
+                        self.listen(&channel, out);
                     }
                     self.confirm("subscribe", Some(channel), &mut bytes);
                 }
@@ -103,7 +96,11 @@ impl Session {
                     return self.fill(place, &Reply::error(error));
                 }
                 for pattern in patterns {
-                    self.subscriptions.patterns.insert(pattern.clone());
+                    if self.subscriptions.patterns.insert(pattern.clone()) {
+                        let (listener, filter) =
+                            (Listener::Pattern(pattern.clone()), pattern_filter(&pattern));
+                        out.channels.push(ChannelAct::Begin { listener, filter });
+                    }
                     self.confirm("psubscribe", Some(pattern), &mut bytes);
                 }
             }
@@ -115,8 +112,9 @@ impl Session {
                     self.confirm("unsubscribe", None, &mut bytes);
                 }
                 for channel in channels {
-                    self.subscriptions.channels.remove(&channel);
-                    self.unwatch_job(&channel, out);
+                    if self.subscriptions.channels.remove(&channel) {
+                        self.unlisten(&channel, out);
+                    }
                     self.confirm("unsubscribe", Some(channel), &mut bytes);
                 }
             }
@@ -128,7 +126,9 @@ impl Session {
                     self.confirm("punsubscribe", None, &mut bytes);
                 }
                 for pattern in patterns {
-                    self.subscriptions.patterns.remove(&pattern);
+                    if self.subscriptions.patterns.remove(&pattern) {
+                        out.channels.push(ChannelAct::End(Listener::Pattern(pattern.clone())));
+                    }
                     self.confirm("punsubscribe", Some(pattern), &mut bytes);
                 }
             }
@@ -140,9 +140,10 @@ impl Session {
 
     pub(super) fn unsubscribe_all(&mut self, out: &mut Output) {
         for channel in std::mem::take(&mut self.subscriptions.channels) {
-            self.unwatch_job(&channel, out);
+            self.unlisten(&channel, out);
         }
-        self.subscriptions.patterns.clear();
+        let patterns = std::mem::take(&mut self.subscriptions.patterns);
+        out.channels.extend(patterns.into_iter().map(|pattern| ChannelAct::End(Listener::Pattern(pattern))));
         self.listen_as_needed(out);
     }
 
@@ -177,13 +178,59 @@ impl Session {
     }
 
     /// What a peer published.
-    pub(super) fn heard(&mut self, subject: Option<&str>, body: &Bytes, out: &mut Output) {
-        let Some(subject) = subject else { return };
-        let channel = Bytes::copy_from_slice(subject.as_bytes());
-        if self.subscriptions.channels.contains(&channel) && !channel.starts_with(b"job:") {
-            self.send_message(&channel, body.clone(), out);
+    pub fn heard(&mut self, listener: &Listener, topic: &str, message: &Bytes, out: &mut Output) {
+        let topic = Bytes::copy_from_slice(topic.as_bytes());
+        match listener {
+            Listener::Channel(channel) if self.subscriptions.channels.contains(channel) => {
+                self.send_message(channel, message.clone(), out);
+            }
+            Listener::Pattern(pattern)
+                if self.subscriptions.patterns.contains(pattern) && glob(pattern, &topic) =>
+            {
+                self.send_pattern_message(pattern, &topic, message, out);
+            }
+            Listener::Channel(_) | Listener::Pattern(_) => {}
         }
-        self.send_to_patterns(&channel, body, out);
+    }
+
+    /// Messages that a listener was too slow for.
+    pub fn missed(&mut self, listener: &Listener, topic: &str, first: u64, last: u64, out: &mut Output) {
+        let message = Bytes::from(format!(r#"{{"event":"gap","from":{first},"to":{last}}}"#));
+        self.heard(listener, topic, &message, out);
+    }
+
+    /// How many heard what was published here, or why nobody did.
+    pub fn published(&mut self, token: u64, outcome: Result<u64, String>, out: &mut Output) {
+        if let Some(Expect::Published { reply }) = self.waiting.remove(&token) {
+            let count = |count| Reply::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+            let answer = outcome.map_or_else(|why| Reply::error(format!("ERR {why}")), count);
+            self.fill(reply, &answer);
+        }
+        self.flush(out);
+    }
+
+    /// The broker cannot let this connection listen, although it was told so: it had better hear of that and leave.
+    pub fn cannot_listen(&mut self, why: &str, out: &mut Output) {
+        let place = self.open_place();
+        self.fill(place, &Reply::error(format!("ERR {why}")));
+        self.closing = true;
+        self.flush(out);
+    }
+
+    fn listen(&mut self, channel: &Bytes, out: &mut Output) {
+        match listenable(channel) {
+            Ok(Some(filter)) => {
+                out.channels.push(ChannelAct::Begin { listener: Listener::Channel(channel.clone()), filter });
+            }
+            Ok(None) | Err(_) => self.watch_job(channel, out),
+        }
+    }
+
+    fn unlisten(&mut self, channel: &Bytes, out: &mut Output) {
+        match listenable(channel) {
+            Ok(Some(_)) => out.channels.push(ChannelAct::End(Listener::Channel(channel.clone()))),
+            Ok(None) | Err(_) => self.unwatch_job(channel, out),
+        }
     }
 
     /// The job of a channel is known by its name: now we know which task to watch.
@@ -222,7 +269,7 @@ impl Session {
         }
     }
 
-    /// Begins or ends the watch over everything and the hearing of what peers publish.
+    /// Begins or ends the watch over everything.
     fn listen_as_needed(&mut self, out: &mut Output) {
         match (self.subscriptions.wants_everything(), self.subscriptions.everything) {
             (true, None) => {
@@ -236,11 +283,6 @@ impl Session {
                 self.ask(Request::Unwatch { watch }, Expect::Nothing, out);
             }
             (true, Some(_)) | (false, None) => {}
-        }
-        let hear = self.subscriptions.wants_broadcasts();
-        if hear != self.subscriptions.hears {
-            self.subscriptions.hears = hear;
-            self.ask(Request::HearBroadcasts { hear }, Expect::Nothing, out);
         }
     }
 
@@ -258,13 +300,35 @@ impl Session {
 
     fn send_to_patterns(&self, channel: &Bytes, message: &Bytes, out: &mut Output) {
         for pattern in self.subscriptions.patterns.iter().filter(|pattern| glob(pattern, channel)) {
-            let push = Reply::Push(vec![
-                Reply::word("pmessage"),
-                Reply::Bulk(pattern.clone()),
-                Reply::Bulk(channel.clone()),
-                Reply::Bulk(message.clone()),
-            ]);
-            encode(&push, self.version, &mut out.bytes);
+            self.send_pattern_message(pattern, channel, message, out);
         }
     }
+
+    fn send_pattern_message(&self, pattern: &Bytes, channel: &Bytes, message: &Bytes, out: &mut Output) {
+        let parts = [pattern, channel, message].map(|part| Reply::Bulk(part.clone()));
+        let push = Reply::Push([Reply::word("pmessage")].into_iter().chain(parts).collect());
+        encode(&push, self.version, &mut out.bytes);
+    }
+}
+
+/// The topic behind a channel; none for the channels of jobs.
+fn listenable(channel: &[u8]) -> Result<Option<crate::channel::Wide>, String> {
+    if channel.starts_with(OWN.as_bytes()) {
+        return Ok(None);
+    }
+    channel_filter(channel).map(Some)
+}
+
+/// The channel as a topic to publish to.
+fn publishable(channel: &[u8]) -> Result<String, Reply> {
+    match listenable(channel) {
+        Ok(Some(wide)) => Ok(wide.filter.as_str().to_owned()),
+        Ok(None) => Err(invalid(channel, "channels that begin with job: are the broker's own")),
+        Err(why) => Err(invalid(channel, &why)),
+    }
+}
+
+fn invalid(channel: &[u8], why: &str) -> Reply {
+    let shown: String = String::from_utf8_lossy(channel).chars().take(64).collect();
+    Reply::error(format!("ERR Invalid channel '{shown}': {why}"))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_door_resp::Settings;
+use tenure_door_resp::channel::ChannelAct;
 use tenure_door_resp::session::{Admission, DeskCall, Gate, Output, Session};
 use tenure_door_resp::upkeep::Upkeep;
 use tenure_door_resp::worker::{self, CallAnswer, Caller, Worker};
@@ -205,8 +206,11 @@ impl World {
         }
         connection.session.tick(self.now, &mut out);
         connection.session.receive(self.now, &gate, &mut out);
-        moved |=
-            !out.bytes.is_empty() || !out.asks.is_empty() || !out.calls.is_empty() || !out.reads.is_empty();
+        moved |= !out.bytes.is_empty()
+            || !out.asks.is_empty()
+            || !out.calls.is_empty()
+            || !out.reads.is_empty()
+            || !out.channels.is_empty();
         self.output(client, out);
         moved
     }
@@ -215,6 +219,7 @@ impl World {
         while !out.asks.is_empty()
             || !out.calls.is_empty()
             || !out.reads.is_empty()
+            || !out.channels.is_empty()
             || !out.bytes.is_empty()
             || out.close
         {
@@ -230,6 +235,13 @@ impl World {
                 let bytes = self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
                 let connection = self.connections.get_mut(&client).expect("it is open");
                 connection.session.has_read(self.now, token, bytes, &mut out);
+            }
+            for act in std::mem::take(&mut out.channels) {
+                // There are no topics here, so nobody hears what is published.
+                if let ChannelAct::Publish { token, .. } = act {
+                    let connection = self.connections.get_mut(&client).expect("it is open");
+                    connection.session.published(token, Ok(0), &mut out);
+                }
             }
             for call in std::mem::take(&mut out.calls) {
                 self.call(client, call, &mut out);

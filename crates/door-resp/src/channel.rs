@@ -1,0 +1,108 @@
+//! Channels that peers publish to are topics of the broker. What Redis calls a channel or a pattern, and what the broker
+//! calls it.
+
+use bytes::Bytes;
+use tenure_hub::topics::{Filter, Refusal};
+
+use crate::glob::literal_prefix;
+
+/// Channels that begin so tell of jobs; nobody else may publish there.
+pub const OWN: &str = "job:";
+
+/// Something a connection listens to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Listener {
+    Channel(Bytes),
+    Pattern(Bytes),
+}
+
+/// What the server is asked to do about topics.
+#[derive(Debug)]
+pub enum ChannelAct {
+    Begin { listener: Listener, filter: Wide },
+    End(Listener),
+    Publish { token: u64, channel: String, message: Bytes },
+}
+
+/// A filter that lets through everything a listener wants, and perhaps more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wide {
+    pub filter: Filter,
+    /// It lets through nothing else.
+    pub is_exact: bool,
+}
+
+/// A channel's topic. Not every name of a channel can be one.
+pub fn channel_filter(channel: &[u8]) -> Result<Wide, String> {
+    let name = std::str::from_utf8(channel).map_err(|_| "it is not UTF-8".to_owned())?;
+    let filter = Filter::parse(name).map_err(|refusal: Refusal| refusal.to_string())?;
+    if filter.is_wild() {
+        return Err("it has a wildcard in its name".to_owned());
+    }
+    Ok(Wide { filter, is_exact: true })
+}
+
+/// Redis' patterns know no levels, so a pattern is looked for among all topics below the levels it spells out.
+pub fn pattern_filter(pattern: &[u8]) -> Wide {
+    let prefix = literal_prefix(pattern);
+    if prefix.len() == pattern.len()
+        && let Ok(exact) = channel_filter(pattern)
+    {
+        return exact;
+    }
+    let levels = std::str::from_utf8(prefix).ok().and_then(|prefix| Some(prefix.rsplit_once('.')?.0));
+    let below = levels.and_then(|levels| Filter::parse(&format!("{levels}.>")).ok());
+    let ends_there = &pattern[prefix.len()..] == b"*" && (prefix.is_empty() || prefix.ends_with(b"."));
+    match below {
+        Some(filter) => Wide { filter, is_exact: ends_there },
+        None => {
+            let filter = Filter::parse(">").expect("the filter for everything");
+            Wide { filter, is_exact: ends_there && prefix.is_empty() }
+        }
+    }
+}
+
+/// Whether a pattern may match the channel of a job.
+pub fn may_be_own(pattern: &[u8]) -> bool {
+    let prefix = literal_prefix(pattern);
+    prefix.starts_with(OWN.as_bytes()) || OWN.as_bytes().starts_with(prefix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_looked_for_below_the_levels_it_spells_out() {
+        for (pattern, filter, is_exact) in [
+            ("*", ">", true),
+            ("news.*", "news.>", true),
+            ("news.sport.*", "news.sport.>", true),
+            ("news.s*", "news.>", false),
+            ("n*", ">", false),
+            ("n?ws", ">", false),
+            ("news", "news", true),
+            ("a..b*", ">", false),
+            (".*", ">", false),
+            ("[a]*", ">", false),
+        ] {
+            let wide = pattern_filter(pattern.as_bytes());
+            assert_eq!((wide.filter.as_str(), wide.is_exact), (filter, is_exact), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_channel_that_cannot_be_a_topic_is_told_why() {
+        assert!(channel_filter(b"news.sport").is_ok());
+        assert!(channel_filter(b"socket.io#/#").is_ok());
+        for bad in [&b""[..], b"a..b", b"\xff", b"a.*", b"a*", &[b'x'; 1000]] {
+            assert!(channel_filter(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn job_channels_are_the_brokers_own() {
+        assert!(may_be_own(b"*") && may_be_own(b"job:*") && may_be_own(b"j*") && may_be_own(b"job:1?"));
+        assert!(!may_be_own(b"news.*") && !may_be_own(b"jobs*"));
+    }
+}

@@ -1,0 +1,176 @@
+//! One connection's ears: a subscription to topics for each channel and each pattern, and the way back to the connection.
+//!
+//! Each subscription has a task that carries its messages over. The way is short on purpose: a peer that does not read
+//! fills it, the task waits, and the broker drops the oldest messages of that subscription and says which.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use tenure_hub::topics::{
+    Delivery, Filter, Publish, Receipt, Refusal, Subscribe, Subscription, SubscriptionId, Topics,
+    fresh_message_id, fresh_subscription_id,
+};
+use tenure_hub::words::Name;
+use tokio::sync::mpsc;
+
+use super::locked;
+use crate::channel::{Listener, Wide};
+use crate::glob::glob;
+
+/// Batches that are on their way to a connection.
+const UNDER_WAY_MAX: usize = 4;
+const BATCH_MESSAGES_MAX: usize = 64;
+const BATCH_BYTES_MAX: usize = 64 * 1024;
+
+/// What a listener has heard.
+pub(super) struct Heard {
+    pub(super) listener: Arc<Listener>,
+    pub(super) deliveries: Vec<Delivery>,
+}
+
+pub(super) struct Ears {
+    topics: Topics,
+    patterns: Arc<Patterns>,
+    open: HashMap<Arc<Listener>, Open>,
+    /// Made when the first listener begins: most connections never listen.
+    way: Option<(mpsc::Sender<Heard>, mpsc::Receiver<Heard>)>,
+}
+
+struct Open {
+    namespace: Name,
+    id: SubscriptionId,
+    filter: Wide,
+}
+
+impl Ears {
+    pub(super) fn new(topics: Topics, patterns: Arc<Patterns>) -> Ears {
+        Ears { topics, patterns, open: HashMap::new(), way: None }
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        namespace: Name,
+        listener: Listener,
+        filter: Wide,
+        client: &str,
+    ) -> Result<(), Refusal> {
+        let id = fresh_subscription_id();
+        let mut subscribe = Subscribe::new(id.clone(), vec![filter.filter.clone()]);
+        subscribe.client = Arc::from(client);
+        let (subscription, _) = self.topics.subscribe(&namespace, subscribe)?;
+        let listener = Arc::new(listener);
+        let (sender, _) = self.way.get_or_insert_with(|| mpsc::channel(UNDER_WAY_MAX));
+        tokio::spawn(carry(subscription, Arc::clone(&listener), sender.clone()));
+        self.patterns.add(&namespace, &listener, &filter);
+        self.open.insert(listener, Open { namespace, id, filter });
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self, listener: &Listener) {
+        let Some(Open { namespace, id, filter }) = self.open.remove(listener) else { return };
+        self.patterns.remove(&namespace, listener, &filter);
+        // Its stream ends with it, and so does the task that carries.
+        let _ = self.topics.unsubscribe(&namespace, &id);
+    }
+
+    /// Waits for the next batch; for ever if nobody listens.
+    pub(super) async fn hear(&mut self) -> Heard {
+        match &mut self.way {
+            // The sender is here as well, so the way does not end.
+            Some((_, way)) => way.recv().await.expect("the way is open"),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Publishes at once, so that what one peer publishes keeps its order.
+    pub(super) fn publish(&self, namespace: &Name, channel: &str, message: Bytes) -> Result<Sent, Refusal> {
+        let deaf = self.patterns.deaf(namespace, channel);
+        let publish = Publish::new(channel, fresh_message_id(), message);
+        Ok(Sent { receipt: self.topics.publish_now(namespace, publish)?, deaf })
+    }
+}
+
+impl Drop for Ears {
+    fn drop(&mut self) {
+        let listeners: Vec<Arc<Listener>> = self.open.keys().cloned().collect();
+        for listener in listeners {
+            self.end(&listener);
+        }
+    }
+}
+
+async fn carry(mut subscription: Subscription, listener: Arc<Listener>, way: mpsc::Sender<Heard>) {
+    loop {
+        let mut deliveries = Vec::new();
+        if subscription.take(BATCH_MESSAGES_MAX, BATCH_BYTES_MAX, &mut deliveries).await.is_err() {
+            return;
+        }
+        if way.send(Heard { listener: Arc::clone(&listener), deliveries }).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Something that was published and perhaps still waits for the disk or for slow subscribers.
+pub(super) struct Sent {
+    receipt: Receipt,
+    deaf: u64,
+}
+
+impl Sent {
+    pub(super) fn is_settled(&self) -> bool {
+        self.receipt.is_settled()
+    }
+
+    /// How many heard it, as Redis counts: every channel and every pattern that matches.
+    pub(super) async fn heard_by(self) -> Result<u64, String> {
+        let Sent { receipt, deaf } = self;
+        let published = receipt.settled().await.map_err(|refusal| refusal.to_string())?;
+        Ok(u64::from(published.receivers).saturating_sub(deaf))
+    }
+}
+
+/// Patterns whose filter lets through more than they match, of all connections: so that they are not counted among
+/// those who heard what they did not want to hear.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    wide: Mutex<HashMap<Name, ByPattern>>,
+}
+
+/// The filter of each pattern, and how many listen with it.
+type ByPattern = BTreeMap<Bytes, (Filter, u64)>;
+
+impl Patterns {
+    fn add(&self, namespace: &Name, listener: &Listener, filter: &Wide) {
+        let (Listener::Pattern(pattern), false) = (listener, filter.is_exact) else { return };
+        let mut wide = locked(&self.wide);
+        let entry = wide.entry(namespace.clone()).or_default().entry(pattern.clone());
+        entry.or_insert_with(|| (filter.filter.clone(), 0)).1 += 1;
+    }
+
+    fn remove(&self, namespace: &Name, listener: &Listener, filter: &Wide) {
+        let (Listener::Pattern(pattern), false) = (listener, filter.is_exact) else { return };
+        let mut wide = locked(&self.wide);
+        let Some(patterns) = wide.get_mut(namespace) else { return };
+        if let Some((_, count)) = patterns.get_mut(pattern) {
+            *count -= 1;
+            if *count == 0 {
+                patterns.remove(pattern);
+            }
+        }
+        if patterns.is_empty() {
+            wide.remove(namespace);
+        }
+    }
+
+    /// How many get a message of this topic without wanting it.
+    fn deaf(&self, namespace: &Name, topic: &str) -> u64 {
+        let wide = locked(&self.wide);
+        let Some(patterns) = wide.get(namespace) else { return 0 };
+        let unwanted = |(pattern, (filter, _)): &(&Bytes, &(Filter, u64))| {
+            filter.matches(topic) && !glob(pattern, topic.as_bytes())
+        };
+        patterns.iter().filter(unwanted).map(|(_, (_, count))| count).sum()
+    }
+}
