@@ -7,6 +7,7 @@ use crate::command::OnClose;
 use crate::engine::Engine;
 use crate::event::LostReason;
 use crate::id::{Slot, WorkerKey};
+use crate::line::Rank;
 use crate::name::Name;
 use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::settings::Settings;
@@ -24,6 +25,15 @@ pub struct Restore {
     engine: Engine,
     /// In the order in which they ended.
     ended: BTreeSet<(u64, Slot)>,
+}
+
+/// The tasks of a finished restoration, by what is left to do for each.
+#[derive(Default)]
+struct Sorted {
+    children: Vec<Slot>,
+    held: Vec<Slot>,
+    shelved: Vec<(u64, Slot)>,
+    ready: Vec<(Rank, Slot)>,
 }
 
 impl Restore {
@@ -106,24 +116,23 @@ impl Restore {
     /// The engine as it was, at a new time. Workers of held tasks have a grace to come back; nothing is handed out yet,
     /// because nobody is there.
     pub fn finish(mut self, now: Timestamp) -> Engine {
-        let mut slots: Vec<Slot> = self.engine.tasks.iter_from(Slot(0)).map(|(slot, _)| slot).collect();
-        self.link_families(&slots);
-        self.find_holders(now, &slots);
-        // In the order of the shelves, so that each task joins its shelf at the end.
-        slots.sort_by_cached_key(|slot| order(self.engine.tasks.at(*slot)));
+        let Sorted { children, held, mut shelved, mut ready } = self.sort_out();
+        self.link_families(&children);
+        self.find_holders(now, &held);
         let engine = &mut self.engine;
-        // Ready tasks go last and in the order of their lines, so that each joins its line at the end.
-        let mut ready: Vec<(crate::line::Rank, Slot)> = Vec::new();
-        for slot in slots {
+        for slot in held {
             engine.arm_expiry(slot);
-            if let TaskState::Ready = engine.tasks.at(slot).state {
-                ready.push((engine.rank_of(slot), slot));
-            } else {
-                engine.enter_state(slot);
-            }
+            engine.enter_state(slot);
+        }
+        // In the order of the shelves and of the lines, so that each task joins at the end.
+        shelved.sort_unstable();
+        for (_, slot) in shelved {
+            engine.arm_expiry(slot);
+            engine.enter_state(slot);
         }
         ready.sort_unstable();
         for (_, slot) in ready {
+            engine.arm_expiry(slot);
             engine.enter_state(slot);
         }
         for (key, until) in engine.quarantines() {
@@ -140,8 +149,26 @@ impl Restore {
         self.engine
     }
 
-    fn link_families(&mut self, slots: &[Slot]) {
-        for slot in slots {
+    /// One walk over the whole table: it is long, and most of it is ready.
+    fn sort_out(&self) -> Sorted {
+        let mut sorted = Sorted::default();
+        for (slot, task) in self.engine.tasks.iter_from(Slot(0)) {
+            if task.parent().is_some() {
+                sorted.children.push(slot);
+            }
+            if let TaskState::Ready = task.state {
+                sorted.ready.push((self.engine.rank_of(slot), slot));
+            } else if task.state.holding().is_some() {
+                sorted.held.push(slot);
+            } else {
+                sorted.shelved.push((order(task), slot));
+            }
+        }
+        sorted
+    }
+
+    fn link_families(&mut self, children: &[Slot]) {
+        for slot in children {
             let child = self.engine.tasks.at(*slot);
             let Some(parent) = child.parent().and_then(|parent| self.engine.tasks.find(&parent)) else {
                 continue;
@@ -155,9 +182,9 @@ impl Restore {
     }
 
     /// Every held task gets its worker back in the table: away, with a lease that starts afresh.
-    fn find_holders(&mut self, now: Timestamp, slots: &[Slot]) {
+    fn find_holders(&mut self, now: Timestamp, held: &[Slot]) {
         let lease_until = now + self.engine.settings.restart_grace;
-        for slot in slots {
+        for slot in held {
             let task = self.engine.tasks.at(*slot);
             let Some(holding) = task.state.holding() else { continue };
             let (worker, started_at) = (holding.worker.clone(), holding.started_at);

@@ -46,7 +46,7 @@ impl Tasks {
 
     pub(crate) fn find(&self, id: &TaskId) -> Option<Slot> {
         let hash = self.hash_id(id);
-        self.by_id.find(hash, |place| self.slab.at(*place).id == *id).map(Slot)
+        self.by_id.find(hash, |place| self.slab.at(place).id == *id).map(Slot)
     }
 
     /// Looks for many tasks at once. With a large backlog a look-up waits for memory; these wait together.
@@ -55,8 +55,8 @@ impl Tasks {
     }
 
     pub(crate) fn find_name(&self, terms: &TermsTable, namespace: &str, name: &str) -> Option<Slot> {
-        let is_it = |place: &u32| {
-            let task = self.slab.at(*place);
+        let is_it = |place: u32| {
+            let task = self.slab.at(place);
             task.name().is_some_and(|known| **known == *name)
                 && *terms.get(task.terms).namespace == *namespace
         };
@@ -67,14 +67,9 @@ impl Tasks {
         let hash = self.hash_id(&task.id);
         let name_hash = task.name().map(|name| self.hash_name(&terms.get(task.terms).namespace, name));
         let place = self.slab.insert(task);
-        let (slab, hashing) = (&self.slab, &self.hashing);
-        self.by_id.insert(hash, place, |other| hash_id(hashing, &slab.at(*other).id));
+        self.by_id.insert(hash, place);
         if let Some(hash) = name_hash {
-            self.by_name.insert(hash, place, |other| {
-                let task = slab.at(*other);
-                let name = task.name().expect("only named tasks are found by name");
-                hash_name(hashing, &terms.get(task.terms).namespace, name)
-            });
+            self.by_name.insert(hash, place);
         }
         Slot(place)
     }
@@ -95,24 +90,16 @@ impl Tasks {
     }
 
     fn hash_id(&self, id: &TaskId) -> u64 {
-        hash_id(&self.hashing, id)
+        let mut hasher = self.hashing.build_hasher();
+        hasher.write_u128(u128::from_ne_bytes(id.0));
+        hasher.finish()
     }
 
     fn hash_name(&self, namespace: &str, name: &str) -> u64 {
-        hash_name(&self.hashing, namespace, name)
+        let mut hasher = self.hashing.build_hasher();
+        hasher.write(namespace.as_bytes());
+        hasher.write_u8(0);
+        hasher.write(name.as_bytes());
+        hasher.finish()
     }
-}
-
-fn hash_id(hashing: &FixedState, id: &TaskId) -> u64 {
-    let mut hasher = hashing.build_hasher();
-    hasher.write_u128(u128::from_ne_bytes(id.0));
-    hasher.finish()
-}
-
-fn hash_name(hashing: &FixedState, namespace: &str, name: &str) -> u64 {
-    let mut hasher = hashing.build_hasher();
-    hasher.write(namespace.as_bytes());
-    hasher.write_u8(0);
-    hasher.write(name.as_bytes());
-    hasher.finish()
 }
