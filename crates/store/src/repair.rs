@@ -16,6 +16,7 @@ use crate::recover::Inventory;
 use crate::scan::{Found, Scan, next_frame_behind};
 use crate::segment::{Past, Segment, write_header};
 use crate::snapshot::{SnapshotReader, SnapshotWriter, Sum};
+use crate::topic_log::{check_file, good_part};
 
 /// What to do about a damaged frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,7 @@ pub fn repair(disk: &dyn Disk, how: Repair) -> Result<Repaired, StoreError> {
     work.journal(&inventory, snapshot)?;
     work.fit_snapshot(snapshot)?;
     work.events(&inventory)?;
+    work.topics(&inventory)?;
     disk.sync_dir().syncing("the directory")?;
     Ok(work.repaired)
 }
@@ -362,6 +364,50 @@ impl Work<'_> {
             let aside = self.aside(&name);
             self.disk.rename(&name, &aside).doing("renaming", &name)?;
         }
+        Ok(())
+    }
+
+    /// A file of the log of topics in the middle takes those before it along; the last one is cut.
+    fn topics(&mut self, inventory: &Inventory) -> Result<(), StoreError> {
+        let starts = &inventory.topics;
+        let mut damages = Vec::new();
+        for (index, start) in starts.iter().enumerate() {
+            match check_file(self.disk, *start, starts.get(index + 1).copied()) {
+                Ok(_) => {}
+                Err(StoreError::Damaged(damage)) => damages.push((index, damage)),
+                Err(other) => return Err(other),
+            }
+        }
+        let last = starts.len().saturating_sub(1);
+        if let Some((index, damage)) = damages.iter().rfind(|(index, _)| *index < last) {
+            self.say(format!("{damage}. Messages of durable topics up to there are lost"));
+            for start in &starts[..=*index] {
+                self.set_topics_aside(*start)?;
+            }
+        }
+        if let Some((_, damage)) = damages.iter().find(|(index, _)| *index == last) {
+            match good_part(self.disk, starts[last])? {
+                Some((segment, end)) => {
+                    self.keep_range(&segment, end, segment.file_end()?)?;
+                    segment.settle(end, end)?;
+                    self.say(format!("{damage}. It was cut there: what topics changed later is lost"));
+                }
+                None => {
+                    self.say(format!(
+                        "{damage}. Topics are as they were in the file before it; if there is none, they begin anew"
+                    ));
+                    self.set_topics_aside(starts[last])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_topics_aside(&mut self, start: u64) -> Result<(), StoreError> {
+        let name = files::topics(start);
+        let aside = self.aside(&name);
+        self.disk.rename(&name, &aside).doing("renaming", &name)?;
+        self.say(format!("{name} was set aside as {aside}"));
         Ok(())
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tenure_engine::{Settings, Timestamp};
 use tenure_store::{
-    MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings, TopicLogSettings, TopicRows, TopicsOpened,
-    WriteError, check_backup, restore, verify,
+    MemoryDisk, Opened, Reader, Repair, Store, StoreError, StoreSettings, TopicLogSettings, TopicRows,
+    TopicsOpened, WriteError, check_backup, repair, restore, verify,
 };
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -27,6 +27,11 @@ fn open_with(disk: &MemoryDisk, settings: TopicLogSettings) -> Result<(Reader, T
 
 fn open(disk: &MemoryDisk) -> Result<(Reader, TopicsOpened), StoreError> {
     open_with(disk, small())
+}
+
+fn topic_files(disk: &MemoryDisk) -> Vec<String> {
+    let names = tenure_store::Disk::list(disk).unwrap();
+    names.into_iter().filter(|name| name.starts_with("topics-")).collect()
 }
 
 fn messages(opened: &TopicsOpened) -> Vec<u64> {
@@ -119,13 +124,7 @@ fn old_files_go_and_what_is_kept_is_read_back_in_order() {
     }
     log.sync().unwrap();
     drop((log, _reader));
-    let files = || {
-        tenure_store::Disk::list(&disk)
-            .unwrap()
-            .into_iter()
-            .filter(|name| name.starts_with("topics-"))
-            .count()
-    };
+    let files = || topic_files(&disk).len();
     assert!((3..15).contains(&files()), "{}", files());
     let (_reader, opened) = open(&disk.reopen()).unwrap();
     let kept = messages(&opened);
@@ -161,11 +160,7 @@ fn messages_that_are_too_old_go_with_their_file() {
 fn damage_is_told_with_its_place_and_a_torn_tail_is_cut() {
     let disk = MemoryDisk::new();
     assert!(tell(&disk).finished);
-    let names: Vec<String> = tenure_store::Disk::list(&disk)
-        .unwrap()
-        .into_iter()
-        .filter(|name| name.starts_with("topics-"))
-        .collect();
+    let names = topic_files(&disk);
     let sound = verify(&disk.reopen(), Settings::default(), Timestamp(1)).unwrap();
     assert!(sound.is_sound(), "{:?}", sound.damages);
     assert!(sound.topic_frames > 3);
@@ -182,6 +177,33 @@ fn damage_is_told_with_its_place_and_a_torn_tail_is_cut() {
     last.flip(name, length - 1, 1);
     let (_reader, opened) = open(&last).unwrap();
     assert_eq!(opened.cut.map(|cut| cut.file).as_ref(), Some(name));
+}
+
+#[test]
+fn a_repair_saves_what_can_be_saved_wherever_the_damage_is() {
+    let whole = MemoryDisk::new();
+    assert!(tell(&whole).finished);
+    let names: Vec<String> = topic_files(&whole);
+    assert!(names.len() > 2, "{names:?}");
+    for name in &names {
+        let length = whole.content(name).unwrap().len() as u64;
+        for offset in (0..length).step_by(37) {
+            let disk = whole.reopen();
+            disk.flip(name, offset, 0x10);
+            if open(&disk.reopen()).is_ok() {
+                continue;
+            }
+            let repaired = repair(&disk.reopen(), Repair::Cut).unwrap();
+            assert!(!repaired.done.is_empty());
+            let mended = disk.reopen();
+            repair(&mended, Repair::Cut).unwrap();
+            let (_reader, opened) =
+                open(&mended.reopen()).unwrap_or_else(|error| panic!("{name} {offset}: {error}"));
+            let found = messages(&opened);
+            assert!(found.windows(2).all(|pair| pair[1] == pair[0] + 1), "{name} {offset}: {found:?}");
+            assert!(verify(&mended.reopen(), Settings::default(), Timestamp(1)).unwrap().is_sound());
+        }
+    }
 }
 
 #[test]

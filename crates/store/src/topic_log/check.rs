@@ -1,9 +1,10 @@
 //! Looking at every byte of a file of the log.
 
-use super::open::{open_segment, read_file};
+use super::open::{open_segment, read_file, walk};
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::recover::Cut;
+use crate::segment::Segment;
 
 /// Reads one file. `next` is where the following one starts. Says how many frames it has, and whether its tail is torn.
 pub(crate) fn check_file(
@@ -14,4 +15,15 @@ pub(crate) fn check_file(
     let segment = open_segment(disk, start)?;
     let read = read_file(&segment, next, |_| ())?;
     Ok((read.frames, read.cut))
+}
+
+/// The file with the end of what is good in it, if its rows are.
+pub(crate) fn good_part(disk: &dyn Disk, start: u64) -> Result<Option<(Segment, u64)>, StoreError> {
+    let segment = match open_segment(disk, start) {
+        Ok(segment) => segment,
+        Err(StoreError::Damaged(_)) => return Ok(None),
+        Err(other) => return Err(other),
+    };
+    let (read, _) = walk(&segment, None, &mut |_| ())?;
+    Ok((read.base_end > start).then_some((segment, read.end)))
 }

@@ -34,7 +34,7 @@ use crate::shared::Shared;
 pub use open::TopicsOpened;
 pub use rows::TopicRows;
 
-pub(crate) use check::check_file;
+pub(crate) use check::{check_file, good_part};
 
 /// Written under this name until it is complete. There is one writer, so there is one such file.
 pub(crate) const UNFINISHED_TOPICS: &str = "topics-unfinished";

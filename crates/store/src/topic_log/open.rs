@@ -134,17 +134,39 @@ pub(super) fn read_file(
     until: Option<u64>,
     mut see: impl FnMut(Row<'_>),
 ) -> Result<Read, StoreError> {
+    let (mut read, stopped) = walk(segment, until, &mut see)?;
+    let offset = segment.offset(read.end);
+    let damage = |why: String| StoreError::from(Damage::new(&segment.name, offset, why));
+    let missing = || stopped.clone().unwrap_or_else(|| "frames are missing here".to_owned());
+    if read.base_end == segment.start {
+        return Err(damage(format!("{}, and its rows are not complete", missing())));
+    }
+    match until {
+        Some(until) if until != read.end => {
+            return Err(damage(format!("{}, and the log goes on behind it", missing())));
+        }
+        Some(_) => {}
+        None => {
+            if certain_frame_behind(segment, read.end)? {
+                return Err(damage(format!("{}, and frames written later follow it", missing())));
+            }
+            read.cut = stopped.map(|why| Cut { file: segment.name.clone(), offset, why });
+        }
+    }
+    Ok(read)
+}
+
+/// Reads good frames as far as they go, and says what came then, if it was not the end.
+pub(super) fn walk(
+    segment: &Segment,
+    until: Option<u64>,
+    see: &mut dyn FnMut(Row<'_>),
+) -> Result<(Read, Option<String>), StoreError> {
     let start = segment.start;
-    let mut read = Read {
-        end: start,
-        base_end: start,
-        certain: start,
-        messages: Messages::default(),
-        frames: 0,
-        cut: None,
-    };
+    let messages = Messages::default();
+    let mut read = Read { end: start, base_end: start, certain: start, messages, frames: 0, cut: None };
     let mut scan = Scan::new(segment, start, until.unwrap_or(u64::MAX))?;
-    let stopped = loop {
+    loop {
         match scan.next()? {
             Found::Frame(header, page) => {
                 let messages = &mut read.messages;
@@ -154,42 +176,17 @@ pub(super) fn read_file(
                     }
                     see(row);
                 });
-                let offset = segment.offset(header.position);
-                let kind = kind.map_err(|why| {
-                    Damage::new(&segment.name, offset, format!("a frame is malformed: {why}"))
-                })?;
+                match kind {
+                    Ok(BASE_END) => read.base_end = header.end(),
+                    Ok(_) => {}
+                    Err(why) => return Ok((read, Some(format!("a frame is malformed: {why}")))),
+                }
                 read.frames += 1;
                 read.end = header.end();
                 read.certain = read.certain.max(header.certain);
-                if kind == BASE_END {
-                    read.base_end = header.end();
-                }
             }
-            Found::End => break None,
-            Found::Bad(why) => break Some(why),
-        }
-    };
-    let offset = segment.offset(read.end);
-    let damage = |why: String| StoreError::from(Damage::new(&segment.name, offset, why));
-    if read.base_end == start {
-        return Err(damage(format!(
-            "{}, and its rows are not complete",
-            stopped.unwrap_or("frames are missing here")
-        )));
-    }
-    match until {
-        Some(until) if until != read.end => {
-            let why = stopped.unwrap_or("frames are missing here");
-            return Err(damage(format!("{why}, and the log goes on behind it")));
-        }
-        Some(_) => {}
-        None => {
-            if certain_frame_behind(segment, read.end)? {
-                let why = stopped.unwrap_or("a frame is missing here");
-                return Err(damage(format!("{why}, and frames written later follow it")));
-            }
-            read.cut = stopped.map(|why| Cut { file: segment.name.clone(), offset, why: why.to_owned() });
+            Found::End => return Ok((read, None)),
+            Found::Bad(why) => return Ok((read, Some(why.to_owned()))),
         }
     }
-    Ok(read)
 }

@@ -81,7 +81,7 @@ fn verify(config: &Config, screen: &Screen) -> Outcome {
         let torn = found.torn.as_ref().map(|cut| json!({ "file": cut.file, "offset": cut.offset, "why": cut.why }));
         json!({
             "sound": found.is_sound(), "segments": found.segments, "frames": found.frames, "records": found.records,
-            "events": found.events, "tasks": found.tasks, "damages": damages, "torn": torn,
+            "events": found.events, "topic_frames": found.topic_frames, "tasks": found.tasks, "damages": damages, "torn": torn,
         })
     })?;
     Ok(if found.is_sound() { OK } else { FOUND_TROUBLE })
@@ -90,7 +90,7 @@ fn verify(config: &Config, screen: &Screen) -> Outcome {
 fn told(found: &Verification, dir: &Path) -> String {
     let Verification { segments, frames, records, tasks, .. } = found;
     let mut text = format!("{tasks} tasks; {segments} segments with {frames} frames and {records} records");
-    if let Some(cut) = &found.torn {
+    for cut in found.torn.iter().chain(&found.torn_topics) {
         text += &format!(
             "\nunfinished: {} at byte {}: the next start cuts it off, nothing acknowledged is lost",
             cut.file, cut.offset
