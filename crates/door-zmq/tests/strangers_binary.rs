@@ -18,7 +18,8 @@ impl Program {
     fn start(binary: &OsString, data: &Path, mdp: &str) -> Program {
         let ready = data.join("ready");
         let _ = std::fs::remove_file(&ready);
-        let off = ["--native", "off", "--xmessage", "off", "--resp", "off", "--pingpong", "off"];
+        let off =
+            ["--native", "off", "--xmessage", "off", "--resp", "off", "--pingpong", "off", "--grpc", "off"];
         let child = Command::new(binary)
             .arg("serve")
             .arg("--data-dir")

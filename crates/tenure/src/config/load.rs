@@ -113,12 +113,23 @@ pub(crate) fn load(
             problems.push(Problem::new(origin.to_string(), format!("{}: {why}", setting.key)));
         }
     }
+    problems.extend(half_tls(&values));
     if !problems.is_empty() {
         return Err(problems);
     }
     let mut warnings = strangers(variables);
     warnings.extend(file.as_deref().filter(|_| access.count() > 0).and_then(readable_by_others));
     Ok(Loaded { values, access, file, warnings })
+}
+
+/// A certificate without its key, or the other way round, would leave the door without TLS.
+fn half_tls(values: &BTreeMap<&'static str, (String, Origin)>) -> Option<Problem> {
+    let missing = |this: &str, other: &str| {
+        let ((text, origin), (other_text, _)) = (&values[this], &values[other]);
+        let is_half = !text.is_empty() && other_text.is_empty();
+        is_half.then(|| Problem::new(origin.to_string(), format!("{this} needs {other} beside it")))
+    };
+    missing("grpc_tls_cert", "grpc_tls_key").or_else(|| missing("grpc_tls_key", "grpc_tls_cert"))
 }
 
 /// Keys that everybody on the machine can read are hardly keys.

@@ -36,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) access: Access,
     pub(crate) majordomo: MajordomoSettings,
     pub(crate) ping_pong: PingPongSettings,
+    /// The certificate and the key of the gRPC door, if it speaks TLS.
+    pub(crate) grpc_tls: Option<(PathBuf, PathBuf)>,
 }
 
 /// Where each door stands. `None` is off.
@@ -47,6 +49,7 @@ pub(crate) struct Doors {
     pub(crate) resp: Option<String>,
     pub(crate) mdp: Option<String>,
     pub(crate) pingpong: Option<(String, String)>,
+    pub(crate) grpc: Option<String>,
 }
 
 impl Config {
@@ -64,6 +67,7 @@ impl Config {
             resp: address("resp"),
             mdp: address("mdp"),
             pingpong: value::two_addresses(text("pingpong")).expect("checked when loaded"),
+            grpc: address("grpc"),
         };
         let resp = tenure_door_resp::Settings {
             run_limit: span("resp_run_limit"),
@@ -108,6 +112,7 @@ impl Config {
             access: loaded.access.clone(),
             majordomo: zmq::majordomo(loaded),
             ping_pong: zmq::ping_pong(loaded),
+            grpc_tls: value::path(text("grpc_tls_cert")).zip(value::path(text("grpc_tls_key"))),
         }
     }
 }

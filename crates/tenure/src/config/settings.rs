@@ -162,6 +162,15 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "ZeroMQ READY/PING/PONG: an address for clients and one for workers",
     ),
     setting(
+        DOORS,
+        "grpc",
+        Kind::Address,
+        "127.0.0.1:7172",
+        "gRPC: tasks, workers, and pub/sub with gap recovery",
+    ),
+    setting(DOORS, "grpc_tls_cert", Kind::Path, "", "A certificate chain in PEM: the gRPC door speaks TLS"),
+    setting(DOORS, "grpc_tls_key", Kind::Path, "", "The private key of the certificate, in PEM"),
+    setting(
         RESP,
         "resp_run_limit",
         Kind::Span,

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::pin::Pin;
 
+use tenure_door_grpc as grpc;
 use tenure_door_msgpack as msgpack;
 use tenure_door_resp as resp;
 use tenure_door_zmq as zmq;
@@ -39,7 +40,7 @@ impl Door {
 
 /// Opens every door that is not off. Peers that come at once wait until the hub runs.
 pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, Failure> {
-    let Doors { native, native_unix, xmessage, resp, mdp, pingpong } = &config.doors;
+    let Doors { native, native_unix, xmessage, resp, mdp, pingpong, grpc } = &config.doors;
     let mut opening = Opening { has_keys, doors: Vec::new() };
     if let Some(address) = native {
         let serve = |listener, hub| msgpack::serve(listener, hub, msgpack::Settings::default());
@@ -67,10 +68,25 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
         let serve = |clients, workers, hub| zmq::serve_ping_pong(clients, workers, hub, settings);
         opening.two_tcp("pingpong", addresses, "ZeroMQ READY/PING/PONG: clients, workers", serve).await?;
     }
+    if let Some(address) = grpc {
+        let settings = grpc::Settings { tls: tls(config)?, ..grpc::Settings::default() };
+        let serve = |listener, hub| grpc::serve(listener, hub, settings);
+        opening.tcp("grpc", address, "gRPC: tasks, workers, pub/sub", serve).await?;
+    }
     if opening.doors.is_empty() {
         return Err(Failure::usage("all doors are off: nobody could reach this broker"));
     }
     Ok(opening.doors)
+}
+
+/// The certificate and the key that the gRPC door shows, if it has any.
+fn tls(config: &Config) -> Result<Option<grpc::Tls>, Failure> {
+    let Some((certificate, key)) = &config.grpc_tls else { return Ok(None) };
+    let read = |path: &Path| {
+        std::fs::read(path)
+            .map_err(|error| Failure::system(format!("grpc: cannot read {}: {error}", path.display())))
+    };
+    Ok(Some(grpc::Tls { certificate: read(certificate)?, key: read(key)? }))
 }
 
 /// Takes away what doors leave behind in the file system.

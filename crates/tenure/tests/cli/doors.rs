@@ -16,8 +16,10 @@ fn all_doors_are_open_and_redis_clients_see_the_same_broker() {
         "127.0.0.1:0",
         "--pingpong",
         "127.0.0.1:0,127.0.0.1:0",
+        "--grpc",
+        "127.0.0.1:0",
     ]);
-    for door in ["native", "xmessage", "resp", "mdp"] {
+    for door in ["native", "xmessage", "resp", "mdp", "grpc"] {
         TcpStream::connect(broker.doors[door].as_str().unwrap())
             .unwrap_or_else(|error| panic!("{door}: {error}"));
     }

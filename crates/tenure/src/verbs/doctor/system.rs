@@ -21,6 +21,7 @@ pub(crate) fn ports(doors: &Doors, is_running: bool) -> Vec<Finding> {
         ("xmessage", &doors.xmessage),
         ("resp", &doors.resp),
         ("mdp", &doors.mdp),
+        ("grpc", &doors.grpc),
     ];
     addresses.extend(single.into_iter().filter_map(|(door, address)| Some((door, address.as_deref()?))));
     if let Some((clients, workers)) = &doors.pingpong {
@@ -103,6 +104,7 @@ mod tests {
             resp: None,
             mdp: None,
             pingpong: None,
+            grpc: None,
         };
         let findings = ports(&doors, false);
         assert_eq!(findings[0].verdict, Verdict::Bad);

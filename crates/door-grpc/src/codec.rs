@@ -1,0 +1,178 @@
+//! Bytes and messages: protobuf as everywhere, with two habits of our own. What arrives is counted before it is
+//! decoded, because a few megabytes of empty entries would become gigabytes of memory. And an event for many
+//! subscribers is encoded once: [`EncodedEvent`] carries its bytes.
+
+use std::marker::PhantomData;
+
+use bytes::{Buf, BufMut, Bytes};
+use prost::encoding::{
+    DecodeContext, WireType, check_wire_type, encode_key, encode_varint, encoded_len_varint, key_len,
+};
+use prost::{DecodeError, Message};
+use tonic::Status;
+use tonic::codec::{BufferSettings, DecodeBuf};
+use tonic_prost::ProstEncoder;
+
+/// The longest message that is read: a body with what belongs to it.
+pub const MESSAGE_BYTES_MAX: usize = tenure_hub::limits::BODY_BYTES_MAX + (1 << 20);
+/// How many fields one message may have, those of the messages within it included.
+pub const FIELDS_MAX: usize = 250_000;
+/// How much of a stream is encoded before it is handed on, and how much room is made for it at a time.
+const STREAM_BYTES: usize = 32 << 10;
+
+/// Which fields of a message are messages themselves.
+#[derive(Debug)]
+pub struct Shape(&'static [(u32, &'static Shape)]);
+
+const LEAF: &Shape = &Shape(&[]);
+
+pub trait Shaped {
+    const SHAPE: &'static Shape;
+}
+
+include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
+
+#[derive(Debug)]
+pub struct Codec<T, U>(PhantomData<(T, U)>);
+
+impl<T, U> Default for Codec<T, U> {
+    fn default() -> Codec<T, U> {
+        Codec(PhantomData)
+    }
+}
+
+impl<T, U> tonic::codec::Codec for Codec<T, U>
+where
+    T: Message + Send + 'static,
+    U: Message + Shaped + Default + Send + 'static,
+{
+    type Encode = T;
+    type Decode = U;
+    type Encoder = ProstEncoder<T>;
+    type Decoder = Decoder<U>;
+
+    fn encoder(&mut self) -> ProstEncoder<T> {
+        ProstEncoder::new(BufferSettings::new(STREAM_BYTES, STREAM_BYTES))
+    }
+
+    fn decoder(&mut self) -> Decoder<U> {
+        Decoder(PhantomData)
+    }
+}
+
+#[derive(Debug)]
+pub struct Decoder<U>(PhantomData<U>);
+
+impl<U: Message + Shaped + Default> tonic::codec::Decoder for Decoder<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        // The bytes are taken over and not copied, and so are bodies within them.
+        let bytes = buf.copy_to_bytes(buf.remaining());
+        decode(bytes).map(Some)
+    }
+}
+
+/// A message, unless it is none or has too many parts.
+pub fn decode<U: Message + Shaped + Default>(bytes: Bytes) -> Result<U, Status> {
+    if !fits(&bytes, U::SHAPE) {
+        return Err(Status::invalid_argument(format!(
+            "the message has more than {FIELDS_MAX} parts: send several smaller ones"
+        )));
+    }
+    U::decode(bytes).map_err(|error| Status::invalid_argument(format!("this is not the message: {error}")))
+}
+
+fn fits(bytes: &[u8], shape: &Shape) -> bool {
+    let mut left = FIELDS_MAX;
+    count(bytes, shape, &mut left).is_some()
+}
+
+/// Counts fields down from what is left; `None` if there are more. What is no message is left to the decoder.
+fn count(mut bytes: &[u8], shape: &Shape, left: &mut usize) -> Option<()> {
+    while !bytes.is_empty() {
+        *left = left.checked_sub(1)?;
+        let Some(key) = varint(&mut bytes) else { return Some(()) };
+        let skip = match key & 7 {
+            0 => {
+                if varint(&mut bytes).is_none() {
+                    return Some(());
+                }
+                0
+            }
+            1 => 8,
+            2 => {
+                let Some(length) = varint(&mut bytes).and_then(|length| usize::try_from(length).ok()) else {
+                    return Some(());
+                };
+                if length > bytes.len() {
+                    return Some(());
+                }
+                let field = key >> 3;
+                if let Some((_, shape)) = shape.0.iter().find(|(number, _)| u64::from(*number) == field) {
+                    count(&bytes[..length], shape, left)?;
+                }
+                length
+            }
+            5 => 4,
+            // Groups are not among our fields; the decoder passes over them and keeps nothing.
+            _ => return Some(()),
+        };
+        bytes = bytes.get(skip..).unwrap_or_default();
+    }
+    Some(())
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// An event of a stream of messages, half-way to the wire: which of the events it is, and its bytes. Subscribers share
+/// the bytes. The events are a `oneof` of messages, so that all of them have this form.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EncodedEvent {
+    pub field: u32,
+    pub message: Bytes,
+}
+
+impl Shaped for EncodedEvent {
+    const SHAPE: &'static Shape = LEAF;
+}
+
+impl Message for EncodedEvent {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        encode_key(self.field, WireType::LengthDelimited, buf);
+        encode_varint(self.message.len() as u64, buf);
+        buf.put_slice(&self.message);
+    }
+
+    fn merge_field(
+        &mut self,
+        field: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        _: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        check_wire_type(WireType::LengthDelimited, wire_type)?;
+        self.field = field;
+        prost::encoding::bytes::merge(wire_type, &mut self.message, buf, DecodeContext::default())
+    }
+
+    fn encoded_len(&self) -> usize {
+        key_len(self.field) + encoded_len_varint(self.message.len() as u64) + self.message.len()
+    }
+
+    fn clear(&mut self) {
+        *self = EncodedEvent::default();
+    }
+}

@@ -1,0 +1,92 @@
+//! Who comes in: the key, the namespace and the name that a call's metadata show.
+
+use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Refusal};
+use tenure_hub::{Grant, HubHandle, Session};
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use crate::translate;
+
+const NAMESPACE_KEY: &str = "tenure-namespace";
+const IDENTITY_KEY: &str = "tenure-identity";
+
+/// A peer that was let in.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    pub(crate) grant: Grant,
+    pub(crate) namespace: Name,
+    /// The name under which its submissions can be watched.
+    identity: Name,
+}
+
+impl Visitor {
+    /// Looks at the metadata of a call.
+    pub(crate) fn enter(hub: &HubHandle, metadata: &MetadataMap) -> Result<Visitor, Status> {
+        let key = bearer(metadata)?;
+        let grant = hub.admit(key.map(str::as_bytes)).ok_or_else(translate::stranger)?;
+        let asked = text(metadata, NAMESPACE_KEY)?;
+        let namespace = namespace(&grant, asked).map_err(|no| translate::status(&no))?;
+        // Most calls are alone, so a name that is made up for each would be a name for nobody.
+        let identity = text(metadata, IDENTITY_KEY)?.map_or_else(|| grant.name.clone(), Name::from);
+        Ok(Visitor { grant, namespace, identity })
+    }
+
+    /// Begins the hub's session for this peer.
+    pub(crate) fn open(&self, hub: &HubHandle) -> Result<Session, Status> {
+        hub.open(self.namespace.clone(), self.identity.clone()).map_err(|no| translate::status(&no))
+    }
+
+    pub(crate) fn may_submit(&self) -> Result<(), Status> {
+        allowed(self.grant.may_submit, "submit and steer tasks")
+    }
+
+    pub(crate) fn may_manage(&self) -> Result<(), Status> {
+        allowed(self.grant.may_manage, "manage the broker")
+    }
+
+    pub(crate) fn may_publish(&self) -> Result<(), Status> {
+        allowed(self.grant.may_submit || self.grant.may_work, "publish")
+    }
+
+    pub(crate) fn may_work(&self) -> Result<(), Status> {
+        allowed(self.grant.may_work, "work")
+    }
+}
+
+fn allowed(allowed: bool, what: &'static str) -> Result<(), Status> {
+    if allowed { Ok(()) } else { Err(translate::status(&Refusal::NotAllowed { what })) }
+}
+
+/// A key may be bound to a namespace; whoever asks for another one is told so and not moved silently.
+fn namespace(grant: &Grant, asked: Option<&str>) -> Result<Name, Refusal> {
+    match (&grant.namespace, asked) {
+        (Some(bound), Some(asked)) if **bound != *asked => {
+            Err(Refusal::NotAllowed { what: "enter this namespace" })
+        }
+        (Some(bound), _) => Ok(bound.clone()),
+        (None, Some(asked)) => Ok(asked.into()),
+        (None, None) => Ok(DEFAULT_NAMESPACE.into()),
+    }
+}
+
+/// The key, if one is shown. The word before it may be written in any case.
+fn bearer(metadata: &MetadataMap) -> Result<Option<&str>, Status> {
+    let Some(value) = metadata.get("authorization") else { return Ok(None) };
+    let value = value.to_str().map_err(|_| translate::stranger())?;
+    match value.split_once(' ') {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(key.trim())),
+        _ => Err(translate::stranger()),
+    }
+}
+
+/// A name in the metadata. They are text of visible ASCII characters, and not empty.
+fn text<'a>(metadata: &'a MetadataMap, key: &'static str) -> Result<Option<&'a str>, Status> {
+    let Some(value) = metadata.get(key) else { return Ok(None) };
+    let why = match value.to_str() {
+        Err(_) => "holds other than visible ASCII characters",
+        Ok("") => "is empty",
+        Ok(long) if long.len() > 255 => "is longer than 255 bytes",
+        Ok(text) => return Ok(Some(text)),
+    };
+    Err(translate::status(&Refusal::BadName { what: key, why }))
+}

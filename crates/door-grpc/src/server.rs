@@ -1,0 +1,90 @@
+//! The sockets, and nothing else: connections come in, calls find their service, and all of it ends with the hub.
+
+mod connection;
+
+use std::io;
+use std::time::Duration;
+
+use tenure_hub::HubHandle;
+use tokio::net::TcpListener;
+use tonic::transport::server::Router;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+
+use crate::codec::MESSAGE_BYTES_MAX;
+use crate::proto::DESCRIPTORS;
+use crate::proto::sidecar::sidecar_service_server::SidecarServiceServer;
+use crate::proto::tenure::v1::broker_server::BrokerServer;
+use crate::proto::tenure::v1::tasks_server::TasksServer;
+use crate::proto::tenure::v1::topics_server::TopicsServer;
+use crate::proto::tenure::v1::workers_server::WorkersServer;
+use crate::services::Desk;
+use crate::settings::Settings;
+
+/// How long calls may go on after the hub has begun to stop, for what is still to be said.
+const GOODBYE: Duration = Duration::from_secs(2);
+/// How many bytes of metadata a call may bring.
+const METADATA_BYTES_MAX: u32 = 16 << 10;
+/// How many bytes may be under way to the broker: in one stream, and in all streams of a connection.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+
+/// Serves gRPC until the hub stops, then waits a moment for the calls to end.
+pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<TasksServer<Desk>>().await;
+    health.set_serving::<WorkersServer<Desk>>().await;
+    health.set_serving::<BrokerServer<Desk>>().await;
+    health.set_serving::<TopicsServer<Desk>>().await;
+    health.set_serving::<SidecarServiceServer<Desk>>().await;
+    let router = server(&settings)?.add_service(health_service);
+    let router = with_services(router, &hub, &settings)?;
+    let places = connection::incoming(listener, &settings);
+    let stopping = hub.clone();
+    let serving = router.serve_with_incoming_shutdown(places, async move { stopping.stopped().await });
+    let overdue = async {
+        hub.stopped().await;
+        tokio::time::sleep(GOODBYE).await;
+    };
+    tokio::select! {
+        served = serving => served.map_err(io::Error::other),
+        // Somebody watches the health, or does not read: the process ends all the same.
+        () = overdue => Ok(()),
+    }
+}
+
+fn server(settings: &Settings) -> io::Result<Server> {
+    let server = Server::builder()
+        .max_concurrent_streams(settings.streams_max)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_header_list_size(METADATA_BYTES_MAX)
+        .http2_keepalive_interval(Some(settings.ping))
+        .http2_keepalive_timeout(Some(settings.ping_timeout));
+    match &settings.tls {
+        None => Ok(server),
+        Some(tls) => {
+            let identity = Identity::from_pem(&tls.certificate, &tls.key);
+            server.tls_config(ServerTlsConfig::new().identity(identity)).map_err(io::Error::other)
+        }
+    }
+}
+
+fn with_services(router: Router, hub: &HubHandle, settings: &Settings) -> io::Result<Router> {
+    let desk = Desk { hub: hub.clone(), heartbeat: settings.heartbeat };
+    let v1 = reflection().build_v1().map_err(io::Error::other)?;
+    let v1alpha = reflection().build_v1alpha().map_err(io::Error::other)?;
+    Ok(router
+        .add_service(v1)
+        .add_service(v1alpha)
+        .add_service(TasksServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX))
+        .add_service(WorkersServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX))
+        .add_service(BrokerServer::new(desk.clone()))
+        .add_service(TopicsServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX))
+        .add_service(SidecarServiceServer::new(desk).max_decoding_message_size(MESSAGE_BYTES_MAX)))
+}
+
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}

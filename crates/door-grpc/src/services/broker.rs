@@ -1,0 +1,61 @@
+//! `tenure.v1.Broker`: for whoever looks after the broker.
+
+use tenure_hub::words::{Answer, Command, Query};
+use tonic::{Request, Response, Status};
+
+use super::Desk;
+use crate::proto::tenure::v1 as pb;
+use crate::translate;
+
+type Reply<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl pb::broker_server::Broker for Desk {
+    async fn queues(&self, request: Request<pb::QueuesRequest>) -> Reply<pb::QueuesResponse> {
+        let call = self.look(request.metadata())?;
+        match call.query(Query::Queues).await? {
+            Answer::Queues(queues) => Ok(Response::new(translate::queues(queues))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn pause_queue(&self, request: Request<pb::QueueRequest>) -> Reply<pb::Done> {
+        let call = self.manage(request.metadata())?;
+        call.command(Command::PauseQueue { queue: translate::name(request.into_inner().queue) }).await
+    }
+
+    async fn resume_queue(&self, request: Request<pb::QueueRequest>) -> Reply<pb::Done> {
+        let call = self.manage(request.metadata())?;
+        call.command(Command::ResumeQueue { queue: translate::name(request.into_inner().queue) }).await
+    }
+
+    async fn limits(&self, request: Request<pb::LimitsRequest>) -> Reply<pb::LimitsResponse> {
+        let call = self.look(request.metadata())?;
+        match call.query(Query::Limits).await? {
+            Answer::Limits(limits) => Ok(Response::new(translate::limits(limits))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn set_limit(&self, request: Request<pb::SetLimitRequest>) -> Reply<pb::Done> {
+        let call = self.manage(request.metadata())?;
+        let pb::SetLimitRequest { tag, limit } = request.into_inner();
+        call.command(Command::SetLimit { tag: translate::name(tag), limit }).await
+    }
+
+    async fn counts(&self, request: Request<pb::CountsRequest>) -> Reply<pb::CountsResponse> {
+        let call = self.look(request.metadata())?;
+        match call.query(Query::Counts).await? {
+            Answer::Counts(counts) => Ok(Response::new(translate::counts(&counts))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn stats(&self, request: Request<pb::StatsRequest>) -> Reply<pb::StatsResponse> {
+        let call = self.look(request.metadata())?;
+        match call.ask(tenure_hub::Request::Stats).await? {
+            tenure_hub::Response::Stats(stats) => Ok(Response::new(translate::stats(&stats))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+}

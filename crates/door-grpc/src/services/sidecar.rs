@@ -1,0 +1,115 @@
+//! `nexusd.sidecar.SidecarService`: pub/sub with gap recovery, for the clients that exist.
+
+use std::collections::BTreeMap;
+
+use tenure_hub::topics::{PAGE_MAX, Refusal, SubscriptionId};
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Request, Response, Status};
+
+use super::Desk;
+use crate::entrance::Visitor;
+use crate::proto::sidecar as pb;
+use crate::session::Listening;
+use crate::translate::{self, topic_status};
+
+/// How many topics one answer lists.
+const TOPICS_MAX: usize = 100_000;
+
+type Reply<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl pb::sidecar_service_server::SidecarService for Desk {
+    async fn publish(&self, request: Request<pb::PublishRequest>) -> Reply<pb::PublishResponse> {
+        let visitor = self.welcome(request.metadata())?;
+        visitor.may_publish()?;
+        let publish = translate::publish(request.get_ref()).map_err(|no| topic_status(&no))?;
+        let published = self.hub.topics().publish(&visitor.namespace, publish).await;
+        Ok(Response::new(translate::published(&published.map_err(|no| topic_status(&no))?)))
+    }
+
+    type SubscribeStream = Listening;
+
+    async fn subscribe(&self, request: Request<pb::SubscribeRequest>) -> Reply<Listening> {
+        let visitor = self.welcome(request.metadata())?;
+        let subscribe = translate::subscribe(request.get_ref()).map_err(|no| topic_status(&no))?;
+        let subscribed = self.hub.topics().subscribe(&visitor.namespace, subscribe);
+        let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
+        Ok(Response::new(Listening::begin(subscription, &info, self.heartbeat)))
+    }
+
+    type ResumeSubscribeStream = Listening;
+
+    async fn resume_subscribe(&self, request: Request<pb::ResumeSubscribeRequest>) -> Reply<Listening> {
+        let visitor = self.welcome(request.metadata())?;
+        let resume = translate::resume(request.get_ref()).map_err(|no| topic_status(&no))?;
+        let resumed = self.hub.topics().resume(&visitor.namespace, &resume);
+        let (subscription, resumed) = resumed.map_err(|no| topic_status(&no))?;
+        Ok(Response::new(Listening::go_on(subscription, &resumed, self.heartbeat)))
+    }
+
+    async fn unsubscribe(&self, request: Request<pb::UnsubscribeRequest>) -> Reply<pb::UnsubscribeResponse> {
+        let visitor = self.welcome(request.metadata())?;
+        let pb::UnsubscribeRequest { subscription_id, pause } = request.into_inner();
+        let id = SubscriptionId::parse(&subscription_id).map_err(|no| topic_status(&no))?;
+        let topics = self.hub.topics();
+        let done = if pause {
+            topics.pause(&visitor.namespace, &id).map(|kept_for| kept_for.as_millis() as i64)
+        } else {
+            topics.unsubscribe(&visitor.namespace, &id).map(|()| 0)
+        };
+        // Whoever ends what has ended already is told so, and needs no error for it.
+        match done {
+            Ok(pause_ttl_ms) => {
+                let error_message = String::new();
+                Ok(Response::new(pb::UnsubscribeResponse { success: true, error_message, pause_ttl_ms }))
+            }
+            Err(no @ Refusal::UnknownSubscription) => {
+                let error_message = no.to_string();
+                Ok(Response::new(pb::UnsubscribeResponse { success: false, error_message, pause_ttl_ms: 0 }))
+            }
+            Err(no) => Err(topic_status(&no)),
+        }
+    }
+
+    async fn get_topics(&self, request: Request<pb::GetTopicsRequest>) -> Reply<pb::GetTopicsResponse> {
+        let visitor = self.welcome(request.metadata())?;
+        let with_counts = request.get_ref().include_counts;
+        let mut topics = BTreeMap::new();
+        let mut from = Some(0);
+        while let Some(next) = from {
+            let page = self.hub.topics().topics(&visitor.namespace, next, PAGE_MAX, None);
+            for info in page.items {
+                let count = if with_counts { i32::try_from(info.subscribers).unwrap_or(i32::MAX) } else { 0 };
+                topics.insert(info.name.to_string(), count);
+            }
+            if topics.len() > TOPICS_MAX {
+                let limit = TOPICS_MAX;
+                return Err(topic_status(&Refusal::TooManyTopics { limit }));
+            }
+            from = page.next;
+            // Others want their turn between two pages.
+            tokio::task::yield_now().await;
+        }
+        Ok(Response::new(pb::GetTopicsResponse { topics }))
+    }
+
+    /// A broker is alone: it has no peers.
+    async fn get_peers(&self, request: Request<pb::GetPeersRequest>) -> Reply<pb::GetPeersResponse> {
+        self.welcome(request.metadata())?;
+        Ok(Response::new(pb::GetPeersResponse { peers: Vec::new() }))
+    }
+}
+
+impl Desk {
+    /// These clients give up at `PERMISSION_DENIED` and take everything they do not know for a passing trouble.
+    fn welcome(&self, metadata: &MetadataMap) -> Result<Visitor, Status> {
+        self.enter(metadata).map_err(|status| match status.code() {
+            Code::Unauthenticated => {
+                let details = bytes::Bytes::copy_from_slice(status.details());
+                let metadata = status.metadata().clone();
+                Status::with_details_and_metadata(Code::PermissionDenied, status.message(), details, metadata)
+            }
+            _ => status,
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! `tenure.v1.Tasks`: for whoever submits, watches and steers.
+
+use futures::StreamExt as _;
+use tenure_hub::words::{Answer, Command, Query, Refusal};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Answers, Desk};
+use crate::proto::tenure::v1 as pb;
+use crate::session::{self, Submitting, Watching};
+use crate::translate;
+
+type Reply<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl pb::tasks_server::Tasks for Desk {
+    async fn submit(&self, request: Request<pb::SubmitRequest>) -> Reply<pb::SubmitResponse> {
+        let call = self.steer(request.metadata())?;
+        session::submit(call, request.into_inner()).await.map(Response::new)
+    }
+
+    type SubmitStreamStream = Answers<pb::SubmitResponse>;
+
+    async fn submit_stream(
+        &self,
+        request: Request<Streaming<pb::SubmitRequest>>,
+    ) -> Reply<Self::SubmitStreamStream> {
+        let call = self.steer(request.metadata())?;
+        Ok(Response::new(Submitting::new(call.0, request.into_inner()).stream().boxed()))
+    }
+
+    async fn show(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Task> {
+        let call = self.look(request.metadata())?;
+        let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
+        Ok(Response::new(translate::task_info(&info)))
+    }
+
+    async fn find(&self, request: Request<pb::FindRequest>) -> Reply<pb::Task> {
+        let call = self.look(request.metadata())?;
+        let info = call.task(Query::Find { name: translate::name(request.into_inner().name) }).await?;
+        Ok(Response::new(translate::task_info(&info)))
+    }
+
+    async fn list(&self, request: Request<pb::ListRequest>) -> Reply<pb::ListResponse> {
+        let call = self.look(request.metadata())?;
+        let query = translate::list_query(request.into_inner()).map_err(|no| translate::status(&no))?;
+        match call.query(Query::List(Box::new(query))).await? {
+            Answer::Tasks { tasks, next } => {
+                Ok(Response::new(translate::tasks(&tasks, next.map(|cursor| cursor.to_string()))))
+            }
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn explain(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Why> {
+        let call = self.look(request.metadata())?;
+        match call.query(Query::Explain { task: id(&request.get_ref().task)? }).await? {
+            Answer::Why(why) => Ok(Response::new(translate::why(&why))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn body(&self, request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
+        let call = self.look(request.metadata())?;
+        let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
+        self.bytes(info.body).await
+    }
+
+    async fn result(&self, request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
+        let call = self.look(request.metadata())?;
+        let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
+        let Some(end) = info.state.end() else {
+            let (task, state) = (info.id, info.state.name());
+            let no = Refusal::WrongState { task, state, verb: "fetch the result of" };
+            return Err(translate::status(&no));
+        };
+        self.bytes(end.result).await
+    }
+
+    async fn release(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
+        let call = self.steer(request.metadata())?;
+        call.command(Command::Release { task: id(&request.get_ref().task)? }).await
+    }
+
+    async fn cancel(&self, request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
+        let call = self.steer(request.metadata())?;
+        let pb::SteerRequest { task, reason } = request.into_inner();
+        call.command(Command::Cancel { task: id(&task)?, reason: translate::some_text(reason) }).await
+    }
+
+    async fn pause(&self, request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
+        let call = self.steer(request.metadata())?;
+        let pb::SteerRequest { task, reason } = request.into_inner();
+        call.command(Command::Pause { task: id(&task)?, reason: translate::some_text(reason) }).await
+    }
+
+    async fn resume(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
+        let call = self.steer(request.metadata())?;
+        call.command(Command::Resume { task: id(&request.get_ref().task)? }).await
+    }
+
+    async fn retry(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
+        let call = self.steer(request.metadata())?;
+        call.command(Command::Retry { task: id(&request.get_ref().task)? }).await
+    }
+
+    async fn r#move(&self, request: Request<pb::MoveRequest>) -> Reply<pb::Done> {
+        let call = self.steer(request.metadata())?;
+        let request = request.into_inner();
+        call.command(Command::Move { task: id(&request.task)?, to: translate::moved(request) }).await
+    }
+
+    async fn wait(&self, request: Request<pb::WaitRequest>) -> Reply<pb::WaitResponse> {
+        let call = self.look(request.metadata())?;
+        session::wait(call.0, request.get_ref()).await.map(Response::new)
+    }
+
+    type WatchStream = Answers<pb::WatchResponse>;
+
+    async fn watch(&self, request: Request<pb::WatchRequest>) -> Reply<Self::WatchStream> {
+        let call = self.look(request.metadata())?;
+        let request = request.into_inner();
+        let from = request.from;
+        let filter = translate::filter(request).map_err(|no| translate::status(&no))?;
+        let watching = Watching::begin(call.0, filter, from).await?;
+        Ok(Response::new(watching.stream().boxed()))
+    }
+}
+
+impl Desk {
+    async fn bytes(&self, blob: tenure_hub::words::Blob) -> Reply<pb::BytesResponse> {
+        let bytes = self.hub.read(blob).await.map_err(|no| translate::status(&no))?;
+        Ok(Response::new(pb::BytesResponse { bytes }))
+    }
+}
+
+fn id(text: &str) -> Result<tenure_hub::words::TaskId, Status> {
+    translate::id(text).map_err(|no| translate::status(&no))
+}

@@ -1,0 +1,51 @@
+//! `tenure.v1.Topics`: what topics can do beyond the service that exists.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use tenure_hub::topics::Refusal;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Answers, Desk};
+use crate::proto::sidecar::PublishRequest;
+use crate::proto::tenure::v1 as pb;
+use crate::session::{Listening, Publishing};
+use crate::translate::{self, topic_status};
+
+/// How long an asker waits who does not say how long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+type Reply<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl pb::topics_server::Topics for Desk {
+    type PublishStream = Answers<pb::PublishVerdict>;
+
+    async fn publish(&self, request: Request<Streaming<PublishRequest>>) -> Reply<Self::PublishStream> {
+        let visitor = self.enter(request.metadata())?;
+        visitor.may_publish()?;
+        let publishing = Publishing::new(self.hub.clone(), visitor.namespace, request.into_inner());
+        Ok(Response::new(publishing.stream().boxed()))
+    }
+
+    async fn request(&self, request: Request<pb::TopicRequest>) -> Reply<pb::TopicAnswer> {
+        let visitor = self.enter(request.metadata())?;
+        visitor.may_publish()?;
+        let pb::TopicRequest { message, timeout_ms } = request.into_inner();
+        let message = message.ok_or_else(|| topic_status(&Refusal::NameEmpty))?;
+        let timeout = if timeout_ms == 0 { PATIENCE } else { Duration::from_millis(timeout_ms) };
+        let publish = translate::publish(&message).map_err(|no| topic_status(&no))?;
+        let answered = self.hub.topics().request(&visitor.namespace, publish, timeout).await;
+        Ok(Response::new(translate::answer(answered.map_err(|no| topic_status(&no))?)))
+    }
+
+    type SubscribeStream = Listening;
+
+    async fn subscribe(&self, request: Request<pb::TopicSubscription>) -> Reply<Listening> {
+        let visitor = self.enter(request.metadata())?;
+        let subscribe = translate::subscribe_with(request.get_ref())?;
+        let subscribed = self.hub.topics().subscribe(&visitor.namespace, subscribe);
+        let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
+        Ok(Response::new(Listening::begin(subscription, &info, self.heartbeat)))
+    }
+}

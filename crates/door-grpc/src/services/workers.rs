@@ -1,0 +1,43 @@
+//! `tenure.v1.Workers`: for whoever runs tasks, and whoever looks after those.
+
+use futures::StreamExt as _;
+use tenure_hub::words::{Answer, Command, Query};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Answers, Desk};
+use crate::proto::tenure::v1 as pb;
+use crate::session::Working;
+use crate::translate;
+
+type Reply<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl pb::workers_server::Workers for Desk {
+    type WorkStream = Answers<pb::BrokerMessage>;
+
+    async fn work(&self, request: Request<Streaming<pb::WorkerMessage>>) -> Reply<Self::WorkStream> {
+        let visitor = self.enter(request.metadata())?;
+        visitor.may_work()?;
+        let session = visitor.open(&self.hub)?;
+        let working = Working::new(session, request.into_inner(), visitor.grant.worker);
+        Ok(Response::new(working.stream().boxed()))
+    }
+
+    async fn list(&self, request: Request<pb::ListWorkersRequest>) -> Reply<pb::ListWorkersResponse> {
+        let call = self.look(request.metadata())?;
+        match call.query(Query::Workers).await? {
+            Answer::Workers(workers) => Ok(Response::new(translate::workers(workers))),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    async fn drain(&self, request: Request<pb::WorkerRequest>) -> Reply<pb::Done> {
+        let call = self.manage(request.metadata())?;
+        call.command(Command::DrainWorker { worker: translate::name(request.into_inner().worker) }).await
+    }
+
+    async fn clear(&self, request: Request<pb::WorkerRequest>) -> Reply<pb::Done> {
+        let call = self.manage(request.metadata())?;
+        call.command(Command::ClearWorker { worker: translate::name(request.into_inner().worker) }).await
+    }
+}

@@ -1,0 +1,51 @@
+//! One question after the other, each with its answer.
+
+use tenure_hub::words::{Answer, Command, Query, TaskInfo};
+use tenure_hub::{Ask, Delivery, Request, Response, Session};
+use tonic::Status;
+
+use crate::proto::tenure::v1 as pb;
+use crate::translate;
+
+/// A session that asks one thing at a time.
+pub(crate) struct Call(pub(crate) Session);
+
+impl Call {
+    /// Asks and waits for the answer. News that comes meanwhile is not for a caller, and passed over.
+    pub(crate) async fn ask(&self, request: Request) -> Result<Response, Status> {
+        self.0.send(vec![Ask { token: 0, request }]).await.map_err(|_| translate::unavailable())?;
+        let mut arrived = Vec::new();
+        loop {
+            self.0.mailbox().arrived().await;
+            let is_closed = self.0.mailbox().is_closed();
+            self.0.mailbox().take(&mut arrived);
+            for delivery in arrived.drain(..) {
+                if let Delivery::Reply { reply, .. } = delivery {
+                    return reply.map_err(|no| translate::status(&no));
+                }
+            }
+            if is_closed {
+                return Err(translate::unavailable());
+            }
+        }
+    }
+
+    pub(crate) async fn query(&self, query: Query) -> Result<Answer, Status> {
+        match self.ask(Request::Query(query)).await? {
+            Response::Answer(answer) => Ok(answer),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    pub(crate) async fn task(&self, query: Query) -> Result<TaskInfo, Status> {
+        match self.query(query).await? {
+            Answer::Task(info) => Ok(*info),
+            _ => Err(translate::unexpected()),
+        }
+    }
+
+    pub(crate) async fn command(&self, command: Command) -> Result<tonic::Response<pb::Done>, Status> {
+        self.ask(Request::Command(command)).await?;
+        Ok(tonic::Response::new(pb::Done {}))
+    }
+}

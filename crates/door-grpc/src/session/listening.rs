@@ -1,0 +1,128 @@
+//! A subscriber's stream: what it takes out of its queue, a heartbeat when there is nothing, and the end of it.
+//!
+//! Nothing is taken before the connection has room for it, so that a slow subscriber fills its own queue and nothing
+//! else. Whatever was taken and could not be sent is given back, and counts as missed.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures::Stream;
+use tenure_hub::topics::{Delivery, Ended, Resumed, Subscription, SubscriptionInfo};
+use tokio_util::sync::ReusableBoxFuture;
+use tonic::Status;
+
+use crate::codec::EncodedEvent;
+use crate::translate;
+
+/// How much is taken at a time.
+const BATCH_MESSAGES: usize = 256;
+const BATCH_BYTES: usize = 64 << 10;
+
+pub(crate) struct Listening {
+    first: Option<EncodedEvent>,
+    /// Taken, not yet sent.
+    taken: VecDeque<Delivery>,
+    /// Here while something is taken, with the wait while nothing is, and nowhere once the stream is over.
+    subscription: Option<Subscription>,
+    wait: ReusableBoxFuture<'static, Waited>,
+    heartbeat: Duration,
+    is_over: bool,
+}
+
+struct Waited {
+    subscription: Subscription,
+    taken: VecDeque<Delivery>,
+    /// Nothing has come for so long that a heartbeat is due.
+    is_idle: bool,
+    ended: Option<Ended>,
+}
+
+impl Listening {
+    pub(crate) fn begin(
+        subscription: Subscription,
+        info: &SubscriptionInfo,
+        heartbeat: Duration,
+    ) -> Listening {
+        let first = translate::info(info, now_millis());
+        Listening::new(subscription, first, heartbeat)
+    }
+
+    pub(crate) fn go_on(subscription: Subscription, resumed: &Resumed, heartbeat: Duration) -> Listening {
+        let first = translate::resumed(subscription.id().as_str(), resumed, now_millis());
+        Listening::new(subscription, first, heartbeat)
+    }
+
+    fn new(subscription: Subscription, first: EncodedEvent, heartbeat: Duration) -> Listening {
+        Listening {
+            first: Some(first),
+            taken: VecDeque::new(),
+            subscription: Some(subscription),
+            wait: ReusableBoxFuture::new(std::future::pending()),
+            heartbeat,
+            is_over: false,
+        }
+    }
+}
+
+impl Stream for Listening {
+    type Item = Result<EncodedEvent, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if let Some(first) = this.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        loop {
+            if this.is_over {
+                return Poll::Ready(None);
+            }
+            if let Some(subscription) = &this.subscription
+                && let Some(delivery) = this.taken.pop_front()
+            {
+                return Poll::Ready(Some(Ok(translate::delivery(&delivery, subscription.id()))));
+            }
+            if let Some(subscription) = this.subscription.take() {
+                this.wait.set(wait(subscription, std::mem::take(&mut this.taken), this.heartbeat));
+            }
+            let waited = ready!(this.wait.poll(cx));
+            this.taken = waited.taken;
+            if let Some(ended) = waited.ended {
+                this.is_over = true;
+                return Poll::Ready(translate::ended(ended).map(Err));
+            }
+            this.subscription = Some(waited.subscription);
+            if waited.is_idle {
+                return Poll::Ready(Some(Ok(translate::heartbeat(now_millis()))));
+            }
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(subscription) = &mut self.subscription
+            && !self.taken.is_empty()
+        {
+            subscription.put_back(std::mem::take(&mut self.taken).into());
+        }
+    }
+}
+
+async fn wait(mut subscription: Subscription, room: VecDeque<Delivery>, heartbeat: Duration) -> Waited {
+    let mut taken = Vec::from(room);
+    let take = subscription.take(BATCH_MESSAGES, BATCH_BYTES, &mut taken);
+    let (is_idle, ended) = match tokio::time::timeout(heartbeat, take).await {
+        Ok(Ok(())) => (false, None),
+        Ok(Err(ended)) => (false, Some(ended)),
+        Err(_) => (true, None),
+    };
+    Waited { subscription, taken: taken.into(), is_idle, ended }
+}
+
+/// What the events of a stream are stamped with.
+fn now_millis() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,67 @@
+//! A stream of messages to publish: each as it comes, the verdicts in their order.
+
+use futures::future::{BoxFuture, ready};
+use futures::stream::FuturesOrdered;
+use futures::{FutureExt as _, Stream, StreamExt as _};
+use tenure_hub::HubHandle;
+use tenure_hub::topics::{Published, Refusal};
+use tenure_hub::words::Name;
+use tonic::{Status, Streaming};
+
+use crate::proto::sidecar::PublishRequest;
+use crate::proto::tenure::v1 as pb;
+use crate::translate;
+
+/// How many messages may wait for slow subscribers or the disk before no more are read.
+const UNSETTLED_MAX: usize = 256;
+
+pub(crate) struct Publishing {
+    hub: HubHandle,
+    namespace: Name,
+    requests: Streaming<PublishRequest>,
+    unsettled: FuturesOrdered<BoxFuture<'static, Result<Published, Refusal>>>,
+    heard_all: bool,
+}
+
+impl Publishing {
+    pub(crate) fn new(hub: HubHandle, namespace: Name, requests: Streaming<PublishRequest>) -> Publishing {
+        Publishing { hub, namespace, requests, unsettled: FuturesOrdered::new(), heard_all: false }
+    }
+
+    pub(crate) fn stream(self) -> impl Stream<Item = Result<pb::PublishVerdict, Status>> + Send {
+        futures::stream::unfold(Some(self), |publishing| async move {
+            let mut publishing = publishing?;
+            match publishing.next().await {
+                Ok(Some(verdict)) => Some((Ok(verdict), Some(publishing))),
+                Ok(None) => None,
+                Err(status) => Some((Err(status), None)),
+            }
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<pb::PublishVerdict>, Status> {
+        loop {
+            if self.heard_all && self.unsettled.is_empty() {
+                return Ok(None);
+            }
+            let may_read = !self.heard_all && self.unsettled.len() < UNSETTLED_MAX;
+            tokio::select! {
+                biased;
+                Some(settled) = self.unsettled.next() => return Ok(Some(translate::verdict(&settled))),
+                request = self.requests.message(), if may_read => match request? {
+                    Some(request) => self.publish(&request),
+                    None => self.heard_all = true,
+                },
+            }
+        }
+    }
+
+    fn publish(&mut self, request: &PublishRequest) {
+        let publish = translate::publish(request);
+        let receipt = publish.and_then(|publish| self.hub.topics().publish_now(&self.namespace, publish));
+        self.unsettled.push_back(match receipt {
+            Ok(receipt) => receipt.settled().boxed(),
+            Err(no) => ready(Err(no)).boxed(),
+        });
+    }
+}

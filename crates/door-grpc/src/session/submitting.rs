@@ -1,0 +1,143 @@
+//! Submissions: one, and many in a row without waiting in between.
+
+use std::collections::VecDeque;
+
+use futures::Stream;
+use tenure_hub::limits::MANY_MAX;
+use tenure_hub::words::{Refusal, Reply};
+use tenure_hub::{Ask, Delivery, Request, Response, Session, Submission};
+use tonic::{Status, Streaming};
+
+use super::Call;
+use crate::proto::tenure::v1 as pb;
+use crate::translate::{self, Template};
+
+/// How many requests of one stream may be unanswered.
+const UNANSWERED_MAX: usize = 64;
+
+/// What is wrong with some of the tasks, by their places in the request.
+type Refused = Vec<(usize, Refusal)>;
+
+/// The tasks of a request, and those that cannot be understood.
+fn understand(request: pb::SubmitRequest) -> Result<(Vec<Submission>, Refused), Refusal> {
+    if request.tasks.len() > MANY_MAX {
+        return Err(Refusal::TooMany { what: "tasks", limit: MANY_MAX });
+    }
+    let templates: Vec<Template> = request.terms.into_iter().map(Template::new).collect();
+    let mut submissions = Vec::with_capacity(request.tasks.len());
+    let mut refused = Vec::new();
+    for (index, task) in request.tasks.into_iter().enumerate() {
+        match Template::submission(&templates, task) {
+            Ok(submission) => submissions.push(submission),
+            Err(no) => refused.push((index, no)),
+        }
+    }
+    Ok((submissions, refused))
+}
+
+/// The answer of the hub, with what the door had refused itself put back into its place.
+fn answer(response: Response, refused: &Refused) -> Result<pb::SubmitResponse, Status> {
+    let Response::Command(Reply::Submitted(each)) = response else { return Err(translate::unexpected()) };
+    let mut tasks: Vec<pb::Verdict> = each.iter().map(translate::accepted).collect();
+    for (index, no) in refused {
+        tasks.insert((*index).min(tasks.len()), translate::accepted(&Err(no.clone())));
+    }
+    Ok(pb::SubmitResponse { tasks })
+}
+
+pub(crate) async fn submit(call: Call, request: pb::SubmitRequest) -> Result<pb::SubmitResponse, Status> {
+    let (submissions, refused) = understand(request).map_err(|no| translate::status(&no))?;
+    let response = if submissions.is_empty() {
+        Response::Command(Reply::Submitted(Vec::new()))
+    } else {
+        call.ask(Request::Submit(submissions)).await?
+    };
+    answer(response, &refused)
+}
+
+/// A stream of submissions.
+pub(crate) struct Submitting {
+    session: Session,
+    requests: Streaming<pb::SubmitRequest>,
+    /// What each unanswered request is still missing; the hub answers in order.
+    unanswered: VecDeque<Refused>,
+    answers: VecDeque<pb::SubmitResponse>,
+    heard_all: bool,
+    /// The broker stops.
+    is_goodbye: bool,
+}
+
+impl Submitting {
+    pub(crate) fn new(session: Session, requests: Streaming<pb::SubmitRequest>) -> Submitting {
+        Submitting {
+            session,
+            requests,
+            unanswered: VecDeque::new(),
+            answers: VecDeque::new(),
+            heard_all: false,
+            is_goodbye: false,
+        }
+    }
+
+    pub(crate) fn stream(self) -> impl Stream<Item = Result<pb::SubmitResponse, Status>> + Send {
+        futures::stream::unfold(Some(self), |submitting| async move {
+            let mut submitting = submitting?;
+            match submitting.next().await {
+                Ok(Some(answer)) => Some((Ok(answer), Some(submitting))),
+                Ok(None) => None,
+                Err(status) => Some((Err(status), None)),
+            }
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<pb::SubmitResponse>, Status> {
+        loop {
+            if let Some(answer) = self.answers.pop_front() {
+                return Ok(Some(answer));
+            }
+            if self.unanswered.is_empty() && self.is_goodbye {
+                return Err(translate::unavailable());
+            }
+            if self.unanswered.is_empty() && self.heard_all {
+                return Ok(None);
+            }
+            let may_read = !self.heard_all && !self.is_goodbye && self.unanswered.len() < UNANSWERED_MAX;
+            tokio::select! {
+                () = self.session.mailbox().arrived() => self.take_mail()?,
+                request = self.requests.message(), if may_read => match request? {
+                    Some(request) => self.ask(request).await?,
+                    None => self.heard_all = true,
+                },
+            }
+        }
+    }
+
+    /// Asks the hub even if nothing is left to submit, so that answers come in the order of the requests.
+    async fn ask(&mut self, request: pb::SubmitRequest) -> Result<(), Status> {
+        let (submissions, refused) = understand(request).map_err(|no| translate::status(&no))?;
+        self.unanswered.push_back(refused);
+        let ask = Ask { token: 0, request: Request::Submit(submissions) };
+        self.session.send(vec![ask]).await.map_err(|_| translate::unavailable())
+    }
+
+    fn take_mail(&mut self) -> Result<(), Status> {
+        let mut arrived = Vec::new();
+        let is_closed = self.session.mailbox().is_closed();
+        if !self.session.mailbox().take(&mut arrived) && is_closed {
+            return Err(translate::unavailable());
+        }
+        for delivery in arrived {
+            match delivery {
+                Delivery::Reply { reply, .. } => {
+                    let refused = self.unanswered.pop_front().unwrap_or_default();
+                    let response = reply.map_err(|no| translate::status(&no))?;
+                    self.answers.push_back(answer(response, &refused)?);
+                }
+                Delivery::Goodbye => self.is_goodbye = true,
+                // Nothing else was asked for.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

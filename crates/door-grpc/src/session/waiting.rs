@@ -1,0 +1,125 @@
+//! A wait: answered when all tasks have ended, or when its time is over.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use tenure_hub::limits::MANY_MAX;
+use tenure_hub::words::{Answer, Blob, Filter, Query, Refusal, TaskId, TaskInfo};
+use tenure_hub::{Ask, Delivery, Request, Response, Session, Watch};
+use tonic::Status;
+
+use crate::proto::tenure::v1 as pb;
+use crate::translate;
+
+/// How many bytes of results one answer brings along; the others can be fetched.
+const RESULT_BYTES: usize = 8 << 20;
+
+pub(crate) async fn wait(session: Session, request: &pb::WaitRequest) -> Result<pb::WaitResponse, Status> {
+    if request.tasks.len() > MANY_MAX {
+        return Err(translate::status(&Refusal::TooMany { what: "tasks waited for", limit: MANY_MAX }));
+    }
+    let tasks = translate::ids(&request.tasks).map_err(|no| translate::status(&no))?;
+    let mut waiting = Waiting { session, left: tasks.iter().copied().collect(), ended: Vec::new() };
+    let all_ended = waiting.until_all_ended(&tasks);
+    match request.timeout_ms.map(Duration::from_millis) {
+        None => all_ended.await?,
+        // The time is over: what has ended is told, and what has not.
+        Some(timeout) => tokio::time::timeout(timeout, all_ended).await.unwrap_or(Ok(()))?,
+    }
+    waiting.answer(&tasks, request.results).await
+}
+
+struct Waiting {
+    session: Session,
+    left: HashSet<TaskId, RandomState>,
+    ended: Vec<(pb::Ended, Blob)>,
+}
+
+impl Waiting {
+    async fn until_all_ended(&mut self, tasks: &[TaskId]) -> Result<(), Status> {
+        self.watch_and_look(tasks).await?;
+        let mut arrived = Vec::new();
+        while !self.left.is_empty() {
+            self.session.mailbox().arrived().await;
+            let is_closed = self.session.mailbox().is_closed();
+            if !self.session.mailbox().take(&mut arrived) && is_closed {
+                return Err(translate::unavailable());
+            }
+            let mut look_at = VecDeque::new();
+            for delivery in arrived.drain(..) {
+                match delivery {
+                    Delivery::Reply { reply: Ok(Response::Answer(Answer::Task(info))), .. } => {
+                        self.looked(&info);
+                    }
+                    Delivery::Reply { reply: Ok(_), .. } | Delivery::Live { .. } => {}
+                    Delivery::Reply { reply: Err(no), .. } => return Err(translate::status(&no)),
+                    Delivery::Event { event, .. } => {
+                        look_at.extend(event.task().filter(|_| event.kind.is_end()));
+                    }
+                    // Events may have been missed: whatever is left is looked at again.
+                    Delivery::Gap { .. } => look_at.extend(&self.left),
+                    Delivery::Goodbye => return Err(translate::unavailable()),
+                    Delivery::Notice(_)
+                    | Delivery::Call { .. }
+                    | Delivery::CallAnswered { .. }
+                    | Delivery::CallGivenUp { .. }
+                    | Delivery::Broadcast(_) => {}
+                }
+            }
+            let asks = look_at.into_iter().filter(|task| self.left.contains(task)).map(look).collect();
+            self.send(asks).await?;
+        }
+        Ok(())
+    }
+
+    /// First the watches, then a look at each: an end in between is heard of twice, and counted once.
+    async fn watch_and_look(&self, tasks: &[TaskId]) -> Result<(), Status> {
+        let kinds: Vec<_> = translate::KINDS_OF_ENDS.iter().map(|kind| (*kind).into()).collect();
+        let mut asks = Vec::with_capacity(2 * tasks.len());
+        for (index, task) in tasks.iter().enumerate() {
+            let filter = Filter { task: Some(*task), kinds: kinds.clone(), ..Filter::default() };
+            let watch = Watch { watch: index as u64, filter, from: None };
+            asks.push(Ask { token: 0, request: Request::Watch(watch) });
+        }
+        asks.extend(tasks.iter().copied().map(look));
+        self.send(asks).await
+    }
+
+    fn looked(&mut self, info: &TaskInfo) {
+        if let Some(ended) = translate::has_ended(info)
+            && self.left.remove(&info.id)
+        {
+            self.ended.push(ended);
+        }
+    }
+
+    async fn answer(self, tasks: &[TaskId], results: bool) -> Result<pb::WaitResponse, Status> {
+        let Waiting { session, left, ended } = self;
+        let mut room = if results { RESULT_BYTES } else { 0 };
+        let mut brought = Vec::new();
+        for (index, (_, blob)) in ended.iter().enumerate() {
+            let bytes = blob.bytes() as usize;
+            if results && bytes <= room {
+                room -= bytes;
+                brought.push((index, *blob));
+            }
+        }
+        let mut ended: Vec<pb::Ended> = ended.into_iter().map(|(row, _)| row).collect();
+        let blobs = brought.iter().map(|(_, blob)| *blob).collect();
+        for ((index, _), read) in brought.iter().zip(session.hub().read_many(blobs).await) {
+            // One that cannot be read is missing here, and whoever fetches it hears why.
+            ended[*index].result = read.ok();
+        }
+        let pending = tasks.iter().filter(|task| left.contains(task)).map(ToString::to_string).collect();
+        Ok(pb::WaitResponse { ended, pending })
+    }
+
+    async fn send(&self, asks: Vec<Ask>) -> Result<(), Status> {
+        self.session.send(asks).await.map_err(|_| translate::unavailable())
+    }
+}
+
+fn look(task: TaskId) -> Ask {
+    Ask { token: 0, request: Request::Query(Query::Show { task }) }
+}

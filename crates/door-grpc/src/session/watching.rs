@@ -1,0 +1,82 @@
+//! A watch: events from a number on, what is gone said in so many words, and then the present.
+//!
+//! A peer that does not read is not sent to. Its mailbox fills, and the hub reads the rest from the log when there is
+//! room again, so that a slow watcher misses nothing and holds up nobody.
+
+use std::collections::VecDeque;
+
+use futures::Stream;
+use tenure_hub::words::Filter;
+use tenure_hub::{Ask, Delivery, Request, Session, Watch};
+use tonic::Status;
+
+use crate::proto::tenure::v1 as pb;
+use crate::proto::tenure::v1::watch_response::News;
+use crate::translate;
+
+pub(crate) struct Watching {
+    session: Session,
+    arrived: VecDeque<Delivery>,
+    taken: Vec<Delivery>,
+}
+
+impl Watching {
+    /// Begins, unless it is refused.
+    pub(crate) async fn begin(
+        session: Session,
+        filter: Filter,
+        from: Option<u64>,
+    ) -> Result<Watching, Status> {
+        let request = Request::Watch(Watch { watch: 1, filter, from });
+        session.send(vec![Ask { token: 0, request }]).await.map_err(|_| translate::unavailable())?;
+        let mut watching = Watching { session, arrived: VecDeque::new(), taken: Vec::new() };
+        loop {
+            match watching.next().await {
+                Some(Delivery::Reply { reply: Ok(_), .. }) => return Ok(watching),
+                Some(Delivery::Reply { reply: Err(no), .. }) => return Err(translate::status(&no)),
+                Some(_) => {}
+                None => return Err(translate::unavailable()),
+            }
+        }
+    }
+
+    pub(crate) fn stream(self) -> impl Stream<Item = Result<pb::WatchResponse, Status>> + Send {
+        futures::stream::unfold(Some(self), |watching| async move {
+            let mut watching = watching?;
+            match watching.news().await {
+                Ok(news) => Some((Ok(pb::WatchResponse { news: Some(news) }), Some(watching))),
+                Err(status) => Some((Err(status), None)),
+            }
+        })
+    }
+
+    async fn news(&mut self) -> Result<News, Status> {
+        loop {
+            match self.next().await.ok_or_else(translate::unavailable)? {
+                Delivery::Event { event, .. } => return Ok(translate::event(&event)),
+                Delivery::Gap { from, oldest, .. } => return Ok(translate::gap(from, oldest)),
+                Delivery::Live { next, .. } => return Ok(News::Live(pb::Live { next })),
+                Delivery::Goodbye => return Err(translate::unavailable()),
+                // Nothing else was asked for.
+                Delivery::Reply { .. }
+                | Delivery::Notice(_)
+                | Delivery::Call { .. }
+                | Delivery::CallAnswered { .. }
+                | Delivery::CallGivenUp { .. }
+                | Delivery::Broadcast(_) => {}
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Option<Delivery> {
+        while self.arrived.is_empty() {
+            self.session.mailbox().arrived().await;
+            let is_closed = self.session.mailbox().is_closed();
+            if !self.session.mailbox().take(&mut self.taken) && is_closed {
+                return None;
+            }
+            self.arrived.extend(self.taken.drain(..));
+        }
+        self.arrived.pop_front()
+    }
+}

@@ -1,0 +1,275 @@
+//! A worker's conversation: what it reports goes to the hub, what the hub has for it goes out, both at once.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use futures::Stream;
+use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
+use tenure_hub::words::{Assignment, Blob, Command, Failure, Held, Name, Notice, Refusal, Reply};
+use tenure_hub::{Ask, Delivery, Request, Response, Session};
+use tonic::{Status, Streaming};
+
+use crate::proto::tenure::v1 as pb;
+use crate::proto::tenure::v1::{broker_message, worker_message};
+use crate::translate;
+
+/// The number of what the door asks itself. A worker may not use it.
+const OWN_NUMBER: u64 = u64::MAX;
+
+pub(crate) struct Working {
+    session: Session,
+    messages: Streaming<pb::WorkerMessage>,
+    /// The only worker that the key may register, if it is bound to one.
+    bound_to: Option<Name>,
+    /// Asked and not answered yet.
+    unanswered: usize,
+    /// Taken from the mailbox, not yet told.
+    deliveries: VecDeque<Delivery>,
+    out: VecDeque<pb::BrokerMessage>,
+    /// The worker will say no more.
+    heard_all: bool,
+    /// The broker stops.
+    is_goodbye: bool,
+    /// Another session has taken over.
+    is_replaced: bool,
+}
+
+impl Working {
+    pub(crate) fn new(
+        session: Session,
+        messages: Streaming<pb::WorkerMessage>,
+        bound_to: Option<Name>,
+    ) -> Working {
+        Working {
+            session,
+            messages,
+            bound_to,
+            unanswered: 0,
+            deliveries: VecDeque::new(),
+            out: VecDeque::new(),
+            heard_all: false,
+            is_goodbye: false,
+            is_replaced: false,
+        }
+    }
+
+    pub(crate) fn stream(self) -> impl Stream<Item = Result<pb::BrokerMessage, Status>> + Send {
+        futures::stream::unfold(Some(self), |working| async move {
+            let mut working = working?;
+            match working.next().await {
+                Ok(Some(message)) => Some((Ok(message), Some(working))),
+                Ok(None) => None,
+                Err(status) => Some((Err(status), None)),
+            }
+        })
+    }
+
+    /// What is told next; nothing once everything has been said.
+    async fn next(&mut self) -> Result<Option<pb::BrokerMessage>, Status> {
+        loop {
+            if let Some(message) = self.out.pop_front() {
+                return Ok(Some(message));
+            }
+            if !self.deliveries.is_empty() {
+                self.deliver().await?;
+                continue;
+            }
+            if self.unanswered == 0 && self.is_goodbye {
+                return Err(translate::unavailable());
+            }
+            if self.unanswered == 0 && (self.heard_all || self.is_replaced) {
+                return Ok(None);
+            }
+            let may_read = !self.heard_all
+                && !self.is_goodbye
+                && !self.is_replaced
+                && self.unanswered < SESSION_REQUESTS_MAX;
+            tokio::select! {
+                () = self.session.mailbox().arrived() => self.take_mail()?,
+                message = self.messages.message(), if may_read => match message? {
+                    Some(message) => self.receive(message).await?,
+                    None => self.heard_all = true,
+                },
+            }
+        }
+    }
+
+    async fn receive(&mut self, message: pb::WorkerMessage) -> Result<(), Status> {
+        let number = message.number;
+        match self.understand(message) {
+            Ok(request) => self.ask(number, request).await,
+            Err(no) => {
+                self.refuse(number, &no);
+                Ok(())
+            }
+        }
+    }
+
+    fn understand(&self, message: pb::WorkerMessage) -> Result<Request, Refusal> {
+        use worker_message::Message;
+        if message.number == OWN_NUMBER {
+            return Err(Refusal::BadValue { what: "number", why: "is kept for the broker itself" });
+        }
+        let empty = Refusal::BadValue {
+            what: "message",
+            why: "has nothing in it, or something that this version of the broker does not know",
+        };
+        let command = match message.message.ok_or(empty)? {
+            Message::Register(spec) => {
+                if self.bound_to.as_ref().is_some_and(|worker| **worker != *spec.worker) {
+                    return Err(Refusal::NotAllowed { what: "register a worker of this name" });
+                }
+                Command::Register(Box::new(translate::worker_spec(spec)?))
+            }
+            Message::Heartbeat(beat) => Command::Heartbeat {
+                held: beat.held.map(|list| translate::held(&list.held)).transpose()?,
+                stats: beat.stats.map(|stats| Box::new(translate::worker_stats(stats))),
+            },
+            Message::Start(start) => Command::Start(translate::held(&start.held)?),
+            Message::Progress(report) => translate::progress(report)?,
+            Message::Complete(complete) => {
+                let done = complete.done.into_iter().map(translate::about_end);
+                return Ok(Request::Complete(done.collect::<Result<_, _>>()?));
+            }
+            Message::Fail(failed) => {
+                let (failure, result) = translate::failure(failed)?;
+                return Ok(Request::Fail { failure, result });
+            }
+            Message::Confirm(confirm) => {
+                let (held, wanted) = translate::confirmed(&confirm)?;
+                return Ok(Request::Confirm { held, wanted, result: confirm.result });
+            }
+            Message::GiveBack(back) => translate::given_back(back)?,
+            Message::Ask(ask) => {
+                Command::Ask { queues: ask.queues.into_iter().map(translate::name).collect() }
+            }
+            Message::Unask(_) => Command::Unask,
+            Message::Drain(_) => Command::Drain,
+            Message::Leave(_) => Command::Leave,
+        };
+        Ok(Request::Command(command))
+    }
+
+    async fn ask(&mut self, number: u64, request: Request) -> Result<(), Status> {
+        self.unanswered += 1;
+        let ask = Ask { token: number, request };
+        self.session.send(vec![ask]).await.map_err(|_| translate::unavailable())
+    }
+
+    fn take_mail(&mut self) -> Result<(), Status> {
+        let is_closed = self.session.mailbox().is_closed();
+        let mut taken = Vec::new();
+        if !self.session.mailbox().take(&mut taken) && is_closed {
+            return Err(translate::unavailable());
+        }
+        self.deliveries.extend(taken);
+        Ok(())
+    }
+
+    /// Tells what is there, as much as may wait to be sent.
+    async fn deliver(&mut self) -> Result<(), Status> {
+        let mut bytes = 0;
+        let fits = |delivery: &&Delivery| {
+            let first = bytes == 0;
+            bytes += body_of(delivery).map_or(0, |body| body.bytes() as usize);
+            first || bytes <= UNSENT_BYTES_MAX
+        };
+        let count = self.deliveries.iter().take_while(fits).count();
+        let bodies = self.deliveries.iter().take(count).filter_map(body_of).collect();
+        let mut bodies = self.session.hub().read_many(bodies).await.into_iter();
+        let told: Vec<Delivery> = self.deliveries.drain(..count).collect();
+        for delivery in told {
+            let body = body_of(&delivery).and_then(|_| bodies.next());
+            self.tell(delivery, body).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self, delivery: Delivery, body: Option<Result<Bytes, Refusal>>) -> Result<(), Status> {
+        match delivery {
+            Delivery::Reply { token, reply } => self.reply(token, reply),
+            Delivery::Notice(Notice::Assign(assignment)) => match body.unwrap_or(Ok(Bytes::new())) {
+                Ok(body) => self.news(translate::assign(&assignment, body)),
+                Err(no) => self.ask(OWN_NUMBER, cannot_be_run(&assignment, &no)).await?,
+            },
+            Delivery::Notice(Notice::Wanted { task, attempt, wanted, reason }) => {
+                self.news(translate::wanted(task, attempt, wanted, reason.as_deref()));
+            }
+            Delivery::Notice(Notice::Stop { task, attempt, why }) => {
+                self.news(translate::stop(task, attempt, why));
+            }
+            Delivery::Notice(Notice::Drain) => {
+                self.news(broker_message::Message::Drain(pb::DrainNotice {}));
+            }
+            Delivery::Notice(Notice::Replaced { worker }) => {
+                self.is_replaced = true;
+                let worker = worker.to_string();
+                self.news(broker_message::Message::Replaced(pb::Replaced { worker }));
+            }
+            Delivery::Goodbye => self.is_goodbye = true,
+            // Nothing else was asked for.
+            Delivery::Event { .. }
+            | Delivery::Gap { .. }
+            | Delivery::Live { .. }
+            | Delivery::Call { .. }
+            | Delivery::CallAnswered { .. }
+            | Delivery::CallGivenUp { .. }
+            | Delivery::Broadcast(_) => {}
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, number: u64, reply: Result<Response, Refusal>) {
+        use broker_message::Message;
+        self.unanswered = self.unanswered.saturating_sub(1);
+        if number == OWN_NUMBER {
+            return;
+        }
+        let (refused, message) = match reply {
+            Err(no) => return self.refuse(number, &no),
+            Ok(Response::Command(Reply::Held(each))) => {
+                let refused = translate::refused(&each);
+                (!refused.is_empty(), Message::Held(pb::HeldReply { refused }))
+            }
+            Ok(Response::Command(Reply::Registered { held, returned })) => {
+                let refused = translate::refused(&held);
+                (!refused.is_empty(), Message::Registered(pb::Registered { returned, refused }))
+            }
+            Ok(_) => (false, Message::Done(pb::Done {})),
+        };
+        // Who wants no answer still hears what was refused.
+        if number != 0 || refused {
+            self.out.push_back(pb::BrokerMessage { number, message: Some(message) });
+        }
+    }
+
+    fn refuse(&mut self, number: u64, no: &Refusal) {
+        let message = Some(broker_message::Message::Refused(translate::refusal(no)));
+        self.out.push_back(pb::BrokerMessage { number, message });
+    }
+
+    fn news(&mut self, message: broker_message::Message) {
+        self.out.push_back(pb::BrokerMessage { number: 0, message: Some(message) });
+    }
+}
+
+/// The body that goes out with a delivery.
+fn body_of(delivery: &Delivery) -> Option<Blob> {
+    match delivery {
+        Delivery::Notice(Notice::Assign(assignment)) if !assignment.body.is_empty() => Some(assignment.body),
+        _ => None,
+    }
+}
+
+/// The body of this task is gone: no worker can run it, and trying again would not help.
+fn cannot_be_run(assignment: &Assignment, no: &Refusal) -> Request {
+    let failure = Failure {
+        held: Held { task: assignment.task, attempt: assignment.attempt },
+        exit_code: 1,
+        message: Some(format!("the task cannot be run: {no}").into()),
+        result: Blob::EMPTY,
+        crashed: false,
+        is_final: true,
+    };
+    Request::Fail { failure, result: Bytes::new() }
+}

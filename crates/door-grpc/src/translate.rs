@@ -1,0 +1,27 @@
+//! Between the messages of `proto/` and the hub's words: nobody else here speaks both. Pure.
+
+mod answer;
+mod ask;
+mod event;
+mod notice;
+mod refusal;
+mod topic;
+mod topic_refusal;
+mod word;
+
+pub(crate) use answer::{
+    accepted, counts, has_ended, limits, queues, refused, stats, task_info, tasks, why, workers,
+};
+pub(crate) use ask::{
+    Template, about_end, confirmed, failure, filter, given_back, held, list_query, moved, progress,
+    worker_spec, worker_stats,
+};
+pub(crate) use event::{KINDS_OF_ENDS, event, gap};
+pub(crate) use notice::{assign, stop, wanted};
+pub(crate) use refusal::{refusal, status, stranger, unavailable, unexpected};
+pub(crate) use topic::{
+    answer, delivery, heartbeat, info, publish, published, resume, resumed, subscribe, subscribe_with,
+    verdict,
+};
+pub(crate) use topic_refusal::{ended, topic_status};
+pub(crate) use word::{id, ids, name, some_text};

@@ -1,0 +1,236 @@
+//! What the hub answers, in the words of `proto/`.
+
+use std::collections::BTreeMap;
+
+use tenure_hub::Stats;
+use tenure_hub::words::{
+    Accepted, Blob, Counts, Holding, LimitInfo, QueueInfo, Refusal, StateName, TaskInfo, TaskState, Why,
+    WorkerInfo, WorkerStats,
+};
+
+use super::notice::terms;
+use super::refusal::{map, refusal};
+use super::word::{span, text, texts, wanted_word};
+use crate::proto::tenure::v1 as pb;
+
+/// One entry of the answer to a submission.
+pub(crate) fn accepted(answer: &Result<Accepted, Refusal>) -> pb::Verdict {
+    let verdict = match answer {
+        Ok(accepted) => pb::verdict::Verdict::Accepted(pb::Accepted {
+            task: accepted.task.to_string(),
+            state: accepted.state.to_string(),
+            known: accepted.known,
+            unserved: accepted.unserved.as_ref().map(why),
+        }),
+        Err(no) => pb::verdict::Verdict::Refused(refusal(no)),
+    };
+    pb::Verdict { verdict: Some(verdict) }
+}
+
+/// Of the attempts that were presented, those that must stop.
+pub(crate) fn refused(each: &[Result<(), Refusal>]) -> Vec<pb::RefusedAttempt> {
+    let entry = |(index, answer): (usize, &Result<(), Refusal>)| {
+        let no = answer.as_ref().err()?;
+        Some(pb::RefusedAttempt { index: index as u32, refusal: Some(refusal(no)) })
+    };
+    each.iter().enumerate().filter_map(entry).collect()
+}
+
+/// How a task ended that somebody waits for; `None` while it has not.
+pub(crate) fn has_ended(info: &TaskInfo) -> Option<(pb::Ended, Blob)> {
+    let end = info.state.end()?;
+    let row = pb::Ended {
+        task: info.id.to_string(),
+        state: info.state.name().to_string(),
+        exit_code: end.exit_code,
+        at: end.at.0,
+        message: text(end.message.as_deref()),
+        worker: text(end.worker.as_deref()),
+        result_bytes: u64::from(end.result.bytes()),
+        result: None,
+    };
+    Some((row, end.result))
+}
+
+pub(crate) fn why(reason: &Why) -> pb::Why {
+    let facts = match reason {
+        Why::NotWaiting { state } => vec![("state", state.to_string())],
+        Why::NotBefore { until } => vec![("until", until.to_string())],
+        Why::QueuePaused { queue } | Why::NoWorkerEver { queue } => vec![("queue", queue.to_string())],
+        Why::AllLost { queue, since } => vec![("queue", queue.to_string()), ("since", since.to_string())],
+        Why::NeedsUnmet { missing } => vec![("missing", missing.join(","))],
+        Why::Quarantined { worker, until } => {
+            vec![("worker", worker.to_string()), ("until", until.to_string())]
+        }
+        Why::Draining { workers } | Why::NobodyAsks { workers } => vec![("workers", workers.to_string())],
+        Why::TagLimit { tag, limit, in_use } => {
+            vec![("tag", tag.to_string()), ("limit", limit.to_string()), ("in_use", in_use.to_string())]
+        }
+        Why::AllFull { workers, slots } => {
+            vec![("workers", workers.to_string()), ("slots", slots.to_string())]
+        }
+        Why::AwaitingAcceptance { worker, since } => {
+            vec![("worker", worker.to_string()), ("since", since.to_string())]
+        }
+        Why::Held | Why::Paused | Why::AwaitingDisk => Vec::new(),
+    };
+    pb::Why { code: reason.code().to_owned(), message: reason.to_string(), facts: map(facts) }
+}
+
+pub(crate) fn tasks(tasks: &[TaskInfo], next: Option<String>) -> pb::ListResponse {
+    pb::ListResponse { tasks: tasks.iter().map(task_info).collect(), next: next.unwrap_or_default() }
+}
+
+pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
+    use pb::task::Data;
+    let data = match &info.state {
+        TaskState::Created | TaskState::Ready => None,
+        TaskState::Delayed { until } => Some(Data::Until(until.0)),
+        TaskState::Assigned(holding) | TaskState::Running(holding) => Some(Data::Holding(held_by(holding))),
+        TaskState::Paused(aside) => Some(Data::Aside(pb::Aside {
+            since: aside.since.0,
+            why: aside_why(aside.why).to_owned(),
+            reason: text(aside.reason.as_deref()),
+        })),
+        TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
+            Some(Data::End(pb::End {
+                at: end.at.0,
+                event: end.event,
+                exit_code: end.exit_code,
+                result_bytes: u64::from(end.result.bytes()),
+                message: text(end.message.as_deref()),
+                worker: text(end.worker.as_deref()),
+            }))
+        }
+    };
+    pb::Task {
+        id: info.id.to_string(),
+        state: info.state.name().to_string(),
+        name: text(info.name.as_deref()),
+        terms: Some(terms(&info.terms)),
+        parent: info.parent.map(|parent| parent.to_string()).unwrap_or_default(),
+        children: info.children,
+        priority: info.priority,
+        attempt: info.attempt,
+        crashes: u32::from(info.crashes),
+        failures: u32::from(info.failures),
+        submitted_at: info.submitted_at.0,
+        not_before: info.not_before.map(|at| at.0),
+        expires_at: info.expires_at.map(|at| at.0),
+        crashed_on: texts(&info.crashed_on),
+        body_bytes: u64::from(info.body.bytes()),
+        data,
+    }
+}
+
+fn held_by(holding: &Holding) -> pb::Holding {
+    pb::Holding {
+        worker: holding.worker.to_string(),
+        since: holding.since.0,
+        started_at: holding.started_at.map(|at| at.0),
+        intent: holding.intent.as_ref().map(|intent| pb::Intent {
+            wanted: wanted_word(intent.wanted).to_owned(),
+            reason: text(intent.reason.as_deref()),
+            delivered: intent.delivered,
+        }),
+        progress: holding.progress.as_ref().map(|progress| pb::ProgressNote {
+            percent: progress.percent.map(u32::from),
+            note: text(progress.note.as_deref()),
+            at: progress.at.0,
+        }),
+    }
+}
+
+fn aside_why(why: tenure_hub::words::AsideWhy) -> &'static str {
+    use tenure_hub::words::AsideWhy;
+    match why {
+        AsideWhy::Asked => "asked",
+        AsideWhy::WorkerLost => "worker-lost",
+        AsideWhy::CrashBudget => "crash-budget",
+    }
+}
+
+pub(crate) fn queues(queues: Vec<QueueInfo>) -> pb::QueuesResponse {
+    let queue = |info: QueueInfo| pb::Queue {
+        queue: info.queue.to_string(),
+        paused: info.paused,
+        counts: by_state(&info.counts),
+        live_workers: info.live_workers,
+        ever_served: info.ever_served,
+        unserved_since: info.unserved_since.map(|at| at.0),
+        oldest_ready: info.oldest_ready.map(|at| at.0),
+    };
+    pb::QueuesResponse { queues: queues.into_iter().map(queue).collect() }
+}
+
+pub(crate) fn workers(workers: Vec<WorkerInfo>) -> pb::ListWorkersResponse {
+    pb::ListWorkersResponse { workers: workers.into_iter().map(worker_info).collect() }
+}
+
+fn worker_info(info: WorkerInfo) -> pb::Worker {
+    let attempt =
+        |held: &tenure_hub::words::Held| pb::Attempt { task: held.task.to_string(), attempt: held.attempt };
+    pb::Worker {
+        worker: info.worker.to_string(),
+        presence: info.presence.as_str().to_owned(),
+        since: info.since.0,
+        last_seen: info.last_seen.0,
+        queues: texts(&info.queues),
+        capabilities: texts(&info.capabilities),
+        slots: info.slots,
+        pulls: info.pulls,
+        draining: info.draining,
+        held: info.held.iter().map(attempt).collect(),
+        crashes: info.crashes,
+        last_crash: info.last_crash.map(|at| at.0),
+        quarantined_until: info.quarantined_until.map(|at| at.0),
+        heartbeat_ms: span(info.heartbeat),
+        lost_after_ms: span(info.lost_after),
+        lease_ms: span(info.lease),
+        host: text(info.about.host.as_deref()),
+        platform: text(info.about.platform.as_deref()),
+        version: text(info.about.version.as_deref()),
+        door: text(info.about.door),
+        stats: info.stats.map(worker_stats),
+    }
+}
+
+fn worker_stats(stats: WorkerStats) -> pb::WorkerStats {
+    pb::WorkerStats {
+        cpu_percent: stats.cpu_percent,
+        memory_used: stats.memory_used,
+        memory_total: stats.memory_total,
+        more: stats.more.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+    }
+}
+
+pub(crate) fn limits(limits: Vec<LimitInfo>) -> pb::LimitsResponse {
+    let limit =
+        |info: LimitInfo| pb::Limit { tag: info.tag.to_string(), limit: info.limit, in_use: info.in_use };
+    pb::LimitsResponse { limits: limits.into_iter().map(limit).collect() }
+}
+
+pub(crate) fn counts(counts: &Counts) -> pb::CountsResponse {
+    pb::CountsResponse {
+        by_state: by_state(&counts.by_state),
+        live_workers: counts.live_workers,
+        lost_workers: counts.lost_workers,
+        last_event: counts.last_event,
+    }
+}
+
+/// The broker's figures under the names of its metrics.
+pub(crate) fn stats(stats: &Stats) -> pb::StatsResponse {
+    let text = stats.render();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let figure = |line: &str| {
+        let (name, value) = line.rsplit_once(' ')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    pb::StatsResponse { figures: lines.filter_map(figure).collect() }
+}
+
+fn by_state(counts: &[u64; 9]) -> BTreeMap<String, u64> {
+    let named = StateName::ALL.iter().zip(counts);
+    named.filter(|(_, count)| **count > 0).map(|(state, count)| (state.to_string(), *count)).collect()
+}

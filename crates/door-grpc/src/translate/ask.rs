@@ -1,0 +1,195 @@
+//! What a peer asks, in the hub's words. What a message can say and the hub cannot understand is refused here.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_hub::limits::BODY_BYTES_MAX;
+use tenure_hub::words::{
+    Backoff, Blob, Command, Failure, Filter, Held, ListQuery, Move, NewTask, Refusal, TaskId, Timestamp,
+    Wanted, WorkerAbout, WorkerSpec, WorkerStats,
+};
+use tenure_hub::{Done, Submission, fresh_id};
+
+use super::event::KINDS;
+use super::word::{
+    from_on_close, from_on_lost, from_state, from_wanted, id, name, names, some_id, some_name, some_text,
+};
+use crate::proto::tenure::v1 as pb;
+
+/// How many tasks a page has unless the peer says otherwise.
+const PAGE: usize = 100;
+
+/// The terms of a submission, made ready once for all tasks that share them.
+pub(crate) struct Template(Result<NewTask, Refusal>);
+
+impl Template {
+    pub(crate) fn new(terms: pb::Terms) -> Template {
+        Template(Template::understand(terms))
+    }
+
+    fn understand(terms: pb::Terms) -> Result<NewTask, Refusal> {
+        let plain = NewTask::new(TaskId([0; 16]), name(terms.queue));
+        let millis = |span: Option<u64>, default: Duration| span.map_or(default, Duration::from_millis);
+        Ok(NewTask {
+            needs: names(terms.needs),
+            tags: names(terms.tags),
+            on_lost: from_on_lost(&terms.on_lost)?,
+            crash_budget: terms.crash_budget.map_or(Ok(plain.crash_budget), |n| small("crash_budget", n))?,
+            retries: small("retries", terms.retries)?,
+            backoff: Backoff {
+                first: millis(terms.backoff_first_ms, plain.backoff.first),
+                max: millis(terms.backoff_max_ms, plain.backoff.max),
+            },
+            accept_timeout: terms.accept_timeout_ms.map(Duration::from_millis),
+            run_limit: terms.run_limit_ms.map(Duration::from_millis),
+            ..plain
+        })
+    }
+
+    /// One task of a submission. Its terms must be among those of its request.
+    pub(crate) fn submission(templates: &[Template], task: pb::NewTask) -> Result<Submission, Refusal> {
+        let Some(Template(template)) = templates.get(task.terms as usize) else {
+            return Err(Refusal::BadValue {
+                what: "terms",
+                why: "is not a position in the terms of this request",
+            });
+        };
+        let template = template.as_ref().map_err(Refusal::clone)?;
+        check_size("bytes of body", &task.body)?;
+        let new = NewTask {
+            id: some_id(&task.id)?.unwrap_or_else(fresh_id),
+            name: some_name(task.name),
+            priority: task.priority,
+            parent: some_id(&task.parent)?,
+            hold: task.hold,
+            not_before: task.not_before.map(Timestamp),
+            expires_at: task.expires_at.map(Timestamp),
+            ..template.clone()
+        };
+        Ok(Submission::new(new, task.body))
+    }
+}
+
+pub(crate) fn held(held: &[pb::Attempt]) -> Result<Vec<Held>, Refusal> {
+    held.iter().map(|held| one_held(&held.task, held.attempt)).collect()
+}
+
+/// A report of success.
+pub(crate) fn about_end(done: pb::Completion) -> Result<Done, Refusal> {
+    check_size("bytes of result", &done.result)?;
+    Ok(Done { held: one_held(&done.task, done.attempt)?, result: done.result })
+}
+
+pub(crate) fn failure(failed: pb::Fail) -> Result<(Failure, Bytes), Refusal> {
+    check_size("bytes of result", &failed.result)?;
+    let failure = Failure {
+        held: one_held(&failed.task, failed.attempt)?,
+        exit_code: failed.exit_code.unwrap_or(1),
+        message: some_text(failed.message),
+        result: Blob::EMPTY,
+        crashed: failed.crashed,
+        is_final: failed.is_final,
+    };
+    Ok((failure, failed.result))
+}
+
+/// What a worker confirms.
+pub(crate) fn confirmed(confirm: &pb::Confirm) -> Result<(Held, Wanted), Refusal> {
+    check_size("bytes of result", &confirm.result)?;
+    Ok((one_held(&confirm.task, confirm.attempt)?, from_wanted(&confirm.wanted)?))
+}
+
+pub(crate) fn progress(report: pb::Progress) -> Result<Command, Refusal> {
+    let percent = report.percent.map(|percent| {
+        u8::try_from(percent).map_err(|_| Refusal::BadValue { what: "percent", why: "is more than 100" })
+    });
+    let held = one_held(&report.task, report.attempt)?;
+    Ok(Command::Progress { held, percent: percent.transpose()?, note: some_text(report.note) })
+}
+
+pub(crate) fn given_back(back: pb::GiveBack) -> Result<Command, Refusal> {
+    Ok(Command::GiveBack { held: one_held(&back.task, back.attempt)?, reason: some_text(back.reason) })
+}
+
+pub(crate) fn moved(to: pb::MoveRequest) -> Move {
+    Move { queue: to.queue.map(name), priority: to.priority, tags: to.tags.map(|list| names(list.tags)) }
+}
+
+pub(crate) fn worker_spec(spec: pb::Register) -> Result<WorkerSpec, Refusal> {
+    let plain = WorkerSpec::new(name(spec.worker), names(spec.queues), spec.slots.max(1));
+    let millis = |span: Option<u64>, default: Duration| span.map_or(default, Duration::from_millis);
+    Ok(WorkerSpec {
+        instance: spec.instance,
+        capabilities: names(spec.capabilities),
+        pulls: spec.pulls,
+        heartbeat: millis(spec.heartbeat_ms, plain.heartbeat),
+        lost_after: millis(spec.lost_after_ms, plain.lost_after),
+        busy_lost_after: spec.busy_lost_after_ms.map(Duration::from_millis),
+        lease: millis(spec.lease_ms, plain.lease),
+        on_close: from_on_close(&spec.on_close)?,
+        held: held(&spec.held)?,
+        about: WorkerAbout {
+            host: some_text(spec.host),
+            platform: some_text(spec.platform),
+            version: some_text(spec.version),
+            door: Some("grpc"),
+        },
+        ..plain
+    })
+}
+
+pub(crate) fn worker_stats(stats: pb::WorkerStats) -> WorkerStats {
+    WorkerStats {
+        cpu_percent: stats.cpu_percent,
+        memory_used: stats.memory_used,
+        memory_total: stats.memory_total,
+        more: stats.more.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+    }
+}
+
+pub(crate) fn list_query(query: pb::ListRequest) -> Result<ListQuery, Refusal> {
+    Ok(ListQuery {
+        states: query.states.iter().map(|state| from_state(state)).collect::<Result<_, _>>()?,
+        queue: some_name(query.queue),
+        tag: some_name(query.tag),
+        worker: some_name(query.worker),
+        parent: some_id(&query.parent)?,
+        submitter: some_name(query.submitter),
+        submitted_after: query.submitted_after.map(Timestamp),
+        submitted_before: query.submitted_before.map(Timestamp),
+        cursor: if query.cursor.is_empty() { None } else { Some(query.cursor.parse()?) },
+        limit: if query.limit == 0 { PAGE } else { query.limit as usize },
+    })
+}
+
+/// Whoever waits for a kind of event that this broker does not have would wait for ever.
+pub(crate) fn filter(watch: pb::WatchRequest) -> Result<Filter, Refusal> {
+    if watch.kinds.iter().any(|kind| !KINDS.contains(&kind.as_str())) {
+        return Err(Refusal::BadValue {
+            what: "kinds",
+            why: "has one that is no kind of event of this broker",
+        });
+    }
+    Ok(Filter {
+        task: some_id(&watch.task)?,
+        queue: some_name(watch.queue),
+        submitter: some_name(watch.submitter),
+        worker: some_name(watch.worker),
+        kinds: names(watch.kinds),
+    })
+}
+
+fn one_held(task: &str, attempt: u32) -> Result<Held, Refusal> {
+    Ok(Held { task: id(task)?, attempt })
+}
+
+fn small(what: &'static str, number: u32) -> Result<u16, Refusal> {
+    u16::try_from(number).map_err(|_| Refusal::BadValue { what, why: "is more than 65535" })
+}
+
+fn check_size(what: &'static str, bytes: &Bytes) -> Result<(), Refusal> {
+    if bytes.len() > BODY_BYTES_MAX {
+        return Err(Refusal::TooMany { what, limit: BODY_BYTES_MAX });
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Events, in the words of `proto/`.
+
+use tenure_hub::words::{About, Event, Kind, LostReason, Next};
+
+use super::answer::why;
+use super::word::{text, texts, wanted_word};
+use crate::proto::tenure::v1 as pb;
+use crate::proto::tenure::v1::watch_response::News;
+
+/// The kinds of events with which a task may end.
+pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
+
+/// All kinds of events there are.
+pub(super) const KINDS: [&str; 34] = [
+    "submitted",
+    "released",
+    "due",
+    "assigned",
+    "started",
+    "progress",
+    "given-back",
+    "taken-back",
+    "holder-lost",
+    "holder-returned",
+    "crashed",
+    "cancel-requested",
+    "pause-requested",
+    "intent-delivered",
+    "paused",
+    "resumed",
+    "retried",
+    "moved",
+    "completed",
+    "failed",
+    "expired",
+    "cancelled",
+    "worker-registered",
+    "worker-lost",
+    "worker-returned",
+    "worker-left",
+    "worker-draining",
+    "worker-quarantined",
+    "worker-cleared",
+    "queue-paused",
+    "queue-resumed",
+    "queue-unserved",
+    "queue-served",
+    "limit-set",
+];
+
+pub(crate) fn event(event: &Event) -> News {
+    let (task, attempt) = match &event.about {
+        About::Task { id, attempt, terms: _ } => (id.to_string(), *attempt),
+        About::Worker { .. } | About::Queue { .. } | About::Tag { .. } => (String::new(), 0),
+    };
+    let mut detail = detail(&event.kind);
+    if let About::Tag { tag, .. } = &event.about {
+        detail.get_or_insert_default().tag = tag.to_string();
+    }
+    News::Event(pb::Event {
+        seq: event.seq,
+        at: event.at.0,
+        kind: event.kind.as_str().to_owned(),
+        task,
+        attempt,
+        queue: text(event.queue().map(|queue| &**queue)),
+        submitter: text(event.submitter().map(|submitter| &**submitter)),
+        worker: text(event.worker().map(|worker| &**worker)),
+        detail,
+    })
+}
+
+/// Events from `from` on are gone; `oldest` is the first that is kept.
+pub(crate) fn gap(from: u64, oldest: u64) -> News {
+    News::Gap(pb::EventGap { from, to: oldest.saturating_sub(1) })
+}
+
+/// What goes with an event beyond whom it concerns.
+fn detail(kind: &Kind) -> Option<pb::EventDetail> {
+    let blank = pb::EventDetail::default;
+    Some(match kind {
+        Kind::Submitted { unserved } => {
+            pb::EventDetail { unserved: Some(why(unserved.as_ref()?)), ..blank() }
+        }
+        Kind::Progress { percent, note } => {
+            pb::EventDetail { percent: percent.map(u32::from), note: text(note.as_deref()), ..blank() }
+        }
+        Kind::GivenBack { worker: _, reason }
+        | Kind::CancelRequested { reason }
+        | Kind::PauseRequested { reason }
+        | Kind::Paused { reason } => pb::EventDetail { reason: reason.as_deref()?.to_owned(), ..blank() },
+        Kind::HolderLost { worker: _, reason, lease_until } => {
+            pb::EventDetail { lease_until: Some(lease_until.0), ..lost(*reason) }
+        }
+        Kind::Crashed { worker: _, reason, next, budget_left } => pb::EventDetail {
+            lost: reason.as_str().to_owned(),
+            budget_left: Some(u32::from(*budget_left)),
+            ..then(*next)
+        },
+        Kind::IntentDelivered { wanted, worker: _ } => {
+            pb::EventDetail { wanted: wanted_word(*wanted).to_owned(), ..blank() }
+        }
+        Kind::Completed { worker: _, result } => {
+            pb::EventDetail { result_bytes: u64::from(result.bytes()), ..blank() }
+        }
+        Kind::Failed { worker: _, exit_code, message, next, result } => pb::EventDetail {
+            exit_code: Some(*exit_code),
+            message: text(message.as_deref()),
+            result_bytes: u64::from(result.bytes()),
+            ..then(*next)
+        },
+        Kind::Cancelled { reason, forced } => {
+            pb::EventDetail { reason: text(reason.as_deref()), forced: *forced, ..blank() }
+        }
+        Kind::WorkerLost { reason } => lost(*reason),
+        Kind::WorkerQuarantined { until, crashes } => {
+            pb::EventDetail { until: Some(until.0), crashes: Some(*crashes), ..blank() }
+        }
+        Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => {
+            pb::EventDetail { needs: texts(needs), ..blank() }
+        }
+        Kind::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
+        Kind::Released
+        | Kind::Due
+        | Kind::Assigned { .. }
+        | Kind::Started { .. }
+        | Kind::TakenBack { .. }
+        | Kind::HolderReturned { .. }
+        | Kind::Resumed
+        | Kind::Retried
+        | Kind::Moved
+        | Kind::Expired
+        | Kind::WorkerRegistered
+        | Kind::WorkerReturned
+        | Kind::WorkerLeft
+        | Kind::WorkerDraining
+        | Kind::WorkerCleared
+        | Kind::QueuePaused
+        | Kind::QueueResumed => return None,
+    })
+}
+
+fn lost(reason: LostReason) -> pb::EventDetail {
+    pb::EventDetail { lost: reason.as_str().to_owned(), ..pb::EventDetail::default() }
+}
+
+fn then(next: Next) -> pb::EventDetail {
+    let retry_at = match next {
+        Next::RetriedAt(at) => Some(at.0),
+        Next::Requeued | Next::Paused | Next::Failed | Next::Cancelled => None,
+    };
+    pb::EventDetail { next: next.as_str().to_owned(), retry_at, ..pb::EventDetail::default() }
+}

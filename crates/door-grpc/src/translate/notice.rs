@@ -1,0 +1,49 @@
+//! News for a worker, in the words of `proto/`.
+
+use bytes::Bytes;
+use tenure_hub::words::{Assignment, StopWhy, TaskId, Terms, Wanted};
+
+use super::word::{on_lost, span, text, texts, wanted_word};
+use crate::proto::tenure::v1 as pb;
+use crate::proto::tenure::v1::broker_message::Message;
+
+pub(super) fn terms(terms: &Terms) -> pb::Terms {
+    pb::Terms {
+        queue: terms.queue.to_string(),
+        needs: texts(&terms.needs),
+        tags: texts(&terms.tags),
+        on_lost: on_lost(terms.on_lost).to_owned(),
+        crash_budget: Some(u32::from(terms.crash_budget)),
+        retries: u32::from(terms.retries),
+        backoff_first_ms: Some(span(terms.backoff.first)),
+        backoff_max_ms: Some(span(terms.backoff.max)),
+        accept_timeout_ms: terms.accept_timeout.map(span),
+        run_limit_ms: terms.run_limit.map(span),
+        submitter: terms.submitter.to_string(),
+    }
+}
+
+/// Work, with its body.
+pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
+    Message::Assign(pb::Assign {
+        task: assignment.task.to_string(),
+        attempt: assignment.attempt,
+        body,
+        terms: Some(terms(&assignment.terms)),
+        priority: assignment.priority,
+        submitted_at: assignment.submitted_at.0,
+        name: text(assignment.name.as_deref()),
+        parent: assignment.parent.map(|parent| parent.to_string()).unwrap_or_default(),
+        crashes: u32::from(assignment.crashes),
+        failures: u32::from(assignment.failures),
+    })
+}
+
+pub(crate) fn wanted(task: TaskId, attempt: u32, wanted: Wanted, reason: Option<&str>) -> Message {
+    let wanted = wanted_word(wanted).to_owned();
+    Message::Wanted(pb::Wanted { task: task.to_string(), attempt, wanted, reason: text(reason) })
+}
+
+pub(crate) fn stop(task: TaskId, attempt: u32, why: StopWhy) -> Message {
+    Message::Stop(pb::Stop { task: task.to_string(), attempt, why: why.as_str().to_owned() })
+}

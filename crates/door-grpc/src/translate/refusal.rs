@@ -1,0 +1,127 @@
+//! Every "no" of the hub, spelled out: a status of gRPC, with the stable code beside it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use prost::Message as _;
+use tenure_hub::words::Refusal;
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
+
+use crate::proto::tenure::v1 as pb;
+
+/// In which trailer a status carries the stable code.
+const CODE_KEY: &str = "tenure-code";
+/// How the detail of a status is named in it.
+const DETAIL_TYPE: &str = "type.googleapis.com/tenure.v1.Refusal";
+
+/// A refusal that ends the call.
+pub(crate) fn status(no: &Refusal) -> Status {
+    said(code(no), refusal(no))
+}
+
+/// Whoever shows no key that is known does not come in.
+pub(crate) fn stranger() -> Status {
+    let no = Refusal::NotAllowed { what: "come in" };
+    let message = "show a key of this broker: authorization: Bearer KEY".to_owned();
+    said(Code::Unauthenticated, pb::Refusal { message, ..refusal(&no) })
+}
+
+/// The broker stops, or has stopped.
+pub(crate) fn unavailable() -> Status {
+    status(&Refusal::Draining)
+}
+
+/// The hub has answered another question: a mistake in this door.
+pub(crate) fn unexpected() -> Status {
+    Status::internal("the answer does not fit the question: this is a mistake in the broker")
+}
+
+/// A refusal inside an answer.
+pub(crate) fn refusal(no: &Refusal) -> pb::Refusal {
+    pb::Refusal { code: no.code().to_owned(), message: no.to_string(), facts: map(facts(no)) }
+}
+
+/// The code and the facts travel twice: as a trailer that every client can read, and as a typed detail.
+pub(super) fn said(code: Code, refusal: pb::Refusal) -> Status {
+    let mut metadata = MetadataMap::new();
+    metadata.insert(CODE_KEY, refusal.code.parse().expect("codes are plain words"));
+    let detail = prost_types::Any { type_url: DETAIL_TYPE.to_owned(), value: refusal.encode_to_vec() };
+    let rich = RichStatus { code: code as i32, message: refusal.message.clone(), details: vec![detail] };
+    let details = Bytes::from(rich.encode_to_vec());
+    Status::with_details_and_metadata(code, refusal.message, details, metadata)
+}
+
+/// The shape in which gRPC libraries expect the details of a status.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RichStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<prost_types::Any>,
+}
+
+/// The table of `spec/grpc.md`.
+fn code(no: &Refusal) -> Code {
+    match no {
+        Refusal::UnknownTask { .. }
+        | Refusal::UnknownName { .. }
+        | Refusal::UnknownWorker { .. }
+        | Refusal::UnknownQueue { .. } => Code::NotFound,
+        Refusal::IdTaken { .. } | Refusal::NameTaken { .. } | Refusal::WorkerTaken { .. } => {
+            Code::AlreadyExists
+        }
+        Refusal::BadName { .. } | Refusal::BadValue { .. } | Refusal::TooMany { .. } => Code::InvalidArgument,
+        Refusal::BadParent { .. }
+        | Refusal::NotAWorker
+        | Refusal::WrongState { .. }
+        | Refusal::TooLate { .. }
+        | Refusal::NobodyThere { .. } => Code::FailedPrecondition,
+        Refusal::StaleAttempt { .. } => Code::Aborted,
+        Refusal::Full { .. } | Refusal::DiskFull => Code::ResourceExhausted,
+        Refusal::Draining => Code::Unavailable,
+        Refusal::NotAllowed { .. } => Code::PermissionDenied,
+        Refusal::Trimmed { .. } => Code::OutOfRange,
+        Refusal::Unreadable { .. } => Code::DataLoss,
+    }
+}
+
+fn facts(no: &Refusal) -> Vec<(&'static str, String)> {
+    match no {
+        Refusal::UnknownTask { task } | Refusal::BadParent { parent: task } | Refusal::IdTaken { task } => {
+            vec![("task", task.to_string())]
+        }
+        Refusal::UnknownName { name } => vec![("name", name.to_string())],
+        Refusal::UnknownWorker { worker } | Refusal::WorkerTaken { worker } => {
+            vec![("worker", worker.to_string())]
+        }
+        Refusal::UnknownQueue { queue } => vec![("queue", queue.to_string())],
+        Refusal::NameTaken { name, task } => vec![("name", name.to_string()), ("task", task.to_string())],
+        Refusal::StaleAttempt { task, attempt, current, state } => vec![
+            ("task", task.to_string()),
+            ("attempt", attempt.to_string()),
+            ("current", current.to_string()),
+            ("state", state.to_string()),
+        ],
+        Refusal::WrongState { task, state, verb } => {
+            vec![("task", task.to_string()), ("state", state.to_string()), ("verb", (*verb).to_owned())]
+        }
+        Refusal::BadName { what, why } | Refusal::BadValue { what, why } => {
+            vec![("what", (*what).to_owned()), ("why", (*why).to_owned())]
+        }
+        Refusal::TooMany { what, limit } => vec![("what", (*what).to_owned()), ("limit", limit.to_string())],
+        Refusal::Full { what, limit } => vec![("what", (*what).to_owned()), ("limit", limit.to_string())],
+        Refusal::NotAllowed { what } | Refusal::Unreadable { what } => vec![("what", (*what).to_owned())],
+        Refusal::Trimmed { oldest } => vec![("oldest", oldest.to_string())],
+        Refusal::NobodyThere { address } => vec![("address", address.to_string())],
+        Refusal::TooLate { deadline } => vec![("deadline", deadline.to_string())],
+        Refusal::NotAWorker | Refusal::DiskFull | Refusal::Draining => Vec::new(),
+    }
+}
+
+/// Facts as a message carries them.
+pub(super) fn map(facts: Vec<(&'static str, String)>) -> BTreeMap<String, String> {
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,173 @@
+//! Peers that mean no good, or know no better: garbage, silence, too much at once.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use prost::Message as _;
+use support::Broker;
+use tenure_door_grpc::Settings;
+use tenure_door_grpc::codec::{FIELDS_MAX, decode};
+use tenure_door_grpc::proto::sidecar as sidecar_pb;
+use tenure_door_grpc::proto::sidecar::sidecar_service_client::SidecarServiceClient;
+use tenure_door_grpc::proto::tenure::v1 as pb;
+use tenure_door_grpc::proto::tenure::v1::broker_client::BrokerClient;
+use tenure_hub::Keys;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tonic::Code;
+use tonic::codegen::http::uri::PathAndQuery;
+
+/// Reads until the other side closes, however rudely.
+async fn closes(stream: &mut TcpStream) -> bool {
+    let mut heard = Vec::new();
+    tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut heard)).await.is_ok()
+}
+
+async fn still_answers(broker: &Broker) {
+    let mut client = BrokerClient::new(broker.channel().await);
+    client.counts(pb::CountsRequest {}).await.expect("the broker answers");
+}
+
+#[tokio::test]
+async fn garbage_ends_its_own_connection_only() {
+    let broker = Broker::start().await;
+    let long = vec![0xff; 100_000];
+    let frames: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"\x00\x01\x02\x03 this is nothing at all, and long enough to be looked at",
+        &long,
+        // The right beginning, and then a frame of an impossible length.
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\x04\x00\x00\x00\x00\x00",
+    ];
+    for bytes in frames {
+        let mut stream = TcpStream::connect(broker.address).await.expect("a door");
+        let _ = stream.write_all(bytes).await;
+        assert!(closes(&mut stream).await, "{:?}", &bytes[..20]);
+    }
+    still_answers(&broker).await;
+}
+
+#[tokio::test]
+async fn whoever_says_nothing_is_shown_out() {
+    let settings = Settings { hello_within: Duration::from_millis(200), ..Settings::default() };
+    let broker = Broker::with(settings, Keys::default()).await;
+    let mut silent = TcpStream::connect(broker.address).await.expect("a door");
+    let began = Instant::now();
+    assert!(closes(&mut silent).await);
+    assert!(began.elapsed() >= Duration::from_millis(150));
+    still_answers(&broker).await;
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_closed_and_its_place_comes_back() {
+    let settings = Settings { connections_max: 2, ..Settings::default() };
+    let broker = Broker::with(settings, Keys::default()).await;
+    let first = TcpStream::connect(broker.address).await.expect("a door");
+    let second = TcpStream::connect(broker.address).await.expect("a door");
+    let mut third = TcpStream::connect(broker.address).await.expect("a door");
+    assert!(closes(&mut third).await);
+    drop((first, second));
+    // The places are free as soon as the broker has noticed.
+    for _ in 0..200 {
+        let address = format!("http://{}", broker.address);
+        let channel = tonic::transport::Endpoint::from_shared(address).unwrap().connect().await;
+        if let Ok(channel) = channel
+            && BrokerClient::new(channel).counts(pb::CountsRequest {}).await.is_ok()
+        {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("no place became free");
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_message_are_refused_by_name() {
+    let broker = Broker::start().await;
+    let mut grpc = tonic::client::Grpc::new(broker.channel().await);
+    grpc.ready().await.expect("it is ready");
+    let path = PathAndQuery::from_static("/tenure.v1.Tasks/Show");
+    // Field 1 is a text; these are the bytes of a text that is none.
+    let codec = tonic_prost::ProstCodec::<NotAText, pb::Task>::default();
+    let refused = grpc.unary(tonic::Request::new(NotAText { bytes: vec![0xff, 0xfe] }), path, codec).await;
+    assert_eq!(refused.expect_err("it is refused").code(), Code::InvalidArgument);
+    still_answers(&broker).await;
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct NotAText {
+    #[prost(bytes = "vec", tag = "1")]
+    bytes: Vec<u8>,
+}
+
+#[test]
+fn a_message_of_countless_empty_parts_is_refused_before_it_takes_memory() {
+    // Empty tasks, two bytes each; a worker's message has its own one level further down.
+    let tasks = vec![[0x12, 0x00]; FIELDS_MAX + 1].concat();
+    let refused = decode::<pb::SubmitRequest>(Bytes::from(tasks.clone())).expect_err("it is refused");
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    let empty_attempts = vec![[0x0a, 0x00]; FIELDS_MAX + 1].concat();
+    let mut start = vec![0x22];
+    prost::encoding::encode_varint(empty_attempts.len() as u64, &mut start);
+    start.extend(empty_attempts);
+    assert!(decode::<pb::WorkerMessage>(Bytes::from(start)).is_err());
+    // The same bytes as somebody's body are nobody's business.
+    let body = pb::NewTask { body: tasks.into(), ..pb::NewTask::default() };
+    let request = pb::SubmitRequest { terms: Vec::new(), tasks: vec![body] };
+    assert_eq!(decode::<pb::SubmitRequest>(request.encode_to_vec().into()).expect("it is fine"), request);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_does_not_read_slows_nobody_and_hears_what_it_missed() {
+    const COUNT: i64 = 40_000;
+    let broker = Broker::start().await;
+    let mut slow = SidecarServiceClient::new(broker.channel().await);
+    let mut quick = SidecarServiceClient::new(broker.channel().await);
+    let subscribe = |limit| sidecar_pb::SubscribeRequest {
+        topics: vec!["news".to_owned()],
+        max_buffer_size: limit,
+        ..sidecar_pb::SubscribeRequest::default()
+    };
+    let mut not_reading = slow.subscribe(subscribe(100)).await.expect("it may").into_inner();
+    let mut reading = quick.subscribe(subscribe(0)).await.expect("it may").into_inner();
+    let namespace = "default".into();
+    let (mut sent, mut next) = (0, 1);
+    while next <= COUNT {
+        // Never further ahead than the queue of the one that reads is long.
+        while sent < COUNT && sent < next + 2_000 {
+            let id = tenure_hub::topics::fresh_message_id();
+            let publish = tenure_hub::topics::Publish::new("news", id, vec![b'x'; 1024]);
+            broker.hub.topics().publish(&namespace, publish).await.expect("it is published");
+            sent += 1;
+        }
+        let event = reading.message().await.expect("it goes on").expect("there is more");
+        if event.field == 2 {
+            let message = sidecar_pb::Message::decode(event.message).expect("a message");
+            assert_eq!(message.sequence_number, next, "the one that reads misses nothing");
+            next += 1;
+        }
+    }
+    // Now the other one reads: messages and gaps together are all there was, in order, each once.
+    let (mut next, mut missed, mut warned) = (1, 0, false);
+    while next <= COUNT {
+        let event = not_reading.message().await.expect("it goes on").expect("there is more");
+        match event.field {
+            2 => {
+                let message = sidecar_pb::Message::decode(event.message).expect("a message");
+                assert_eq!(message.sequence_number, next);
+                next += 1;
+            }
+            8 => {
+                let gap = sidecar_pb::Gap::decode(event.message).expect("a gap");
+                assert_eq!(gap.first_missed, next);
+                missed += gap.last_missed - gap.first_missed + 1;
+                next = gap.last_missed + 1;
+            }
+            7 => warned = true,
+            _ => {}
+        }
+    }
+    assert!(missed > 0 && warned, "{missed} missed");
+}

@@ -1,0 +1,70 @@
+//! grpcio, a client that others wrote: every call of every service, and the transcripts of `spec/grpc.md`.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Broker, python, succeeds};
+use tenure_door_grpc::{Settings, Tls};
+use tenure_hub::Keys;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpcio_submits_looks_steers_waits_and_watches() {
+    let Some(python) = python() else { return };
+    let broker = Broker::start().await;
+    succeeds(python, "tasks.py", &[&broker.address.to_string()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpcio_works() {
+    let Some(python) = python() else { return };
+    let broker = Broker::start().await;
+    succeeds(python, "workers.py", &[&broker.address.to_string()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpcio_publishes_subscribes_and_comes_back() {
+    let Some(python) = python() else { return };
+    let settings = Settings { heartbeat: Duration::from_millis(300), ..Settings::default() };
+    let broker = Broker::with(settings, Keys::default()).await;
+    succeeds(python, "sidecar.py", &[&broker.address.to_string()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_open_what_they_allow_and_nothing_else() {
+    let Some(python) = python() else { return };
+    let broker = Broker::with_keys().await;
+    succeeds(python, "keys.py", &[&broker.address.to_string()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_certificate_the_door_speaks_tls_and_nothing_else() {
+    let Some(python) = python() else { return };
+    // Signed by nobody and worth nothing: it is here for this test alone.
+    let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/certificate.pem");
+    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/key.pem");
+    let read = |path| std::fs::read(path).expect("it can be read");
+    let tls = Some(Tls { certificate: read(certificate), key: read(key) });
+    let broker = Broker::with(Settings { tls, ..Settings::default() }, Keys::default()).await;
+    succeeds(python, "tls.py", &[&broker.address.to_string(), certificate]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_transcripts_of_the_page_happen() {
+    let Some(python) = python() else { return };
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/grpc.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut told = 0;
+    for part in page.split("```transcript ").skip(1) {
+        let (transcript, _) = part.split_once("```").expect("it ends");
+        // Each story has a broker of its own.
+        let broker = Broker::start().await;
+        let file = folder.path().join("transcript");
+        std::fs::write(&file, transcript).expect("it can be written");
+        let address = broker.address.to_string();
+        succeeds(python.clone(), "transcript.py", &[&address, file.to_str().expect("a path")]).await;
+        told += 1;
+    }
+    assert!(told >= 8, "{told} transcripts");
+}

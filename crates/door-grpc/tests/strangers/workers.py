@@ -1,0 +1,134 @@
+"""Every message of a worker's stream."""
+
+import time
+
+import grpc
+from common import Broker, Worker, address, attempt, pb, refused, until
+from grpc import StatusCode
+
+broker = Broker(address())
+tasks = broker.tasks
+
+
+def kind(heard):
+    return heard.WhichOneof("message")
+
+
+def state(task):
+    return tasks.Show(pb.TaskRequest(task=task)).state
+
+
+# Who is no worker cannot report.
+worker = Worker(broker)
+answer, _ = worker.ask(heartbeat=pb.Heartbeat())
+assert answer.refused.code == "not-a-worker"
+answer, _ = worker.ask(register=pb.Register(worker="w1", queues=["images"], on_close="explode"))
+assert answer.refused.code == "bad-value"
+answer, _ = worker.ask()
+assert answer.refused.code == "bad-value", answer
+
+# No more than its free slots.
+worker.register("w1", "images", slots=2, instance=77, host="here")
+one, two, three = broker.submit("images", b"one", b"two", b"three")
+first, second = worker.assignment(), worker.assignment()
+assert (first.task, first.body, second.task) == (one, b"one", two)
+assert first.terms.queue == "images" and first.terms.submitter == "anyone"
+answer, _ = worker.ask(start=pb.Start(held=[attempt(first), attempt(second)]))
+assert kind(answer) == "held" and not answer.held.refused
+assert tasks.Explain(pb.TaskRequest(task=three)).code == "all-full"
+
+# Progress and heartbeats.
+answer, _ = worker.ask(progress=pb.Progress(task=one, attempt=1, percent=50, note="half"))
+assert kind(answer) == "done"
+holding = tasks.Show(pb.TaskRequest(task=one)).holding
+assert (holding.worker, holding.progress.percent, holding.progress.note) == ("w1", 50, "half")
+answer, _ = worker.ask(progress=pb.Progress(task=one, attempt=1, percent=400))
+assert answer.refused.code == "bad-value"
+stats = pb.WorkerStats(cpu_percent=12.5, memory_used=1, memory_total=2, more={"gpu": "busy"})
+answer, _ = worker.ask(heartbeat=pb.Heartbeat(held=pb.HeldList(held=[attempt(first), attempt(second)]), stats=stats))
+assert kind(answer) == "held" and not answer.held.refused
+(told,) = broker.workers.List(pb.ListWorkersRequest()).workers
+assert (told.worker, told.presence, told.door, told.host, told.slots) == ("w1", "live", "grpc", "here", 2)
+assert told.stats.more["gpu"] == "busy" and len(told.held) == 2
+
+# Completing; the freed slot takes the next one; an old attempt is refused.
+answer, _ = worker.ask(complete=pb.Complete(done=[pb.Completion(task=two, attempt=1, result=b"42")]))
+assert kind(answer) == "held"
+third = worker.assignment()
+assert third.task == three
+answer, _ = worker.ask(complete=pb.Complete(done=[pb.Completion(task=two, attempt=1, result=b"43")]))
+refusal = answer.held.refused[0].refusal
+assert (refusal.code, refusal.facts["state"]) == ("stale-attempt", "completed")
+assert tasks.Result(pb.TaskRequest(task=two)).bytes == b"42"
+
+# Number 0 asks for no answer, and hears of refusals all the same.
+worker.said.put(pb.WorkerMessage(number=0, complete=pb.Complete(done=[pb.Completion(task=two, attempt=1)])))
+heard = worker.hear()
+assert heard.number == 0 and heard.held.refused[0].refusal.code == "stale-attempt"
+
+# Failing and giving back.
+answer, _ = worker.ask(fail=pb.Fail(task=three, attempt=1, exit_code=3, message="no", result=b"log"))
+assert kind(answer) == "done"
+end = tasks.Show(pb.TaskRequest(task=three)).end
+assert (end.exit_code, end.message, end.worker) == (3, "no", "w1")
+(four,) = broker.submit("images", b"four")
+assigned = worker.assignment()
+answer, before = worker.ask(give_back=pb.GiveBack(task=four, attempt=1, reason="later"))
+assert kind(answer) == "done"
+assigned = before[0].assign if before else worker.assignment()
+assert (assigned.task, assigned.attempt) == (four, 2)
+
+# A cancellation reaches the worker, and is confirmed.
+worker.ask(start=pb.Start(held=[attempt(assigned)]))
+tasks.Cancel(pb.SteerRequest(task=four, reason="wrong scan"))
+heard = worker.hear()
+assert (heard.wanted.task, heard.wanted.wanted, heard.wanted.reason) == (four, "cancel", "wrong scan")
+answer, _ = worker.ask(confirm=pb.Confirm(task=four, attempt=2, wanted="cancel"))
+assert kind(answer) == "done" and state(four) == "cancelled"
+
+# Its stream breaks; it comes back with what it holds, and is told what to go on with.
+worker.stream.cancel()
+until("the worker is lost", lambda: broker.workers.List(pb.ListWorkersRequest()).workers[0].presence == "lost")
+assert state(one) == "running"
+back = Worker(broker)
+unknown = pb.Attempt(task="ffffffff-ffff-ffff-ffff-ffffffffffff", attempt=4)
+registered = back.register("w1", "images", slots=2, instance=77, held=[attempt(first), unknown])
+assert registered.returned
+assert [(entry.index, entry.refusal.code) for entry in registered.refused] == [(1, "unknown-task")]
+answer, _ = back.ask(complete=pb.Complete(done=[pb.Completion(task=one, attempt=1)]))
+assert not answer.held.refused and state(one) == "completed"
+
+# Another process of the same name is turned away; the same instance takes over.
+other = Worker(broker)
+answer, _ = other.ask(register=pb.Register(worker="w1", queues=["images"], instance=5))
+assert answer.refused.code == "worker-taken"
+answer, _ = other.ask(register=pb.Register(worker="w1", queues=["images"], instance=77))
+assert kind(answer) == "registered"
+assert back.hear().replaced.worker == "w1"
+assert list(back.stream) == []
+
+# Draining from outside, and leaving.
+broker.workers.Drain(pb.WorkerRequest(worker="w1"))
+assert kind(other.hear()) == "drain"
+broker.submit("images", b"for nobody")
+answer, before = other.ask(leave=pb.Leave())
+assert kind(answer) == "done" and not before
+other.close()
+assert list(other.stream) == []
+with refused(StatusCode.NOT_FOUND, "unknown-worker"):
+    broker.workers.Drain(pb.WorkerRequest(worker="nobody"))
+
+# A worker that fetches for itself.
+puller = Worker(broker)
+puller.register("p1", "pulled", pulls=True)
+(pulled,) = broker.submit("pulled", b"come and get it")
+answer, before = puller.ask(heartbeat=pb.Heartbeat())
+assert not before
+answer, before = puller.ask(ask=pb.Ask(queues=["pulled"]))
+assigned = before[0].assign if before else puller.assignment()
+assert assigned.body == b"come and get it"
+answer, _ = puller.ask(unask=pb.Unask())
+assert kind(answer) == "done"
+answer, _ = puller.ask(drain=pb.DrainMe())
+assert kind(answer) == "done"
+puller.close()

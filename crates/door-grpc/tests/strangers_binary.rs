@@ -1,0 +1,16 @@
+//! The broker as a program of its own, killed with `kill -9` under grpcio workers, watchers and subscribers.
+
+mod support;
+
+use support::{python, succeeds};
+
+#[tokio::test]
+async fn kill_9_and_everybody_comes_back() {
+    let (Some(python), Some(binary)) = (python(), std::env::var_os("TENURE_BINARY")) else {
+        eprintln!("TENURE_BINARY or TENURE_STRANGERS_PYTHON is not set, so nothing is killed");
+        return;
+    };
+    let data = tempfile::tempdir().expect("a directory");
+    let binary = binary.to_str().expect("a path");
+    succeeds(python, "kill9.py", &[binary, data.path().to_str().expect("a path")]).await;
+}
