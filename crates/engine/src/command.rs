@@ -204,6 +204,8 @@ pub struct WorkerSpec {
     /// How long after the last sign of life its attempts are still believed.
     pub lease: Duration,
     pub on_close: OnClose,
+    /// Once lost it stays in the list, for people to see, until it comes back or is cleared.
+    pub remembered: bool,
     /// What it brings along from before: answered with go on or stop, attempt by attempt.
     pub held: Vec<Held>,
     pub about: WorkerAbout,
@@ -252,6 +254,7 @@ impl WorkerSpec {
             busy_lost_after: None,
             lease: Duration::from_secs(30),
             on_close: OnClose::default(),
+            remembered: false,
             held: Vec::new(),
             about: WorkerAbout::default(),
         }

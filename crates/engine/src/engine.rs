@@ -353,8 +353,9 @@ impl Engine {
         let seq = self.take_event();
         let health = &self.workers.at(key).health;
         let about = About::Worker { namespace: health.namespace.clone(), worker: health.worker.clone() };
-        // A worker that never crashed leaves nothing to remember.
-        let change = if health.crashes > 0 { Change::Worker(health) } else { Change::Nothing };
+        // A worker that never crashed leaves nothing to remember; one whose record is wiped must not get it back.
+        let is_worth_it = health.crashes > 0 || matches!(kind, Kind::WorkerCleared);
+        let change = if is_worth_it { Change::Worker(health) } else { Change::Nothing };
         out.record(Event { seq, at: now, about, kind }, change);
     }
 

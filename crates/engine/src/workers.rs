@@ -30,6 +30,7 @@ pub(crate) struct Worker {
     pub(crate) busy_lost_after: Option<Duration>,
     pub(crate) lease: Duration,
     pub(crate) on_close: OnClose,
+    pub(crate) remembered: bool,
     pub(crate) about: WorkerAbout,
     pub(crate) stats: Option<Box<WorkerStats>>,
     /// In no order; each task knows its place here.
@@ -78,6 +79,7 @@ impl Worker {
             busy_lost_after: None,
             lease: Duration::ZERO,
             on_close: OnClose::default(),
+            remembered: false,
             about: WorkerAbout::default(),
             stats: None,
             held: Vec::new(),

@@ -1,11 +1,12 @@
 //! Workers: joining, living, leaving, and proving what they can do.
 
 use serde_json::Value;
-use tenure_hub::words::WorkerInfo;
+use tenure_hub::Request;
+use tenure_hub::words::{Command, PresenceName, WorkerInfo};
 
 use super::Speaker;
-use super::pages::workers;
-use super::refusals::call_refused;
+use super::pages::{worker, workers};
+use super::refusals::{call_refused, refusal};
 use super::render;
 use crate::codec::Reply;
 use crate::command::WorkerCommand;
@@ -25,7 +26,7 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
             let call = Call::Heartbeat(statistics.map(Box::new));
             said(worker, call, Whom::Known, Reply::OK)
         }
-        WorkerCommand::Unregister { worker } => said(worker, Call::Unregister, Whom::Known, Reply::OK),
+        WorkerCommand::Unregister { worker } => unregister(worker),
         WorkerCommand::Verify { capability, challenge } => match challenge {
             Challenge::Ask { command, arguments, worker, expect } => {
                 ask(capability, command, arguments, worker, expect)
@@ -46,6 +47,25 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
             Step::Reply(Reply::array(shown))
         }),
     }
+}
+
+fn unregister(worker: String) -> Step {
+    Step::call(Whom::Known(worker.as_str().into()), Call::Unregister, move |_, answer| match answer {
+        CallAnswer::NotRegistered => forget(worker),
+        CallAnswer::Done => Step::Reply(Reply::OK),
+        other => Step::Reply(call_refused(&other, &worker)),
+    })
+}
+
+/// A dead worker is remembered until somebody says that it need not be.
+fn forget(name: String) -> Step {
+    worker(&name.clone(), move |_, found| match found {
+        Some(WorkerInfo { worker, presence: PresenceName::Gone, .. }) => {
+            let clear = Request::Command(Command::ClearWorker { worker });
+            Step::last(clear, |_, outcome| outcome.map_or_else(|reason| refusal(&reason), |_| Reply::OK))
+        }
+        _ => Step::Reply(call_refused(&CallAnswer::NotRegistered, &name)),
+    })
 }
 
 /// One word with the desk of a worker.

@@ -192,6 +192,7 @@ impl Worker {
             lost_after: silence,
             lease: silence,
             on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },
+            remembered: !nameless,
             held: self.claims.values().map(|claim| claim.held).collect(),
             about: WorkerAbout {
                 host: about.and_then(|about| text(&about.hostname)),

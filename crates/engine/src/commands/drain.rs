@@ -61,7 +61,16 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let key = self.worker_named(peer, worker)?;
+        let is_gone = matches!(self.workers.at(key).presence, Presence::Gone { .. });
+        if is_gone {
+            // Nobody is there whose record could matter any more.
+            let health = &mut self.workers.at_mut(key).health;
+            (health.crashes, health.last_crash) = (0, None);
+        }
         self.lift_quarantine(now, key, out);
+        if is_gone {
+            self.workers.remove(key);
+        }
         Ok(Reply::Done)
     }
 

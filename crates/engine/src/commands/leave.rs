@@ -20,8 +20,9 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let key = self.worker_of(peer)?;
-        // It takes nothing any more, or it would get its own tasks back.
-        self.workers.at_mut(key).draining = true;
+        // It takes nothing any more, or it would get its own tasks back. Whoever says goodbye need not be looked for.
+        let worker = self.workers.at_mut(key);
+        (worker.draining, worker.remembered) = (true, false);
         self.rechoose(key);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
@@ -42,7 +43,8 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// Takes a worker that holds nothing out of the table; one with a crash history stays for the record.
+    /// Takes a worker that holds nothing out of the table; one with a crash history stays for the record, and so does one
+    /// that was lost and wants to be remembered.
     pub(crate) fn bid_farewell(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         self.set_presence(key, Presence::Gone { since: now });
         self.recount(now, key, out);
@@ -51,7 +53,8 @@ impl Engine {
         let worker = self.workers.at_mut(key);
         worker.draining = false;
         assert!(worker.held.is_empty(), "a worker that holds tasks is not forgotten");
-        if worker.health.crashes == 0 || self.workers.len() > self.settings.workers_max / 2 {
+        let stays = worker.health.crashes > 0 || worker.remembered;
+        if !stays || self.workers.len() > self.settings.workers_max / 2 {
             if let Some(until) = self.workers.at(key).health.quarantined_until {
                 self.timers.disarm(until, crate::timers::Timer::Quarantine(key));
             }

@@ -124,6 +124,7 @@ impl Engine {
         worker.busy_lost_after = spec.busy_lost_after;
         worker.lease = spec.lease;
         worker.on_close = spec.on_close;
+        worker.remembered = spec.remembered;
         worker.about = spec.about;
         spec.held
     }

@@ -266,3 +266,19 @@ fn there_is_a_limit_to_workers_and_those_that_are_only_remembered_make_room() {
     let refusal = broker.refuses(&one_more, Command::Register(Box::new(spec("one more", &["q"], 1))));
     assert_eq!(refusal, tenure_engine::Refusal::Full { what: "workers", limit: 4 });
 }
+
+#[test]
+fn a_lost_worker_that_wants_to_be_remembered_is_listed_until_it_is_cleared() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = broker.worker_with(WorkerSpec { remembered: true, ..spec("w", &["q"], 1) });
+    broker.does(&worker, Command::SessionClosed);
+    broker.wait(SECOND * 31);
+    assert_eq!(broker.worker_info("w").presence, PresenceName::Gone);
+    broker.does(&ann, Command::ClearWorker { worker: "w".into() });
+    assert!(broker.workers().is_empty());
+    let worker = broker.worker_with(WorkerSpec { remembered: true, ..spec("w", &["q"], 1) });
+    broker.does(&worker, Command::Leave);
+    assert!(broker.workers().is_empty(), "whoever says goodbye is not looked for");
+    broker.hush();
+}
