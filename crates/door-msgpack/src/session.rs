@@ -247,7 +247,7 @@ impl Talk for Session {
 
     fn open_requests(&self) -> usize {
         let calls = self.extras.as_ref().map_or(0, |extras| extras.calls.len());
-        self.pendings.len() - calls + self.topic_side().map_or(0, |side| side.waiting())
+        self.pendings.len() - calls + self.topic_side().map_or(0, TopicSide::waiting)
     }
 
     fn poll_topics(&mut self, context: &mut Context<'_>) -> Poll<()> {

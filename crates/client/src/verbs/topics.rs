@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tenure_wire::limits::ENTRIES_MAX;
 use tenure_wire::time::millis;
 use tenure_wire::topic::{
     NewMessage, OneSubscription, Publish, Published, Response, SubscriptionInfo, SubscriptionsQuery,
@@ -16,6 +17,10 @@ use crate::line::Repeat;
 
 /// How many entries are asked for at a time.
 const PAGE: u32 = 1_000;
+/// A frame of messages is closed when it has grown to this; a single larger message has one of its own.
+const FRAME_BYTES: usize = 4 << 20;
+/// What a message takes beyond its payload and its topic, at most, unless its texts are very long.
+const ROW_BYTES: usize = 128;
 
 impl Client {
     /// Publishes one message. Answers with its number, and how many subscribers get it.
@@ -34,14 +39,35 @@ impl Client {
         published.map_err(Error::from)
     }
 
-    /// Publishes many messages in one frame, in their order. Each has an answer of its own.
+    /// Publishes many messages in their order, in as few frames as the limits allow. Each has an answer of its own.
     pub async fn publish_many(
         &self,
         messages: Vec<NewMessage>,
-    ) -> Result<Vec<Result<Published, Refusal>>, Error> {
+    ) -> Result<Vec<Result<Published, Box<Refusal>>>, Error> {
+        let mut verdicts = Vec::with_capacity(messages.len());
+        let (mut frame, mut bytes) = (Vec::new(), 0);
+        for message in messages {
+            let size = message.payload.len() + message.topic.len() + ROW_BYTES;
+            if !frame.is_empty() && (bytes + size > FRAME_BYTES || frame.len() >= ENTRIES_MAX) {
+                verdicts.append(&mut self.publish_frame(std::mem::take(&mut frame)).await?);
+                bytes = 0;
+            }
+            bytes += size;
+            frame.push(message);
+        }
+        if !frame.is_empty() {
+            verdicts.append(&mut self.publish_frame(frame).await?);
+        }
+        Ok(verdicts)
+    }
+
+    async fn publish_frame(
+        &self,
+        messages: Vec<NewMessage>,
+    ) -> Result<Vec<Result<Published, Box<Refusal>>>, Error> {
         match self.ask("publish", Request::Publish(Publish { messages }), Repeat::Unsafe).await? {
             Reply::Published(published) => {
-                Ok(published.messages.into_iter().map(|verdict| verdict.0).collect())
+                Ok(published.messages.into_iter().map(|verdict| verdict.0.map_err(Box::new)).collect())
             }
             other => Err(unexpected("publish", &other)),
         }

@@ -56,6 +56,7 @@ pub(crate) enum Begin {
 }
 
 /// What to do with a subscription, in words that have to be known.
+#[derive(Clone, Copy)]
 pub(crate) struct How {
     policy: Option<Policy>,
     recovery: Option<Recovery>,

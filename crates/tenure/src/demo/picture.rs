@@ -4,6 +4,8 @@
 
 use std::io::{IsTerminal, Write};
 
+use unicode_width::UnicodeWidthStr;
+
 use super::story::{Part, Stand, Story};
 use crate::output::paint::{Color, Paint};
 
@@ -12,7 +14,8 @@ const BAR: usize = 30;
 #[derive(Debug)]
 pub(crate) struct Picture {
     paint: Paint,
-    is_terminal: bool,
+    /// Of the terminal, if there is one.
+    width: Option<usize>,
     /// How many lines the last drawing has.
     lines: usize,
 }
@@ -28,11 +31,14 @@ pub(crate) struct Scene<'a> {
 
 impl Picture {
     pub(crate) fn new(paint: Paint) -> Picture {
-        Picture { paint, is_terminal: std::io::stdout().is_terminal(), lines: 0 }
+        let is_terminal = std::io::stdout().is_terminal();
+        let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
+        Picture { paint, width: is_terminal.then_some(width), lines: 0 }
     }
 
     /// A line of the story, above the picture.
     pub(crate) fn line(&mut self, text: &str) {
+        let text = self.width.map_or_else(|| text.to_owned(), |width| wrapped(text, width));
         let mut out = std::io::stdout().lock();
         // If nobody looks any more, the promises are tested all the same.
         let _ = writeln!(out, "{}{text}", self.erase());
@@ -47,7 +53,7 @@ impl Picture {
     }
 
     pub(crate) fn draw(&mut self, scene: &Scene<'_>) {
-        if !self.is_terminal {
+        if self.width.is_none() {
             return;
         }
         let text = render(scene, self.paint);
@@ -68,8 +74,9 @@ fn render(scene: &Scene<'_>, paint: Paint) -> String {
     let total = story.parts().count();
     let done = story.count(Stand::Completed);
     let filled = BAR * done / total.max(1);
+    // As wide in one case as in the other, so that the bar stays where it is.
     let broker = if scene.broker_is_up {
-        paint.apply(Color::Green, "● broker")
+        paint.apply(Color::Green, "● broker       ")
     } else {
         paint.apply(Color::Red, "✗ broker killed")
     };
@@ -84,6 +91,40 @@ fn render(scene: &Scene<'_>, paint: Paint) -> String {
     text
 }
 
+/// Breaks lines that are too long between words, and sets what is left below the text.
+fn wrapped(text: &str, width: usize) -> String {
+    let broken: Vec<String> = text.split('\n').map(|line| broken(line, width)).collect();
+    broken.join("\n")
+}
+
+fn broken(line: &str, width: usize) -> String {
+    const INDENT: usize = 6;
+    let mut text = String::new();
+    let mut column = 0;
+    for word in line.split_inclusive(' ') {
+        let wide = seen_width(word.trim_end());
+        if column + wide > width && column > INDENT {
+            text.truncate(text.trim_end().len());
+            text += &format!("\n{:INDENT$}", "");
+            column = INDENT;
+        }
+        text += word;
+        column += seen_width(word);
+    }
+    text
+}
+
+/// How many columns a text takes: colours take none.
+fn seen_width(text: &str) -> usize {
+    let mut rest = text;
+    let mut width = 0;
+    while let Some((before, after)) = rest.split_once('\x1b') {
+        width += before.width();
+        rest = after.split_once('m').map_or("", |(_, after)| after);
+    }
+    width + rest.width()
+}
+
 fn shown(part: &Part, paint: Paint) -> String {
     let again = if part.attempt > 1 { format!("·{}", part.attempt) } else { String::new() };
     let color = if part.stand == Stand::Unseen { Color::Yellow } else { Color::Cyan };
@@ -94,6 +135,15 @@ fn shown(part: &Part, paint: Paint) -> String {
 mod tests {
     use super::*;
     use tenure_client::{Event, EventKind, TaskId, Timestamp};
+
+    #[test]
+    fn long_lines_break_between_words_and_colours_take_no_room() {
+        assert_eq!(wrapped("   short\n   enough", 12), "   short\n   enough");
+        assert_eq!(wrapped("   a line that is too long", 16), "   a line that\n      is too\n      long");
+        let painted = "   \x1b[1mbold\x1b[0m words of 1";
+        assert_eq!(wrapped(painted, 19), painted);
+        assert_eq!(wrapped("   averyveryverylongword", 10), "   averyveryverylongword");
+    }
 
     #[test]
     fn the_picture_shows_who_runs_what() {
