@@ -246,6 +246,34 @@ async fn a_full_disk_refuses_durable_messages_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn publishing_stops_before_numbers_run_ahead_of_the_disk_and_goes_on_with_it() {
+    let disk = MemoryDisk::new();
+    let hub = start(&disk, TopicSettings::default());
+    let topics = hub.handle().topics();
+    disk.limit_capacity(Some(0));
+    let mut published = 0;
+    'full: loop {
+        let messages = (0..1_000).map(|_| Publish::new("a", fresh_message_id(), "x")).collect();
+        for receipt in topics.publish_many(&default(), messages) {
+            match receipt {
+                Ok(_) => published += 1,
+                Err(refusal) => {
+                    assert_eq!(refusal, Refusal::NotWritten);
+                    break 'full;
+                }
+            }
+        }
+        assert!(published < 200_000, "nothing stops it");
+    }
+    assert!(published > 50_000, "a block of numbers can be used: {published}");
+    disk.limit_capacity(None);
+    assert_eq!(publish(topics, "a", "x").await.unwrap().sequence, Sequence(published + 1));
+    let hub = start(&disk.crash(1), TopicSettings::default());
+    let after = publish(hub.handle().topics(), "a", "x").await.unwrap().sequence;
+    assert!(after > Sequence(published + 1), "{after:?} after {published}");
+}
+
+#[tokio::test]
 async fn a_damaged_log_of_topics_is_told_by_name() {
     let disk = MemoryDisk::new();
     stop(start(&disk, TopicSettings::default())).await;

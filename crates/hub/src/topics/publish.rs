@@ -179,6 +179,8 @@ impl Topics {
         at: Timestamp,
     ) -> Result<Receipt, Refusal> {
         let id = publish.id;
+        // The topic may have been forgotten since it was numbered, if there are very many.
+        state.shard.number_next(publish.topic, sequence, at)?;
         let mut published = state.shard.publish(publish.clone(), at, &mut state.wake);
         if publish.retain && published.is_err() {
             // Retained values filled up since it was numbered. It is on disk and must be published.
@@ -186,7 +188,13 @@ impl Topics {
             published = state.shard.publish(publish, at, &mut state.wake);
         }
         let published = published?;
-        assert_eq!(published.sequence, sequence, "a durable message has the number it was written with");
+        if published.sequence != sequence {
+            tracing::error!(
+                written = sequence.0,
+                given = published.sequence.0,
+                "a durable message has two numbers"
+            );
+        }
         Ok(self.receipt(space, state, id, &published))
     }
 

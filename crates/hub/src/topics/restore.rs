@@ -49,7 +49,7 @@ impl Topics {
         self.restore_messages(log)?;
         if stop == Stop::Unclean {
             // The numbers that were skipped must be skipped for good, also if the next stop is unclean as well.
-            return self.write_all(log, None);
+            return if self.write_all(log, None)? { Ok(()) } else { Err(full_disk()) };
         }
         let mut first = TopicRows::default();
         rows::not_clean(&mut first);
@@ -58,11 +58,7 @@ impl Topics {
         first.put(&key, &value);
         log.append(&first).map_err(|error| match error {
             tenure_store::WriteError::Fatal(error) => error,
-            tenure_store::WriteError::Full { .. } => StoreError::Io {
-                doing: "writing",
-                file: "the log of topics".to_owned(),
-                source: std::io::ErrorKind::StorageFull.into(),
-            },
+            tenure_store::WriteError::Full { .. } => full_disk(),
         })?;
         log.sync()
     }
@@ -128,6 +124,11 @@ impl Topics {
             tracing::warn!(why = %refusal, "something saved about topics is over a limit and was left out");
         }
     }
+}
+
+fn full_disk() -> StoreError {
+    let source = std::io::ErrorKind::StorageFull.into();
+    StoreError::Io { doing: "writing", file: "the log of topics".to_owned(), source }
 }
 
 /// After an unclean stop a topic may have been born, numbered and never written down. Whatever is not known begins above

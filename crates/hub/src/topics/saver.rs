@@ -27,6 +27,8 @@ const GATHER: Duration = Duration::from_millis(20);
 const FULL_RETRY: Duration = Duration::from_millis(200);
 /// How much one round writes of durable messages.
 const ROUND_BYTES_MAX: usize = 8 << 20;
+/// How much may wait for a full disk.
+const UNWRITTEN_BYTES_MAX: usize = 64 << 20;
 /// How many rows are collected, and messages published, before a namespace's lock is given back.
 const ROWS_MAX: usize = 1_024;
 const SLICE: usize = 64;
@@ -82,6 +84,10 @@ pub(crate) struct Saver {
     notes: Receiver<Note>,
     /// Rows that a full disk did not take.
     unwritten: Vec<TopicRows>,
+    /// The namespaces these are of.
+    unsaved: Vec<Arc<Space>>,
+    /// Rows were thrown away, because the disk was full for too long: everything has to be written anew.
+    incomplete: bool,
 }
 
 #[derive(Default)]
@@ -115,7 +121,14 @@ impl Round {
 
 impl Saver {
     pub(super) fn new(topics: &Topics, log: TopicLog, notes: Receiver<Note>) -> Saver {
-        Saver { topics: Arc::downgrade(&topics.shared), log, notes, unwritten: Vec::new() }
+        Saver {
+            topics: Arc::downgrade(&topics.shared),
+            log,
+            notes,
+            unwritten: Vec::new(),
+            unsaved: Vec::new(),
+            incomplete: false,
+        }
     }
 
     /// Works until the broker stops or is gone. An error means that the disk failed and the process must end.
@@ -125,7 +138,8 @@ impl Saver {
             let topics = Topics { shared };
             self.save(&topics, &mut round)?;
             if let Some(done) = round.finish {
-                self.rewrite(&topics, true)?;
+                // Without room for it the next start takes this for a crash, which costs some numbers and nothing else.
+                topics.write_all(&mut self.log, Some(rows::clean()))?;
                 let _ = done.send(());
                 return Ok(());
             }
@@ -136,7 +150,7 @@ impl Saver {
     /// Waits for something to do, and lets more come if there is no hurry.
     fn next_round(&mut self) -> Option<Round> {
         let mut round = Round::default();
-        if self.unwritten.is_empty() {
+        if self.unwritten.is_empty() && !self.incomplete {
             round.add(self.notes.recv().ok()?);
         } else {
             match self.notes.recv_timeout(FULL_RETRY) {
@@ -162,10 +176,10 @@ impl Saver {
 
     fn save(&mut self, topics: &Topics, round: &mut Round) -> Result<(), StoreError> {
         let numbered = Numbered::new(std::mem::take(&mut round.durable));
-        let mut overflowed = false;
         for space in &round.changed {
-            overflowed |= self.collect(topics, space);
+            self.incomplete |= self.collect(topics, space);
         }
+        self.bound_unwritten();
         match self.write(&numbered.rows) {
             Ok(()) => numbered.publish(topics),
             Err(WriteError::Full { .. }) => {
@@ -177,16 +191,30 @@ impl Saver {
                 return Err(error);
             }
         }
-        if self.unwritten.is_empty() {
-            for space in &round.changed {
+        for space in round.changed.drain(..) {
+            if !self.unsaved.iter().any(|known| Arc::ptr_eq(known, &space)) {
+                self.unsaved.push(space);
+            }
+        }
+        if self.incomplete && topics.write_all(&mut self.log, None)? {
+            self.incomplete = false;
+        }
+        if self.unwritten.is_empty() && !self.incomplete {
+            for space in self.unsaved.drain(..) {
                 space.with(|state, _| state.saved());
             }
             topics.shared.saved.notify_waiters();
         }
-        if overflowed {
-            self.rewrite(topics, false)?;
-        }
         self.log.tidy(tenure_engine::Timestamp(now().0))
+    }
+
+    /// A disk that is full for long must not fill the memory as well.
+    fn bound_unwritten(&mut self) {
+        let bytes: usize = self.unwritten.iter().map(TopicRows::bytes).sum();
+        if bytes > UNWRITTEN_BYTES_MAX {
+            self.unwritten.clear();
+            self.incomplete = true;
+        }
     }
 
     /// Collects what changed in a namespace. Says whether so much changed that rows were left out.
@@ -224,19 +252,15 @@ impl Saver {
         }
         Ok(self.log.sync()?)
     }
-
-    fn rewrite(&mut self, topics: &Topics, clean: bool) -> Result<(), StoreError> {
-        topics.write_all(&mut self.log, clean.then(rows::clean))
-    }
 }
 
 impl Topics {
-    /// Begins a file of the log with everything as it stands, and a row besides.
+    /// Begins a file of the log with everything as it stands, and a row besides. Says no if there is no room.
     pub(super) fn write_all(
         &self,
         log: &mut TopicLog,
         besides: Option<(Vec<u8>, Vec<u8>)>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let is_durable = |topic: &str| self.shared.settings.is_durable(topic);
         let floor = self.shared.floor.load(Ordering::Acquire);
         let general = std::iter::once(rows::global_floor(floor)).chain(besides);

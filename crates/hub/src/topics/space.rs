@@ -61,10 +61,6 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn take_waiting(&mut self) -> (VecDeque<Delivery>, VecDeque<Delivery>) {
-        (std::mem::take(&mut self.ready), std::mem::take(&mut self.events))
-    }
-
     /// The first event that its stream has not taken, if it is about events.
     fn events_from(&self) -> Option<u64> {
         let waiting = self.ready.iter().chain(&self.events).filter_map(event_number).min();

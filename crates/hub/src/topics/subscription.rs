@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenure_topics::{Delivery, Refusal, SubscriptionId, SubscriptionKey, Timestamp};
 
 use super::events::event_prefix;
-use super::space::{Bell, Reader, Space};
+use super::space::{Bell, Space};
 
 /// Why a stream is over. The subscription itself may live on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,9 @@ impl Subscription {
             if let Some(ended) = bell.ended() {
                 return Err(ended);
             }
-            let (mut ready, mut events) = state.reader(key).map(Reader::take_waiting).unwrap_or_default();
+            let Some(mut ready) = state.reader(key).map(|reader| std::mem::take(&mut reader.ready)) else {
+                return Err(Ended::Unsubscribed);
+            };
             let mut more = true;
             if ready.is_empty() {
                 let mut taken = Vec::new();
@@ -103,13 +105,14 @@ impl Subscription {
                 more = result.map_err(|refusal| ended_by(&refusal))?.more;
                 taken.retain(|delivery| !is_about_nothing(delivery));
                 ready = VecDeque::from(taken);
+                if let Some(reader) = state.reader(key)
+                    && !reader.events.is_empty()
+                {
+                    ready.append(&mut reader.events);
+                    bell.room.notify_one();
+                }
             }
-            let had_events = !events.is_empty();
-            ready.append(&mut events);
             let any = hand_out(&mut ready, messages_max, bytes_max, now, out);
-            if had_events {
-                bell.room.notify_one();
-            }
             if more || !ready.is_empty() {
                 // Nobody else rings while something is left.
                 bell.rung.notify_one();

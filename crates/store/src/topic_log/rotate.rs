@@ -41,12 +41,12 @@ impl TopicLog {
         self.let_go(now)
     }
 
-    /// Begins a new file with these rows and no others. A disk that is full keeps the old one in use.
-    pub fn begin(&mut self, rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<(), StoreError> {
+    /// Begins a new file with these rows and no others. Says no if the disk is full, and goes on with the old one.
+    pub fn begin(&mut self, rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<bool, StoreError> {
         self.make_certain()?;
         let begun = match begin(&self.shared, self.position, rows) {
             Ok(begun) => begun,
-            Err(StoreError::Io { source, .. }) if is_full(&source) => return Ok(()),
+            Err(StoreError::Io { source, .. }) if is_full(&source) => return Ok(false),
             Err(error) => {
                 self.failed = true;
                 return Err(error);
@@ -55,7 +55,7 @@ impl TopicLog {
         self.segment = begun.segment;
         (self.position, self.certain, self.base_end) = (begun.end, begun.end, begun.end);
         self.messages = Messages::default();
-        Ok(())
+        Ok(true)
     }
 
     /// Deletes files from the front whose messages are too old or too many. A backup that is under way keeps all.

@@ -56,6 +56,15 @@ impl Shard {
         Ok(Prepared { sequence: self.topics[index].sequence.next(), expires_at: self.expiry(publish, now) })
     }
 
+    /// Lets the next message of a topic have this number, if the topic has not come so far: for a message whose number
+    /// is written down already.
+    pub fn number_next(&mut self, topic: &str, sequence: Sequence, now: Timestamp) -> Result<(), Refusal> {
+        let index = self.open(topic, now)?;
+        let topic = &mut self.topics[index];
+        topic.sequence = topic.sequence.max(sequence.previous());
+        Ok(())
+    }
+
     /// Publishes a request whose answer goes to `reply_to`. It is refused at once if nobody is there
     /// to answer, and it expires with the patience of the one who asks.
     pub fn request(
