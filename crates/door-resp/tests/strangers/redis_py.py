@@ -87,7 +87,8 @@ listener = client.pubsub(ignore_subscribe_messages=True)
 listener.subscribe("job:updates", "news")
 listener.get_message(timeout=1)
 client.lpush("queue:heard", "y")
-client.publish("news", "hello")
+assert client.publish("news", "hello") == 1
+assert client.publish("nobody", "hello") == 0
 heard = []
 for _ in range(20):
     message = listener.get_message(timeout=1)
