@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::codec::CodecError;
 use crate::registry::Registry;
-use crate::session::{Conversation, Majordomo, Me, PingPongClient, PingPongWorker};
+use crate::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker};
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
 use line::Line;
@@ -138,7 +138,9 @@ async fn converse<C: Conversation>(
         Ok(session) => {
             let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), grant });
             let ended = line.talk(&session, &mut conversation, seat.is_wanted()).await;
-            conversation.end();
+            let mut last = Out::default();
+            conversation.end(line::wall_clock(), &mut last);
+            let _ = session.send(last.asks).await;
             // The hub hears of the end before the seat is free.
             drop(session);
             ended

@@ -68,6 +68,6 @@ pub trait Conversation: Send {
     /// How many requests the hub has not answered.
     fn unanswered(&self) -> usize;
 
-    /// The connection is gone.
-    fn end(&mut self) {}
+    /// The connection is gone. What is to be asked of the hub before it hears of that goes into `out`.
+    fn end(&mut self, _now: Timestamp, _out: &mut Out) {}
 }

@@ -118,3 +118,23 @@ fn a_worker_that_crashes_all_the_time_is_put_into_quarantine_until_somebody_lift
     let health = ask(&mut world, "monitor", "mmi.health");
     assert!(health[0].ends_with("#Crashes:5#HealthScore:16"), "what it did is not forgotten: {health:?}");
 }
+
+#[test]
+fn a_quick_answer_costs_one_write_and_a_slow_one_two() {
+    let mut world = World::new(Settings::default());
+    world.majordomo("w");
+    world.says("w", frames(&["", "MDPW01", "\x01", "echo"]));
+    world.majordomo("c");
+    let mut batches = |taking: Duration| {
+        world.says("c", frames(&["", "MDPC01", "echo", "x"]));
+        let before = world.figures().batches_total;
+        let request = world.hears("w").expect("a request");
+        world.pass(taking);
+        world.says("w", frames(&[&b""[..], b"MDPW01", &[3], &request[3], b"", b"y"]));
+        world.hears("c").expect("a reply");
+        world.figures().batches_total - before
+    };
+    assert_eq!(batches(Duration::from_millis(5)), 1, "beginning and end together");
+    assert_eq!(batches(Duration::from_millis(50)), 2, "that it runs is known while it runs");
+    assert_eq!(world.figures().started_total, 2);
+}

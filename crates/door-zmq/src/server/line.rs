@@ -271,7 +271,7 @@ fn next_read(bytes: usize, came: usize) -> usize {
     }
 }
 
-fn wall_clock() -> Timestamp {
+pub(super) fn wall_clock() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(since.as_millis() as u64)
 }

@@ -183,7 +183,9 @@ impl Conversation for Majordomo {
         self.asked.len()
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, now: Timestamp, out: &mut Out) {
+        let (_, worker, mut turn) = self.parts(now, out);
+        worker.end(&mut turn);
         for _ in 0..self.client.waiting_jobs() {
             self.settings.counters.count("client_gone");
         }

@@ -121,7 +121,7 @@ impl Conversation for PingPongClient {
         self.asked.len()
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, _now: Timestamp, _out: &mut Out) {
         for _ in 0..self.routes.len() {
             self.settings.counters.count("client_gone");
         }

@@ -114,7 +114,11 @@ impl World {
 
     pub(crate) fn closes(&mut self, peer: &str) {
         let Some(mut seat) = self.seats.remove(peer) else { return };
-        seat.conversation.end();
+        let mut last = Out::default();
+        seat.conversation.end(self.now, &mut last);
+        for ask in last.asks {
+            self.core.take(self.now, seat.session, ask);
+        }
         self.core.close(self.now, seat.session);
         self.settle();
     }
@@ -125,6 +129,10 @@ impl World {
         self.core.take(self.now, session, Ask { token: 1, request });
         self.core.close(self.now, session);
         self.settle();
+    }
+
+    pub(crate) fn figures(&self) -> Stats {
+        self.core.stats(self.now)
     }
 
     /// Lets time pass, stopping wherever something is due.

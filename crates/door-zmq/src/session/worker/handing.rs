@@ -5,7 +5,7 @@ use tenure_hub::Response;
 use tenure_hub::words::{Assignment, Command, Held, Refusal, Reply, StopWhy};
 
 use super::super::majordomo::{Turn, Waiting};
-use super::{Running, THREAD_NOTE, Worker, say};
+use super::{Running, START_AFTER, THREAD_NOTE, Worker, say};
 use crate::body;
 use crate::mdp::{Call, Dialect, ToWorker, for_worker};
 use crate::translate;
@@ -29,7 +29,6 @@ impl Worker {
             Err(refusal) => return turn.ask(translate::given_up(held, &refusal), Waiting::Nothing),
         };
         let job = Running { held, client: client.clone(), is_over: false };
-        turn.command(Command::Start(vec![held]), Waiting::Started(held));
         match self {
             Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => {}
             Worker::Simple(simple) => {
@@ -37,8 +36,10 @@ impl Worker {
                 let request = ToWorker::Request { address, body: body::unpack(&task_body) };
                 say(&request, simple.dialect, turn);
                 simple.job = Some(job);
+                simple.start_at = Some(turn.now + START_AFTER);
             }
             Worker::Plugin(plugin) => {
+                turn.command(Command::Start(vec![held]), Waiting::Started(held));
                 let free = plugin.jobs.iter().position(Option::is_none);
                 let thread = free.unwrap_or_else(|| {
                     plugin.jobs.push(None);

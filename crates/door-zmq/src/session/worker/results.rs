@@ -20,6 +20,7 @@ impl Worker {
         match self {
             Worker::Simple(simple) => match &simple.job {
                 Some(job) if job.held == held => {
+                    simple.start(turn);
                     simple.job = None;
                     complete(held, result, turn);
                 }
@@ -61,6 +62,9 @@ impl Worker {
         part: Vec<Bytes>,
         turn: &mut Turn<'_>,
     ) {
+        if let Worker::Simple(simple) = self {
+            simple.start(turn);
+        }
         let Worker::Simple(Simple { job: Some(job), .. }) = self else {
             return self.dismiss(dialect, turn);
         };
