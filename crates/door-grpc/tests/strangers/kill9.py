@@ -22,7 +22,7 @@ class Program:
         environment = {**os.environ, **{f"TENURE_{door}": "off" for door in ["XMESSAGE", "RESP", "MDP", "PINGPONG"]}}
         self.process = subprocess.Popen(
             [binary, "serve", "--data-dir", f"{data}/broker", "--native", "off", "--grpc", address]
-            + ["--print-addresses", "json", "--log", "error"],
+            + ["--durable-topics", "audit.>", "--print-addresses", "json", "--log", "error"],
             env=environment,
             stdout=subprocess.PIPE,
         )
@@ -72,8 +72,16 @@ try:
     for number in range(1, 6):
         assert broker.publish("news", b"%d" % number).sequence_number == number
     assert [event(subscribed)[1].sequence_number for _ in range(5)] == [1, 2, 3, 4, 5]
-    # What was said a moment ago is on disk.
-    time.sleep(1.5)
+    # A durable topic: what its publisher was told is on disk, whoever is killed the moment after.
+    audit = broker.sidecar.Subscribe(sidecar_pb.SubscribeRequest(topics=["audit.log"], subscription_id="auditor"))
+    assert event(audit)[0] == "subscription_info"
+    assert broker.publish("audit.log", b"1").sequence_number == 1
+    assert event(audit)[1].payload == b"1"
+    # Subscriptions are written down a moment later.
+    time.sleep(1)
+    broker.sidecar.Unsubscribe(sidecar_pb.UnsubscribeRequest(subscription_id="auditor", pause=True))
+    for number in range(2, 7):
+        assert broker.publish("audit.log", b"%d" % number).sequence_number == number
 
     program.kill()
     broken(watch)
@@ -122,6 +130,19 @@ try:
     assert event(subscribed)[0] == "replay_complete"
     assert broker.publish("news", b"live").sequence_number == after + 1
     assert event(subscribed)[1].payload == b"live"
+
+    # The durable topic has kept everything: nothing is missing, and its numbers have no hole.
+    assert broker.publish("audit.log", b"7").sequence_number == 7
+    request = sidecar_pb.ResumeSubscribeRequest(
+        subscription_id="auditor", gap_recovery_mode=2, last_sequence_per_topic={"audit.log": 1}
+    )
+    audit = broker.sidecar.ResumeSubscribe(request)
+    kind, info = event(audit)
+    assert kind == "subscription_info" and list(info.topics) == ["audit.log"], info
+    replayed = [event(audit) for _ in range(6)]
+    assert [kind for kind, _ in replayed] == ["replay_message"] * 6, replayed
+    assert [(m.sequence_number, m.payload) for _, m in replayed] == [(n, b"%d" % n) for n in range(2, 8)]
+    assert event(audit)[0] == "replay_complete"
 
     # A stop with SIGTERM ends streams with UNAVAILABLE, which clients take for a passing trouble.
     program.process.terminate()

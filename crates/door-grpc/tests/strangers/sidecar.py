@@ -215,3 +215,9 @@ broker.publish(question.reply_to, b"42", content_type="text/plain")
 assert (asked.result().payload, asked.result().content_type) == (b"42", "text/plain")
 with refused(StatusCode.FAILED_PRECONDITION, "unknown-request"):
     broker.publish(question.reply_to, b"43")
+
+# What happens in the broker can be subscribed to like any topic.
+news, _ = subscribe("queue.mail")
+(task,) = broker.submit("mail", b"x")
+kind, message = event(news)
+assert (kind, message.topic) == ("message", "queue.mail") and task.encode() in message.payload
