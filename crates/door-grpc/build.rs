@@ -7,7 +7,14 @@ use prost::Message as _;
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 
-const FILES: [&str; 2] = ["tenure/v1/tenure.proto", "nexusd/sidecar.proto"];
+const FILES: [&str; 6] = [
+    "nexusd/sidecar.proto",
+    "tenure/v1/broker.proto",
+    "tenure/v1/common.proto",
+    "tenure/v1/tasks.proto",
+    "tenure/v1/topics.proto",
+    "tenure/v1/workers.proto",
+];
 /// Streams of these send what is encoded already.
 const EVENT: &str = ".nexusd.sidecar.MessageEvent";
 const ENCODED_EVENT: &str = ".nexusd.sidecar.EncodedEvent";

@@ -2,7 +2,7 @@
 
 #![allow(clippy::all, unreachable_pub, unused_qualifications, missing_docs)]
 
-/// Both files as a set of descriptors, for reflection.
+/// All files as a set of descriptors, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 pub mod tenure {

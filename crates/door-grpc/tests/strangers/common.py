@@ -7,7 +7,18 @@ import time
 
 import grpc
 
-pb, services = grpc.protos_and_services("tenure/v1/tenure.proto")
+
+
+class Everything:
+    """What the files of a package have together."""
+
+
+pb, services = Everything, Everything
+for file in ["common", "tasks", "workers", "broker", "topics"]:
+    for module in grpc.protos_and_services(f"tenure/v1/{file}.proto"):
+        for name, value in vars(module).items():
+            if name[0].isupper():
+                setattr(Everything, name, value)
 sidecar_pb, sidecar_services = grpc.protos_and_services("nexusd/sidecar.proto")
 
 PATIENCE = 20

@@ -14,7 +14,7 @@ import sys
 
 import grpc
 from common import PATIENCE, Broker, pb, services, sidecar_pb, sidecar_services
-from google.protobuf import json_format
+from google.protobuf import descriptor_pool, json_format
 
 ANY, REST = object(), object()
 
@@ -100,7 +100,8 @@ class Story:
         path, _, text = text.partition(" ")
         service, method = path.split("/")
         module, stubs = (sidecar_pb, sidecar_services) if service == "SidecarService" else (pb, services)
-        described = module.DESCRIPTOR.services_by_name[service].methods_by_name[method]
+        package = "nexusd.sidecar" if service == "SidecarService" else "tenure.v1"
+        described = descriptor_pool.Default().FindServiceByName(f"{package}.{service}").methods_by_name[method]
         call = getattr(getattr(stubs, f"{service}Stub")(self.broker.channel), method)
         if described.client_streaming:
             self.requests[peer] = queue.Queue()
