@@ -9,6 +9,7 @@ use tenure_hub::HubHandle;
 use tokio::net::TcpListener;
 use tonic::transport::server::Router;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic_health::ServingStatus;
 
 use crate::codec::MESSAGE_BYTES_MAX;
 use crate::proto::DESCRIPTORS;
@@ -43,6 +44,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let serving = router.serve_with_incoming_shutdown(places, async move { stopping.stopped().await });
     let overdue = async {
         hub.stopped().await;
+        health.set_service_status("", ServingStatus::NotServing).await;
         tokio::time::sleep(GOODBYE).await;
     };
     tokio::select! {

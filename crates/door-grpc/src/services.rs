@@ -17,6 +17,7 @@ use tonic::metadata::MetadataMap;
 use crate::entrance::Visitor;
 use crate::session::Call;
 
+type Reply<T> = Result<tonic::Response<T>, Status>;
 pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// What all services stand on.

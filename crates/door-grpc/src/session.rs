@@ -1,6 +1,11 @@
 //! Conversations with the hub: a question with its answer, and those that go on for longer. Each holds a session of
 //! the hub and drops it when its call ends, is cancelled or breaks, which is how the hub learns of it.
 
+use std::future::Future;
+
+use futures::Stream;
+use tonic::Status;
+
 mod call;
 mod listening;
 mod publishing;
@@ -16,3 +21,23 @@ pub(crate) use submitting::{Submitting, submit};
 pub(crate) use waiting::wait;
 pub(crate) use watching::Watching;
 pub(crate) use working::Working;
+
+/// A conversation that goes on for longer than one answer.
+pub(crate) trait Conversation: Send + 'static {
+    type Said: Send;
+
+    /// What is said next; nothing once everything has been said.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Self::Said>, Status>> + Send;
+}
+
+/// The conversation as a stream of answers. It is asked for the next one when the connection has room for it.
+pub(crate) fn stream<C: Conversation>(conversation: C) -> impl Stream<Item = Result<C::Said, Status>> + Send {
+    futures::stream::unfold(Some(conversation), |conversation| async move {
+        let mut conversation = conversation?;
+        match conversation.next().await {
+            Ok(Some(said)) => Some((Ok(said), Some(conversation))),
+            Ok(None) => None,
+            Err(status) => Some((Err(status), None)),
+        }
+    })
+}

@@ -1,13 +1,11 @@
 //! `tenure.v1.Broker`: for whoever looks after the broker.
 
 use tenure_hub::words::{Answer, Command, Query};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response};
 
-use super::Desk;
+use super::{Desk, Reply};
 use crate::proto::tenure::v1 as pb;
 use crate::translate;
-
-type Reply<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl pb::broker_server::Broker for Desk {

@@ -6,7 +6,7 @@ use tenure_hub::topics::{PAGE_MAX, Refusal, SubscriptionId};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status};
 
-use super::Desk;
+use super::{Desk, Reply};
 use crate::entrance::Visitor;
 use crate::proto::sidecar as pb;
 use crate::session::Listening;
@@ -14,8 +14,6 @@ use crate::translate::{self, topic_status};
 
 /// How many topics one answer lists.
 const TOPICS_MAX: usize = 100_000;
-
-type Reply<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl pb::sidecar_service_server::SidecarService for Desk {

@@ -4,12 +4,10 @@ use futures::StreamExt as _;
 use tenure_hub::words::{Answer, Command, Query, Refusal};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Answers, Desk};
+use super::{Answers, Desk, Reply};
 use crate::proto::tenure::v1 as pb;
 use crate::session::{self, Submitting, Watching};
 use crate::translate;
-
-type Reply<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl pb::tasks_server::Tasks for Desk {
@@ -25,7 +23,8 @@ impl pb::tasks_server::Tasks for Desk {
         request: Request<Streaming<pb::SubmitRequest>>,
     ) -> Reply<Self::SubmitStreamStream> {
         let call = self.steer(request.metadata())?;
-        Ok(Response::new(Submitting::new(call.0, request.into_inner()).stream().boxed()))
+        let submitting = Submitting::new(call.0, request.into_inner());
+        Ok(Response::new(session::stream(submitting).boxed()))
     }
 
     async fn show(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Task> {
@@ -122,7 +121,7 @@ impl pb::tasks_server::Tasks for Desk {
         let from = request.from;
         let filter = translate::filter(request).map_err(|no| translate::status(&no))?;
         let watching = Watching::begin(call.0, filter, from).await?;
-        Ok(Response::new(watching.stream().boxed()))
+        Ok(Response::new(session::stream(watching).boxed()))
     }
 }
 

@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use tenure_hub::topics::Refusal;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Streaming};
 
-use super::{Answers, Desk};
+use super::{Answers, Desk, Reply};
 use crate::proto::sidecar::PublishRequest;
 use crate::proto::tenure::v1 as pb;
-use crate::session::{Listening, Publishing};
+use crate::session::{self, Listening, Publishing};
 use crate::translate::{self, topic_status};
 
 /// How long an asker waits who does not say how long.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-type Reply<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl pb::topics_server::Topics for Desk {
@@ -25,7 +23,7 @@ impl pb::topics_server::Topics for Desk {
         let visitor = self.enter(request.metadata())?;
         visitor.may_publish()?;
         let publishing = Publishing::new(self.hub.clone(), visitor.namespace, request.into_inner());
-        Ok(Response::new(publishing.stream().boxed()))
+        Ok(Response::new(session::stream(publishing).boxed()))
     }
 
     async fn request(&self, request: Request<pb::TopicRequest>) -> Reply<pb::TopicAnswer> {

@@ -2,14 +2,12 @@
 
 use futures::StreamExt as _;
 use tenure_hub::words::{Answer, Command, Query};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Streaming};
 
-use super::{Answers, Desk};
+use super::{Answers, Desk, Reply};
 use crate::proto::tenure::v1 as pb;
-use crate::session::Working;
+use crate::session::{self, Working};
 use crate::translate;
-
-type Reply<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl pb::workers_server::Workers for Desk {
@@ -20,7 +18,7 @@ impl pb::workers_server::Workers for Desk {
         visitor.may_work()?;
         let session = visitor.open(&self.hub)?;
         let working = Working::new(session, request.into_inner(), visitor.grant.worker);
-        Ok(Response::new(working.stream().boxed()))
+        Ok(Response::new(session::stream(working).boxed()))
     }
 
     async fn list(&self, request: Request<pb::ListWorkersRequest>) -> Reply<pb::ListWorkersResponse> {

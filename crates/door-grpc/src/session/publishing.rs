@@ -2,12 +2,13 @@
 
 use futures::future::{BoxFuture, ready};
 use futures::stream::FuturesOrdered;
-use futures::{FutureExt as _, Stream, StreamExt as _};
+use futures::{FutureExt as _, StreamExt as _};
 use tenure_hub::HubHandle;
 use tenure_hub::topics::{Published, Refusal};
 use tenure_hub::words::Name;
 use tonic::{Status, Streaming};
 
+use super::Conversation;
 use crate::proto::sidecar::PublishRequest;
 use crate::proto::tenure::v1 as pb;
 use crate::translate;
@@ -23,21 +24,8 @@ pub(crate) struct Publishing {
     heard_all: bool,
 }
 
-impl Publishing {
-    pub(crate) fn new(hub: HubHandle, namespace: Name, requests: Streaming<PublishRequest>) -> Publishing {
-        Publishing { hub, namespace, requests, unsettled: FuturesOrdered::new(), heard_all: false }
-    }
-
-    pub(crate) fn stream(self) -> impl Stream<Item = Result<pb::PublishVerdict, Status>> + Send {
-        futures::stream::unfold(Some(self), |publishing| async move {
-            let mut publishing = publishing?;
-            match publishing.next().await {
-                Ok(Some(verdict)) => Some((Ok(verdict), Some(publishing))),
-                Ok(None) => None,
-                Err(status) => Some((Err(status), None)),
-            }
-        })
-    }
+impl Conversation for Publishing {
+    type Said = pb::PublishVerdict;
 
     async fn next(&mut self) -> Result<Option<pb::PublishVerdict>, Status> {
         loop {
@@ -54,6 +42,12 @@ impl Publishing {
                 },
             }
         }
+    }
+}
+
+impl Publishing {
+    pub(crate) fn new(hub: HubHandle, namespace: Name, requests: Streaming<PublishRequest>) -> Publishing {
+        Publishing { hub, namespace, requests, unsettled: FuturesOrdered::new(), heard_all: false }
     }
 
     fn publish(&mut self, request: &PublishRequest) {

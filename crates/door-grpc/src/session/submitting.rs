@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 
-use futures::Stream;
 use tenure_hub::limits::MANY_MAX;
 use tenure_hub::words::{Refusal, Reply};
 use tenure_hub::{Ask, Delivery, Request, Response, Session, Submission};
 use tonic::{Status, Streaming};
 
-use super::Call;
+use super::{Call, Conversation};
 use crate::proto::tenure::v1 as pb;
 use crate::translate::{self, Template};
 
@@ -67,28 +66,8 @@ pub(crate) struct Submitting {
     is_goodbye: bool,
 }
 
-impl Submitting {
-    pub(crate) fn new(session: Session, requests: Streaming<pb::SubmitRequest>) -> Submitting {
-        Submitting {
-            session,
-            requests,
-            unanswered: VecDeque::new(),
-            answers: VecDeque::new(),
-            heard_all: false,
-            is_goodbye: false,
-        }
-    }
-
-    pub(crate) fn stream(self) -> impl Stream<Item = Result<pb::SubmitResponse, Status>> + Send {
-        futures::stream::unfold(Some(self), |submitting| async move {
-            let mut submitting = submitting?;
-            match submitting.next().await {
-                Ok(Some(answer)) => Some((Ok(answer), Some(submitting))),
-                Ok(None) => None,
-                Err(status) => Some((Err(status), None)),
-            }
-        })
-    }
+impl Conversation for Submitting {
+    type Said = pb::SubmitResponse;
 
     async fn next(&mut self) -> Result<Option<pb::SubmitResponse>, Status> {
         loop {
@@ -109,6 +88,19 @@ impl Submitting {
                     None => self.heard_all = true,
                 },
             }
+        }
+    }
+}
+
+impl Submitting {
+    pub(crate) fn new(session: Session, requests: Streaming<pb::SubmitRequest>) -> Submitting {
+        Submitting {
+            session,
+            requests,
+            unanswered: VecDeque::new(),
+            answers: VecDeque::new(),
+            heard_all: false,
+            is_goodbye: false,
         }
     }
 

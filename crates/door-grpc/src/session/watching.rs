@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 
-use futures::Stream;
 use tenure_hub::words::Filter;
 use tenure_hub::{Ask, Delivery, Request, Session, Watch};
 use tonic::Status;
 
+use super::Conversation;
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::watch_response::News;
 use crate::translate;
@@ -18,6 +18,14 @@ pub(crate) struct Watching {
     session: Session,
     arrived: VecDeque<Delivery>,
     taken: Vec<Delivery>,
+}
+
+impl Conversation for Watching {
+    type Said = pb::WatchResponse;
+
+    async fn next(&mut self) -> Result<Option<pb::WatchResponse>, Status> {
+        Ok(Some(pb::WatchResponse { news: Some(self.news().await?) }))
+    }
 }
 
 impl Watching {
@@ -31,7 +39,7 @@ impl Watching {
         session.send(vec![Ask { token: 0, request }]).await.map_err(|_| translate::unavailable())?;
         let mut watching = Watching { session, arrived: VecDeque::new(), taken: Vec::new() };
         loop {
-            match watching.next().await {
+            match watching.delivery().await {
                 Some(Delivery::Reply { reply: Ok(_), .. }) => return Ok(watching),
                 Some(Delivery::Reply { reply: Err(no), .. }) => return Err(translate::status(&no)),
                 Some(_) => {}
@@ -40,19 +48,9 @@ impl Watching {
         }
     }
 
-    pub(crate) fn stream(self) -> impl Stream<Item = Result<pb::WatchResponse, Status>> + Send {
-        futures::stream::unfold(Some(self), |watching| async move {
-            let mut watching = watching?;
-            match watching.news().await {
-                Ok(news) => Some((Ok(pb::WatchResponse { news: Some(news) }), Some(watching))),
-                Err(status) => Some((Err(status), None)),
-            }
-        })
-    }
-
     async fn news(&mut self) -> Result<News, Status> {
         loop {
-            match self.next().await.ok_or_else(translate::unavailable)? {
+            match self.delivery().await.ok_or_else(translate::unavailable)? {
                 Delivery::Event { event, .. } => return Ok(translate::event(&event)),
                 Delivery::Gap { from, oldest, .. } => return Ok(translate::gap(from, oldest)),
                 Delivery::Live { next, .. } => return Ok(News::Live(pb::Live { next })),
@@ -68,7 +66,7 @@ impl Watching {
         }
     }
 
-    async fn next(&mut self) -> Option<Delivery> {
+    async fn delivery(&mut self) -> Option<Delivery> {
         while self.arrived.is_empty() {
             self.session.mailbox().arrived().await;
             let is_closed = self.session.mailbox().is_closed();

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use futures::Stream;
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::words::{Assignment, Blob, Command, Failure, Held, Name, Notice, Refusal, Reply};
 use tenure_hub::{Ask, Delivery, Request, Response, Session};
 use tonic::{Status, Streaming};
 
+use super::Conversation;
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::{broker_message, worker_message};
 use crate::translate;
@@ -34,37 +34,9 @@ pub(crate) struct Working {
     is_replaced: bool,
 }
 
-impl Working {
-    pub(crate) fn new(
-        session: Session,
-        messages: Streaming<pb::WorkerMessage>,
-        bound_to: Option<Name>,
-    ) -> Working {
-        Working {
-            session,
-            messages,
-            bound_to,
-            unanswered: 0,
-            deliveries: VecDeque::new(),
-            out: VecDeque::new(),
-            heard_all: false,
-            is_goodbye: false,
-            is_replaced: false,
-        }
-    }
+impl Conversation for Working {
+    type Said = pb::BrokerMessage;
 
-    pub(crate) fn stream(self) -> impl Stream<Item = Result<pb::BrokerMessage, Status>> + Send {
-        futures::stream::unfold(Some(self), |working| async move {
-            let mut working = working?;
-            match working.next().await {
-                Ok(Some(message)) => Some((Ok(message), Some(working))),
-                Ok(None) => None,
-                Err(status) => Some((Err(status), None)),
-            }
-        })
-    }
-
-    /// What is told next; nothing once everything has been said.
     async fn next(&mut self) -> Result<Option<pb::BrokerMessage>, Status> {
         loop {
             if let Some(message) = self.out.pop_front() {
@@ -91,6 +63,26 @@ impl Working {
                     None => self.heard_all = true,
                 },
             }
+        }
+    }
+}
+
+impl Working {
+    pub(crate) fn new(
+        session: Session,
+        messages: Streaming<pb::WorkerMessage>,
+        bound_to: Option<Name>,
+    ) -> Working {
+        Working {
+            session,
+            messages,
+            bound_to,
+            unanswered: 0,
+            deliveries: VecDeque::new(),
+            out: VecDeque::new(),
+            heard_all: false,
+            is_goodbye: false,
+            is_replaced: false,
         }
     }
 

@@ -29,7 +29,6 @@ impl Template {
 
     fn understand(terms: pb::Terms) -> Result<NewTask, Refusal> {
         let plain = NewTask::new(TaskId([0; 16]), name(terms.queue));
-        let millis = |span: Option<u64>, default: Duration| span.map_or(default, Duration::from_millis);
         Ok(NewTask {
             needs: names(terms.needs),
             tags: names(terms.tags),
@@ -117,7 +116,6 @@ pub(crate) fn moved(to: pb::MoveRequest) -> Move {
 
 pub(crate) fn worker_spec(spec: pb::Register) -> Result<WorkerSpec, Refusal> {
     let plain = WorkerSpec::new(name(spec.worker), names(spec.queues), spec.slots.max(1));
-    let millis = |span: Option<u64>, default: Duration| span.map_or(default, Duration::from_millis);
     Ok(WorkerSpec {
         instance: spec.instance,
         capabilities: names(spec.capabilities),
@@ -177,6 +175,10 @@ pub(crate) fn filter(watch: pb::WatchRequest) -> Result<Filter, Refusal> {
         worker: some_name(watch.worker),
         kinds: names(watch.kinds),
     })
+}
+
+fn millis(span: Option<u64>, default: Duration) -> Duration {
+    span.map_or(default, Duration::from_millis)
 }
 
 fn one_held(task: &str, attempt: u32) -> Result<Held, Refusal> {
