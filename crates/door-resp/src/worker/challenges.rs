@@ -57,9 +57,9 @@ impl Worker {
             on_lost: OnLost::Fail,
             ..NewTask::new(fresh_id(), queue.unwrap_or_else(|| Name::from(crate::translate::DEFAULT_QUEUE)))
         };
-        let number = self.next_token + 1;
         let submission = Submission::new(task, Bytes::from(body.to_string()));
-        self.ask(Request::Submit(vec![submission]), Pending::Challenge { number }, out);
+        let number = self.next_challenge;
+        self.next_challenge += 1;
         self.challenges.push(Challenge {
             number,
             caller,
@@ -69,6 +69,10 @@ impl Worker {
             task: None,
             result: None,
         });
+        if self.challenges.len() == 1 {
+            self.offer_anew(out);
+        }
+        self.ask(Request::Submit(vec![submission]), Pending::Challenge { number }, out);
     }
 
     pub(super) fn challenge_submitted(
@@ -144,18 +148,20 @@ impl Worker {
         let answer = match challenge.result {
             Some((output, 0)) if as_expected(&output) => CallAnswer::Verified { output },
             _ => {
-                self.lose_capability(&challenge.capability, out);
+                // What it could not show it does not offer any more, until it registers again.
+                self.offers.retain(|offer| **offer != *challenge.capability);
                 CallAnswer::NotVerified
             }
         };
+        if answer == CallAnswer::NotVerified || self.challenges.is_empty() {
+            self.offer_anew(out);
+        }
         out.answers.push((challenge.caller, answer));
     }
 
-    /// What it could not show it does not offer any more, until it registers again.
-    fn lose_capability(&mut self, capability: &str, out: &mut Output) {
-        let before = self.offers.len();
-        self.offers.retain(|offer| **offer != *capability);
-        if self.offers.len() != before && self.standing == super::Standing::Active {
+    /// Tells the hub what it offers now.
+    fn offer_anew(&mut self, out: &mut Output) {
+        if self.standing == super::Standing::Active {
             let now = self.heard;
             self.join(now, None, out);
         }

@@ -182,7 +182,11 @@ impl Worker {
         let nameless = self.kind == Kind::Nameless;
         let silence = if nameless { NAMELESS_SILENCE } else { self.settings.dead_after() };
         let mut capabilities = self.offers.clone();
-        capabilities.push(crate::translate::itself(&self.name));
+        // What only it offers is for challenges. Otherwise workers that offer the same are alike to the engine, however
+        // many there are.
+        if !self.challenges.is_empty() {
+            capabilities.push(crate::translate::itself(&self.name));
+        }
         let text = |text: &str| Some(Box::<str>::from(text));
         let about = self.registration.as_ref();
         WorkerSpec {
