@@ -7,15 +7,16 @@ use crate::message::Sequence;
 use crate::subscription::SubscriptionId;
 use crate::topic::{Topic, TopicIndex};
 
-/// Numbers of a topic are reserved on disk in blocks of this size, so that a busy topic is not
+/// Numbers of a topic are reserved on disk in blocks of this size unless told otherwise, so that a busy topic is not
 /// written with every message, and has a whole block to go while it is. After an unclean stop a topic goes on after its reservation.
-pub const SEQUENCE_BLOCK: u64 = 65_536;
+pub const SEQUENCE_BLOCK: u64 = 1 << 20;
 /// Names of gone topics and subscriptions that are remembered until somebody asks.
 const GONE_MAX: usize = 1_000_000;
 
 #[derive(Debug)]
 pub(crate) struct ChangeLog {
     enabled: bool,
+    block: u64,
     pub(crate) topics: Vec<TopicIndex>,
     pub(crate) forgotten: Vec<Arc<str>>,
     pub(crate) subscriptions: BTreeSet<SubscriptionId>,
@@ -23,9 +24,11 @@ pub(crate) struct ChangeLog {
 }
 
 impl ChangeLog {
-    pub(crate) fn new(enabled: bool) -> ChangeLog {
+    pub(crate) fn new(enabled: bool, block: u64) -> ChangeLog {
+        assert!(block > 0, "a block has numbers");
         ChangeLog {
             enabled,
+            block,
             topics: Vec::new(),
             forgotten: Vec::new(),
             subscriptions: BTreeSet::new(),
@@ -44,7 +47,7 @@ impl ChangeLog {
     /// A topic gave a number.
     #[inline]
     pub(crate) fn counted(&mut self, index: TopicIndex, topic: &mut Topic) {
-        if topic.unsaved || topic.sequence.0.is_multiple_of(SEQUENCE_BLOCK) {
+        if topic.unsaved || topic.sequence.0.is_multiple_of(self.block) {
             topic.unsaved = false;
             self.touched(index, topic);
         }
@@ -83,6 +86,6 @@ impl ChangeLog {
 }
 
 /// The number up to which a topic may go on before it is saved again, with a whole block to spare.
-pub(crate) fn reserved(sequence: Sequence) -> Sequence {
-    Sequence((sequence.0 / SEQUENCE_BLOCK + 2) * SEQUENCE_BLOCK)
+pub(crate) fn reserved(sequence: Sequence, block: u64) -> Sequence {
+    Sequence((sequence.0 / block + 2) * block)
 }

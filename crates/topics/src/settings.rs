@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::changes::SEQUENCE_BLOCK;
 use crate::filter::Filter;
 
 /// What happens when a message comes to a full queue.
@@ -77,6 +78,8 @@ pub struct Settings {
     pub filters_in_all: usize,
     /// Collect what changed for [`crate::Shard::changes`].
     pub track_changes: bool,
+    /// How many numbers of a topic are reserved on disk at a time. A runtime that saves slowly needs more.
+    pub sequence_block: u64,
     /// Seed of the hash of topic names. A random one keeps strangers from choosing names that collide.
     pub hash_seed: u64,
 }
@@ -104,6 +107,7 @@ impl Default for Settings {
             filters: 1000,
             filters_in_all: 1_000_000,
             track_changes: false,
+            sequence_block: SEQUENCE_BLOCK,
             hash_seed: 0,
         }
     }

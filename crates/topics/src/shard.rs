@@ -80,7 +80,7 @@ impl Shard {
             groups: Groups::default(),
             deadlines: Deadlines::default(),
             tickets: Tickets::default(),
-            changes: ChangeLog::new(settings.track_changes),
+            changes: ChangeLog::new(settings.track_changes, settings.sequence_block),
             order: 0,
             filters: 0,
             paused: 0,

@@ -131,13 +131,14 @@ fn forgotten_topics_keep_their_floor_across_a_restart() {
 
 #[test]
 fn no_number_is_given_twice_even_if_the_broker_is_killed() {
-    let settings = Settings { track_changes: true, ..Settings::default() };
+    const BLOCK: u64 = 1_000;
+    let settings = Settings { track_changes: true, sequence_block: BLOCK, ..Settings::default() };
     let mut stage = Stage::with(settings);
     let mut disk = Snapshot::default();
     let mut highest = 0;
-    for round in 1..16 {
+    for round in 1..50 {
         // A runtime saves before the reserved block is used up, and not with every message.
-        for _ in 0..SEQUENCE_BLOCK / 3 {
+        for _ in 0..BLOCK / 3 {
             let number = stage.say("a", "x").sequence.0;
             assert!(number > highest, "{number} after {highest}");
             highest = number;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use tenure_store::{Reader, StoreError, TopicLog, TopicRows, TopicsOpened};
-use tenure_topics::{Refusal, SEQUENCE_BLOCK, Sequence, Snapshot, Stop};
+use tenure_topics::{Refusal, Sequence, Snapshot, Stop};
 
 use super::rows::{self, Row};
 use super::saver::{Saver, SaverLine};
@@ -31,7 +31,7 @@ impl Topics {
         let is_new = rows.is_empty();
         let clean = rows.iter().any(|row| matches!(row, Row::Clean));
         let stop = if clean || is_new { Stop::Clean } else { Stop::Unclean };
-        let floor = floor_of(&rows, stop);
+        let floor = floor_of(&rows, stop, self.block());
         // What is known has its own numbers; only what comes after it begins above the floor, a topic included that nobody
         // but a subscription knows.
         let (topics, others): (Vec<Row>, Vec<Row>) =
@@ -63,13 +63,17 @@ impl Topics {
         log.sync()
     }
 
+    fn block(&self) -> u64 {
+        self.shared.settings.topics.sequence_block
+    }
+
     fn restore_row(&self, row: Row, stop: Stop) {
         let one_topic = |topic| Snapshot { topics: vec![topic], ..Snapshot::default() };
         let (namespace, snapshot, events_from) = match row {
             Row::Topic(namespace, mut topic) => {
                 // It may have given numbers after it was restored or came into use, before that was written down.
                 if stop == Stop::Unclean && topic.sequence > Sequence::ZERO {
-                    topic.sequence.0 += SEQUENCE_BLOCK;
+                    topic.sequence.0 += self.block();
                 }
                 (namespace, one_topic(topic), None)
             }
@@ -82,7 +86,7 @@ impl Topics {
             }
             Row::Number(namespace, mut topic) => {
                 if stop == Stop::Unclean && !self.shared.settings.is_durable(&topic.name) {
-                    topic.sequence.0 += SEQUENCE_BLOCK;
+                    topic.sequence.0 += self.block();
                 }
                 (namespace, one_topic(topic), None)
             }
@@ -133,7 +137,7 @@ fn full_disk() -> StoreError {
 
 /// After an unclean stop a topic may have been born, numbered and never written down. Whatever is not known begins above
 /// every number such a topic can have had.
-fn floor_of(rows: &[Row], stop: Stop) -> u64 {
+fn floor_of(rows: &[Row], stop: Stop, block: u64) -> u64 {
     let mut floor = 0;
     let mut highest = 0;
     for row in rows {
@@ -145,6 +149,6 @@ fn floor_of(rows: &[Row], stop: Stop) -> u64 {
     }
     match stop {
         Stop::Clean => floor,
-        Stop::Unclean => floor.max(highest) + SEQUENCE_BLOCK,
+        Stop::Unclean => floor.max(highest) + block,
     }
 }

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex};
 use foldhash::fast::RandomState;
 use tenure_engine::Name;
 use tenure_topics::{
-    Changes, Delivery, Refusal, SEQUENCE_BLOCK, SavedSubscription, Shard, SubscriptionId, SubscriptionKey,
-    Ticket, Timestamp,
+    Changes, Delivery, Refusal, SavedSubscription, Shard, SubscriptionId, SubscriptionKey, Ticket, Timestamp,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -212,7 +211,9 @@ impl State {
     /// Whether more messages have been published since the last save than numbers are reserved for: another one might
     /// get a number that is given again after a crash.
     pub(super) fn is_ahead_of_its_disk(&self) -> bool {
-        self.saving.unsaved_since.is_some_and(|since| self.shard.published() - since >= SEQUENCE_BLOCK)
+        self.saving
+            .unsaved_since
+            .is_some_and(|since| self.shard.published() - since >= self.shard.settings().sequence_block)
     }
 
     /// What changed since the last time, for the saver. After the last part the next change is a new one.

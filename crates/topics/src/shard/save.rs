@@ -56,7 +56,11 @@ impl Shard {
             let Some(topic) = self.topics.get_mut(index) else { continue };
             // The place may have been given to another topic, which then is in the list itself.
             if std::mem::take(&mut topic.dirty) {
-                changes.saved.topics.push(save_topic(topic, reserved(topic.sequence), now));
+                changes.saved.topics.push(save_topic(
+                    topic,
+                    reserved(topic.sequence, self.settings.sequence_block),
+                    now,
+                ));
             }
         }
         let rest = max.saturating_sub(changes.saved.topics.len());
