@@ -99,6 +99,10 @@ async fn no_number_is_given_twice_however_often_the_power_fails() {
                 );
             }
         }
+        let files = tenure_hub::store::Disk::list(&disk).unwrap();
+        let bytes: usize =
+            files.iter().filter_map(|name| disk.content(name)).map(|content| content.len()).sum();
+        assert!(bytes < 20_000, "{bytes} bytes for two dozen topics");
         if round == 3 {
             until_saved(&disk).await;
         }

@@ -265,11 +265,13 @@ impl Topics {
         let floor = self.shared.floor.load(Ordering::Acquire);
         let general = std::iter::once(rows::global_floor(floor)).chain(besides);
         let of_spaces = self.spaces().into_iter().flat_map(|space| {
-            let (snapshot, positions) = space.with(|state, now| {
+            let (mut snapshot, positions) = space.with(|state, now| {
                 let snapshot = state.shard.snapshot(now);
                 let positions = state.event_positions(&snapshot.subscriptions);
                 (snapshot, positions)
             });
+            // The row for all namespaces says these.
+            snapshot.floors.retain(|saved| saved.sequence.0 > floor);
             let namespace = Namespace(&space.name);
             let durable = snapshot.topics.iter().filter(|topic| is_durable(&topic.name));
             let mut rows: Vec<_> =
