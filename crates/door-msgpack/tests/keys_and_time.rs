@@ -2,55 +2,8 @@
 
 mod support;
 
-use support::pure::PureStage;
-use support::{Patience, Stage as _};
-use tenure_door_msgpack::session::Session;
+use support::play::Play;
 use tenure_hub::Grant;
-use tenure_wire::notation::{Bindings, Pattern};
-use tenure_wire::value::Value;
-
-struct Play(PureStage<Session>, Bindings);
-
-impl Play {
-    fn new() -> Play {
-        Play(PureStage::new(Session::new), Bindings::new())
-    }
-
-    fn say(&mut self, peer: &str, text: &str) {
-        let value = Pattern::parse(text).unwrap().build(&self.1).unwrap();
-        let mut body = bytes::BytesMut::new();
-        value.write(&mut body);
-        let mut frame = (body.len() as u32).to_be_bytes().to_vec();
-        frame.extend_from_slice(&body);
-        self.0.say(peer, &frame);
-    }
-
-    /// Hears exactly these frames, in this order.
-    fn hear(&mut self, peer: &str, expected: &[&str]) {
-        let heard = self.0.hear(peer, Patience::Short).frames;
-        let text: Vec<String> = heard.iter().map(Value::to_string).collect();
-        assert_eq!(heard.len(), expected.len(), "{text:#?}");
-        for (frame, pattern) in heard.iter().zip(expected) {
-            let pattern = Pattern::parse(pattern).unwrap();
-            if let Err(problem) = pattern.hear(frame, &mut self.1) {
-                panic!("{problem}\n{text:#?}");
-            }
-        }
-    }
-
-    fn hello(&mut self, peer: &str, fields: &str) {
-        self.say(peer, &format!(r#"[1, "hello", {{"version": 1, {fields}}}]"#));
-    }
-
-    fn greet(&mut self, peer: &str) {
-        self.hello(peer, &format!(r#""identity": "{peer}""#));
-        self.hear(peer, &[r#"[1, "welcome", {…}]"#]);
-    }
-
-    fn is_closed(&mut self, peer: &str) -> bool {
-        self.0.hear(peer, Patience::Short).closed
-    }
-}
 
 #[test]
 fn without_a_known_key_nobody_comes_in() {

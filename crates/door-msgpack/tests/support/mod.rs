@@ -3,6 +3,7 @@
 
 pub(crate) mod over_socket;
 pub(crate) mod peer;
+pub(crate) mod play;
 pub(crate) mod pure;
 
 use std::collections::BTreeMap;

@@ -121,3 +121,28 @@ fn peers_in_python_call_each_other_and_tell_everybody() {
     assert_eq!(start(&["broadcast", "weather", "rain"]).ends(), ["receivers 1"]);
     assert_eq!(ear.ends(), ["broadcast weather python-broadcast rain"]);
 }
+
+#[test]
+fn topics_in_python_and_a_subscriber_that_comes_back() {
+    let Some(python) = python() else { return };
+    let broker = Broker::start();
+    let start = |arguments: &[&str]| {
+        Script::start(&python, "topics.py", &[&[broker.address.as_str()], arguments].concat())
+    };
+    let subscriber = start(&["sub", "sensor.*", "--id", "ear", "--count", "2"]);
+    subscriber.says("subscribed ear missed 0");
+    assert_eq!(
+        start(&["pub", "sensor.kitchen", "21.5", "22.0", "22.5"]).ends(),
+        ["published 1 receivers 1", "published 2 receivers 1", "published 3 receivers 1"]
+    );
+    assert_eq!(subscriber.ends(), ["live sensor.kitchen 1 21.5", "live sensor.kitchen 2 22.0"]);
+    // The third had been sent, but who knows whether it was read: it says what it saw last, or the broker guesses.
+    start(&["pub", "sensor.kitchen", "23.0"]).ends();
+    let back = start(&["sub", "sensor.*", "--id", "ear", "--count", "1"]).ends();
+    assert!(back.last().unwrap().ends_with("sensor.kitchen 4 23.0"), "{back:?}");
+    assert_eq!(start(&["pub", "bad.*", "x"]).ends(), ["refused topic-name-wildcard"]);
+    assert_eq!(start(&["ask", "time"]).ends(), ["refused no-responders"]);
+    let clock = start(&["answer", "time", "noon"]);
+    clock.says("subscribed");
+    assert_eq!(start(&["ask", "time"]).ends(), ["answer noon"]);
+}
