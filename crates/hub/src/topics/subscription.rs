@@ -145,6 +145,7 @@ impl Subscription {
                 for delivery in unsent.into_iter().rev() {
                     reader.ready.push_front(delivery);
                 }
+                bell.rung.notify_one();
             }
         });
     }
