@@ -119,22 +119,14 @@ impl TopicSide {
             return encode_notice(&mut turn.out, &translate::subscription_ended(number, why));
         }
         // Rings at once if something is left.
-        let ringing = subscription.ringing();
-        self.under_way.push(Box::pin(async move {
-            ringing.await;
-            Happened::Rung(number)
-        }));
+        self.under_way.push(rung(number, subscription));
         encode(number, &self.taken, turn);
         self.taken.clear();
     }
 
     fn listen(&mut self, number: u64, subscription: Subscription) {
-        let ringing = subscription.ringing();
+        self.under_way.push(rung(number, &subscription));
         self.subscriptions.insert(number, subscription);
-        self.under_way.push(Box::pin(async move {
-            ringing.await;
-            Happened::Rung(number)
-        }));
     }
 
     fn publish(&mut self, number: u64, publish: &topic::Publish, identity: &Name, turn: &mut Turn) {
@@ -213,6 +205,15 @@ impl TopicSide {
             }
         }
     }
+}
+
+/// Waits until there may be something to take.
+fn rung(number: u64, subscription: &Subscription) -> UnderWay {
+    let ringing = subscription.ringing();
+    Box::pin(async move {
+        ringing.await;
+        Happened::Rung(number)
+    })
 }
 
 impl Session {

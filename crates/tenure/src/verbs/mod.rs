@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod follow;
 mod history;
+mod input;
 mod journal;
 mod limits;
 mod list;

@@ -10,13 +10,12 @@ use serde_json::{Value, json};
 use tenure_client::{Client, NewMessage, Published};
 
 use super::connect::code_of;
+use super::input::{BYTES_MAX, read_file, read_stdin};
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::harmless;
 use crate::output::{Screen, remark, shapes};
 use crate::units::{counted, parse_span};
 
-/// The largest payload that the broker takes unless it is configured otherwise.
-const PAYLOAD_BYTES_MAX: u64 = 16 << 20;
 /// Messages that go to the broker in one request.
 const CHUNK: usize = 1_000;
 
@@ -147,7 +146,7 @@ impl Pub {
             let mut chunk = Vec::new();
             while chunk.len() < CHUNK {
                 let mut line = String::new();
-                let read = lines.by_ref().take(2 * PAYLOAD_BYTES_MAX).read_line(&mut line);
+                let read = lines.by_ref().take(2 * BYTES_MAX).read_line(&mut line);
                 let read = read.map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
                 if read == 0 {
                     break;
@@ -223,29 +222,14 @@ impl Pub {
 
     fn payload(&self) -> Result<Bytes, Failure> {
         match (&self.file, self.body.as_deref()) {
-            (Some(file), _) => {
-                let name = file.display().to_string();
-                let open = std::fs::File::open(file)
-                    .map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
-                read(open, &name)
-            }
-            (None, Some("-")) => read(std::io::stdin().lock(), "stdin"),
+            (Some(file), _) => read_file(file),
+            (None, Some("-")) => read_stdin(),
             (None, Some(text)) => Ok(Bytes::copy_from_slice(text.as_bytes())),
             (None, None) => {
                 Err(Failure::usage("what to publish? Give a payload, --file, or - to read it from stdin"))
             }
         }
     }
-}
-
-fn read(from: impl Read, name: &str) -> Result<Bytes, Failure> {
-    let mut payload = Vec::new();
-    let read = from.take(PAYLOAD_BYTES_MAX + 1).read_to_end(&mut payload);
-    read.map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
-    if payload.len() as u64 > PAYLOAD_BYTES_MAX {
-        return Err(Failure::input(format!("{name} is too long for a message")));
-    }
-    Ok(payload.into())
 }
 
 fn told(published: &Published) -> String {

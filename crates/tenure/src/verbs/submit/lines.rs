@@ -8,19 +8,20 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use tenure_client::{Client, OnLost, Refusal, TaskId, Timestamp};
 
+use super::Draft;
 use super::options::{Options, task_id};
-use super::{BODY_BYTES_MAX, Draft};
 use crate::config::nearest;
 use crate::exit::{Failure, OK};
 use crate::output::times::parse_future;
 use crate::output::{Screen, remark, shapes};
 use crate::units::parse_span;
 use crate::verbs::connect::code_of;
+use crate::verbs::input::BYTES_MAX;
 
 /// Tasks that go to the broker in one request.
 const CHUNK: usize = 1_000;
 /// The longest line that is read.
-const LINE_BYTES_MAX: u64 = 2 * BODY_BYTES_MAX;
+const LINE_BYTES_MAX: u64 = 2 * BYTES_MAX;
 const FIELDS: [&str; 18] = [
     "body",
     "queue",

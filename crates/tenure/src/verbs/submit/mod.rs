@@ -4,7 +4,7 @@ mod lines;
 mod options;
 mod shell;
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use clap::Args;
 use tenure_client::{Accepted, Client, Submission, TaskId};
 
+use super::input::{read_file, read_stdin};
 use super::{follow, wait};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::paint::harmless;
@@ -19,9 +20,6 @@ use crate::output::{Screen, remark, shapes};
 use crate::units::parse_span;
 use options::Options;
 use shell::Shell;
-
-/// The largest body that is read: the broker takes no larger one.
-const BODY_BYTES_MAX: u64 = 16 << 20;
 
 /// Submit tasks
 #[derive(Args, Debug)]
@@ -115,10 +113,10 @@ impl Submit {
 
     fn body(&self) -> Result<Bytes, Failure> {
         if let Some(file) = &self.file {
-            return read(file);
+            return read_file(file);
         }
         match self.body.as_deref() {
-            Some("-") => read_all(std::io::stdin().lock(), "stdin"),
+            Some("-") => read_stdin(),
             Some(text) => Ok(Bytes::copy_from_slice(text.as_bytes())),
             None if std::io::stdin().is_terminal() => Err(Failure::usage(
                 "what to submit? Give a body, --file, - for stdin, or -- and a command; `tenure submit --help` has examples",
@@ -126,25 +124,6 @@ impl Submit {
             None => Err(Failure::usage("no body: give one, or - to read it from stdin")),
         }
     }
-}
-
-fn read(file: &PathBuf) -> Result<Bytes, Failure> {
-    let name = file.display().to_string();
-    let open = std::fs::File::open(file)
-        .map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
-    read_all(open, &name)
-}
-
-fn read_all(from: impl Read, name: &str) -> Result<Bytes, Failure> {
-    let mut body = Vec::new();
-    let read = from.take(BODY_BYTES_MAX + 1).read_to_end(&mut body);
-    read.map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
-    if body.len() as u64 > BODY_BYTES_MAX {
-        return Err(Failure::input(format!(
-            "{name} is too long for a body: at most 16 MB. Put it where the worker can read it, and submit its address"
-        )));
-    }
-    Ok(body.into())
 }
 
 /// For people: the id alone on its line is easy to copy; what is worth knowing follows.

@@ -1,0 +1,34 @@
+//! What a verb reads from a file or from stdin, up to what the broker takes.
+
+use std::io::Read;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use crate::exit::Failure;
+
+/// The largest body or payload that is read: the broker takes no larger one.
+pub(crate) const BYTES_MAX: u64 = 16 << 20;
+
+pub(crate) fn read_file(file: &Path) -> Result<Bytes, Failure> {
+    let name = file.display().to_string();
+    let open = std::fs::File::open(file)
+        .map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
+    read_all(open, &name)
+}
+
+pub(crate) fn read_stdin() -> Result<Bytes, Failure> {
+    read_all(std::io::stdin().lock(), "stdin")
+}
+
+fn read_all(from: impl Read, name: &str) -> Result<Bytes, Failure> {
+    let mut bytes = Vec::new();
+    let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(Failure::input(format!(
+            "{name} is too long: at most 16 MB. Put it where it can be read from, and send its address"
+        )));
+    }
+    Ok(bytes.into())
+}
