@@ -59,11 +59,10 @@ impl Hub {
         let begun = Instant::now();
         let Opened { engine, store, report } = Store::open(disk, store, engine, wall_clock())?;
         let Parts { batches, writer, reader, chores, keeper } = store.split();
-        let sync = reader.sync_mode();
         let stats = Stats {
             started_at_millis: wall_clock().millis(),
             recovery_seconds: begun.elapsed().as_secs_f64(),
-            sync: match sync {
+            sync: match reader.sync_mode() {
                 Sync::Always => "always",
                 Sync::Interval(_) => "interval",
                 Sync::Os => "os",
@@ -89,7 +88,7 @@ impl Hub {
             handle: handle.clone(),
             inbound,
             permits,
-            writing: Writing::start(writer, sync),
+            writing: Writing::start(writer),
             stopping,
             pace: Pace::Again,
         };
@@ -159,7 +158,7 @@ impl Turns {
             }
             self.pace = self.core.tick(now);
             self.tell_news();
-            self.write_last()?;
+            self.write();
             self.core.speak();
             self.start_reading();
             if disk_looked_at.elapsed() > IDLE_MAX {
@@ -228,23 +227,6 @@ impl Turns {
         if let Some(frame) = self.core.seal() {
             self.writing.send(frame);
         }
-    }
-
-    /// The same at the end of a turn: a small batch that nobody would join is written at once.
-    fn write_last(&mut self) -> Result<(), StoreError> {
-        if self.writing.is_busy() || !self.inbound.is_empty() {
-            self.write();
-            return Ok(());
-        }
-        let Some(frame) = self.core.seal() else { return Ok(()) };
-        if !self.writing.is_quick(&frame) {
-            self.writing.send(frame);
-            return Ok(());
-        }
-        // What needs no disk is said before, not after.
-        self.core.speak();
-        let written = self.writing.write_here(frame);
-        self.written(written)
     }
 
     fn written(&mut self, written: Written) -> Result<(), StoreError> {
