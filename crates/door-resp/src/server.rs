@@ -33,8 +33,9 @@ use crate::upkeep::Upkeep;
 use channels::{Ears, Heard, Patterns};
 use desks::{Desk, Desks, News, Route};
 
-/// What is read at once.
-const READ_BYTES: usize = 16 * 1024;
+/// What is read at once: little for single commands, more for a peer that fills it.
+const READ_BYTES_MIN: usize = 1024;
+const READ_BYTES_MAX: usize = 16 * 1024;
 /// How much may be unsent before nothing more is read or taken.
 const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a peer may leave answers unread.
@@ -187,6 +188,8 @@ struct Conversation {
     desks: HashMap<Name, Arc<Desk>>,
     ears: Ears,
     deliveries: Vec<Delivery>,
+    /// How much is read at once.
+    appetite: usize,
     heard_all: bool,
     until: Option<Timestamp>,
     read_at: Timestamp,
@@ -209,6 +212,7 @@ impl Conversation {
             desks: HashMap::new(),
             ears,
             deliveries: Vec::new(),
+            appetite: READ_BYTES_MIN,
             heard_all: false,
             until: None,
             read_at: wall_clock(),
@@ -248,10 +252,15 @@ impl Conversation {
                 ready = read.readable(), if may_read => {
                     ready?;
                     let input = self.session.input();
-                    input.reserve(READ_BYTES);
+                    input.reserve(self.appetite);
                     match read.try_read_buf(input) {
                         Ok(0) => self.heard_all = true,
-                        Ok(_) => {}
+                        Ok(count) if count >= self.appetite => {
+                            self.appetite = (2 * self.appetite).min(READ_BYTES_MAX);
+                        }
+                        Ok(count) => {
+                            self.appetite = count.next_power_of_two().clamp(READ_BYTES_MIN, READ_BYTES_MAX);
+                        }
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                         Err(error) => return Err(error),
                     }

@@ -15,11 +15,16 @@ use server::{Kind, Server};
 
 fn main() {
     let mut arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.enable_all();
     if arguments.first().is_some_and(|word| word == "serve") {
         let directory = arguments.pop().expect("a directory");
+        // As the broker's own program does: one core is left to the disk.
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let runtime = runtime.worker_threads(cores.saturating_sub(1).max(1)).build().expect("a runtime");
         return runtime.block_on(server::serve(directory.as_ref()));
     }
+    let runtime = runtime.build().expect("a runtime");
     let wants = |part: &str| arguments.is_empty() || arguments.iter().any(|word| word == part);
     runtime.block_on(async {
         if wants("load") {
