@@ -31,6 +31,7 @@ mod subscriber;
 mod table;
 mod talk;
 mod verbs;
+mod vigil;
 mod watch;
 mod worker;
 

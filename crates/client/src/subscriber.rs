@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use futures_core::Stream;
 use tenure_wire::topic::{
@@ -26,12 +25,10 @@ use crate::error::Error;
 use crate::peer::Peer;
 use crate::seen::Seen;
 use crate::subscribe::{ConnectionState, Subscribe};
+use crate::vigil::Vigil;
 
 /// How many frames of messages may wait to be taken.
 const FRAMES_WAITING_MAX: usize = 16;
-/// How often an idle subscriber asks whether the broker is there, and how many unanswered in a row are too many.
-const PING_EVERY: Duration = Duration::from_secs(5);
-const PINGS_MAX: u32 = 3;
 
 /// What a subscriber hears.
 #[derive(Clone, Debug, PartialEq)]
@@ -336,7 +333,7 @@ impl Subscribing {
     /// Hands on what comes, until the connection breaks, the subscription ends, or nobody wants to hear any more.
     async fn follow(&mut self, connection: &mut Connection, frames: &Frames) -> Result<(), Error> {
         let mut arrived = Vec::new();
-        let mut unanswered = 0;
+        let mut vigil = Vigil::default();
         let mut ended = false;
         loop {
             if !self.news.is_empty() && frames.send(Ok(std::mem::take(&mut self.news))).await.is_err() {
@@ -346,18 +343,8 @@ impl Subscribing {
                 return Ok(());
             }
             tokio::select! {
-                turned = connection.turn(&mut arrived) => {
-                    turned?;
-                    unanswered = 0;
-                }
+                turned = vigil.turn(connection, &mut arrived) => turned?,
                 () = frames.closed() => return Ok(()),
-                () = tokio::time::sleep(PING_EVERY) => {
-                    unanswered += 1;
-                    if unanswered > PINGS_MAX {
-                        return Err(Error::lost("the broker does not answer any more"));
-                    }
-                    connection.ask(&Request::Ping);
-                }
             }
             for message in arrived.drain(..) {
                 if let FromBroker::Notice(notice) = message {

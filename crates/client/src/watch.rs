@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use futures_core::Stream;
 use tenure_wire::event::{Event, EventKind};
@@ -20,13 +19,10 @@ use crate::connection::{CONNECT_TIMEOUT, Connection};
 use crate::dialer::{Dialer, is_passing};
 use crate::error::Error;
 use crate::resume::Resume;
+use crate::vigil::Vigil;
 
 /// How many frames of events may wait to be taken.
 const FRAMES_WAITING_MAX: usize = 16;
-/// How often an idle watch asks whether the broker is there.
-const PING_EVERY: Duration = Duration::from_secs(5);
-/// So many unanswered in a row, and the connection is given up.
-const PINGS_MAX: u32 = 3;
 
 /// Which events to hear. Everything that is said must match.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -233,24 +229,14 @@ impl Watching {
     /// Hands on what happens, until the connection breaks or nobody wants to hear any more.
     async fn follow(&mut self, connection: &mut Connection, frames: &Frames) -> Result<(), Error> {
         let mut arrived = Vec::new();
-        let mut unanswered = 0;
+        let mut vigil = Vigil::default();
         loop {
             if !self.news.is_empty() && frames.send(Ok(std::mem::take(&mut self.news))).await.is_err() {
                 return Ok(());
             }
             tokio::select! {
-                turned = connection.turn(&mut arrived) => {
-                    turned?;
-                    unanswered = 0;
-                }
+                turned = vigil.turn(connection, &mut arrived) => turned?,
                 () = frames.closed() => return Ok(()),
-                () = tokio::time::sleep(PING_EVERY) => {
-                    unanswered += 1;
-                    if unanswered > PINGS_MAX {
-                        return Err(Error::lost("the broker does not answer any more"));
-                    }
-                    connection.ask(&Request::Ping);
-                }
             }
             for message in arrived.drain(..) {
                 if let FromBroker::Notice(notice) = message {

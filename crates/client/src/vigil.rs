@@ -1,0 +1,43 @@
+//! A vigil over a connection that mostly listens: when nothing comes, it asks whether the broker is still there.
+
+use std::time::Duration;
+
+use tenure_wire::{FromBroker, Request};
+
+use crate::connection::Connection;
+use crate::error::Error;
+
+/// How often an idle connection asks.
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// So many unanswered in a row, and the connection is given up.
+const PINGS_MAX: u32 = 3;
+
+#[derive(Debug, Default)]
+pub(crate) struct Vigil {
+    unanswered: u32,
+}
+
+impl Vigil {
+    /// One turn of the connection, or a question after a while of silence. It can be dropped at any point; nothing that
+    /// has come is lost.
+    pub(crate) async fn turn(
+        &mut self,
+        connection: &mut Connection,
+        arrived: &mut Vec<FromBroker>,
+    ) -> Result<(), Error> {
+        tokio::select! {
+            turned = connection.turn(arrived) => {
+                turned?;
+                self.unanswered = 0;
+            }
+            () = tokio::time::sleep(PING_EVERY) => {
+                self.unanswered += 1;
+                if self.unanswered > PINGS_MAX {
+                    return Err(Error::lost("the broker does not answer any more"));
+                }
+                connection.ask(&Request::Ping);
+            }
+        }
+        Ok(())
+    }
+}
