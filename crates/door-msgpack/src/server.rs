@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::topics::Topics;
 use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
-use tenure_hub::{Delivery, Grant, HubHandle};
+use tenure_hub::{Appetite, Delivery, Grant, HubHandle};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -157,8 +157,7 @@ struct Conversation<T> {
     settings: Arc<Settings>,
     turn: Turn,
     arrived: BytesMut,
-    /// How much is read at once.
-    appetite: usize,
+    appetite: Appetite,
     /// Taken from the mailbox, not yet delivered.
     deliveries: VecDeque<Delivery>,
     spare: Vec<Delivery>,
@@ -213,7 +212,7 @@ impl<T: Talk> Conversation<T> {
             settings,
             turn: Turn::default(),
             arrived: BytesMut::new(),
-            appetite: READ_BYTES_MIN,
+            appetite: Appetite::between(READ_BYTES_MIN, READ_BYTES_MAX),
             deliveries: VecDeque::new(),
             spare: Vec::new(),
             heard_all: false,
@@ -303,10 +302,10 @@ impl<T: Talk> Conversation<T> {
 
     /// An idle connection holds a small buffer only.
     fn make_room(&mut self) {
-        if self.arrived.is_empty() && self.arrived.capacity() > 2 * self.appetite {
+        if self.arrived.is_empty() && self.arrived.capacity() > 2 * self.appetite.bytes() {
             self.arrived = BytesMut::new();
         }
-        self.arrived.reserve(self.appetite);
+        self.arrived.reserve(self.appetite.bytes());
     }
 
     fn has_read(&mut self, count: usize) {
@@ -314,11 +313,7 @@ impl<T: Talk> Conversation<T> {
             self.heard_all = true;
             return;
         }
-        self.appetite = if count >= self.appetite {
-            (2 * self.appetite).min(READ_BYTES_MAX)
-        } else {
-            count.next_power_of_two().clamp(READ_BYTES_MIN, READ_BYTES_MAX)
-        };
+        self.appetite.has_read(count);
         let now = wall_clock();
         loop {
             match split_frames(&mut self.arrived, T::FRAME_BYTES_MAX) {

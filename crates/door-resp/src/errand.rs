@@ -26,8 +26,10 @@ pub enum Step {
     },
     Ask(Request, Then<Outcome>),
     Read(Blob, Then<Result<Bytes, Refusal>>),
-    /// Speak with the desks of workers.
-    Call(Vec<(Whom, Call)>, Then<Vec<CallAnswer>>),
+    /// Speak with the desk of a worker.
+    Call(Whom, Call, Then<CallAnswer>),
+    /// The same with several.
+    Calls(Vec<(Whom, Call)>, Then<Vec<CallAnswer>>),
     /// Collect events.
     Follow(Follow),
 }
@@ -88,10 +90,7 @@ impl Step {
         call: Call,
         then: impl FnOnce(Timestamp, CallAnswer) -> Step + Send + 'static,
     ) -> Self {
-        Self::Call(
-            vec![(whom, call)],
-            Box::new(move |now, mut answers| then(now, answers.pop().expect("one call, one answer"))),
-        )
+        Self::Call(whom, call, Box::new(then))
     }
 
     pub fn error(text: impl Into<String>) -> Self {
@@ -109,7 +108,8 @@ impl std::fmt::Debug for Step {
             }
             Self::Ask(request, _) => formatter.debug_tuple("Ask").field(request).finish(),
             Self::Read(blob, _) => formatter.debug_tuple("Read").field(blob).finish(),
-            Self::Call(calls, _) => formatter.debug_tuple("Call").field(calls).finish(),
+            Self::Call(whom, call, _) => formatter.debug_tuple("Call").field(whom).field(call).finish(),
+            Self::Calls(calls, _) => formatter.debug_tuple("Calls").field(calls).finish(),
             Self::Follow(follow) => formatter.debug_tuple("Follow").field(follow).finish(),
         }
     }

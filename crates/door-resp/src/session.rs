@@ -43,6 +43,8 @@ const UNSENT_BYTES_MAX: usize = 1024 * 1024;
 #[derive(Debug)]
 pub struct Session {
     id: u64,
+    /// What it is called as long as it has not said its name.
+    identity: Name,
     address: IpAddr,
     settings: Settings,
     upkeep: Arc<Upkeep>,
@@ -50,6 +52,7 @@ pub struct Session {
     version: Version,
     /// What it may do; none before it has authenticated.
     grant: Option<Grant>,
+    namespace: Name,
     name: Option<String>,
     library: [Option<String>; 2],
     is_library: bool,
@@ -74,9 +77,14 @@ pub struct Session {
 
 /// The place of one answer.
 enum Slot {
-    Ready(Bytes),
+    Ready(Reply),
+    /// Several in one place, written already.
+    Written(Bytes),
     Open,
-    Last { outcomes: Vec<Option<Outcome>>, reply: LastReply },
+    Last {
+        outcomes: Vec<Option<Outcome>>,
+        reply: LastReply,
+    },
 }
 
 type LastReply = Box<dyn FnOnce(Timestamp, Vec<Outcome>) -> Reply + Send>;
@@ -154,12 +162,14 @@ impl Session {
         let limits = if grant.is_some() { settings.limits() } else { Limits::stranger() };
         Self {
             id,
+            identity: format!("resp-{id}").into(),
             address,
             settings,
             upkeep,
             decoder: Decoder::new(limits),
             version: Version::Resp2,
             grant,
+            namespace: DEFAULT_NAMESPACE.into(),
             name: None,
             library: [None, None],
             is_library: false,
@@ -206,10 +216,19 @@ impl Session {
         !stuck || self.decoder.pending_bytes() < PIPELINED_BYTES_MAX
     }
 
-    /// How this connection's session with the hub is to be opened.
-    pub fn identity(&self) -> (Name, Name) {
-        let namespace = self.grant.as_ref().and_then(|grant| grant.namespace.clone());
-        (namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.into()), self.nameless())
+    /// Whether commands wait that may be looked at now.
+    pub fn may_go_on(&self) -> bool {
+        !self.busy && (self.held_back.is_some() || self.decoder.pending_bytes() > 0)
+    }
+
+    /// Where its tasks live.
+    pub fn namespace(&self) -> &Name {
+        &self.namespace
+    }
+
+    /// How its session with the hub is called, and its worker if that has no name.
+    pub fn identity(&self) -> &Name {
+        &self.identity
     }
 
     /// Looks at what has arrived, as far as answers may be given.
@@ -232,14 +251,14 @@ impl Session {
                 },
             };
             match command {
-                Ok(command) if self.must_wait(&command) => {
+                Ok(command) if self.must_wait(&command, out) => {
                     self.held_back = Some(command);
                     break;
                 }
                 Ok(command) => self.begin(now, gate, command, out),
                 Err(reply) => {
                     let place = self.open_place();
-                    self.fill(place, &reply);
+                    self.fill(place, reply);
                 }
             }
         }
@@ -299,7 +318,7 @@ impl Session {
     }
 
     /// A command that changes who speaks or how must not overtake answers that are under way.
-    fn must_wait(&self, command: &Command) -> bool {
+    fn must_wait(&mut self, command: &Command, out: &mut Output) -> bool {
         let changes = matches!(
             command,
             Command::Connection(
@@ -309,13 +328,16 @@ impl Session {
                     | ConnectionCommand::Quit
             )
         );
+        if changes {
+            self.flush(out);
+        }
         changes && !self.replies.is_empty()
     }
 
     fn begin(&mut self, now: Timestamp, gate: &dyn Gate, command: Command, out: &mut Output) {
         let place = self.open_place();
         if let Some(reply) = self.forbidden(&command) {
-            return self.fill(place, &reply);
+            return self.fill(place, reply);
         }
         match command {
             Command::Connection(command) => self.connection(now, gate, place, command, out),
@@ -331,10 +353,10 @@ impl Session {
                     now,
                     version: self.version,
                     is_library: self.is_library,
-                    worker: self.worker.as_ref().or(self.hinted.as_ref()).map(ToString::to_string),
+                    worker: self.worker.as_ref().or(self.hinted.as_ref()).cloned(),
                     settings: self.settings.clone(),
                     tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
-                        && self.upkeep.is_due(now, &self.identity().0),
+                        && self.upkeep.is_due(now, &self.namespace),
                 };
                 let step = translate::start(command, &speaker);
                 self.run(now, place, step, out);
@@ -376,7 +398,7 @@ impl Session {
         match step {
             Step::Reply(reply) => {
                 self.busy = false;
-                self.fill(place, &reply);
+                self.fill(place, reply);
             }
             Step::Last(requests, reply) => {
                 self.busy = false;
@@ -400,9 +422,13 @@ impl Session {
                 self.waiting.insert(token, Expect::Read { reply: place, then });
                 out.reads.push((token, blob));
             }
-            Step::Call(calls, then) => {
+            Step::Call(whom, call, then) => {
                 self.busy = true;
-                self.speak_with(now, place, calls, then, out);
+                self.speak_with(now, place, whom, call, then, out);
+            }
+            Step::Calls(calls, then) => {
+                self.busy = true;
+                self.speak_with_all(now, place, calls, then, out);
             }
             Step::Follow(follow) => {
                 self.busy = true;
@@ -440,7 +466,7 @@ impl Session {
         let slot = std::mem::replace(self.place(place), Slot::Open);
         let Slot::Last { outcomes, reply } = slot else { return };
         let reply = reply(now, outcomes.into_iter().flatten().collect());
-        self.fill(place, &reply);
+        self.fill(place, reply);
     }
 
     fn ask(&mut self, request: Request, expect: Expect, out: &mut Output) -> u64 {
@@ -465,30 +491,24 @@ impl Session {
         &mut self.replies[index]
     }
 
-    fn fill(&mut self, place: u64, reply: &Reply) {
-        let mut bytes = BytesMut::new();
-        encode(reply, self.version, &mut bytes);
-        self.fill_bytes(place, bytes.freeze());
-    }
-
-    fn fill_bytes(&mut self, place: u64, bytes: Bytes) {
-        *self.place(place) = Slot::Ready(bytes);
+    fn fill(&mut self, place: u64, reply: Reply) {
+        *self.place(place) = Slot::Ready(reply);
     }
 
     /// Sends what is ready, in order.
     fn flush(&mut self, out: &mut Output) {
-        while let Some(Slot::Ready(bytes)) = self.replies.front() {
-            out.bytes.extend_from_slice(bytes);
+        while let Some(slot) = self.replies.front() {
+            match slot {
+                Slot::Ready(reply) => encode(reply, self.version, &mut out.bytes),
+                Slot::Written(bytes) => out.bytes.extend_from_slice(bytes),
+                Slot::Open | Slot::Last { .. } => break,
+            }
             self.replies.pop_front();
             self.first_reply += 1;
         }
         if self.closing && (self.replies.is_empty() || self.busy) {
             out.close = true;
         }
-    }
-
-    fn nameless(&self) -> Name {
-        format!("resp-{}", self.id).into()
     }
 }
 
@@ -524,6 +544,7 @@ impl std::fmt::Debug for Slot {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::Ready(_) => "Ready",
+            Self::Written(_) => "Written",
             Self::Open => "Open",
             Self::Last { .. } => "Last",
         })

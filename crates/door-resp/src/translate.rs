@@ -18,7 +18,7 @@ mod submit;
 mod views;
 mod workers;
 
-use tenure_hub::words::Timestamp;
+use tenure_hub::words::{Name, Timestamp};
 
 pub use events::{event_entry, event_json};
 pub use names::{DEFAULT_QUEUE, itself, progress_note, queue_key_of, queue_name};
@@ -39,7 +39,7 @@ pub struct Speaker {
     /// It has greeted like a Redis library, so it reads what Redis would answer.
     pub is_library: bool,
     /// The worker that speaks, for error messages.
-    pub worker: Option<String>,
+    pub worker: Option<Name>,
     pub settings: Settings,
     /// It falls to this command to look after what nobody needs any more.
     pub tidies: bool,

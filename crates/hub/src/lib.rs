@@ -10,6 +10,7 @@
 //! way to the disk. Doors see a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the engine's words, which are re-exported
 //! here because no door depends on the engine.
 
+mod appetite;
 mod calls;
 pub mod core;
 mod counters;
@@ -27,6 +28,7 @@ pub mod topics;
 mod watches;
 mod writing;
 
+pub use appetite::Appetite;
 pub use counters::{Counters, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};
 pub use keys::{Grant, Keys};

@@ -30,6 +30,7 @@ impl Mailbox {
     }
 
     /// Waits until something has arrived or the hub has closed the mailbox. Returns at once if something is there.
+    /// Several may wait; one of them is told that something has arrived.
     pub async fn arrived(&self) {
         loop {
             let arrived = self.arrived.notified();
@@ -62,7 +63,8 @@ impl Mailbox {
 
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.arrived.notify_one();
+        // Whoever comes later sees that it is closed before it waits.
+        self.arrived.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Delivery>> {

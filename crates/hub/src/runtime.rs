@@ -1,7 +1,7 @@
 //! The runtime around the core: one task that decides, one thread that syncs, one that keeps the store's house.
 //!
-//! A turn drains the inbox, decides, and hands the open batch to the writer as soon as the writer is free. While a
-//! batch syncs, the next one fills: that is the group commit.
+//! A turn drains the inbox, decides, and hands the open batch to the writer. While the writer syncs, batches gather
+//! there, and the next sync is for all of them: that is the group commit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use tenure_store::{
     Disk, News, OpenReport, Opened, Pace, Parts, RealDisk, Store, StoreError, StoreSettings, Sync,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::yield_now;
 
 use crate::core::Core;
 use crate::follow::follow;
@@ -142,6 +143,11 @@ impl Turns {
                     if count == 0 {
                         return self.finish().await;
                     }
+                    // Whoever has something to ask right now joins this turn, and shares its batch.
+                    yield_now().await;
+                    while messages.len() < TURN_MESSAGES_MAX && let Ok(message) = self.inbound.try_recv() {
+                        messages.push(message);
+                    }
                 }
                 () = tokio::time::sleep(wait) => {}
             }
@@ -220,8 +226,7 @@ impl Turns {
 
     /// Hands the open batch to the writer, unless so much is under way that it may as well grow.
     fn write(&mut self) {
-        let may_grow = self.writing.is_busy() && !self.core.is_full();
-        if may_grow || self.writing.is_full() {
+        if self.writing.is_full() {
             return;
         }
         if let Some(frame) = self.core.seal() {

@@ -10,8 +10,9 @@ use tokio::sync::mpsc;
 
 use crate::runtime::{start_thread, wall_clock};
 
-/// How many sealed batches may be on their way to the disk.
-const UNDER_WAY_MAX: usize = 4;
+/// How many sealed batches, and how many bytes of them, may be on their way to the disk.
+const FRAMES_MAX: usize = 32;
+const BYTES_MAX: u64 = 4 << 20;
 /// How long the thread waits before it tries a full disk again.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
 const FOR_EVER: Duration = Duration::from_secs(3600);
@@ -33,7 +34,9 @@ pub(crate) enum Written {
 pub(crate) struct Writing {
     frames: Sender<Frame>,
     reports: mpsc::UnboundedReceiver<Written>,
-    under_way: usize,
+    /// What has been handed to the thread and is not certain yet.
+    frames_under_way: usize,
+    bytes_under_way: u64,
 }
 
 impl Writing {
@@ -60,21 +63,22 @@ impl Writing {
                 }
             }
         });
-        Writing { frames, reports, under_way: 0 }
+        Writing { frames, reports, frames_under_way: 0, bytes_under_way: 0 }
     }
 
-    /// Whether something is being synced, so that a batch may as well grow until it is full.
+    /// Whether something is on its way to the disk.
     pub(crate) fn is_busy(&self) -> bool {
-        self.under_way > 0
+        self.frames_under_way > 0
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.under_way >= UNDER_WAY_MAX
+        self.frames_under_way >= FRAMES_MAX || self.bytes_under_way >= BYTES_MAX
     }
 
     /// Hands a batch to the thread.
     pub(crate) fn send(&mut self, frame: Frame) {
-        self.under_way += 1;
+        self.frames_under_way += 1;
+        self.bytes_under_way += bytes_of(&frame);
         // The thread ends only after a failure, and that failure is on its way here.
         let _ = self.frames.send(frame);
     }
@@ -91,8 +95,9 @@ impl Writing {
     }
 
     fn note(&mut self, written: Written) -> Written {
-        if let Written::Synced { frames, .. } = &written {
-            self.under_way -= frames;
+        if let Written::Synced { frames, bytes, .. } = &written {
+            self.frames_under_way -= frames;
+            self.bytes_under_way -= bytes;
         }
         written
     }
@@ -106,7 +111,7 @@ fn append(
 ) -> Result<Option<Duration>, StoreError> {
     while !batch.is_empty() {
         let frames = batch.len();
-        let bytes = batch.iter().map(|frame| frame.end() - frame.position()).sum();
+        let bytes = batch.iter().map(bytes_of).sum();
         let begun = Instant::now();
         match writer.append(batch, wall_clock()) {
             Ok(position) => {
@@ -121,4 +126,8 @@ fn append(
         }
     }
     writer.tick(wall_clock())
+}
+
+fn bytes_of(frame: &Frame) -> u64 {
+    frame.end() - frame.position()
 }

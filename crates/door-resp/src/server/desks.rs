@@ -1,10 +1,13 @@
-//! The desks of workers: each has a session with the hub and a task that waits for its mail.
+//! The desks of workers: each has a session with the hub, whose mail is taken by the connection that spoke there last,
+//! and a task that keeps its deadlines and takes the mail while no connection does.
 
 use std::collections::HashMap;
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tenure_hub::HubHandle;
 use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::{Delivery, HubHandle};
 use tokio::sync::{Mutex as Turns, Notify, mpsc};
 use tokio::time::{Duration, Instant, sleep_until};
 
@@ -23,16 +26,20 @@ pub(super) struct Desks {
 }
 
 pub(super) struct Desk {
+    pub(super) namespace: Name,
     /// Whoever has the turn asks the hub, so that questions leave in the order they were decided.
     seat: Turns<Seat>,
     session: tenure_hub::Session,
     routes: Mutex<HashMap<u64, mpsc::UnboundedSender<News>>>,
+    /// How many connections take the mail.
+    attendants: AtomicUsize,
     wake: Notify,
 }
 
 struct Seat {
     worker: Worker,
-    /// Until when the desk's task sleeps if no mail comes.
+    deliveries: Vec<Delivery>,
+    /// Until when the desk's task sleeps if nobody wakes it.
     sleeps_until: Option<Timestamp>,
     /// The desk is closed; whoever comes late opens another.
     over: bool,
@@ -67,118 +74,170 @@ impl Desks {
         Arc::new(Self { hub, settings, open: Mutex::default() })
     }
 
-    /// Speaks with a desk. The answer comes as news; the desk is returned, to be told when the connection ends.
-    pub(super) async fn call(
+    /// The desk that a call is for, with a way back to whoever calls.
+    pub(super) fn find(
         self: &Arc<Self>,
-        namespace: Name,
-        call: DeskCall,
+        namespace: &Name,
+        call: &DeskCall,
         route: &Route,
-    ) -> Option<Arc<Desk>> {
-        let caller = Caller { connection: route.connection, token: call.token };
-        loop {
-            let desk = match self.find(&namespace, &call) {
-                Ok(desk) => desk,
-                Err(answer) => {
-                    let _ = route.sender.send(News::Answer { token: call.token, answer });
-                    return None;
-                }
-            };
-            let mut seat = desk.seat.lock().await;
-            if seat.over {
-                continue;
-            }
-            locked(&desk.routes).insert(route.connection, route.sender.clone());
-            let mut out = Output::default();
-            seat.worker.call(wall_clock(), caller, call.call, &mut out);
-            desk.tell(out).await;
-            // The desk's task has to know of an earlier deadline and of nothing else.
-            let deadline = seat.worker.next_deadline();
-            let is_earlier =
-                deadline.is_some_and(|at| seat.sleeps_until.is_none_or(|sleeps_until| at < sleeps_until));
-            drop(seat);
-            if is_earlier {
-                desk.wake.notify_one();
-            }
-            return Some(desk);
-        }
-    }
-
-    fn find(self: &Arc<Self>, namespace: &Name, call: &DeskCall) -> Result<Arc<Desk>, CallAnswer> {
+    ) -> Result<Arc<Desk>, CallAnswer> {
         let mut open = locked(&self.open);
         let key = (namespace.clone(), call.worker.clone());
         if let Some(desk) = open.get(&key) {
+            desk.attach(route);
             return Ok(Arc::clone(desk));
         }
         let Some(kind) = call.open_as else { return Err(CallAnswer::NotRegistered) };
         let session = self.hub.open(namespace.clone(), call.worker.clone()).map_err(CallAnswer::Refused)?;
         let worker = Worker::new(call.worker.clone(), kind, self.settings.clone(), wall_clock());
         let desk = Arc::new(Desk {
-            seat: Turns::new(Seat { worker, sleeps_until: None, over: false }),
+            namespace: namespace.clone(),
+            seat: Turns::new(Seat { worker, deliveries: Vec::new(), sleeps_until: None, over: false }),
             session,
             routes: Mutex::default(),
+            attendants: AtomicUsize::new(0),
             wake: Notify::new(),
         });
+        desk.attach(route);
         open.insert(key.clone(), Arc::clone(&desk));
         drop(open);
-        tokio::spawn(attend(Arc::clone(self), key, Arc::clone(&desk)));
+        tokio::spawn(keep(Arc::clone(self), key, Arc::clone(&desk)));
         Ok(desk)
     }
 }
 
 impl Desk {
+    /// A connection speaks. What it is to hear at once is added to `told`. Returns whose desk it is, or the call if the
+    /// desk has been closed.
+    pub(super) async fn call(
+        &self,
+        call: DeskCall,
+        route: &Route,
+        told: &mut Vec<News>,
+    ) -> Result<Name, DeskCall> {
+        let mut seat = self.seat.lock().await;
+        if seat.over {
+            return Err(call);
+        }
+        let DeskCall { token, worker, call, .. } = call;
+        let caller = Caller { connection: route.connection, token };
+        let mut out = Output::default();
+        seat.worker.call(wall_clock(), caller, call, &mut out);
+        self.tell(out, Some(route.connection), told).await;
+        self.be_awake_for(&seat);
+        Ok(worker)
+    }
+
+    /// Takes the mail, and does what is due. What a connection is to hear that does this itself is added to `told`.
+    pub(super) async fn attend(&self, own: Option<u64>, told: &mut Vec<News>) {
+        let mut seat = self.seat.lock().await;
+        let Seat { worker, deliveries, .. } = &mut *seat;
+        let mut out = Output::default();
+        let now = wall_clock();
+        self.session.mailbox().take(deliveries);
+        for delivery in deliveries.drain(..) {
+            worker.deliver(now, delivery, &mut out);
+        }
+        worker.tick(now, &mut out);
+        self.tell(out, own, told).await;
+        self.be_awake_for(&seat);
+    }
+
     /// A connection is gone.
     pub(super) async fn detach(&self, route: &Route) {
         let mut seat = self.seat.lock().await;
         locked(&self.routes).remove(&route.connection);
         let mut out = Output::default();
         seat.worker.detach(route.connection, &mut out);
-        self.tell(out).await;
+        self.tell(out, None, &mut Vec::new()).await;
         drop(seat);
         self.wake.notify_one();
     }
 
+    fn attach(&self, route: &Route) {
+        locked(&self.routes).insert(route.connection, route.sender.clone());
+    }
+
+    /// Waits for mail.
+    async fn mail(&self) {
+        let mailbox = self.session.mailbox();
+        mailbox.arrived().await;
+        if mailbox.is_closed() {
+            pending().await
+        }
+    }
+
     /// Asks the hub, then answers connections.
-    async fn tell(&self, out: Output) {
+    async fn tell(&self, out: Output, own: Option<u64>, told: &mut Vec<News>) {
         // If the hub is stopping, everybody is about to hear of it.
         let _ = self.session.send(out.asks).await;
-        let routes = locked(&self.routes);
-        for (caller, answer) in out.answers {
-            if let Some(route) = routes.get(&caller.connection) {
-                let _ = route.send(News::Answer { token: caller.token, answer });
+        let mut news = |connection, news| {
+            if own == Some(connection) {
+                told.push(news);
+            } else if let Some(route) = locked(&self.routes).get(&connection) {
+                let _ = route.send(news);
             }
+        };
+        for (Caller { connection, token }, answer) in out.answers {
+            news(connection, News::Answer { token, answer });
         }
         for (connection, job, wanted) in out.wishes {
-            if let Some(route) = routes.get(&connection) {
-                let _ = route.send(News::Wish { job, wanted });
-            }
+            news(connection, News::Wish { job, wanted });
+        }
+    }
+
+    /// The desk's task has to know of an earlier deadline and of nothing else.
+    fn be_awake_for(&self, seat: &Seat) {
+        let sleeps_longer = |at| seat.sleeps_until.is_none_or(|sleeps_until| at < sleeps_until);
+        if seat.worker.next_deadline().is_some_and(sleeps_longer) {
+            self.wake.notify_one();
         }
     }
 }
 
-/// Waits for a desk's mail and deadlines until nobody needs it any more.
-async fn attend(desks: Arc<Desks>, key: (Name, Name), desk: Arc<Desk>) {
-    let mut deliveries = Vec::new();
+/// A connection takes the mail of a desk, until this is dropped.
+pub(super) struct Attendance(Arc<Desk>);
+
+impl Attendance {
+    pub(super) fn begin(desk: Arc<Desk>) -> Attendance {
+        desk.attendants.fetch_add(1, Ordering::Relaxed);
+        Attendance(desk)
+    }
+
+    pub(super) fn desk(&self) -> &Arc<Desk> {
+        &self.0
+    }
+
+    /// Waits for mail.
+    pub(super) async fn mail(&self) {
+        self.0.mail().await;
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.0.attendants.fetch_sub(1, Ordering::Relaxed);
+        self.0.wake.notify_one();
+    }
+}
+
+/// Keeps a desk until nobody needs it any more.
+async fn keep(desks: Arc<Desks>, key: (Name, Name), desk: Arc<Desk>) {
     loop {
         let deadline = {
             let mut seat = desk.seat.lock().await;
             seat.sleeps_until = seat.worker.next_deadline();
             seat.sleeps_until
         };
+        let is_alone = desk.attendants.load(Ordering::Relaxed) == 0;
         tokio::select! {
-            () = desk.session.mailbox().arrived() => {}
+            () = desk.mail(), if is_alone => {}
             () = desk.wake.notified() => {}
             () = sleep_until(due(deadline)) => {}
         }
+        desk.attend(None, &mut Vec::new()).await;
         let mut seat = desk.seat.lock().await;
-        let mut out = Output::default();
-        let now = wall_clock();
-        desk.session.mailbox().take(&mut deliveries);
-        for delivery in deliveries.drain(..) {
-            seat.worker.deliver(now, delivery, &mut out);
-        }
-        seat.worker.tick(now, &mut out);
-        desk.tell(out).await;
-        if seat.worker.is_over(now) || desk.session.mailbox().is_closed() {
+        if seat.worker.is_over(wall_clock()) || desk.session.mailbox().is_closed() {
             seat.over = true;
             locked(&desks.open).remove(&key);
             return;

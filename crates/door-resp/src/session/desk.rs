@@ -13,18 +13,28 @@ use crate::worker::{Call, CallAnswer, Kind};
 /// Words with one or more desks, until all have answered.
 pub(super) struct Group {
     place: u64,
-    tokens: Vec<u64>,
-    answers: Vec<Option<CallAnswer>>,
-    then: Then<Vec<CallAnswer>>,
+    awaits: Awaits,
     /// The worker this connection speaks for if the answer is good.
     becomes: Option<Name>,
     waits: bool,
+}
+
+enum Awaits {
+    One(u64, Then<CallAnswer>),
+    All(Vec<(u64, Option<CallAnswer>)>, Then<Vec<CallAnswer>>),
 }
 
 impl Group {
     /// Whether it waits for a task to come.
     pub(super) fn waits(&self) -> bool {
         self.waits
+    }
+
+    fn awaits(&self, token: u64) -> bool {
+        match &self.awaits {
+            Awaits::One(awaited, _) => *awaited == token,
+            Awaits::All(all, _) => all.iter().any(|(awaited, _)| *awaited == token),
+        }
     }
 }
 
@@ -33,55 +43,73 @@ impl Session {
         &mut self,
         now: Timestamp,
         place: u64,
+        whom: Whom,
+        call: Call,
+        then: Then<CallAnswer>,
+        out: &mut Output,
+    ) {
+        let token = self.token();
+        let waits = matches!(call, Call::Pop(_));
+        match self.address(whom, &call) {
+            Addressee { worker: Some(worker), open_as, becomes } => {
+                self.group = Some(Group { place, awaits: Awaits::One(token, then), becomes, waits });
+                out.calls.push(DeskCall { token, worker, open_as, call });
+            }
+            Addressee { worker: None, .. } => {
+                let step = then(now, CallAnswer::NotHeld);
+                self.run(now, place, step, out);
+            }
+        }
+    }
+
+    pub(super) fn speak_with_all(
+        &mut self,
+        now: Timestamp,
+        place: u64,
         calls: Vec<(Whom, Call)>,
         then: Then<Vec<CallAnswer>>,
         out: &mut Output,
     ) {
-        let waits = calls.iter().any(|(_, call)| matches!(call, Call::Pop(_)));
-        let mut group = Group { place, tokens: Vec::new(), answers: Vec::new(), then, becomes: None, waits };
+        let (mut all, mut becomes) = (Vec::with_capacity(calls.len()), None);
         for (whom, call) in calls {
-            let (worker, open_as) = match whom {
-                Whom::Own => (self.worker.clone().or_else(|| self.hinted.clone()), None),
-                Whom::Puller => self.puller(),
-                Whom::Known(name) => {
-                    if self.worker.is_none() && !matches!(call, Call::Challenge { .. }) {
-                        group.becomes = Some(name.clone());
-                    }
-                    (Some(name), None)
-                }
-                Whom::Become(name) => {
-                    group.becomes = Some(name.clone());
-                    (Some(name), Some(Kind::Implied))
-                }
-            };
             let token = self.token();
-            group.tokens.push(token);
-            match worker {
+            let addressee = self.address(whom, &call);
+            becomes = addressee.becomes.or(becomes);
+            match addressee.worker {
                 Some(worker) => {
-                    group.answers.push(None);
-                    out.calls.push(DeskCall { token, worker, open_as, call });
+                    all.push((token, None));
+                    out.calls.push(DeskCall { token, worker, open_as: addressee.open_as, call });
                 }
-                None => group.answers.push(Some(CallAnswer::NotHeld)),
+                None => all.push((token, Some(CallAnswer::NotHeld))),
             }
         }
-        self.group = Some(group);
+        self.group = Some(Group { place, awaits: Awaits::All(all, then), becomes, waits: false });
         self.go_on_when_all_answered(now, out);
     }
 
     pub(super) fn collect(&mut self, now: Timestamp, token: u64, answer: CallAnswer, out: &mut Output) {
-        let Some(group) = &mut self.group else { return };
-        let Some(index) = group.tokens.iter().position(|known| *known == token) else { return };
+        let Some(mut group) = self.group.take_if(|group| group.awaits(token)) else { return };
         if !matches!(answer, CallAnswer::NotRegistered | CallAnswer::Taken | CallAnswer::Refused(_))
             && let Some(name) = group.becomes.take()
         {
             let before = self.worker.replace(name);
             self.hinted = None;
             // Now that it has a name, the worker that was this connection alone is not needed any more.
-            out.leaves.extend(before.filter(|before| *before == self.nameless()));
+            out.leaves.extend(before.filter(|before| *before == self.identity));
         }
-        let group = self.group.as_mut().expect("as above");
-        group.answers[index] = Some(answer);
-        self.go_on_when_all_answered(now, out);
+        match group.awaits {
+            Awaits::One(_, then) => {
+                let step = then(now, answer);
+                self.run(now, group.place, step, out);
+            }
+            Awaits::All(mut all, then) => {
+                if let Some((_, open)) = all.iter_mut().find(|(awaited, _)| *awaited == token) {
+                    *open = Some(answer);
+                }
+                self.group = Some(Group { awaits: Awaits::All(all, then), ..group });
+                self.go_on_when_all_answered(now, out);
+            }
+        }
     }
 
     /// A key that is bound to one worker speaks for that worker only.
@@ -102,25 +130,63 @@ impl Session {
     }
 
     /// Who pops here: the worker that spoke, the one a ping named, or the connection itself.
-    fn puller(&mut self) -> (Option<Name>, Option<Kind>) {
+    fn puller(&mut self) -> (Name, Kind) {
         if let Some(worker) = &self.worker {
-            let nameless = *worker == self.nameless();
-            return (Some(worker.clone()), Some(if nameless { Kind::Nameless } else { Kind::Implied }));
+            let nameless = *worker == self.identity;
+            return (worker.clone(), if nameless { Kind::Nameless } else { Kind::Implied });
         }
         let (worker, kind) = match self.hinted.take() {
             Some(hinted) => (hinted, Kind::Implied),
-            None => (self.nameless(), Kind::Nameless),
+            None => (self.identity.clone(), Kind::Nameless),
         };
         self.worker = Some(worker.clone());
-        (Some(worker), Some(kind))
+        (worker, kind)
+    }
+
+    /// Which desk a call goes to.
+    fn address(&mut self, whom: Whom, call: &Call) -> Addressee {
+        match whom {
+            Whom::Own => Addressee::known(self.worker.clone().or_else(|| self.hinted.clone())),
+            Whom::Puller => {
+                let (worker, kind) = self.puller();
+                Addressee { worker: Some(worker), open_as: Some(kind), becomes: None }
+            }
+            Whom::Known(name) => {
+                let says_so = self.worker.is_none() && !matches!(call, Call::Challenge { .. });
+                let becomes = says_so.then(|| name.clone());
+                Addressee { becomes, ..Addressee::known(Some(name)) }
+            }
+            Whom::Become(name) => {
+                let becomes = Some(name.clone());
+                Addressee { worker: Some(name), open_as: Some(Kind::Implied), becomes }
+            }
+        }
     }
 
     fn go_on_when_all_answered(&mut self, now: Timestamp, out: &mut Output) {
-        let all = self.group.as_ref().is_some_and(|group| group.answers.iter().all(Option::is_some));
-        if all && let Some(group) = self.group.take() {
-            let step = (group.then)(now, group.answers.into_iter().flatten().collect());
-            self.run(now, group.place, step, out);
+        let is_over = |group: &mut Group| match &group.awaits {
+            Awaits::One(..) => false,
+            Awaits::All(all, _) => all.iter().all(|(_, answer)| answer.is_some()),
+        };
+        if let Some(Group { place, awaits: Awaits::All(all, then), .. }) = self.group.take_if(is_over) {
+            let step = then(now, all.into_iter().filter_map(|(_, answer)| answer).collect());
+            self.run(now, place, step, out);
         }
+    }
+}
+
+/// Whose desk is spoken with.
+struct Addressee {
+    worker: Option<Name>,
+    /// Whether the desk is opened if there is none, and for what kind of worker.
+    open_as: Option<Kind>,
+    /// The worker this connection speaks for if the answer is good.
+    becomes: Option<Name>,
+}
+
+impl Addressee {
+    fn known(worker: Option<Name>) -> Addressee {
+        Addressee { worker, open_as: None, becomes: None }
     }
 }
 
@@ -157,7 +223,7 @@ impl std::fmt::Debug for Group {
         formatter
             .debug_struct("Group")
             .field("place", &self.place)
-            .field("answers", &self.answers)
+            .field("becomes", &self.becomes)
             .finish_non_exhaustive()
     }
 }

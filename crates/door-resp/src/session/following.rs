@@ -98,7 +98,7 @@ impl Session {
         if let Some(following) = self.following.take() {
             self.unwatch(&following, out);
             self.busy = false;
-            self.fill(following.place, &refusal(reason));
+            self.fill(following.place, refusal(reason));
         }
     }
 
@@ -117,7 +117,7 @@ impl Session {
         self.busy = false;
         let place = following.place;
         let reply = following.reply(self.version);
-        self.fill(place, &reply);
+        self.fill(place, reply);
     }
 
     fn unwatch(&mut self, following: &Following, out: &mut Output) {

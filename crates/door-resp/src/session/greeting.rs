@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_hub::Request;
-use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
 
 use super::{Admission, Gate, Output, Session, about};
 use crate::codec::{Limits, Reply, Version};
@@ -66,7 +66,7 @@ impl Session {
                 Reply::array([Reply::bulk((millis / 1000).to_string()), Reply::bulk(micros.to_string())])
             }
         };
-        self.fill(place, &reply);
+        self.fill(place, reply);
     }
 
     fn hello(&mut self, now: Timestamp, gate: &dyn Gate, hello: Hello) -> Reply {
@@ -92,6 +92,7 @@ impl Session {
         match gate.admit(now, &credentials.key) {
             Admission::Granted(grant) => {
                 self.worker.clone_from(&grant.worker);
+                self.namespace = grant.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.into());
                 self.grant = Some(grant);
                 self.decoder.set_limits(self.settings.limits());
                 Ok(())
@@ -110,6 +111,7 @@ impl Session {
         self.name = None;
         if gate.wants_keys() {
             self.grant = None;
+            self.namespace = DEFAULT_NAMESPACE.into();
             self.worker = None;
             self.decoder.set_limits(Limits::stranger());
         }
@@ -162,10 +164,10 @@ impl Session {
             } else {
                 Reply::simple("PONG")
             };
-            return self.fill(place, &pong);
+            return self.fill(place, pong);
         };
         if self.subscribed_old() {
-            return self.fill(place, &Reply::array([Reply::word("pong"), Reply::Bulk(message)]));
+            return self.fill(place, Reply::array([Reply::word("pong"), Reply::Bulk(message)]));
         }
         let id = std::str::from_utf8(&message).ok().filter(|id| check_worker_id(id).is_ok());
         let bound = self.grant.as_ref().and_then(|grant| grant.worker.as_deref());
@@ -179,7 +181,7 @@ impl Session {
                     Step::call(Whom::Known(name), Call::Ping, |_, _| Step::Reply(Reply::Bulk(message)));
                 self.run(now, place, step, out);
             }
-            _ => self.fill(place, &Reply::Bulk(message)),
+            _ => self.fill(place, Reply::Bulk(message)),
         }
     }
 }

@@ -66,7 +66,7 @@ impl Session {
             return;
         };
         for (place, reply) in places.into_iter().zip(pushed(&counts, submitted, outcome)) {
-            self.fill(place, &reply);
+            self.fill(place, reply);
         }
     }
 }

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use tenure_hub::words::{Answer, Event, Filter, Name, Query, TaskId};
 use tenure_hub::{Request, Response, Watch};
 
-use super::{Expect, Output, Session};
+use super::{Expect, Output, Session, Slot};
 use crate::channel::{ChannelAct, Listener, OWN, channel_filter, may_be_own, pattern_filter};
 use crate::codec::{Reply, Version, encode};
 use crate::command::{Command, ConnectionCommand, EventsCommand};
@@ -71,17 +71,17 @@ impl Session {
                         self.waiting.insert(token, Expect::Published { reply: place });
                         out.channels.push(ChannelAct::Publish { token, channel, message });
                     }
-                    Err(reply) => self.fill(place, &reply),
+                    Err(reply) => self.fill(place, reply),
                 };
             }
             EventsCommand::Subscribe(channels) => {
                 if self.subscriptions.count() + channels.len() > SUBSCRIPTIONS_MAX {
                     let error = format!("ERR too many subscriptions, at most {SUBSCRIPTIONS_MAX}");
-                    return self.fill(place, &Reply::error(error));
+                    return self.fill(place, Reply::error(error));
                 }
                 let bad = channels.iter().find_map(|channel| Some((channel, listenable(channel).err()?)));
                 if let Some((channel, why)) = bad {
-                    return self.fill(place, &invalid(channel, &why));
+                    return self.fill(place, invalid(channel, &why));
                 }
                 for channel in channels {
                     if self.subscriptions.channels.insert(channel.clone()) {
@@ -93,7 +93,7 @@ impl Session {
             EventsCommand::SubscribePattern(patterns) => {
                 if self.subscriptions.count() + patterns.len() > SUBSCRIPTIONS_MAX {
                     let error = format!("ERR too many subscriptions, at most {SUBSCRIPTIONS_MAX}");
-                    return self.fill(place, &Reply::error(error));
+                    return self.fill(place, Reply::error(error));
                 }
                 for pattern in patterns {
                     if self.subscriptions.patterns.insert(pattern.clone()) {
@@ -135,7 +135,7 @@ impl Session {
             EventsCommand::Read(_) | EventsCommand::Range { .. } => unreachable!("errands of their own"),
         }
         self.listen_as_needed(out);
-        self.fill_bytes(place, bytes.freeze());
+        *self.place(place) = Slot::Written(bytes.freeze());
     }
 
     pub(super) fn unsubscribe_all(&mut self, out: &mut Output) {
@@ -204,7 +204,7 @@ impl Session {
         if let Some(Expect::Published { reply }) = self.waiting.remove(&token) {
             let count = |count| Reply::Integer(i64::try_from(count).unwrap_or(i64::MAX));
             let answer = outcome.map_or_else(|why| Reply::error(format!("ERR {why}")), count);
-            self.fill(reply, &answer);
+            self.fill(reply, answer);
         }
         self.flush(out);
     }
@@ -212,7 +212,7 @@ impl Session {
     /// The broker cannot let this connection listen, although it was told so: it had better hear of that and leave.
     pub fn cannot_listen(&mut self, why: &str, out: &mut Output) {
         let place = self.open_place();
-        self.fill(place, &Reply::error(format!("ERR {why}")));
+        self.fill(place, Reply::error(format!("ERR {why}")));
         self.closing = true;
         self.flush(out);
     }

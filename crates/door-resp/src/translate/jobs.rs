@@ -1,7 +1,7 @@
 //! Jobs: asking about them, reporting on them, steering them.
 
 use serde_json::Value;
-use tenure_hub::words::{Answer, Command, ListQuery, Query, Refusal, TaskInfo};
+use tenure_hub::words::{Answer, Command, ListQuery, Name, Query, Refusal, TaskInfo};
 use tenure_hub::{Request, Response};
 
 use super::actions::find_action;
@@ -51,7 +51,7 @@ pub(super) fn not_yours(worker: Option<&str>, holder: &str) -> Reply {
 }
 
 /// After a report was refused because the worker does not hold the job: why not.
-pub(super) fn explain_not_held(job: String, report: &'static str, speaker_worker: Option<String>) -> Step {
+pub(super) fn explain_not_held(job: String, report: &'static str, speaker_worker: Option<Name>) -> Step {
     find(&job.clone(), move |_, found| {
         Step::Reply(match found {
             Err(_) => Reply::error(format!("ERR Job not found: {job}")),
@@ -87,10 +87,9 @@ fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> Step {
         (None, Some(name)) => Whom::Known(name.as_str().into()),
         _ => Whom::Own,
     };
-    let worker = worker.or_else(|| update.worker.clone());
+    let worker = worker.or_else(|| update.worker.as_deref().map(Name::from));
     let report = update.report.map_or("running", crate::shapes::Report::word);
-    let claims_to_be = update.worker.clone().filter(|name| Some(name) != worker.as_ref());
-    if claims_to_be.is_some() {
+    if update.worker.is_some() && update.worker.as_deref() != worker.as_deref() {
         return explain_not_held(job, report, worker);
     }
     Step::call(whom, Call::Report { job: job.clone(), update }, move |_, answer| match answer {

@@ -7,7 +7,7 @@ use tenure_hub::words::{
 };
 use tenure_hub::{Request, Response};
 
-use super::names::{is_reserved, job_id, queue_name};
+use super::names::{assigned_id, is_reserved, job_id, queue_name};
 use super::pages::{find, list, one_queue};
 use super::refusals::{call_refused, refusal};
 use super::render::{pulled, time};
@@ -86,21 +86,24 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     }
     let worker = speaker.worker.clone().unwrap_or_default();
     let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3;
-    let call = Call::Pop(Pop { queues: names.clone(), wait, whole });
+    // A long wait holds on to the keys only if the answer names one.
+    let keys = if as_pair { names.iter().cloned().zip(queues).collect() } else { Vec::new() };
+    let call = Call::Pop(Pop { queues: names, wait, whole });
     Step::call(Whom::Puller, call, move |_, answer| match answer {
         CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => {
             Step::Reply(Reply::NullArray)
         }
         CallAnswer::Nothing => Step::Reply(Reply::Null),
         CallAnswer::Popped(assignment) => match reply {
-            PopReply::Id => Step::Reply(Reply::bulk(id_of(&assignment))),
+            PopReply::Id => Step::Reply(Reply::bulk(assigned_id(&assignment))),
             PopReply::Job | PopReply::Jobs { .. } | PopReply::KeyAndJob => {
                 with_body(assignment, move |job, queue| {
                     if !matches!(reply, PopReply::KeyAndJob) || !as_pair {
                         return Reply::Bulk(job);
                     }
-                    let index = names.iter().position(|name| *name == queue).unwrap_or(0);
-                    Reply::array([Reply::Bulk(queues[index].0.clone()), Reply::Bulk(job)])
+                    let asked = keys.iter().position(|(name, _)| *name == queue).unwrap_or(0);
+                    let (_, (key, _)) = &keys[asked];
+                    Reply::array([Reply::Bulk(key.clone()), Reply::Bulk(job)])
                 })
             }
         },
@@ -108,7 +111,7 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     })
 }
 
-fn pop_many(pop: Pop, count: usize, mut jobs: Vec<Reply>, worker: String) -> Step {
+fn pop_many(pop: Pop, count: usize, mut jobs: Vec<Reply>, worker: Name) -> Step {
     if count == jobs.len() {
         return Step::Reply(Reply::Array(jobs));
     }
@@ -118,7 +121,7 @@ fn pop_many(pop: Pop, count: usize, mut jobs: Vec<Reply>, worker: String) -> Ste
         CallAnswer::Popped(assignment) => {
             let body = assignment.body;
             Step::read(body, move |_, body| {
-                jobs.push(Reply::bulk(pulled(&assignment, &body.unwrap_or_default()).to_string()));
+                jobs.push(Reply::Bulk(pulled(&assignment, &body.unwrap_or_default())));
                 pop_many(pop, count, jobs, worker)
             })
         }
@@ -133,15 +136,11 @@ fn with_body(assignment: Box<Assignment>, reply: impl FnOnce(Bytes, Name) -> Rep
         Step::Reply(match body {
             Ok(body) => {
                 let queue = assignment.terms.queue.clone();
-                reply(Bytes::from(pulled(&assignment, &body).to_string()), queue)
+                reply(pulled(&assignment, &body), queue)
             }
             Err(reason) => refusal(&reason),
         })
     })
-}
-
-fn id_of(assignment: &Assignment) -> String {
-    assignment.name.as_deref().map_or_else(|| assignment.task.to_string(), str::to_owned)
 }
 
 /// `LREM`: the element is an id, or for the oldest workers the whole job.

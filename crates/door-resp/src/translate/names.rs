@@ -1,6 +1,6 @@
 //! How things are called on the other side of the door.
 
-use tenure_hub::words::{Name, StateName, TaskInfo, TaskState};
+use tenure_hub::words::{Assignment, Name, StateName, TaskInfo, TaskState};
 
 use crate::command::JobStatus;
 use crate::key::QueueKey;
@@ -64,6 +64,11 @@ pub(super) fn current_task(note: &str) -> Option<u64> {
 /// The id under which a client knows a job.
 pub(super) fn job_id(task: &TaskInfo) -> String {
     task.name.as_deref().map_or_else(|| task.id.to_string(), str::to_owned)
+}
+
+/// The same for a job that has just been handed out.
+pub(super) fn assigned_id(assignment: &Assignment) -> String {
+    assignment.name.as_deref().map_or_else(|| assignment.task.to_string(), str::to_owned)
 }
 
 pub(super) fn status(state: &TaskState) -> JobStatus {

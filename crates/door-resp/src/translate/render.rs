@@ -1,12 +1,13 @@
 //! Tasks and workers as JSON, in the words of this door.
 
 use bytes::Bytes;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{
     Assignment, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, WorkerInfo,
 };
 
-use super::names::{current_task, job_id, status};
+use super::names::{assigned_id, current_task, job_id, status};
 use crate::shapes::{encode_base64, format_time};
 
 /// Fields that make a JSON body an envelope: its fields are the job's own.
@@ -14,19 +15,50 @@ const ENVELOPE: [&str; 5] = ["job_id", "plan", "plan_id", "tasks", "verify"];
 /// Fields of a result that are shown beside the job's own.
 const RESULT_FIELDS: [&str; 4] = ["task_results", "stdout", "stderr", "exit_code"];
 
+/// What the broker adds to a job that is popped, and its body if that is not an envelope. In the order of the alphabet,
+/// as all JSON of this door.
+#[derive(Serialize)]
+struct Pulled<'a> {
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<&'a str>,
+    created_at: &'a str,
+    job_id: &'a str,
+    priority: i32,
+    queue: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_limit_secs: Option<u64>,
+}
+
 /// What a worker gets when it pops a whole job.
-pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Value {
-    let mut job = from_body(body);
-    let id = assignment.name.as_deref().map_or_else(|| assignment.task.to_string(), str::to_owned);
-    job.insert("job_id".into(), id.into());
-    job.insert("attempt".into(), assignment.attempt.into());
-    job.insert("queue".into(), (*assignment.terms.queue).into());
-    job.insert("priority".into(), assignment.priority.into());
-    job.insert("created_at".into(), time(assignment.submitted_at));
-    if let Some(limit) = assignment.terms.run_limit {
-        job.insert("run_limit_secs".into(), limit.as_secs().into());
+pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Bytes {
+    let mut own = Pulled {
+        attempt: assignment.attempt,
+        body: None,
+        body_base64: None,
+        created_at: &format_time(assignment.submitted_at.millis()),
+        job_id: &assigned_id(assignment),
+        priority: assignment.priority,
+        queue: &assignment.terms.queue,
+        run_limit_secs: assignment.terms.run_limit.map(|limit| limit.as_secs()),
+    };
+    if let Some(mut job) = envelope(body) {
+        if let Ok(Value::Object(mut own)) = serde_json::to_value(own) {
+            job.append(&mut own);
+        }
+        return Bytes::from(Value::Object(job).to_string());
     }
-    Value::Object(job)
+    let base64;
+    match std::str::from_utf8(body) {
+        Ok(text) => own.body = Some(text),
+        Err(_) => {
+            base64 = encode_base64(body);
+            own.body_base64 = Some(&base64);
+        }
+    }
+    Bytes::from(serde_json::to_vec(&own).expect("plain fields"))
 }
 
 /// Everything about a job.
@@ -211,26 +243,34 @@ pub(super) fn wanted(wanted: Wanted) -> &'static str {
 
 /// The fields of an envelope, or the body as one field.
 fn from_body(body: &Bytes) -> Map<String, Value> {
-    if body.first() == Some(&b'{')
-        && let Ok(Value::Object(mut envelope)) = serde_json::from_slice(body)
-        && envelope.keys().any(|key| ENVELOPE.contains(&key.as_str()))
-    {
-        // Workers of every generation find the steps and the input where they look for them.
-        if let Some(plan) = envelope.get("plan").and_then(Value::as_object).cloned() {
-            for field in ["plan_id", "plan_description", "tasks"] {
-                if let (false, Some(value)) = (envelope.contains_key(field), plan.get(field)) {
-                    envelope.insert(field.into(), value.clone());
-                }
+    envelope(body).unwrap_or_else(|| {
+        let mut job = Map::new();
+        insert_bytes(&mut job, "body", body);
+        job
+    })
+}
+
+/// The fields of a body that is an envelope.
+fn envelope(body: &Bytes) -> Option<Map<String, Value>> {
+    if body.first() != Some(&b'{') {
+        return None;
+    }
+    let Ok(Value::Object(mut envelope)) = serde_json::from_slice(body) else { return None };
+    if !envelope.keys().any(|key| ENVELOPE.contains(&key.as_str())) {
+        return None;
+    }
+    // Workers of every generation find the steps and the input where they look for them.
+    if let Some(plan) = envelope.get("plan").and_then(Value::as_object).cloned() {
+        for field in ["plan_id", "plan_description", "tasks"] {
+            if let (false, Some(value)) = (envelope.contains_key(field), plan.get(field)) {
+                envelope.insert(field.into(), value.clone());
             }
         }
-        if let (false, Some(inputs)) = (envelope.contains_key("input"), envelope.get("inputs").cloned()) {
-            envelope.insert("input".into(), inputs);
-        }
-        return envelope;
     }
-    let mut job = Map::new();
-    insert_bytes(&mut job, "body", body);
-    job
+    if let (false, Some(inputs)) = (envelope.contains_key("input"), envelope.get("inputs").cloned()) {
+        envelope.insert("input".into(), inputs);
+    }
+    Some(envelope)
 }
 
 fn insert_result(job: &mut Map<String, Value>, result: &Bytes) {

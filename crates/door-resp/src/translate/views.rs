@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use tenure_hub::words::{TaskInfo, Timestamp, WorkerInfo};
+use tenure_hub::words::{Name, TaskInfo, Timestamp, WorkerInfo};
 
 use super::actions::{action_status, find_action, jobs_of};
 use super::jobs::explain_not_held;
@@ -190,7 +190,7 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
             if let Err(error) = check_worker_id(&id) {
                 return Step::error(format!("ERR {error}"));
             }
-            let name = tenure_hub::words::Name::from(id.as_str());
+            let name = Name::from(id.as_str());
             let (whom, call) = match field {
                 WorkerField::Tools => match Capabilities::from_list(&value) {
                     Ok(tools) => (Whom::Become(name), Call::Tools(tools)),
@@ -228,7 +228,7 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
     }
 }
 
-fn reported(job: String, call: Call, report: &'static str, worker: Option<String>) -> Step {
+fn reported(job: String, call: Call, report: &'static str, worker: Option<Name>) -> Step {
     Step::call(Whom::Own, call, move |_, answer| match answer {
         CallAnswer::Done | CallAnswer::Wanted(_) => Step::Reply(Reply::OK),
         CallAnswer::NotHeld | CallAnswer::NotRegistered => explain_not_held(job, report, worker),

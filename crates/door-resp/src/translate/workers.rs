@@ -103,7 +103,7 @@ fn ask(
             expect: expect.clone(),
         };
         let calls = asked.iter().map(|name| (Whom::Known(name.clone()), challenge())).collect();
-        Step::Call(calls, Box::new(move |_, answers| Step::Reply(verdict(&capability, &asked, &answers))))
+        Step::Calls(calls, Box::new(move |_, answers| Step::Reply(verdict(&capability, &asked, &answers))))
     })
 }
 

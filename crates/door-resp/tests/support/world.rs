@@ -257,7 +257,7 @@ impl World {
     }
 
     fn inside(&mut self, client: usize) -> SessionId {
-        let (_, identity) = self.connections[&client].session.identity();
+        let identity = self.connections[&client].session.identity().clone();
         if self.connections[&client].inside.is_none() {
             let inside = self.open(identity);
             self.connections.get_mut(&client).expect("it is open").inside = Some(inside);

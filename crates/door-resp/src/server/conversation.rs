@@ -1,0 +1,395 @@
+//! One connection. It reads whatever has arrived, hands all questions to the hub at once, and writes all answers at
+//! once. While its peer waits in a blocking command it costs a task that sleeps and no buffer.
+//!
+//! The worker that speaks here has a desk, whose mail the connection takes itself: an answer for this peer does not go
+//! through another task.
+
+use std::collections::HashMap;
+use std::future::{Future, pending, poll_fn};
+use std::io;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tenure_hub::topics::Delivery as TopicDelivery;
+use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::{Appetite, Delivery};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::channels::{Ears, Heard};
+use super::desks::{Attendance, Desk, News, Route};
+use super::{Door, HubGate, wall_clock};
+use crate::channel::ChannelAct;
+use crate::session::{DeskCall, Output, Session};
+
+/// What is read at once: little for single commands, more for a peer that fills it.
+const READ_BYTES_MIN: usize = 1024;
+const READ_BYTES_MAX: usize = 16 * 1024;
+/// How much may be unsent before nothing more is read or taken.
+const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long a peer may leave answers unread.
+const READ_WITHIN: Duration = Duration::from_secs(60);
+/// How long a connection lives on after the broker has said goodbye.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+pub(super) struct Conversation {
+    door: Arc<Door>,
+    session: Session,
+    gate: HubGate,
+    /// Its session with the hub, and the namespace that is for.
+    inside: Option<(Name, tenure_hub::Session)>,
+    out: Output,
+    route: Route,
+    news: mpsc::UnboundedReceiver<News>,
+    /// News of this very turn.
+    told: Vec<News>,
+    /// The desks it has spoken with, and the one whose mail it takes: the last.
+    desks: HashMap<Name, Arc<Desk>>,
+    attends: Option<Attendance>,
+    ears: Ears,
+    deliveries: Vec<Delivery>,
+    appetite: Appetite,
+    heard_all: bool,
+    until: Option<Timestamp>,
+    read_at: Timestamp,
+}
+
+impl Conversation {
+    pub(super) fn new(door: Arc<Door>, id: u64, address: IpAddr) -> Self {
+        let gate = HubGate { hub: door.hub.clone(), throttle: Arc::clone(&door.throttle), address };
+        let session = Session::new(id, address, door.settings.clone(), Arc::clone(&door.upkeep), &gate);
+        let (sender, news) = mpsc::unbounded_channel();
+        let ears = Ears::new(door.hub.topics().clone(), Arc::clone(&door.patterns));
+        Self {
+            door,
+            session,
+            gate,
+            inside: None,
+            out: Output::default(),
+            route: Route { connection: id, sender },
+            news,
+            told: Vec::new(),
+            desks: HashMap::new(),
+            attends: None,
+            ears,
+            deliveries: Vec::new(),
+            appetite: Appetite::between(READ_BYTES_MIN, READ_BYTES_MAX),
+            heard_all: false,
+            until: None,
+            read_at: wall_clock(),
+        }
+    }
+
+    pub(super) async fn run(mut self, mut stream: TcpStream) -> io::Result<()> {
+        let ended = self.converse(&mut stream).await;
+        self.attends = None;
+        for desk in std::mem::take(&mut self.desks).into_values() {
+            desk.detach(&self.route).await;
+        }
+        ended
+    }
+
+    async fn converse(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let (mut read, mut write) = stream.split();
+        let mut alarm = pin!(sleep_until(Instant::now()));
+        let mut alarm_at = None;
+        loop {
+            self.work(&write).await?;
+            if self.is_over() {
+                return write.shutdown().await;
+            }
+            let deadline = self.deadline();
+            if deadline != alarm_at {
+                alarm_at = deadline;
+                if let Some(deadline) = deadline {
+                    alarm.as_mut().reset(Instant::now() + deadline.since(wall_clock()));
+                }
+            }
+            let is_slow = !self.out.bytes.is_empty();
+            let may_take = self.out.bytes.len() < UNSENT_BYTES_MAX;
+            let may_read = !self.heard_all && !self.out.close && may_take && self.session.is_hungry();
+            self.session.rest();
+            tokio::select! {
+                biased;
+                writable = write.writable(), if is_slow => writable?,
+                () = desk_mail(self.attends.as_ref()) => self.attend().await,
+                () = mail(self.inside.as_ref()), if may_take => self.take_mail(),
+                Some(news) = self.news.recv() => self.hear(news),
+                heard = self.ears.hear(), if may_take => self.listen(&heard),
+                ready = read.readable(), if may_read => {
+                    ready?;
+                    self.read(&mut read).await?;
+                }
+                () = &mut alarm, if alarm_at.is_some() => {
+                    alarm_at = None;
+                    self.ring()?;
+                }
+            }
+        }
+    }
+
+    /// Everything has been said, or nothing more can be.
+    fn is_over(&self) -> bool {
+        let nothing_left = self.out.bytes.is_empty();
+        let hub_is_gone = self.inside.as_ref().is_some_and(|(_, inside)| inside.mailbox().is_closed());
+        if self.heard_all && (self.session.is_blocked() || !self.session.owes_answers()) {
+            return nothing_left || self.session.is_blocked();
+        }
+        nothing_left && (self.out.close || hub_is_gone)
+    }
+
+    /// Goes on until somebody else has to say something.
+    async fn work(&mut self, write: &WriteHalf<'_>) -> io::Result<()> {
+        loop {
+            self.session.receive(wall_clock(), &self.gate, &mut self.out);
+            self.leave_desks().await;
+            self.attend_channels().await;
+            if self.out.asks.is_empty() && self.out.calls.is_empty() && self.out.reads.is_empty() {
+                // Commands may have waited for room, or for the answers before them.
+                if self.write(write)? && self.session.may_go_on() {
+                    continue;
+                }
+                return Ok(());
+            }
+            self.ask().await;
+            for (token, blob) in std::mem::take(&mut self.out.reads) {
+                let bytes = match self.door.hub.cached(blob) {
+                    Some(bytes) => Ok(bytes),
+                    None => self.door.hub.read(blob).await,
+                };
+                self.session.has_read(wall_clock(), token, bytes, &mut self.out);
+            }
+            for call in std::mem::take(&mut self.out.calls) {
+                self.call(call).await;
+            }
+            self.hear_all();
+        }
+    }
+
+    /// Reads what has arrived. There is no buffer before something has.
+    async fn read(&mut self, from: &mut ReadHalf<'_>) -> io::Result<()> {
+        let input = self.session.input();
+        input.reserve(self.appetite.bytes());
+        let mut reading = pin!(from.read_buf(input));
+        match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
+            Poll::Ready(Ok(0)) => self.heard_all = true,
+            Poll::Ready(count) => self.appetite.has_read(count?),
+            // It is not ready after all.
+            Poll::Pending => {}
+        }
+        Ok(())
+    }
+
+    /// Writes as much as the socket takes at once. Says whether something was written and nothing is left.
+    fn write(&mut self, to: &WriteHalf<'_>) -> io::Result<bool> {
+        let unsent = self.out.bytes.len();
+        while !self.out.bytes.is_empty() {
+            match to.try_write(&self.out.bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.out.bytes.advance(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.out.bytes.len() < unsent {
+                        self.read_at = wall_clock();
+                    }
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.bytes = BytesMut::new();
+        Ok(unsent > 0)
+    }
+
+    /// Speaks with the desk of a worker.
+    async fn call(&mut self, mut call: DeskCall) {
+        let namespace = self.session.namespace().clone();
+        loop {
+            let known = self.desks.get(&call.worker).filter(|desk| desk.namespace == namespace);
+            let desk = match known {
+                Some(desk) => Arc::clone(desk),
+                None => match self.door.desks.find(&namespace, &call, &self.route) {
+                    Ok(desk) => desk,
+                    Err(answer) => return self.told.push(News::Answer { token: call.token, answer }),
+                },
+            };
+            match desk.call(call, &self.route, &mut self.told).await {
+                Ok(worker) => return self.has_spoken_with(worker, desk).await,
+                Err(unheard) => {
+                    // Nobody needed it any more; now somebody does.
+                    self.desks.remove(&unheard.worker);
+                    call = unheard;
+                }
+            }
+        }
+    }
+
+    /// The mail of the desk that was spoken with last is taken here.
+    async fn has_spoken_with(&mut self, worker: Name, desk: Arc<Desk>) {
+        if self.attends.as_ref().is_some_and(|attends| Arc::ptr_eq(attends.desk(), &desk)) {
+            return;
+        }
+        self.attends = Some(Attendance::begin(Arc::clone(&desk)));
+        let before = self.desks.insert(worker, Arc::clone(&desk));
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &desk)) {
+            before.detach(&self.route).await;
+        }
+    }
+
+    /// Takes the mail of the desk; what is for others goes to them.
+    async fn attend(&mut self) {
+        let Some(attends) = &self.attends else { return };
+        attends.desk().attend(Some(self.route.connection), &mut self.told).await;
+        self.hear_all();
+    }
+
+    async fn leave_desks(&mut self) {
+        for worker in std::mem::take(&mut self.out.leaves) {
+            if let Some(desk) = self.desks.remove(&worker) {
+                self.attends.take_if(|attends| Arc::ptr_eq(attends.desk(), &desk));
+                desk.detach(&self.route).await;
+            }
+        }
+    }
+
+    /// Begins and ends listening, and publishes. An answer that has to wait comes as news.
+    async fn attend_channels(&mut self) {
+        if self.out.channels.is_empty() {
+            return;
+        }
+        let (namespace, identity) = (self.session.namespace().clone(), self.session.identity().clone());
+        for act in std::mem::take(&mut self.out.channels) {
+            match act {
+                ChannelAct::Begin { listener, filter } => {
+                    if let Err(refusal) = self.ears.begin(namespace.clone(), listener, filter, &identity) {
+                        self.session.cannot_listen(&refusal.to_string(), &mut self.out);
+                    }
+                }
+                ChannelAct::End(listener) => self.ears.end(&listener),
+                ChannelAct::Publish { token, channel, message } => {
+                    let outcome = match self.ears.publish(&namespace, &channel, message) {
+                        Ok(sent) if sent.is_settled() => sent.heard_by().await,
+                        Ok(sent) => {
+                            let sender = self.route.sender.clone();
+                            tokio::spawn(async move {
+                                let outcome = sent.heard_by().await;
+                                let _ = sender.send(News::Published { token, outcome });
+                            });
+                            continue;
+                        }
+                        Err(refusal) => Err(refusal.to_string()),
+                    };
+                    self.session.published(token, outcome, &mut self.out);
+                }
+            }
+        }
+    }
+
+    fn listen(&mut self, heard: &Heard) {
+        let Heard { listener, deliveries } = heard;
+        for delivery in deliveries {
+            match delivery {
+                TopicDelivery::Message { message, .. } => {
+                    self.session.heard(listener, &message.topic, &message.payload, &mut self.out);
+                }
+                TopicDelivery::Gap(gap) => {
+                    let (first, last) = (gap.first_missed.0, gap.last_missed.0);
+                    self.session.missed(listener, &gap.topic, first, last, &mut self.out);
+                }
+                TopicDelivery::ReplayComplete(_) | TopicDelivery::Warning(_) => {}
+            }
+        }
+    }
+
+    /// Hands all questions to the hub, which may take its time.
+    async fn ask(&mut self) {
+        if self.out.asks.is_empty() {
+            return;
+        }
+        let asks = std::mem::take(&mut self.out.asks);
+        let (namespace, identity) = (self.session.namespace(), self.session.identity());
+        if self.inside.as_ref().is_none_or(|(known, _)| known != namespace) {
+            match self.door.hub.open(namespace.clone(), identity.clone()) {
+                Ok(inside) => self.inside = Some((namespace.clone(), inside)),
+                Err(refusal) => {
+                    for ask in asks {
+                        let reply = Err(refusal.clone());
+                        let delivery = Delivery::Reply { token: ask.token, reply };
+                        self.session.deliver(wall_clock(), delivery, &mut self.out);
+                    }
+                    return;
+                }
+            }
+        }
+        let Some((_, inside)) = &self.inside else { return };
+        if inside.send(asks).await.is_err() {
+            self.out.close = true;
+        }
+    }
+
+    fn take_mail(&mut self) {
+        let Some((_, inside)) = &self.inside else { return };
+        let mut deliveries = std::mem::take(&mut self.deliveries);
+        inside.mailbox().take(&mut deliveries);
+        let now = wall_clock();
+        for delivery in deliveries.drain(..) {
+            if matches!(delivery, Delivery::Goodbye) {
+                self.until = Some(now + GOODBYE);
+            }
+            self.session.deliver(now, delivery, &mut self.out);
+        }
+        self.deliveries = deliveries;
+    }
+
+    fn hear_all(&mut self) {
+        let mut told = std::mem::take(&mut self.told);
+        told.drain(..).for_each(|news| self.hear(news));
+        self.told = told;
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Answer { token, answer } => {
+                self.session.desk_answered(wall_clock(), token, answer, &mut self.out);
+            }
+            News::Published { token, outcome } => self.session.published(token, outcome, &mut self.out),
+            News::Wish { job, wanted } => self.session.wish(&job, wanted, &mut self.out),
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let slow = (!self.out.bytes.is_empty()).then(|| self.read_at + READ_WITHIN);
+        self.session.next_deadline().into_iter().chain(slow).chain(self.until).min()
+    }
+
+    /// Something is due, or has taken too long.
+    fn ring(&mut self) -> io::Result<()> {
+        let now = wall_clock();
+        let is_slow = !self.out.bytes.is_empty() && self.read_at + READ_WITHIN <= now;
+        if is_slow || self.until.is_some_and(|until| until <= now) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.session.tick(now, &mut self.out);
+        Ok(())
+    }
+}
+
+async fn desk_mail(attends: Option<&Attendance>) {
+    match attends {
+        Some(attends) => attends.mail().await,
+        None => pending().await,
+    }
+}
+
+async fn mail(inside: Option<&(Name, tenure_hub::Session)>) {
+    match inside {
+        Some((_, inside)) => inside.mailbox().arrived().await,
+        None => pending().await,
+    }
+}
