@@ -20,9 +20,13 @@ pub struct Writer {
     position: u64,
     next_event: u64,
     last_sync: Timestamp,
+    /// Small frames that are written at once.
+    gathered: Vec<u8>,
     failed: bool,
 }
 
+/// Frames are copied together up to so many bytes, because a write of its own for each costs more than the copy.
+const GATHERED_BYTES_MAX: usize = 64 << 10;
 /// How soon a writer that has something to sync looks whether a checkpoint waits for it.
 const LOOK_FOR_CHECKPOINT: Duration = Duration::from_millis(50);
 
@@ -33,7 +37,15 @@ impl Writer {
         position: u64,
         next_event: u64,
     ) -> Writer {
-        Writer { shared, segment, position, next_event, last_sync: Timestamp::ZERO, failed: false }
+        Writer {
+            shared,
+            segment,
+            position,
+            next_event,
+            last_sync: Timestamp::ZERO,
+            gathered: Vec::new(),
+            failed: false,
+        }
     }
 
     /// Appends the frames in their order and takes those out that are done. Returns the position up to which
@@ -124,7 +136,7 @@ impl Writer {
     /// Writes all of a group or, on a full disk, nothing.
     fn write_group(&mut self, frames: &mut [Frame]) -> Result<(), WriteError> {
         let segment = self.segment.clone().expect("a segment was begun");
-        let start = self.position;
+        let (start, first_event) = (self.position, self.next_event);
         let certain = self.shared.progress.certain();
         for frame in frames.iter_mut() {
             assert_eq!(
@@ -133,20 +145,32 @@ impl Writer {
                 "frames come in order"
             );
             frame.finish(segment.salt, certain);
-            if let Err(source) = segment.file.write_at(&frame.bytes, segment.offset(frame.position)) {
-                if !is_full(&source) {
-                    return Err(source).doing("writing", &segment.name).map_err(WriteError::Fatal);
-                }
-                let needed = frame.bytes.len() as u64;
-                segment.file.set_len(segment.offset(start)).doing("cutting back", &segment.name)?;
-                self.position = start;
-                self.next_event = frames[0].first_event;
-                return Err(WriteError::Full { needed });
-            }
             self.position = frame.end();
             self.next_event = frame.next_event();
         }
+        let mut left = &*frames;
+        while let Some(frame) = left.first() {
+            let count = gathered(left);
+            let bytes = if count == 1 { &frame.bytes[..] } else { self.gather(&left[..count]) };
+            if let Err(source) = segment.file.write_at(bytes, segment.offset(frame.position)) {
+                if !is_full(&source) {
+                    return Err(source).doing("writing", &segment.name).map_err(WriteError::Fatal);
+                }
+                let needed = bytes.len() as u64;
+                segment.file.set_len(segment.offset(start)).doing("cutting back", &segment.name)?;
+                (self.position, self.next_event) = (start, first_event);
+                return Err(WriteError::Full { needed });
+            }
+            left = &left[count..];
+        }
         Ok(())
+    }
+
+    /// Frames one after the other, as they stand in the file.
+    fn gather(&mut self, frames: &[Frame]) -> &[u8] {
+        self.gathered.clear();
+        frames.iter().for_each(|frame| self.gathered.extend_from_slice(&frame.bytes));
+        &self.gathered
     }
 
     /// If it fails, nobody knows what the disk holds, and asking again would be told "yes": so nobody asks again.
@@ -180,4 +204,13 @@ fn full_or_fatal(error: StoreError, needed: u64) -> WriteError {
         StoreError::Io { source, .. } if is_full(&source) => WriteError::Full { needed },
         other => WriteError::Fatal(other),
     }
+}
+
+/// How many of the frames are written at once.
+fn gathered(frames: &[Frame]) -> usize {
+    let ends = frames.iter().scan(0, |bytes, frame| {
+        *bytes += frame.bytes.len();
+        Some(*bytes)
+    });
+    ends.take_while(|end| *end <= GATHERED_BYTES_MAX).count().max(1)
 }
