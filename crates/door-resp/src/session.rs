@@ -1,12 +1,13 @@
 //! One connection's conversation. Pure: bytes and deliveries come in, requests and bytes go out, time is an argument.
 //!
 //! Answers leave in the order of the commands. A command whose answer needs one question only ([`Step::Last`]) does not
-//! keep the next one waiting; a longer errand does.
+//! keep the next one waiting; a longer errand does, unless both are a worker's (`overlap.rs`).
 
 mod about;
 mod desk;
 mod following;
 mod greeting;
+mod overlap;
 mod pushing;
 mod subscribing;
 
@@ -30,6 +31,7 @@ use crate::upkeep::Upkeep;
 use crate::worker::{Call, CallAnswer, Kind};
 use desk::Group;
 use following::Following;
+use overlap::Errands;
 use pushing::Pushing;
 use subscribing::Subscriptions;
 
@@ -64,9 +66,8 @@ pub struct Session {
     first_reply: u64,
     waiting: HashMap<u64, Expect>,
     next_token: u64,
-    /// An errand runs that the next command has to wait for.
-    busy: bool,
-    /// A command that has to wait until everything before it is answered.
+    errands: Errands,
+    /// A command that has to wait for those before it.
     held_back: Option<Command>,
     group: Option<Group>,
     pushes: VecDeque<Pushing>,
@@ -102,6 +103,13 @@ enum Expect {
     Read {
         reply: u64,
         then: Then<Result<Bytes, Refusal>>,
+    },
+    /// The answer of a desk.
+    Call {
+        reply: u64,
+        then: Then<CallAnswer>,
+        /// The worker this connection speaks for if the answer is good.
+        becomes: Option<Name>,
     },
     /// Pushes were decided upon; the length of their queue follows.
     Submitted,
@@ -179,7 +187,7 @@ impl Session {
             first_reply: 0,
             waiting: HashMap::new(),
             next_token: 0,
-            busy: false,
+            errands: Errands::default(),
             held_back: None,
             group: None,
             pushes: VecDeque::new(),
@@ -201,8 +209,7 @@ impl Session {
 
     /// Whether a command is under way that takes as long as somebody else takes.
     pub fn is_blocked(&self) -> bool {
-        let pops = self.group.as_ref().is_some_and(Group::waits);
-        self.busy && (pops || self.following.is_some())
+        self.errands.are_blocked() || self.following.is_some()
     }
 
     /// Whether answers are still to be given.
@@ -212,13 +219,16 @@ impl Session {
 
     /// Whether more should be read. Behind a command that takes its time, only so much is kept.
     pub fn is_hungry(&self) -> bool {
-        let stuck = self.busy || self.held_back.is_some() || self.replies.len() >= REPLIES_MAX;
+        let stuck = self.errands.keep_others_waiting()
+            || self.held_back.is_some()
+            || self.replies.len() >= REPLIES_MAX;
         !stuck || self.decoder.pending_bytes() < PIPELINED_BYTES_MAX
     }
 
     /// Whether commands wait that may be looked at now.
     pub fn may_go_on(&self) -> bool {
-        !self.busy && (self.held_back.is_some() || self.decoder.pending_bytes() > 0)
+        let waits = self.held_back.is_some() || self.decoder.pending_bytes() > 0;
+        waits && !self.errands.keep_others_waiting()
     }
 
     /// Where its tasks live.
@@ -233,7 +243,7 @@ impl Session {
 
     /// Looks at what has arrived, as far as answers may be given.
     pub fn receive(&mut self, now: Timestamp, gate: &dyn Gate, out: &mut Output) {
-        while !self.busy
+        while !self.errands.keep_others_waiting()
             && !self.closing
             && self.replies.len() < REPLIES_MAX
             && out.bytes.len() < UNSENT_BYTES_MAX
@@ -255,7 +265,11 @@ impl Session {
                     self.held_back = Some(command);
                     break;
                 }
-                Ok(command) => self.begin(now, gate, command, out),
+                Ok(command) => {
+                    let place = self.open_place();
+                    self.errands.begin(place, &command);
+                    self.begin(now, gate, place, command, out);
+                }
                 Err(reply) => {
                     let place = self.open_place();
                     self.fill(place, reply);
@@ -317,7 +331,7 @@ impl Session {
         }
     }
 
-    /// A command that changes who speaks or how must not overtake answers that are under way.
+    /// A command must not overtake an errand, and one that changes who speaks or how must not overtake any answer.
     fn must_wait(&mut self, command: &Command, out: &mut Output) -> bool {
         let changes = matches!(
             command,
@@ -330,12 +344,12 @@ impl Session {
         );
         if changes {
             self.flush(out);
+            return !self.replies.is_empty();
         }
-        changes && !self.replies.is_empty()
+        !self.errands.let_begin(command)
     }
 
-    fn begin(&mut self, now: Timestamp, gate: &dyn Gate, command: Command, out: &mut Output) {
-        let place = self.open_place();
+    fn begin(&mut self, now: Timestamp, gate: &dyn Gate, place: u64, command: Command, out: &mut Output) {
         if let Some(reply) = self.forbidden(&command) {
             return self.fill(place, reply);
         }
@@ -396,12 +410,9 @@ impl Session {
     /// Runs an errand as far as it goes without waiting.
     fn run(&mut self, now: Timestamp, place: u64, step: Step, out: &mut Output) {
         match step {
-            Step::Reply(reply) => {
-                self.busy = false;
-                self.fill(place, reply);
-            }
+            Step::Reply(reply) => self.fill(place, reply),
             Step::Last(requests, reply) => {
-                self.busy = false;
+                self.errands.end(place);
                 let outcomes = requests.iter().map(|_| None).collect();
                 *self.place(place) = Slot::Last { outcomes, reply };
                 for (index, request) in requests.into_iter().enumerate() {
@@ -409,29 +420,24 @@ impl Session {
                 }
             }
             Step::Push { queue, submissions } => {
-                self.busy = false;
+                self.errands.end(place);
                 self.push(place, queue, submissions, out);
             }
             Step::Ask(request, then) => {
-                self.busy = true;
                 self.ask(request, Expect::Step { reply: place, then }, out);
             }
             Step::Read(blob, then) => {
-                self.busy = true;
                 let token = self.token();
                 self.waiting.insert(token, Expect::Read { reply: place, then });
                 out.reads.push((token, blob));
             }
             Step::Call(whom, call, then) => {
-                self.busy = true;
                 self.speak_with(now, place, whom, call, then, out);
             }
             Step::Calls(calls, then) => {
-                self.busy = true;
                 self.speak_with_all(now, place, calls, then, out);
             }
             Step::Follow(follow) => {
-                self.busy = true;
                 self.follow(now, place, follow, out);
             }
         }
@@ -458,7 +464,8 @@ impl Session {
                 }
             }
             Some(Expect::Channel(channel)) => self.channel_found(&channel, outcome, out),
-            Some(Expect::Read { .. } | Expect::Published { .. } | Expect::Nothing) | None => {}
+            Some(Expect::Read { .. } | Expect::Call { .. } | Expect::Published { .. } | Expect::Nothing)
+            | None => {}
         }
     }
 
@@ -492,7 +499,12 @@ impl Session {
     }
 
     fn fill(&mut self, place: u64, reply: Reply) {
-        *self.place(place) = Slot::Ready(reply);
+        self.fill_slot(place, Slot::Ready(reply));
+    }
+
+    fn fill_slot(&mut self, place: u64, slot: Slot) {
+        self.errands.end(place);
+        *self.place(place) = slot;
     }
 
     /// Sends what is ready, in order.
@@ -506,7 +518,7 @@ impl Session {
             self.replies.pop_front();
             self.first_reply += 1;
         }
-        if self.closing && (self.replies.is_empty() || self.busy) {
+        if self.closing && (self.replies.is_empty() || self.errands.are_under_way()) {
             out.close = true;
         }
     }
@@ -557,6 +569,7 @@ impl std::fmt::Debug for Expect {
             Self::Last { .. } => "Last",
             Self::Step { .. } => "Step",
             Self::Read { .. } => "Read",
+            Self::Call { .. } => "Call",
             Self::Submitted => "Submitted",
             Self::Counted => "Counted",
             Self::Watch => "Watch",

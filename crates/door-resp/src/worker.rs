@@ -50,6 +50,8 @@ pub struct Worker {
     waiting: Vec<Waiting>,
     /// The queues the hub has been asked for and has not given a task for.
     asked: Option<Vec<Name>>,
+    /// How many of these questions the hub has not heard yet.
+    asking: usize,
     claims: HashMap<TaskId, Claim>,
     challenges: Vec<Challenge>,
     next_challenge: u64,
@@ -96,6 +98,8 @@ enum Pending {
     Leave {
         caller: Caller,
     },
+    /// A task for whoever waits.
+    Ask,
     /// Marks when the hub has given what it had at once.
     Probe,
     Report {
@@ -134,6 +138,7 @@ impl Worker {
             registrar: None,
             waiting: Vec::new(),
             asked: None,
+            asking: 0,
             claims: HashMap::new(),
             challenges: Vec::new(),
             next_challenge: 0,
@@ -271,6 +276,7 @@ impl Worker {
                 }
             }
             Pending::Leave { caller } => self.left(caller, reply, out),
+            Pending::Ask => self.asking -= 1,
             Pending::Probe => self.probed(token, out),
             Pending::Report { caller, task, ends: true } => self.reported(caller, task, reply, out),
             Pending::Challenge { number } => self.challenge_submitted(number, reply, out),

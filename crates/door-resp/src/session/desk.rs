@@ -2,7 +2,7 @@
 
 use tenure_hub::words::{Name, Timestamp};
 
-use super::{DeskCall, Needs, Output, Session};
+use super::{DeskCall, Expect, Needs, Output, Session};
 use crate::codec::Reply;
 use crate::command::{ActionCommand, Command, JobCommand, PlanCommand, ViewCommand, WorkerCommand};
 use crate::errand::{Then, Whom};
@@ -10,32 +10,11 @@ use crate::key::Key;
 use crate::shapes::Challenge;
 use crate::worker::{Call, CallAnswer, Kind};
 
-/// Words with one or more desks, until all have answered.
+/// Words with several desks, until all have answered.
 pub(super) struct Group {
     place: u64,
-    awaits: Awaits,
-    /// The worker this connection speaks for if the answer is good.
-    becomes: Option<Name>,
-    waits: bool,
-}
-
-enum Awaits {
-    One(u64, Then<CallAnswer>),
-    All(Vec<(u64, Option<CallAnswer>)>, Then<Vec<CallAnswer>>),
-}
-
-impl Group {
-    /// Whether it waits for a task to come.
-    pub(super) fn waits(&self) -> bool {
-        self.waits
-    }
-
-    fn awaits(&self, token: u64) -> bool {
-        match &self.awaits {
-            Awaits::One(awaited, _) => *awaited == token,
-            Awaits::All(all, _) => all.iter().any(|(awaited, _)| *awaited == token),
-        }
-    }
+    answers: Vec<(u64, Option<CallAnswer>)>,
+    then: Then<Vec<CallAnswer>>,
 }
 
 impl Session {
@@ -48,18 +27,13 @@ impl Session {
         then: Then<CallAnswer>,
         out: &mut Output,
     ) {
+        let Some(Addressee { worker, open_as, becomes }) = self.address(whom, &call) else {
+            let step = then(now, CallAnswer::NotHeld);
+            return self.run(now, place, step, out);
+        };
         let token = self.token();
-        let waits = matches!(call, Call::Pop(_));
-        match self.address(whom, &call) {
-            Addressee { worker: Some(worker), open_as, becomes } => {
-                self.group = Some(Group { place, awaits: Awaits::One(token, then), becomes, waits });
-                out.calls.push(DeskCall { token, worker, open_as, call });
-            }
-            Addressee { worker: None, .. } => {
-                let step = then(now, CallAnswer::NotHeld);
-                self.run(now, place, step, out);
-            }
-        }
+        self.waiting.insert(token, Expect::Call { reply: place, then, becomes });
+        out.calls.push(DeskCall { token, worker, open_as, call });
     }
 
     pub(super) fn speak_with_all(
@@ -70,45 +44,38 @@ impl Session {
         then: Then<Vec<CallAnswer>>,
         out: &mut Output,
     ) {
-        let (mut all, mut becomes) = (Vec::with_capacity(calls.len()), None);
+        let mut answers = Vec::with_capacity(calls.len());
         for (whom, call) in calls {
             let token = self.token();
-            let addressee = self.address(whom, &call);
-            becomes = addressee.becomes.or(becomes);
-            match addressee.worker {
-                Some(worker) => {
-                    all.push((token, None));
-                    out.calls.push(DeskCall { token, worker, open_as: addressee.open_as, call });
+            match self.address(whom, &call) {
+                Some(Addressee { worker, open_as, .. }) => {
+                    answers.push((token, None));
+                    out.calls.push(DeskCall { token, worker, open_as, call });
                 }
-                None => all.push((token, Some(CallAnswer::NotHeld))),
+                None => answers.push((token, Some(CallAnswer::NotHeld))),
             }
         }
-        self.group = Some(Group { place, awaits: Awaits::All(all, then), becomes, waits: false });
+        self.group = Some(Group { place, answers, then });
         self.go_on_when_all_answered(now, out);
     }
 
     pub(super) fn collect(&mut self, now: Timestamp, token: u64, answer: CallAnswer, out: &mut Output) {
-        let Some(mut group) = self.group.take_if(|group| group.awaits(token)) else { return };
-        if !matches!(answer, CallAnswer::NotRegistered | CallAnswer::Taken | CallAnswer::Refused(_))
-            && let Some(name) = group.becomes.take()
-        {
-            let before = self.worker.replace(name);
-            self.hinted = None;
-            // Now that it has a name, the worker that was this connection alone is not needed any more.
-            out.leaves.extend(before.filter(|before| *before == self.identity));
+        if let Some(Expect::Call { reply, then, becomes }) = self.waiting.remove(&token) {
+            if !matches!(answer, CallAnswer::NotRegistered | CallAnswer::Taken | CallAnswer::Refused(_))
+                && let Some(name) = becomes
+            {
+                let before = self.worker.replace(name);
+                self.hinted = None;
+                // Now that it has a name, the worker that was this connection alone is not needed any more.
+                out.leaves.extend(before.filter(|before| *before == self.identity));
+            }
+            let step = then(now, answer);
+            return self.run(now, reply, step, out);
         }
-        match group.awaits {
-            Awaits::One(_, then) => {
-                let step = then(now, answer);
-                self.run(now, group.place, step, out);
-            }
-            Awaits::All(mut all, then) => {
-                if let Some((_, open)) = all.iter_mut().find(|(awaited, _)| *awaited == token) {
-                    *open = Some(answer);
-                }
-                self.group = Some(Group { awaits: Awaits::All(all, then), ..group });
-                self.go_on_when_all_answered(now, out);
-            }
+        let Some(group) = &mut self.group else { return };
+        if let Some((_, place)) = group.answers.iter_mut().find(|(awaited, _)| *awaited == token) {
+            *place = Some(answer);
+            self.go_on_when_all_answered(now, out);
         }
     }
 
@@ -143,33 +110,30 @@ impl Session {
         (worker, kind)
     }
 
-    /// Which desk a call goes to.
-    fn address(&mut self, whom: Whom, call: &Call) -> Addressee {
-        match whom {
-            Whom::Own => Addressee::known(self.worker.clone().or_else(|| self.hinted.clone())),
+    /// Which desk a call goes to; none if nobody has said who speaks here.
+    fn address(&mut self, whom: Whom, call: &Call) -> Option<Addressee> {
+        Some(match whom {
+            Whom::Own => Addressee::known(self.worker.clone().or_else(|| self.hinted.clone())?),
             Whom::Puller => {
                 let (worker, kind) = self.puller();
-                Addressee { worker: Some(worker), open_as: Some(kind), becomes: None }
+                Addressee { open_as: Some(kind), ..Addressee::known(worker) }
             }
             Whom::Known(name) => {
                 let says_so = self.worker.is_none() && !matches!(call, Call::Challenge { .. });
                 let becomes = says_so.then(|| name.clone());
-                Addressee { becomes, ..Addressee::known(Some(name)) }
+                Addressee { becomes, ..Addressee::known(name) }
             }
             Whom::Become(name) => {
                 let becomes = Some(name.clone());
-                Addressee { worker: Some(name), open_as: Some(Kind::Implied), becomes }
+                Addressee { worker: name, open_as: Some(Kind::Implied), becomes }
             }
-        }
+        })
     }
 
     fn go_on_when_all_answered(&mut self, now: Timestamp, out: &mut Output) {
-        let is_over = |group: &mut Group| match &group.awaits {
-            Awaits::One(..) => false,
-            Awaits::All(all, _) => all.iter().all(|(_, answer)| answer.is_some()),
-        };
-        if let Some(Group { place, awaits: Awaits::All(all, then), .. }) = self.group.take_if(is_over) {
-            let step = then(now, all.into_iter().filter_map(|(_, answer)| answer).collect());
+        let all = |group: &mut Group| group.answers.iter().all(|(_, answer)| answer.is_some());
+        if let Some(Group { place, answers, then }) = self.group.take_if(all) {
+            let step = then(now, answers.into_iter().filter_map(|(_, answer)| answer).collect());
             self.run(now, place, step, out);
         }
     }
@@ -177,7 +141,7 @@ impl Session {
 
 /// Whose desk is spoken with.
 struct Addressee {
-    worker: Option<Name>,
+    worker: Name,
     /// Whether the desk is opened if there is none, and for what kind of worker.
     open_as: Option<Kind>,
     /// The worker this connection speaks for if the answer is good.
@@ -185,7 +149,7 @@ struct Addressee {
 }
 
 impl Addressee {
-    fn known(worker: Option<Name>) -> Addressee {
+    fn known(worker: Name) -> Addressee {
         Addressee { worker, open_as: None, becomes: None }
     }
 }
@@ -223,7 +187,7 @@ impl std::fmt::Debug for Group {
         formatter
             .debug_struct("Group")
             .field("place", &self.place)
-            .field("becomes", &self.becomes)
+            .field("answers", &self.answers)
             .finish_non_exhaustive()
     }
 }

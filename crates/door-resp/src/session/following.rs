@@ -97,7 +97,6 @@ impl Session {
     pub(super) fn cannot_watch(&mut self, reason: &Refusal, out: &mut Output) {
         if let Some(following) = self.following.take() {
             self.unwatch(&following, out);
-            self.busy = false;
             self.fill(following.place, refusal(reason));
         }
     }
@@ -114,7 +113,6 @@ impl Session {
     fn end_following(&mut self, out: &mut Output) {
         let Some(following) = self.following.take() else { return };
         self.unwatch(&following, out);
-        self.busy = false;
         let place = following.place;
         let reply = following.reply(self.version);
         self.fill(place, reply);

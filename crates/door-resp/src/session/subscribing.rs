@@ -68,6 +68,7 @@ impl Session {
                 return match publishable(&channel) {
                     Ok(channel) => {
                         let token = self.token();
+                        self.errands.end(place);
                         self.waiting.insert(token, Expect::Published { reply: place });
                         out.channels.push(ChannelAct::Publish { token, channel, message });
                     }
@@ -135,7 +136,7 @@ impl Session {
             EventsCommand::Read(_) | EventsCommand::Range { .. } => unreachable!("errands of their own"),
         }
         self.listen_as_needed(out);
-        *self.place(place) = Slot::Written(bytes.freeze());
+        self.fill_slot(place, Slot::Written(bytes.freeze()));
     }
 
     pub(super) fn unsubscribe_all(&mut self, out: &mut Output) {

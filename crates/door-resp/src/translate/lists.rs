@@ -1,5 +1,7 @@
 //! Lists and queues: a pop claims, a range looks.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use serde_json::json;
 use tenure_hub::words::{
@@ -82,7 +84,7 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     };
     if let PopReply::Jobs { count } = reply {
         let pop = Pop { queues: names, wait, whole };
-        return pop_many(pop, count, Vec::new(), speaker.worker.clone().unwrap_or_default());
+        return pop_many(&pop, count, speaker.worker.clone().unwrap_or_default());
     }
     let worker = speaker.worker.clone().unwrap_or_default();
     let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3;
@@ -111,22 +113,34 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     })
 }
 
-fn pop_many(pop: Pop, count: usize, mut jobs: Vec<Reply>, worker: Name) -> Step {
-    if count == jobs.len() {
-        return Step::Reply(Reply::Array(jobs));
+/// Several at once share a sync.
+fn pop_many(pop: &Pop, count: usize, worker: Name) -> Step {
+    if count == 0 {
+        return Step::Reply(Reply::Array(Vec::new()));
     }
-    Step::call(Whom::Puller, Call::Pop(pop.clone()), move |_, answer| match answer {
-        CallAnswer::Nothing if jobs.is_empty() => Step::Reply(Reply::NullArray),
-        CallAnswer::Nothing => Step::Reply(Reply::Array(jobs)),
-        CallAnswer::Popped(assignment) => {
-            let body = assignment.body;
-            Step::read(body, move |_, body| {
-                jobs.push(Reply::Bulk(pulled(&assignment, &body.unwrap_or_default())));
-                pop_many(pop, count, jobs, worker)
-            })
-        }
-        other if jobs.is_empty() => Step::Reply(call_refused(&other, &worker)),
-        _ => Step::Reply(Reply::Array(jobs)),
+    let calls = (0..count).map(|_| (Whom::Puller, Call::Pop(pop.clone()))).collect();
+    Step::Calls(
+        calls,
+        Box::new(move |_, answers| {
+            let mut popped = VecDeque::new();
+            let mut reply = Reply::NullArray;
+            for answer in answers {
+                match answer {
+                    CallAnswer::Popped(assignment) => popped.push_back(assignment),
+                    CallAnswer::Nothing => {}
+                    other => reply = call_refused(&other, &worker),
+                }
+            }
+            if popped.is_empty() { Step::Reply(reply) } else { read_each(popped, Vec::new()) }
+        }),
+    )
+}
+
+fn read_each(mut popped: VecDeque<Box<Assignment>>, mut jobs: Vec<Reply>) -> Step {
+    let Some(assignment) = popped.pop_front() else { return Step::Reply(Reply::Array(jobs)) };
+    Step::read(assignment.body, move |_, body| {
+        jobs.push(Reply::Bulk(pulled(&assignment, &body.unwrap_or_default())));
+        read_each(popped, jobs)
     })
 }
 

@@ -45,11 +45,17 @@ impl Worker {
             until: if at_once { None } else { pop.wait.map(|wait| now + wait) },
             probe: at_once.then_some(Probe::ToBeAsked),
         });
-        self.settle(out);
+        self.question(true, out);
     }
 
     /// Asks the hub for what the waiting pops want, if that has changed.
     pub(super) fn settle(&mut self, out: &mut Output) {
+        self.question(false, out);
+    }
+
+    /// A question is good for one task, so a pop that has just come asks anew: pops that come together are served
+    /// together.
+    fn question(&mut self, has_just_come: bool, out: &mut Output) {
         if self.standing != Standing::Active {
             return;
         }
@@ -61,7 +67,7 @@ impl Worker {
         }
         let asked = self.asked.as_deref().unwrap_or_default();
         let must_probe = self.waiting.iter().any(|waiting| waiting.probe == Some(Probe::ToBeAsked));
-        if wanted == asked && !must_probe {
+        if wanted == asked && !must_probe && !has_just_come {
             return;
         }
         if wanted.is_empty() {
@@ -69,7 +75,8 @@ impl Worker {
             self.command(Command::Unask, Pending::Nothing, out);
             return;
         }
-        self.command(Command::Ask { queues: wanted.clone() }, Pending::Nothing, out);
+        self.asking += 1;
+        self.command(Command::Ask { queues: wanted.clone() }, Pending::Ask, out);
         self.asked = Some(wanted);
         if must_probe {
             // A task that is there comes after the answer to the question and before the answer to the next one.
@@ -93,8 +100,10 @@ impl Worker {
     }
 
     pub(super) fn assigned(&mut self, now: Timestamp, assignment: Box<Assignment>, out: &mut Output) {
-        // A question is good for one task.
-        self.asked = None;
+        // This was the last question, unless there are more on their way to the hub.
+        if self.asking == 0 {
+            self.asked = None;
+        }
         let wants = |waiting: &Waiting| waiting.queues.contains(&assignment.terms.queue);
         match self.waiting.iter().position(wants) {
             Some(index) => {

@@ -106,6 +106,10 @@ impl Worker {
     }
 
     fn end(&mut self, caller: Option<Caller>, task: TaskId, request: Request, out: &mut Output) {
+        // Whoever reports the end has read the job, and may pop the next one before the hub has heard of it.
+        if let Some(claim) = self.claims.get_mut(&task) {
+            claim.confirmed = true;
+        }
         self.ask(request, Pending::Report { caller, task, ends: true }, out);
     }
 
