@@ -7,6 +7,7 @@
 
 mod backlog;
 mod crowd;
+mod cycles;
 mod load;
 mod peer;
 mod server;
