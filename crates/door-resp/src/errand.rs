@@ -25,7 +25,7 @@ pub enum Step {
         submissions: Vec<Submission>,
     },
     Ask(Request, Then<Outcome>),
-    Read(Blob, Then<Result<Bytes, Refusal>>),
+    Read(Vec<Blob>, Then<Vec<Result<Bytes, Refusal>>>),
     /// Speak with the desk of a worker.
     Call(Whom, Call, Then<CallAnswer>),
     /// The same with several.
@@ -82,7 +82,10 @@ impl Step {
         blob: Blob,
         then: impl FnOnce(Timestamp, Result<Bytes, Refusal>) -> Step + Send + 'static,
     ) -> Self {
-        Self::Read(blob, Box::new(then))
+        Self::Read(
+            vec![blob],
+            Box::new(move |now, mut read| then(now, read.pop().expect("one of them was read"))),
+        )
     }
 
     pub fn call(
@@ -107,7 +110,7 @@ impl std::fmt::Debug for Step {
                 formatter.debug_tuple("Push").field(queue).field(&submissions.len()).finish()
             }
             Self::Ask(request, _) => formatter.debug_tuple("Ask").field(request).finish(),
-            Self::Read(blob, _) => formatter.debug_tuple("Read").field(blob).finish(),
+            Self::Read(blobs, _) => formatter.debug_tuple("Read").field(blobs).finish(),
             Self::Call(whom, call, _) => formatter.debug_tuple("Call").field(whom).field(call).finish(),
             Self::Calls(calls, _) => formatter.debug_tuple("Calls").field(calls).finish(),
             Self::Follow(follow) => formatter.debug_tuple("Follow").field(follow).finish(),

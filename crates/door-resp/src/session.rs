@@ -102,7 +102,7 @@ enum Expect {
     },
     Read {
         reply: u64,
-        then: Then<Result<Bytes, Refusal>>,
+        then: Then<Vec<Result<Bytes, Refusal>>>,
     },
     /// The answer of a desk.
     Call {
@@ -141,7 +141,7 @@ pub struct Output {
     pub bytes: BytesMut,
     pub asks: Vec<Ask>,
     pub calls: Vec<DeskCall>,
-    pub reads: Vec<(u64, Blob)>,
+    pub reads: Vec<(u64, Vec<Blob>)>,
     /// What is to be done about topics, in order.
     pub channels: Vec<ChannelAct>,
     /// Desks this connection does not speak with any more.
@@ -298,9 +298,15 @@ impl Session {
     }
 
     /// Bytes that a step asked for.
-    pub fn has_read(&mut self, now: Timestamp, token: u64, bytes: Result<Bytes, Refusal>, out: &mut Output) {
+    pub fn has_read(
+        &mut self,
+        now: Timestamp,
+        token: u64,
+        read: Vec<Result<Bytes, Refusal>>,
+        out: &mut Output,
+    ) {
         if let Some(Expect::Read { reply, then }) = self.waiting.remove(&token) {
-            let step = then(now, bytes);
+            let step = then(now, read);
             self.run(now, reply, step, out);
         }
         self.flush(out);
@@ -426,10 +432,10 @@ impl Session {
             Step::Ask(request, then) => {
                 self.ask(request, Expect::Step { reply: place, then }, out);
             }
-            Step::Read(blob, then) => {
+            Step::Read(blobs, then) => {
                 let token = self.token();
                 self.waiting.insert(token, Expect::Read { reply: place, then });
-                out.reads.push((token, blob));
+                out.reads.push((token, blobs));
             }
             Step::Call(whom, call, then) => {
                 self.speak_with(now, place, whom, call, then, out);

@@ -151,6 +151,23 @@ impl Worker {
     }
 
     pub fn call(&mut self, now: Timestamp, caller: Caller, call: Call, out: &mut Output) {
+        self.call_all(now, [(caller, call)], out);
+    }
+
+    /// Several calls that come together.
+    pub fn call_all(
+        &mut self,
+        now: Timestamp,
+        calls: impl IntoIterator<Item = (Caller, Call)>,
+        out: &mut Output,
+    ) {
+        for (caller, call) in calls {
+            self.hear(now, caller, call, out);
+        }
+        self.settle(out);
+    }
+
+    fn hear(&mut self, now: Timestamp, caller: Caller, call: Call, out: &mut Output) {
         self.heard = now;
         // Somebody else may ask for a challenge; that does not make it this worker.
         if !matches!(call, Call::Challenge { .. }) {

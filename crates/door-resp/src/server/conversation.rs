@@ -4,7 +4,7 @@
 //! The worker that speaks here has a desk, whose mail the connection takes itself: an answer for this peer does not go
 //! through another task.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ use super::channels::{Ears, Heard};
 use super::desks::{Attendance, Desk, News, Route};
 use super::{Door, HubGate, wall_clock};
 use crate::channel::ChannelAct;
-use crate::session::{DeskCall, Output, Session};
+use crate::session::{Output, Session};
 
 /// What is read at once: little for single commands, more for a peer that fills it.
 const READ_BYTES_MIN: usize = 1024;
@@ -159,16 +159,11 @@ impl Conversation {
                 return Ok(());
             }
             self.ask().await;
-            for (token, blob) in std::mem::take(&mut self.out.reads) {
-                let bytes = match self.door.hub.cached(blob) {
-                    Some(bytes) => Ok(bytes),
-                    None => self.door.hub.read(blob).await,
-                };
-                self.session.has_read(wall_clock(), token, bytes, &mut self.out);
+            for (token, blobs) in std::mem::take(&mut self.out.reads) {
+                let read = self.door.hub.read_many(blobs).await;
+                self.session.has_read(wall_clock(), token, read, &mut self.out);
             }
-            for call in std::mem::take(&mut self.out.calls) {
-                self.call(call).await;
-            }
+            self.call().await;
             self.hear_all();
         }
     }
@@ -207,25 +202,29 @@ impl Conversation {
         Ok(unsent > 0)
     }
 
-    /// Speaks with the desk of a worker.
-    async fn call(&mut self, mut call: DeskCall) {
-        let namespace = self.session.namespace().clone();
-        loop {
-            let known = self.desks.get(&call.worker).filter(|desk| desk.namespace == namespace);
+    /// Speaks with the desks of workers; what is for one desk and comes together is said together.
+    async fn call(&mut self) {
+        let mut calls = VecDeque::from(std::mem::take(&mut self.out.calls));
+        while let Some(call) = calls.front() {
+            let namespace = self.session.namespace();
+            let known = self.desks.get(&call.worker).filter(|desk| desk.namespace == *namespace);
             let desk = match known {
                 Some(desk) => Arc::clone(desk),
-                None => match self.door.desks.find(&namespace, &call, &self.route) {
+                None => match self.door.desks.find(namespace, call, &self.route) {
                     Ok(desk) => desk,
-                    Err(answer) => return self.told.push(News::Answer { token: call.token, answer }),
+                    Err(answer) => {
+                        self.told.push(News::Answer { token: call.token, answer });
+                        calls.pop_front();
+                        continue;
+                    }
                 },
             };
-            match desk.call(call, &self.route, &mut self.told).await {
-                Ok(worker) => return self.has_spoken_with(worker, desk).await,
-                Err(unheard) => {
-                    // Nobody needed it any more; now somebody does.
-                    self.desks.remove(&unheard.worker);
-                    call = unheard;
-                }
+            let worker = call.worker.clone();
+            if desk.call(&mut calls, &self.route, &mut self.told).await {
+                self.has_spoken_with(worker, desk).await;
+            } else {
+                // Nobody needed it any more; now somebody does.
+                self.desks.remove(&worker);
             }
         }
     }

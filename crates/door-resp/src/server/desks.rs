@@ -1,7 +1,7 @@
 //! The desks of workers: each has a session with the hub, whose mail is taken by the connection that spoke there last,
 //! and a task that keeps its deadlines and takes the mail while no connection does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -107,25 +107,28 @@ impl Desks {
 }
 
 impl Desk {
-    /// A connection speaks. What it is to hear at once is added to `told`. Returns whose desk it is, or the call if the
-    /// desk has been closed.
+    /// A connection speaks: all calls from the first on that are for this desk. What it is to hear at once is added to
+    /// `told`. Takes nothing and says no if the desk has been closed.
     pub(super) async fn call(
         &self,
-        call: DeskCall,
+        calls: &mut VecDeque<DeskCall>,
         route: &Route,
         told: &mut Vec<News>,
-    ) -> Result<Name, DeskCall> {
+    ) -> bool {
         let mut seat = self.seat.lock().await;
         if seat.over {
-            return Err(call);
+            return false;
         }
-        let DeskCall { token, worker, call, .. } = call;
-        let caller = Caller { connection: route.connection, token };
         let mut out = Output::default();
-        seat.worker.call(wall_clock(), caller, call, &mut out);
+        let Some(worker) = calls.front().map(|call| call.worker.clone()) else { return true };
+        let of_this = std::iter::from_fn(|| {
+            let DeskCall { token, call, .. } = calls.pop_front_if(|call| call.worker == worker)?;
+            Some((Caller { connection: route.connection, token }, call))
+        });
+        seat.worker.call_all(wall_clock(), of_this, &mut out);
         self.tell(out, Some(route.connection), told).await;
         self.be_awake_for(&seat);
-        Ok(worker)
+        true
     }
 
     /// Takes the mail, and does what is due. What a connection is to hear that does this itself is added to `told`.

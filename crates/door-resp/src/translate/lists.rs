@@ -1,11 +1,9 @@
 //! Lists and queues: a pop claims, a range looks.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use serde_json::json;
 use tenure_hub::words::{
-    Answer, Assignment, Command, ListQuery, Name, Query, QueueInfo, StateName, TaskInfo, Timestamp,
+    Answer, Assignment, Command, ListQuery, Name, Query, QueueInfo, Refusal, StateName, TaskInfo, Timestamp,
 };
 use tenure_hub::{Request, Response};
 
@@ -122,26 +120,30 @@ fn pop_many(pop: &Pop, count: usize, worker: Name) -> Step {
     Step::Calls(
         calls,
         Box::new(move |_, answers| {
-            let mut popped = VecDeque::new();
+            let mut popped = Vec::new();
             let mut reply = Reply::NullArray;
             for answer in answers {
                 match answer {
-                    CallAnswer::Popped(assignment) => popped.push_back(assignment),
+                    CallAnswer::Popped(assignment) => popped.push(assignment),
                     CallAnswer::Nothing => {}
                     other => reply = call_refused(&other, &worker),
                 }
             }
-            if popped.is_empty() { Step::Reply(reply) } else { read_each(popped, Vec::new()) }
+            if popped.is_empty() {
+                return Step::Reply(reply);
+            }
+            let bodies = popped.iter().map(|assignment| assignment.body).collect();
+            Step::Read(
+                bodies,
+                Box::new(move |_, bodies| {
+                    let whole = |(assignment, body): (Box<Assignment>, Result<Bytes, Refusal>)| {
+                        Reply::Bulk(pulled(&assignment, &body.unwrap_or_default()))
+                    };
+                    Step::Reply(Reply::Array(popped.into_iter().zip(bodies).map(whole).collect()))
+                }),
+            )
         }),
     )
-}
-
-fn read_each(mut popped: VecDeque<Box<Assignment>>, mut jobs: Vec<Reply>) -> Step {
-    let Some(assignment) = popped.pop_front() else { return Step::Reply(Reply::Array(jobs)) };
-    Step::read(assignment.body, move |_, body| {
-        jobs.push(Reply::Bulk(pulled(&assignment, &body.unwrap_or_default())));
-        read_each(popped, jobs)
-    })
 }
 
 fn with_body(assignment: Box<Assignment>, reply: impl FnOnce(Bytes, Name) -> Reply + Send + 'static) -> Step {

@@ -155,10 +155,7 @@ impl Worker {
                 }
                 // Its old pops are asked for again under the new terms.
                 self.asked = None;
-                self.settle(out);
-                for (caller, call) in calls {
-                    self.call(now, caller, call, out);
-                }
+                self.call_all(now, calls, out);
             }
             Err(refusal) => {
                 self.standing = Standing::Out;

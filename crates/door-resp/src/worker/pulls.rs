@@ -14,6 +14,8 @@ pub(super) struct Waiting {
     whole: bool,
     /// None for ever.
     pub(super) until: Option<Timestamp>,
+    /// The hub has been asked for it.
+    asked: bool,
     /// It does not wait: it is over when the hub has answered the question after the one for it.
     probe: Option<Probe>,
 }
@@ -43,19 +45,14 @@ impl Worker {
             queues: pop.queues,
             whole: pop.whole,
             until: if at_once { None } else { pop.wait.map(|wait| now + wait) },
+            asked: false,
             probe: at_once.then_some(Probe::ToBeAsked),
         });
-        self.question(true, out);
     }
 
-    /// Asks the hub for what the waiting pops want, if that has changed.
+    /// Asks the hub for what the waiting pops want, if that has changed. A question is good for one task, so there is one
+    /// for each pop that has just come: pops that come together are served together.
     pub(super) fn settle(&mut self, out: &mut Output) {
-        self.question(false, out);
-    }
-
-    /// A question is good for one task, so a pop that has just come asks anew: pops that come together are served
-    /// together.
-    fn question(&mut self, has_just_come: bool, out: &mut Output) {
         if self.standing != Standing::Active {
             return;
         }
@@ -67,7 +64,8 @@ impl Worker {
         }
         let asked = self.asked.as_deref().unwrap_or_default();
         let must_probe = self.waiting.iter().any(|waiting| waiting.probe == Some(Probe::ToBeAsked));
-        if wanted == asked && !must_probe && !has_just_come {
+        let have_just_come = self.waiting.iter().filter(|waiting| !waiting.asked).count();
+        if wanted == asked && !must_probe && have_just_come == 0 {
             return;
         }
         if wanted.is_empty() {
@@ -75,8 +73,12 @@ impl Worker {
             self.command(Command::Unask, Pending::Nothing, out);
             return;
         }
-        self.asking += 1;
-        self.command(Command::Ask { queues: wanted.clone() }, Pending::Ask, out);
+        let free = (self.slots as usize).saturating_sub(self.claims.len());
+        for _ in 0..have_just_come.min(free).max(1) {
+            self.asking += 1;
+            self.command(Command::Ask { queues: wanted.clone() }, Pending::Ask, out);
+        }
+        self.waiting.iter_mut().for_each(|waiting| waiting.asked = true);
         self.asked = Some(wanted);
         if must_probe {
             // A task that is there comes after the answer to the question and before the answer to the next one.

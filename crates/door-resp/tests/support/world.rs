@@ -231,10 +231,11 @@ impl World {
                 let session = self.inside(client);
                 self.take(session, asks);
             }
-            for (token, blob) in std::mem::take(&mut out.reads) {
-                let bytes = self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
+            for (token, blobs) in std::mem::take(&mut out.reads) {
+                let read = |blob| self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
+                let read = blobs.into_iter().map(read).collect();
                 let connection = self.connections.get_mut(&client).expect("it is open");
-                connection.session.has_read(self.now, token, bytes, &mut out);
+                connection.session.has_read(self.now, token, read, &mut out);
             }
             for act in std::mem::take(&mut out.channels) {
                 // There are no topics here, so nobody hears what is published.
