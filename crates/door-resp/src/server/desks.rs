@@ -166,7 +166,7 @@ impl Desk {
         let mailbox = self.session.mailbox();
         mailbox.arrived().await;
         if mailbox.is_closed() {
-            pending().await
+            pending::<()>().await;
         }
     }
 

@@ -1,6 +1,6 @@
 //! The door without sockets and without a clock: sessions, desks and the hub's own logic in one thread, time by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub(crate) struct World {
     connections: BTreeMap<usize, Connection>,
     desks: BTreeMap<Name, Desk>,
     upkeep: Arc<Upkeep>,
+    /// How often something went to the disk.
+    syncs: usize,
 }
 
 struct Connection {
@@ -86,6 +88,7 @@ impl World {
             connections: BTreeMap::new(),
             desks: BTreeMap::new(),
             upkeep: Arc::default(),
+            syncs: 0,
         }
     }
 
@@ -100,6 +103,14 @@ impl World {
     pub(crate) fn ask(&mut self, client: usize, words: &str) -> Vec<String> {
         self.send(client, &super::transcript::as_array(words));
         self.heard(client)
+    }
+
+    /// Types several commands in one write. Returns the lines that came and how often the disk was asked meanwhile.
+    pub(crate) fn ask_together(&mut self, client: usize, commands: &[&str]) -> (Vec<String>, usize) {
+        let before = self.syncs;
+        let bytes: Vec<Vec<u8>> = commands.iter().map(|words| super::transcript::as_array(words)).collect();
+        self.send(client, &bytes.concat());
+        (self.heard(client), self.syncs - before)
     }
 
     /// What has come for a client.
@@ -244,8 +255,9 @@ impl World {
                     connection.session.published(token, Ok(0), &mut out);
                 }
             }
-            for call in std::mem::take(&mut out.calls) {
-                self.call(client, call, &mut out);
+            let mut calls = VecDeque::from(std::mem::take(&mut out.calls));
+            while !calls.is_empty() {
+                self.call(client, &mut calls, &mut out);
             }
             for name in std::mem::take(&mut out.leaves) {
                 let mut told = worker::Output::default();
@@ -275,12 +287,16 @@ impl World {
         (session, mailbox)
     }
 
-    fn call(&mut self, client: usize, call: DeskCall, out: &mut Output) {
-        let DeskCall { token, worker: name, open_as, call } = call;
+    /// All calls from the first on that are for its desk.
+    fn call(&mut self, client: usize, calls: &mut VecDeque<DeskCall>, out: &mut Output) {
+        let Some(DeskCall { token, worker: name, open_as, .. }) = calls.front() else { return };
+        let name = name.clone();
         if !self.desks.contains_key(&name) {
-            let Some(kind) = open_as else {
+            let Some(kind) = *open_as else {
                 let connection = self.connections.get_mut(&client).expect("it is open");
-                return connection.session.desk_answered(self.now, token, CallAnswer::NotRegistered, out);
+                connection.session.desk_answered(self.now, *token, CallAnswer::NotRegistered, out);
+                calls.pop_front();
+                return;
             };
             let inside = self.open(name.clone());
             self.desks.insert(
@@ -289,8 +305,11 @@ impl World {
             );
         }
         let mut told = worker::Output::default();
-        let caller = Caller { connection: client as u64, token };
-        self.desks.get_mut(&name).expect("it is open").worker.call(self.now, caller, call, &mut told);
+        let of_this = std::iter::from_fn(|| {
+            let DeskCall { token, call, .. } = calls.pop_front_if(|call| call.worker == name)?;
+            Some((Caller { connection: client as u64, token }, call))
+        });
+        self.desks.get_mut(&name).expect("it is open").worker.call_all(self.now, of_this, &mut told);
         self.tell(&name, told);
     }
 
@@ -349,6 +368,7 @@ impl World {
         if wrote {
             let position = self.writer.append(&mut frames, self.now).expect("the disk has room");
             self.core.synced(position);
+            self.syncs += 1;
         }
         self.core.speak();
         for (watch, from) in self.core.take_to_read() {
