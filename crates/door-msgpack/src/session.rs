@@ -358,7 +358,7 @@ impl Session {
                     Ok(body) => self.bulk.assign(*assignment, body, &mut turn.out),
                     Err(no) => {
                         let token = self.pendings.put(Pending { number: NO_NUMBER, expect: Expect::Nothing });
-                        turn.asks.push(Ask { token, request: verbs::cannot_be_run(&assignment, &no) });
+                        turn.asks.push(Ask { token, request: Request::cannot_be_run(&assignment, &no) });
                     }
                 }
                 return;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_engine::command::{Completion, Failure, Held, NewTask};
+use tenure_engine::notice::Assignment;
 use tenure_engine::state::Wanted;
 use tenure_engine::{Answer, Blob, Command, Event, Filter, Name, Notice, Query, Refusal, Reply, TaskId};
 
@@ -70,6 +71,21 @@ pub enum Request {
     Backup {
         directory: std::path::PathBuf,
     },
+}
+
+impl Request {
+    /// The body of this task is gone: no worker can run it, and trying again would not help.
+    pub fn cannot_be_run(assignment: &Assignment, no: &Refusal) -> Request {
+        let failure = Failure {
+            held: Held { task: assignment.task, attempt: assignment.attempt },
+            exit_code: 1,
+            message: Some(format!("the task cannot be run: {no}").into()),
+            result: Blob::EMPTY,
+            crashed: false,
+            is_final: true,
+        };
+        Request::Fail { failure, result: Bytes::new() }
+    }
 }
 
 /// A task to submit, with its body.

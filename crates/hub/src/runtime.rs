@@ -97,6 +97,13 @@ impl Hub {
         Ok(Hub { handle, report, ended })
     }
 
+    /// How many threads the runtime of a broker should have. One core is left to the threads that wait for the disk: a
+    /// hub that shares a thread with its doors wakes nobody to speak to them.
+    pub fn threads() -> usize {
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        cores.saturating_sub(1).max(1)
+    }
+
     pub fn handle(&self) -> &HubHandle {
         &self.handle
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
-use tenure_hub::words::{Assignment, Blob, Command, Failure, Held, Name, Notice, Refusal, Reply};
+use tenure_hub::words::{Blob, Command, Name, Notice, Refusal, Reply};
 use tenure_hub::{Ask, Delivery, Request, Response, Session};
 use tonic::{Status, Streaming};
 
@@ -182,7 +182,7 @@ impl Working {
             Delivery::Reply { token, reply } => self.reply(token, reply),
             Delivery::Notice(Notice::Assign(assignment)) => match body.unwrap_or(Ok(Bytes::new())) {
                 Ok(body) => self.news(translate::assign(&assignment, body)),
-                Err(no) => self.ask(OWN_NUMBER, cannot_be_run(&assignment, &no)).await?,
+                Err(no) => self.ask(OWN_NUMBER, Request::cannot_be_run(&assignment, &no)).await?,
             },
             Delivery::Notice(Notice::Wanted { task, attempt, wanted, reason }) => {
                 self.news(translate::wanted(task, attempt, wanted, reason.as_deref()));
@@ -251,17 +251,4 @@ fn body_of(delivery: &Delivery) -> Option<Blob> {
         Delivery::Notice(Notice::Assign(assignment)) if !assignment.body.is_empty() => Some(assignment.body),
         _ => None,
     }
-}
-
-/// The body of this task is gone: no worker can run it, and trying again would not help.
-fn cannot_be_run(assignment: &Assignment, no: &Refusal) -> Request {
-    let failure = Failure {
-        held: Held { task: assignment.task, attempt: assignment.attempt },
-        exit_code: 1,
-        message: Some(format!("the task cannot be run: {no}").into()),
-        result: Blob::EMPTY,
-        crashed: false,
-        is_final: true,
-    };
-    Request::Fail { failure, result: Bytes::new() }
 }

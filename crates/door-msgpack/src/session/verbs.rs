@@ -1,8 +1,6 @@
 //! Requests, one by one: what each asks of the hub.
 
-use tenure_hub::words::{
-    Assignment, Blob, Command, Failure, Held, Query, Refusal, Reply as HubReply, Timestamp,
-};
+use tenure_hub::words::{Command, Held, Query, Refusal, Reply as HubReply, Timestamp};
 use tenure_hub::{Request as HubRequest, Response, Watch};
 use tenure_wire::address::{Call, Hear};
 use tenure_wire::envelope::NO_NUMBER;
@@ -287,19 +285,6 @@ impl Session {
 
 pub(super) fn pong(now: Timestamp) -> Reply {
     Reply::Pong(Pong { now: translate::time(now) })
-}
-
-/// The body of this task is gone: no worker can run it, and trying again would not help.
-pub(super) fn cannot_be_run(assignment: &Assignment, no: &Refusal) -> HubRequest {
-    let failure = Failure {
-        held: Held { task: assignment.task, attempt: assignment.attempt },
-        exit_code: 1,
-        message: Some(format!("the task cannot be run: {no}").into()),
-        result: Blob::EMPTY,
-        crashed: false,
-        is_final: true,
-    };
-    HubRequest::Fail { failure, result: bytes::Bytes::new() }
 }
 
 /// The number of a watch, wait or call: it has to have one, and the highest are the door's own.

@@ -20,9 +20,7 @@ fn main() {
     runtime.enable_all();
     if arguments.first().is_some_and(|word| word == "serve") {
         let directory = arguments.pop().expect("a directory");
-        // As the broker's own program does: one core is left to the disk.
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let runtime = runtime.worker_threads(cores.saturating_sub(1).max(1)).build().expect("a runtime");
+        let runtime = runtime.worker_threads(tenure_hub::Hub::threads()).build().expect("a runtime");
         return runtime.block_on(server::serve(directory.as_ref()));
     }
     let runtime = runtime.build().expect("a runtime");

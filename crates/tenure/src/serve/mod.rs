@@ -31,7 +31,7 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .worker_threads(worker_threads())
+        .worker_threads(Hub::threads())
         .thread_name("tenure")
         .build()
         .map_err(|error| Failure::system(format!("cannot start threads: {error}")))?;
@@ -39,13 +39,6 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     let outcome = runtime.block_on(broker(serve, &config, reload));
     runtime.shutdown_timeout(LAST_WORDS);
     outcome
-}
-
-/// One core is left to the threads that wait for the disk: a hub that shares a thread with its doors wakes nobody to
-/// speak to them.
-fn worker_threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores.saturating_sub(1).max(1)
 }
 
 async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
