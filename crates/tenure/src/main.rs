@@ -23,6 +23,10 @@ use clap::error::ErrorKind;
 
 use args::Cli;
 
+/// The hub frees what its doors allocate, many at a time: docs/decisions/0006-allocator.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -14,6 +14,10 @@ mod server;
 
 use server::{Kind, Server};
 
+/// As in the broker's own program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let mut arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();

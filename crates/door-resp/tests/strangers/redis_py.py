@@ -37,6 +37,17 @@ pipeline.llen("queue:many")
 answers = pipeline.execute()
 assert answers[-1] == 200 and len(answers) == 201, answers[-1]
 
+# Ten jobs at once, ten reports and the next pop in one write.
+jobs = [json.loads(job) for job in client.rpop("queue:many", 10)]
+assert [job["body"] for job in jobs] == [f"body {number}" for number in range(10)], jobs
+pipeline = client.pipeline(transaction=False)
+for job in jobs:
+    pipeline.execute_command("JOB.UPDATE", job["job_id"], '{"status":"completed"}')
+pipeline.brpop("queue:many", timeout=5)
+*reports, (_, job) = pipeline.execute()
+assert reports == ["OK"] * 10 and json.loads(job)["body"] == "body 10", reports
+assert client.llen("queue:many") == 189
+
 # A worker that registers, heartbeats from another thread and so over another connection, and pulls.
 worker = {"worker_id": "py-1", "hostname": "h", "agw_version": "1", "capabilities": {"tools": ["sort"]},
           "max_concurrent_jobs": 2, "tags": {"pool": "green"}}
