@@ -3,7 +3,7 @@
 //! A worker reports the end of one job and asks for the next, or reports on many and takes many, in one write. These go
 //! to one desk, which keeps their order, so none of them has to wait for the answer to the one before: they share a sync.
 //! Everything else waits for what came before it, and a pop that may block keeps everything after it waiting, as in
-//! Redis.
+//! Redis; so does a pop of several.
 
 use bytes::Bytes;
 
@@ -17,8 +17,10 @@ pub(super) enum Overlap<'a> {
     Never,
     /// A report to the own desk.
     Report,
-    /// A pop.
-    Pop { queues: &'a [(Bytes, QueueKey)], blocks: bool },
+    /// A pop of one job that does not block.
+    Pop { queues: &'a [(Bytes, QueueKey)] },
+    /// Any other pop: nothing begins after it.
+    LastPop { queues: &'a [(Bytes, QueueKey)], blocks: bool },
 }
 
 impl Overlap<'_> {
@@ -27,10 +29,11 @@ impl Overlap<'_> {
             Command::Job(JobCommand::Update { .. })
             | Command::View(ViewCommand::Set { key: Key::Job { .. }, .. })
             | Command::List(ListCommand::Remove { .. }) => Overlap::Report,
-            Command::List(ListCommand::Claim(Claim { reply: PopReply::Jobs { .. }, .. })) => Overlap::Never,
-            Command::List(ListCommand::Claim(Claim { queues, wait, .. })) => {
-                Overlap::Pop { queues, blocks: *wait != Wait::NotAtAll }
-            }
+            Command::List(ListCommand::Claim(Claim { queues, wait, reply })) => match (wait, reply) {
+                (Wait::NotAtAll, PopReply::Jobs { .. }) => Overlap::LastPop { queues, blocks: false },
+                (Wait::NotAtAll, _) => Overlap::Pop { queues },
+                (Wait::AtMost(_) | Wait::ForEver, _) => Overlap::LastPop { queues, blocks: true },
+            },
             _ => Overlap::Never,
         }
     }
@@ -70,7 +73,7 @@ impl Errands {
             Overlap::Never => false,
             Overlap::Report => !self.alone,
             // The desk asks for all pops at once, so they must want the same.
-            Overlap::Pop { queues, .. } => {
+            Overlap::Pop { queues } | Overlap::LastPop { queues, .. } => {
                 !self.alone && self.popped.as_ref().is_none_or(|popped| popped == queues)
             }
         }
@@ -82,8 +85,8 @@ impl Errands {
         match Overlap::of(command) {
             Overlap::Never => self.alone = true,
             Overlap::Report => {}
-            Overlap::Pop { blocks: true, .. } => (self.alone, self.blocked) = (true, true),
-            Overlap::Pop { queues, .. } => self.popped = Some(queues.to_vec()),
+            Overlap::Pop { queues } => self.popped = Some(queues.to_vec()),
+            Overlap::LastPop { blocks, .. } => (self.alone, self.blocked) = (true, blocks),
         }
     }
 
