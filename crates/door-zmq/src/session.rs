@@ -57,13 +57,15 @@ pub trait Conversation: Send {
     fn deliver(&mut self, now: Timestamp, delivery: Delivery, bytes: Result<Bytes, Refusal>, out: &mut Out);
 
     /// Everything that has arrived was delivered.
-    fn settle(&mut self, now: Timestamp, out: &mut Out);
+    fn settle(&mut self, _now: Timestamp, _out: &mut Out) {}
 
     /// Time has passed.
-    fn tick(&mut self, now: Timestamp, out: &mut Out);
+    fn tick(&mut self, _now: Timestamp, _out: &mut Out) {}
 
     /// When [`Conversation::tick`] has something to do.
-    fn deadline(&self) -> Option<Timestamp>;
+    fn deadline(&self) -> Option<Timestamp> {
+        None
+    }
 
     /// How many requests the hub has not answered.
     fn unanswered(&self) -> usize;

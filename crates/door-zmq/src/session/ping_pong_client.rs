@@ -109,14 +109,6 @@ impl Conversation for PingPongClient {
         }
     }
 
-    fn settle(&mut self, _now: Timestamp, _out: &mut Out) {}
-
-    fn tick(&mut self, _now: Timestamp, _out: &mut Out) {}
-
-    fn deadline(&self) -> Option<Timestamp> {
-        None
-    }
-
     fn unanswered(&self) -> usize {
         self.asked.len()
     }

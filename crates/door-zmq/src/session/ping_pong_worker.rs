@@ -195,14 +195,6 @@ impl Conversation for PingPongWorker {
         }
     }
 
-    fn settle(&mut self, _now: Timestamp, _out: &mut Out) {}
-
-    fn tick(&mut self, _now: Timestamp, _out: &mut Out) {}
-
-    fn deadline(&self) -> Option<Timestamp> {
-        None
-    }
-
     fn unanswered(&self) -> usize {
         self.asked.len()
     }
