@@ -48,7 +48,7 @@ pub struct Worker {
     connections: BTreeSet<u64>,
     registrar: Option<u64>,
     waiting: Vec<Waiting>,
-    /// The queues the hub has been asked for and has not given a task for.
+    /// The queues the hub has been asked for by pops that wait, and has not given a task for.
     asked: Option<Vec<Name>>,
     /// How many of these questions the hub has not heard yet.
     asking: usize,

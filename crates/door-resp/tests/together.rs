@@ -17,7 +17,8 @@ fn register(world: &mut World, slots: u32) {
 
 fn push(world: &mut World, queue: &str, jobs: &[&str]) {
     for job in jobs {
-        world.ask(2, &format!(r#"LPUSH queue:{queue} '{{"job_id":"{job}"}}'"#));
+        let answer = world.ask(2, &format!(r#"LPUSH queue:{queue} '{{"job_id":"{job}"}}'"#));
+        assert!(answer[0].starts_with(':'), "{answer:?}");
     }
 }
 
@@ -52,7 +53,7 @@ fn many_are_taken_at_once_and_reported_at_once() {
     register(&mut world, 10);
     let jobs: Vec<String> = (0..10).map(|number| format!("j{number}")).collect();
     push(&mut world, "ready", &jobs.iter().map(String::as_str).collect::<Vec<_>>());
-    push(&mut world, "ready", &["next"]);
+    push(&mut world, "ready", &["next", "later"]);
     let (lines, syncs) = world.ask_together(1, &["RPOP queue:ready 10"]);
     assert_eq!((lines[0].as_str(), syncs), ("*10", 1));
     assert_eq!(lines[1..].iter().map(|line| id(line)).collect::<Vec<_>>(), jobs);
@@ -65,7 +66,7 @@ fn many_are_taken_at_once_and_reported_at_once() {
     let mut expected = vec!["+OK"; 10];
     expected.insert(5, "-ERR Job not found: nobody");
     assert_eq!(lines[..11], expected, "each in its place");
-    assert_eq!((lines[11].as_str(), id(&lines[12]).as_str(), syncs), ("*1", "next", 1));
+    assert_eq!((lines[11].as_str(), id(&lines[12]).as_str(), syncs), ("*2", "next", 1));
     assert!(jobs.iter().all(|job| status(&mut world, job)["status"] == "completed"));
 }
 
@@ -105,11 +106,20 @@ fn pops_in_one_write_take_in_order_and_from_their_own_queue() {
     let mut world = World::new(false);
     push(&mut world, "a", &["a1", "a2", "a3"]);
     push(&mut world, "b", &["b1"]);
-    let (lines, _) = world.ask_together(1, &["RPOP queue:a", "RPOP queue:a", "RPOP queue:b", "RPOP queue:b"]);
-    assert_eq!([id(&lines[0]), id(&lines[1]), id(&lines[2])], ["a1", "a2", "b1"]);
-    assert_eq!(lines[3], "$-1");
+    let pops = ["RPOP queue:a", "RPOP queue:b", "RPOP queue:b", "RPOP queue:a", "BRPOP queue:b queue:c 5"];
+    world.ask(1, "RPOP queue:none");
+    let (lines, syncs) = world.ask_together(1, &pops);
+    assert_eq!([id(&lines[0]), id(&lines[1]), id(&lines[3])], ["a1", "b1", "a2"]);
+    assert_eq!((lines[2].as_str(), lines.len(), syncs), ("$-1", 4, 1));
     assert_eq!(world.ask(2, "LLEN queue:a"), [":1"]);
     assert_eq!(status(&mut world, "a3")["attempt"], 0, "it was never handed out");
+    push(&mut world, "c", &["c1"]);
+    let lines = world.heard(1);
+    assert_eq!(
+        (lines[1].as_str(), id(&lines[2]).as_str()),
+        ("$ queue:c", "c1"),
+        "the last pop waited for it"
+    );
 }
 
 #[test]

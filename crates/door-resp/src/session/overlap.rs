@@ -5,34 +5,30 @@
 //! Everything else waits for what came before it, and a pop that may block keeps everything after it waiting, as in
 //! Redis; so does a pop of several.
 
-use bytes::Bytes;
-
 use crate::command::{Claim, Command, JobCommand, ListCommand, PopReply, ViewCommand, Wait};
-use crate::key::{Key, QueueKey};
+use crate::key::Key;
 
 /// How a command goes together with others.
-#[derive(Debug)]
-pub(super) enum Overlap<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overlap {
     /// Not at all.
     Never,
-    /// A report to the own desk.
-    Report,
-    /// A pop of one job that does not block.
-    Pop { queues: &'a [(Bytes, QueueKey)] },
+    /// A report, or a pop of one job that does not block.
+    Any,
     /// Any other pop: nothing begins after it.
-    LastPop { queues: &'a [(Bytes, QueueKey)], blocks: bool },
+    Last { blocks: bool },
 }
 
-impl Overlap<'_> {
-    pub(super) fn of(command: &Command) -> Overlap<'_> {
+impl Overlap {
+    fn of(command: &Command) -> Overlap {
         match command {
             Command::Job(JobCommand::Update { .. })
             | Command::View(ViewCommand::Set { key: Key::Job { .. }, .. })
-            | Command::List(ListCommand::Remove { .. }) => Overlap::Report,
-            Command::List(ListCommand::Claim(Claim { queues, wait, reply })) => match (wait, reply) {
-                (Wait::NotAtAll, PopReply::Jobs { .. }) => Overlap::LastPop { queues, blocks: false },
-                (Wait::NotAtAll, _) => Overlap::Pop { queues },
-                (Wait::AtMost(_) | Wait::ForEver, _) => Overlap::LastPop { queues, blocks: true },
+            | Command::List(ListCommand::Remove { .. }) => Overlap::Any,
+            Command::List(ListCommand::Claim(Claim { wait, reply, .. })) => match (wait, reply) {
+                (Wait::NotAtAll, PopReply::Jobs { .. }) => Overlap::Last { blocks: false },
+                (Wait::NotAtAll, _) => Overlap::Any,
+                (Wait::AtMost(_) | Wait::ForEver, _) => Overlap::Last { blocks: true },
             },
             _ => Overlap::Never,
         }
@@ -47,8 +43,6 @@ pub(super) struct Errands {
     alone: bool,
     /// One of them takes as long as somebody else takes.
     blocked: bool,
-    /// What the pops among them take from.
-    popped: Option<Vec<(Bytes, QueueKey)>>,
 }
 
 impl Errands {
@@ -66,17 +60,7 @@ impl Errands {
 
     /// Whether a command may begin beside them.
     pub(super) fn let_begin(&self, command: &Command) -> bool {
-        if self.places.is_empty() {
-            return true;
-        }
-        match Overlap::of(command) {
-            Overlap::Never => false,
-            Overlap::Report => !self.alone,
-            // The desk asks for all pops at once, so they must want the same.
-            Overlap::Pop { queues } | Overlap::LastPop { queues, .. } => {
-                !self.alone && self.popped.as_ref().is_none_or(|popped| popped == queues)
-            }
-        }
+        self.places.is_empty() || (!self.alone && Overlap::of(command) != Overlap::Never)
     }
 
     /// A command begins.
@@ -84,9 +68,8 @@ impl Errands {
         self.places.push(place);
         match Overlap::of(command) {
             Overlap::Never => self.alone = true,
-            Overlap::Report => {}
-            Overlap::Pop { queues } => self.popped = Some(queues.to_vec()),
-            Overlap::LastPop { blocks, .. } => (self.alone, self.blocked) = (true, blocks),
+            Overlap::Any => {}
+            Overlap::Last { blocks } => (self.alone, self.blocked) = (true, blocks),
         }
     }
 
@@ -94,7 +77,7 @@ impl Errands {
     pub(super) fn end(&mut self, place: u64) {
         self.places.retain(|under_way| *under_way != place);
         if self.places.is_empty() {
-            *self = Errands { places: std::mem::take(&mut self.places), ..Errands::default() };
+            (self.alone, self.blocked) = (false, false);
         }
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Claim {
     pub(super) whole: bool,
     /// The worker has mentioned it.
     pub(super) confirmed: bool,
+    /// The worker has reported its end, and the hub has not answered yet.
+    pub(super) ending: bool,
     pub(super) wanted: Option<&'static str>,
     /// Outputs put aside until it ends.
     pub(super) outputs: Vec<(&'static str, Bytes)>,
@@ -31,6 +33,7 @@ impl Claim {
             since: now,
             whole,
             confirmed: false,
+            ending: false,
             wanted: None,
             outputs: Vec::new(),
         }
@@ -45,6 +48,7 @@ impl Claim {
             since: task.state.holding().map_or(task.submitted_at, |holding| holding.since),
             whole: true,
             confirmed: true,
+            ending: false,
             wanted: None,
             outputs: Vec::new(),
         }

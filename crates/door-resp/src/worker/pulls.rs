@@ -1,4 +1,4 @@
-//! Pulling: pops that wait, and the one question the hub is asked for all of them.
+//! Pulling: a question for each pop that does not wait, and one for all that do.
 
 use tenure_hub::Request;
 use tenure_hub::words::{Assignment, Command, Name, Query, Timestamp};
@@ -14,7 +14,7 @@ pub(super) struct Waiting {
     whole: bool,
     /// None for ever.
     pub(super) until: Option<Timestamp>,
-    /// The hub has been asked for it.
+    /// The hub has been asked since it came.
     asked: bool,
     /// It does not wait: it is over when the hub has answered the question after the one for it.
     probe: Option<Probe>,
@@ -56,16 +56,17 @@ impl Worker {
         if self.standing != Standing::Active {
             return;
         }
+        // The hub keeps the last question only.
+        let must_repeat = self.ask_at_once(out);
+        let waits = || self.waiting.iter().filter(|waiting| waiting.probe.is_none());
         let mut wanted: Vec<Name> = Vec::new();
-        for queue in self.waiting.iter().flat_map(|waiting| &waiting.queues) {
+        for queue in waits().flat_map(|waiting| &waiting.queues) {
             if !wanted.contains(queue) {
                 wanted.push(queue.clone());
             }
         }
-        let asked = self.asked.as_deref().unwrap_or_default();
-        let must_probe = self.waiting.iter().any(|waiting| waiting.probe == Some(Probe::ToBeAsked));
-        let have_just_come = self.waiting.iter().filter(|waiting| !waiting.asked).count();
-        if wanted == asked && !must_probe && have_just_come == 0 {
+        let have_just_come = waits().filter(|waiting| !waiting.asked).count();
+        if wanted == self.asked.as_deref().unwrap_or_default() && have_just_come == 0 && !must_repeat {
             return;
         }
         if wanted.is_empty() {
@@ -73,22 +74,44 @@ impl Worker {
             self.command(Command::Unask, Pending::Nothing, out);
             return;
         }
-        let free = (self.slots as usize).saturating_sub(self.claims.len());
-        for _ in 0..have_just_come.min(free).max(1) {
-            self.asking += 1;
-            self.command(Command::Ask { queues: wanted.clone() }, Pending::Ask, out);
+        for _ in 0..have_just_come.min(self.free_slots()).max(1) {
+            self.question(wanted.clone(), out);
         }
         self.waiting.iter_mut().for_each(|waiting| waiting.asked = true);
         self.asked = Some(wanted);
-        if must_probe {
-            // A task that is there comes after the answer to the question and before the answer to the next one.
-            let token = self.ask(Request::Query(Query::Counts), Pending::Probe, out);
-            for waiting in &mut self.waiting {
-                if waiting.probe == Some(Probe::ToBeAsked) {
-                    waiting.probe = Some(Probe::Asked(token));
-                }
+    }
+
+    /// Asks for the pops that do not wait, one by one. Says whether there was any.
+    fn ask_at_once(&mut self, out: &mut Output) -> bool {
+        let at_once = |waiting: &&Waiting| waiting.probe == Some(Probe::ToBeAsked);
+        let most = self.free_slots().max(1);
+        let pops = self.waiting.iter().filter(at_once).take(most);
+        let questions: Vec<Vec<Name>> = pops.map(|waiting| waiting.queues.clone()).collect();
+        if questions.is_empty() {
+            return false;
+        }
+        for queues in questions {
+            self.question(queues, out);
+        }
+        // A task that is there comes after the answer to its question and before the answer to the next one.
+        let token = self.ask(Request::Query(Query::Counts), Pending::Probe, out);
+        for waiting in &mut self.waiting {
+            if waiting.probe == Some(Probe::ToBeAsked) {
+                waiting.probe = Some(Probe::Asked(token));
             }
         }
+        true
+    }
+
+    fn question(&mut self, queues: Vec<Name>, out: &mut Output) {
+        self.asking += 1;
+        self.command(Command::Ask { queues }, Pending::Ask, out);
+    }
+
+    /// How many more jobs it may hold. One whose end is on its way to the hub is not held any more.
+    fn free_slots(&self) -> usize {
+        let held = self.claims.values().filter(|claim| !claim.ending).count();
+        (self.slots as usize).saturating_sub(held)
     }
 
     /// Whatever the hub had at once has come before this.

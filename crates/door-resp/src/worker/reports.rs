@@ -98,7 +98,12 @@ impl Worker {
                 CallAnswer::Done
             }
             Err(Refusal::NotAWorker) => CallAnswer::NotRegistered,
-            Err(refusal) => CallAnswer::Refused(refusal),
+            Err(refusal) => {
+                if let Some(claim) = self.claims.get_mut(&task) {
+                    claim.ending = false;
+                }
+                CallAnswer::Refused(refusal)
+            }
         };
         if let Some(caller) = caller {
             out.answers.push((caller, answer));
@@ -108,7 +113,7 @@ impl Worker {
     fn end(&mut self, caller: Option<Caller>, task: TaskId, request: Request, out: &mut Output) {
         // Whoever reports the end has read the job, and may pop the next one before the hub has heard of it.
         if let Some(claim) = self.claims.get_mut(&task) {
-            claim.confirmed = true;
+            (claim.confirmed, claim.ending) = (true, true);
         }
         self.ask(request, Pending::Report { caller, task, ends: true }, out);
     }
