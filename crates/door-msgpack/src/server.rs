@@ -10,13 +10,13 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::topics::Topics;
 use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
-use tenure_hub::{Appetite, Delivery, Grant, HubHandle};
+use tenure_hub::{Appetite, Delivery, Grant, HubHandle, wall_clock};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -419,11 +419,6 @@ impl<T: Talk> Conversation<T> {
         self.session.tick(now, &mut self.turn);
         Ok(())
     }
-}
-
-pub(crate) fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

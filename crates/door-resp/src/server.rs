@@ -12,7 +12,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tenure_hub::HubHandle;
 use tenure_hub::words::Timestamp;
@@ -164,9 +164,4 @@ impl Gate for HubGate {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is behind these locks is whole between any two statements, whoever panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

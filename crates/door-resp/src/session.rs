@@ -28,7 +28,8 @@ use crate::errand::{Outcome, Step, Then};
 use crate::settings::Settings;
 use crate::translate::{self, Speaker, refusal};
 use crate::upkeep::Upkeep;
-use crate::worker::{Call, CallAnswer, Kind};
+use crate::worker::CallAnswer;
+pub use desk::DeskCall;
 use desk::Group;
 use following::Following;
 use overlap::Errands;
@@ -123,16 +124,6 @@ enum Expect {
     /// A channel of one job waits to know which task that is.
     Channel(Bytes),
     Nothing,
-}
-
-/// A word for the desk of a worker.
-#[derive(Debug)]
-pub struct DeskCall {
-    pub token: u64,
-    pub worker: Name,
-    /// Whether the desk is opened if there is none, and for what kind of worker.
-    pub open_as: Option<Kind>,
-    pub call: Call,
 }
 
 /// What a turn leads to.

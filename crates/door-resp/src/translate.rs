@@ -21,7 +21,7 @@ mod workers;
 use tenure_hub::words::{Name, Timestamp};
 
 pub use events::{event_entry, event_json};
-pub use names::{DEFAULT_QUEUE, itself, progress_note, queue_key_of, queue_name};
+pub use names::{DEFAULT_QUEUE, itself, known_as, progress_note, queue_key_of, queue_name};
 pub use refusals::{call_refused, refusal, refused, shortened};
 pub use render::outcome;
 pub use submit::pushed;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_hub::words::DEFAULT_NAMESPACE;
-use tenure_hub::{Counters, HubHandle};
+use tenure_hub::{Counters, HubHandle, wall_clock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -139,7 +139,7 @@ async fn converse<C: Conversation>(
             let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), grant });
             let ended = line.talk(&session, &mut conversation, seat.is_wanted()).await;
             let mut last = Out::default();
-            conversation.end(line::wall_clock(), &mut last);
+            conversation.end(wall_clock(), &mut last);
             let _ = session.send(last.asks).await;
             // The hub hears of the end before the seat is free.
             drop(session);

@@ -37,7 +37,7 @@ pub use mailbox::Mailbox;
 pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
 };
-pub use runtime::Hub;
+pub use runtime::{Hub, wall_clock};
 pub use stats::Stats;
 
 /// The engine's words, for doors.

@@ -343,8 +343,8 @@ pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) {
     thread::Builder::new().name(name.into()).spawn(work).expect("a thread starts");
 }
 
-/// The only clock of the broker's task side. It never goes back within a turn, and the engine copes when it does.
-pub(crate) fn wall_clock() -> Timestamp {
+/// The only clock of the broker, doors included. It never goes back within a turn, and the engine copes when it does.
+pub fn wall_clock() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(since_epoch.as_millis() as u64)
 }

@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures::Stream;
 use tenure_hub::topics::{Delivery, Ended, Resumed, Subscription, SubscriptionInfo};
+use tenure_hub::wall_clock;
 use tokio_util::sync::ReusableBoxFuture;
 use tonic::Status;
 
@@ -123,6 +124,5 @@ async fn wait(mut subscription: Subscription, room: VecDeque<Delivery>, heartbea
 
 /// What the events of a stream are stamped with.
 fn now_millis() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(wall_clock().millis()).unwrap_or(i64::MAX)
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Timestamp};
-use tenure_hub::{Appetite, Delivery};
+use tenure_hub::{Appetite, Delivery, wall_clock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::channels::{Ears, Heard};
 use super::desks::{Attendance, Desk, News, Route};
-use super::{Door, HubGate, wall_clock};
+use super::{Door, HubGate};
 use crate::channel::ChannelAct;
 use crate::session::{Output, Session};
 
@@ -381,7 +381,7 @@ impl Conversation {
 
 async fn desk_mail(attends: Option<&Attendance>) {
     match attends {
-        Some(attends) => attends.mail().await,
+        Some(attends) => attends.desk().mail().await,
         None => pending().await,
     }
 }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tenure_hub::words::{Name, Timestamp};
-use tenure_hub::{Delivery, HubHandle};
+use tenure_hub::{Delivery, HubHandle, wall_clock};
 use tokio::sync::{Mutex as Turns, Notify, mpsc};
 use tokio::time::{Duration, Instant, sleep_until};
 
-use super::{locked, wall_clock};
+use super::locked;
 use crate::session::DeskCall;
 use crate::settings::Settings;
 use crate::worker::{CallAnswer, Caller, Output, Worker};
@@ -120,12 +120,7 @@ impl Desk {
             return false;
         }
         let mut out = Output::default();
-        let Some(worker) = calls.front().map(|call| call.worker.clone()) else { return true };
-        let of_this = std::iter::from_fn(|| {
-            let DeskCall { token, call, .. } = calls.pop_front_if(|call| call.worker == worker)?;
-            Some((Caller { connection: route.connection, token }, call))
-        });
-        seat.worker.call_all(wall_clock(), of_this, &mut out);
+        seat.worker.call_all(wall_clock(), DeskCall::of_one_desk(calls, route.connection), &mut out);
         self.tell(out, Some(route.connection), told).await;
         self.be_awake_for(&seat);
         true
@@ -162,7 +157,7 @@ impl Desk {
     }
 
     /// Waits for mail.
-    async fn mail(&self) {
+    pub(super) async fn mail(&self) {
         let mailbox = self.session.mailbox();
         mailbox.arrived().await;
         if mailbox.is_closed() {
@@ -209,11 +204,6 @@ impl Attendance {
 
     pub(super) fn desk(&self) -> &Arc<Desk> {
         &self.0
-    }
-
-    /// Waits for mail.
-    pub(super) async fn mail(&self) {
-        self.0.mail().await;
     }
 }
 

@@ -1,14 +1,41 @@
 //! Speaking with the desks of workers, and knowing which worker speaks here.
 
+use std::collections::VecDeque;
+
 use tenure_hub::words::{Name, Timestamp};
 
-use super::{DeskCall, Expect, Needs, Output, Session};
+use super::{Expect, Needs, Output, Session};
 use crate::codec::Reply;
 use crate::command::{ActionCommand, Command, JobCommand, PlanCommand, ViewCommand, WorkerCommand};
 use crate::errand::{Then, Whom};
 use crate::key::Key;
 use crate::shapes::Challenge;
-use crate::worker::{Call, CallAnswer, Kind};
+use crate::worker::{Call, CallAnswer, Caller, Kind};
+
+/// A word for the desk of a worker.
+#[derive(Debug)]
+pub struct DeskCall {
+    pub token: u64,
+    pub worker: Name,
+    /// Whether the desk is opened if there is none, and for what kind of worker.
+    pub open_as: Option<Kind>,
+    pub call: Call,
+}
+
+impl DeskCall {
+    /// Takes the first of a connection's calls, and all after it that are for the same desk.
+    pub fn of_one_desk(
+        calls: &mut VecDeque<DeskCall>,
+        connection: u64,
+    ) -> impl Iterator<Item = (Caller, Call)> {
+        let worker = calls.front().map(|call| call.worker.clone());
+        std::iter::from_fn(move || {
+            let DeskCall { token, call, .. } =
+                calls.pop_front_if(|call| Some(&call.worker) == worker.as_ref())?;
+            Some((Caller { connection, token }, call))
+        })
+    }
+}
 
 /// Words with several desks, until all have answered.
 pub(super) struct Group {

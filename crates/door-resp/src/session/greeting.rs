@@ -1,8 +1,8 @@
 //! The opening of a conversation and everything about the connection itself.
 
 use bytes::Bytes;
-use tenure_hub::Request;
 use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
+use tenure_hub::{Grant, Request};
 
 use super::{Admission, Gate, Output, Session, about};
 use crate::codec::{Limits, Reply, Version};
@@ -91,10 +91,8 @@ impl Session {
         }
         match gate.admit(now, &credentials.key) {
             Admission::Granted(grant) => {
-                self.worker.clone_from(&grant.worker);
-                self.namespace = grant.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.into());
-                self.grant = Some(grant);
                 self.decoder.set_limits(self.settings.limits());
+                self.set_grant(Some(grant));
                 Ok(())
             }
             Admission::Wrong => Err(Reply::error("ERR Invalid authentication key")),
@@ -110,11 +108,17 @@ impl Session {
         self.version = Version::Resp2;
         self.name = None;
         if gate.wants_keys() {
-            self.grant = None;
-            self.namespace = DEFAULT_NAMESPACE.into();
-            self.worker = None;
             self.decoder.set_limits(Limits::stranger());
+            self.set_grant(None);
         }
+    }
+
+    /// Who it is and where its tasks live follows from what it may do.
+    fn set_grant(&mut self, grant: Option<Grant>) {
+        let granted = |of: fn(&Grant) -> Option<Name>| grant.as_ref().and_then(of);
+        self.worker = granted(|grant| grant.worker.clone());
+        self.namespace = granted(|grant| grant.namespace.clone()).unwrap_or_else(|| DEFAULT_NAMESPACE.into());
+        self.grant = grant;
     }
 
     fn client(&mut self, command: ClientCommand) -> Reply {

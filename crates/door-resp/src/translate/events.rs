@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{About, Event, Filter, Kind, LostReason, Name, Next};
 
-use super::names::DEFAULT_QUEUE;
+use super::names::{DEFAULT_QUEUE, known_as};
 use super::pages::find;
 use super::render::{time, wanted};
 use crate::codec::Reply;
@@ -94,7 +94,7 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
     fields.insert("at".into(), time(event.at));
     match &event.about {
         About::Task { id, attempt, terms } => {
-            fields.insert("job_id".into(), job.map_or_else(|| id.to_string(), str::to_owned).into());
+            fields.insert("job_id".into(), known_as(job, *id).into());
             fields.insert("queue".into(), (*terms.queue).into());
             if *attempt > 0 {
                 fields.insert("attempt".into(), (*attempt).into());

@@ -1,6 +1,6 @@
 //! How things are called on the other side of the door.
 
-use tenure_hub::words::{Assignment, Name, StateName, TaskInfo, TaskState};
+use tenure_hub::words::{Assignment, Name, StateName, TaskId, TaskInfo, TaskState};
 
 use crate::command::JobStatus;
 use crate::key::QueueKey;
@@ -63,12 +63,17 @@ pub(super) fn current_task(note: &str) -> Option<u64> {
 
 /// The id under which a client knows a job.
 pub(super) fn job_id(task: &TaskInfo) -> String {
-    task.name.as_deref().map_or_else(|| task.id.to_string(), str::to_owned)
+    known_as(task.name.as_deref(), task.id)
 }
 
 /// The same for a job that has just been handed out.
 pub(super) fn assigned_id(assignment: &Assignment) -> String {
-    assignment.name.as_deref().map_or_else(|| assignment.task.to_string(), str::to_owned)
+    known_as(assignment.name.as_deref(), assignment.task)
+}
+
+/// The name its submitter gave it, or else the broker's id.
+pub fn known_as(name: Option<&str>, task: TaskId) -> String {
+    name.map_or_else(|| task.to_string(), str::to_owned)
 }
 
 pub(super) fn status(state: &TaskState) -> JobStatus {

@@ -143,7 +143,7 @@ impl Worker {
             Wanted::Pause => "pause",
         };
         claim.wanted = Some(word);
-        let job = claim.name.clone().unwrap_or_else(|| task.to_string());
+        let job = crate::translate::known_as(claim.name.as_deref(), task);
         out.wishes.extend(self.connections.iter().map(|connection| (*connection, job.clone(), word)));
     }
 

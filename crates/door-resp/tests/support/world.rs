@@ -9,7 +9,7 @@ use tenure_door_resp::Settings;
 use tenure_door_resp::channel::ChannelAct;
 use tenure_door_resp::session::{Admission, DeskCall, Gate, Output, Session};
 use tenure_door_resp::upkeep::Upkeep;
-use tenure_door_resp::worker::{self, CallAnswer, Caller, Worker};
+use tenure_door_resp::worker::{self, CallAnswer, Worker};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, Peer, Refusal, SessionId, Timestamp};
@@ -305,10 +305,7 @@ impl World {
             );
         }
         let mut told = worker::Output::default();
-        let of_this = std::iter::from_fn(|| {
-            let DeskCall { token, call, .. } = calls.pop_front_if(|call| call.worker == name)?;
-            Some((Caller { connection: client as u64, token }, call))
-        });
+        let of_this = DeskCall::of_one_desk(calls, client as u64);
         self.desks.get_mut(&name).expect("it is open").worker.call_all(self.now, of_this, &mut told);
         self.tell(&name, told);
     }

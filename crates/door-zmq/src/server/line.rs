@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::pin;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
-use tenure_hub::words::Timestamp;
-use tenure_hub::{Delivery, Grant, HubHandle, Session, fresh_id};
+use tenure_hub::{Delivery, Grant, HubHandle, Session, fresh_id, wall_clock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -269,11 +268,6 @@ fn next_read(bytes: usize, came: usize) -> usize {
     } else {
         bytes
     }
-}
-
-pub(super) fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(since.as_millis() as u64)
 }
 
 #[cfg(test)]
