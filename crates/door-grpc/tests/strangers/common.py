@@ -1,12 +1,15 @@
 """What the scripts share: the services, loaded from the protocol files, and a few short words."""
 
 import contextlib
+import faulthandler
 import queue
 import sys
 import time
 
 import grpc
 
+# Whoever waits for ever says where, before the test loses its patience.
+faulthandler.dump_traceback_later(60, exit=True)
 
 
 class Everything:
