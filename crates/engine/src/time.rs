@@ -22,6 +22,14 @@ impl Timestamp {
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
+
+    /// As far from `to` as it was from `from`; never stays never.
+    pub(crate) fn carried(self, from: Timestamp, to: Timestamp) -> Timestamp {
+        match self {
+            Timestamp::NEVER => Timestamp::NEVER,
+            Timestamp(at) => Timestamp(at.saturating_add(to.0).saturating_sub(from.0)),
+        }
+    }
 }
 
 impl Add<Duration> for Timestamp {

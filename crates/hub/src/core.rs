@@ -184,6 +184,11 @@ impl Core {
         self.chores.turn(engine, batches, now)
     }
 
+    /// Nobody was listened to between these two moments.
+    pub fn was_away(&mut self, from: Timestamp, to: Timestamp) {
+        self.engine.was_away(from, to);
+    }
+
     /// What the chores have done since the last time, for the log.
     pub fn news(&mut self) -> Vec<News> {
         self.chores.news()

@@ -12,6 +12,7 @@
 
 mod appetite;
 mod calls;
+mod clock;
 pub mod core;
 mod counters;
 mod follow;
@@ -29,6 +30,7 @@ mod watches;
 mod writing;
 
 pub use appetite::Appetite;
+pub use clock::wall_clock;
 pub use counters::{Counters, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};
 pub use keys::{Grant, Keys};
@@ -37,7 +39,7 @@ pub use mailbox::Mailbox;
 pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
 };
-pub use runtime::{Hub, wall_clock};
+pub use runtime::Hub;
 pub use stats::Stats;
 
 /// The engine's words, for doors.

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tenure_engine::{Refusal, Settings, Timestamp};
 use tenure_store::{
@@ -15,6 +15,7 @@ use tenure_store::{
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::yield_now;
 
+use crate::clock::{Turning, wall_clock};
 use crate::core::Core;
 use crate::follow::follow;
 use crate::handle::{HubHandle, Inbound};
@@ -92,6 +93,7 @@ impl Hub {
             writing: Writing::start(writer),
             stopping,
             pace: Pace::Again,
+            turning: Turning::begin(wall_clock(), IDLE_MAX),
         };
         let ended = tokio::spawn(turns.run());
         Ok(Hub { handle, report, ended })
@@ -131,6 +133,7 @@ struct Turns {
     writing: Writing,
     stopping: watch::Sender<bool>,
     pace: Pace,
+    turning: Turning,
 }
 
 impl Turns {
@@ -162,6 +165,7 @@ impl Turns {
                 self.written(written)?;
             }
             let now = wall_clock();
+            self.notice_absence(now);
             for message in messages.drain(..) {
                 match message {
                     Inbound::Stop => return self.finish().await,
@@ -179,6 +183,18 @@ impl Turns {
                 self.look_at_disk();
             }
             self.core.stats_mut().turns_total += 1;
+        }
+    }
+
+    /// Whoever could not be heard is not believed dead.
+    fn notice_absence(&mut self, now: Timestamp) {
+        if let Some(before) = self.turning.turn(now) {
+            let seconds = now.since(before).as_secs_f64() - before.since(now).as_secs_f64();
+            tracing::warn!(
+                seconds,
+                "the broker was stopped, its machine slept or its clock was set: no worker is blamed for it"
+            );
+            self.core.was_away(before, now);
         }
     }
 
@@ -341,10 +357,4 @@ fn copy_to(handle: &HubHandle, directory: &Path) -> Result<u64, StoreError> {
 pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) {
     // A machine that cannot start a thread cannot run a broker.
     thread::Builder::new().name(name.into()).spawn(work).expect("a thread starts");
-}
-
-/// The only clock of the broker, doors included. It never goes back within a turn, and the engine copes when it does.
-pub fn wall_clock() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(since_epoch.as_millis() as u64)
 }

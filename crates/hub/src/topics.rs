@@ -40,8 +40,8 @@ use tenure_engine::Name;
 use tenure_topics::{Shard, Timestamp};
 use tokio::sync::Notify;
 
+use crate::clock::wall_clock;
 use crate::handle::WeakHub;
-use crate::runtime::wall_clock;
 use request::OpenRequests;
 use saver::SaverLine;
 use space::Space;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tenure_store::{Frame, StoreError, WriteError, Writer};
 use tokio::sync::mpsc;
 
-use crate::runtime::{start_thread, wall_clock};
+use crate::clock::wall_clock;
+use crate::runtime::start_thread;
 
 /// How many sealed batches, and how many bytes of them, may be on their way to the disk.
 const FRAMES_MAX: usize = 32;

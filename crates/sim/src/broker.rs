@@ -105,6 +105,14 @@ impl Broker {
         }
     }
 
+    /// It goes on after it was stopped: nobody is lost for that.
+    pub(crate) fn wake(&mut self, stopped_at: Timestamp, now: Timestamp) -> Step {
+        if self.mutation != Mutation::ForgetAbsence {
+            self.core.was_away(stopped_at, now);
+        }
+        self.turn(now)
+    }
+
     /// The keeper's thread does one of its jobs.
     pub(crate) fn keep(&mut self) -> bool {
         self.keeper.turn()

@@ -118,6 +118,13 @@ impl Ledger {
         self.inspect_waiting(core);
     }
 
+    /// The broker was stopped for a while: whoever was there before is there after.
+    pub(crate) fn compare_workers(&mut self, before: usize, after: usize) {
+        self.check(before == after, || {
+            format!("{before} workers were live when the broker was stopped, and {after} when it went on")
+        });
+    }
+
     fn inspect_limits(&mut self, core: &Core) {
         let Ok(Answer::Limits(limits)) = core.engine().ask(&observer(), &Query::Limits) else { return };
         for limit in limits {
@@ -188,6 +195,11 @@ impl Ledger {
         });
         unfinished.take(3).collect()
     }
+}
+
+pub(crate) fn live_workers(core: &Core) -> usize {
+    let Ok(Answer::Workers(workers)) = core.engine().ask(&observer(), &Query::Workers) else { return 0 };
+    workers.iter().filter(|worker| worker.presence == PresenceName::Live).count()
 }
 
 fn observer() -> Peer {

@@ -11,6 +11,8 @@ pub enum Mutation {
     ForgetSync,
     /// The hub speaks before the records are on disk.
     SpeakEarly,
+    /// A broker that was stopped for a while does not know it.
+    ForgetAbsence,
 }
 
 #[derive(Clone, Debug)]
@@ -26,6 +28,7 @@ pub struct Plan {
     pub worker_dies_percent: u64,
     pub power_fails_percent: u64,
     pub broker_dies_percent: u64,
+    pub broker_stops_percent: u64,
     pub delay_max_millis: u64,
     pub tag_limit: u32,
     pub mutation: Mutation,
@@ -44,6 +47,7 @@ impl Plan {
             worker_dies_percent: chance(3),
             power_fails_percent: chance(4),
             broker_dies_percent: chance(3),
+            broker_stops_percent: chance(2),
             clients: random.between(1, 4),
             workers: random.between(1, 5),
             slots_max: random.between(1, 5),

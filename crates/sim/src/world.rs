@@ -11,13 +11,15 @@ use tenure_hub::{Ask, Delivery, Mailbox, Request};
 
 use crate::broker::{Broker, Step};
 use crate::client::{Client, TAGS};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, live_workers};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::worker::Worker;
 
 /// How long the calm after the storm may take until everything has ended.
 const CALM_MILLIS: u64 = 600_000;
+/// How long a broker may be stopped: longer than any lease.
+const STOPPED_MILLIS: u64 = 60_000;
 
 #[derive(Debug)]
 struct World {
@@ -29,6 +31,8 @@ struct World {
     broker: Option<Broker>,
     /// The disk that a dead broker has left.
     restart_from: Option<MemoryDisk>,
+    /// The broker's process is there and does nothing.
+    stopped: Option<Stopped>,
     peers: Vec<Peer>,
     links: Vec<Link>,
     /// Those that the broker believes open.
@@ -38,6 +42,13 @@ struct World {
     /// When the broker next wakes by itself.
     woken_at: Option<Timestamp>,
     calm: bool,
+}
+
+#[derive(Debug)]
+struct Stopped {
+    since: Timestamp,
+    /// What waits for it, in the order in which it came.
+    waiting: Vec<Happening>,
 }
 
 #[derive(Debug)]
@@ -71,7 +82,28 @@ enum Happening {
     Synced,
     KeeperWorks,
     BrokerStarts { after_power_failure: bool },
+    BrokerGoesOn,
     Inspection,
+}
+
+impl Happening {
+    /// Whether it takes a broker that does something.
+    fn is_for_broker(&self) -> bool {
+        match self {
+            Happening::AtBroker { .. }
+            | Happening::BrokerNoticesCut { .. }
+            | Happening::BrokerWakes
+            | Happening::Synced
+            | Happening::KeeperWorks => true,
+            Happening::PeerActs { .. }
+            | Happening::PeerConnects { .. }
+            | Happening::AtPeer { .. }
+            | Happening::PeerNoticesCut { .. }
+            | Happening::BrokerStarts { .. }
+            | Happening::BrokerGoesOn
+            | Happening::Inspection => false,
+        }
+    }
 }
 
 /// What came of a world.
@@ -114,6 +146,7 @@ impl World {
             entries: 0,
             broker: Some(broker),
             restart_from: None,
+            stopped: None,
             links: Vec::new(),
             open_links: Vec::new(),
             ledger: Ledger::default(),
@@ -178,6 +211,11 @@ impl World {
         if self.plan.trace {
             self.print(&happening);
         }
+        if let Some(stopped) = &mut self.stopped
+            && happening.is_for_broker()
+        {
+            return stopped.waiting.push(happening);
+        }
         match happening {
             Happening::PeerConnects { peer } => self.connect(peer),
             Happening::PeerActs { peer } => self.act(peer),
@@ -219,6 +257,7 @@ impl World {
                 }
             }
             Happening::BrokerStarts { after_power_failure } => self.start_broker(after_power_failure),
+            Happening::BrokerGoesOn => self.broker_goes_on(),
             Happening::Inspection => {
                 if let Some(broker) = &self.broker {
                     self.ledger.inspect(broker.core());
@@ -247,7 +286,7 @@ impl World {
         if self.links.iter().any(|link| link.peer == peer && link.peer_side) {
             return;
         }
-        let Some(broker) = &mut self.broker else {
+        let Some(broker) = self.broker.as_mut().filter(|_| self.stopped.is_none()) else {
             return self.soon(1_000, Happening::PeerConnects { peer });
         };
         let (identity, asks) = match &mut self.peers[peer] {
@@ -344,6 +383,22 @@ impl World {
         let step = broker.sync(self.now);
         self.after(&step);
         self.soon(30, Happening::KeeperWorks);
+        if storm && self.random.percent(self.plan.broker_stops_percent) {
+            self.stopped = Some(Stopped { since: self.now, waiting: Vec::new() });
+            self.soon(STOPPED_MILLIS, Happening::BrokerGoesOn);
+        }
+    }
+
+    fn broker_goes_on(&mut self) {
+        let Some(stopped) = self.stopped.take() else { return };
+        let live = self.broker.as_ref().map_or(0, |broker| live_workers(broker.core()));
+        self.broker_does(|broker, now| broker.wake(stopped.since, now));
+        if let Some(broker) = &self.broker {
+            self.ledger.compare_workers(live, live_workers(broker.core()));
+        }
+        for happening in stopped.waiting {
+            self.happen(happening);
+        }
     }
 
     fn after(&mut self, step: &Step) {

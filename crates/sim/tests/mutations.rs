@@ -1,4 +1,4 @@
-//! The checks can fail: two deliberate mistakes about syncing are both caught.
+//! The checks can fail: deliberate mistakes are caught.
 
 use tenure_sim::{Mutation, run};
 
@@ -13,6 +13,11 @@ fn a_disk_that_does_not_sync_is_caught() {
 #[test]
 fn a_hub_that_speaks_before_the_sync_is_caught() {
     assert!(is_caught(Mutation::SpeakEarly));
+}
+
+#[test]
+fn a_broker_that_blames_workers_for_its_own_absence_is_caught() {
+    assert!(is_caught(Mutation::ForgetAbsence));
 }
 
 fn is_caught(mutation: Mutation) -> bool {

@@ -1,5 +1,6 @@
 //! One file per verb: what each command does, and nothing else.
 
+mod absence;
 mod ask;
 mod assign;
 mod cancel;

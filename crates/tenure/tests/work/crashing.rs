@@ -39,6 +39,20 @@ fn a_command_that_ends_while_the_broker_is_away_is_reported_later() {
 }
 
 #[test]
+fn a_broker_that_was_stopped_for_longer_than_a_lease_blames_no_worker() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &["--lease", "3s"]);
+    let begun = stage.path("begun");
+    let task = stage.script(&format!("echo x >> {}; sleep 6; echo done", begun.display()));
+    eventually("it runs", || begun.exists());
+    stage.stop_broker(Duration::from_secs(5));
+    let (ended, result) = stage.result(task);
+    assert_eq!((ended.state.as_str(), result["stdout"].as_str()), ("completed", Some("done\n")));
+    let info = stage.show(task);
+    assert_eq!((info.attempt, info.crashes, text(&begun).as_str()), (1, 0, "x\n"), "it was not run again");
+}
+
+#[test]
 fn a_killed_workers_commands_die_with_it_and_are_taken_over_at_once() {
     let stage = Stage::new();
     // So long a lease that only the guard's word can end it within this story.

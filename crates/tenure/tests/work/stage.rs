@@ -43,6 +43,13 @@ impl Stage {
         self.broker = Broker::start_in(&self.dir.path().join("data"), &["--native", &address]);
     }
 
+    /// The broker's process does nothing for a while, as if its machine slept.
+    pub(crate) fn stop_broker(&self, away: Duration) {
+        send(&self.broker.child, Signal::STOP);
+        std::thread::sleep(away);
+        send(&self.broker.child, Signal::CONT);
+    }
+
     pub(crate) fn worker(&self, id: &str, args: &[&str]) -> Process {
         self.worker_in(&std::env::temp_dir(), id, args)
     }
@@ -122,8 +129,7 @@ impl Process {
     }
 
     pub(crate) fn terminate(&self) {
-        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process");
-        kill_process(pid, Signal::TERM).expect("it is there");
+        send(&self.child, Signal::TERM);
     }
 
     pub(crate) fn ended(&mut self) -> ExitStatus {
@@ -142,6 +148,11 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn send(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a process");
+    kill_process(pid, signal).expect("it is there");
 }
 
 /// Waits until something is so.
