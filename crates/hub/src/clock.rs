@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_leap_is_longer_than_any_sleep_forward_or_back() {
-        let at = |millis| Timestamp(1_000_000 + millis);
+        let at = |millis: u64| Timestamp(1_000_000 + millis);
         let mut turning = Turning::begin(at(0), Duration::from_secs(1));
         assert_eq!(turning.turn(at(1_500)), None);
         assert_eq!(turning.turn(at(1_000)), None, "a clock that is corrected a little");
