@@ -24,6 +24,7 @@ mod mailbox;
 mod outbox;
 mod request;
 mod runtime;
+mod solitude;
 mod stats;
 pub mod topics;
 mod watches;

@@ -1,7 +1,7 @@
 //! The runtime around the core: one task that decides, one thread that syncs, one that keeps the store's house.
 //!
 //! A turn drains the inbox, decides, and hands the open batch to the writer. While the writer syncs, batches gather
-//! there, and the next sync is for all of them: that is the group commit.
+//! there, and the next sync is for all of them: that is the group commit. For a lone asker the turn syncs itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use crate::handle::{HubHandle, Inbound};
 use crate::keys::Keys;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
 use crate::request::{Ask, Request, Response};
+use crate::solitude::Solitude;
 use crate::stats::Stats;
 use crate::topics::{TopicSettings, Topics};
 use crate::writing::{Writing, Written};
@@ -94,6 +95,7 @@ impl Hub {
             stopping,
             pace: Pace::Again,
             turning: Turning::begin(wall_clock(), IDLE_MAX),
+            solitude: Solitude::default(),
         };
         let ended = tokio::spawn(turns.run());
         Ok(Hub { handle, report, ended })
@@ -134,6 +136,7 @@ struct Turns {
     stopping: watch::Sender<bool>,
     pace: Pace,
     turning: Turning,
+    solitude: Solitude,
 }
 
 impl Turns {
@@ -154,10 +157,12 @@ impl Turns {
                         return self.finish().await;
                     }
                     // Whoever has something to ask right now joins this turn, and shares its batch.
+                    let gives_way = Instant::now();
                     yield_now().await;
                     while messages.len() < TURN_MESSAGES_MAX && let Ok(message) = self.inbound.try_recv() {
                         messages.push(message);
                     }
+                    self.solitude.turn(messages.len(), gives_way.elapsed());
                 }
                 () = tokio::time::sleep(wait) => {}
             }
@@ -170,12 +175,12 @@ impl Turns {
                 match message {
                     Inbound::Stop => return self.finish().await,
                     Inbound::TopicsFailed(error) => return Err(error),
-                    other => self.take(now, other),
+                    other => self.take(now, other)?,
                 }
             }
             self.pace = self.core.tick(now);
             self.tell_news();
-            self.write();
+            self.write()?;
             self.core.speak();
             self.start_reading();
             if disk_looked_at.elapsed() > IDLE_MAX {
@@ -209,7 +214,7 @@ impl Turns {
         self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(chores)
     }
 
-    fn take(&mut self, now: Timestamp, message: Inbound) {
+    fn take(&mut self, now: Timestamp, message: Inbound) -> Result<(), StoreError> {
         match message {
             Inbound::Asks { session, asks } => {
                 self.permits.add_permits(asks.len().min(INBOX_REQUESTS_MAX));
@@ -217,11 +222,11 @@ impl Turns {
                     if let Request::Backup { directory } = ask.request {
                         self.back_up(session, ask.token, directory);
                     } else {
-                        self.take_ask(now, session, ask);
+                        self.take_ask(now, session, ask)?;
                     }
                 }
             }
-            Inbound::Own { session, ask } => self.take_ask(now, session, ask),
+            Inbound::Own { session, ask } => self.take_ask(now, session, ask)?,
             Inbound::Open { peer, mailbox } => self.core.open(peer, mailbox),
             Inbound::Close { session } => self.core.close(now, session),
             Inbound::HasRead { watch, life, next } => {
@@ -235,26 +240,37 @@ impl Turns {
             Inbound::Configure(settings) => self.core.configure(&settings),
             Inbound::Stop | Inbound::TopicsFailed(_) => unreachable!("the loop looks for them"),
         }
+        Ok(())
     }
 
-    fn take_ask(&mut self, now: Timestamp, session: tenure_engine::SessionId, ask: Ask) {
+    fn take_ask(
+        &mut self,
+        now: Timestamp,
+        session: tenure_engine::SessionId,
+        ask: Ask,
+    ) -> Result<(), StoreError> {
         if matches!(ask.request, Request::Stats) {
             self.core.stats_mut().topics = self.handle.topics().figures();
         }
         self.core.take(now, session, ask);
         if self.core.is_full() {
-            self.write();
+            self.write()?;
         }
+        Ok(())
     }
 
-    /// Hands the open batch to the writer, unless so much is under way that it may as well grow.
-    fn write(&mut self) {
+    /// Hands the open batch to the writer, unless so much is under way that it may as well grow. For a lone asker it is
+    /// written on the spot.
+    fn write(&mut self) -> Result<(), StoreError> {
         if self.writing.is_full() {
-            return;
+            return Ok(());
         }
-        if let Some(frame) = self.core.seal() {
+        let Some(frame) = self.core.seal() else { return Ok(()) };
+        if !self.solitude.is_certain() {
             self.writing.send(frame);
+            return Ok(());
         }
+        self.writing.write_at_once(frame).map_or(Ok(()), |written| self.written(written))
     }
 
     fn written(&mut self, written: Written) -> Result<(), StoreError> {
@@ -332,7 +348,7 @@ impl Turns {
         self.core.begin_last_snapshot();
         loop {
             self.pace = self.core.tick(wall_clock());
-            self.write();
+            self.write()?;
             self.core.speak();
             if !self.writing.is_busy() && self.core.is_idle() && self.pace == Pace::Idle {
                 break;

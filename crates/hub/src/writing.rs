@@ -1,7 +1,8 @@
 //! Writing: the way of a sealed batch to the disk. A thread of its own appends and syncs whatever has been sealed
-//! meanwhile: that is the group commit.
+//! meanwhile: that is the group commit. When nobody else is there, whoever has a batch may write it on the spot.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,9 @@ const FRAMES_MAX: usize = 32;
 const BYTES_MAX: u64 = 4 << 20;
 /// How long the thread waits before it tries a full disk again.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
+/// What may be written on the spot, as long as the disk is that quick.
+const AT_ONCE_BYTES_MAX: u64 = 64 << 10;
+const AT_ONCE_TOOK_MAX: Duration = Duration::from_millis(1);
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 /// How writing went.
@@ -33,16 +37,23 @@ pub(crate) enum Written {
 }
 
 pub(crate) struct Writing {
+    /// The thread has it while something is under way.
+    writer: Arc<Mutex<Writer>>,
     frames: Sender<Frame>,
     reports: mpsc::UnboundedReceiver<Written>,
     /// What has been handed to the thread and is not certain yet.
     frames_under_way: usize,
     bytes_under_way: u64,
+    last_took: Option<Duration>,
+    syncs_always: bool,
 }
 
 impl Writing {
     /// Starts the thread.
-    pub(crate) fn start(mut writer: Writer) -> Writing {
+    pub(crate) fn start(writer: Writer) -> Writing {
+        let syncs_always = writer.syncs_always();
+        let writer = Arc::new(Mutex::new(writer));
+        let of_thread = Arc::clone(&writer);
         let (frames, sealed) = channel();
         let (report, reports) = mpsc::unbounded_channel();
         start_thread("tenure-writer", move || {
@@ -55,7 +66,7 @@ impl Writing {
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
                 batch.extend(sealed.try_iter());
-                match append(&mut writer, &mut batch, &report) {
+                match append(&mut lock(&of_thread), &mut batch, &report) {
                     Ok(next) => idle = next.unwrap_or(FOR_EVER),
                     Err(error) => {
                         let _ = report.send(Written::Failed(error));
@@ -64,7 +75,15 @@ impl Writing {
                 }
             }
         });
-        Writing { frames, reports, frames_under_way: 0, bytes_under_way: 0 }
+        Writing {
+            writer,
+            frames,
+            reports,
+            frames_under_way: 0,
+            bytes_under_way: 0,
+            last_took: None,
+            syncs_always,
+        }
     }
 
     /// Whether something is on its way to the disk.
@@ -84,6 +103,33 @@ impl Writing {
         let _ = self.frames.send(frame);
     }
 
+    /// Writes and syncs a batch before it returns, if that does not take long. Otherwise the thread gets it, and nothing
+    /// is returned.
+    pub(crate) fn write_at_once(&mut self, frame: Frame) -> Option<Written> {
+        let bytes = bytes_of(&frame);
+        let is_quick = self.last_took.is_some_and(|took| took < AT_ONCE_TOOK_MAX);
+        if self.is_busy() || !self.syncs_always || !is_quick || bytes > AT_ONCE_BYTES_MAX {
+            self.send(frame);
+            return None;
+        }
+        let begun = Instant::now();
+        let mut batch = vec![frame];
+        let appended = lock(&self.writer).append(&mut batch, wall_clock());
+        match appended {
+            Ok(position) => {
+                let took = begun.elapsed();
+                self.last_took = Some(took);
+                Some(Written::Synced { position, frames: 1, bytes, took })
+            }
+            // The thread goes on trying.
+            Err(WriteError::Full { .. }) => {
+                batch.into_iter().for_each(|frame| self.send(frame));
+                None
+            }
+            Err(WriteError::Fatal(error)) => Some(Written::Failed(error)),
+        }
+    }
+
     /// The next report of the thread.
     pub(crate) async fn report(&mut self) -> Option<Written> {
         let written = self.reports.recv().await?;
@@ -96,9 +142,10 @@ impl Writing {
     }
 
     fn note(&mut self, written: Written) -> Written {
-        if let Written::Synced { frames, bytes, .. } = &written {
+        if let Written::Synced { frames, bytes, took, .. } = &written {
             self.frames_under_way -= frames;
             self.bytes_under_way -= bytes;
+            self.last_took = Some(*took);
         }
         written
     }
@@ -127,6 +174,10 @@ fn append(
         }
     }
     writer.tick(wall_clock())
+}
+
+fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
+    writer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn bytes_of(frame: &Frame) -> u64 {

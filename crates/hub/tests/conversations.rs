@@ -1,80 +1,18 @@
 //! The running hub, as doors use it: watches, calls, broadcasts, stopping and coming back.
 
+mod support;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::store::{MemoryDisk, StoreSettings};
-use tenure_hub::words::{Filter, Kind, Name, NewTask, Refusal, Reply, Settings, StateName};
+use tenure_hub::store::MemoryDisk;
+use tenure_hub::words::{Filter, Kind, Name, NewTask, Refusal};
 use tenure_hub::{
-    Ask, Broadcast, CallAnswer, Counters, Delivery, Hub, HubHandle, Keys, Request, Response, Session,
-    Submission, Watch, fresh_id, limits,
+    Broadcast, CallAnswer, Counters, Delivery, Request, Response, Submission, Watch, fresh_id, limits,
 };
 
-/// Longer than anything here takes, so that a mistake ends the test instead of holding it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn start(disk: &MemoryDisk) -> Hub {
-    let disk = Arc::new(disk.clone());
-    Hub::start(disk, StoreSettings::default(), Settings::default(), Keys::default()).expect("the disk opens")
-}
-
-/// A session with its mail in order.
-struct Talk {
-    session: Session,
-    mail: std::collections::VecDeque<Delivery>,
-}
-
-impl Talk {
-    fn new(hub: &HubHandle, identity: &str) -> Talk {
-        let session = hub.open("default".into(), identity.into()).expect("there is room");
-        Talk { session, mail: std::collections::VecDeque::new() }
-    }
-
-    async fn ask(&self, token: u64, request: Request) {
-        self.session.send(vec![Ask { token, request }]).await.expect("the hub is there");
-    }
-
-    async fn next(&mut self) -> Delivery {
-        while self.mail.is_empty() {
-            tokio::time::timeout(PATIENCE, self.session.mailbox().arrived())
-                .await
-                .expect("something arrives");
-            let mut taken = Vec::new();
-            self.session.mailbox().take(&mut taken);
-            self.mail.extend(taken);
-        }
-        self.mail.pop_front().expect("it is not empty")
-    }
-
-    async fn submit(&mut self, count: usize) {
-        let task = || Submission::new(NewTask::new(fresh_id(), "q"), Bytes::from_static(b"body"));
-        self.ask(1, Request::Submit((0..count).map(|_| task()).collect())).await;
-        match self.next().await {
-            Delivery::Reply { reply: Ok(Response::Command(Reply::Submitted(each))), .. } => {
-                assert!(
-                    each.iter().all(|answer| answer
-                        .as_ref()
-                        .is_ok_and(|accepted| accepted.state == StateName::Ready))
-                );
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// The numbers of the next `count` events of a watch.
-    async fn events(&mut self, count: usize) -> Vec<u64> {
-        let mut numbers = Vec::new();
-        while numbers.len() < count {
-            match self.next().await {
-                Delivery::Event { event, .. } => numbers.push(event.seq),
-                Delivery::Live { .. } | Delivery::Reply { reply: Ok(Response::Done), .. } => {}
-                other => panic!("{other:?}"),
-            }
-        }
-        numbers
-    }
-}
+use support::talk::{Talk, start_hub};
 
 fn watch(from: Option<u64>) -> Request {
     Request::Watch(Watch { watch: 1, filter: Filter::default(), from })
@@ -82,7 +20,7 @@ fn watch(from: Option<u64>) -> Request {
 
 #[tokio::test]
 async fn a_watch_hears_what_was_before_and_then_what_comes() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let mut client = Talk::new(hub.handle(), "client");
     client.submit(10).await;
     let mut watcher = Talk::new(hub.handle(), "watcher");
@@ -94,7 +32,7 @@ async fn a_watch_hears_what_was_before_and_then_what_comes() {
 
 #[tokio::test]
 async fn a_watch_from_now_on_hears_only_what_comes() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let mut client = Talk::new(hub.handle(), "client");
     client.submit(5).await;
     let mut watcher = Talk::new(hub.handle(), "watcher");
@@ -106,7 +44,7 @@ async fn a_watch_from_now_on_hears_only_what_comes() {
 
 #[tokio::test]
 async fn a_watcher_that_does_not_read_misses_nothing_and_holds_up_nobody() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let mut watcher = Talk::new(hub.handle(), "watcher");
     watcher.ask(1, watch(Some(1))).await;
     let mut client = Talk::new(hub.handle(), "client");
@@ -120,7 +58,7 @@ async fn a_watcher_that_does_not_read_misses_nothing_and_holds_up_nobody() {
 
 #[tokio::test]
 async fn a_filter_lets_through_what_it_names() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let mut client = Talk::new(hub.handle(), "client");
     let id = fresh_id();
     let mut watcher = Talk::new(hub.handle(), "watcher");
@@ -140,7 +78,7 @@ async fn a_filter_lets_through_what_it_names() {
 
 #[tokio::test]
 async fn a_call_is_answered_by_its_one_receiver() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let (mut caller, mut receiver) = (Talk::new(hub.handle(), "caller"), Talk::new(hub.handle(), "receiver"));
     let address: Name = "process.1".into();
     caller.ask(1, Request::Call { address: address.clone(), body: Bytes::from_static(b"?") }).await;
@@ -166,7 +104,7 @@ async fn a_call_is_answered_by_its_one_receiver() {
 
 #[tokio::test]
 async fn a_call_fails_when_its_receiver_is_gone() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let (mut caller, mut receiver) = (Talk::new(hub.handle(), "caller"), Talk::new(hub.handle(), "receiver"));
     receiver.ask(1, Request::Listen { address: "here".into() }).await;
     receiver.next().await;
@@ -181,7 +119,7 @@ async fn a_call_fails_when_its_receiver_is_gone() {
 
 #[tokio::test]
 async fn the_receiver_hears_when_nobody_waits_for_its_answer_any_more() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let (mut caller, mut receiver) = (Talk::new(hub.handle(), "caller"), Talk::new(hub.handle(), "receiver"));
     receiver.ask(1, Request::Listen { address: "here".into() }).await;
     receiver.next().await;
@@ -210,7 +148,7 @@ async fn the_receiver_hears_when_nobody_waits_for_its_answer_any_more() {
 
 #[tokio::test]
 async fn a_watch_that_is_taken_back_reads_the_log_no_further() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let mut client = Talk::new(hub.handle(), "client");
     for _ in 0..12 {
         client.submit(1_000).await;
@@ -235,7 +173,7 @@ async fn a_watch_that_is_taken_back_reads_the_log_no_further() {
 
 #[tokio::test]
 async fn a_broadcast_reaches_everybody_who_listens_in_the_namespace() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let mut hearers = [Talk::new(hub.handle(), "one"), Talk::new(hub.handle(), "two")];
     for hearer in &mut hearers {
         hearer.ask(1, Request::HearBroadcasts { hear: true }).await;
@@ -257,7 +195,7 @@ async fn a_broadcast_reaches_everybody_who_listens_in_the_namespace() {
 
 #[tokio::test]
 async fn what_doors_count_is_among_the_figures() {
-    let hub = start(&MemoryDisk::new());
+    let hub = start_hub(&MemoryDisk::new());
     let (mdp, resp) = (Arc::new(Counters::new("mdp")), Arc::new(Counters::new("resp")));
     mdp.count("stale");
     hub.handle().show(Arc::clone(&mdp)).await;
@@ -278,14 +216,14 @@ async fn what_doors_count_is_among_the_figures() {
 #[tokio::test]
 async fn a_hub_that_is_stopped_says_goodbye_and_comes_back_with_everything() {
     let disk = MemoryDisk::new();
-    let hub = start(&disk);
+    let hub = start_hub(&disk);
     let mut client = Talk::new(hub.handle(), "client");
     client.submit(100).await;
     hub.handle().stop();
     assert!(matches!(client.next().await, Delivery::Goodbye));
     hub.ended().await.expect("a clean end");
     drop(client);
-    let hub = start(&disk.reopen());
+    let hub = start_hub(&disk.reopen());
     let mut watcher = Talk::new(hub.handle(), "watcher");
     watcher.ask(1, watch(Some(1))).await;
     assert_eq!(watcher.events(100).await.len(), 100);

@@ -83,6 +83,11 @@ impl Writer {
         Ok(Some(due.min(LOOK_FOR_CHECKPOINT)))
     }
 
+    /// Whether everything that is appended is certain then.
+    pub fn syncs_always(&self) -> bool {
+        self.shared.settings.sync == Sync::Always
+    }
+
     /// The position up to which everything may be acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.shared.progress.acknowledged()

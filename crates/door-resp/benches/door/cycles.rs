@@ -18,6 +18,7 @@ const RESULT: &str = "0123456789";
 /// How workers work.
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
+    pub(crate) cycles: usize,
     workers: usize,
     way: Way,
 }
@@ -32,19 +33,28 @@ enum Way {
     Many(usize),
 }
 
-pub(crate) const SHAPES: [Shape; 3] = [
+pub(crate) const SHAPES: [Shape; 4] = [
+    Shape {
+        name: "cycles, 1 worker: BRPOP, then JOB.UPDATE (BLMOVE, then LREM and SET)",
+        cycles: 2_000,
+        workers: 1,
+        way: Way::OneByOne,
+    },
     Shape {
         name: "cycles, 32 workers: BRPOP, then JOB.UPDATE (BLMOVE, then LREM and SET)",
+        cycles: 20_000,
         workers: 32,
         way: Way::OneByOne,
     },
     Shape {
         name: "cycles, 32 workers: JOB.UPDATE and the next BRPOP in one write (LREM, SET and BLMOVE)",
+        cycles: 20_000,
         workers: 32,
         way: Way::Overlapping,
     },
     Shape {
         name: "cycles, 8 workers: RPOP 16, then 16 JOB.UPDATE in one write (16 LMOVE, then 16 LREM and SET)",
+        cycles: 20_000,
         workers: 8,
         way: Way::Many(16),
     },

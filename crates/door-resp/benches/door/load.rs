@@ -9,7 +9,6 @@ use super::server::{Kind, Server};
 
 const ROUNDS: usize = 9;
 const PUSHES: usize = 40_000;
-const CYCLES: usize = 20_000;
 const PRODUCERS: usize = 4;
 /// Unanswered pushes of one producer.
 const WINDOW: usize = 64;
@@ -32,8 +31,8 @@ pub(crate) async fn run() {
         for (number, shape) in SHAPES.iter().enumerate() {
             for (index, server) in servers.iter().enumerate() {
                 let queue = format!("queue:cycle{number}-{round}");
-                let work = cycles::run(shape, server, &queue, CYCLES);
-                cycles[number][index].push(measured(server, CYCLES, work).await);
+                let work = cycles::run(shape, server, &queue, shape.cycles);
+                cycles[number][index].push(measured(server, shape.cycles, work).await);
             }
         }
     }

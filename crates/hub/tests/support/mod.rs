@@ -1,5 +1,7 @@
-//! What the stories about topics share.
+//! What the stories share.
 #![allow(dead_code, reason = "each story uses a part of it")]
+
+pub(crate) mod talk;
 
 use std::sync::Arc;
 use std::time::Duration;
