@@ -7,19 +7,20 @@ mod about;
 mod desk;
 mod following;
 mod greeting;
+mod output;
 mod overlap;
 mod pushing;
 mod subscribing;
+mod transaction;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
+use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
 use tenure_hub::{Ask, Delivery, Grant, Request};
 
-use crate::channel::ChannelAct;
 use crate::codec::{Decoder, Limits, Reply, Request as Words, Version, encode};
 use crate::command::{
     ActionCommand, Command, CommandError, ConnectionCommand, Entry, EventsCommand, ListCommand, ViewCommand,
@@ -32,9 +33,11 @@ use crate::worker::CallAnswer;
 pub use desk::DeskCall;
 use desk::Group;
 use following::Following;
+pub use output::Output;
 use overlap::Errands;
 use pushing::Pushing;
 use subscribing::Subscriptions;
+use transaction::Transaction;
 
 /// Answers that may be under way before the next command is looked at.
 const REPLIES_MAX: usize = 1024;
@@ -70,6 +73,7 @@ pub struct Session {
     errands: Errands,
     /// A command that has to wait for those before it.
     held_back: Option<Command>,
+    transaction: Transaction,
     group: Option<Group>,
     pushes: VecDeque<Pushing>,
     following: Option<Following>,
@@ -82,6 +86,10 @@ enum Slot {
     Ready(Reply),
     /// Several in one place, written already.
     Written(Bytes),
+    /// The beginning of an array whose items are the next answers.
+    Header {
+        items: usize,
+    },
     Open,
     Last {
         outcomes: Vec<Option<Outcome>>,
@@ -126,21 +134,6 @@ enum Expect {
     Nothing,
 }
 
-/// What a turn leads to.
-#[derive(Debug, Default)]
-pub struct Output {
-    pub bytes: BytesMut,
-    pub asks: Vec<Ask>,
-    pub calls: Vec<DeskCall>,
-    pub reads: Vec<(u64, Vec<Blob>)>,
-    /// What is to be done about topics, in order.
-    pub channels: Vec<ChannelAct>,
-    /// Desks this connection does not speak with any more.
-    pub leaves: Vec<Name>,
-    /// Say what is left and close.
-    pub close: bool,
-}
-
 /// Who may come in. The session asks, the server knows.
 pub trait Gate {
     fn wants_keys(&self) -> bool;
@@ -180,6 +173,7 @@ impl Session {
             next_token: 0,
             errands: Errands::default(),
             held_back: None,
+            transaction: Transaction::default(),
             group: None,
             pushes: VecDeque::new(),
             following: None,
@@ -205,20 +199,23 @@ impl Session {
 
     /// Whether answers are still to be given.
     pub fn owes_answers(&self) -> bool {
-        !self.replies.is_empty() || self.held_back.is_some()
+        !self.replies.is_empty() || self.held_back.is_some() || self.transaction.is_due()
     }
 
-    /// Whether more should be read. Behind a command that takes its time, only so much is kept.
-    pub fn is_hungry(&self) -> bool {
+    /// Whether more should be read. Behind a command that takes its time, or a peer that does not read its answers, only
+    /// so much is kept.
+    pub fn is_hungry(&self, out: &Output) -> bool {
         let stuck = self.errands.keep_others_waiting()
             || self.held_back.is_some()
-            || self.replies.len() >= REPLIES_MAX;
+            || self.transaction.is_due()
+            || self.replies.len() >= REPLIES_MAX
+            || out.bytes.len() >= UNSENT_BYTES_MAX;
         !stuck || self.decoder.pending_bytes() < PIPELINED_BYTES_MAX
     }
 
     /// Whether commands wait that may be looked at now.
     pub fn may_go_on(&self) -> bool {
-        let waits = self.held_back.is_some() || self.decoder.pending_bytes() > 0;
+        let waits = self.held_back.is_some() || self.transaction.is_due() || self.decoder.pending_bytes() > 0;
         waits && !self.errands.keep_others_waiting()
     }
 
@@ -240,11 +237,15 @@ impl Session {
             && out.bytes.len() < UNSENT_BYTES_MAX
         {
             let (is_known, only_listens) = (self.grant.is_some(), self.subscribed_old());
-            let command = match self.held_back.take() {
+            let command = match self.held_back.take().or_else(|| self.transaction.next()) {
                 Some(command) => Ok(command),
                 None => match self.decoder.next_request() {
                     Ok(None) => break,
-                    Ok(Some(words)) => understand(&words, is_known, only_listens),
+                    Ok(Some(words)) => {
+                        let (understood, bytes) =
+                            (understand(&words, is_known, only_listens), words.iter().map(<[u8]>::len).sum());
+                        self.put_by(understood, bytes)
+                    }
                     Err(error) => {
                         self.closing = true;
                         Err(error.reply())
@@ -268,6 +269,15 @@ impl Session {
             }
         }
         self.flush(out);
+    }
+
+    /// Between MULTI and EXEC a command is looked at and put by.
+    fn put_by(&mut self, understood: Result<Command, Reply>, bytes: usize) -> Result<Command, Reply> {
+        if !self.transaction.is_open() {
+            return understood;
+        }
+        let allowed = understood.and_then(|command| self.forbidden(&command).map_or(Ok(command), Err));
+        self.transaction.put_by(allowed, bytes)
     }
 
     /// A delivery of this connection's own hub session.
@@ -324,7 +334,7 @@ impl Session {
         if self.version == Version::Resp3 {
             let push =
                 Reply::Push(vec![Reply::word("wanted"), Reply::bulk(job.to_owned()), Reply::word(wanted)]);
-            encode(&push, self.version, &mut out.bytes);
+            self.transaction.tell(&push, self.version, out);
         }
     }
 
@@ -510,7 +520,12 @@ impl Session {
             match slot {
                 Slot::Ready(reply) => encode(reply, self.version, &mut out.bytes),
                 Slot::Written(bytes) => out.bytes.extend_from_slice(bytes),
+                Slot::Header { .. } => {}
                 Slot::Open | Slot::Last { .. } => break,
+            }
+            match *slot {
+                Slot::Header { items } => self.transaction.begin_array(items, self.version, out),
+                _ => self.transaction.has_answered(out),
             }
             self.replies.pop_front();
             self.first_reply += 1;
@@ -554,6 +569,7 @@ impl std::fmt::Debug for Slot {
         formatter.write_str(match self {
             Self::Ready(_) => "Ready",
             Self::Written(_) => "Written",
+            Self::Header { .. } => "Header",
             Self::Open => "Open",
             Self::Last { .. } => "Last",
         })

@@ -124,6 +124,21 @@ async fn a_crowd_waits_and_whoever_left_takes_nothing_along() {
 }
 
 #[tokio::test]
+async fn whoever_does_not_read_is_not_listened_to() {
+    /// More than two sockets and what is kept between them hold.
+    const BYTES_MAX: usize = 64 << 20;
+    let broker = Broker::start().await;
+    let mut client = Client::connect(broker.address).await;
+    let question = command(&["ECHO", &"x".repeat(20_000)]);
+    let mut sent = 0;
+    while tokio::time::timeout(Duration::from_secs(1), client.send(&question)).await.is_ok() {
+        sent += question.len();
+        assert!(sent < BYTES_MAX, "it listens on and on");
+    }
+    assert_eq!(text(&Client::connect(broker.address).await.ask("PING").await), "PONG");
+}
+
+#[tokio::test]
 async fn whoever_guesses_keys_has_to_wait() {
     let broker = Broker::with_keys().await;
     let wrong = format!("AUTH {}", "0".repeat(64));

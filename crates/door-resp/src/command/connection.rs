@@ -18,6 +18,9 @@ pub enum ConnectionCommand {
     Echo(Bytes),
     Quit,
     Reset,
+    Multi,
+    Exec,
+    Discard,
     /// The sections asked for, in lower case; none means all.
     Info(Vec<String>),
     Command(CommandQuery),
@@ -164,6 +167,18 @@ pub(super) fn quit(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
 
 pub(super) fn reset(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
     Ok(Command::Connection(ConnectionCommand::Reset))
+}
+
+pub(super) fn multi(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Connection(ConnectionCommand::Multi))
+}
+
+pub(super) fn exec(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Connection(ConnectionCommand::Exec))
+}
+
+pub(super) fn discard(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    Ok(Command::Connection(ConnectionCommand::Discard))
 }
 
 pub(super) fn info(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {

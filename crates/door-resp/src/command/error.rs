@@ -7,6 +7,8 @@ use crate::shapes::ShapeError;
 pub enum CommandError {
     #[error("ERR unknown command '{0}'")]
     UnknownCommand(String),
+    #[error("ERR unknown command '{command}': {instead}")]
+    NotOffered { command: &'static str, instead: &'static str },
     #[error("ERR unknown subcommand '{subcommand}' of '{command}'")]
     UnknownSubcommand { command: &'static str, subcommand: String },
     #[error("ERR wrong number of arguments for '{0}' command")]

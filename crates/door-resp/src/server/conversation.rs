@@ -114,7 +114,8 @@ impl Conversation {
             }
             let is_slow = !self.out.bytes.is_empty();
             let may_take = self.out.bytes.len() < UNSENT_BYTES_MAX;
-            let may_read = !self.heard_all && !self.out.close && may_take && self.session.is_hungry();
+            let may_read =
+                !self.heard_all && !self.out.close && may_take && self.session.is_hungry(&self.out);
             self.session.rest();
             tokio::select! {
                 biased;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
 use tenure_hub::{Grant, Request};
 
-use super::{Admission, Gate, Output, Session, about};
+use super::{Admission, Gate, Output, Session, Slot, Transaction, about};
 use crate::codec::{Limits, Reply, Version};
 use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
 use crate::errand::{Step, Whom};
@@ -50,6 +50,12 @@ impl Session {
                 self.closing = true;
                 Reply::OK
             }
+            ConnectionCommand::Multi => self.transaction.multi(),
+            ConnectionCommand::Discard => self.transaction.discard(),
+            ConnectionCommand::Exec => match self.transaction.exec() {
+                Ok(items) => return self.fill_slot(place, Slot::Header { items }),
+                Err(reply) => reply,
+            },
             ConnectionCommand::Reset => {
                 self.reset(gate, out);
                 Reply::simple("RESET")
@@ -105,6 +111,7 @@ impl Session {
 
     fn reset(&mut self, gate: &dyn Gate, out: &mut Output) {
         self.unsubscribe_all(out);
+        self.transaction = Transaction::default();
         self.version = Version::Resp2;
         self.name = None;
         if gate.wants_keys() {

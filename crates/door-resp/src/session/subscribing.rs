@@ -188,7 +188,8 @@ impl Session {
             Listener::Pattern(pattern)
                 if self.subscriptions.patterns.contains(pattern) && glob(pattern, &topic) =>
             {
-                self.send_pattern_message(pattern, &topic, message, out);
+                let push = pattern_message(pattern, &topic, message);
+                self.transaction.tell(&push, self.version, out);
             }
             Listener::Channel(_) | Listener::Pattern(_) => {}
         }
@@ -293,23 +294,23 @@ impl Session {
         encode(&Reply::Push(vec![Reply::word(what), channel, count]), self.version, bytes);
     }
 
-    fn send_message(&self, channel: &Bytes, message: Bytes, out: &mut Output) {
+    fn send_message(&mut self, channel: &Bytes, message: Bytes, out: &mut Output) {
         let push =
             Reply::Push(vec![Reply::word("message"), Reply::Bulk(channel.clone()), Reply::Bulk(message)]);
-        encode(&push, self.version, &mut out.bytes);
+        self.transaction.tell(&push, self.version, out);
     }
 
-    fn send_to_patterns(&self, channel: &Bytes, message: &Bytes, out: &mut Output) {
-        for pattern in self.subscriptions.patterns.iter().filter(|pattern| glob(pattern, channel)) {
-            self.send_pattern_message(pattern, channel, message, out);
+    fn send_to_patterns(&mut self, channel: &Bytes, message: &Bytes, out: &mut Output) {
+        let Session { subscriptions, transaction, version, .. } = self;
+        for pattern in subscriptions.patterns.iter().filter(|pattern| glob(pattern, channel)) {
+            transaction.tell(&pattern_message(pattern, channel, message), *version, out);
         }
     }
+}
 
-    fn send_pattern_message(&self, pattern: &Bytes, channel: &Bytes, message: &Bytes, out: &mut Output) {
-        let parts = [pattern, channel, message].map(|part| Reply::Bulk(part.clone()));
-        let push = Reply::Push([Reply::word("pmessage")].into_iter().chain(parts).collect());
-        encode(&push, self.version, &mut out.bytes);
-    }
+fn pattern_message(pattern: &Bytes, channel: &Bytes, message: &Bytes) -> Reply {
+    let parts = [pattern, channel, message].map(|part| Reply::Bulk(part.clone()));
+    Reply::Push([Reply::word("pmessage")].into_iter().chain(parts).collect())
 }
 
 /// The topic behind a channel; none for the channels of jobs.

@@ -37,6 +37,21 @@ pipeline.llen("queue:many")
 answers = pipeline.execute()
 assert answers[-1] == 200 and len(answers) == 201, answers[-1]
 
+# A pipeline as it is by default: all of it runs with EXEC, or nothing.
+pipeline = client.pipeline()
+pipeline.lpush("queue:transaction", "a")
+pipeline.llen("queue:transaction")
+assert pipeline.execute() == [1, 1]
+pipeline.lpush("queue:transaction", "b")
+pipeline.execute_command("RPUSH", "queue:transaction", "c")
+try:
+    pipeline.execute()
+except redis.ResponseError as error:
+    assert "use LPUSH" in str(error), error
+else:
+    raise AssertionError("RPUSH is not offered")
+assert client.llen("queue:transaction") == 1
+
 # Ten jobs at once, ten reports and the next pop in one write.
 jobs = [json.loads(job) for job in client.rpop("queue:many", 10)]
 assert [job["body"] for job in jobs] == [f"body {number}" for number in range(10)], jobs

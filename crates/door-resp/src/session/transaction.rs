@@ -1,0 +1,162 @@
+//! MULTI and EXEC. What comes between them is put by; with EXEC it runs as if it came in one write, and the answers are
+//! one array.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+
+use super::Output;
+use crate::codec::{Reply, Version, encode};
+use crate::command::{Claim, Command, ConnectionCommand, EventsCommand, ListCommand, Wait, WorkerCommand};
+
+/// What may be put by.
+const COMMANDS_MAX: usize = 10_000;
+const BYTES_MAX: usize = 32 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    open: Option<PutBy>,
+    /// EXEC has come: these are to be run.
+    due: VecDeque<Command>,
+    /// Items that the array of answers still lacks, and the news that must not stand among them.
+    owed: usize,
+    news: BytesMut,
+}
+
+#[derive(Debug, Default)]
+struct PutBy {
+    commands: VecDeque<Command>,
+    bytes: usize,
+    /// One was refused, so none will run.
+    broken: bool,
+}
+
+impl Transaction {
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Whether some of it is still to be run.
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    pub(super) fn next(&mut self) -> Option<Command> {
+        self.due.pop_front()
+    }
+
+    /// The array of answers begins.
+    pub(super) fn begin_array(&mut self, items: usize, version: Version, out: &mut Output) {
+        encode(&Reply::Written { count: items, parts: Vec::new() }, version, &mut out.bytes);
+        self.owed = items;
+    }
+
+    /// An answer is written, perhaps one of the array's.
+    pub(super) fn has_answered(&mut self, out: &mut Output) {
+        self.owed = self.owed.saturating_sub(1);
+        if self.owed == 0 && !self.news.is_empty() {
+            out.bytes.unsplit(std::mem::take(&mut self.news));
+        }
+    }
+
+    /// Unasked news, as soon as no array is half written.
+    pub(super) fn tell(&mut self, news: &Reply, version: Version, out: &mut Output) {
+        let bytes = if self.owed > 0 { &mut self.news } else { &mut out.bytes };
+        encode(news, version, bytes);
+    }
+
+    pub(super) fn multi(&mut self) -> Reply {
+        if self.open.is_some() {
+            return Reply::error("ERR MULTI is open already: send EXEC or DISCARD first");
+        }
+        self.open = Some(PutBy::default());
+        Reply::OK
+    }
+
+    pub(super) fn discard(&mut self) -> Reply {
+        match self.open.take() {
+            Some(_) => Reply::OK,
+            None => Reply::error("ERR DISCARD without MULTI"),
+        }
+    }
+
+    /// From now on everything that was put by is due. Says how many answers there will be.
+    pub(super) fn exec(&mut self) -> Result<usize, Reply> {
+        let put_by = self.open.take().ok_or_else(|| Reply::error("ERR EXEC without MULTI"))?;
+        if put_by.broken {
+            return Err(Reply::error("EXECABORT Nothing was run: a command after MULTI was refused"));
+        }
+        self.due = put_by.commands;
+        Ok(self.due.len())
+    }
+
+    /// A command as it comes in. Between MULTI and EXEC it is put by, and the answer says so.
+    pub(super) fn put_by(
+        &mut self,
+        understood: Result<Command, Reply>,
+        bytes: usize,
+    ) -> Result<Command, Reply> {
+        let Some(open) = &mut self.open else { return understood };
+        let is_too_much = open.commands.len() >= COMMANDS_MAX || open.bytes + bytes > BYTES_MAX;
+        let refusal = match understood {
+            Ok(command) if steers(&command) => return Ok(command),
+            Err(reply) => reply,
+            Ok(command) if !may_be_put_by(&command) => {
+                Reply::error("ERR this command is not allowed between MULTI and EXEC")
+            }
+            Ok(_) if is_too_much => Reply::error(format!(
+                "ERR too much between MULTI and EXEC, at most {COMMANDS_MAX} commands and {BYTES_MAX} bytes: use smaller groups"
+            )),
+            Ok(command) => {
+                open.commands.push_back(without_waiting(command));
+                open.bytes += bytes;
+                return Err(Reply::simple("QUEUED"));
+            }
+        };
+        // What was put by is not needed any more.
+        *open = PutBy { broken: true, ..PutBy::default() };
+        Err(refusal)
+    }
+}
+
+fn steers(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Connection(
+            ConnectionCommand::Multi
+                | ConnectionCommand::Exec
+                | ConnectionCommand::Discard
+                | ConnectionCommand::Reset
+                | ConnectionCommand::Quit
+        )
+    )
+}
+
+/// Not what changes who speaks or how, has other answers than one, or takes as long as somebody else takes.
+fn may_be_put_by(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::Connection(ConnectionCommand::Hello(_) | ConnectionCommand::Auth(_))
+            | Command::Worker(WorkerCommand::Verify { .. })
+            | Command::Events(
+                EventsCommand::Subscribe(_)
+                    | EventsCommand::Unsubscribe(_)
+                    | EventsCommand::SubscribePattern(_)
+                    | EventsCommand::UnsubscribePattern(_)
+            )
+    )
+}
+
+/// Within a transaction nobody waits, as in Redis.
+fn without_waiting(command: Command) -> Command {
+    match command {
+        Command::List(ListCommand::Claim(claim)) => {
+            Command::List(ListCommand::Claim(Claim { wait: Wait::NotAtAll, ..claim }))
+        }
+        Command::Events(EventsCommand::Read(mut read)) => {
+            read.block = None;
+            Command::Events(EventsCommand::Read(read))
+        }
+        other => other,
+    }
+}
