@@ -5,6 +5,7 @@
 
 mod about;
 mod desk;
+mod expecting;
 mod following;
 mod greeting;
 mod output;
@@ -32,6 +33,7 @@ use crate::upkeep::Upkeep;
 use crate::worker::CallAnswer;
 pub use desk::DeskCall;
 use desk::Group;
+use expecting::Expected;
 use following::Following;
 pub use output::Output;
 use overlap::Errands;
@@ -78,6 +80,7 @@ pub struct Session {
     pushes: VecDeque<Pushing>,
     following: Option<Following>,
     subscriptions: Subscriptions,
+    expected: Expected,
     closing: bool,
 }
 
@@ -178,6 +181,7 @@ impl Session {
             pushes: VecDeque::new(),
             following: None,
             subscriptions: Subscriptions::default(),
+            expected: Expected::default(),
             closing: false,
         }
     }
@@ -470,7 +474,7 @@ impl Session {
                     self.cannot_watch(&reason, out);
                 }
             }
-            Some(Expect::Channel(channel)) => self.channel_found(&channel, outcome, out),
+            Some(Expect::Channel(channel)) => self.looked_for(&channel, &outcome, out),
             Some(Expect::Read { .. } | Expect::Call { .. } | Expect::Published { .. } | Expect::Nothing)
             | None => {}
         }

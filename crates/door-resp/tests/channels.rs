@@ -32,3 +32,38 @@ fn a_worker_that_speaks_resp3_is_told_what_is_wanted_of_its_job() {
     world.ask(2, "JOB.CANCEL j");
     assert_eq!(world.heard(1), [">3", "$ wanted", "$ j", "$ cancel"]);
 }
+
+#[test]
+fn a_job_can_be_followed_before_it_is_submitted() {
+    let mut world = World::new(false);
+    world.ask(1, "SUBSCRIBE job:later");
+    world.ask(1, "SUBSCRIBE job:never");
+    world.ask(2, r#"LPUSH queue:a '{"job_id":"other"}'"#);
+    assert!(world.heard(1).is_empty());
+    world.ask(2, r#"LPUSH queue:a '{"job_id":"later"}'"#);
+    let heard = world.heard(1);
+    assert_eq!((&*heard[1], &*heard[2]), ("$ message", "$ job:later"), "{heard:?}");
+    assert!(
+        heard[3].contains(r#""event":"submitted""#) && heard[3].contains(r#""job_id":"later""#),
+        "{heard:?}"
+    );
+    assert_eq!(heard.len(), 4, "{heard:?}");
+    world.ask(2, "JOB.PAUSE later");
+    assert!(world.heard(1)[3].contains(r#""event":"paused""#));
+    world.ask(1, "UNSUBSCRIBE");
+    world.ask(2, r#"LPUSH queue:a '{"job_id":"never"}'"#);
+    assert!(world.heard(1).is_empty());
+}
+
+#[test]
+fn a_connection_waits_for_so_many_jobs_and_no_more() {
+    let mut world = World::new(false);
+    world.ask(1, "HELLO 3");
+    for number in 0..64 {
+        assert_eq!(world.ask(1, &format!("SUBSCRIBE job:j{number}")).len(), 4);
+    }
+    let heard = world.ask(1, "SUBSCRIBE job:j64").join(" ");
+    assert!(heard.contains("job:j64") && heard.contains("waits for 64 others"), "{heard}");
+    world.ask(2, r#"LPUSH queue:a '{"job_id":"j63"}'"#);
+    assert!(world.heard(1).join(" ").contains("submitted"));
+}

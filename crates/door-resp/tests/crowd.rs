@@ -186,6 +186,9 @@ async fn a_reader_of_events_that_are_gone_is_told_which() {
     assert_eq!((&*fields[2], &*fields[3], &*fields[4]), ("from", "1", "to"));
     let last: u64 = fields[5].parse().expect("a number");
     assert_eq!(id, format!("{last}-0"));
+    let Reply::Array(slice) = client.ask("XRANGE events 1 5").await else { panic!("entries") };
+    let Reply::Array(gap) = &slice[0] else { panic!("an entry") };
+    assert_eq!((slice.len(), &*text(&gap[0])), (1, "5-0"), "nothing beyond what was asked for");
     let next = first_entries(&client.ask(&format!("XREAD COUNT 1 STREAMS events {id}")).await);
     let after: u64 = next[0].0.trim_end_matches("-0").parse().expect("a number");
     assert!(after == last + 1 || next[0].1[1] == "gap", "what follows the gap is the next: {next:?}");

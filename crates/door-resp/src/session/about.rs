@@ -107,8 +107,11 @@ pub(super) fn commands(query: &CommandQuery) -> Reply {
     }
 }
 
+/// Clients of the new protocol look for all ten parts; the last four (categories, tips, key specifications, subcommands)
+/// say nothing here.
 fn described(entry: &Entry) -> Reply {
     let (first, last, step) = entry.keys;
+    let nothing = || Reply::Array(Vec::new());
     Reply::array([
         Reply::word(entry.name),
         Reply::Integer(i64::from(entry.arity)),
@@ -116,5 +119,9 @@ fn described(entry: &Entry) -> Reply {
         Reply::Integer(i64::from(first)),
         Reply::Integer(i64::from(last)),
         Reply::Integer(i64::from(step)),
+        Reply::Set(Vec::new()),
+        nothing(),
+        nothing(),
+        nothing(),
     ])
 }

@@ -69,10 +69,10 @@ impl Session {
         if let Some(following) = &mut self.following
             && let Some(part) = following.parts.iter_mut().find(|part| part.watch == watch)
         {
-            let fields =
-                [("event", "gap".to_owned()), ("from", from.to_string()), ("to", (oldest - 1).to_string())];
+            let last = following.range_to.map_or(oldest - 1, |to| to.min(oldest - 1));
+            let fields = [("event", "gap".to_owned()), ("from", from.to_string()), ("to", last.to_string())];
             let texts = fields.into_iter().flat_map(|(name, value)| [Reply::word(name), Reply::bulk(value)]);
-            part.entries.push(Reply::array([Reply::bulk(format!("{}-0", oldest - 1)), Reply::array(texts)]));
+            part.entries.push(Reply::array([Reply::bulk(format!("{last}-0")), Reply::array(texts)]));
             return self.end_if_enough(out);
         }
         self.publish_gap(watch, from, oldest, out);

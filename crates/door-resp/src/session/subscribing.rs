@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use tenure_hub::words::{Answer, Event, Filter, Name, Query, TaskId};
-use tenure_hub::{Request, Response, Watch};
+use tenure_hub::words::{Event, Filter, TaskId};
+use tenure_hub::{Request, Watch};
 
 use super::{Expect, Output, Session, Slot};
 use crate::channel::{ChannelAct, Listener, OWN, channel_filter, may_be_own, pattern_filter};
 use crate::codec::{Reply, Version, encode};
 use crate::command::{Command, ConnectionCommand, EventsCommand};
-use crate::errand::Outcome;
 use crate::glob::glob;
 use crate::translate::event_json;
 
@@ -151,6 +150,9 @@ impl Session {
     /// An event of a watch that a channel began.
     pub(super) fn publish_event(&mut self, watch: u64, event: &Arc<Event>, out: &mut Output) {
         let Some(task) = event.task() else { return };
+        if self.hear_of_submission(watch, event.seq, out) {
+            return;
+        }
         if let Some(channel) = self.subscriptions.jobs.get(&watch).cloned() {
             let job = String::from_utf8_lossy(&channel["job:".len()..]).into_owned();
             let message = event_json(event, Some(&job));
@@ -172,7 +174,10 @@ impl Session {
         let channel = match self.subscriptions.jobs.get(&watch) {
             Some(channel) => channel.clone(),
             None if self.subscriptions.everything == Some(watch) => Bytes::from_static(UPDATES),
-            None => return,
+            None => {
+                self.hear_of_submission(watch, oldest, out);
+                return;
+            }
         };
         let message = format!(r#"{{"event":"gap","from":{from},"to":{}}}"#, oldest - 1);
         self.send_message(&channel, message.into(), out);
@@ -235,35 +240,25 @@ impl Session {
         }
     }
 
-    /// The job of a channel is known by its name: now we know which task to watch.
-    pub(super) fn channel_found(&mut self, channel: &Bytes, outcome: Outcome, out: &mut Output) {
-        if let Ok(Response::Answer(Answer::Task(task))) = outcome
-            && self.subscriptions.channels.contains(channel)
-        {
-            self.watch_task(channel.clone(), task.id, out);
-        }
-    }
-
     fn watch_job(&mut self, channel: &Bytes, out: &mut Output) {
         let Some(job) = channel.strip_prefix(b"job:").filter(|_| channel != UPDATES) else { return };
-        let Ok(job) = std::str::from_utf8(job) else { return };
-        match job.parse::<TaskId>() {
-            Ok(task) => self.watch_task(channel.clone(), task, out),
-            Err(_) => {
-                let find = Request::Query(Query::Find { name: Name::from(job) });
-                self.ask(find, Expect::Channel(channel.clone()), out);
-            }
+        match std::str::from_utf8(job).map(str::parse::<TaskId>) {
+            Ok(Ok(task)) => self.watch_task(channel.clone(), task, None, out),
+            Ok(Err(_)) => self.look_for(channel, out),
+            // Nothing is called like this.
+            Err(_) => {}
         }
     }
 
-    fn watch_task(&mut self, channel: Bytes, task: TaskId, out: &mut Output) {
+    pub(super) fn watch_task(&mut self, channel: Bytes, task: TaskId, from: Option<u64>, out: &mut Output) {
         let watch = self.token();
         self.subscriptions.jobs.insert(watch, channel);
         let filter = Filter { task: Some(task), ..Filter::default() };
-        self.ask(Request::Watch(Watch { watch, filter, from: None }), Expect::Watch, out);
+        self.ask(Request::Watch(Watch { watch, filter, from }), Expect::Watch, out);
     }
 
     fn unwatch_job(&mut self, channel: &Bytes, out: &mut Output) {
+        self.stop_expecting(channel, out);
         let watch = self.subscriptions.jobs.iter().find(|(_, of)| *of == channel).map(|(watch, _)| *watch);
         if let Some(watch) = watch {
             self.subscriptions.jobs.remove(&watch);
@@ -294,7 +289,7 @@ impl Session {
         encode(&Reply::Push(vec![Reply::word(what), channel, count]), self.version, bytes);
     }
 
-    fn send_message(&mut self, channel: &Bytes, message: Bytes, out: &mut Output) {
+    pub(super) fn send_message(&mut self, channel: &Bytes, message: Bytes, out: &mut Output) {
         let push =
             Reply::Push(vec![Reply::word("message"), Reply::Bulk(channel.clone()), Reply::Bulk(message)]);
         self.transaction.tell(&push, self.version, out);

@@ -124,4 +124,8 @@ for _ in range(20):
         break
 assert any(channel == "job:updates" and json.loads(data)["event"] == "submitted" for channel, data in heard), heard
 assert ("news", "hello") in heard, heard
+# The list of commands, in either protocol.
+for protocol in [2, 3]:
+    commands = redis.Redis(port=port, protocol=protocol).command()
+    assert {str(name).lower() for name in commands} >= {"job.submit", "brpop"}, commands.keys()
 print("redis-py", redis.__version__, "is content")

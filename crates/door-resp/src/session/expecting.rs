@@ -1,0 +1,114 @@
+//! Channels of jobs that nobody has submitted yet: a client that chooses the id may listen first.
+//!
+//! Events do not carry names, so while such a channel waits, every submission is a reason to look for its job. A look
+//! that is under way stands for all submissions before it ends.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tenure_hub::words::{Answer, Filter, Name, Query};
+use tenure_hub::{Request, Response, Watch};
+
+use super::{Expect, Output, Session};
+use crate::errand::Outcome;
+
+/// How many channels of one connection may wait for their jobs.
+const EXPECTED_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    /// The watch over submissions.
+    watch: Option<u64>,
+    channels: BTreeMap<Bytes, Search>,
+}
+
+#[derive(Debug, Default)]
+struct Search {
+    /// A look is under way, and whether something was submitted since it began.
+    looking: bool,
+    again: bool,
+    /// The first submission that may be its job's.
+    since: Option<u64>,
+}
+
+impl Session {
+    /// Looks for the job of a channel by its name.
+    pub(super) fn look_for(&mut self, channel: &Bytes, out: &mut Output) {
+        let Ok(job) = std::str::from_utf8(&channel["job:".len()..]) else { return };
+        let find = Request::Query(Query::Find { name: Name::from(job) });
+        self.ask(find, Expect::Channel(channel.clone()), out);
+    }
+
+    /// The job of a channel was found, or is not there yet.
+    pub(super) fn looked_for(&mut self, channel: &Bytes, outcome: &Outcome, out: &mut Output) {
+        let search = self.expected.channels.remove(channel);
+        if !self.subscriptions.channels.contains(channel) {
+            return self.expect_no_more(out);
+        }
+        if let Ok(Response::Answer(Answer::Task(task))) = outcome {
+            self.watch_task(channel.clone(), task.id, search.and_then(|search| search.since), out);
+            return self.expect_no_more(out);
+        }
+        match search {
+            // It may have come before the watch began: the next look is certain.
+            None => self.expect(channel, out),
+            Some(Search { again: false, .. }) => {
+                self.expected.channels.insert(channel.clone(), Search::default());
+            }
+            Some(Search { since, .. }) => {
+                let search = Search { looking: true, again: false, since };
+                self.expected.channels.insert(channel.clone(), search);
+                self.look_for(channel, out);
+            }
+        }
+    }
+
+    /// Something was submitted, if this is the watch for that.
+    pub(super) fn hear_of_submission(&mut self, watch: u64, number: u64, out: &mut Output) -> bool {
+        if self.expected.watch != Some(watch) {
+            return false;
+        }
+        let mut idle = Vec::new();
+        for (channel, search) in &mut self.expected.channels {
+            search.since.get_or_insert(number);
+            search.again = search.looking;
+            if !std::mem::replace(&mut search.looking, true) {
+                idle.push(channel.clone());
+            }
+        }
+        idle.iter().for_each(|channel| self.look_for(channel, out));
+        true
+    }
+
+    /// Its channel is not wanted any more.
+    pub(super) fn stop_expecting(&mut self, channel: &Bytes, out: &mut Output) {
+        if self.expected.channels.remove(channel).is_some() {
+            self.expect_no_more(out);
+        }
+    }
+
+    fn expect(&mut self, channel: &Bytes, out: &mut Output) {
+        if self.expected.channels.len() >= EXPECTED_MAX {
+            let message = format!(
+                r#"{{"event":"unknown","reason":"there is no such job yet, and this connection waits for {EXPECTED_MAX} others"}}"#
+            );
+            return self.send_message(channel, message.into(), out);
+        }
+        if self.expected.watch.is_none() {
+            let watch = self.token();
+            self.expected.watch = Some(watch);
+            let filter = Filter { kinds: vec!["submitted".into()], ..Filter::default() };
+            self.ask(Request::Watch(Watch { watch, filter, from: None }), Expect::Watch, out);
+        }
+        self.expected.channels.insert(channel.clone(), Search { looking: true, ..Search::default() });
+        self.look_for(channel, out);
+    }
+
+    fn expect_no_more(&mut self, out: &mut Output) {
+        if self.expected.channels.is_empty()
+            && let Some(watch) = self.expected.watch.take()
+        {
+            self.ask(Request::Unwatch { watch }, Expect::Nothing, out);
+        }
+    }
+}
