@@ -28,11 +28,14 @@ pub(super) fn check_plain_id(what: &'static str, field: &str, id: &str) -> Resul
     Ok(())
 }
 
-/// The id a client chose for a job. Any visible character will do.
+/// The id a client chose for a job. Any visible character will do; how plans and actions are called is kept for them.
 pub(super) fn check_job_id(what: &'static str, id: &str) -> Result<(), ShapeError> {
     check_length(what, "job_id", id)?;
     if id.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(ShapeError::invalid(what, "job_id holds spaces or control characters"));
+    }
+    if id.starts_with("plan:") || id.starts_with("action:") {
+        return Err(ShapeError::invalid(what, "job_id begins with plan: or action:"));
     }
     Ok(())
 }

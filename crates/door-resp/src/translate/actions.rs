@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use tenure_hub::words::{Command, ListQuery, NewTask, TaskId, TaskInfo, Timestamp};
+use tenure_hub::words::{Command, ListQuery, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp};
 use tenure_hub::{Request, Submission, fresh_id};
 
 use super::Speaker;
 use super::names::{ACTIONS, action_name, job_id, plan_tag, status};
-use super::pages::{find_name, list, page as page_of};
+use super::pages::{find_name, list, page as page_of, take_up};
 use super::plans::{held_in, with_plan};
 use super::refusals::refusal;
 use super::render::time;
-use super::submit::{accepted, envelope, named, new_task};
+use super::submit::{OfAction, accepted, envelope, named, new_task};
 use crate::codec::Reply;
 use crate::command::{ActionCommand, JobStatus, Page};
 use crate::errand::Step;
@@ -28,14 +28,16 @@ const SETTLED_AFTER: Duration = Duration::from_secs(600);
 pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> Step {
     match command {
         ActionCommand::Submit(action) => submit_action(*action, speaker),
-        ActionCommand::Get { action, page } => of_action(&action, move |_, task, jobs| {
-            let mut shown = action_status(&task, &jobs);
+        ActionCommand::Get { action, page } => with_action(&action, move |_, found| {
+            let Some((about, jobs)) = found else { return Step::Reply(Reply::Null) };
+            let mut shown = action_status(&about, &jobs);
             let ids = jobs.iter().skip(page.offset).take(page.limit).map(|job| Value::from(job_id(job)));
             shown.insert("job_ids".into(), ids.collect());
-            Reply::bulk(Value::Object(shown).to_string())
+            Step::Reply(Reply::bulk(Value::Object(shown).to_string()))
         }),
-        ActionCommand::Status { action } => of_action(&action, |_, task, jobs| {
-            Reply::bulk(Value::Object(action_status(&task, &jobs)).to_string())
+        ActionCommand::Status { action } => with_action(&action, |_, found| {
+            let shown = found.map(|(about, jobs)| Value::Object(action_status(&about, &jobs)).to_string());
+            Step::Reply(shown.map_or(Reply::Null, Reply::bulk))
         }),
         ActionCommand::List { status, page } => list_actions(status, page),
     }
@@ -50,73 +52,148 @@ fn submit_action(action: Action, speaker: &Speaker) -> Step {
     with_plan(action.plan.clone(), move |now, found| {
         let Some((plan, json)) = found else { unreachable!("with_plan answers for itself") };
         let id = action.id.clone().unwrap_or_else(|| fresh_id().to_string());
-        let mut parent = NewTask::new(fresh_id(), ACTIONS);
-        parent.name = Some(action_name(&id));
-        parent.hold = true;
-        let about = json!({"action_id": id, "plan_id": plan.id, "jobs_created": action.inputs.len()});
-        let parent_id = parent.id;
-        let submission = Submission::new(parent, Bytes::from(about.to_string()));
-        Step::ask(Request::Submit(vec![submission]), move |_, outcome| match accepted(outcome) {
-            Ok(each) if each.iter().all(|accepted| !accepted.known) => {
-                fan_out(&id, &plan, &json, &action, parent_id, now, &speaker)
+        find_name(action_name(&id), move |_, found| {
+            let fan = |parent: TaskId| Fan::out(id.clone(), &plan, &json, &action, parent, now, &speaker);
+            match found {
+                Err(_) => match fan(fresh_id()) {
+                    Ok(fan) => fan.submit_first(),
+                    Err(reply) => Step::Reply(reply),
+                },
+                Ok(task) if *task.terms.queue != *ACTIONS || task.children > 0 => Step::Reply(exists(&id)),
+                // The jobs that it had are forgotten, and the action with them: only its name is left.
+                Ok(task) => match fan(task.id) {
+                    Ok(fan) if task.state.name().has_ended() => take_up(task.id, move || fan.submit_again()),
+                    Ok(fan) => fan.submit_again(),
+                    Err(reply) => Step::Reply(reply),
+                },
             }
-            Ok(_) | Err(tenure_hub::words::Refusal::NameTaken { .. }) => {
-                Step::error(format!("ERR Action ID already exists: {id}"))
-            }
-            Err(reason) => Step::Reply(refusal(&reason)),
         })
     })
 }
 
-fn fan_out(
-    id: &str,
-    plan: &Plan,
-    json: &Value,
-    action: &Action,
+/// An action about to begin.
+struct Fan {
+    id: String,
     parent: TaskId,
-    now: Timestamp,
-    speaker: &Speaker,
-) -> Step {
-    let mut options = action.options.clone();
-    options.needs.get_or_insert_with(|| plan.needs());
-    let (mut jobs, mut ids) = (Vec::new(), Vec::new());
-    for (index, input) in action.inputs.iter().enumerate() {
-        let mut task = match new_task(&options, now, speaker) {
-            Ok(task) => named(task, None),
-            Err(reply) => return Step::Reply(reply),
-        };
-        task.parent = Some(parent);
-        task.tags.push(plan_tag(&plan.id));
-        ids.push(task.id.to_string());
-        jobs.push(Submission::new(task, envelope(json, input, Some((id, index)))));
+    jobs: Vec<Submission>,
+    /// What is remembered about it.
+    about: Value,
+    answer: Value,
+}
+
+impl Fan {
+    fn out(
+        id: String,
+        plan: &Plan,
+        json: &Value,
+        action: &Action,
+        parent: TaskId,
+        now: Timestamp,
+        speaker: &Speaker,
+    ) -> Result<Self, Reply> {
+        let mut options = action.options.clone();
+        options.needs.get_or_insert_with(|| plan.needs());
+        let (mut jobs, mut ids) = (Vec::new(), Vec::new());
+        for (index, input) in action.inputs.iter().enumerate() {
+            let mut task = named(new_task(&options, now, speaker)?, None);
+            task.parent = Some(parent);
+            task.tags.push(plan_tag(&plan.id));
+            ids.push(task.id.to_string());
+            let of = OfAction { action: &id, index, jobs: action.inputs.len() };
+            jobs.push(Submission::new(task, envelope(json, input, Some(&of))));
+        }
+        let about = json!({"action_id": id, "plan_id": plan.id, "jobs_created": ids.len()});
+        let answer = json!({
+            "action_id": id, "plan_id": plan.id, "plan_description": plan.description, "jobs_created": ids.len(),
+            "job_ids": ids,
+        });
+        Ok(Self { id, parent, jobs, about, answer })
     }
-    let answer = json!({
-        "action_id": id, "plan_id": plan.id, "plan_description": plan.description, "jobs_created": ids.len(),
-        "job_ids": ids,
-    });
-    Step::last(Request::Submit(jobs), move |_, outcome| match accepted(outcome) {
-        Ok(_) => Reply::bulk(answer.to_string()),
-        Err(reason) => refusal(&reason),
-    })
+
+    /// The action and its jobs together. If somebody else has begun it meanwhile, the jobs have no parent and are refused.
+    fn submit_first(self) -> Step {
+        let Self { id, parent, jobs, about, answer } = self;
+        let mut task = NewTask::new(parent, ACTIONS);
+        task.name = Some(action_name(&id));
+        task.hold = true;
+        let mut all = vec![Submission::new(task, Bytes::from(about.to_string()))];
+        all.extend(jobs);
+        Step::ask(Request::Submit(all), move |_, outcome| match accepted(outcome) {
+            Ok(_) => Step::Reply(Reply::bulk(answer.to_string())),
+            Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => Step::Reply(exists(&id)),
+            // All of it or nothing: a job that was accepted goes with the action.
+            Err(reason) => retire(vec![parent], Box::new(move || Step::Reply(refusal(&reason)))),
+        })
+    }
+
+    /// Jobs for an action that is there. Two that come at the same time would mix, so both of them step back.
+    fn submit_again(self) -> Step {
+        let Self { id, parent, jobs, answer, .. } = self;
+        let own: Vec<TaskId> = jobs.iter().map(|job| job.task.id).collect();
+        Step::ask(Request::Submit(jobs), move |_, outcome| match accepted(outcome) {
+            Err(Refusal::BadParent { .. }) => Step::Reply(exists(&id)),
+            Err(reason) => retire(own, Box::new(move || Step::Reply(refusal(&reason)))),
+            Ok(_) => jobs_of(parent, move |_, jobs| {
+                if jobs.iter().all(|job| own.contains(&job.id)) {
+                    return Step::Reply(Reply::bulk(answer.to_string()));
+                }
+                retire(own, Box::new(move || Step::Reply(exists(&id))))
+            }),
+        })
+    }
+}
+
+fn exists(action: &str) -> Reply {
+    Reply::error(format!("ERR Action ID already exists: {action}"))
+}
+
+/// What was said when an action began, which outlives some of its jobs.
+pub(super) struct About {
+    action: Value,
+    plan: Value,
+    jobs_created: usize,
 }
 
 /// An action and its jobs; nothing if there is no such action, or none any more.
-fn of_action(
+pub(super) fn with_action(
     action: &str,
-    reply: impl FnOnce(Timestamp, Box<TaskInfo>, Vec<TaskInfo>) -> Reply + Send + 'static,
+    then: impl FnOnce(Timestamp, Option<(About, Vec<TaskInfo>)>) -> Step + Send + 'static,
 ) -> Step {
-    find_action(action, move |_, found| match found {
-        None => Step::Reply(Reply::Null),
-        Some(task) => jobs_of(&task.clone(), move |now, jobs| Step::Reply(reply(now, task, jobs))),
+    find_action(action, move |now, found| match found {
+        None => then(now, None),
+        Some(task) => with_jobs(&task, then),
+    })
+}
+
+fn with_jobs(
+    action: &TaskInfo,
+    then: impl FnOnce(Timestamp, Option<(About, Vec<TaskInfo>)>) -> Step + Send + 'static,
+) -> Step {
+    // An action whose name was used before has the words of the former one; its jobs have its own.
+    let words = (action.state.name() == StateName::Created).then_some(action.body);
+    jobs_of(action.id, move |now, jobs| {
+        let Some(first) = jobs.first() else { return then(now, None) };
+        Step::read(words.unwrap_or(first.body), move |now, words| {
+            let mut words: Value =
+                words.ok().and_then(|words| serde_json::from_slice(&words).ok()).unwrap_or_default();
+            let created = words["jobs_created"].as_u64().and_then(|count| usize::try_from(count).ok());
+            let about = About {
+                action: words["action_id"].take(),
+                plan: words["plan_id"].take(),
+                // Somebody at another door may have added one.
+                jobs_created: created.unwrap_or(0).max(jobs.len()),
+            };
+            then(now, Some((about, jobs)))
+        })
     })
 }
 
 /// An action's jobs in the order of its inputs.
 pub(super) fn jobs_of(
-    action: &TaskInfo,
+    action: TaskId,
     then: impl FnOnce(Timestamp, Vec<TaskInfo>) -> Step + Send + 'static,
 ) -> Step {
-    let query = ListQuery { parent: Some(action.id), ..ListQuery::default() };
+    let query = ListQuery { parent: Some(action), ..ListQuery::default() };
     list(
         query,
         JOBS_MAX,
@@ -129,42 +206,45 @@ pub(super) fn jobs_of(
     )
 }
 
-/// What an action's status is follows from its jobs.
-pub(super) fn action_status(action: &TaskInfo, jobs: &[TaskInfo]) -> Map<String, Value> {
+/// What an action's status is follows from its jobs. Those that are forgotten are counted as that.
+pub(super) fn action_status(about: &About, jobs: &[TaskInfo]) -> Map<String, Value> {
     let mut shown = Map::new();
-    let name = action.name.as_deref().unwrap_or_default();
-    shown.insert("action_id".into(), name.strip_prefix("action:").unwrap_or(name).into());
-    shown.insert("created_at".into(), time(action.submitted_at));
-    shown.insert("total_jobs".into(), jobs.len().into());
+    shown.insert("action_id".into(), about.action.clone());
+    shown.insert("created_at".into(), jobs.first().map_or(Value::Null, |job| time(job.submitted_at)));
+    shown.insert("total_jobs".into(), about.jobs_created.into());
     let count = |wanted: JobStatus| jobs.iter().filter(|job| status(&job.state) == wanted).count();
     for one in JobStatus::ALL {
         shown.insert(one.word().into(), count(one).into());
     }
-    let plan = jobs.iter().flat_map(|job| &job.terms.tags).find_map(|tag| tag.strip_prefix("plan:"));
-    shown.insert("plan_id".into(), plan.into());
+    shown.insert("forgotten".into(), (about.jobs_created - jobs.len()).into());
+    shown.insert("plan_id".into(), about.plan.clone());
     let ended = jobs.iter().filter_map(|job| job.state.end().map(|end| end.at));
     if jobs.iter().all(|job| job.state.name().has_ended())
         && let Some(last) = ended.max()
     {
         shown.insert("completed_jobs_at".into(), time(last));
     }
-    shown.insert("status".into(), overall(jobs).word().into());
+    shown.insert("status".into(), overall(about, jobs).map_or("ended", JobStatus::word).into());
     shown
 }
 
-fn overall(jobs: &[TaskInfo]) -> JobStatus {
+/// None if all jobs have ended and it is not known any more whether one of them failed.
+fn overall(about: &About, jobs: &[TaskInfo]) -> Option<JobStatus> {
     let any = |wanted: &[JobStatus]| jobs.iter().any(|job| wanted.contains(&status(&job.state)));
+    let forgotten = about.jobs_created > jobs.len();
     if any(&[JobStatus::Running]) {
-        JobStatus::Running
+        Some(JobStatus::Running)
     } else if any(&[JobStatus::Pending, JobStatus::Scheduled, JobStatus::Paused]) {
         let begun = any(&[JobStatus::Completed, JobStatus::Failed, JobStatus::Dead, JobStatus::Cancelled]);
-        if begun { JobStatus::Running } else { JobStatus::Pending }
+        Some(if begun || forgotten { JobStatus::Running } else { JobStatus::Pending })
     } else if any(&[JobStatus::Failed, JobStatus::Dead]) {
-        JobStatus::Failed
+        Some(JobStatus::Failed)
+    } else if forgotten {
+        None
     } else if any(&[JobStatus::Cancelled]) {
-        JobStatus::Cancelled
+        Some(JobStatus::Cancelled)
     } else {
-        JobStatus::Completed
+        Some(JobStatus::Completed)
     }
 }
 
@@ -172,7 +252,7 @@ fn list_actions(wanted: Option<JobStatus>, page: Page) -> Step {
     list(
         held_in(ACTIONS),
         usize::MAX,
-        |_| true,
+        |action| action.children > 0,
         move |_, mut actions| {
             // The newest first; they are taken from the end.
             actions.sort_by_key(|action| action.id);
@@ -191,21 +271,23 @@ fn describe_actions(
     let Some(action) = actions.pop().filter(|_| !enough) else {
         return Step::Reply(Reply::Array(shown.into_iter().skip(page.offset).collect()));
     };
-    jobs_of(&action.clone(), move |_, jobs| {
-        if wanted.is_none_or(|wanted| overall(&jobs) == wanted) {
-            shown.push(Reply::bulk(Value::Object(action_status(&action, &jobs)).to_string()));
+    with_jobs(&action, move |_, found| {
+        if let Some((about, jobs)) = found
+            && (wanted.is_none() || overall(&about, &jobs) == wanted)
+        {
+            shown.push(Reply::bulk(Value::Object(action_status(&about, &jobs)).to_string()));
         }
         describe_actions(actions, wanted, page, shown)
     })
 }
 
-/// The task that stands for an action. One that was retired is there no more, although its name is still taken.
+/// The task that stands for an action. One whose jobs are all forgotten is there no more, although its name is.
 pub(super) fn find_action(
     action: &str,
     then: impl FnOnce(Timestamp, Option<Box<TaskInfo>>) -> Step + Send + 'static,
 ) -> Step {
     find_name(action_name(action), move |now, found| {
-        let there = |task: &TaskInfo| task.children > 0 || !task.state.name().has_ended();
+        let there = |task: &TaskInfo| *task.terms.queue == *ACTIONS && task.children > 0;
         then(now, found.ok().filter(|task| there(task)))
     })
 }
@@ -225,9 +307,10 @@ fn tidy(query: ListQuery, then: ThenStep) -> Step {
 
 type ThenStep = Box<dyn FnOnce() -> Step + Send>;
 
-fn retire(mut actions: Vec<TaskId>, then: ThenStep) -> Step {
-    let Some(task) = actions.pop() else { return then() };
-    let cancel = Command::Cancel { task, reason: Some("its jobs are forgotten".into()) };
-    // Whatever becomes of it, the next time it is looked at again.
-    Step::ask(Request::Command(cancel), move |_, _| retire(actions, then))
+/// Cancels one after the other.
+fn retire(mut tasks: Vec<TaskId>, then: ThenStep) -> Step {
+    let Some(task) = tasks.pop() else { return then() };
+    let cancel = Command::Cancel { task, reason: Some("its action is over".into()) };
+    // One that is gone already need not be cancelled.
+    Step::ask(Request::Command(cancel), move |_, _| retire(tasks, then))
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tenure_hub::words::{Answer, Query, TaskInfo, Timestamp, WorkerInfo};
 use tenure_hub::{Request, Response};
 
-use super::names::{ACTIONS, PLANS, is_reserved, job_id, plan_of_name, queue_key_of, queue_name};
+use super::names::{ACTIONS, PLANS, is_reserved, job_id, plan_of_recipe, queue_key_of, queue_name};
 use super::pages::{PAGE, one_queue, unexpected};
 use super::refusals::refusal;
 use super::render;
@@ -202,8 +202,8 @@ fn of_task(task: &TaskInfo) -> Option<String> {
         return None;
     }
     match &*task.terms.queue {
-        PLANS => plan_of_name(task.name.as_deref()?).map(|plan| format!("plan:{plan}")),
-        ACTIONS => task.name.as_deref().map(str::to_owned),
+        PLANS => plan_of_recipe(task.name.as_deref()?).map(|plan| format!("plan:{plan}")),
+        ACTIONS => task.name.as_deref().filter(|_| task.children > 0).map(str::to_owned),
         _ => Some(format!("job:{}", job_id(task))),
     }
 }

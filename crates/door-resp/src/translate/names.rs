@@ -34,13 +34,17 @@ pub fn itself(worker: &str) -> Name {
     format!("worker={worker}").into()
 }
 
-pub(super) fn plan_name(plan: &str, edition: u32) -> Name {
-    if edition == 0 { format!("plan:{plan}").into() } else { format!("plan:{plan}#{edition}").into() }
+pub(super) fn plan_name(plan: &str) -> Name {
+    format!("plan:{plan}").into()
 }
 
-pub(super) fn plan_of_name(name: &str) -> Option<&str> {
-    let plan = name.strip_prefix("plan:")?;
-    Some(plan.split_once('#').map_or(plan, |(plan, _)| plan))
+/// A recipe is called after its plan. No plan's id holds the sign between the two.
+pub(super) fn recipe_name(plan: &str, recipe: TaskId) -> Name {
+    format!("plan:{plan}#{recipe}").into()
+}
+
+pub(super) fn plan_of_recipe(name: &str) -> Option<&str> {
+    Some(name.strip_prefix("plan:")?.split_once('#')?.0)
 }
 
 pub(super) fn action_name(action: &str) -> Name {

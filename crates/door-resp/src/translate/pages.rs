@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Answer, ListQuery, Name, Query, QueueInfo, Refusal, TaskId, TaskInfo, Timestamp, WorkerInfo,
+    Answer, Command, ListQuery, Name, Query, QueueInfo, Refusal, TaskId, TaskInfo, Timestamp, WorkerInfo,
 };
 use tenure_hub::{Request, Response};
 
+use super::names::is_reserved;
 use super::refusals::refusal;
 use crate::errand::{Outcome, Step};
 
@@ -20,7 +21,23 @@ pub(super) fn find(job: &str, then: impl FnOnce(Timestamp, Found) -> Step + Send
         Ok(task) => Query::Show { task },
         Err(_) => Query::Find { name: Name::from(job) },
     };
-    Step::ask(Request::Query(query), move |now, outcome| then(now, task_of(outcome)))
+    Step::ask(Request::Query(query), move |now, outcome| {
+        // The tasks behind plans and actions are no jobs.
+        let found = task_of(outcome).and_then(|task| match is_reserved(&task.terms.queue) {
+            true => Err(Refusal::UnknownTask { task: task.id }),
+            false => Ok(task),
+        });
+        then(now, found)
+    })
+}
+
+/// Makes a task that has ended one that is held back again, with its name and without its family.
+pub(super) fn take_up(task: TaskId, then: impl FnOnce() -> Step + Send + 'static) -> Step {
+    // Whoever comes at the same time does the same; what was refused to one of them is done.
+    Step::ask(Request::Command(Command::Retry { task }), move |_, _| {
+        let reason = Some("it waits for nobody".into());
+        Step::ask(Request::Command(Command::Pause { task, reason }), move |_, _| then())
+    })
 }
 
 pub(super) fn find_name(name: Name, then: impl FnOnce(Timestamp, Found) -> Step + Send + 'static) -> Step {

@@ -26,7 +26,7 @@ pub(super) fn length(key: Key) -> Step {
         }),
         Key::Action { id, field: ActionField::Jobs } => find_action(&id, |_, found| match found {
             None => Step::Reply(Reply::Integer(0)),
-            Some(action) => jobs_of(&action, |_, jobs| Step::Reply(Reply::count(jobs.len()))),
+            Some(action) => jobs_of(action.id, |_, jobs| Step::Reply(Reply::count(jobs.len()))),
         }),
         _ => Step::Reply(Reply::Integer(0)),
     }
@@ -51,7 +51,7 @@ pub(super) fn range(key: Key, start: i64, stop: i64) -> Step {
         }),
         Key::Action { id, field: ActionField::Jobs } => find_action(&id, move |_, found| match found {
             None => Step::Reply(Reply::Array(Vec::new())),
-            Some(action) => jobs_of(&action, move |_, jobs| {
+            Some(action) => jobs_of(action.id, move |_, jobs| {
                 let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
                 let (first, length) = part(count, start, stop).unwrap_or_default();
                 let ids = jobs.iter().skip(first).take(length).map(|job| Reply::bulk(job_id(job)));

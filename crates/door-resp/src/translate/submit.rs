@@ -68,9 +68,6 @@ pub fn pushed(counts: &[usize], submitted: Outcome, queue: Outcome) -> Vec<Reply
 /// `JOB.SUBMIT`.
 pub(super) fn job(submission: Submission, speaker: &Speaker) -> Step {
     let Submission { name, work, parent, options } = submission;
-    if name.as_deref().is_some_and(|name| name.starts_with("plan:") || name.starts_with("action:")) {
-        return Step::error("ERR Invalid job: job_id begins with plan: or action:");
-    }
     let speaker = speaker.clone();
     let go_on = move |parent: Option<TaskId>| match work {
         Work::Body(body) => submit(name, parent, &options, Vec::new(), body, &speaker),
@@ -100,12 +97,24 @@ pub(super) fn job(submission: Submission, speaker: &Speaker) -> Step {
     }
 }
 
+/// Which job of which action.
+pub(super) struct OfAction<'a> {
+    pub(super) action: &'a str,
+    pub(super) index: usize,
+    /// How many there are.
+    pub(super) jobs: usize,
+}
+
 /// The body of a job that runs a plan.
-pub(super) fn envelope(plan: &Value, input: &Value, action: Option<(&str, usize)>) -> Bytes {
-    let mut body = json!({"plan_id": plan["plan_id"], "plan": plan, "inputs": input});
-    if let Some((action, index)) = action {
-        body["action_id"] = action.into();
-        body["input_index"] = index.into();
+pub(super) fn envelope(plan: &Value, input: &Value, of: Option<&OfAction<'_>>) -> Bytes {
+    let mut body = json!({"plan": plan, "inputs": input});
+    if let Some(id) = plan.get("plan_id") {
+        body["plan_id"] = id.clone();
+    }
+    if let Some(of) = of {
+        body["action_id"] = of.action.into();
+        body["input_index"] = of.index.into();
+        body["jobs_created"] = of.jobs.into();
     }
     Bytes::from(body.to_string())
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tenure_hub::words::{Name, TaskInfo, Timestamp, WorkerInfo};
 
-use super::actions::{action_status, find_action, jobs_of};
+use super::actions::{action_status, find_action, with_action};
 use super::jobs::explain_not_held;
 use super::names::status;
 use super::pages::{find, read_result, read_whole, worker, workers};
@@ -71,15 +71,13 @@ pub(super) fn is_there(key: Key, then: impl FnOnce(bool) -> Step + Send + 'stati
 fn value(key: Key, then: impl FnOnce(Timestamp, Option<Bytes>) -> Step + Send + 'static) -> Step {
     match key {
         Key::Job { id, field } => job_field(id, field, then),
-        Key::Plan { id } => find_plan(id, 0, move |now, found| match found {
+        Key::Plan { id } => find_plan(&id, move |now, found| match found {
             None => then(now, None),
             Some(task) => Step::read(task.body, move |now, body| then(now, body.ok())),
         }),
-        Key::Action { id, field: ActionField::Whole } => find_action(&id, move |now, found| match found {
-            None => then(now, None),
-            Some(action) => jobs_of(&action.clone(), move |now, jobs| {
-                then(now, Some(Value::Object(action_status(&action, &jobs)).to_string().into()))
-            }),
+        Key::Action { id, field: ActionField::Whole } => with_action(&id, move |now, found| {
+            let shown = found.map(|(about, jobs)| Value::Object(action_status(&about, &jobs)).to_string());
+            then(now, shown.map(Bytes::from))
         }),
         Key::Worker { id, field } => worker_field(&id, field, then),
         Key::Action { .. } | Key::Queue(_) | Key::Capability { .. } | Key::Events(_) | Key::Unknown => {

@@ -12,11 +12,12 @@ use tenure_door_resp::upkeep::Upkeep;
 use tenure_door_resp::worker::{self, CallAnswer, Worker};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
-use tenure_hub::words::{Name, Peer, Refusal, SessionId, Timestamp};
+use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};
 use tenure_hub::{Ask, Grant, Keys, Mailbox, Stats};
 
 pub(crate) struct World {
     pub(crate) now: Timestamp,
+    settings: EngineSettings,
     disk: MemoryDisk,
     core: Core,
     writer: Writer,
@@ -69,16 +70,23 @@ impl World {
                 keys.add(digit.repeat(64).as_bytes(), grant);
             }
         }
-        World::begin(Timestamp(1_763_373_600_000), MemoryDisk::new(), keys)
+        World::begin(Timestamp(1_763_373_600_000), MemoryDisk::new(), keys, EngineSettings::default())
     }
 
-    fn begin(now: Timestamp, disk: MemoryDisk, keys: Keys) -> World {
-        let engine = tenure_hub::words::Settings::default();
+    /// A broker that remembers only so many tasks that have ended.
+    pub(crate) fn forgetful(ended_kept: usize) -> World {
+        let engine = EngineSettings { ended_kept, ..EngineSettings::default() };
+        World::begin(Timestamp(1_763_373_600_000), MemoryDisk::new(), Keys::default(), engine)
+    }
+
+    fn begin(now: Timestamp, disk: MemoryDisk, keys: Keys, settings: EngineSettings) -> World {
+        let engine = settings.clone();
         let opened = Store::open(Arc::new(disk.clone()), small_store(), engine, now);
         let Opened { engine, store, .. } = opened.expect("the store opens");
         let Parts { batches, writer, reader, chores, .. } = store.split();
         World {
             now,
+            settings,
             disk,
             core: Core::new(engine, batches, chores, Stats::default()),
             writer,
@@ -94,9 +102,9 @@ impl World {
 
     /// The broker is killed and started again: all connections are gone, the disk is as it was.
     pub(crate) fn restart(self) -> World {
-        let World { now, disk, keys, core, writer, reader, .. } = self;
+        let World { now, disk, keys, core, writer, reader, settings, .. } = self;
         drop((core, writer, reader));
-        World::begin(now, disk, keys)
+        World::begin(now, disk, keys, settings)
     }
 
     /// Types a command and returns the lines that came, in the page's notation.

@@ -1,0 +1,147 @@
+//! Plans and actions over a long time: deleted, stored again, and half forgotten.
+
+mod support;
+
+use serde_json::Value;
+use support::world::World;
+
+fn submit(world: &mut World, plan: &str, command: &str) -> Vec<String> {
+    let json = format!(r#"{{"plan_id":"{plan}","tasks":[{{"task_number":1,"command":"{command}"}}]}}"#);
+    world.ask(1, &format!("PLAN.SUBMIT '{json}'"))
+}
+
+/// The JSON object of a bulk answer.
+fn json(lines: &[String]) -> Value {
+    let text = lines.last().expect("an answer").strip_prefix("$ ").expect("a bulk string");
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// Makes a broker that remembers few forget what ended before.
+fn forget(world: &mut World, jobs: usize) {
+    for number in 0..jobs {
+        let id = world.ask(9, r#"JOB.SUBMIT '{"body":"x","queue":"aside"}'"#)[0][2..].to_owned();
+        assert_eq!(world.ask(9, &format!("JOB.CANCEL {id}")), ["+OK job cancelled"], "{number}");
+    }
+}
+
+#[test]
+fn a_plan_that_was_stored_again_outlives_the_memory_of_the_one_before() {
+    let mut world = World::forgetful(3);
+    for command in ["one", "two", "three"] {
+        assert_eq!(submit(&mut world, "q", command), ["$ q"]);
+        forget(&mut world, 4);
+        let mut world_again = world.restart();
+        let plan = json(&world_again.ask(1, "PLAN.GET q"));
+        assert_eq!(plan["tasks"][0]["command"], command);
+        assert_eq!(world_again.ask(1, "PLAN.LIST")[0], "*1");
+        assert_eq!(world_again.ask(1, "KEYS plan:*"), ["*1", "$ plan:q"]);
+        assert_eq!(world_again.ask(1, "EXISTS plan:q"), [":1"]);
+        assert_eq!(submit(&mut world_again, "q", "another"), ["-ERR Plan already exists: q"]);
+        let action = world_again.ask(1, r#"ACTION.SUBMIT '{"plan_id":"q","inputs":[1]}'"#);
+        let job = json(&action)["job_ids"][0].as_str().expect("a job").to_owned();
+        assert_eq!(world_again.ask(1, "PLAN.DELETE q"), ["-ERR Cannot delete plan with active jobs"]);
+        world_again.ask(1, &format!("JOB.CANCEL {job}"));
+        assert_eq!(world_again.ask(1, "PLAN.DELETE q"), [":1"]);
+        assert_eq!(world_again.ask(1, "PLAN.DELETE q"), [":0"]);
+        assert_eq!(world_again.ask(1, "PLAN.GET q"), ["$-1"]);
+        assert_eq!(world_again.ask(1, "PLAN.LIST"), ["*0"]);
+        assert_eq!(world_again.ask(1, "KEYS plan:*"), ["*0"]);
+        world = world_again;
+    }
+}
+
+#[test]
+fn a_plan_may_be_stored_and_deleted_as_often_as_one_likes() {
+    let mut world = World::new(false);
+    for round in 0..1100 {
+        assert_eq!(submit(&mut world, "p", "sort"), ["$ p"], "{round}");
+        assert_eq!(world.ask(1, "PLAN.DELETE p"), [":1"], "{round}");
+    }
+    assert_eq!(submit(&mut world, "p", "sort"), ["$ p"]);
+    assert_eq!(world.ask(1, "PLAN.LIST")[0], "*1");
+    assert_eq!(world.ask(1, "QUEUE.STATS")[2], ":0", "a plan is no job that waits");
+}
+
+#[test]
+fn an_action_knows_how_many_jobs_it_had_and_which_are_forgotten() {
+    let mut world = World::forgetful(3);
+    submit(&mut world, "p", "sort");
+    let worker = r#"{"worker_id":"w","hostname":"h","agw_version":"1","capabilities":["sort"]}"#;
+    world.ask(1, &format!("WORKER.REGISTER '{worker}'"));
+    // The second round takes up the name of the first.
+    for round in ["first", "second"] {
+        let action = world.ask(1, r#"ACTION.SUBMIT '{"action_id":"a","plan_id":"p","inputs":[1,2,3,4,5]}'"#);
+        let jobs = json(&action)["job_ids"].as_array().expect("jobs").clone();
+        for (index, job) in jobs.iter().enumerate() {
+            let job = job.as_str().expect("an id");
+            assert_eq!(json(&world.ask(1, "BRPOP queue:ready 1"))["job_id"], job);
+            let end = if index == 0 { "failed" } else { "completed" };
+            assert_eq!(world.ask(1, &format!(r#"JOB.UPDATE {job} '{{"status":"{end}"}}'"#)), ["+OK"]);
+            let now = json(&world.ask(1, "ACTION.STATUS a"));
+            assert_eq!(now["total_jobs"], 5, "{round} {now}");
+            assert_eq!(now["forgotten"].as_u64(), Some((index + 1).saturating_sub(3) as u64), "{now}");
+            assert_eq!(now["failed"], u64::from(index < 3), "{now}");
+            assert_eq!(now["status"], if index < 4 { "running" } else { "ended" }, "{now}");
+            assert_eq!((&now["action_id"], &now["plan_id"]), (&"a".into(), &"p".into()));
+        }
+        assert_eq!(world.ask(1, "ACTION.LIST completed"), ["*0"], "nobody knows that");
+        assert_eq!(world.ask(1, "ACTION.LIST")[0], "*1");
+        assert!(world.ask(1, "GET action:a")[0].contains(r#""status":"ended""#));
+        forget(&mut world, 2);
+        assert_eq!(json(&world.ask(1, "ACTION.GET a"))["forgotten"], 4);
+        forget(&mut world, 1);
+        for look in ["ACTION.STATUS a", "ACTION.GET a", "GET action:a"] {
+            assert_eq!(world.ask(1, look), ["$-1"], "with its jobs the action is forgotten");
+        }
+        assert_eq!(world.ask(1, "ACTION.LIST"), ["*0"]);
+    }
+}
+
+#[test]
+fn an_action_is_accepted_as_a_whole_or_not_at_all() {
+    let mut world = World::new(false);
+    submit(&mut world, "p", "sort");
+    let needs: Vec<String> = (0..40).map(|number| format!("{number}")).collect();
+    let needs = serde_json::to_string(&needs).expect("JSON");
+    let too_many = format!(r#"{{"action_id":"a","plan_id":"p","inputs":[1,2],"needs":{needs}}}"#);
+    assert!(world.ask(1, &format!("ACTION.SUBMIT '{too_many}'"))[0].starts_with("-ERR"));
+    assert_eq!(world.ask(1, "ACTION.STATUS a"), ["$-1"]);
+    let good = r#"ACTION.SUBMIT '{"action_id":"a","plan_id":"p","inputs":[1,2]}'"#;
+    assert_eq!(json(&world.ask(1, good))["jobs_created"], 2, "its name is not lost");
+}
+
+#[test]
+fn commands_about_jobs_do_not_reach_plans_and_actions() {
+    let mut world = World::new(false);
+    submit(&mut world, "p", "sort");
+    world.ask(1, r#"ACTION.SUBMIT '{"action_id":"a","plan_id":"p","inputs":[1]}'"#);
+    let log = world.ask(1, "XRANGE events - +").join("\n");
+    let submitted = log.split("$ ").filter(|word| word.len() == 37 && word.matches('-').count() == 4);
+    let mut ids: Vec<String> = submitted.map(|id| id.trim().to_owned()).collect();
+    ids.dedup();
+    let job = world.ask(1, "JOB.LIST a")[1][2..].to_owned();
+    ids.retain(|id| *id != job);
+    assert!(ids.len() >= 3, "a place, a recipe and an action: {log}");
+    for kept in ids.iter().map(String::as_str).chain(["plan:p", "action:a"]) {
+        for verb in ["CANCEL", "PAUSE", "RESUME", "RETRY"] {
+            let answer = world.ask(1, &format!("JOB.{verb} {kept}"));
+            assert_eq!(answer, [format!("-ERR Job not found: {kept}")]);
+        }
+        assert_eq!(world.ask(1, &format!("JOB.GET {kept}")), ["$-1"]);
+        assert_eq!(world.ask(1, &format!("EXISTS job:{kept}")), [":0"]);
+        for queue in ["queue:resp.plans", "queue:resp.actions", "queue:ready"] {
+            world.ask(1, &format!("LREM {queue} 1 {kept}"));
+        }
+        let child = world.ask(1, &format!(r#"JOB.SUBMIT '{{"body":"x","parent":"{kept}"}}'"#));
+        assert_eq!(child, [format!("-ERR Parent job not found: {kept}")]);
+        let named = format!(r#"{{"job_id":"{kept}","body":"x"}}"#);
+        if kept.contains(':') {
+            let refused = ["-ERR Invalid job: job_id begins with plan: or action:"];
+            assert_eq!(world.ask(1, &format!("JOB.SUBMIT '{named}'")), refused);
+            assert_eq!(world.ask(1, &format!("LPUSH queue:ready a '{named}'")), refused);
+        }
+    }
+    assert_eq!(world.ask(1, "PLAN.LIST")[0], "*1");
+    assert_eq!(json(&world.ask(1, "ACTION.STATUS a"))["pending"], 1);
+    assert_eq!(world.ask(1, "LLEN queue:ready"), [":1"], "nothing else was pushed");
+}
