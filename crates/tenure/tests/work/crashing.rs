@@ -41,11 +41,12 @@ fn a_command_that_ends_while_the_broker_is_away_is_reported_later() {
 #[test]
 fn a_broker_that_was_stopped_for_longer_than_a_lease_blames_no_worker() {
     let stage = Stage::new();
-    let _worker = stage.worker("w", &["--lease", "3s"]);
+    // Long enough for a busy machine to keep its heartbeats.
+    let _worker = stage.worker("w", &["--lease", "7s"]);
     let begun = stage.path("begun");
-    let task = stage.script(&format!("echo x >> {}; sleep 6; echo done", begun.display()));
+    let task = stage.script(&format!("echo x >> {}; sleep 10; echo done", begun.display()));
     eventually("it runs", || begun.exists());
-    stage.stop_broker(Duration::from_secs(5));
+    stage.stop_broker(Duration::from_secs(9));
     let (ended, result) = stage.result(task);
     assert_eq!((ended.state.as_str(), result["stdout"].as_str()), ("completed", Some("done\n")));
     let info = stage.show(task);
