@@ -67,6 +67,8 @@ pub struct Session {
     /// The worker that speaks here, and the one that a ping named.
     worker: Option<Name>,
     hinted: Option<Name>,
+    /// When the desk of its worker last heard of it for certain.
+    showed_life: Timestamp,
     replies: VecDeque<Slot>,
     /// The number of the first reply that is not out.
     first_reply: u64,
@@ -170,6 +172,7 @@ impl Session {
             is_library: false,
             worker: None,
             hinted: None,
+            showed_life: Timestamp::ZERO,
             replies: VecDeque::new(),
             first_reply: 0,
             waiting: HashMap::new(),
@@ -361,6 +364,7 @@ impl Session {
     }
 
     fn begin(&mut self, now: Timestamp, gate: &dyn Gate, place: u64, command: Command, out: &mut Output) {
+        self.show_life(now, out);
         if let Some(reply) = self.forbidden(&command) {
             return self.fill(place, reply);
         }

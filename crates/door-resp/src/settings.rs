@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tenure_hub::limits::BODY_BYTES_MAX;
+use tenure_hub::words::Timestamp;
 
 use crate::codec::Limits;
 
@@ -28,6 +29,12 @@ impl Settings {
     /// How long a worker may be silent.
     pub fn dead_after(&self) -> Duration {
         self.heartbeat * 3
+    }
+
+    /// Whether a sign of life is so young that another one need not be passed on. A clock that was set back makes none
+    /// of them fresh.
+    pub fn is_fresh(&self, now: Timestamp, sign: Timestamp) -> bool {
+        sign <= now && now < sign + self.heartbeat / 4
     }
 }
 

@@ -9,6 +9,7 @@ mod call;
 mod challenges;
 mod claims;
 mod joining;
+mod life;
 mod pulls;
 mod reports;
 
@@ -22,6 +23,7 @@ use tenure_hub::{Ask, Delivery, Request, Response};
 pub use call::{Call, CallAnswer, Caller, Pop};
 use challenges::Challenge;
 use claims::Claim;
+use life::Belief;
 use pulls::Waiting;
 
 use crate::settings::Settings;
@@ -57,7 +59,9 @@ pub struct Worker {
     next_challenge: u64,
     pending: HashMap<u64, Pending>,
     next_token: u64,
+    /// When the worker itself last said something.
     heard: Timestamp,
+    belief: Belief,
     /// Jobs that it did not finish within their limit.
     hung: u32,
     /// Calls that came while it joins.
@@ -89,6 +93,8 @@ enum Standing {
 enum Pending {
     /// What the hub believes it holds.
     Recall,
+    /// Whether the hub believes that it is alive.
+    Life,
     Join {
         caller: Option<Caller>,
     },
@@ -145,6 +151,7 @@ impl Worker {
             pending: HashMap::new(),
             next_token: 0,
             heard: now,
+            belief: Belief::new(now),
             hung: 0,
             calls: Vec::new(),
         }
@@ -161,17 +168,30 @@ impl Worker {
         calls: impl IntoIterator<Item = (Caller, Call)>,
         out: &mut Output,
     ) {
+        let asks_before = out.asks.len();
+        let mut speaks = false;
         for (caller, call) in calls {
+            if matches!(call, Call::Register(_)) && self.is_taken(caller) {
+                // Somebody else under the same id: what it says is no sign of this worker's life.
+                out.answers.push((caller, CallAnswer::Taken));
+                continue;
+            }
+            speaks |= call.is_its_own();
             self.hear(now, caller, call, out);
         }
         self.settle(out);
+        if speaks {
+            self.pass_on(now, asks_before, out);
+        }
     }
 
     fn hear(&mut self, now: Timestamp, caller: Caller, call: Call, out: &mut Output) {
-        self.heard = now;
-        // Somebody else may ask for a challenge; that does not make it this worker.
-        if !matches!(call, Call::Challenge { .. }) {
+        if call.is_its_own() {
+            self.heard = now;
             self.connections.insert(caller.connection);
+        }
+        if call == Call::Sign {
+            return;
         }
         if self.standing == Standing::Joining {
             if self.calls.len() < CALLS_WAITING_MAX {
@@ -187,6 +207,7 @@ impl Worker {
             Call::Register(registration) => self.register(now, caller, registration, out),
             Call::Tools(tools) => self.tools(now, caller, &tools, out),
             Call::Heartbeat(stats) => self.beat(now, caller, stats, out),
+            Call::Sign => {}
             Call::Ping => self.ping(now, caller, out),
             Call::Unregister => self.unregister(caller, out),
             Call::Pop(pop) => self.pop(now, caller, pop, out),
@@ -214,7 +235,7 @@ impl Worker {
             Delivery::Notice(Notice::Wanted { task, wanted, .. }) => self.wanted(task, wanted, out),
             Delivery::Notice(Notice::Stop { task, attempt, why }) => self.stopped(task, attempt, why, out),
             Delivery::Notice(Notice::Replaced { .. }) => self.fall_out(out),
-            Delivery::Notice(Notice::Drain) | Delivery::Goodbye => self.send_away(out),
+            Delivery::Notice(Notice::Drain) | Delivery::Goodbye => self.send_away(&CallAnswer::Nothing, out),
             // This session watches nothing and takes no calls.
             Delivery::Event { .. }
             | Delivery::Gap { .. }
@@ -251,24 +272,31 @@ impl Worker {
         self.give_up_waiting(now, out);
         self.confirm_silently(now, out);
         self.end_challenges(now, out);
+        self.doubt(now, out);
     }
 
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        let lingers = self.kind != Kind::Nameless && self.connections.is_empty();
+        let lingers = self.kind != Kind::Nameless && self.is_alone();
         let linger = lingers.then(|| self.heard + self.settings.dead_after());
         let waits = self.waiting.iter().filter_map(|waiting| waiting.until);
         let unread = self.claims.values().filter_map(Claim::silent_until);
         let challenges = self.challenges.iter().map(|challenge| challenge.until);
-        waits.chain(unread).chain(challenges).chain(linger).min()
+        waits.chain(unread).chain(challenges).chain(linger).chain(self.doubts_at()).min()
     }
 
     /// Whether nobody needs this desk any more: its connection is gone, or it was silent for so long that it is dead.
     pub fn is_over(&self, now: Timestamp) -> bool {
-        let nobody = self.connections.is_empty() && self.calls.is_empty();
         match self.kind {
-            Kind::Nameless => nobody,
-            Kind::Implied | Kind::Registered => nobody && self.heard + self.settings.dead_after() <= now,
+            Kind::Nameless => self.is_alone(),
+            Kind::Implied | Kind::Registered => {
+                self.is_alone() && self.heard + self.settings.dead_after() <= now
+            }
         }
+    }
+
+    /// Nobody speaks as this worker, and nobody waits for it.
+    fn is_alone(&self) -> bool {
+        self.connections.is_empty() && self.calls.is_empty() && self.challenges.is_empty()
     }
 
     fn answered(
@@ -286,6 +314,7 @@ impl Worker {
         }
         match pending {
             Pending::Recall => self.recalled(reply, out),
+            Pending::Life => self.life_told(now, reply, out),
             Pending::Join { caller } => self.joined(now, caller, reply, out),
             Pending::Beat { caller } | Pending::Report { caller, ends: false, .. } => {
                 if let Some(caller) = caller {
@@ -310,18 +339,10 @@ impl Worker {
         }
     }
 
-    /// The hub does not know it as a worker any more: it was silent for too long, or somebody took its place.
-    fn fall_out(&mut self, out: &mut Output) {
-        self.standing = Standing::Out;
-        self.claims.clear();
-        self.asked = None;
-        self.send_away(out);
-    }
-
     /// Nothing will come: whoever waits is told.
-    fn send_away(&mut self, out: &mut Output) {
+    fn send_away(&mut self, answer: &CallAnswer, out: &mut Output) {
         for waiting in std::mem::take(&mut self.waiting) {
-            out.answers.push((waiting.caller, CallAnswer::Nothing));
+            out.answers.push((waiting.caller, answer.clone()));
         }
     }
 

@@ -45,6 +45,17 @@ pub(super) struct Group {
 }
 
 impl Session {
+    /// Whatever is said on the connection of a worker is a sign of its life. Its desk need not hear of each.
+    pub(super) fn show_life(&mut self, now: Timestamp, out: &mut Output) {
+        let Some(worker) = self.worker.as_ref().or(self.hinted.as_ref()) else { return };
+        if self.settings.is_fresh(now, self.showed_life) || *worker == self.identity {
+            return;
+        }
+        let worker = worker.clone();
+        self.showed_life = now;
+        out.calls.push(DeskCall { token: self.token(), worker, open_as: None, call: Call::Sign });
+    }
+
     pub(super) fn speak_with(
         &mut self,
         now: Timestamp,
@@ -146,7 +157,7 @@ impl Session {
                 Addressee { open_as: Some(kind), ..Addressee::known(worker) }
             }
             Whom::Known(name) => {
-                let says_so = self.worker.is_none() && !matches!(call, Call::Challenge { .. });
+                let says_so = self.worker.is_none() && call.is_its_own();
                 let becomes = says_so.then(|| name.clone());
                 Addressee { becomes, ..Addressee::known(name) }
             }

@@ -23,6 +23,8 @@ pub enum Call {
     Heartbeat(Option<Box<Statistics>>),
     /// A sign of life that is none if nobody knows the worker: `PING <id>`.
     Ping,
+    /// A sign of life beside some other command. Nobody waits for an answer.
+    Sign,
     Unregister,
     Pop(Pop),
     /// The worker has shown that it knows of the job.
@@ -56,6 +58,13 @@ pub enum Call {
         output: String,
         exit_code: i32,
     },
+}
+
+impl Call {
+    /// Whether it is the worker that says this. Anybody may put it to the test or send it away.
+    pub fn is_its_own(&self) -> bool {
+        !matches!(self, Call::Challenge { .. } | Call::Unregister)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tenure_hub::words::{Name, NewTask, OnLost, Refusal, Reply, TaskId, Timestamp};
+use tenure_hub::words::{Command, Name, NewTask, OnLost, Refusal, Reply, TaskId, Timestamp};
 use tenure_hub::{Request, Response, Submission, fresh_id};
 
 use super::{CallAnswer, Caller, Output, Pending, Worker};
@@ -38,6 +38,9 @@ impl Worker {
         expect: Option<String>,
         out: &mut Output,
     ) {
+        if !self.was_heard(now) {
+            return out.answers.push((caller, CallAnswer::NotRegistered));
+        }
         if self.challenges.len() >= CHALLENGES_MAX {
             let refusal = Refusal::TooMany { what: "open challenges of one worker", limit: CHALLENGES_MAX };
             return out.answers.push((caller, CallAnswer::Refused(refusal)));
@@ -139,6 +142,17 @@ impl Worker {
     pub(super) fn end_challenges(&mut self, now: Timestamp, out: &mut Output) {
         while let Some(index) = self.challenges.iter().position(|challenge| challenge.until <= now) {
             self.end_challenge(index, out);
+        }
+    }
+
+    /// The worker is gone, and with it whatever would have answered.
+    pub(super) fn drop_challenges(&mut self, out: &mut Output) {
+        for challenge in std::mem::take(&mut self.challenges) {
+            if let Some(task) = challenge.task {
+                let reason = Some("the worker to be verified is gone".into());
+                self.command(Command::Cancel { task, reason }, Pending::Nothing, out);
+            }
+            out.answers.push((challenge.caller, CallAnswer::NotVerified));
         }
     }
 

@@ -17,6 +17,12 @@ const PAGE: usize = 1000;
 const NAMELESS_SILENCE: std::time::Duration = std::time::Duration::from_secs(10 * 365 * 86_400);
 
 impl Worker {
+    /// Whether the worker is active and registered on another connection.
+    pub(super) fn is_taken(&self, caller: Caller) -> bool {
+        let elsewhere = self.registrar.is_some_and(|connection| connection != caller.connection);
+        elsewhere && self.standing == Standing::Active
+    }
+
     pub(super) fn register(
         &mut self,
         now: Timestamp,
@@ -24,10 +30,6 @@ impl Worker {
         registration: Box<Registration>,
         out: &mut Output,
     ) {
-        let elsewhere = self.registrar.is_some_and(|connection| connection != caller.connection);
-        if elsewhere && self.standing == Standing::Active {
-            return out.answers.push((caller, CallAnswer::Taken));
-        }
         self.kind = Kind::Registered;
         self.registrar = Some(caller.connection);
         self.slots = registration.slots;
@@ -144,6 +146,7 @@ impl Worker {
         match reply {
             Ok(_) => {
                 self.standing = Standing::Active;
+                self.is_believed(now);
                 // Whatever it was presented with counts as started.
                 self.claims.values_mut().for_each(|claim| claim.confirmed = true);
                 if self.registration.is_some() {
