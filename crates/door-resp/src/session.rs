@@ -11,6 +11,7 @@ mod greeting;
 mod output;
 mod overlap;
 mod pushing;
+mod shown;
 mod subscribing;
 mod transaction;
 
@@ -570,33 +571,4 @@ fn understand(words: &Words<'_>, is_known: bool, only_listens: bool) -> Result<C
         )));
     }
     Ok(command)
-}
-
-impl std::fmt::Debug for Slot {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::Ready(_) => "Ready",
-            Self::Written(_) => "Written",
-            Self::Header { .. } => "Header",
-            Self::Open => "Open",
-            Self::Last { .. } => "Last",
-        })
-    }
-}
-
-impl std::fmt::Debug for Expect {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::Last { .. } => "Last",
-            Self::Step { .. } => "Step",
-            Self::Read { .. } => "Read",
-            Self::Call { .. } => "Call",
-            Self::Submitted => "Submitted",
-            Self::Counted => "Counted",
-            Self::Watch => "Watch",
-            Self::Published { .. } => "Published",
-            Self::Channel(_) => "Channel",
-            Self::Nothing => "Nothing",
-        })
-    }
 }
