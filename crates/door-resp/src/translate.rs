@@ -14,6 +14,7 @@ mod plans;
 mod ranges;
 mod refusals;
 mod render;
+mod results;
 mod submit;
 mod views;
 mod workers;
@@ -23,7 +24,7 @@ use tenure_hub::words::{Name, Timestamp};
 pub use events::{event_entry, event_json};
 pub use names::{DEFAULT_QUEUE, itself, known_as, progress_note, queue_key_of, queue_name};
 pub use refusals::{call_refused, refusal, refused, shortened};
-pub use render::outcome;
+pub use results::outcome;
 pub use submit::pushed;
 
 use crate::codec::{Reply, Version};

@@ -213,8 +213,8 @@ impl Worker {
             Call::Pop(pop) => self.pop(now, caller, pop, out),
             Call::Mention { job } => self.mention(caller, &job, out),
             Call::Report { job, update } => self.report(caller, &job, *update, out),
-            Call::Output { job, field, value } => self.put_aside(caller, &job, field, value, out),
-            Call::Finish { job } => self.finish(caller, &job, out),
+            Call::Output { job, outputs } => self.put_aside(caller, &job, *outputs, out),
+            Call::Finish { job, list } => self.finish(caller, &job, &list, out),
             Call::Challenge { capability, command, arguments, expect } => {
                 self.challenge(now, caller, capability, &command, &arguments, expect, out);
             }

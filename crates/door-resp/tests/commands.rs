@@ -163,7 +163,7 @@ fn old_workers_report_by_setting_keys_and_nothing_else_can_be_set() {
     assert_eq!(refused("SET worker:w:alive 1 NX"), "ERR syntax error");
     assert_eq!(
         refused("SET mykey 1"),
-        "ERR 'mykey' cannot be set, only job:<id>:status|stdout|stderr and worker:<id>:tools can"
+        "ERR 'mykey' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools can"
     );
 }
 

@@ -45,7 +45,7 @@ pub enum CommandError {
     WrongType,
     #[error("ERR '{0}' is not a queue, queues are queue:<name>")]
     NotAQueue(String),
-    #[error("ERR '{0}' cannot be set, only job:<id>:status|stdout|stderr and worker:<id>:tools can")]
+    #[error("ERR '{0}' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools can")]
     NotWritable(String),
     #[error("ERR Invalid {what}: {why}")]
     InvalidId { what: &'static str, why: &'static str },

@@ -43,6 +43,8 @@ pub struct Claim {
     pub queues: Vec<(Bytes, QueueKey)>,
     pub wait: Wait,
     pub reply: PopReply,
+    /// Where a move puts what it takes.
+    pub list: Option<QueueKey>,
 }
 
 /// How long a pop may block.
@@ -100,30 +102,30 @@ pub(super) fn brpop(arguments: &mut Arguments<'_>) -> Result<Command, CommandErr
 
 pub(super) fn rpoplpush(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let source = claimed_queue(arguments)?;
-    arguments.queue_key()?;
-    Ok(claim(vec![source], Wait::NotAtAll, PopReply::Id))
+    let list = arguments.queue_key()?;
+    Ok(move_to(list, source, Wait::NotAtAll))
 }
 
 pub(super) fn brpoplpush(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let source = claimed_queue(arguments)?;
-    arguments.queue_key()?;
+    let list = arguments.queue_key()?;
     let wait = timeout(arguments)?;
-    Ok(claim(vec![source], wait, PopReply::Id))
+    Ok(move_to(list, source, wait))
 }
 
 pub(super) fn lmove(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let source = claimed_queue(arguments)?;
-    arguments.queue_key()?;
+    let list = arguments.queue_key()?;
     sides(arguments)?;
-    Ok(claim(vec![source], Wait::NotAtAll, PopReply::Id))
+    Ok(move_to(list, source, Wait::NotAtAll))
 }
 
 pub(super) fn blmove(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let source = claimed_queue(arguments)?;
-    arguments.queue_key()?;
+    let list = arguments.queue_key()?;
     sides(arguments)?;
     let wait = timeout(arguments)?;
-    Ok(claim(vec![source], wait, PopReply::Id))
+    Ok(move_to(list, source, wait))
 }
 
 pub(super) fn llen(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -143,8 +145,13 @@ pub(super) fn lrem(arguments: &mut Arguments<'_>) -> Result<Command, CommandErro
     Ok(Command::List(ListCommand::Remove { queue, element: arguments.bytes()? }))
 }
 
+fn move_to(list: QueueKey, source: (Bytes, QueueKey), wait: Wait) -> Command {
+    let list = Some(list).filter(|list| *list != QueueKey::Processing);
+    Command::List(ListCommand::Claim(Claim { queues: vec![source], wait, reply: PopReply::Id, list }))
+}
+
 fn claim(queues: Vec<(Bytes, QueueKey)>, wait: Wait, reply: PopReply) -> Command {
-    Command::List(ListCommand::Claim(Claim { queues, wait, reply }))
+    Command::List(ListCommand::Claim(Claim { queues, wait, reply, list: None }))
 }
 
 /// A queue to take from. What workers hold and what waits for its time cannot be popped.

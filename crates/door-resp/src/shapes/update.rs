@@ -1,15 +1,14 @@
 //! `JOB.UPDATE`: what a worker reports about a job it holds.
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::error::ShapeError;
 use super::object::{Object, TEXT_BYTES_MAX};
+use super::outputs::Outputs;
 
 const WHAT: &str = "update";
 const UPDATE_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
-/// What a completed job leaves behind, in this order of meaning.
-const OUTPUTS: [&str; 3] = ["task_results", "stdout", "stderr"];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobUpdate {
@@ -21,8 +20,7 @@ pub struct JobUpdate {
     pub current_task: Option<u64>,
     pub error: Option<String>,
     pub exit_code: Option<i32>,
-    /// `result`, or else the outputs as one JSON object.
-    pub result: Option<Bytes>,
+    pub outputs: Outputs,
 }
 
 /// The status a worker may report.
@@ -65,7 +63,7 @@ impl JobUpdate {
             current_task: None,
             error: None,
             exit_code: None,
-            result: None,
+            outputs: Outputs::default(),
         }
     }
 
@@ -86,10 +84,11 @@ impl JobUpdate {
             attempt,
             progress_percent: object.number("progress_percent", 0.0..=100.0)?,
             current_task,
-            error: object.text("error", TEXT_BYTES_MAX)?,
+            error: object.text("error", TEXT_BYTES_MAX)?.filter(|error| !error.is_empty()),
             exit_code: exit_code.map(|code| i32::try_from(code).expect("within the limit")),
-            result: result(&mut object)?,
+            outputs: outputs(&mut object)?,
         };
+        update.check_end(&object)?;
         // Times such as `started_at` are the worker's; the broker's own clock has the word.
         if update.says_nothing() {
             return Err(object.invalid("neither a status nor progress nor results"));
@@ -101,35 +100,48 @@ impl JobUpdate {
         self.report.is_none()
             && self.progress_percent.is_none()
             && self.current_task.is_none()
-            && self.result.is_none()
+            && self.outputs.is_empty()
+    }
+
+    /// An error and an exit code tell of an end, and of one that is not at odds with the status.
+    fn check_end(&self, object: &Object) -> Result<(), ShapeError> {
+        match self.report {
+            Some(Report::Completed) if self.error.is_some() => {
+                Err(object.invalid("a completed job has no error, report failed"))
+            }
+            Some(Report::Completed) if self.exit_code.is_some_and(|code| code != 0) => {
+                Err(object.invalid("a completed job has exit_code 0, report failed"))
+            }
+            None | Some(Report::Running) if self.error.is_some() || self.exit_code.is_some() => {
+                Err(object.invalid("error and exit_code belong to a job that ends"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-fn result(object: &mut Object) -> Result<Option<Bytes>, ShapeError> {
-    if let Some(result) = object.take("result") {
-        return Ok(Some(match result {
-            Value::String(text) => Bytes::from(text),
-            other => Bytes::from(other.to_string()),
-        }));
-    }
-    let mut outputs = Map::new();
-    for field in OUTPUTS {
-        match (field, object.take(field)) {
-            (_, None) => {}
-            ("task_results", Some(Value::Array(items))) => {
-                if !items.iter().all(Value::is_object) {
-                    return Err(object.invalid("task_results has an entry that is not an object"));
-                }
-                outputs.insert(field.to_owned(), Value::Array(items));
+fn outputs(object: &mut Object) -> Result<Outputs, ShapeError> {
+    let result = object.take("result").map(|result| match result {
+        Value::String(text) => Bytes::from(text),
+        other => Bytes::from(other.to_string()),
+    });
+    let task_results = match object.take("task_results") {
+        None => None,
+        Some(steps @ Value::Array(_)) => {
+            if !steps.as_array().is_some_and(|steps| steps.iter().all(Value::is_object)) {
+                return Err(object.invalid("task_results has an entry that is not an object"));
             }
-            ("task_results", Some(_)) => return Err(object.invalid("task_results is not a list")),
-            (_, Some(Value::String(text))) => {
-                outputs.insert(field.to_owned(), Value::String(text));
-            }
-            (_, Some(_)) => return Err(object.invalid(format!("{field} is not a string"))),
+            Some(Bytes::from(steps.to_string()))
         }
-    }
-    Ok((!outputs.is_empty()).then(|| Bytes::from(Value::Object(outputs).to_string())))
+        Some(_) => return Err(object.invalid("task_results is not a list")),
+    };
+    Ok(Outputs {
+        result,
+        task_results,
+        stdout: object.text("stdout", UPDATE_BYTES_MAX)?.map(Bytes::from),
+        stderr: object.text("stderr", UPDATE_BYTES_MAX)?.map(Bytes::from),
+        ..Outputs::default()
+    })
 }
 
 #[cfg(test)]
@@ -151,18 +163,19 @@ mod tests {
 
         let end =
             parse(r#"{"status":"completed","task_results":[{"task_number":1,"exit_code":0}]}"#).unwrap();
-        assert_eq!(end.result.unwrap(), r#"{"task_results":[{"exit_code":0,"task_number":1}]}"#);
+        assert_eq!(end.outputs.stored(), r#"{"task_results":[{"exit_code":0,"task_number":1}]}"#);
 
         let end = parse(r#"{"status":"failed","error":"Task 2 timed out","exit_code":124}"#).unwrap();
         assert_eq!((end.error.as_deref(), end.exit_code), (Some("Task 2 timed out"), Some(124)));
     }
 
     #[test]
-    fn a_result_of_its_own_goes_before_the_outputs() {
+    fn everything_that_came_out_is_kept() {
         let end = parse(r#"{"status":"completed","result":"plain","stdout":"x"}"#).unwrap();
-        assert_eq!(end.result.unwrap(), "plain");
-        let end = parse(r#"{"status":"completed","stdout":"x","stderr":"y"}"#).unwrap();
-        assert_eq!(end.result.unwrap(), r#"{"stderr":"y","stdout":"x"}"#);
+        assert_eq!(end.outputs.stored(), r#"{"result":"plain","stdout":"x"}"#);
+        let end =
+            parse(r#"{"status":"completed","stdout":"x","stderr":"y","exit_code":0,"error":""}"#).unwrap();
+        assert_eq!(end.outputs.stored(), r#"{"stderr":"y","stdout":"x"}"#);
     }
 
     #[test]
@@ -176,6 +189,9 @@ mod tests {
             (r#"{"task_results":{}}"#, "task_results is not a list"),
             (r#"{"task_results":[1]}"#, "task_results has an entry that is not an object"),
             (r#"{"stdout":1}"#, "stdout is not a string"),
+            (r#"{"status":"completed","exit_code":3}"#, "a completed job has exit_code 0, report failed"),
+            (r#"{"status":"completed","error":"no"}"#, "a completed job has no error, report failed"),
+            (r#"{"progress_percent":1,"exit_code":0}"#, "error and exit_code belong to a job that ends"),
             ("[]", "not a JSON object"),
         ] {
             assert_eq!(parse(json).unwrap_err(), format!("Invalid update: {why}"));

@@ -134,6 +134,7 @@ fn status_after(kind: &Kind) -> Option<&'static str> {
         }
         Kind::Paused { .. } => Some("paused"),
         Kind::Completed { .. } => Some("completed"),
+        Kind::Crashed { next: Next::Failed, .. } => Some("dead"),
         Kind::Failed { next, .. } | Kind::Crashed { next, .. } => Some(after(*next)),
         Kind::Expired => Some("failed"),
         Kind::Cancelled { .. } => Some("cancelled"),
@@ -173,7 +174,7 @@ fn add_details(kind: &Kind, fields: &mut Map<String, Value>) {
     let lost = |reason: &LostReason| Value::from(reason.as_str());
     match kind {
         Kind::Submitted { unserved } => {
-            add("unserved", unserved.as_ref().map_or(Value::Null, |why| why.to_string().into()));
+            add("unserved", unserved.as_ref().map_or(Value::Null, |why| super::render::why(why).into()));
         }
         Kind::Progress { percent, note } => {
             add("progress_percent", (*percent).into());

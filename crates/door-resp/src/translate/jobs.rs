@@ -13,8 +13,10 @@ use super::{Speaker, submit};
 use crate::codec::Reply;
 use crate::command::{JobCommand, JobFilter, JobStatus, JobVerb, Page};
 use crate::errand::{Step, Whom};
-use crate::shapes::JobUpdate;
+use crate::shapes::{JobUpdate, Report};
 use crate::worker::{Call, CallAnswer};
+
+const NOT_FAILED: &str = "ERR Job not in failed status";
 
 pub(super) fn start(command: JobCommand, speaker: &Speaker) -> Step {
     match command {
@@ -51,7 +53,7 @@ pub(super) fn not_yours(worker: Option<&str>, holder: &str) -> Reply {
 }
 
 /// After a report was refused because the worker does not hold the job: why not.
-pub(super) fn explain_not_held(job: String, report: &'static str, speaker_worker: Option<Name>) -> Step {
+pub(super) fn explain_not_held(job: String, report: Option<Report>, speaker_worker: Option<Name>) -> Step {
     find(&job.clone(), move |_, found| {
         Step::Reply(match found {
             Err(_) => Reply::error(format!("ERR Job not found: {job}")),
@@ -62,7 +64,10 @@ pub(super) fn explain_not_held(job: String, report: &'static str, speaker_worker
                 Some(holding) => not_yours(speaker_worker.as_deref(), &holding.worker),
                 None => {
                     let from = status(&task.state).word();
-                    Reply::error(format!("ERR Invalid status transition: {from} -> {report}"))
+                    Reply::error(match report {
+                        Some(to) => format!("ERR Invalid status transition: {from} -> {}", to.word()),
+                        None => format!("ERR Job not held by a worker: {job} is {from}"),
+                    })
                 }
             },
         })
@@ -88,7 +93,7 @@ fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> Step {
         _ => Whom::Own,
     };
     let worker = worker.or_else(|| update.worker.as_deref().map(Name::from));
-    let report = update.report.map_or("running", crate::shapes::Report::word);
+    let report = update.report;
     if update.worker.is_some() && update.worker.as_deref() != worker.as_deref() {
         return explain_not_held(job, report, worker);
     }
@@ -113,7 +118,7 @@ fn get_status(job: String) -> Step {
                     && task.state.holding().is_none()
                     && !task.state.name().has_ended()
                 {
-                    shown.insert("waiting_because".into(), why.to_string().into());
+                    shown.insert("waiting_because".into(), render::why(&why).into());
                     shown.insert("waiting_code".into(), why.code().into());
                 }
                 Step::Reply(Reply::bulk(Value::Object(shown).to_string()))
@@ -177,6 +182,10 @@ fn steer(job: String, verb: JobVerb, reason: Option<String>) -> Step {
     find(&job.clone(), move |_, found| {
         let Ok(task) = found else { return Step::error(format!("ERR Job not found: {job}")) };
         let from = status(&task.state);
+        // What came to a good end is not tried again by mistake.
+        if verb == JobVerb::Retry && from == JobStatus::Completed {
+            return Step::error(NOT_FAILED);
+        }
         let reason = reason.map(String::into_boxed_str);
         let (command, done) = match verb {
             JobVerb::Retry => (Command::Retry { task: task.id }, "OK job re-queued"),
@@ -190,17 +199,12 @@ fn steer(job: String, verb: JobVerb, reason: Option<String>) -> Step {
             Ok(_) if asked && verb == JobVerb::Cancel => Reply::simple("OK cancellation requested"),
             Ok(_) if asked && verb == JobVerb::Pause => Reply::simple("OK pause requested"),
             Ok(_) => Reply::simple(done),
-            Err(Refusal::WrongState { .. }) if verb == JobVerb::Retry => {
-                Reply::error("ERR Job not in failed status")
-            }
-            Err(Refusal::WrongState { .. }) => {
-                let to = match verb {
-                    JobVerb::Retry | JobVerb::Resume => "pending",
-                    JobVerb::Cancel => "cancelled",
-                    JobVerb::Pause => "paused",
-                };
-                Reply::error(format!("ERR Invalid status transition: {} -> {to}", from.word()))
-            }
+            Err(Refusal::WrongState { .. }) => Reply::error(match verb {
+                JobVerb::Retry => NOT_FAILED.to_owned(),
+                JobVerb::Resume => format!("ERR Job not paused: {job} is {}", from.word()),
+                JobVerb::Cancel => format!("ERR Job cannot be cancelled: {job} is {}", from.word()),
+                JobVerb::Pause => format!("ERR Job cannot be paused: {job} is {}", from.word()),
+            }),
             Err(reason) => refusal(&reason),
         })
     })

@@ -66,7 +66,7 @@ pub(super) fn waiting_in(queue: Name) -> ListQuery {
 }
 
 fn pop(claim: Claim, speaker: &Speaker) -> Step {
-    let Claim { queues, wait, reply } = claim;
+    let Claim { queues, wait, reply, list } = claim;
     let mut names = Vec::with_capacity(queues.len());
     for (_, queue) in &queues {
         match queue_name(queue).filter(|name| !is_reserved(name)) {
@@ -81,14 +81,14 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
         Wait::ForEver => None,
     };
     if let PopReply::Jobs { count } = reply {
-        let pop = Pop { queues: names, wait, whole };
+        let pop = Pop { queues: names, wait, whole, list };
         return pop_many(&pop, count, speaker.worker.clone().unwrap_or_default());
     }
     let worker = speaker.worker.clone().unwrap_or_default();
     let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3;
     // A long wait holds on to the keys only if the answer names one.
     let keys = if as_pair { names.iter().cloned().zip(queues).collect() } else { Vec::new() };
-    let call = Call::Pop(Pop { queues: names, wait, whole });
+    let call = Call::Pop(Pop { queues: names, wait, whole, list });
     Step::call(Whom::Puller, call, move |_, answer| match answer {
         CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => {
             Step::Reply(Reply::NullArray)
@@ -169,7 +169,8 @@ fn remove(queue: QueueKey, element: &Bytes, speaker: &Speaker) -> Step {
         },
     };
     let worker = speaker.worker.clone();
-    Step::call(Whom::Own, Call::Finish { job: job.clone() }, move |_, answer| match answer {
+    let finish = Call::Finish { job: job.clone(), list: queue.clone() };
+    Step::call(Whom::Own, finish, move |_, answer| match answer {
         CallAnswer::Done => Step::Reply(Reply::Integer(1)),
         CallAnswer::NotHeld | CallAnswer::NotRegistered => find(&job.clone(), move |_, found| match found {
             Err(_) => Step::Reply(Reply::Integer(0)),
@@ -179,13 +180,18 @@ fn remove(queue: QueueKey, element: &Bytes, speaker: &Speaker) -> Step {
     })
 }
 
-/// A job that the speaker does not hold: it has ended, waits, or is another's.
+/// A job that the speaker does not hold on this list: it has ended, waits, is on another list or another's.
 fn remove_other(task: &TaskInfo, queue: &QueueKey, job: &str, worker: Option<&str>) -> Step {
+    let is_held_list = *queue == QueueKey::Processing;
     if task.state.name().has_ended() {
-        return Step::Reply(Reply::Integer(1));
+        // A worker that reported the end takes the job off the list afterwards.
+        return Step::Reply(Reply::Integer(i64::from(is_held_list)));
     }
     if let Some(holding) = task.state.holding() {
-        return Step::Reply(super::jobs::not_yours(worker, &holding.worker));
+        return Step::Reply(match is_held_list {
+            true => super::jobs::not_yours(worker, &holding.worker),
+            false => Reply::Integer(0),
+        });
     }
     if queue_name(queue).as_ref() != Some(&task.terms.queue) {
         return Step::Reply(Reply::Integer(0));

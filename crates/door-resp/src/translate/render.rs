@@ -1,19 +1,64 @@
 //! Tasks and workers as JSON, in the words of this door.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{
-    Assignment, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, WorkerInfo,
+    Assignment, Name, OnLost, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, Why,
+    WorkerInfo,
 };
 
 use super::names::{assigned_id, current_task, job_id, status};
+use super::results;
 use crate::shapes::{encode_base64, format_time};
 
 /// Fields that make a JSON body an envelope: its fields are the job's own.
 const ENVELOPE: [&str; 5] = ["job_id", "plan", "plan_id", "tasks", "verify"];
-/// Fields of a result that are shown beside the job's own.
-const RESULT_FIELDS: [&str; 4] = ["task_results", "stdout", "stderr", "exit_code"];
+/// Fields that are the broker's to say. Where a body has them they are what its writer wrote, not what is in force.
+const OWN_FIELDS: [&str; 40] = [
+    "attempt",
+    "body_fields",
+    "cancelled_at",
+    "claimed_at",
+    "completed_at",
+    "crash_budget",
+    "crashes",
+    "created_at",
+    "current_task",
+    "delay_secs",
+    "error",
+    "exit_code",
+    "expires_at",
+    "failed_at",
+    "failures",
+    "id",
+    "job_id",
+    "max_retries",
+    "needs",
+    "parent",
+    "paused_at",
+    "policy",
+    "priority",
+    "progress_percent",
+    "queue",
+    "result",
+    "retry_delay_secs",
+    "run_at",
+    "run_limit_secs",
+    "start_within_secs",
+    "started_at",
+    "status",
+    "stderr",
+    "stdout",
+    "tags",
+    "task_results",
+    "waiting_because",
+    "waiting_code",
+    "wanted",
+    "worker_id",
+];
 
 /// What the broker adds to a job that is popped, and its body if that is not an envelope. In the order of the alphabet,
 /// as all JSON of this door.
@@ -61,15 +106,44 @@ pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Bytes {
     Bytes::from(serde_json::to_vec(&own).expect("plain fields"))
 }
 
-/// Everything about a job.
+/// Everything about a job: what its body says, and above it what is in force.
 pub(super) fn whole(task: &TaskInfo, body: &Bytes, result: &Bytes) -> Value {
     let mut job = from_body(body);
+    let mut said: Map<String, Value> =
+        OWN_FIELDS.iter().filter_map(|field| job.remove_entry(*field)).collect();
     job.append(&mut state(task, result));
-    job.insert("queue".into(), (*task.terms.queue).into());
-    job.insert("priority".into(), task.priority.into());
-    job.insert("needs".into(), task.terms.needs.iter().map(|need| Value::from(&**need)).collect());
-    job.insert("tags".into(), task.terms.tags.iter().map(|tag| Value::from(&**tag)).collect());
+    job.append(&mut terms(task));
+    said.retain(|field, value| job.get(field) != Some(value));
+    if !said.is_empty() {
+        job.insert("body_fields".into(), Value::Object(said));
+    }
     Value::Object(job)
+}
+
+/// How a job is to be run, in the words of its submission.
+fn terms(task: &TaskInfo) -> Map<String, Value> {
+    let names = |names: &[Name]| names.iter().map(|name| Value::from(&**name)).collect::<Value>();
+    let terms = &task.terms;
+    let policy = match terms.on_lost {
+        OnLost::Requeue => "requeue",
+        OnLost::Pause => "pause",
+        OnLost::Fail => "fail",
+    };
+    let mut shown = Map::new();
+    shown.insert("priority".into(), task.priority.into());
+    shown.insert("needs".into(), names(&terms.needs));
+    shown.insert("tags".into(), names(&terms.tags));
+    shown.insert("policy".into(), policy.into());
+    shown.insert("max_retries".into(), terms.retries.into());
+    shown.insert("retry_delay_secs".into(), seconds(terms.backoff.first));
+    shown.insert("crash_budget".into(), terms.crash_budget.into());
+    if let Some(limit) = terms.run_limit {
+        shown.insert("run_limit_secs".into(), seconds(limit));
+    }
+    if let Some(parent) = task.parent {
+        shown.insert("parent".into(), parent.to_string().into());
+    }
+    shown
 }
 
 /// A job's state and what came out of it.
@@ -135,41 +209,10 @@ pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
             if let Some(worker) = &end.worker {
                 job.insert("worker_id".into(), (**worker).into());
             }
-            insert_result(&mut job, result);
+            results::insert(&mut job, result);
         }
     }
     job
-}
-
-/// The output and the exit code of a result.
-pub fn outcome(result: &Bytes) -> (String, Option<i32>) {
-    let Some(object) = outputs(result) else { return (String::from_utf8_lossy(result).into_owned(), None) };
-    let code = object.get("exit_code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
-    let steps = object.get("task_results").and_then(Value::as_array);
-    let worst = steps.and_then(|steps| {
-        let codes = steps.iter().filter_map(|step| step.get("exit_code").and_then(Value::as_i64));
-        codes.max().and_then(|code| i32::try_from(code).ok())
-    });
-    (output(&object, "stdout").unwrap_or_default(), code.or(worst))
-}
-
-/// One output of a result: its own field, or those of the steps one after the other.
-pub(super) fn output(object: &Map<String, Value>, field: &str) -> Option<String> {
-    if let Some(text) = object.get(field).and_then(Value::as_str) {
-        return Some(text.to_owned());
-    }
-    let steps = object.get("task_results")?.as_array()?;
-    Some(steps.iter().filter_map(|step| step.get(field).and_then(Value::as_str)).collect())
-}
-
-/// A result that is an object of outputs.
-pub(super) fn outputs(result: &Bytes) -> Option<Map<String, Value>> {
-    match serde_json::from_slice(result) {
-        Ok(Value::Object(object)) if object.keys().any(|key| RESULT_FIELDS.contains(&key.as_str())) => {
-            Some(object)
-        }
-        _ => None,
-    }
 }
 
 pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
@@ -234,6 +277,36 @@ pub(super) fn time(at: Timestamp) -> Value {
     format_time(at.millis()).into()
 }
 
+fn seconds(duration: Duration) -> Value {
+    if duration.subsec_nanos() == 0 { duration.as_secs().into() } else { duration.as_secs_f64().into() }
+}
+
+/// Why a job waits. Where a time is part of it, it is written like every time of this door.
+pub(super) fn why(why: &Why) -> String {
+    let at = |time: &Timestamp| format_time(time.millis());
+    match why {
+        Why::NotBefore { until } => format!("not before {}", at(until)),
+        Why::AllLost { queue, since } => format!("all workers of queue {queue} are gone since {}", at(since)),
+        Why::Quarantined { worker, until } => {
+            format!("worker {worker} is quarantined until {}", at(until))
+        }
+        Why::AwaitingAcceptance { worker, since } => {
+            format!("sent to worker {worker} at {}, not confirmed yet", at(since))
+        }
+        Why::NotWaiting { .. }
+        | Why::Held
+        | Why::Paused
+        | Why::QueuePaused { .. }
+        | Why::NoWorkerEver { .. }
+        | Why::NeedsUnmet { .. }
+        | Why::Draining { .. }
+        | Why::TagLimit { .. }
+        | Why::AllFull { .. }
+        | Why::NobodyAsks { .. }
+        | Why::AwaitingDisk => why.to_string(),
+    }
+}
+
 pub(super) fn wanted(wanted: Wanted) -> &'static str {
     match wanted {
         Wanted::Cancel => "cancel",
@@ -273,24 +346,8 @@ fn envelope(body: &Bytes) -> Option<Map<String, Value>> {
     Some(envelope)
 }
 
-fn insert_result(job: &mut Map<String, Value>, result: &Bytes) {
-    if result.is_empty() {
-        return;
-    }
-    match outputs(result) {
-        Some(object) => {
-            for (field, value) in object {
-                if field != "exit_code" || !job.contains_key("exit_code") {
-                    job.insert(field, value);
-                }
-            }
-        }
-        None => insert_bytes(job, "result", result),
-    }
-}
-
 /// Text as text, other bytes as base64 under a name that says so.
-fn insert_bytes(job: &mut Map<String, Value>, field: &str, bytes: &Bytes) {
+pub(super) fn insert_bytes(job: &mut Map<String, Value>, field: &str, bytes: &Bytes) {
     match std::str::from_utf8(bytes) {
         Ok(text) => job.insert(field.into(), text.into()),
         Err(_) => job.insert(format!("{field}_base64"), encode_base64(bytes).into()),

@@ -10,12 +10,12 @@ use super::names::status;
 use super::pages::{find, read_result, read_whole, worker, workers};
 use super::plans::find_plan;
 use super::refusals::call_refused;
-use super::{Speaker, keyspace, render};
+use super::{Speaker, keyspace, render, results};
 use crate::codec::Reply;
 use crate::command::ViewCommand;
 use crate::errand::{Step, Whom};
 use crate::key::{ActionField, JobField, Key, WorkerField};
-use crate::shapes::{Capabilities, JobUpdate, Report, check_worker_id};
+use crate::shapes::{Capabilities, JobUpdate, Outputs, Report, check_worker_id};
 use crate::worker::{Call, CallAnswer};
 
 /// How long a worker's statistics are shown.
@@ -143,12 +143,9 @@ fn result_field(task: &TaskInfo, field: JobField, result: Bytes) -> Option<Bytes
     let name = match field {
         JobField::Stdout => "stdout",
         JobField::Stderr => "stderr",
-        _ => return Some(result),
+        _ => return Some(results::lone(result)),
     };
-    match render::outputs(&result) {
-        Some(object) => render::output(&object, name).map(Bytes::from),
-        None => None,
-    }
+    results::output(&result, name)
 }
 
 fn worker_field(
@@ -212,21 +209,22 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
             };
             let update = JobUpdate::of(report);
             let call = Call::Report { job: id.clone(), update: Box::new(update) };
-            reported(id, call, report.word(), worker)
+            reported(id, call, Some(report), worker)
         }
         Key::Job { id, field } => {
-            let field = match field {
-                JobField::Stdout => "stdout",
-                JobField::Stderr => "stderr",
-                _ => "result",
-            };
-            reported(id.clone(), Call::Output { job: id, field, value }, "running", worker)
+            let mut outputs = Box::<Outputs>::default();
+            match field {
+                JobField::Stdout => outputs.stdout = Some(value),
+                JobField::Stderr => outputs.stderr = Some(value),
+                _ => outputs.result = Some(value),
+            }
+            reported(id.clone(), Call::Output { job: id, outputs }, None, worker)
         }
         _ => Step::Reply(crate::command::CommandError::WrongType.reply()),
     }
 }
 
-fn reported(job: String, call: Call, report: &'static str, worker: Option<Name>) -> Step {
+fn reported(job: String, call: Call, report: Option<Report>, worker: Option<Name>) -> Step {
     Step::call(Whom::Own, call, move |_, answer| match answer {
         CallAnswer::Done | CallAnswer::Wanted(_) => Step::Reply(Reply::OK),
         CallAnswer::NotHeld | CallAnswer::NotRegistered => explain_not_held(job, report, worker),

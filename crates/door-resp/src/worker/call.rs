@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use tenure_hub::words::{Assignment, Name, Refusal, TaskId};
 
-use crate::shapes::{Capabilities, JobUpdate, Registration, Statistics};
+use crate::key::QueueKey;
+use crate::shapes::{Capabilities, JobUpdate, Outputs, Registration, Statistics};
 
 /// Which connection asks, and its own number for the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +35,15 @@ pub enum Call {
         job: String,
         update: Box<JobUpdate>,
     },
-    /// An output put aside until the job ends.
+    /// Outputs put aside until the job ends.
     Output {
         job: String,
-        field: &'static str,
-        value: Bytes,
+        outputs: Box<Outputs>,
     },
-    /// Ends a job that is still held: LREM.
+    /// Ends a job that is still held: LREM of the list it was moved to.
     Finish {
         job: String,
+        list: QueueKey,
     },
     /// A capability is put to the test.
     Challenge {
@@ -74,6 +74,8 @@ pub struct Pop {
     pub wait: Option<Duration>,
     /// Whether the job goes out whole, so that nothing has to be fetched.
     pub whole: bool,
+    /// The list of its own to which the worker moves what it takes, if that is not `queue:processing`.
+    pub list: Option<QueueKey>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

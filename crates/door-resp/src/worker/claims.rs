@@ -1,10 +1,10 @@
 //! What a worker holds, and whether it knows.
 
-use bytes::Bytes;
-use serde_json::{Map, Value};
 use tenure_hub::words::{Assignment, Command, Held, StopWhy, TaskId, TaskInfo, Timestamp, Wanted};
 
 use super::{CallAnswer, Caller, Output, Pending, UNREAD_FOR, Worker};
+use crate::key::QueueKey;
+use crate::shapes::Outputs;
 
 #[derive(Debug)]
 pub(super) struct Claim {
@@ -21,7 +21,9 @@ pub(super) struct Claim {
     pub(super) ending: bool,
     pub(super) wanted: Option<&'static str>,
     /// Outputs put aside until it ends.
-    pub(super) outputs: Vec<(&'static str, Bytes)>,
+    pub(super) outputs: Outputs,
+    /// The list to which its worker moved it, if that is not `queue:processing`.
+    pub(super) list: Option<QueueKey>,
 }
 
 impl Claim {
@@ -35,7 +37,8 @@ impl Claim {
             confirmed: false,
             ending: false,
             wanted: None,
-            outputs: Vec::new(),
+            outputs: Outputs::default(),
+            list: None,
         }
     }
 
@@ -50,7 +53,8 @@ impl Claim {
             confirmed: true,
             ending: false,
             wanted: None,
-            outputs: Vec::new(),
+            outputs: Outputs::default(),
+            list: None,
         }
     }
 
@@ -59,20 +63,9 @@ impl Claim {
         (self.whole && !self.confirmed).then(|| self.since + UNREAD_FOR)
     }
 
-    /// What was put aside, as one JSON object; a lone result as it is.
-    pub(super) fn take_outputs(&mut self) -> Option<Bytes> {
-        let outputs = std::mem::take(&mut self.outputs);
-        if let Some((_, result)) = outputs.iter().find(|(field, _)| *field == "result") {
-            return Some(result.clone());
-        }
-        if outputs.is_empty() {
-            return None;
-        }
-        let mut object = Map::new();
-        for (field, value) in outputs {
-            object.insert(field.to_owned(), Value::String(String::from_utf8_lossy(&value).into_owned()));
-        }
-        Some(Bytes::from(Value::Object(object).to_string()))
+    /// Whether the worker is done with it when it takes it off this list.
+    pub(super) fn is_on(&self, list: &QueueKey) -> bool {
+        *list == QueueKey::Processing || self.list.as_ref() == Some(list)
     }
 }
 

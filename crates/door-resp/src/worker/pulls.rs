@@ -5,6 +5,7 @@ use tenure_hub::words::{Assignment, Command, Name, Query, Timestamp};
 
 use super::claims::Claim;
 use super::{CallAnswer, Caller, Kind, Output, Pending, Pop, Standing, Worker};
+use crate::key::QueueKey;
 
 /// A pop that has not been answered.
 #[derive(Debug)]
@@ -12,6 +13,7 @@ pub(super) struct Waiting {
     pub(super) caller: Caller,
     queues: Vec<Name>,
     whole: bool,
+    list: Option<QueueKey>,
     /// None for ever.
     pub(super) until: Option<Timestamp>,
     /// The hub has been asked since it came.
@@ -44,6 +46,7 @@ impl Worker {
             caller,
             queues: pop.queues,
             whole: pop.whole,
+            list: pop.list,
             until: if at_once { None } else { pop.wait.map(|wait| now + wait) },
             asked: false,
             probe: at_once.then_some(Probe::ToBeAsked),
@@ -133,7 +136,8 @@ impl Worker {
         match self.waiting.iter().position(wants) {
             Some(index) => {
                 let waiting = self.waiting.remove(index);
-                let claim = Claim::new(&assignment, waiting.caller.connection, now, waiting.whole);
+                let mut claim = Claim::new(&assignment, waiting.caller.connection, now, waiting.whole);
+                claim.list = waiting.list;
                 self.claims.insert(claim.held.task, claim);
                 out.answers.push((waiting.caller, CallAnswer::Popped(assignment)));
             }

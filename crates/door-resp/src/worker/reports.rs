@@ -1,19 +1,42 @@
 //! Reports: what a worker says about the jobs it holds.
 
 use bytes::Bytes;
-use tenure_hub::words::{Command, Failure, Held, Refusal, TaskId, Wanted};
+use tenure_hub::words::{
+    Command, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Failure, Held, Refusal, TaskId, Wanted,
+};
 use tenure_hub::{Done, Request, Response};
 
+use super::claims::Claim;
 use super::{CallAnswer, Caller, Output, Pending, Worker};
-use crate::shapes::{JobUpdate, Report};
+use crate::key::QueueKey;
+use crate::shapes::{JobUpdate, Outputs, Report};
 
 /// How much a job's outputs may come to before it ends.
 const OUTPUT_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
 /// The exit code of a failure that names none.
 const EXIT_FAILED: i32 = 1;
 
+/// Whether the broker takes this for the code of a failure. The others mean other ends to it.
+fn is_failure(code: i32) -> bool {
+    ![0, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED].contains(&code)
+}
+
+impl Claim {
+    /// Adds to what was put aside, unless it becomes too much. It stays until the hub has taken the end: one that is
+    /// refused can be reported again.
+    fn add_outputs(&mut self, later: Outputs) -> bool {
+        let mut outputs = self.outputs.clone();
+        outputs.add(later);
+        let fits = outputs.size() <= OUTPUT_BYTES_MAX;
+        if fits {
+            self.outputs = outputs;
+        }
+        fits
+    }
+}
+
 impl Worker {
-    pub(super) fn report(&mut self, caller: Caller, job: &str, update: JobUpdate, out: &mut Output) {
+    pub(super) fn report(&mut self, caller: Caller, job: &str, mut update: JobUpdate, out: &mut Output) {
         let Some(task) = self.claimed(job) else {
             return out.answers.push((caller, CallAnswer::NotHeld));
         };
@@ -24,58 +47,56 @@ impl Worker {
         {
             return out.answers.push((caller, CallAnswer::Stale { attempt, current: held.attempt }));
         }
+        if !claim.add_outputs(std::mem::take(&mut update.outputs)) {
+            return out.answers.push((caller, CallAnswer::TooLong));
+        }
         match update.report {
             None | Some(Report::Running) => self.go_on(caller, held, &update, out),
             Some(Report::Completed) => {
-                let result = update.result.or_else(|| claim.take_outputs()).unwrap_or_default();
+                let result = claim.outputs.stored();
                 self.complete(Some(caller), held, result, out);
             }
             Some(Report::Failed) => {
-                let result = update.result.or_else(|| claim.take_outputs()).unwrap_or_default();
-                let exit_code = update.exit_code.filter(|code| *code > 0).unwrap_or(EXIT_FAILED);
+                let mut outputs = claim.outputs.clone();
+                let exit_code = update.exit_code.filter(|code| is_failure(*code));
+                if exit_code.is_none() {
+                    outputs.exit_code = update.exit_code;
+                }
                 let failure = Failure {
                     held,
-                    exit_code,
+                    exit_code: exit_code.unwrap_or(EXIT_FAILED),
                     message: update.error.map(|error| crate::translate::shortened(error).into_boxed_str()),
                     result: tenure_hub::words::Blob::EMPTY,
                     crashed: false,
                     is_final: false,
                 };
+                let result = outputs.stored();
                 self.end(Some(caller), held.task, Request::Fail { failure, result }, out);
             }
-            Some(Report::Cancelled) => self.confirm_wish(caller, held, Wanted::Cancel, update.result, out),
-            Some(Report::Paused) => self.confirm_wish(caller, held, Wanted::Pause, update.result, out),
+            Some(Report::Cancelled) => self.confirm_wish(caller, held, Wanted::Cancel, update, out),
+            Some(Report::Paused) => self.confirm_wish(caller, held, Wanted::Pause, update, out),
         }
     }
 
-    pub(super) fn put_aside(
-        &mut self,
-        caller: Caller,
-        job: &str,
-        field: &'static str,
-        value: Bytes,
-        out: &mut Output,
-    ) {
+    pub(super) fn put_aside(&mut self, caller: Caller, job: &str, outputs: Outputs, out: &mut Output) {
         let Some(task) = self.claimed(job) else {
             return out.answers.push((caller, CallAnswer::NotHeld));
         };
         let claim = self.claims.get_mut(&task).expect("it is claimed");
-        claim.outputs.retain(|(known, _)| *known != field);
-        let before: usize = claim.outputs.iter().map(|(_, value)| value.len()).sum();
-        if before + value.len() > OUTPUT_BYTES_MAX {
+        if !claim.add_outputs(outputs) {
             return out.answers.push((caller, CallAnswer::TooLong));
         }
-        claim.outputs.push((field, value));
         self.confirm(task, out);
         out.answers.push((caller, CallAnswer::Done));
     }
 
-    pub(super) fn finish(&mut self, caller: Caller, job: &str, out: &mut Output) {
-        let Some(task) = self.claimed(job) else {
+    pub(super) fn finish(&mut self, caller: Caller, job: &str, list: &QueueKey, out: &mut Output) {
+        let claim =
+            self.claimed(job).and_then(|task| self.claims.get(&task)).filter(|claim| claim.is_on(list));
+        let Some(claim) = claim else {
             return out.answers.push((caller, CallAnswer::NotHeld));
         };
-        let claim = self.claims.get_mut(&task).expect("it is claimed");
-        let (held, result) = (claim.held, claim.take_outputs().unwrap_or_default());
+        let (held, result) = (claim.held, claim.outputs.stored());
         self.complete(Some(caller), held, result, out);
     }
 
@@ -123,22 +144,19 @@ impl Worker {
         caller: Caller,
         held: Held,
         wanted: Wanted,
-        result: Option<Bytes>,
+        update: JobUpdate,
         out: &mut Output,
     ) {
-        let result = result.unwrap_or_default();
+        let mut outputs = self.claims.get(&held.task).expect("it is claimed").outputs.clone();
+        outputs.add(Outputs { exit_code: update.exit_code, error: update.error, ..Outputs::default() });
+        let result = outputs.stored();
         self.end(Some(caller), held.task, Request::Confirm { held, wanted, result }, out);
     }
 
     /// It runs, and perhaps it says how far it is.
     fn go_on(&mut self, caller: Caller, held: Held, update: &JobUpdate, out: &mut Output) {
         self.confirm(held.task, out);
-        let claim = self.claims.get_mut(&held.task).expect("it is claimed");
-        let wanted = claim.wanted;
-        if let Some(result) = &update.result {
-            claim.outputs.retain(|(known, _)| *known != "result");
-            claim.outputs.push(("result", result.clone()));
-        }
+        let wanted = self.claims.get(&held.task).expect("it is claimed").wanted;
         if update.progress_percent.is_none() && update.current_task.is_none() {
             return out.answers.push((caller, wanted.map_or(CallAnswer::Done, CallAnswer::Wanted)));
         }

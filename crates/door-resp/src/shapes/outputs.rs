@@ -1,0 +1,110 @@
+//! Outputs: what comes out of a job, told in one piece or bit by bit.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::base64::encode_base64;
+
+/// Everything a worker may leave behind. All of it is bytes, so that a copy costs nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outputs {
+    pub result: Option<Bytes>,
+    /// A list, as JSON.
+    pub task_results: Option<Bytes>,
+    pub stdout: Option<Bytes>,
+    pub stderr: Option<Bytes>,
+    /// What the broker has no place of its own for.
+    pub exit_code: Option<i32>,
+    pub error: Option<String>,
+}
+
+impl Outputs {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The last word about each output counts.
+    pub fn add(&mut self, later: Self) {
+        let Self { result, task_results, stdout, stderr, exit_code, error } = later;
+        self.result = result.or_else(|| self.result.take());
+        self.task_results = task_results.or_else(|| self.task_results.take());
+        self.stdout = stdout.or_else(|| self.stdout.take());
+        self.stderr = stderr.or_else(|| self.stderr.take());
+        self.exit_code = exit_code.or(self.exit_code);
+        self.error = error.or_else(|| self.error.take());
+    }
+
+    pub fn size(&self) -> usize {
+        let bytes = [&self.result, &self.task_results, &self.stdout, &self.stderr];
+        let error = self.error.as_ref().map_or(0, String::len);
+        bytes.into_iter().flatten().map(Bytes::len).sum::<usize>() + error
+    }
+
+    /// What is stored: a lone result as it is, anything else as one JSON object.
+    pub fn stored(&self) -> Bytes {
+        if let Some(result) = &self.result
+            && (Self { result: None, ..self.clone() }).is_empty()
+        {
+            return result.clone();
+        }
+        if self.is_empty() {
+            return Bytes::new();
+        }
+        let mut fields = Vec::new();
+        if let Some(error) = &self.error {
+            fields.push(format!(r#""error":{}"#, Value::from(error.as_str())));
+        }
+        if let Some(code) = self.exit_code {
+            fields.push(format!(r#""exit_code":{code}"#));
+        }
+        for (name, value) in [("result", &self.result), ("stderr", &self.stderr), ("stdout", &self.stdout)] {
+            fields.extend(value.as_ref().map(|bytes| field(name, bytes)));
+        }
+        if let Some(steps) = &self.task_results {
+            fields.push(format!(r#""task_results":{}"#, String::from_utf8_lossy(steps)));
+        }
+        Bytes::from(format!("{{{}}}", fields.join(",")))
+    }
+}
+
+/// Text as text, other bytes as base64 under a name that says so.
+fn field(name: &str, bytes: &Bytes) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => format!(r#""{name}":{}"#, Value::from(text)),
+        Err(_) => format!(r#""{name}_base64":"{}""#, encode_base64(bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stdout(text: &'static str) -> Outputs {
+        Outputs { stdout: Some(text.into()), ..Outputs::default() }
+    }
+
+    #[test]
+    fn they_add_up_and_the_last_word_about_each_counts() {
+        let mut outputs = stdout("a");
+        outputs.add(Outputs { stderr: Some("b".into()), ..Outputs::default() });
+        outputs.add(Outputs { task_results: Some("[{}]".into()), ..Outputs::default() });
+        outputs.add(stdout("c\n"));
+        assert_eq!(outputs.stored(), r#"{"stderr":"b","stdout":"c\n","task_results":[{}]}"#);
+        assert_eq!(outputs.size(), 7);
+    }
+
+    #[test]
+    fn a_lone_result_is_stored_as_it_is_and_beside_others_as_one_of_them() {
+        let mut outputs = Outputs { result: Some("plain".into()), ..Outputs::default() };
+        assert_eq!(outputs.stored(), "plain");
+        outputs.add(stdout("x"));
+        assert_eq!(outputs.stored(), r#"{"result":"plain","stdout":"x"}"#);
+        assert_eq!(Outputs::default().stored(), "");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_stay_what_they_are() {
+        let outputs = Outputs { stdout: Some(Bytes::from_static(b"\xff\0")), ..Outputs::default() };
+        assert_eq!(outputs.stored(), r#"{"stdout_base64":"/wA="}"#);
+    }
+}
