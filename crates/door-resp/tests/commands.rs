@@ -129,16 +129,11 @@ fn only_queues_are_popped_and_pushed() {
     assert_eq!(refused("BRPOP images 1"), "ERR 'images' is not a queue, queues are queue:<name>");
     assert_eq!(refused("LPUSH images x"), "ERR 'images' is not a queue, queues are queue:<name>");
     let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
-    for line in [
-        "LPUSH job:1 x",
-        "BRPOP queue:processing 1",
-        "RPOP queue:scheduled",
-        "GET queue:a",
-        "LLEN job:1",
-        "SMEMBERS job:1",
-    ] {
+    for line in ["LPUSH job:1 x", "GET queue:a", "LLEN job:1", "SMEMBERS job:1"] {
         assert_eq!(refused(line), wrong, "{line}");
     }
+    assert_eq!(refused("BRPOP queue:processing 1"), "WRONGTYPE 'queue:processing' is kept for the broker");
+    assert_eq!(refused("RPOP queue:scheduled"), "WRONGTYPE 'queue:scheduled' is kept for the broker");
     assert_eq!(refused("BLMOVE queue:a queue:b UP LEFT 1"), "ERR syntax error");
 }
 
@@ -225,6 +220,9 @@ fn jobs_are_submitted_reported_and_steered() {
     assert_eq!((verb, reason.as_deref()), (JobVerb::Cancel, Some("no longer needed")));
 }
 
+const STATUSES: &str =
+    "the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled";
+
 #[test]
 fn lists_of_jobs_are_narrowed_by_words() {
     let ids = |line: &str| match parse(line).expect(line) {
@@ -238,7 +236,7 @@ fn lists_of_jobs_are_narrowed_by_words() {
         (Some("action-1".into()), Some(JobStatus::Failed), 5)
     );
     assert_eq!(ids("JOB.LIST pending"), (None, Some(JobStatus::Pending), 100));
-    assert_eq!(refused("JOB.LIST action-1 broken"), "ERR Invalid status: broken");
+    assert_eq!(refused("JOB.LIST action-1 broken"), format!("ERR Invalid status: broken, {STATUSES}"));
 
     let Command::Job(JobCommand::Search { filter, page }) =
         parse("JOBS.SEARCH failed plan-1 QUEUE images WORKER w TAG t LIMIT 100000 OFFSET 7").unwrap()
@@ -250,7 +248,12 @@ fn lists_of_jobs_are_narrowed_by_words() {
     assert_eq!((page.limit, page.offset), (1000, 7));
     assert_eq!(refused("JOBS.SEARCH LIMIT 0"), "ERR value is out of range, must be positive");
     assert_eq!(refused("JOBS.SEARCH LIMIT x"), "ERR value is not an integer or out of range");
-    assert_eq!(refused("JOBS.LIST STATUS broken"), "ERR Invalid status: broken");
+    assert_eq!(refused("JOBS.LIST STATUS broken"), format!("ERR Invalid status: broken, {STATUSES}"));
+    for option in ["STATUS", "PLAN", "ACTION", "QUEUE", "WORKER", "TAG"] {
+        assert_eq!(refused(&format!("JOBS.SEARCH {option}")), "ERR syntax error");
+    }
+    let kept = "WRONGTYPE 'queue:scheduled' is kept for the broker";
+    assert_eq!(refused("JOBS.SEARCH QUEUE scheduled"), kept);
 }
 
 #[test]
@@ -272,7 +275,7 @@ fn plans_and_actions() {
         panic!("not a list")
     };
     assert_eq!((status, page.offset, page.limit), (Some(JobStatus::Running), 5, 6));
-    assert_eq!(refused("ACTION.LIST odd"), "ERR Invalid status: odd");
+    assert_eq!(refused("ACTION.LIST odd"), format!("ERR Invalid status: odd, {STATUSES}"));
     assert!(parse("ACTION.LIST all").is_ok());
 }
 

@@ -145,3 +145,83 @@ fn commands_about_jobs_do_not_reach_plans_and_actions() {
     assert_eq!(json(&world.ask(1, "ACTION.STATUS a"))["pending"], 1);
     assert_eq!(world.ask(1, "LLEN queue:ready"), [":1"], "nothing else was pushed");
 }
+
+#[test]
+fn a_push_of_which_one_is_refused_says_what_became_of_the_others() {
+    let mut world = World::new(false);
+    world.ask(1, r#"LPUSH queue:a '{"job_id":"pt"}'"#);
+    let differs = "-ERR Job ID already exists: pt, and it was asked for differently";
+    let other = r#"'{"job_id":"pt","x":1}'"#;
+    assert_eq!(world.ask(1, &format!("LPUSH queue:a {other}")), [differs]);
+    assert_eq!(
+        world.ask(1, &format!("LPUSH queue:a x {other} y")),
+        [format!("{differs}; body 2 of 3 was refused, the others were pushed")]
+    );
+    let two = world.ask(1, &format!("LPUSH queue:a {other} z {other}"));
+    assert_eq!(two, [format!("{differs}; 2 of 3 bodies were refused, 1 first, the others were pushed")]);
+    let none = world.ask(1, &format!("LPUSH queue:a {other} {other}"));
+    assert_eq!(none, [format!("{differs}; none of 2 bodies was pushed")]);
+    assert_eq!(world.ask(1, "LLEN queue:a"), [":4"]);
+}
+
+#[test]
+fn what_the_broker_keeps_for_itself_is_said() {
+    let mut world = World::new(false);
+    for (words, queue) in [
+        ("LPUSH queue:processing x", "queue:processing"),
+        ("LPUSH queue:scheduled x", "queue:scheduled"),
+        ("LPUSH queue:resp.plans x", "queue:resp.plans"),
+        ("BRPOP queue:resp.actions 1", "queue:resp.actions"),
+        (r#"JOB.SUBMIT '{"body":"x","queue":"resp.plans"}'"#, "queue:resp.plans"),
+        ("QUEUE.PEEK scheduled", "queue:scheduled"),
+        ("QUEUE.PEEK resp.plans", "queue:resp.plans"),
+        ("QUEUE.STATS processing", "queue:processing"),
+    ] {
+        assert_eq!(world.ask(1, words), [format!("-WRONGTYPE '{queue}' is kept for the broker")], "{words}");
+    }
+}
+
+#[test]
+fn a_word_that_is_neither_a_status_nor_an_id_is_not_taken_for_an_empty_list() {
+    let mut world = World::new(false);
+    let statuses =
+        "the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled";
+    let action = format!("-ERR Invalid status: nothing, and there is no action of that id; {statuses}");
+    let plan = format!("-ERR Invalid status: nothing, and there is no plan of that id; {statuses}");
+    assert_eq!(world.ask(1, "JOB.LIST nothing"), [action]);
+    assert_eq!(world.ask(1, "JOBS.SEARCH nothing"), [&*plan]);
+    assert_eq!(world.ask(1, "JOBS.LIST failed nothing"), [&*plan]);
+    assert_eq!(
+        world.ask(1, "JOBS.SEARCH PLAN nothing ACTION nothing"),
+        ["*0"],
+        "here the word says what it is"
+    );
+    submit(&mut world, "p", "sort");
+    assert_eq!(world.ask(1, "JOBS.SEARCH p"), ["*0"]);
+    let job = world.ask(1, r#"JOB.SUBMIT '{"plan_id":"p"}'"#)[0][2..].to_owned();
+    assert_eq!(world.ask(1, "JOBS.SEARCH p"), ["*1".to_owned(), format!("$ {job}")]);
+    world.ask(1, &format!("JOB.CANCEL {job}"));
+    world.ask(1, "PLAN.DELETE p");
+    assert_eq!(world.ask(1, "JOBS.SEARCH p")[0], "*1", "a job may outlive its plan");
+}
+
+#[test]
+fn a_job_may_bring_steps_along_that_are_not_stored() {
+    let mut world = World::new(false);
+    let worker = r#"{"worker_id":"w","hostname":"h","agw_version":"1","capabilities":["sort"]}"#;
+    world.ask(1, &format!("WORKER.REGISTER '{worker}'"));
+    for job in [
+        r#"{"job_id":"one","tasks":[{"task_number":1,"command":"sort"}],"input":7}"#,
+        r#"{"job_id":"two","plan":{"tasks":[{"task_number":1,"command":"sort"}]},"input":7}"#,
+    ] {
+        let id = world.ask(1, &format!("JOB.SUBMIT '{job}'"))[0].clone();
+        assert!(["$ one", "$ two"].contains(&&*id), "{id}");
+        let pulled = json(&world.ask(1, "BRPOP queue:ready 1"));
+        assert_eq!(pulled["tasks"][0]["command"], "sort", "{pulled}");
+        assert_eq!((&pulled["input"], pulled.get("plan_id")), (&7.into(), None), "{pulled}");
+        assert_eq!(world.ask(1, &format!(r#"JOB.UPDATE {} '{{"status":"completed"}}'"#, &id[2..])), ["+OK"]);
+    }
+    assert_eq!(world.ask(1, "PLAN.LIST"), ["*0"]);
+    world.ask(1, r#"JOB.SUBMIT '{"tasks":[{"task_number":1,"command":"uniq"}]}'"#);
+    assert_eq!(world.ask(1, "BRPOP queue:ready 1"), [""; 0], "its commands are what it needs");
+}

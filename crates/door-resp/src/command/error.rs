@@ -1,5 +1,6 @@
 //! What can be wrong with a command's arguments, in the words Redis clients know.
 
+use super::jobs::JobStatus;
 use crate::codec::Reply;
 use crate::shapes::ShapeError;
 
@@ -43,14 +44,23 @@ pub enum CommandError {
     NoSuchStream(String),
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
     WrongType,
+    /// Nobody pushes to these or pops from them.
+    #[error("WRONGTYPE '{0}' is kept for the broker")]
+    Kept(String),
     #[error("ERR '{0}' is not a queue, queues are queue:<name>")]
     NotAQueue(String),
     #[error("ERR '{0}' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools can")]
     NotWritable(String),
     #[error("ERR Invalid {what}: {why}")]
     InvalidId { what: &'static str, why: &'static str },
-    #[error("ERR Invalid status: {0}")]
+    #[error("ERR Invalid status: {0}, the statuses are {words}", words = JobStatus::words())]
     UnknownStatus(String),
+    /// A bare word may also be an id.
+    #[error(
+        "ERR Invalid status: {word}, and there is no {what} of that id; the statuses are {words}",
+        words = JobStatus::words()
+    )]
+    NeitherStatusNor { word: String, what: &'static str },
     #[error("ERR too many {what}, at most {max}")]
     TooMany { what: &'static str, max: usize },
     #[error("ERR {0}")]

@@ -75,6 +75,8 @@ pub struct JobFilter {
     pub queue: Option<QueueKey>,
     pub worker: Option<String>,
     pub tag: Option<String>,
+    /// The plan or the action was a bare word: perhaps it was meant to be a status.
+    pub is_bare: bool,
 }
 
 impl JobStatus {
@@ -100,6 +102,13 @@ impl JobStatus {
             Self::Dead => "dead",
             Self::Cancelled => "cancelled",
         }
+    }
+
+    /// All of them, for whoever has misspelled one.
+    pub(super) fn words() -> String {
+        let words = Self::ALL.map(Self::word);
+        let [first @ .., last] = &words;
+        format!("{} and {last}", first.join(", "))
     }
 
     pub fn parse(word: &[u8]) -> Option<Self> {
@@ -178,6 +187,8 @@ fn steer(arguments: &mut Arguments<'_>, verb: JobVerb) -> Result<Command, Comman
     Ok(Command::Job(JobCommand::Steer { job, verb, reason }))
 }
 
+const FILTERS: [&str; 6] = ["STATUS", "PLAN", "ACTION", "QUEUE", "WORKER", "TAG"];
+
 /// `[status] [plan] [STATUS s] [PLAN p] [ACTION a] [QUEUE q] [WORKER w] [TAG t] [LIMIT n] [OFFSET n]`
 fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, Page), CommandError> {
     let (mut filter, mut page) = (JobFilter::default(), Page::default());
@@ -185,26 +196,35 @@ fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, Page), CommandErr
         if page.take_option(arguments)? {
             continue;
         }
-        let named = arguments.left() >= 2;
-        if named && arguments.keyword("STATUS") {
+        let is_option = FILTERS.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+        if is_option && arguments.left() < 2 {
+            return Err(CommandError::Syntax);
+        }
+        if arguments.keyword("STATUS") {
             let word = arguments.required()?;
             let status = JobStatus::parse(word).ok_or_else(|| CommandError::UnknownStatus(shown(word)))?;
             filter.status = Some(status);
-        } else if named && arguments.keyword("PLAN") {
+        } else if arguments.keyword("PLAN") {
             filter.plan = Some(arguments.id("plan id")?);
-        } else if named && arguments.keyword("ACTION") {
+        } else if arguments.keyword("ACTION") {
             filter.action = Some(arguments.id("action id")?);
-        } else if named && arguments.keyword("QUEUE") {
-            filter.queue = Some(arguments.queue_name()?);
-        } else if named && arguments.keyword("WORKER") {
+        } else if arguments.keyword("QUEUE") {
+            filter.queue = Some(match arguments.queue_name()? {
+                view @ (QueueKey::Scheduled | QueueKey::Processing) => {
+                    return Err(CommandError::Kept(view.text()));
+                }
+                queue @ (QueueKey::Default | QueueKey::Named(_)) => queue,
+            });
+        } else if arguments.keyword("WORKER") {
             filter.worker = Some(arguments.id("worker id")?);
-        } else if named && arguments.keyword("TAG") {
+        } else if arguments.keyword("TAG") {
             filter.tag = Some(arguments.id("tag")?);
         } else if let (None, Some(status)) = (filter.status, JobStatus::parse(word)) {
             filter.status = Some(status);
             arguments.required()?;
         } else if filter.plan.is_none() {
             filter.plan = Some(arguments.id("plan id")?);
+            filter.is_bare = true;
         } else {
             return Err(CommandError::Syntax);
         }

@@ -158,7 +158,7 @@ fn claim(queues: Vec<(Bytes, QueueKey)>, wait: Wait, reply: PopReply) -> Command
 fn claimed_queue(arguments: &mut Arguments<'_>) -> Result<(Bytes, QueueKey), CommandError> {
     let written = arguments.peek().map(Bytes::copy_from_slice).unwrap_or_default();
     match arguments.queue_key()? {
-        QueueKey::Scheduled | QueueKey::Processing => Err(CommandError::WrongType),
+        view @ (QueueKey::Scheduled | QueueKey::Processing) => Err(CommandError::Kept(view.text())),
         queue @ (QueueKey::Default | QueueKey::Named(_)) => Ok((written, queue)),
     }
 }

@@ -21,4 +21,12 @@ impl ShapeError {
     pub(super) fn invalid(what: &'static str, why: impl Into<String>) -> Self {
         Self::Invalid { what, why: why.into() }
     }
+
+    /// Says in which part of the document it is.
+    pub(super) fn within(self, part: &str) -> Self {
+        match self {
+            Self::Invalid { what, why } => Self::Invalid { what, why: format!("{part}: {why}") },
+            other => other,
+        }
+    }
 }

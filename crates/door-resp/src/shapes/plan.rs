@@ -46,6 +46,13 @@ impl Plan {
         Self::take(Object::from_value(WHAT, value)?)
     }
 
+    /// One that nobody asks for by its id.
+    pub(super) fn unnamed(value: Value) -> Result<Self, ShapeError> {
+        let mut object = Object::from_value(WHAT, value)?;
+        object.take("plan_id");
+        Self::take_steps(String::new(), object)
+    }
+
     /// The commands of its steps, each once, sorted. A worker must offer them all.
     pub fn needs(&self) -> Vec<String> {
         let mut needs: Vec<String> = self.tasks.iter().map(|task| task.command.clone()).collect();
@@ -57,6 +64,10 @@ impl Plan {
     fn take(mut object: Object) -> Result<Self, ShapeError> {
         let id = object.required_text("plan_id", PLAN_BYTES_MAX)?;
         check_plain_id(WHAT, "plan_id", &id)?;
+        Self::take_steps(id, object)
+    }
+
+    fn take_steps(id: String, mut object: Object) -> Result<Self, ShapeError> {
         let description = object.text("plan_description", DESCRIPTION_BYTES_MAX)?;
         let items = match object.take("tasks") {
             Some(Value::Array(items)) => items,
@@ -73,33 +84,35 @@ impl Plan {
         for (index, item) in items.into_iter().enumerate() {
             tasks.push(task(index + 1, item)?);
         }
-        // Planners add notes of their own; the plan is handed to workers as it came.
+        object.end()?;
         Ok(Self { id, description, tasks })
     }
 }
 
 fn task(expected: usize, value: Value) -> Result<PlanTask, ShapeError> {
-    let mut object = Object::from_value(WHAT, value)?;
-    let number = object.integer("task_number", 1..=i64::MAX)?;
-    let number = object.required("task_number", number)?;
+    let here = |error: ShapeError| error.within(&format!("task {expected}"));
+    let mut object = Object::from_value(WHAT, value).map_err(here)?;
+    let number = object.integer("task_number", i64::MIN..=i64::MAX).map_err(here)?;
+    let number = object.required("task_number", number).map_err(here)?;
     if usize::try_from(number) != Ok(expected) {
         let why = format!("task numbers must be contiguous from 1, expected {expected}, got {number}");
         return Err(object.invalid(why));
     }
-    let command = object.required_text("command", COMMAND_BYTES_MAX)?;
+    let command = object.required_text("command", COMMAND_BYTES_MAX).map_err(here)?;
     let arguments = arguments(&mut object, expected)?;
-    let timeout = object.integer("timeout_secs", 1..=TIMEOUT_SECONDS_MAX)?;
+    let timeout = object.integer("timeout_secs", 1..=TIMEOUT_SECONDS_MAX).map_err(here)?;
     let timeout = timeout.map(|seconds| Duration::from_secs(seconds.unsigned_abs()));
-    let input_from = match object.integer("input_from_task", 1..=i64::MAX)? {
+    let input_from = match object.integer("input_from_task", i64::MIN..=i64::MAX).map_err(here)? {
         None => None,
         Some(from) => match usize::try_from(from) {
-            Ok(from) if from < expected => Some(from),
+            Ok(from) if (1..expected).contains(&from) => Some(from),
             _ => {
                 let why = format!("task {expected} has input_from_task {from}, which is not an earlier task");
                 return Err(object.invalid(why));
             }
         },
     };
+    object.end().map_err(here)?;
     Ok(PlanTask { number: expected, command, arguments, timeout, input_from })
 }
 
@@ -171,7 +184,7 @@ mod tests {
 
     #[test]
     fn input_comes_from_an_earlier_step_only() {
-        for from in [1, 2, 9] {
+        for from in [i64::MIN, -1, 0, 1, 2, 9] {
             let error =
                 tasks(&json!([{"task_number": 1, "command": "a", "input_from_task": from}])).unwrap_err();
             assert!(error.contains("which is not an earlier task"), "{error}");
@@ -190,6 +203,23 @@ mod tests {
             parse(&json!({"plan_id": "p"})).unwrap_err(),
             "Invalid plan schema: missing required field tasks"
         );
+    }
+
+    #[test]
+    fn a_mistake_names_its_field_and_its_task() {
+        let second = |fields: &str| {
+            let text = format!(
+                r#"{{"plan_id":"p","tasks":[{{"task_number":1,"command":"a"}},{{"task_number":2{fields}}}]}}"#
+            );
+            Plan::parse(text.as_bytes()).unwrap_err().to_string()
+        };
+        let said = |why: &str| format!("Invalid plan schema: task 2: {why}");
+        assert_eq!(second(""), said("missing required field command"));
+        assert_eq!(second(r#","command":"b","arg":[]"#), said("unknown field arg"));
+        assert_eq!(second(r#","command":"b","timeout_secs":"1""#), said("timeout_secs is not an integer"));
+        let error =
+            parse(&json!({"plan_id": "p", "taks": [], "tasks": [{"task_number": 1, "command": "a"}]}));
+        assert_eq!(error.unwrap_err(), "Invalid plan schema: unknown field taks");
     }
 
     #[test]

@@ -30,8 +30,10 @@ pub enum Work {
     Body(Bytes),
     /// A stored plan and its input.
     Plan { plan: String, input: Value },
-    /// A plan that comes along, and its input.
+    /// A plan that comes along, to be stored under its id, and its input.
     Inline { plan: Box<Plan>, json: Value, input: Value },
+    /// A plan without an id, for this job alone.
+    Unnamed { needs: Vec<String>, json: Value, input: Value },
 }
 
 impl Submission {
@@ -73,6 +75,14 @@ fn work(object: &mut Object) -> Result<Work, ShapeError> {
     if forms > 1 {
         return Err(object.invalid("more than one of body, body_base64, plan and tasks"));
     }
+    for one in ["body", "body_base64", "plan"] {
+        for other in ["plan_id", "plan_description", "input", "inputs"] {
+            let goes_together = one == "plan" && other.starts_with("input");
+            if object.has(one) && object.has(other) && !goes_together {
+                return Err(object.invalid(format!("{one} and {other} exclude each other")));
+            }
+        }
+    }
     if let Some(body) = object.take("body") {
         return Ok(Work::Body(match body {
             Value::String(text) => Bytes::from(text),
@@ -85,8 +95,7 @@ fn work(object: &mut Object) -> Result<Work, ShapeError> {
     }
     let input = input(object)?;
     if let Some(json) = object.take("plan") {
-        let plan = Box::new(Plan::from_value(json.clone())?);
-        return Ok(Work::Inline { plan, json, input });
+        return inline(json, input);
     }
     if object.has("tasks") {
         let mut json = serde_json::Map::new();
@@ -95,15 +104,24 @@ fn work(object: &mut Object) -> Result<Work, ShapeError> {
                 json.insert(field.to_owned(), value);
             }
         }
-        let json = Value::Object(json);
-        let plan = Box::new(Plan::from_value(json.clone())?);
-        return Ok(Work::Inline { plan, json, input });
+        return inline(Value::Object(json), input);
     }
     let Some(plan) = object.text("plan_id", ID_BYTES_MAX)? else {
         return Err(object.invalid("none of body, body_base64, plan_id, plan and tasks"));
     };
     check_plain_id(WHAT, "plan_id", &plan)?;
+    // Clients repeat the plan's description here; the stored plan has the word.
+    object.take("plan_description");
     Ok(Work::Plan { plan, input })
+}
+
+fn inline(json: Value, input: Value) -> Result<Work, ShapeError> {
+    if json.is_object() && json["plan_id"].is_null() {
+        let needs = Plan::unnamed(json.clone())?.needs();
+        return Ok(Work::Unnamed { needs, json, input });
+    }
+    let plan = Box::new(Plan::from_value(json.clone())?);
+    Ok(Work::Inline { plan, json, input })
 }
 
 /// Older documents say `input`, newer ones `inputs`.
@@ -171,10 +189,29 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_without_an_id_is_for_its_job_alone() {
+        let tasks = json!([{"task_number": 1, "command": "sort"}]);
+        for job in [json!({"tasks": tasks, "input": 7}), json!({"plan": {"tasks": tasks}, "inputs": 7})] {
+            let Work::Unnamed { needs, json, input } = parse(&job).unwrap().work else {
+                panic!("not unnamed")
+            };
+            assert_eq!((needs.as_slice(), input), (&["sort".to_owned()][..], json!(7)));
+            assert_eq!(json, json!({"tasks": tasks}));
+        }
+        assert_eq!(parse(&json!({"tasks": []})).unwrap_err(), "Invalid plan schema: tasks is empty");
+        assert_eq!(parse(&json!({"plan": 7})).unwrap_err(), "Invalid plan schema: not a JSON object");
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         for (job, why) in [
             (json!({}), "none of body, body_base64, plan_id, plan and tasks"),
             (json!({"body": "a", "tasks": []}), "more than one of body, body_base64, plan and tasks"),
+            (json!({"body": "a", "plan_id": "p"}), "body and plan_id exclude each other"),
+            (json!({"body": "a", "input": 1}), "body and input exclude each other"),
+            (json!({"body_base64": "YQ==", "inputs": 1}), "body_base64 and inputs exclude each other"),
+            (json!({"plan": {}, "plan_id": "p"}), "plan and plan_id exclude each other"),
+            (json!({"plan_id": "p", "typo": 1}), "unknown field typo"),
             (json!({"body": "a", "policy": "maybe"}), "policy is not requeue, pause or fail"),
             (json!({"body": "a", "run_at": "tomorrow"}), "run_at is neither ISO 8601 nor Unix seconds"),
             (json!({"body": "a", "run_at": 1, "delay_secs": 1}), "run_at and delay_secs exclude each other"),

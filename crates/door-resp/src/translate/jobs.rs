@@ -7,11 +7,12 @@ use tenure_hub::{Request, Response};
 use super::actions::find_action;
 use super::names::{is_reserved, job_id, plan_tag, queue_name, states, status};
 use super::pages::{find, list, read_result, read_whole};
+use super::plans::find_plan;
 use super::refusals::{call_refused, refusal};
 use super::render;
 use super::{Speaker, submit};
 use crate::codec::Reply;
-use crate::command::{JobCommand, JobFilter, JobStatus, JobVerb, Page};
+use crate::command::{CommandError, JobCommand, JobFilter, JobStatus, JobVerb, Page};
 use crate::errand::{Step, Whom};
 use crate::shapes::{JobUpdate, Report};
 use crate::worker::{Call, CallAnswer};
@@ -25,7 +26,7 @@ pub(super) fn start(command: JobCommand, speaker: &Speaker) -> Step {
         JobCommand::Get { job } => get(job),
         JobCommand::Status { job } => get_status(job),
         JobCommand::Ids { action, status, page } => {
-            let filter = JobFilter { action, status, ..JobFilter::default() };
+            let filter = JobFilter { is_bare: action.is_some(), action, status, ..JobFilter::default() };
             filtered(filter, page, |jobs| ids(&jobs))
         }
         JobCommand::List { filter, page } => filtered(filter, page, |jobs| {
@@ -133,19 +134,34 @@ fn filtered(
     reply: impl FnOnce(Vec<TaskInfo>) -> Reply + Send + 'static,
 ) -> Step {
     if let Some(action) = filter.action.clone() {
-        return find_action(&action, move |_, found| match found {
-            None => Step::Reply(Reply::Array(Vec::new())),
-            Some(task) => of_filter(&filter, Some(task.id), page, reply),
+        return find_action(&action.clone(), move |_, found| match found {
+            None if filter.is_bare => Step::Reply(neither_status_nor("action", action)),
+            None => Step::Reply(reply(Vec::new())),
+            Some(task) => of_filter(&filter, Some(task.id), page, move |jobs| Step::Reply(reply(jobs))),
         });
     }
-    of_filter(&filter, None, page, reply)
+    let bare = filter.plan.clone().filter(|_| filter.is_bare && page.offset == 0);
+    of_filter(&filter, None, page, move |jobs| match bare {
+        // Jobs may outlive their plan, so it is missed only where there are none.
+        Some(plan) if jobs.is_empty() => find_plan(&plan.clone(), move |_, found| {
+            Step::Reply(match found {
+                None => neither_status_nor("plan", plan),
+                Some(_) => reply(jobs),
+            })
+        }),
+        _ => Step::Reply(reply(jobs)),
+    })
+}
+
+fn neither_status_nor(what: &'static str, word: String) -> Reply {
+    CommandError::NeitherStatusNor { word, what }.reply()
 }
 
 fn of_filter(
     filter: &JobFilter,
     parent: Option<tenure_hub::words::TaskId>,
     page: Page,
-    reply: impl FnOnce(Vec<TaskInfo>) -> Reply + Send + 'static,
+    then: impl FnOnce(Vec<TaskInfo>) -> Step + Send + 'static,
 ) -> Step {
     let plan = filter.plan.as_deref().map(plan_tag);
     let tag = filter.tag.as_deref().map(Into::into);
@@ -170,7 +186,7 @@ fn of_filter(
         if parent.is_some() {
             tasks.sort_by_key(|task| task.id);
         }
-        Step::Reply(reply(tasks.into_iter().skip(page.offset).collect()))
+        then(tasks.into_iter().skip(page.offset).collect())
     })
 }
 

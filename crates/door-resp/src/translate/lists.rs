@@ -7,7 +7,7 @@ use tenure_hub::words::{
 };
 use tenure_hub::{Request, Response};
 
-use super::names::{assigned_id, is_reserved, job_id, queue_name};
+use super::names::{assigned_id, job_id, open_queue, queue_name};
 use super::pages::{find, list, one_queue};
 use super::refusals::{call_refused, refusal};
 use super::render::{pulled, time};
@@ -44,9 +44,9 @@ pub(super) fn start_queue(command: QueueCommand) -> Step {
             })
         }
         QueueCommand::Stats { queue: Some(queue) } => stats(&queue),
-        QueueCommand::Peek { queue, count } => match queue_name(&queue) {
-            None => Step::Reply(crate::command::CommandError::WrongType.reply()),
-            Some(name) => list(
+        QueueCommand::Peek { queue, count } => match open_queue(&queue) {
+            Err(error) => Step::Reply(error.reply()),
+            Ok(name) => list(
                 waiting_in(name),
                 count,
                 |_| true,
@@ -69,9 +69,9 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     let Claim { queues, wait, reply, list } = claim;
     let mut names = Vec::with_capacity(queues.len());
     for (_, queue) in &queues {
-        match queue_name(queue).filter(|name| !is_reserved(name)) {
-            Some(name) => names.push(name),
-            None => return Step::Reply(crate::command::CommandError::WrongType.reply()),
+        match open_queue(queue) {
+            Ok(name) => names.push(name),
+            Err(error) => return Step::Reply(error.reply()),
         }
     }
     let whole = !matches!(reply, PopReply::Id);
@@ -203,8 +203,9 @@ fn remove_other(task: &TaskInfo, queue: &QueueKey, job: &str, worker: Option<&st
 }
 
 fn stats(queue: &QueueKey) -> Step {
-    let Some(name) = queue_name(queue) else {
-        return Step::Reply(crate::command::CommandError::WrongType.reply());
+    let name = match open_queue(queue) {
+        Ok(name) => name,
+        Err(error) => return Step::Reply(error.reply()),
     };
     Step::last(Request::Query(Query::Queue { queue: name }), |now: Timestamp, outcome| {
         match one_queue(outcome) {

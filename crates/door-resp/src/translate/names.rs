@@ -2,7 +2,7 @@
 
 use tenure_hub::words::{Assignment, Name, StateName, TaskId, TaskInfo, TaskState};
 
-use crate::command::JobStatus;
+use crate::command::{CommandError, JobStatus};
 use crate::key::QueueKey;
 
 /// `queue:ready` and `queue:default`.
@@ -18,6 +18,11 @@ pub fn queue_name(key: &QueueKey) -> Option<Name> {
         QueueKey::Named(name) => Some(name.as_str().into()),
         QueueKey::Scheduled | QueueKey::Processing => None,
     }
+}
+
+/// The queue behind a key that jobs may go to and come from.
+pub(super) fn open_queue(key: &QueueKey) -> Result<Name, CommandError> {
+    queue_name(key).filter(|name| !is_reserved(name)).ok_or_else(|| CommandError::Kept(key.text()))
 }
 
 /// The key under which a client finds a queue.

@@ -13,7 +13,11 @@ const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// A refusal as an error reply.
 pub fn refusal(refusal: &Refusal) -> Reply {
-    Reply::error(match refusal {
+    Reply::error(refusal_text(refusal))
+}
+
+pub(super) fn refusal_text(refusal: &Refusal) -> String {
+    match refusal {
         Refusal::UnknownTask { task } => format!("ERR Job not found: {task}"),
         Refusal::UnknownName { name } => format!("ERR Job not found: {name}"),
         Refusal::NotAWorker => "ERR Worker not registered".to_owned(),
@@ -42,7 +46,7 @@ pub fn refusal(refusal: &Refusal) -> Reply {
         | Refusal::Unreadable { .. }
         | Refusal::NobodyThere { .. }
         | Refusal::TooLate { .. } => format!("ERR {refusal}"),
-    })
+    }
 }
 
 /// Some answers carry a refusal inside, for one thing of several. Where one thing was asked, that is the answer.

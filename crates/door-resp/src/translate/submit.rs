@@ -8,10 +8,10 @@ use tenure_hub::words::{
 use tenure_hub::{Request, Response, fresh_id};
 
 use super::Speaker;
-use super::names::{is_reserved, plan_tag, queue_name};
+use super::names::{open_queue, plan_tag};
 use super::pages::{find, one_queue};
 use super::plans::{store_plan, with_plan};
-use super::refusals::{refusal, refused};
+use super::refusals::{refusal, refusal_text, refused};
 use crate::codec::Reply;
 use crate::errand::{Outcome, Step};
 use crate::key::QueueKey;
@@ -22,8 +22,9 @@ const BACKOFF_MAX: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// `LPUSH`: one task per body.
 pub(super) fn push(queue: &QueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> Step {
-    let Some(name) = queue_name(queue).filter(|name| !is_reserved(name)) else {
-        return Step::Reply(crate::command::CommandError::WrongType.reply());
+    let name = match open_queue(queue) {
+        Ok(name) => name,
+        Err(error) => return Step::Reply(error.reply()),
     };
     let mut submissions = Vec::with_capacity(bodies.len());
     for body in bodies {
@@ -54,8 +55,8 @@ pub fn pushed(counts: &[usize], submitted: Outcome, queue: Outcome) -> Vec<Reply
         (rest, own) = rest.split_at(rest.len().saturating_sub(*count));
         let is_fresh = |answer: &&Result<Accepted, Refusal>| answer.as_ref().is_ok_and(|one| !one.known);
         let fresh = i64::try_from(own.iter().filter(is_fresh).count()).unwrap_or(i64::MAX);
-        replies.push(match own.iter().find_map(|answer| answer.as_ref().err()) {
-            Some(reason) => refusal(reason),
+        replies.push(match own.iter().position(Result::is_err) {
+            Some(first) => partly_refused(own, first),
             // Redis counts what was pushed before somebody who waits gets it.
             None => Reply::Integer(length.max(fresh)),
         });
@@ -63,6 +64,22 @@ pub fn pushed(counts: &[usize], submitted: Outcome, queue: Outcome) -> Vec<Reply
     }
     replies.reverse();
     replies
+}
+
+/// Each body is accepted or refused on its own, and whoever pushed several has to know what became of each.
+fn partly_refused(each: &[Result<Accepted, Refusal>], first: usize) -> Reply {
+    let reasons: Vec<&Refusal> = each.iter().filter_map(|answer| answer.as_ref().err()).collect();
+    let (reason, number) = (refusal_text(reasons[0]), first + 1);
+    Reply::error(match (each.len(), reasons.len()) {
+        (1, _) => reason,
+        (all, 1) => format!("{reason}; body {number} of {all} was refused, the others were pushed"),
+        (all, refused) if all == refused => format!("{reason}; none of {all} bodies was pushed"),
+        (all, refused) => {
+            format!(
+                "{reason}; {refused} of {all} bodies were refused, {number} first, the others were pushed"
+            )
+        }
+    })
 }
 
 /// `JOB.SUBMIT`.
@@ -79,6 +96,11 @@ pub(super) fn job(submission: Submission, speaker: &Speaker) -> Step {
                 submit_of_plan(name, parent, &options, &plan.id, needs, body, &speaker)
             }
         }),
+        Work::Unnamed { needs, json, input } => {
+            let mut options = options;
+            options.needs.get_or_insert(needs);
+            submit(name, parent, &options, Vec::new(), envelope(&json, &input, None), &speaker)
+        }
         Work::Inline { plan, json, input } => {
             let body = envelope(&json, &input, None);
             let (id, needs) = (plan.id.clone(), plan.needs());
@@ -121,9 +143,7 @@ pub(super) fn envelope(plan: &Value, input: &Value, of: Option<&OfAction<'_>>) -
 
 /// A task with everything its submitter may say about it.
 pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker) -> Result<NewTask, Reply> {
-    let Some(queue) = queue_name(&options.queue).filter(|name| !is_reserved(name)) else {
-        return Err(crate::command::CommandError::WrongType.reply());
-    };
+    let queue = open_queue(&options.queue).map_err(|error| error.reply())?;
     let mut task = NewTask::new(fresh_id(), queue);
     task.priority = Some(options.priority);
     task.needs = options.needs.iter().flatten().map(|need| Name::from(need.as_str())).collect();
