@@ -225,3 +225,42 @@ fn a_job_may_bring_steps_along_that_are_not_stored() {
     world.ask(1, r#"JOB.SUBMIT '{"tasks":[{"task_number":1,"command":"uniq"}]}'"#);
     assert_eq!(world.ask(1, "BRPOP queue:ready 1"), [""; 0], "its commands are what it needs");
 }
+
+#[test]
+fn of_two_that_store_a_plan_at_the_same_moment_one_is_told_that_it_exists() {
+    let mut world = World::new(false);
+    let plan = |command: &str| {
+        format!(r#"PLAN.SUBMIT '{{"plan_id":"p","tasks":[{{"task_number":1,"command":"{command}"}}]}}'"#)
+    };
+    for round in 0..3 {
+        let mut answers = world.ask_at_once([1, 2], [&plan("one"), &plan("two")]);
+        let stored = if answers[0] == ["$ p"] { "one" } else { "two" };
+        answers.sort();
+        assert_eq!(answers, [["$ p"], ["-ERR Plan already exists: p"]], "{round}");
+        assert_eq!(json(&world.ask(1, "PLAN.GET p"))["tasks"][0]["command"], stored, "{round}");
+        assert_eq!(world.ask(1, "PLAN.LIST")[0], "*1", "{round}");
+        assert_eq!(world.ask(1, "KEYS plan:*"), ["*1", "$ plan:p"], "{round}");
+        assert_eq!(world.ask(1, "PLAN.DELETE p"), [":1"]);
+    }
+}
+
+#[test]
+fn two_actions_of_one_id_at_the_same_moment_do_not_mix() {
+    let mut world = World::forgetful(3);
+    submit(&mut world, "p", "sort");
+    let action = |input: &str| {
+        format!(r#"ACTION.SUBMIT '{{"action_id":"a","plan_id":"p","inputs":["{input}","{input}"]}}'"#)
+    };
+    for round in 0..3 {
+        let answers = world.ask_at_once([1, 2], [&action("one"), &action("two")]);
+        let accepted = answers.iter().filter(|answer| answer[0].starts_with('$')).count();
+        assert!(accepted <= 1, "{round} {answers:?}");
+        assert!(accepted == 1 || round > 0, "{answers:?}");
+        assert_eq!(world.ask(1, "JOBS.SEARCH pending").len() - 1, accepted * 2, "{round} {answers:?}");
+        for job in world.ask(1, "JOBS.SEARCH pending").iter().skip(1) {
+            world.ask(1, &format!("JOB.CANCEL {}", &job[2..]));
+        }
+        forget(&mut world, 4);
+        assert_eq!(world.ask(1, "ACTION.STATUS a"), ["$-1"]);
+    }
+}

@@ -170,6 +170,9 @@ fn store_again(
     let recipe = recipe(&plan, place, body);
     let own = recipe.task.id;
     Step::ask(Request::Submit(vec![recipe]), move |now, outcome| match accepted(outcome) {
+        Err(Refusal::BadParent { .. }) => {
+            then(now, Err(Reply::error(format!("ERR Plan {plan} was deleted meanwhile, submit it again"))))
+        }
         Err(reason) => then(now, Err(refusal(&reason))),
         Ok(_) => first_recipe(place, move |now, first| {
             if first.is_some_and(|first| first.id == own) {

@@ -121,6 +121,19 @@ impl World {
         (self.heard(client), self.syncs - before)
     }
 
+    /// Two clients type at the same moment, so what they do takes turns.
+    pub(crate) fn ask_at_once(&mut self, clients: [usize; 2], words: [&str; 2]) -> [Vec<String>; 2] {
+        for client in clients {
+            self.ask(client, "PING");
+        }
+        for (client, words) in clients.iter().zip(words) {
+            let connection = self.connections.get_mut(client).expect("it has spoken");
+            connection.session.input().extend_from_slice(&super::transcript::as_array(words));
+        }
+        self.settle();
+        clients.map(|client| self.heard(client))
+    }
+
     /// What has come for a client.
     pub(crate) fn heard(&mut self, client: usize) -> Vec<String> {
         let mut all = Vec::new();
