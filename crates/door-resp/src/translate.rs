@@ -4,6 +4,7 @@
 //! `names` says how queues, plans and actions are called on the other side, `refusals` spells out every "no".
 
 mod actions;
+mod envelope;
 mod events;
 mod jobs;
 mod keyspace;

@@ -239,3 +239,13 @@ fn a_job_that_dies_is_dead_in_its_event_too() {
     let crashed = events.iter().position(|line| line == "$ crashed").expect("the crash is told");
     assert!(events[crashed..].contains(&"$ dead".to_owned()), "{events:?}");
 }
+
+#[test]
+fn what_a_body_says_comes_out_as_it_was_written() {
+    let mut world = World::new(false);
+    let body = r#"{"job_id":"big","number":12345678901234567890123,"precise":0.10000000000000000001}"#;
+    world.ask(2, &format!("LPUSH queue:ready '{body}'"));
+    let popped = world.ask(1, "RPOP queue:ready").remove(0);
+    assert!(popped.contains(r#""number":12345678901234567890123,"#), "{popped}");
+    assert!(popped.contains(r#""precise":0.10000000000000000001,"#), "{popped}");
+}

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{
     Assignment, Name, OnLost, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, Why,
     WorkerInfo,
 };
 
+use super::envelope::{Fields, envelope};
 use super::names::{assigned_id, current_task, job_id, status};
 use super::results;
 use crate::shapes::{encode_base64, format_time};
 
-/// Fields that make a JSON body an envelope: its fields are the job's own.
-const ENVELOPE: [&str; 5] = ["job_id", "plan", "plan_id", "tasks", "verify"];
 /// Fields that are the broker's to say. Where a body has them they are what its writer wrote, not what is in force.
 const OWN_FIELDS: [&str; 40] = [
     "attempt",
@@ -90,10 +90,10 @@ pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Bytes {
         run_limit_secs: assignment.terms.run_limit.map(|limit| limit.as_secs()),
     };
     if let Some(mut job) = envelope(body) {
-        if let Ok(Value::Object(mut own)) = serde_json::to_value(own) {
-            job.append(&mut own);
-        }
-        return Bytes::from(Value::Object(job).to_string());
+        let mut own: Fields =
+            serde_json::from_slice(&serde_json::to_vec(&own).expect("plain fields")).expect("an object");
+        job.append(&mut own);
+        return Bytes::from(serde_json::to_vec(&job).expect("plain fields"));
     }
     let base64;
     match std::str::from_utf8(body) {
@@ -316,34 +316,13 @@ pub(super) fn wanted(wanted: Wanted) -> &'static str {
 
 /// The fields of an envelope, or the body as one field.
 fn from_body(body: &Bytes) -> Map<String, Value> {
-    envelope(body).unwrap_or_else(|| {
+    let Some(fields) = envelope(body) else {
         let mut job = Map::new();
         insert_bytes(&mut job, "body", body);
-        job
-    })
-}
-
-/// The fields of a body that is an envelope.
-fn envelope(body: &Bytes) -> Option<Map<String, Value>> {
-    if body.first() != Some(&b'{') {
-        return None;
-    }
-    let Ok(Value::Object(mut envelope)) = serde_json::from_slice(body) else { return None };
-    if !envelope.keys().any(|key| ENVELOPE.contains(&key.as_str())) {
-        return None;
-    }
-    // Workers of every generation find the steps and the input where they look for them.
-    if let Some(plan) = envelope.get("plan").and_then(Value::as_object).cloned() {
-        for field in ["plan_id", "plan_description", "tasks"] {
-            if let (false, Some(value)) = (envelope.contains_key(field), plan.get(field)) {
-                envelope.insert(field.into(), value.clone());
-            }
-        }
-    }
-    if let (false, Some(inputs)) = (envelope.contains_key("input"), envelope.get("inputs").cloned()) {
-        envelope.insert("input".into(), inputs);
-    }
-    Some(envelope)
+        return job;
+    };
+    let value = |raw: Box<RawValue>| serde_json::from_str(raw.get()).unwrap_or(Value::Null);
+    fields.into_iter().map(|(field, raw)| (field, value(raw))).collect()
 }
 
 /// Text as text, other bytes as base64 under a name that says so.
