@@ -33,7 +33,7 @@ use crate::translate::{self, Speaker, refusal};
 use crate::upkeep::Upkeep;
 use crate::worker::CallAnswer;
 pub use desk::DeskCall;
-use desk::Group;
+use desk::{Group, nameless};
 use expecting::Expected;
 use following::Following;
 pub use output::Output;
@@ -160,7 +160,7 @@ impl Session {
         let limits = if grant.is_some() { settings.limits() } else { Limits::stranger() };
         Self {
             id,
-            identity: format!("resp-{id}").into(),
+            identity: nameless(id),
             address,
             settings,
             upkeep,
@@ -384,6 +384,8 @@ impl Session {
                     version: self.version,
                     is_library: self.is_library,
                     worker: self.worker.as_ref().or(self.hinted.as_ref()).cloned(),
+                    is_nameless: self.worker.as_ref() == Some(&self.identity),
+                    may_claim: !gate.wants_keys(),
                     settings: self.settings.clone(),
                     tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
                         && self.upkeep.is_due(now, &self.namespace),

@@ -27,6 +27,7 @@ pub use names::{DEFAULT_QUEUE, itself, known_as, progress_note, queue_key_of, qu
 pub use refusals::{call_refused, refusal, refused, shortened};
 pub use results::outcome;
 pub use submit::pushed;
+pub use workers::pinged;
 
 use crate::codec::{Reply, Version};
 use crate::command::Command;
@@ -42,6 +43,10 @@ pub struct Speaker {
     pub is_library: bool,
     /// The worker that speaks, for error messages.
     pub worker: Option<Name>,
+    /// That worker is this connection alone.
+    pub is_nameless: bool,
+    /// A connection that is nobody yet may say in a report which worker it is.
+    pub may_claim: bool,
     pub settings: Settings,
     /// It falls to this command to look after what nobody needs any more.
     pub tidies: bool,

@@ -62,6 +62,8 @@ pub struct Worker {
     /// When the worker itself last said something.
     heard: Timestamp,
     belief: Belief,
+    /// It is known because it holds jobs, and has neither registered nor popped since it was away.
+    came_back: bool,
     /// Jobs that it did not finish within their limit.
     hung: u32,
     /// Calls that came while it joins.
@@ -152,6 +154,7 @@ impl Worker {
             next_token: 0,
             heard: now,
             belief: Belief::new(now),
+            came_back: false,
             hung: 0,
             calls: Vec::new(),
         }
@@ -208,6 +211,9 @@ impl Worker {
             Call::Tools(tools) => self.tools(now, caller, &tools, out),
             Call::Heartbeat(stats) => self.beat(now, caller, stats, out),
             Call::Sign => {}
+            Call::Return => self.come_back(now, caller, out),
+            Call::Identify => self.identify(caller, out),
+            Call::Retire => self.retire(caller, out),
             Call::Ping => self.ping(now, caller, out),
             Call::Unregister => self.unregister(caller, out),
             Call::Pop(pop) => self.pop(now, caller, pop, out),

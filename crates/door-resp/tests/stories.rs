@@ -161,6 +161,7 @@ fn a_worker_takes_no_more_than_its_slots() {
     world.ask(1, "BRPOP queue:ready 5");
     world.ask(1, r#"JOB.UPDATE j '{"status":"running"}'"#);
     assert!(world.ask(1, "BRPOP queue:ready 0").is_empty(), "its one slot is taken");
+    assert_eq!(world.ask(3, "WORKER.HEARTBEAT w"), ["+OK"]);
     assert_eq!(world.ask(3, r#"JOB.UPDATE j '{"status":"completed","worker_id":"w"}'"#), ["+OK"]);
     assert_eq!(json(&world.heard(1))["job_id"], "k", "now it is free");
 }

@@ -177,6 +177,14 @@ impl Session {
     }
 }
 
+/// What a connection is called as long as it has not said its name. No worker can choose such an id, and none comes
+/// back: the numbers of connections begin anew with each start of the broker, the rest does not.
+pub(super) fn nameless(connection: u64) -> Name {
+    let fresh = tenure_hub::fresh_id().to_string();
+    let (_, chance) = fresh.rsplit_once('-').unwrap_or_default();
+    format!("resp.{connection}.{chance}").into()
+}
+
 /// Whose desk is spoken with.
 struct Addressee {
     worker: Name,

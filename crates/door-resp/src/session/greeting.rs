@@ -7,9 +7,9 @@ use tenure_hub::{Grant, Request};
 use super::{Admission, Gate, Output, Session, Slot, Transaction, about};
 use crate::codec::{Limits, Reply, Version};
 use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
-use crate::errand::{Step, Whom};
+use crate::errand::Step;
 use crate::shapes::check_worker_id;
-use crate::worker::Call;
+use crate::translate::pinged;
 
 /// Whether a peer that has to authenticate may say this first.
 pub(super) fn before_auth(command: &Command) -> bool {
@@ -188,9 +188,7 @@ impl Session {
                 if self.worker.is_none() {
                     self.hinted = Some(name.clone());
                 }
-                let step =
-                    Step::call(Whom::Known(name), Call::Ping, |_, _| Step::Reply(Reply::Bulk(message)));
-                self.run(now, place, step, out);
+                self.run(now, place, pinged(name, Reply::Bulk(message)), out);
             }
             _ => self.fill(place, Reply::Bulk(message)),
         }

@@ -10,6 +10,7 @@ use super::pages::{find, list, read_result, read_whole};
 use super::plans::find_plan;
 use super::refusals::{call_refused, refusal};
 use super::render;
+use super::workers::about_held;
 use super::{Speaker, submit};
 use crate::codec::Reply;
 use crate::command::{CommandError, JobCommand, JobFilter, JobStatus, JobVerb, Page};
@@ -88,17 +89,27 @@ pub(super) fn mentioned(job: String, then: impl FnOnce(Box<TaskInfo>) -> Step + 
 
 fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> Step {
     let worker = speaker.worker.clone();
-    // A connection that has not said who it is may say so here; one that has may not say otherwise.
-    let whom = match (&worker, &update.worker) {
-        (None, Some(name)) => Whom::Known(name.as_str().into()),
-        _ => Whom::Own,
-    };
-    let worker = worker.or_else(|| update.worker.as_deref().map(Name::from));
     let report = update.report;
-    if update.worker.is_some() && update.worker.as_deref() != worker.as_deref() {
-        return explain_not_held(job, report, worker);
+    let Some(name) = update.worker.as_deref().map(Name::from) else {
+        return report_on(Whom::Own, job, update, worker);
+    };
+    match &worker {
+        Some(worker) if *worker == name => report_on(Whom::Own, job, update, Some(name)),
+        // A connection that has said who it is may not say otherwise.
+        Some(_) => explain_not_held(job, report, worker),
+        None if !speaker.may_claim => explain_not_held(job, report, None),
+        // One that has not may say so here, unless that worker speaks elsewhere.
+        None => Step::call(Whom::Known(name.clone()), Call::Identify, move |_, answer| match answer {
+            CallAnswer::Taken => explain_not_held(job, report, None),
+            _ => report_on(Whom::Known(name.clone()), job, update, Some(name)),
+        }),
     }
-    Step::call(whom, Call::Report { job: job.clone(), update }, move |_, answer| match answer {
+}
+
+fn report_on(whom: Whom, job: String, update: Box<JobUpdate>, worker: Option<Name>) -> Step {
+    let report = update.report;
+    let call = Call::Report { job: job.clone(), update };
+    about_held(whom, job.clone(), worker.clone(), call, move |answer| match answer {
         CallAnswer::Done => Step::Reply(Reply::OK),
         CallAnswer::Wanted(word) => Step::Reply(Reply::simple(format!("OK wanted={word}"))),
         CallAnswer::NotHeld | CallAnswer::NotRegistered => explain_not_held(job, report, worker),

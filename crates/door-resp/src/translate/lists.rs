@@ -11,6 +11,7 @@ use super::names::{assigned_id, job_id, open_queue, queue_name};
 use super::pages::{find, list, one_queue};
 use super::refusals::{call_refused, refusal};
 use super::render::{pulled, time};
+use super::workers::about_held;
 use super::{Speaker, ranges, submit};
 use crate::codec::{Reply, Version};
 use crate::command::{Claim, ListCommand, PopReply, QueueCommand, Wait};
@@ -170,7 +171,7 @@ fn remove(queue: QueueKey, element: &Bytes, speaker: &Speaker) -> Step {
     };
     let worker = speaker.worker.clone();
     let finish = Call::Finish { job: job.clone(), list: queue.clone() };
-    Step::call(Whom::Own, finish, move |_, answer| match answer {
+    about_held(Whom::Own, job.clone(), worker.clone(), finish, move |answer| match answer {
         CallAnswer::Done => Step::Reply(Reply::Integer(1)),
         CallAnswer::NotHeld | CallAnswer::NotRegistered => find(&job.clone(), move |_, found| match found {
             Err(_) => Step::Reply(Reply::Integer(0)),

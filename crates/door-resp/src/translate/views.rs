@@ -10,6 +10,7 @@ use super::names::status;
 use super::pages::{find, read_result, read_whole, worker, workers};
 use super::plans::find_plan;
 use super::refusals::call_refused;
+use super::workers::{about_held, named_anew};
 use super::{Speaker, keyspace, render, results};
 use crate::codec::Reply;
 use crate::command::ViewCommand;
@@ -195,12 +196,15 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
                     (Whom::Known(name), Call::Heartbeat(None))
                 }
             };
-            Step::call(whom, call, move |_, answer| {
-                Step::Reply(match answer {
-                    CallAnswer::Done => Reply::OK,
-                    other => call_refused(&other, &id),
+            let said = move || {
+                Step::call(whom, call, move |_, answer| {
+                    Step::Reply(match answer {
+                        CallAnswer::Done => Reply::OK,
+                        other => call_refused(&other, &id),
+                    })
                 })
-            })
+            };
+            if field == WorkerField::Tools { named_anew(speaker, said) } else { said() }
         }
         Key::Job { id, field: JobField::Status } => {
             let Some(report) = Report::parse(&value) else {
@@ -225,7 +229,7 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
 }
 
 fn reported(job: String, call: Call, report: Option<Report>, worker: Option<Name>) -> Step {
-    Step::call(Whom::Own, call, move |_, answer| match answer {
+    about_held(Whom::Own, job.clone(), worker.clone(), call, move |answer| match answer {
         CallAnswer::Done | CallAnswer::Wanted(_) => Step::Reply(Reply::OK),
         CallAnswer::NotHeld | CallAnswer::NotRegistered => explain_not_held(job, report, worker),
         other => Step::Reply(call_refused(&other, worker.as_deref().unwrap_or_default())),

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 use tenure_hub::Request;
-use tenure_hub::words::{Command, PresenceName, WorkerInfo};
+use tenure_hub::words::{Command, Name, PresenceName, TaskInfo, WorkerInfo};
 
 use super::Speaker;
-use super::pages::{worker, workers};
+use super::pages::{find, worker, workers};
 use super::refusals::{call_refused, refusal};
 use super::render;
 use crate::codec::Reply;
 use crate::command::WorkerCommand;
 use crate::errand::{Step, Whom};
-use crate::shapes::Challenge;
+use crate::shapes::{Challenge, check_worker_id};
 use crate::worker::{Call, CallAnswer};
 
 pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
@@ -20,7 +20,9 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
             let worker = registration.worker.clone();
             let seconds = speaker.settings.heartbeat.as_secs().max(1);
             let answer = format!("OK worker_id={worker} heartbeat_interval={seconds}");
-            said(worker, Call::Register(registration), Whom::Become, Reply::simple(answer))
+            named_anew(speaker, move || {
+                said(worker, Call::Register(registration), Whom::Become, Reply::simple(answer))
+            })
         }
         WorkerCommand::Heartbeat { worker, statistics } => {
             let call = Call::Heartbeat(statistics.map(Box::new));
@@ -49,6 +51,63 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
     }
 }
 
+/// A connection that works without a name finishes what it holds before it gets one.
+pub(super) fn named_anew(speaker: &Speaker, step: impl FnOnce() -> Step + Send + 'static) -> Step {
+    if !speaker.is_nameless {
+        return step();
+    }
+    Step::call(Whom::Own, Call::Retire, move |_, answer| match answer {
+        CallAnswer::Held(task) => Step::error(format!(
+            "ERR This connection holds job {task} as a worker without a name, finish it first"
+        )),
+        _ => step(),
+    })
+}
+
+/// A word to the speaker's desk about a job it holds. The desk does not know of the job if the broker was restarted
+/// and the worker has not come back yet: then it does now.
+pub(super) fn about_held(
+    whom: Whom,
+    job: String,
+    worker: Option<Name>,
+    call: Call,
+    then: impl FnOnce(CallAnswer) -> Step + Send + 'static,
+) -> Step {
+    let again = call.clone();
+    Step::call(whom, call, move |_, answer| match (answer, worker) {
+        (CallAnswer::NotHeld | CallAnswer::NotRegistered, Some(worker))
+            if check_worker_id(&worker).is_ok() =>
+        {
+            find(&job, move |_, found| {
+                let holds =
+                    |task: &TaskInfo| task.state.holding().is_some_and(|holding| holding.worker == worker);
+                if !found.as_ref().is_ok_and(|task| holds(task)) {
+                    return then(CallAnswer::NotHeld);
+                }
+                come_back(worker, move || Step::call(Whom::Own, again, move |_, answer| then(answer)))
+            })
+        }
+        (answer, _) => then(answer),
+    })
+}
+
+/// A ping of a worker that nobody has heard of since the broker was restarted: if it holds jobs, it is back.
+pub fn pinged(name: Name, reply: Reply) -> Step {
+    Step::call(Whom::Known(name.clone()), Call::Ping, move |_, answer| match answer {
+        CallAnswer::NotRegistered => worker(&name.clone(), move |_, found| match found {
+            Some(info) if info.presence == PresenceName::Lost && !info.held.is_empty() => {
+                come_back(name, move || Step::Reply(reply))
+            }
+            _ => Step::Reply(reply),
+        }),
+        _ => Step::Reply(reply),
+    })
+}
+
+fn come_back(worker: Name, then: impl FnOnce() -> Step + Send + 'static) -> Step {
+    Step::call(Whom::Become(worker), Call::Return, move |_, _| then())
+}
+
 fn unregister(worker: String) -> Step {
     Step::call(Whom::Known(worker.as_str().into()), Call::Unregister, move |_, answer| match answer {
         CallAnswer::NotRegistered => forget(worker),
@@ -69,7 +128,7 @@ fn forget(name: String) -> Step {
 }
 
 /// One word with the desk of a worker.
-fn said(worker: String, call: Call, whom: impl FnOnce(tenure_hub::words::Name) -> Whom, done: Reply) -> Step {
+fn said(worker: String, call: Call, whom: impl FnOnce(Name) -> Whom, done: Reply) -> Step {
     Step::call(whom(worker.as_str().into()), call, move |_, answer| {
         Step::Reply(match answer {
             CallAnswer::Done | CallAnswer::Wanted(_) => done,
@@ -108,7 +167,7 @@ fn ask(
 }
 
 /// One worker's output, or who passed and who did not.
-fn verdict(capability: &str, asked: &[tenure_hub::words::Name], answers: &[CallAnswer]) -> Reply {
+fn verdict(capability: &str, asked: &[Name], answers: &[CallAnswer]) -> Reply {
     let mut failed: Vec<&str> = Vec::new();
     let mut outputs = Vec::new();
     for (worker, answer) in asked.iter().zip(answers) {

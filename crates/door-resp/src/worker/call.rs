@@ -25,6 +25,12 @@ pub enum Call {
     Ping,
     /// A sign of life beside some other command. Nobody waits for an answer.
     Sign,
+    /// A worker that never registers is back, and the broker believes that it holds jobs.
+    Return,
+    /// A connection that has not said who it is wants to speak as this worker.
+    Identify,
+    /// A connection that worked without a name is about to get one.
+    Retire,
     Unregister,
     Pop(Pop),
     /// The worker has shown that it knows of the job.
@@ -61,9 +67,9 @@ pub enum Call {
 }
 
 impl Call {
-    /// Whether it is the worker that says this. Anybody may put it to the test or send it away.
+    /// Whether it is the worker that says this. Anybody may put it to the test, send it away or claim to be it.
     pub fn is_its_own(&self) -> bool {
-        !matches!(self, Call::Challenge { .. } | Call::Unregister)
+        !matches!(self, Call::Challenge { .. } | Call::Unregister | Call::Identify)
     }
 }
 

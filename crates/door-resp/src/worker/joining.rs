@@ -31,6 +31,7 @@ impl Worker {
         out: &mut Output,
     ) {
         self.kind = Kind::Registered;
+        self.came_back = false;
         self.registrar = Some(caller.connection);
         self.slots = registration.slots;
         self.offers = registration.offers().into_iter().map(Into::into).collect();
@@ -51,7 +52,8 @@ impl Worker {
         stats: Option<Box<Statistics>>,
         out: &mut Output,
     ) {
-        if self.standing == Standing::Out {
+        // One that registers has to hear that it should do so again.
+        if self.standing == Standing::Out || self.came_back {
             return out.answers.push((caller, CallAnswer::NotRegistered));
         }
         let held = stats.as_ref().and_then(|stats| self.survivors(now, stats));
@@ -60,6 +62,29 @@ impl Worker {
             self.figures()
         });
         self.command(Command::Heartbeat { held, stats }, Pending::Beat { caller: Some(caller) }, out);
+    }
+
+    /// The worker is back with what it held, although it has not registered.
+    pub(super) fn come_back(&mut self, now: Timestamp, caller: Caller, out: &mut Output) {
+        if self.standing == Standing::Active || self.kind == Kind::Registered {
+            return out.answers.push((caller, CallAnswer::Done));
+        }
+        self.came_back = true;
+        self.join(now, Some(caller), out);
+    }
+
+    /// Whether nobody else speaks as this worker, so that a connection that is nobody yet may.
+    pub(super) fn identify(&self, caller: Caller, out: &mut Output) {
+        let elsewhere = self.connections.iter().any(|connection| *connection != caller.connection);
+        let answer = if elsewhere { CallAnswer::Taken } else { CallAnswer::Done };
+        out.answers.push((caller, answer));
+    }
+
+    /// Whether the connection that this worker was may get a name: what it works on would be lost.
+    pub(super) fn retire(&self, caller: Caller, out: &mut Output) {
+        let held = self.claims.values().find(|claim| claim.confirmed && !claim.ending);
+        let answer = held.map_or(CallAnswer::Done, |claim| CallAnswer::Held(claim.held.task));
+        out.answers.push((caller, answer));
     }
 
     pub(super) fn ping(&mut self, _now: Timestamp, caller: Caller, out: &mut Output) {
@@ -105,6 +130,11 @@ impl Worker {
             self.calls.insert(0, (caller, super::Call::Ping));
         }
         self.claims.clear();
+        if self.kind == Kind::Nameless {
+            // Nobody was this connection before it.
+            let spec = self.spec();
+            return self.enlist(spec, None, out);
+        }
         self.recall(self.recall_query(), out);
     }
 

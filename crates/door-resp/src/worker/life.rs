@@ -87,6 +87,7 @@ impl Worker {
     /// Whoever waits is told: one that registered has to do so again, any other may just pop again.
     pub(super) fn fall_out(&mut self, out: &mut Output) {
         self.standing = Standing::Out;
+        self.came_back = false;
         self.claims.clear();
         self.asked = None;
         let answer =

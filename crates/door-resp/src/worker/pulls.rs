@@ -40,6 +40,7 @@ impl Worker {
             self.join(now, None, out);
             return;
         }
+        self.came_back = false;
         self.give_back_unread(now, out);
         let at_once = pop.wait.is_some_and(|wait| wait.is_zero());
         self.waiting.push(Waiting {

@@ -207,6 +207,7 @@ impl World {
 
     /// Until nobody has anything to say.
     fn settle(&mut self) {
+        let mut quiet = 0;
         for _ in 0..1000 {
             let mut moved = false;
             for client in self.clients() {
@@ -217,7 +218,9 @@ impl World {
                 moved |= self.attend(&name);
             }
             moved |= self.turn();
-            if !moved {
+            // What the hub said to a desk in its turn is taken in the next round.
+            quiet = if moved { 0 } else { quiet + 1 };
+            if quiet == 2 {
                 return;
             }
         }
