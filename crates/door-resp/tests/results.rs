@@ -249,3 +249,17 @@ fn what_a_body_says_comes_out_as_it_was_written() {
     assert!(popped.contains(r#""number":12345678901234567890123,"#), "{popped}");
     assert!(popped.contains(r#""precise":0.10000000000000000001,"#), "{popped}");
 }
+
+#[test]
+fn that_a_job_runs_is_answered_when_it_is_on_disk() {
+    let mut world = World::new(false);
+    world.ask(2, r#"LPUSH queue:ready '{"job_id":"j"}'"#);
+    world.ask(1, "RPOP queue:ready");
+    world.disk_stands_still = true;
+    let running = r#"JOB.UPDATE j '{"status":"running"}'"#;
+    assert!(world.ask(1, running).is_empty(), "nothing is promised before it is written");
+    world.disk_stands_still = false;
+    world.pass(std::time::Duration::from_millis(1));
+    assert_eq!(world.heard(1), ["+OK"]);
+    assert_eq!(world.ask(1, running), ["+OK"], "once more is no news");
+}

@@ -83,7 +83,7 @@ impl Worker {
     pub(super) fn mention(&mut self, caller: Caller, job: &str, out: &mut Output) {
         let answer = match self.claimed(job) {
             Some(task) => {
-                self.confirm(task, out);
+                self.confirm(task, None, out);
                 CallAnswer::Held(task)
             }
             None => CallAnswer::NotHeld,
@@ -91,13 +91,16 @@ impl Worker {
         out.answers.push((caller, answer));
     }
 
-    /// The worker is at it.
-    pub(super) fn confirm(&mut self, task: TaskId, out: &mut Output) {
-        let Some(claim) = self.claims.get_mut(&task) else { return };
-        if !std::mem::replace(&mut claim.confirmed, true) {
+    /// The worker is at it. If that is news, the hub is told, and whoever waits is answered when it is on disk.
+    pub(super) fn confirm(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output) -> bool {
+        let Some(claim) = self.claims.get_mut(&task) else { return false };
+        let is_news = !std::mem::replace(&mut claim.confirmed, true);
+        if is_news {
             let held = claim.held;
-            self.command(Command::Start(vec![held]), Pending::Nothing, out);
+            let pending = Pending::Report { caller: waits, task, ends: false };
+            self.command(Command::Start(vec![held]), pending, out);
         }
+        is_news
     }
 
     pub(super) fn give_back(&mut self, task: TaskId, reason: &str, out: &mut Output) {
@@ -125,7 +128,7 @@ impl Worker {
         let due = |claim: &&Claim| claim.silent_until().is_some_and(|until| until <= now);
         let due: Vec<TaskId> = self.claims.values().filter(due).map(|claim| claim.held.task).collect();
         for task in due {
-            self.confirm(task, out);
+            self.confirm(task, None, out);
         }
     }
 

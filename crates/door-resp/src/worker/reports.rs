@@ -86,7 +86,7 @@ impl Worker {
         if !claim.add_outputs(outputs) {
             return out.answers.push((caller, CallAnswer::TooLong));
         }
-        self.confirm(task, out);
+        self.confirm(task, None, out);
         out.answers.push((caller, CallAnswer::Done));
     }
 
@@ -155,10 +155,15 @@ impl Worker {
 
     /// It runs, and perhaps it says how far it is.
     fn go_on(&mut self, caller: Caller, held: Held, update: &JobUpdate, out: &mut Output) {
-        self.confirm(held.task, out);
         let wanted = self.claims.get(&held.task).expect("it is claimed").wanted;
-        if update.progress_percent.is_none() && update.current_task.is_none() {
-            return out.answers.push((caller, wanted.map_or(CallAnswer::Done, CallAnswer::Wanted)));
+        let says_more = update.progress_percent.is_some() || update.current_task.is_some();
+        let waits = (!says_more && wanted.is_none()).then_some(caller);
+        let is_news = self.confirm(held.task, waits, out);
+        if !says_more {
+            if waits.is_none() || !is_news {
+                out.answers.push((caller, wanted.map_or(CallAnswer::Done, CallAnswer::Wanted)));
+            }
+            return;
         }
         let percent = update.progress_percent.map(|percent| percent.round() as u8);
         let note = update.current_task.map(|task| crate::translate::progress_note(task).into_boxed_str());

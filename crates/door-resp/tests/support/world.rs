@@ -29,6 +29,8 @@ pub(crate) struct World {
     upkeep: Arc<Upkeep>,
     /// How often something went to the disk.
     syncs: usize,
+    /// The disk takes its time: nothing is on it before this ends.
+    pub(crate) disk_stands_still: bool,
 }
 
 struct Connection {
@@ -97,6 +99,7 @@ impl World {
             desks: BTreeMap::new(),
             upkeep: Arc::default(),
             syncs: 0,
+            disk_stands_still: false,
         }
     }
 
@@ -384,7 +387,8 @@ impl World {
     /// The hub's turn: whether anything was written.
     fn turn(&mut self) -> bool {
         self.core.tick(self.now);
-        let mut frames: Vec<_> = self.core.seal().into_iter().collect();
+        let sealed = if self.disk_stands_still { None } else { self.core.seal() };
+        let mut frames: Vec<_> = sealed.into_iter().collect();
         let wrote = !frames.is_empty();
         if wrote {
             let position = self.writer.append(&mut frames, self.now).expect("the disk has room");
