@@ -259,7 +259,7 @@ fn that_a_job_runs_is_answered_when_it_is_on_disk() {
     let running = r#"JOB.UPDATE j '{"status":"running"}'"#;
     assert!(world.ask(1, running).is_empty(), "nothing is promised before it is written");
     world.disk_stands_still = false;
-    world.pass(std::time::Duration::from_millis(1));
+    world.pass(Duration::from_millis(1));
     assert_eq!(world.heard(1), ["+OK"]);
     assert_eq!(world.ask(1, running), ["+OK"], "once more is no news");
 }
