@@ -1,13 +1,13 @@
 //! Wrong keys, counted by address: whoever guesses has to wait. Time comes in as an argument.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use tenure_hub::words::Timestamp;
 
 /// So many wrong keys within the window are forgiven.
-const WRONG_KEYS_MAX: u32 = 5;
+const WRONG_KEYS_MAX: usize = 5;
 const WINDOW: Duration = Duration::from_secs(60);
 const WAIT_MAX: Duration = Duration::from_secs(15 * 60);
 /// How many addresses are remembered; beyond that the oldest quarter is forgotten.
@@ -18,11 +18,21 @@ pub struct Throttle {
     addresses: HashMap<IpAddr, Record>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Default)]
 struct Record {
-    wrong: u32,
+    /// When wrong keys were shown, within the window and as long as they are few.
+    wrong: VecDeque<Timestamp>,
+    /// How often it has had to wait.
+    waits: u32,
     last: Timestamp,
     blocked_until: Timestamp,
+}
+
+impl Record {
+    /// Nothing of it matters any more.
+    fn is_old(&self, now: Timestamp) -> bool {
+        self.last.max(self.blocked_until) + WINDOW < now
+    }
 }
 
 impl Throttle {
@@ -35,16 +45,18 @@ impl Throttle {
     /// A wrong key was shown. After a few, each one more doubles the wait.
     pub fn wrong(&mut self, now: Timestamp, address: IpAddr) {
         self.make_room(now);
-        let fresh = Record { wrong: 0, last: now, blocked_until: Timestamp::ZERO };
-        let record = self.addresses.entry(address).or_insert(fresh);
-        if record.last + WINDOW < now && record.blocked_until < now {
-            *record = fresh;
+        let record = self.addresses.entry(address).or_default();
+        if record.is_old(now) {
+            *record = Record::default();
         }
-        record.wrong += 1;
         record.last = now;
-        if let Some(beyond) = record.wrong.checked_sub(WRONG_KEYS_MAX) {
-            let seconds = 1_u64.checked_shl(beyond).unwrap_or(u64::MAX);
+        record.wrong.retain(|at| now <= *at + WINDOW);
+        record.wrong.push_back(now);
+        if record.waits > 0 || record.wrong.len() >= WRONG_KEYS_MAX {
+            let seconds = 1_u64.checked_shl(record.waits).unwrap_or(u64::MAX);
             record.blocked_until = now + Duration::from_secs(seconds).min(WAIT_MAX);
+            record.waits += 1;
+            record.wrong.clear();
         }
     }
 
@@ -56,7 +68,7 @@ impl Throttle {
         if self.addresses.len() < ADDRESSES_MAX {
             return;
         }
-        self.addresses.retain(|_, record| record.last + WINDOW >= now || record.blocked_until >= now);
+        self.addresses.retain(|_, record| !record.is_old(now));
         if self.addresses.len() >= ADDRESSES_MAX {
             // A quarter at a time, so that a crowd of guessers does not cost a search for each guess.
             let mut times: Vec<Timestamp> = self.addresses.values().map(|record| record.last).collect();
@@ -88,6 +100,39 @@ mod tests {
         throttle.right(address);
         throttle.wrong(now, address);
         assert_eq!(throttle.must_wait(now, address), None, "a right key wipes the slate clean");
+    }
+
+    #[test]
+    fn a_mistake_now_and_then_blocks_nobody() {
+        let (mut throttle, address) = (Throttle::default(), IpAddr::from([127, 0, 0, 1]));
+        let mut now = Timestamp(1_000_000);
+        for _ in 0..100 {
+            throttle.wrong(now, address);
+            assert_eq!(
+                throttle.must_wait(now, address),
+                None,
+                "five within a minute are too many, not these"
+            );
+            now = now + Duration::from_secs(16);
+        }
+    }
+
+    #[test]
+    fn whoever_goes_on_guessing_waits_longer_and_longer() {
+        let (mut throttle, address) = (Throttle::default(), IpAddr::from([127, 0, 0, 1]));
+        let mut now = Timestamp(1_000_000);
+        let mut longest = Duration::ZERO;
+        for _ in 0..20 {
+            throttle.wrong(now, address);
+            if let Some(wait) = throttle.must_wait(now, address) {
+                longest = wait;
+                now = now + wait;
+            }
+        }
+        assert_eq!(longest, WAIT_MAX);
+        now = now + WINDOW + Duration::from_secs(1);
+        throttle.wrong(now, address);
+        assert_eq!(throttle.must_wait(now, address), None, "a quiet minute after the wait is enough");
     }
 
     #[test]
