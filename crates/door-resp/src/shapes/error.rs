@@ -7,6 +7,8 @@ pub enum ShapeError {
     Invalid { what: &'static str, why: String },
     #[error("Invalid capabilities format")]
     Capabilities,
+    #[error("Invalid capabilities: names that begin with worker= are reserved")]
+    CapabilityReserved,
     #[error("Invalid worker ID characters")]
     WorkerIdCharacters,
     #[error("Worker ID too long")]

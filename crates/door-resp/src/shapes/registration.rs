@@ -11,6 +11,8 @@ const WHAT: &str = "worker registration";
 const REGISTRATION_BYTES_MAX: usize = 64 * 1024;
 pub const CAPABILITIES_MAX: usize = 1024;
 const CAPABILITY_BYTES_MAX: usize = 128;
+/// What begins like this tells one worker from all others, so nobody may offer it by itself.
+const RESERVED: &str = "worker=";
 const TAGS_MAX: usize = 64;
 const TAG_BYTES_MAX: usize = 128;
 pub const SLOTS_MAX: i64 = 10_000;
@@ -98,6 +100,9 @@ impl Capabilities {
         let list = std::str::from_utf8(list).map_err(|_| ShapeError::Capabilities)?;
         let mut tools = Vec::new();
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            if name.starts_with(RESERVED) {
+                return Err(ShapeError::CapabilityReserved);
+            }
             if !is_name(name, CAPABILITY_BYTES_MAX) || tools.len() == CAPABILITIES_MAX {
                 return Err(ShapeError::Capabilities);
             }
@@ -115,6 +120,7 @@ fn names(items: Vec<Value>) -> Result<Vec<String>, ShapeError> {
     let mut names = Vec::with_capacity(items.len());
     for item in items {
         match item {
+            Value::String(name) if name.starts_with(RESERVED) => return Err(ShapeError::CapabilityReserved),
             Value::String(name) if is_name(&name, CAPABILITY_BYTES_MAX) => names.push(name),
             _ => return Err(ShapeError::Capabilities),
         }
@@ -143,6 +149,9 @@ fn tags(object: &mut Object) -> Result<Vec<(String, String)>, ShapeError> {
         };
         if !is_name(&key, TAG_BYTES_MAX) || value.len() > TAG_BYTES_MAX {
             return Err(object.invalid("tags has an entry that is not a name"));
+        }
+        if format!("{key}=").starts_with(RESERVED) {
+            return Err(object.invalid("tags has the name worker, which is reserved"));
         }
         tags.push((key, value));
     }
@@ -237,6 +246,24 @@ mod tests {
             parse(&with("tags", json!({"a": {"b": 1}}))).unwrap_err(),
             "Invalid worker registration: tags has a value that is not a string, number or boolean"
         );
+    }
+
+    #[test]
+    fn nobody_offers_to_be_another_worker() {
+        for tags in [json!({"worker": "honest"}), json!({"worker=honest": true})] {
+            assert_eq!(
+                parse(&with("tags", tags)).unwrap_err(),
+                "Invalid worker registration: tags has the name worker, which is reserved"
+            );
+        }
+        let reserved = "Invalid capabilities: names that begin with worker= are reserved";
+        for capabilities in
+            [json!(["worker=honest"]), json!({"tools": [], "agentic_units": ["worker=honest"]})]
+        {
+            assert_eq!(parse(&with("capabilities", capabilities)).unwrap_err(), reserved);
+        }
+        assert_eq!(Capabilities::from_list(b"a,worker=honest"), Err(ShapeError::CapabilityReserved));
+        assert!(parse(&with("tags", json!({"worker_pool": "a", "workers": 3}))).is_ok());
     }
 
     #[test]
