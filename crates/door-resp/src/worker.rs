@@ -59,9 +59,13 @@ pub struct Worker {
     next_challenge: u64,
     pending: HashMap<u64, Pending>,
     next_token: u64,
+    /// The time of this turn.
+    clock: Timestamp,
     /// When the worker itself last said something.
     heard: Timestamp,
     belief: Belief,
+    /// The hub was told something on its behalf, and how little time it had left then.
+    on_short_terms: bool,
     /// It is known because it holds jobs, and has neither registered nor popped since it was away.
     came_back: bool,
     /// Jobs that it did not finish within their limit.
@@ -152,8 +156,10 @@ impl Worker {
             next_challenge: 0,
             pending: HashMap::new(),
             next_token: 0,
+            clock: now,
             heard: now,
             belief: Belief::new(now),
+            on_short_terms: false,
             came_back: false,
             hung: 0,
             calls: Vec::new(),
@@ -171,6 +177,7 @@ impl Worker {
         calls: impl IntoIterator<Item = (Caller, Call)>,
         out: &mut Output,
     ) {
+        self.clock = now;
         let asks_before = out.asks.len();
         let mut speaks = false;
         for (caller, call) in calls {
@@ -181,6 +188,9 @@ impl Worker {
             }
             speaks |= call.is_its_own();
             self.hear(now, caller, call, out);
+        }
+        if speaks {
+            self.restore_terms(now, out);
         }
         self.settle(out);
         if speaks {
@@ -231,6 +241,7 @@ impl Worker {
     }
 
     pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut Output) {
+        self.clock = now;
         match delivery {
             Delivery::Reply { token, reply } => {
                 if let Some(pending) = self.pending.remove(&token) {
@@ -275,6 +286,7 @@ impl Worker {
 
     /// Does what is due.
     pub fn tick(&mut self, now: Timestamp, out: &mut Output) {
+        self.clock = now;
         self.give_up_waiting(now, out);
         self.confirm_silently(now, out);
         self.end_challenges(now, out);

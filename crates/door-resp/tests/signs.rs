@@ -142,12 +142,27 @@ fn a_dead_worker_hears_so_at_its_first_pop() {
 fn being_put_to_the_test_keeps_nobody_alive() {
     let mut world = World::new(false);
     busy(&mut world, 1, "w");
-    for client in 10..18 {
-        world.send(client, b"WORKER.VERIFY ocr {\"command\":\"ocr\"}\r\n");
-        world.pass(seconds(30));
+    for client in 10..16 {
+        world.pass(seconds(15));
+        world.ask(client, r#"WORKER.VERIFY ocr '{"command":"ocr"}'"#);
     }
+    assert_eq!(world.heard(10), ["-ERR Capability ocr not verified: w"], "it had its minute");
+    world.pass(seconds(5));
     assert_eq!(alive(&mut world), ["*0"]);
     assert_eq!(status(&mut world, "j")["status"], "pending");
+}
+
+#[test]
+fn a_worker_that_was_put_to_the_test_in_vain_has_all_its_time_again_when_it_speaks() {
+    let mut world = World::new(false);
+    busy(&mut world, 1, "w");
+    world.ask(2, r#"WORKER.VERIFY ocr '{"command":"ocr"}'"#);
+    world.pass(seconds(65));
+    assert_eq!(world.heard(2), ["-ERR Capability ocr not verified: w"]);
+    assert_eq!(world.ask(1, "PING"), ["+PONG"]);
+    world.pass(seconds(85));
+    assert_eq!(alive(&mut world)[0], "*1");
+    assert_eq!(status(&mut world, "j")["status"], "running");
 }
 
 #[test]

@@ -145,6 +145,11 @@ fn ask(
     expect: Option<String>,
 ) -> Step {
     workers(move |now, all| {
+        if let Some(name) = &worker
+            && !all.iter().any(|info| *info.worker == **name && render::is_alive(info, now))
+        {
+            return Step::Reply(call_refused(&CallAnswer::NotRegistered, name));
+        }
         let offers = |info: &&WorkerInfo| {
             info.capabilities.iter().any(|offer| **offer == *capability)
                 && render::is_alive(info, now)
@@ -153,7 +158,10 @@ fn ask(
         };
         let asked: Vec<_> = all.iter().filter(offers).map(|info| info.worker.clone()).collect();
         if asked.is_empty() {
-            return Step::error(format!("ERR No worker offers {capability}"));
+            return Step::error(match &worker {
+                Some(worker) => format!("ERR Worker {worker} does not offer {capability}"),
+                None => format!("ERR No worker offers {capability}"),
+            });
         }
         let challenge = || Call::Challenge {
             capability: capability.clone(),

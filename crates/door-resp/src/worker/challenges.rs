@@ -21,6 +21,9 @@ pub(super) struct Challenge {
     capability: String,
     expect: Option<String>,
     pub(super) until: Timestamp,
+    /// The job that asks, until a pop comes that could take it. Before that it would only lie in some queue, and handing
+    /// it in would look like a sign of life.
+    question: Option<Bytes>,
     task: Option<TaskId>,
     /// What came out, once something has.
     result: Option<(String, i32)>,
@@ -51,16 +54,6 @@ impl Worker {
             "verify": capability, "plan_id": "verify", "tasks": [step],
             "plan": {"plan_id": "verify", "tasks": [step]}, "inputs": Value::Null,
         });
-        let queue = self.asked.as_ref().and_then(|queues| queues.first().cloned());
-        let task = NewTask {
-            needs: vec![crate::translate::itself(&self.name)],
-            priority: Some(i32::MAX),
-            expires_at: Some(until),
-            run_limit: Some(ANSWER_WITHIN),
-            on_lost: OnLost::Fail,
-            ..NewTask::new(fresh_id(), queue.unwrap_or_else(|| Name::from(crate::translate::DEFAULT_QUEUE)))
-        };
-        let submission = Submission::new(task, Bytes::from(body.to_string()));
         let number = self.next_challenge;
         self.next_challenge += 1;
         self.challenges.push(Challenge {
@@ -69,13 +62,43 @@ impl Worker {
             capability,
             expect,
             until,
+            question: Some(Bytes::from(body.to_string())),
             task: None,
             result: None,
         });
-        if self.challenges.len() == 1 {
+        if let Some(queue) = self.awaited_queue() {
+            self.put_questions(&queue, out);
+        }
+    }
+
+    /// Puts what is to be verified into a queue that the worker pops from at this moment.
+    pub(super) fn put_questions(&mut self, queue: &Name, out: &mut Output) {
+        let open = |challenge: &mut Challenge| {
+            let body = challenge.question.take()?;
+            Some((challenge.number, challenge.until, body))
+        };
+        let is_first = self.challenges.iter().all(|challenge| challenge.question.is_some());
+        let questions: Vec<_> = self.challenges.iter_mut().filter_map(open).collect();
+        if is_first && !questions.is_empty() {
             self.offer_anew(out);
         }
-        self.ask(Request::Submit(vec![submission]), Pending::Challenge { number }, out);
+        for (number, until, body) in questions {
+            let task = NewTask {
+                needs: vec![crate::translate::itself(&self.name)],
+                priority: Some(i32::MAX),
+                expires_at: Some(until),
+                run_limit: Some(ANSWER_WITHIN),
+                on_lost: OnLost::Fail,
+                ..NewTask::new(fresh_id(), queue.clone())
+            };
+            let submission = Submission::new(task, body);
+            self.ask(Request::Submit(vec![submission]), Pending::Challenge { number }, out);
+        }
+    }
+
+    /// Whether the hub has to know that this worker can be told from all others.
+    pub(super) fn is_put_to_the_test(&self) -> bool {
+        self.challenges.iter().any(|challenge| challenge.question.is_none())
     }
 
     pub(super) fn challenge_submitted(
@@ -175,7 +198,8 @@ impl Worker {
 
     /// Tells the hub what it offers now.
     fn offer_anew(&mut self, out: &mut Output) {
-        if self.standing == super::Standing::Active {
+        // For one that may be dead this would be a sign of life; when it is back, it says anew what it offers.
+        if self.was_heard(self.clock) {
             let now = self.heard;
             self.join(now, None, out);
         }

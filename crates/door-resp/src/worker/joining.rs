@@ -122,6 +122,8 @@ impl Worker {
         if self.standing == Standing::Active {
             let spec = self.spec();
             self.enlist(spec, caller, out);
+            // Its old pops are asked for again under the new terms.
+            self.asked = None;
             return;
         }
         self.standing = Standing::Joining;
@@ -176,7 +178,7 @@ impl Worker {
         match reply {
             Ok(_) => {
                 self.standing = Standing::Active;
-                self.is_believed(now);
+                self.is_believed(self.heard);
                 // Whatever it was presented with counts as started.
                 self.claims.values_mut().for_each(|claim| claim.confirmed = true);
                 if self.registration.is_some() {
@@ -186,8 +188,6 @@ impl Worker {
                 if let Some(caller) = caller {
                     out.answers.push((caller, CallAnswer::Done));
                 }
-                // Its old pops are asked for again under the new terms.
-                self.asked = None;
                 self.call_all(now, calls, out);
             }
             Err(refusal) => {
@@ -205,16 +205,17 @@ impl Worker {
     }
 
     fn enlist(&mut self, spec: WorkerSpec, caller: Option<Caller>, out: &mut Output) {
+        self.on_short_terms = self.kind != Kind::Nameless && spec.lost_after < self.settings.dead_after();
         self.command(Command::Register(Box::new(spec)), Pending::Join { caller }, out);
     }
 
     fn spec(&self) -> WorkerSpec {
         let nameless = self.kind == Kind::Nameless;
-        let silence = if nameless { NAMELESS_SILENCE } else { self.settings.dead_after() };
+        let silence = if nameless { NAMELESS_SILENCE } else { self.patience() };
         let mut capabilities = self.offers.clone();
         // What only it offers is for challenges. Otherwise workers that offer the same are alike to the engine, however
         // many there are.
-        if !self.challenges.is_empty() {
+        if self.is_put_to_the_test() {
             capabilities.push(crate::translate::itself(&self.name));
         }
         let text = |text: &str| Some(Box::<str>::from(text));
@@ -222,7 +223,7 @@ impl Worker {
         WorkerSpec {
             capabilities,
             pulls: true,
-            heartbeat: self.settings.heartbeat,
+            heartbeat: self.settings.heartbeat.min(silence),
             lost_after: silence,
             lease: silence,
             on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },

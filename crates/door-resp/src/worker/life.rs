@@ -3,10 +3,15 @@
 //! Whether a worker is dead is for the hub to say: it knows when nobody could be heard because the broker itself was
 //! away. So the desk passes signs of life on, and asks when the last one it passed on is old.
 
+use std::time::Duration;
+
 use tenure_hub::words::{Answer, Command, PresenceName, Query, Refusal, Timestamp};
 use tenure_hub::{Ask, Request, Response};
 
 use super::{CallAnswer, Kind, Output, Pending, Standing, Worker};
+
+/// The hub has at least so much patience with a worker.
+const PATIENCE_MIN: Duration = Duration::from_millis(100);
 
 /// What the hub believes about the life of a worker, as far as its desk knows.
 #[derive(Debug)]
@@ -72,10 +77,26 @@ impl Worker {
             Ok(Response::Answer(Answer::Workers(workers))) => {
                 let alive = workers.iter().find(|worker| worker.presence != PresenceName::Gone);
                 let Some(worker) = alive else { return self.fall_out(out) };
-                soon.max(worker.last_seen + self.settings.dead_after())
+                soon.max(worker.last_seen + worker.lost_after)
             }
             _ => soon,
         };
+    }
+
+    /// How much longer the worker may be silent. What is said on its behalf is not said by it, so it gets no more time
+    /// than is left.
+    pub(super) fn patience(&self) -> Duration {
+        if self.settings.is_fresh(self.clock, self.heard) {
+            return self.settings.dead_after();
+        }
+        (self.heard + self.settings.dead_after()).since(self.clock).max(PATIENCE_MIN)
+    }
+
+    /// The worker speaks again after something was said on its behalf: it has all the time again.
+    pub(super) fn restore_terms(&mut self, now: Timestamp, out: &mut Output) {
+        if self.on_short_terms && self.standing == Standing::Active {
+            self.join(now, None, out);
+        }
     }
 
     /// Whether the worker itself, and not somebody for it, was heard lately enough to be alive.

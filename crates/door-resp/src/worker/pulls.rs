@@ -42,6 +42,9 @@ impl Worker {
         }
         self.came_back = false;
         self.give_back_unread(now, out);
+        if let Some(queue) = pop.queues.first() {
+            self.put_questions(queue, out);
+        }
         let at_once = pop.wait.is_some_and(|wait| wait.is_zero());
         self.waiting.push(Waiting {
             caller,
@@ -52,6 +55,11 @@ impl Worker {
             asked: false,
             probe: at_once.then_some(Probe::ToBeAsked),
         });
+    }
+
+    /// A queue from which somebody waits to pop.
+    pub(super) fn awaited_queue(&self) -> Option<Name> {
+        self.waiting.iter().find_map(|waiting| waiting.queues.first().cloned())
     }
 
     /// Asks the hub for what the waiting pops want, if that has changed. A question is good for one task, so there is one
