@@ -194,3 +194,22 @@ async fn a_pop_over_a_socket_does_not_outlive_its_worker() {
     let Reply::Error(text) = worker.ask("BRPOP queue:ready 0").await else { panic!("an error") };
     assert_eq!(text, "ERR Worker not registered: w");
 }
+
+#[tokio::test]
+async fn a_worker_over_a_socket_lives_as_long_as_it_says_anything() {
+    let settings = Settings { heartbeat: Duration::from_millis(500), ..Settings::default() };
+    let broker = Broker::told(settings).await;
+    let mut worker = Client::connect(broker.address).await;
+    let registration = r#"{"worker_id":"w","hostname":"h","agw_version":"1","capabilities":[]}"#;
+    worker.ask(&format!("WORKER.REGISTER '{registration}'")).await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        worker.ask("TIME").await;
+    }
+    let mut other = Client::connect(broker.address).await;
+    let taken = other.ask(&format!("WORKER.REGISTER '{registration}'")).await;
+    assert_eq!(taken, Reply::error("ERR Worker ID already registered"));
+    tokio::time::sleep(Duration::from_millis(1700)).await;
+    let free = other.ask(&format!("WORKER.REGISTER '{registration}'")).await;
+    assert_eq!(free, Reply::simple("OK worker_id=w heartbeat_interval=1"));
+}
