@@ -133,3 +133,18 @@ fn a_job_that_nobody_has_or_another_has_is_not_brought_back() {
     );
     assert_eq!(world.ask(99, "WORKERS.LIST").len(), 2, "only the one that holds the job is known");
 }
+
+#[test]
+fn where_there_are_keys_a_report_does_not_say_who_speaks() {
+    let mut world = World::new(true);
+    for (client, digit) in [(1, "1"), (2, "3"), (99, "3")] {
+        assert_eq!(world.ask(client, &format!("AUTH {}", digit.repeat(64))), ["+OK"]);
+    }
+    push(&mut world, "j");
+    world.ask(1, "BRPOPLPUSH queue:ready queue:processing 5");
+    world.ask(1, "GET job:j");
+    world.close(1);
+    let forged = r#"JOB.UPDATE j '{"status":"completed","worker_id":"worker-001"}'"#;
+    let refused = world.ask(2, forged);
+    assert_eq!(refused, ["-ERR Worker (unregistered) cannot update job claimed by worker-001"]);
+}

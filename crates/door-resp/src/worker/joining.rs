@@ -40,6 +40,7 @@ impl Worker {
     }
 
     pub(super) fn tools(&mut self, now: Timestamp, caller: Caller, tools: &Capabilities, out: &mut Output) {
+        self.came_back = false;
         self.offers = tools.all().map(Into::into).collect();
         self.registrar.get_or_insert(caller.connection);
         self.join(now, Some(caller), out);

@@ -71,6 +71,8 @@ impl World {
                 let grant = Grant { name: worker.into(), worker: Some(worker.into()), ..Grant::everything() };
                 keys.add(digit.repeat(64).as_bytes(), grant);
             }
+            // And one that is no worker's.
+            keys.add("3".repeat(64).as_bytes(), Grant { name: "anybody".into(), ..Grant::everything() });
         }
         World::begin(Timestamp(1_763_373_600_000), MemoryDisk::new(), keys, EngineSettings::default())
     }
