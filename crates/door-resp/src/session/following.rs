@@ -69,7 +69,12 @@ impl Session {
         if let Some(following) = &mut self.following
             && let Some(part) = following.parts.iter_mut().find(|part| part.watch == watch)
         {
-            let last = following.range_to.map_or(oldest - 1, |to| to.min(oldest - 1));
+            let to = following.range_to.unwrap_or(u64::MAX);
+            part.live |= oldest > to;
+            if from > to {
+                return self.end_if_enough(out);
+            }
+            let last = to.min(oldest - 1);
             let fields = [("event", "gap".to_owned()), ("from", from.to_string()), ("to", last.to_string())];
             let texts = fields.into_iter().flat_map(|(name, value)| [Reply::word(name), Reply::bulk(value)]);
             part.entries.push(Reply::array([Reply::bulk(format!("{last}-0")), Reply::array(texts)]));
