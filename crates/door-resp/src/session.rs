@@ -239,11 +239,7 @@ impl Session {
 
     /// Looks at what has arrived, as far as answers may be given.
     pub fn receive(&mut self, now: Timestamp, gate: &dyn Gate, out: &mut Output) {
-        while !self.errands.keep_others_waiting()
-            && !self.closing
-            && self.replies.len() < REPLIES_MAX
-            && out.bytes.len() < UNSENT_BYTES_MAX
-        {
+        while !self.errands.keep_others_waiting() && !self.closing && self.has_room(out) {
             let (is_known, only_listens) = (self.grant.is_some(), self.subscribed_old());
             let command = match self.held_back.take().or_else(|| self.transaction.next()) {
                 Some(command) => Ok(command),
@@ -277,6 +273,14 @@ impl Session {
             }
         }
         self.flush(out);
+    }
+
+    /// Whether one more answer may be under way.
+    fn has_room(&mut self, out: &mut Output) -> bool {
+        if self.replies.len() >= REPLIES_MAX {
+            self.flush(out);
+        }
+        self.replies.len() < REPLIES_MAX && out.bytes.len() < UNSENT_BYTES_MAX
     }
 
     /// Between MULTI and EXEC a command is looked at and put by.

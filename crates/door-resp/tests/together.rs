@@ -147,3 +147,11 @@ fn a_pop_that_blocks_keeps_what_follows_waiting() {
     world.pass(Duration::from_secs(3));
     assert_eq!(world.heard(1), ["$-1"]);
 }
+
+#[test]
+fn of_many_short_commands_none_is_left_lying() {
+    let mut world = World::new(false);
+    let many = "PING\r\n".repeat(5_000);
+    world.send(1, many.as_bytes());
+    assert_eq!(world.heard(1).len(), 5_000);
+}
