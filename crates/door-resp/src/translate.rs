@@ -22,7 +22,7 @@ mod workers;
 
 use tenure_hub::words::{Name, Timestamp};
 
-pub use events::{event_entry, event_json};
+pub use events::{event_entry, event_json, is_of_jobs};
 pub use names::{DEFAULT_QUEUE, itself, known_as, progress_note, queue_key_of, queue_name};
 pub use refusals::{call_refused, refusal, refused, shortened};
 pub use results::outcome;

@@ -67,3 +67,15 @@ fn a_connection_waits_for_so_many_jobs_and_no_more() {
     world.ask(2, r#"LPUSH queue:a '{"job_id":"j63"}'"#);
     assert!(world.heard(1).join(" ").contains("submitted"));
 }
+
+#[test]
+fn a_plan_is_no_job_in_the_news_either() {
+    let mut world = World::new(false);
+    world.ask(1, "SUBSCRIBE job:updates");
+    let plan = r#"{"plan_id":"p","plan_description":"d","tasks":[{"task_number":1,"command":"sort"}]}"#;
+    assert_eq!(world.ask(2, &format!("PLAN.SUBMIT '{plan}'")), ["$ p"]);
+    world.ask(2, "PLAN.DELETE p");
+    assert!(world.heard(1).is_empty());
+    assert_eq!(world.ask(2, "XREAD STREAMS events 0"), ["*-1"]);
+    assert_eq!(world.ask(2, "XRANGE events - +"), ["*0"]);
+}

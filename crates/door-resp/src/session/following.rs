@@ -10,7 +10,7 @@ use super::{Expect, Output, Session};
 use crate::codec::{Reply, Version};
 use crate::command::ReadFrom;
 use crate::errand::{Follow, Stream};
-use crate::translate::{event_entry, refusal};
+use crate::translate::{event_entry, is_of_jobs, refusal};
 
 #[derive(Debug)]
 pub(super) struct Following {
@@ -52,6 +52,9 @@ impl Session {
     }
 
     pub(super) fn event(&mut self, watch: u64, event: &Arc<Event>, out: &mut Output) {
+        if !is_of_jobs(event) {
+            return;
+        }
         let Some(following) = &mut self.following else { return self.publish_event(watch, event, out) };
         let (count, range_to) = (following.count, following.range_to);
         let Some(part) = following.parts.iter_mut().find(|part| part.watch == watch) else {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{About, Event, Filter, Kind, LostReason, Name, Next};
 
-use super::names::{DEFAULT_QUEUE, known_as};
+use super::names::{DEFAULT_QUEUE, is_reserved, known_as};
 use super::pages::find;
 use super::render::{time, wanted};
 use crate::codec::Reply;
@@ -65,6 +65,11 @@ fn resolve(
             })
         }
     }
+}
+
+/// Whether an event is about a job, and not about what the broker keeps plans and actions in.
+pub fn is_of_jobs(event: &Event) -> bool {
+    !event.queue().is_some_and(|queue| is_reserved(queue))
 }
 
 /// An event as an entry of a stream: its number, and its fields as texts.

@@ -222,7 +222,9 @@ pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
     };
     shown.insert("worker_id".into(), (*worker.worker).into());
     shown.insert("state".into(), if is_alive(worker, now) { "ACTIVE" } else { "DEAD" }.into());
-    shown.insert("last_seen".into(), time(worker.last_seen));
+    // One that is not back after a restart has not been seen.
+    let seen = (worker.last_seen != Timestamp::ZERO).then(|| time(worker.last_seen));
+    shown.insert("last_seen".into(), seen.unwrap_or(Value::Null));
     shown.insert("active_jobs".into(), worker.held.len().into());
     shown.insert("max_concurrent_jobs".into(), worker.slots.into());
     shown.insert("offers".into(), worker.capabilities.iter().map(|name| Value::from(&**name)).collect());

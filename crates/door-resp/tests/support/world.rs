@@ -194,6 +194,13 @@ impl World {
         self.connections.keys().copied().collect()
     }
 
+    /// Every task that the broker has, also those that this door does not show.
+    pub(crate) fn task_ids(&self) -> Vec<String> {
+        let mut ids = Vec::new();
+        self.core.engine().scan_tasks(None, usize::MAX, &mut |task, _| ids.push(task.id.to_string()));
+        ids
+    }
+
     /// Lets time pass, stopping wherever something is due.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;

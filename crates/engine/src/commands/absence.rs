@@ -13,9 +13,14 @@ impl Engine {
         let keys: Vec<WorkerKey> = self.workers.iter().map(|(key, _)| key).collect();
         for key in keys {
             let worker = self.workers.at_mut(key);
-            worker.last_seen = worker.last_seen.carried(from, to);
-            if let Presence::Lost { lease_until, .. } = &mut worker.presence {
-                *lease_until = lease_until.carried(from, to);
+            match &mut worker.presence {
+                Presence::Gone { .. } => continue,
+                Presence::Lost { lease_until, .. } => *lease_until = lease_until.carried(from, to),
+                Presence::Live { .. } => {}
+            }
+            // Whoever has not been heard of since a restart has no such moment.
+            if worker.last_seen != Timestamp::ZERO {
+                worker.last_seen = worker.last_seen.carried(from, to);
             }
             self.watch_worker(key);
         }

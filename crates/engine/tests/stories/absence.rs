@@ -59,6 +59,10 @@ fn a_lost_worker_has_as_much_time_to_come_back_as_it_had() {
     broker.hears_nothing();
     broker.wait(SECOND);
     broker.hears(&["#1/1 crashed on w, connection-closed: requeued, 2 left", "w left"]);
+    let last_seen = broker.worker_info("w").last_seen;
+    let later = an_hour_on(&broker);
+    set_clock(&mut broker, later);
+    assert_eq!(broker.worker_info("w").last_seen, last_seen, "nothing waits for it any more");
 }
 
 #[test]
