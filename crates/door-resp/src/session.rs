@@ -246,9 +246,13 @@ impl Session {
                 None => match self.decoder.next_request() {
                     Ok(None) => break,
                     Ok(Some(words)) => {
-                        let (understood, bytes) =
-                            (understand(&words, is_known, only_listens), words.iter().map(<[u8]>::len).sum());
-                        self.put_by(understood, bytes)
+                        let understood = understand(&words, is_known, only_listens);
+                        if self.transaction.is_open() {
+                            let bytes = words.iter().map(<[u8]>::len).sum();
+                            self.put_by(understood, bytes)
+                        } else {
+                            understood
+                        }
                     }
                     Err(error) => {
                         self.closing = true;
@@ -285,9 +289,6 @@ impl Session {
 
     /// Between MULTI and EXEC a command is looked at and put by.
     fn put_by(&mut self, understood: Result<Command, Reply>, bytes: usize) -> Result<Command, Reply> {
-        if !self.transaction.is_open() {
-            return understood;
-        }
         let allowed = understood.and_then(|command| self.forbidden(&command).map_or(Ok(command), Err));
         self.transaction.put_by(allowed, bytes)
     }
@@ -533,14 +534,16 @@ impl Session {
     fn flush(&mut self, out: &mut Output) {
         while let Some(slot) = self.replies.front() {
             match slot {
-                Slot::Ready(reply) => encode(reply, self.version, &mut out.bytes),
-                Slot::Written(bytes) => out.bytes.extend_from_slice(bytes),
-                Slot::Header { .. } => {}
+                Slot::Ready(reply) => {
+                    encode(reply, self.version, &mut out.bytes);
+                    self.transaction.has_answered(out);
+                }
+                Slot::Written(bytes) => {
+                    out.bytes.extend_from_slice(bytes);
+                    self.transaction.has_answered(out);
+                }
+                Slot::Header { items } => self.transaction.begin_array(*items, self.version, out),
                 Slot::Open | Slot::Last { .. } => break,
-            }
-            match *slot {
-                Slot::Header { items } => self.transaction.begin_array(items, self.version, out),
-                _ => self.transaction.has_answered(out),
             }
             self.replies.pop_front();
             self.first_reply += 1;

@@ -16,7 +16,7 @@ mod time;
 mod update;
 
 pub use action::{ACTION_INPUTS_MAX, Action};
-pub use base64::{decode_base64, encode_base64};
+pub use base64::{bytes_field, decode_base64, encode_base64};
 pub use challenge::Challenge;
 pub use error::ShapeError;
 pub use identifier::{WORKER_ID_BYTES_MAX, check_worker_id};

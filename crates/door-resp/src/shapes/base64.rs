@@ -1,5 +1,7 @@
 //! Bytes inside JSON, for bodies and results that are not text.
 
+use serde_json::Value;
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// With padding.
@@ -15,6 +17,14 @@ pub fn encode_base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// A field of JSON that holds bytes: text as text, others as base64 under a name that says so.
+pub fn bytes_field(name: &str, bytes: &[u8]) -> (String, Value) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (name.to_owned(), text.into()),
+        Err(_) => (format!("{name}_base64"), encode_base64(bytes).into()),
+    }
 }
 
 /// The padding may be missing; anything else must be exact.

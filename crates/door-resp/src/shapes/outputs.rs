@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::base64::encode_base64;
+use super::base64::bytes_field;
 
 /// Everything a worker may leave behind. All of it is bytes, so that a copy costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,20 +58,13 @@ impl Outputs {
             fields.push(format!(r#""exit_code":{code}"#));
         }
         for (name, value) in [("result", &self.result), ("stderr", &self.stderr), ("stdout", &self.stdout)] {
-            fields.extend(value.as_ref().map(|bytes| field(name, bytes)));
+            let field = value.as_ref().map(|bytes| bytes_field(name, bytes));
+            fields.extend(field.map(|(name, value)| format!(r#""{name}":{value}"#)));
         }
         if let Some(steps) = &self.task_results {
             fields.push(format!(r#""task_results":{}"#, String::from_utf8_lossy(steps)));
         }
         Bytes::from(format!("{{{}}}", fields.join(",")))
-    }
-}
-
-/// Text as text, other bytes as base64 under a name that says so.
-fn field(name: &str, bytes: &Bytes) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => format!(r#""{name}":{}"#, Value::from(text)),
-        Err(_) => format!(r#""{name}_base64":"{}""#, encode_base64(bytes)),
     }
 }
 

@@ -49,8 +49,7 @@ fn submit_action(action: Action, speaker: &Speaker) -> Step {
         return tidy(held_in(ACTIONS), Box::new(move || submit_action(action, &speaker)));
     }
     let speaker = speaker.clone();
-    with_plan(action.plan.clone(), move |now, found| {
-        let Some((plan, json)) = found else { unreachable!("with_plan answers for itself") };
+    with_plan(action.plan.clone(), move |now, plan, json| {
         let id = action.id.clone().unwrap_or_else(|| fresh_id().to_string());
         find_name(action_name(&id), move |_, found| {
             let fan = |parent: TaskId| Fan::out(id.clone(), &plan, &json, &action, parent, now, &speaker);

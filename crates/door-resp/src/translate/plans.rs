@@ -35,14 +35,14 @@ pub(super) fn start(command: PlanCommand) -> Step {
 /// A stored plan as it was submitted, and as we understand it. Answers for itself if there is none.
 pub(super) fn with_plan(
     plan: String,
-    then: impl FnOnce(Timestamp, Option<(Plan, Value)>) -> Step + Send + 'static,
+    then: impl FnOnce(Timestamp, Plan, Value) -> Step + Send + 'static,
 ) -> Step {
     find_plan(&plan.clone(), move |_, found| {
         let Some(recipe) = found else { return Step::error(format!("ERR Plan not found: {plan}")) };
         Step::read(recipe.body, move |now, body| match body {
             Err(reason) => Step::Reply(refusal(&reason)),
             Ok(body) => match (Plan::parse(&body), serde_json::from_slice(&body)) {
-                (Ok(plan), Ok(json)) => then(now, Some((plan, json))),
+                (Ok(plan), Ok(json)) => then(now, plan, json),
                 _ => Step::error(format!("ERR Plan not found: {plan}")),
             },
         })

@@ -14,7 +14,7 @@ use tenure_hub::words::{
 use super::envelope::{Fields, envelope};
 use super::names::{assigned_id, current_task, job_id, status};
 use super::results;
-use crate::shapes::{encode_base64, format_time};
+use crate::shapes::{bytes_field, encode_base64, format_time};
 
 /// Fields that are the broker's to say. Where a body has them they are what its writer wrote, not what is in force.
 const OWN_FIELDS: [&str; 40] = [
@@ -319,18 +319,8 @@ pub(super) fn wanted(wanted: Wanted) -> &'static str {
 /// The fields of an envelope, or the body as one field.
 fn from_body(body: &Bytes) -> Map<String, Value> {
     let Some(fields) = envelope(body) else {
-        let mut job = Map::new();
-        insert_bytes(&mut job, "body", body);
-        return job;
+        return Map::from_iter([bytes_field("body", body)]);
     };
     let value = |raw: Box<RawValue>| serde_json::from_str(raw.get()).unwrap_or(Value::Null);
     fields.into_iter().map(|(field, raw)| (field, value(raw))).collect()
-}
-
-/// Text as text, other bytes as base64 under a name that says so.
-pub(super) fn insert_bytes(job: &mut Map<String, Value>, field: &str, bytes: &Bytes) {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => job.insert(field.into(), text.into()),
-        Err(_) => job.insert(format!("{field}_base64"), encode_base64(bytes).into()),
-    };
 }

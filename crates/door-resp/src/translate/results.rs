@@ -4,8 +4,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::render::insert_bytes;
-use crate::shapes::decode_base64;
+use crate::shapes::{bytes_field, decode_base64};
 
 /// Fields that make a result an object of outputs.
 const MARKS: [&str; 6] = ["task_results", "stdout", "stdout_base64", "stderr", "stderr_base64", "exit_code"];
@@ -18,7 +17,7 @@ pub(super) fn insert(job: &mut Map<String, Value>, result: &Bytes) {
     if result.is_empty() {
         return;
     }
-    let Some(outputs) = outputs(result) else { return insert_bytes(job, "result", result) };
+    let Some(outputs) = outputs(result) else { return job.extend([bytes_field("result", result)]) };
     for (field, value) in outputs {
         if MARKS.contains(&field.as_str()) || BESIDE.contains(&field.as_str()) {
             job.entry(field).or_insert(value);

@@ -88,13 +88,9 @@ pub(super) fn job(submission: Submission, speaker: &Speaker) -> Step {
     let speaker = speaker.clone();
     let go_on = move |parent: Option<TaskId>| match work {
         Work::Body(body) => submit(name, parent, &options, Vec::new(), body, &speaker),
-        Work::Plan { plan, input } => with_plan(plan, move |_, found| match found {
-            None => unreachable!("with_plan answers for itself"),
-            Some((plan, json)) => {
-                let needs = plan.needs();
-                let body = envelope(&json, &input, None);
-                submit_of_plan(name, parent, &options, &plan.id, needs, body, &speaker)
-            }
+        Work::Plan { plan, input } => with_plan(plan, move |_, plan, json| {
+            let body = envelope(&json, &input, None);
+            submit_of_plan(name, parent, &options, &plan.id, plan.needs(), body, &speaker)
         }),
         Work::Unnamed { needs, json, input } => {
             let mut options = options;
