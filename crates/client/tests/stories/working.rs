@@ -15,6 +15,16 @@ async fn submit(client: &tenure_client::Client, body: &'static str) -> TaskId {
     client.submit(Submission::to("images").body(body)).await.unwrap().task
 }
 
+/// A handler begins before the broker hears of it, and what the broker takes for not begun it stops without asking.
+async fn until_all_run(client: &tenure_client::Client, tasks: &[TaskId]) {
+    for task in tasks {
+        until("the broker knows that it runs", async || {
+            client.show(*task).await.unwrap().state == StateName::Running
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn handlers_get_their_task_and_give_its_result() {
     let broker = Broker::start();
@@ -91,7 +101,7 @@ async fn a_cancellation_and_a_pause_reach_the_handler_and_are_confirmed() {
     };
     let worker = broker.worker("w1").slots(2).handle(handler).start().await.unwrap();
     let (one, two) = (submit(&client, "one").await, submit(&client, "two").await);
-    until("both run", async || worker.stats().started == 2).await;
+    until_all_run(&client, &[one, two]).await;
     client.cancel(one, Some("wrong scan")).await.unwrap();
     client.pause(two, None).await.unwrap();
     let ended = client.wait(one).await.unwrap();
@@ -149,11 +159,12 @@ async fn blocking_handlers_run_side_by_side_and_can_be_interrupted() {
     };
     let worker = broker.worker("w1").slots(3).handle_blocking(handler).start().await.unwrap();
     let tasks = [submit(&client, "1").await, submit(&client, "2").await, submit(&client, "3").await];
-    until("all three run", async || worker.stats().started == 3).await;
+    until_all_run(&client, &tasks).await;
     for task in tasks {
         client.cancel(task, None).await.unwrap();
         assert_eq!(client.wait(task).await.unwrap().state, StateName::Cancelled);
     }
+    until("all are counted", async || worker.stats().cancelled == 3).await;
 }
 
 #[tokio::test]

@@ -61,12 +61,12 @@ def plain_wrong(port):
 
 
 def heartbeats(port):
-    """libzmq pings every 50 ms and would hang up after 150 ms of silence; the connection stays."""
-    socket = connect(zmq.DEALER, port, heartbeat_ivl=50, heartbeat_timeout=150, heartbeat_ttl=1000)
+    """libzmq pings every 100 ms and would hang up after 1.5 s of silence; the connection stays."""
+    socket = connect(zmq.DEALER, port, heartbeat_ivl=100, heartbeat_timeout=1500, heartbeat_ttl=5000)
     monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
     socket.send(b"before")
     assert socket.recv() == b"before"
-    assert not monitor.poll(600), "libzmq hung up"
+    assert not monitor.poll(2200), "libzmq hung up"
     socket.send(b"after")
     assert socket.recv() == b"after"
 
@@ -76,7 +76,7 @@ def busy(port):
     socket = connect(zmq.DEALER, port, identity=b"busy")
     socket.send(b"ping me")
     assert socket.recv() == b"ping me"
-    time.sleep(0.6)
+    time.sleep(1)
     socket.send(b"how many pongs?")
     assert int(socket.recv()) >= 3
 

@@ -100,6 +100,11 @@ impl Stage {
         self.block_on(self.client.show(task)).expect("it is known")
     }
 
+    /// A command begins before the broker hears of it, and what the broker takes for not begun it ends by itself.
+    pub(crate) fn until_running(&self, task: TaskId) {
+        eventually("the broker knows that it runs", || self.show(task).state.as_str() == "running");
+    }
+
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }

@@ -15,6 +15,7 @@ fn start_a_family(stage: &Stage) -> (tenure_client::TaskId, Vec<String>) {
     eventually("three processes", || text(&file).lines().count() == 3);
     let family: Vec<String> = text(&file).lines().map(str::to_owned).collect();
     assert!(family.iter().all(|pid| is_running(pid)));
+    stage.until_running(task);
     (task, family)
 }
 
@@ -37,6 +38,7 @@ fn whoever_does_not_hear_term_is_killed_after_the_grace() {
     let task =
         stage.script(&format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.05; done", file.display()));
     eventually("it runs", || !text(&file).is_empty());
+    stage.until_running(task);
     let begun = Instant::now();
     stage.block_on(stage.client.cancel(task, None)).unwrap();
     assert_eq!(stage.wait(task).state.as_str(), "cancelled");
@@ -53,7 +55,7 @@ fn a_paused_task_ends_here_and_can_be_resumed() {
     eventually("it is paused", || stage.show(task).state.as_str() == "paused");
     eventually("the family is gone", || !family.iter().any(|pid| is_running(pid)));
     stage.block_on(stage.client.resume(task)).unwrap();
-    eventually("it runs again", || stage.show(task).state.as_str() == "running");
+    stage.until_running(task);
     assert_eq!(stage.show(task).attempt, 2);
     stage.block_on(stage.client.cancel(task, None)).unwrap();
     stage.wait(task);
