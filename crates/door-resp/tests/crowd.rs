@@ -60,7 +60,8 @@ async fn a_long_look_at_a_long_queue_keeps_nobody_waiting() {
     });
     let among = |what: &str, since: usize| {
         let count = answered.load(Ordering::Relaxed) - since;
-        assert!(count >= 20, "the other client got {count} answers during {what}");
+        // It is hundreds on a quiet machine, and one at most if all others had to wait.
+        assert!(count >= 3, "the other client got {count} answers during {what}");
     };
     let before = answered.load(Ordering::Relaxed);
     assert_eq!(length(&looker.ask("LRANGE queue:long 0 -1").await), BACKLOG);

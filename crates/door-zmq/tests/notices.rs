@@ -19,9 +19,11 @@ const PATH: &str = "Tools/Count";
 fn the_client_hears_of_a_crash_and_the_job_goes_to_the_next_worker() {
     let broker = Broker::start();
     let mut worker = PluginWorker::start(broker.mdp, "node-1", 1, PATH);
+    broker.until_workers(1);
     let mut client = PluginClient::start(broker.mdp, "lab");
     client.submit(PATH, &["job-1"]);
     worker.call();
+    broker.until_running(1);
     drop(worker);
 
     let notice = client.notice();
@@ -65,10 +67,11 @@ fn the_last_crash_of_the_budget_is_followed_by_a_final_notice() {
     for attempt in 1..=3 {
         let mut worker = PluginWorker::start(broker.mdp, &format!("node-{attempt}"), 1, PATH);
         if attempt == 1 {
-            std::thread::sleep(Duration::from_millis(50));
+            broker.until_workers(1);
             client.submit(PATH, &["job-1"]);
         }
         worker.call();
+        broker.until_running(1);
         drop(worker);
         let next = if attempt < 3 { "requeued" } else { "failed" };
         let notice = client.notice();
@@ -86,14 +89,13 @@ fn a_storm_of_crashes_is_one_notice() {
     let broker = Broker::start();
     let mut worker = PluginWorker::start(broker.mdp, "node-1", 50, PATH);
     let mut client = PluginClient::start(broker.mdp, "lab");
-    std::thread::sleep(Duration::from_millis(50));
+    broker.until_workers(1);
     let jobs: Vec<String> = (0..50).map(|number| format!("job-{number}")).collect();
     client.submit(PATH, &jobs.iter().map(String::as_str).collect::<Vec<_>>());
     for _ in 0..50 {
         worker.call();
     }
-    // Until the broker has noted that all of them run, some would only be handed out again.
-    while client.lines("mmi.workers", &[]).iter().filter(|line| line.starts_with("Running")).count() < 50 {}
+    broker.until_running(50);
     drop(worker);
     let (mut notices, mut told) = (0, Vec::new());
     while told.len() < 50 {
@@ -112,18 +114,18 @@ fn a_storm_of_crashes_is_one_notice() {
 
 #[test]
 fn with_a_delay_crashes_are_gathered_and_told_together() {
-    let settings = Settings { crash_notification_delay: Duration::from_millis(300), ..calm() };
+    let settings = Settings { crash_notification_delay: Duration::from_millis(1500), ..calm() };
     let broker = Broker::with(settings, PingPongSettings::default());
     let mut one = PluginWorker::start(broker.mdp, "node-1", 1, PATH);
     let mut two = PluginWorker::start(broker.mdp, "node-2", 1, PATH);
-    std::thread::sleep(Duration::from_millis(50));
+    broker.until_workers(2);
     let mut client = PluginClient::start(broker.mdp, "lab");
     client.submit(PATH, &["job-1", "job-2"]);
     one.call();
     two.call();
-    while client.lines("mmi.workers", &[]).iter().filter(|line| line.starts_with("Running")).count() < 2 {}
+    broker.until_running(2);
     drop(one);
-    std::thread::sleep(Duration::from_millis(50));
+    broker.until_running(1);
     drop(two);
     let notice = client.notice();
     assert!(says(&notice, r#"{"error": "WORKER_CRASHED", "count": 2, …}"#), "{notice:?}");
@@ -137,6 +139,7 @@ fn notices_can_be_switched_off_and_the_slot_can_carry_the_command() {
     client.submit(PATH, &["job-1"]);
     let mut worker = PluginWorker::start(broker.mdp, "node-1", 1, PATH);
     worker.call();
+    broker.until_running(1);
     drop(worker);
     let frames = client.wire.receive(Duration::from_secs(5)).expect("a notice");
     assert_eq!(frames[2], [8]);
@@ -154,8 +157,9 @@ fn a_client_that_was_away_gets_what_it_missed_by_event_number() {
     for node in ["node-1", "node-2"] {
         let mut worker = PluginWorker::start(broker.mdp, node, 1, PATH);
         worker.call();
+        broker.until_running(1);
         drop(worker);
-        std::thread::sleep(Duration::from_millis(50));
+        broker.until_running(0);
     }
 
     let mut client = PluginClient::start(broker.mdp, "lab");

@@ -9,8 +9,7 @@ use support::cbor::Item;
 use support::native::Native;
 use support::plugin::{PluginClient, PluginWorker, says};
 use support::wire::Wire;
-use tenure_hub::words::{Answer, Query};
-use tenure_hub::{Grant, Keys, Request, Response};
+use tenure_hub::{Grant, Keys};
 
 const PATH: &str = "Tools/Count";
 
@@ -21,7 +20,7 @@ fn served(broker: &Broker) -> (PluginWorker, PluginClient) {
     worker.wire.send(&[&["", "MDPW01_PL", "\x04"][..], &figures].concat());
     let mut client = PluginClient::start(broker.mdp, "lab");
     while client.lines("mmi.service", &[PATH]) != ["200"] {}
-    std::thread::sleep(Duration::from_millis(30));
+    broker.until_figures(1);
     (worker, client)
 }
 
@@ -76,9 +75,7 @@ fn the_figures_of_a_heartbeat_are_shown_here_and_through_other_doors() {
           #PhenoLinkMemoryUsage:250#TotalWorkerCPULoad:12.5#PhenoLinkWorkerCPULoad:3.5#Crashes:0#HealthScore:100"]
     );
     let mut native = Native::open(broker.hub(), "observer");
-    let Response::Answer(Answer::Workers(workers)) = native.ask(Request::Query(Query::Workers)) else {
-        panic!("no workers");
-    };
+    let workers = native.workers();
     let stats = workers[0].stats.as_ref().expect("figures");
     assert_eq!((stats.cpu_percent, stats.memory_used), (Some(12.5), Some(16_000_000_000)));
     assert_eq!((workers[0].about.door, workers[0].about.host.as_deref()), (Some("mdp"), Some("node")));
@@ -90,7 +87,7 @@ fn a_crash_lowers_the_health_score_of_a_worker_with_a_name() {
     let (mut worker, mut client) = served(&broker);
     client.submit(PATH, &["a"]);
     worker.call();
-    while !client.lines("mmi.workers", &[]).iter().any(|line| line.starts_with("Running")) {}
+    broker.until_running(1);
     drop(worker);
     client.notice();
     let (_worker, mut client) = served(&broker);

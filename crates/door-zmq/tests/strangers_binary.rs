@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 use support::python::{Script, python};
 
+/// Within this time a broker has noted that a worker is at a job it was sent.
+const NOTED: Duration = Duration::from_secs(1);
+
 struct Program {
     child: Child,
 }
@@ -73,12 +76,12 @@ fn kill_9_the_broker_and_the_computation_goes_on() {
         &["Tools/Count", "--seconds", "4", "--identity", "node-1", "--heartbeat", "0.3"],
     );
     plugin.line("ready");
-    std::thread::sleep(Duration::from_millis(300));
+    while start("mdp_client.py", &["mmi.service", "Tools/Count"]).end().1 != ["200"] {}
     let submit = start("pl_client.py", &["Tools/Count", "5", "6", "--identity", "lab", "--leave"]);
     plugin.line("working");
     plugin.line("working");
     assert!(submit.end().0);
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(NOTED);
 
     program.kill();
     let _program = Program::start(&binary, data.path(), &mdp);
@@ -99,7 +102,7 @@ fn kill_9_the_broker_and_the_computation_goes_on() {
     // And when the worker is killed, the one who waits is told at once.
     let mut client = start("pl_client.py", &["Tools/Count", "8"]);
     plugin.line("working job-8 attempt 1");
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(NOTED);
     plugin.kill();
     let told = client.line("WORKER_CRASHED");
     assert!(told.starts_with("WORKER_CRASHED job-8 attempt 1 requeued"), "{told}");

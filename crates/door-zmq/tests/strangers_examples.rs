@@ -63,9 +63,10 @@ fn test_case_1_the_client_hears_that_its_worker_crashed_and_the_job_is_done_by_a
     let Some(stage) = Stage::new() else { return };
     let mut worker = stage.start("pl_worker.py", &["Tools/Count", "--seconds", "60"]);
     worker.line("ready");
-    std::thread::sleep(Duration::from_millis(100));
+    stage.broker.until_workers(1);
     let mut client = stage.start("pl_client.py", &["Tools/Count", "5"]);
     assert_eq!(worker.line("working"), "working job-5 attempt 1");
+    stage.broker.until_running(1);
     worker.kill();
     let told = client.line("WORKER_CRASHED");
     assert!(told.starts_with("WORKER_CRASHED job-5 attempt 1 requeued event "), "{told}");
@@ -95,10 +96,11 @@ fn test_case_3_a_worker_that_dies_half_way_costs_only_what_it_was_doing() {
     let Some(stage) = Stage::new() else { return };
     let mut worker = stage.start("pl_worker.py", &["Tools/Count", "--threads", "1", "--seconds", "0.5"]);
     worker.line("ready");
-    std::thread::sleep(Duration::from_millis(100));
+    stage.broker.until_workers(1);
     let mut client = stage.start("pl_client.py", &["Tools/Count", "1", "2", "3"]);
     worker.line("done job-1");
     worker.line("working job-2");
+    stage.broker.until_running(1);
     worker.kill();
     assert!(client.line("WORKER_CRASHED").starts_with("WORKER_CRASHED job-2 attempt 1 requeued"));
     let mut next = stage.start("pl_worker.py", &["Tools/Count", "--threads", "1"]);
@@ -114,9 +116,9 @@ fn a_client_that_was_away_asks_what_it_missed() {
     assert!(client.end().0);
     let mut worker = stage.start("pl_worker.py", &["Tools/Count", "--seconds", "60", "--identity", "node-1"]);
     worker.line("working");
-    std::thread::sleep(Duration::from_millis(100));
+    stage.broker.until_running(1);
     worker.kill();
-    std::thread::sleep(Duration::from_millis(200));
+    stage.broker.until_running(0);
     let (went_well, said) = stage.start("pl_client.py", &["--identity", "lab", "--after", "0"]).end();
     assert!(went_well);
     assert!(said[0].starts_with("NO_WORKERS job-5 "), "{said:?}");
@@ -131,7 +133,7 @@ fn a_monitor_sees_services_workers_and_their_figures() {
     let arguments = ["Tools/Count", "--identity", "node-1", "--heartbeat", "0.1", "--seconds", "60"];
     let mut worker = stage.start("pl_worker.py", &arguments);
     worker.line("ready");
-    std::thread::sleep(Duration::from_millis(300));
+    stage.broker.until_figures(1);
     assert!(stage.start("pl_client.py", &["Tools/Count", "5", "--identity", "lab", "--leave"]).end().0);
     worker.line("working");
     let (went_well, said) = stage.start("mdp_monitor.py", &[]).end();
@@ -170,10 +172,10 @@ fn a_computation_goes_on_through_a_restart_of_the_broker() {
     let Some(stage) = Stage::new() else { return };
     let mut worker = stage.start("pl_worker.py", &["Tools/Count", "--seconds", "2", "--identity", "node-1"]);
     worker.line("ready");
-    std::thread::sleep(Duration::from_millis(100));
+    stage.broker.until_workers(1);
     assert!(stage.start("pl_client.py", &["Tools/Count", "5", "--identity", "lab", "--leave"]).end().0);
     assert_eq!(worker.line("working"), "working job-5 attempt 1");
-    std::thread::sleep(Duration::from_millis(200));
+    stage.broker.until_running(1);
     let Stage { python, broker } = stage;
     let stage = Stage { python, broker: broker.restart() };
     worker.line("done job-5");

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::store::{Disk, MemoryDisk, StoreError, StoreSettings};
-use tenure_hub::words::Settings as EngineSettings;
+use tenure_hub::words::{Settings as EngineSettings, StateName};
 use tenure_hub::{Counters, Hub, HubHandle, Keys};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+
+use super::native::Native;
 
 pub(crate) struct Broker {
     runtime: Option<Runtime>,
@@ -97,6 +99,35 @@ impl Broker {
             std::thread::sleep(Duration::from_millis(5));
         }
         false
+    }
+
+    /// Waits until it knows so many workers.
+    pub(crate) fn until_workers(&self, count: usize) {
+        self.until("workers", count, |native| native.workers().len());
+    }
+
+    /// Waits until so many workers have told how they are.
+    pub(crate) fn until_figures(&self, count: usize) {
+        let told =
+            |native: &mut Native| native.workers().iter().filter(|worker| worker.stats.is_some()).count();
+        self.until("workers with figures", count, told);
+    }
+
+    /// Waits until so many tasks run as far as it knows. A worker that is lost earlier was handed nothing.
+    pub(crate) fn until_running(&self, count: usize) {
+        let runs = |native: &mut Native| {
+            native.tasks().iter().filter(|task| task.state.name() == StateName::Running).count()
+        };
+        self.until("running tasks", count, runs);
+    }
+
+    fn until(&self, what: &str, wanted: usize, mut count: impl FnMut(&mut Native) -> usize) {
+        let mut native = Native::open(self.hub(), "waiting");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while count(&mut native) != wanted {
+            assert!(Instant::now() < deadline, "{wanted} {what} were expected, not {}", count(&mut native));
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn stop(&mut self) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, Command, Held, Notice, Query, Reply, TaskInfo, WorkerSpec};
+use tenure_hub::words::{Answer, Command, Held, Notice, Query, Reply, TaskInfo, WorkerInfo, WorkerSpec};
 use tenure_hub::{Ask, Delivery, Done, HubHandle, Request, Response, Session, Submission, Watch, fresh_id};
 use tokio::runtime::Runtime;
 
@@ -72,6 +72,13 @@ impl Native {
         let query = tenure_hub::words::ListQuery { limit: 1000, ..Default::default() };
         match self.ask(Request::Query(Query::List(Box::new(query)))) {
             Response::Answer(Answer::Tasks { tasks, .. }) => tasks,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn workers(&mut self) -> Vec<WorkerInfo> {
+        match self.ask(Request::Query(Query::Workers)) {
+            Response::Answer(Answer::Workers(workers)) => workers,
             other => panic!("{other:?}"),
         }
     }
