@@ -53,7 +53,7 @@ async fn play(transcript: &Transcript) -> Result<(), String> {
             }
             Act::Close { client } => {
                 peers.remove(client);
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                tokio::time::sleep(Duration::from_millis(300)).await;
             }
             Act::Pass(time) => tokio::time::sleep(*time).await,
         }
