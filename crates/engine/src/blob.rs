@@ -1,4 +1,4 @@
-//! Where a body or a result lies. The bytes themselves are never in the engine.
+//! Where a body, a result or a checkpoint lies. The bytes themselves are never in the engine.
 
 use crate::task::Task;
 
@@ -36,19 +36,23 @@ impl Blob {
     }
 }
 
-/// Which of a task's two blobs.
+/// Which of a task's blobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
     Body,
     Result,
+    Checkpoint,
 }
 
 impl Which {
+    pub const ALL: [Which; 3] = [Which::Body, Which::Result, Which::Checkpoint];
+
     /// Where that blob of a task lies.
     pub fn of(self, task: &Task) -> Blob {
         match self {
             Which::Body => task.body,
             Which::Result => task.state.end().map_or(Blob::EMPTY, |end| end.result),
+            Which::Checkpoint => task.checkpoint().map_or(Blob::EMPTY, |checkpoint| checkpoint.blob),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::blob::Blob;
 use crate::id::{SessionId, TaskId};
 use crate::name::Name;
 use crate::state::{StateName, TaskState, Wanted};
+use crate::task::Checkpoint;
 use crate::terms::{Backoff, OnLost, Terms};
 use crate::time::Timestamp;
 use crate::why::Why;
@@ -73,6 +74,11 @@ pub enum Command {
         held: Held,
         percent: Option<u8>,
         note: Option<Box<str>>,
+    },
+    /// As far as it got. It takes the place of the one before; an empty one leaves none.
+    Checkpoint {
+        held: Held,
+        checkpoint: Blob,
     },
     Complete(Vec<Completion>),
     Fail(Failure),
@@ -416,6 +422,7 @@ pub struct TaskInfo {
     pub expires_at: Option<Timestamp>,
     pub crashed_on: Vec<Name>,
     pub body: Blob,
+    pub checkpoint: Option<Checkpoint>,
     pub state: TaskState,
 }
 

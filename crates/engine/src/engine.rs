@@ -172,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// Where a task's body and result lie, for the store to know what it must keep.
+    /// Where a task's blobs lie, for the store to know what it must keep.
     pub fn find_task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.find(id).map(|slot| self.tasks.at(slot))
     }
@@ -198,6 +198,7 @@ impl Engine {
             ) => {
                 end.result = to;
             }
+            (Which::Checkpoint, _) => task.extras_mut().checkpoint.as_mut()?.blob = to,
             (Which::Result, _) => return None,
         }
         let task = self.tasks.at(slot);

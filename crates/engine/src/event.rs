@@ -48,6 +48,10 @@ pub enum Kind {
         percent: Option<u8>,
         note: Option<Box<str>>,
     },
+    /// The worker has put aside how far it got, in so many bytes.
+    Checkpoint {
+        bytes: u32,
+    },
     /// The worker handed it back unfinished.
     GivenBack {
         worker: Name,
@@ -210,6 +214,7 @@ impl Kind {
             Kind::Assigned { .. } => "assigned",
             Kind::Started { .. } => "started",
             Kind::Progress { .. } => "progress",
+            Kind::Checkpoint { .. } => "checkpoint",
             Kind::GivenBack { .. } => "given-back",
             Kind::TakenBack { .. } => "taken-back",
             Kind::HolderLost { .. } => "holder-lost",

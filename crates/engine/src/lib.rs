@@ -56,7 +56,7 @@ pub use recover::Restore;
 pub use refusal::Refusal;
 pub use settings::Settings;
 pub use state::{StateName, TaskState};
-pub use task::{Extras, Task, TermsKey};
+pub use task::{Checkpoint, Extras, Task, TermsKey};
 pub use terms::Terms;
 pub use time::Timestamp;
 pub use why::Why;

@@ -29,6 +29,8 @@ pub struct Assignment {
     pub attempt: u32,
     pub priority: i32,
     pub body: Blob,
+    /// How far an earlier attempt got.
+    pub checkpoint: Blob,
     pub terms: Arc<Terms>,
     pub name: Option<Name>,
     pub parent: Option<TaskId>,

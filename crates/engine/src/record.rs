@@ -62,7 +62,7 @@ pub struct LimitSetting {
 pub trait Output {
     fn record(&mut self, event: Event, change: Change<'_>);
     fn notice(&mut self, to: SessionId, notice: Notice);
-    /// Nobody needs these bytes any more: their task is forgotten, or they are the result of an attempt that another
-    /// follows. Nothing is journaled for it: recovery comes to the same conclusion from the tasks it finds.
+    /// Nobody needs these bytes any more: their task is forgotten, they are the result of an attempt that another
+    /// follows, or a checkpoint that has served. Nothing is journaled for it: recovery comes to the same conclusion from the tasks it finds.
     fn freed(&mut self, blob: Blob);
 }

@@ -56,8 +56,18 @@ pub struct Extras {
     pub expires_at: Option<Timestamp>,
     /// Workers that crashed on it or never confirmed it, newest last: the last choice for the next attempt.
     pub crashed_on: Vec<Name>,
+    pub checkpoint: Option<Checkpoint>,
     /// By age. Rebuilt from `parent` at recovery, never stored.
     pub(crate) children: BTreeSet<(u64, Slot)>,
+}
+
+/// What a worker has put aside of a task: as far as it got, for itself after a break and for the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The attempt that put it aside.
+    pub attempt: u32,
+    pub at: Timestamp,
+    pub blob: Blob,
 }
 
 impl Extras {
@@ -78,6 +88,10 @@ impl Task {
 
     pub fn parent(&self) -> Option<TaskId> {
         self.extras.as_ref()?.parent
+    }
+
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.extras.as_ref()?.checkpoint.as_ref()
     }
 
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {

@@ -119,8 +119,19 @@ impl Core {
                     core.command(now, &peer, Command::Confirm { held, wanted, result })
                 })
             }
+            Request::Checkpoint { .. } if self.disk_full => Err(Refusal::DiskFull),
+            Request::Checkpoint { held, checkpoint } => {
+                let checkpoint = self.blob(&checkpoint);
+                self.reporting(checkpoint, |core| {
+                    core.command(now, &peer, Command::Checkpoint { held, checkpoint })
+                })
+            }
             Request::Command(
-                Command::Submit(_) | Command::Complete(_) | Command::Fail(_) | Command::Confirm { .. },
+                Command::Submit(_)
+                | Command::Complete(_)
+                | Command::Fail(_)
+                | Command::Confirm { .. }
+                | Command::Checkpoint { .. },
             ) => {
                 Err(Refusal::BadValue { what: "command", why: "carries bytes and has a request of its own" })
             }

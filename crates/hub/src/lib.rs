@@ -58,7 +58,8 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, DEFAULT_NAMESPACE, Name, NotAnId, Refusal, SessionId, Settings, TaskId, Timestamp, Why,
+        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Refusal, SessionId, Settings, TaskId, Timestamp,
+        Why,
     };
 }
 

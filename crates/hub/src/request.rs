@@ -27,6 +27,11 @@ pub enum Request {
         failure: Failure,
         result: Bytes,
     },
+    /// A worker puts aside how far it got; empty takes back what it put aside before.
+    Checkpoint {
+        held: Held,
+        checkpoint: Bytes,
+    },
     Confirm {
         held: Held,
         wanted: Wanted,

@@ -40,7 +40,7 @@ pub(crate) fn list(shared: &Shared, start: u64, from: u64) -> Result<Listed, Sto
         match scan.next()? {
             Found::Frame(header, payload) => {
                 named_in(&header, payload, &mut names, &mut |task| {
-                    for which in [Which::Body, Which::Result] {
+                    for which in Which::ALL {
                         let blob = which.of(task);
                         if (start..end).contains(&blob.at()) && !blob.is_empty() {
                             found.insert(blob.at(), Candidate { task: task.id, which, blob });

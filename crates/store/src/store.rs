@@ -156,8 +156,7 @@ fn count_live(engine: &Engine, segments: &[Arc<Segment>], last: u64) -> Result<L
         }
     }
     let see = &mut |task: &_, _: &_| {
-        ledger.alive(Which::Body.of(task));
-        ledger.alive(Which::Result.of(task));
+        Which::ALL.iter().for_each(|which| ledger.alive(which.of(task)));
     };
     assert_eq!(engine.scan_tasks(None, usize::MAX, see), None, "all tasks were seen");
     Ok(ledger)

@@ -172,7 +172,7 @@ impl Verification {
         self.torn.clone_from(&recovered.end.cut);
         let mut wanted = Vec::new();
         recovered.engine.scan_tasks(None, usize::MAX, &mut |task, _| {
-            for which in [Which::Body, Which::Result] {
+            for which in Which::ALL {
                 wanted.push((task.id, task.state.name(), which.of(task)));
             }
         });

@@ -17,6 +17,7 @@ words! {
         Assigned = "assigned",
         Started = "started",
         Progress = "progress",
+        Checkpoint = "checkpoint",
         GivenBack = "given-back",
         TakenBack = "taken-back",
         HolderLost = "holder-lost",
@@ -93,6 +94,8 @@ message! {
         /// Progress.
         percent: Option<u8>,
         note: Option<Box<str>>,
+        /// Checkpoint: its size.
+        bytes: u64,
         /// What somebody gave as a reason.
         reason: Option<Box<str>>,
         /// Why a worker or an attempt is believed dead.

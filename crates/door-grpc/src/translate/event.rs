@@ -11,13 +11,14 @@ use crate::proto::tenure::v1::watch_response::News;
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 34] = [
+pub(super) const KINDS: [&str; 35] = [
     "submitted",
     "released",
     "due",
     "assigned",
     "started",
     "progress",
+    "checkpoint",
     "given-back",
     "taken-back",
     "holder-lost",
@@ -85,6 +86,7 @@ fn detail(kind: &Kind) -> Option<pb::EventDetail> {
         Kind::Progress { percent, note } => {
             pb::EventDetail { percent: percent.map(u32::from), note: text(note.as_deref()), ..blank() }
         }
+        Kind::Checkpoint { bytes } => pb::EventDetail { checkpoint_bytes: u64::from(*bytes), ..blank() },
         Kind::GivenBack { worker: _, reason }
         | Kind::CancelRequested { reason }
         | Kind::PauseRequested { reason }

@@ -69,6 +69,9 @@ fn kind(kind: &Kind) -> (EventKind, Option<Detail>) {
         Kind::Progress { percent, note } => {
             (EventKind::Progress, Some(Detail { percent: *percent, note: note.clone(), ..blank() }))
         }
+        Kind::Checkpoint { bytes } => {
+            (EventKind::Checkpoint, Some(Detail { bytes: u64::from(*bytes), ..blank() }))
+        }
         Kind::GivenBack { worker: _, reason } => (EventKind::GivenBack, because(reason.as_deref())),
         Kind::TakenBack { worker: _ } => (EventKind::TakenBack, None),
         Kind::HolderLost { worker: _, reason, lease_until } => {

@@ -132,7 +132,9 @@ fn status_after(kind: &Kind) -> Option<&'static str> {
             Some("pending")
         }
         Kind::GivenBack { .. } | Kind::TakenBack { .. } => Some("pending"),
-        Kind::Assigned { .. } | Kind::Started { .. } | Kind::Progress { .. } => Some("running"),
+        Kind::Assigned { .. } | Kind::Started { .. } | Kind::Progress { .. } | Kind::Checkpoint { .. } => {
+            Some("running")
+        }
         Kind::HolderLost { .. } | Kind::HolderReturned { .. } => Some("running"),
         Kind::CancelRequested { .. } | Kind::PauseRequested { .. } | Kind::IntentDelivered { .. } => {
             Some("running")
@@ -189,6 +191,7 @@ fn add_details(kind: &Kind, fields: &mut Map<String, Value>) {
                 add("note", text(note));
             }
         }
+        Kind::Checkpoint { bytes } => add("bytes", (*bytes).into()),
         Kind::GivenBack { reason, .. }
         | Kind::CancelRequested { reason }
         | Kind::PauseRequested { reason }

@@ -97,6 +97,7 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         | Kind::Assigned { .. }
         | Kind::Started { .. }
         | Kind::Progress { .. }
+        | Kind::Checkpoint { .. }
         | Kind::GivenBack { .. }
         | Kind::TakenBack { .. }
         | Kind::HolderLost { .. }

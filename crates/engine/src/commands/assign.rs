@@ -1,6 +1,7 @@
 //! Who gets which task. Work is driven by events: a lane that got a task looks for a free worker, a worker that got a
 //! free slot looks for a lane. Neither looks at the backlog behind the first task of a lane.
 
+use crate::blob::Which;
 use crate::classes::{Choice, ClassKey};
 use crate::engine::{Engine, rank};
 use crate::event::Kind;
@@ -163,6 +164,7 @@ impl Engine {
             attempt: task.attempt,
             priority: task.priority,
             body: task.body,
+            checkpoint: Which::Checkpoint.of(task),
             terms: self.terms.get(task.terms).clone(),
             name: task.name().cloned(),
             parent: task.parent(),

@@ -25,6 +25,7 @@ impl Engine {
             let end = self.end_of(now, slot, 0, completion.result, None);
             let worker = end.worker.clone().expect("a held task has a worker");
             let kind = Kind::Completed { worker, result: completion.result };
+            self.drop_checkpoint(slot, out);
             self.become_state(now, slot, TaskState::Completed(Box::new(end)), kind, out);
             Ok(())
         });

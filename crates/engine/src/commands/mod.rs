@@ -4,6 +4,7 @@ mod absence;
 mod ask;
 mod assign;
 mod cancel;
+mod checkpoint;
 mod complete;
 mod confirm;
 mod crash;
@@ -60,6 +61,7 @@ impl Engine {
             Command::Heartbeat { held, stats } => self.heartbeat(now, peer, held, stats, out),
             Command::Start(held) => self.start(now, peer, &held, out),
             Command::Progress { held, percent, note } => self.progress(now, peer, held, percent, note, out),
+            Command::Checkpoint { held, checkpoint } => self.checkpoint(now, peer, held, checkpoint, out),
             Command::Complete(completions) => self.complete(now, peer, &completions, out),
             Command::Fail(failure) => self.fail(now, peer, failure, out),
             Command::Confirm { held, wanted, result } => self.confirm(now, peer, held, wanted, result, out),

@@ -35,7 +35,7 @@ impl Engine {
             extras.children.remove(&(age, slot));
         }
         let task = self.tasks.remove(&self.terms, slot);
-        for blob in [Which::Body.of(&task), Which::Result.of(&task)] {
+        for blob in Which::ALL.map(|which| which.of(&task)) {
             if !blob.is_empty() {
                 out.freed(blob);
             }

@@ -213,6 +213,7 @@ fn extras_of(new: &NewTask, fingerprint: u64) -> Option<Box<Extras>> {
         not_before: new.not_before,
         expires_at: new.expires_at,
         crashed_on: Vec::new(),
+        checkpoint: None,
         children: BTreeSet::new(),
     }))
 }

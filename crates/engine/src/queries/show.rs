@@ -35,6 +35,7 @@ impl Engine {
             expires_at: extras.and_then(|extras| extras.expires_at),
             crashed_on: extras.map_or_else(Vec::new, |extras| extras.crashed_on.clone()),
             body: task.body,
+            checkpoint: task.checkpoint().copied(),
             state: task.state.clone(),
         }
     }

@@ -158,6 +158,7 @@ fn kinds() -> Vec<Kind> {
         Kind::Assigned { worker: worker() },
         Kind::Started { worker: worker() },
         Kind::Progress { percent: None, note: None },
+        Kind::Checkpoint { bytes: 1 },
         Kind::GivenBack { worker: worker(), reason: None },
         Kind::TakenBack { worker: worker() },
         Kind::HolderLost { worker: worker(), reason: lost, lease_until: at },
@@ -196,6 +197,7 @@ fn fields(kind: &Kind) -> &'static [&'static str] {
         Kind::Assigned { worker: _ } | Kind::Started { worker: _ } => &["worker"],
         Kind::TakenBack { worker: _ } | Kind::HolderReturned { worker: _ } => &["worker"],
         Kind::Progress { percent: _, note: _ } => &["percent", "note"],
+        Kind::Checkpoint { bytes: _ } => &["bytes"],
         Kind::GivenBack { worker: _, reason: _ } => &["worker", "reason"],
         Kind::HolderLost { worker: _, reason: _, lease_until: _ } => &["worker", "reason", "lease_until"],
         Kind::Crashed { worker: _, reason: _, next: _, budget_left: _ } => {

@@ -50,6 +50,7 @@ fn busy_day() -> Broker {
     }
     let running = broker.worker_info("w2").held[0];
     broker.does(&worker, Command::Progress { held: running, percent: Some(30), note: None });
+    broker.does(&worker, Command::Checkpoint { held: running, checkpoint: Blob::new(700, 7) });
     broker.does(&ann, Command::Cancel { task: running.task, reason: Some("slow".into()) });
     let parent = broker.submit(&ann, "paused");
     for _ in 0..3 {

@@ -106,6 +106,7 @@ impl Scene {
             "move" => (&self.ann, Command::Move { task, to: Move { priority: Some(5), ..Move::default() } }),
             "start" => (&self.worker, Command::Start(vec![held])),
             "progress" => (&self.worker, Command::Progress { held, percent: None, note: None }),
+            "checkpoint" => (&self.worker, Command::Checkpoint { held, checkpoint: Blob::new(9, 9) }),
             "complete" => (&self.worker, Command::Complete(vec![Completion { held, result: Blob::EMPTY }])),
             "fail" => (&self.worker, Command::Fail(failure(held, 7))),
             "crash" => (&self.worker, Command::Fail(Failure { crashed: true, ..failure(held, 7) })),
@@ -137,18 +138,18 @@ impl Scene {
 
 /// `wrong` is the refusal wrong-state, `stale` is stale-attempt.
 const TABLE: &str = "
-state       release cancel    pause   resume  retry   move     start    progress complete  fail      crash     give-back ok-cancel ok-pause
-created     ready   cancelled paused  wrong   wrong   created  stale    stale    stale     stale     stale     stale     stale     stale
-delayed     wrong   cancelled paused  wrong   wrong   delayed  stale    stale    stale     stale     stale     stale     stale     stale
-ready       wrong   cancelled paused  wrong   wrong   ready    stale    stale    stale     stale     stale     stale     stale     stale
-assigned    wrong   cancelled paused  wrong   wrong   wrong    running  running  completed delayed   ready     ready     wrong     wrong
-running     wrong   running   running wrong   wrong   wrong    running  running  completed delayed   ready     ready     wrong     wrong
-cancelling  wrong   running   running wrong   wrong   wrong    running  running  completed cancelled cancelled cancelled cancelled cancelled
-pausing     wrong   running   running wrong   wrong   wrong    running  running  completed paused    paused    paused    wrong     paused
-paused      wrong   cancelled wrong   ready   wrong   paused   stale    stale    stale     stale     stale     stale     stale     stale
-completed   wrong   wrong     wrong   wrong   ready   wrong    stale    stale    stale     stale     stale     stale     stale     stale
-failed      wrong   wrong     wrong   wrong   ready   wrong    stale    stale    stale     stale     stale     stale     stale     stale
-cancelled   wrong   wrong     wrong   wrong   ready   wrong    stale    stale    stale     stale     stale     stale     stale     stale
+state      release cancel    pause   resume retry move    start   progress checkpoint complete  fail      crash     give-back ok-cancel ok-pause
+created    ready   cancelled paused  wrong  wrong created stale   stale    stale      stale     stale     stale     stale     stale     stale
+delayed    wrong   cancelled paused  wrong  wrong delayed stale   stale    stale      stale     stale     stale     stale     stale     stale
+ready      wrong   cancelled paused  wrong  wrong ready   stale   stale    stale      stale     stale     stale     stale     stale     stale
+assigned   wrong   cancelled paused  wrong  wrong wrong   running running  running    completed delayed   ready     ready     wrong     wrong
+running    wrong   running   running wrong  wrong wrong   running running  running    completed delayed   ready     ready     wrong     wrong
+cancelling wrong   running   running wrong  wrong wrong   running running  running    completed cancelled cancelled cancelled cancelled cancelled
+pausing    wrong   running   running wrong  wrong wrong   running running  running    completed paused    paused    paused    wrong     paused
+paused     wrong   cancelled wrong   ready  wrong paused  stale   stale    stale      stale     stale     stale     stale     stale     stale
+completed  wrong   wrong     wrong   wrong  ready wrong   stale   stale    stale      stale     stale     stale     stale     stale     stale
+failed     wrong   wrong     wrong   wrong  ready wrong   stale   stale    stale      stale     stale     stale     stale     stale     stale
+cancelled  wrong   wrong     wrong   wrong  ready wrong   stale   stale    stale      stale     stale     stale     stale     stale     stale
 ";
 
 #[test]

@@ -92,6 +92,7 @@ impl Fields {
                 self.maybe("percent", *percent);
                 self.maybe("note", note.as_deref());
             }
+            Kind::Checkpoint { bytes } => self.add("bytes", *bytes),
             Kind::GivenBack { reason, .. }
             | Kind::CancelRequested { reason }
             | Kind::PauseRequested { reason }

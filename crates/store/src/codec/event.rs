@@ -87,6 +87,7 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Kin
             put::varint(out, percent.map_or(0, |percent| u64::from(percent) + 1));
             put::maybe_text(out, note.as_deref());
         }
+        Kind::Checkpoint { bytes } => put::varint(out, u64::from(*bytes)),
         Kind::GivenBack { worker, reason } => {
             put_name(out, book, worker);
             put::maybe_text(out, reason.as_deref());
@@ -162,6 +163,7 @@ fn kind_code(kind: &Kind) -> u8 {
         Kind::Failed { .. } => 20,
         Kind::Expired => 21,
         Kind::Cancelled { .. } => 22,
+        Kind::Checkpoint { .. } => 23,
         Kind::WorkerRegistered => 40,
         Kind::WorkerLost { .. } => 41,
         Kind::WorkerReturned => 42,
@@ -221,6 +223,7 @@ fn take_kind(take: &mut Take<'_>, page: &Page<'_>) -> Result<Kind, Malformed> {
         },
         21 => Kind::Expired,
         22 => Kind::Cancelled { reason: take.maybe_text()?, forced: take.flag()? },
+        23 => Kind::Checkpoint { bytes: take.small()? },
         40 => Kind::WorkerRegistered,
         41 => Kind::WorkerLost { reason: take_lost(take)? },
         42 => Kind::WorkerReturned,

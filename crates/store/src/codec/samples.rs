@@ -11,7 +11,9 @@ use tenure_engine::event::{About, Event, Kind, LostReason, Next};
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
 use tenure_engine::state::{Aside, AsideWhy, End, Holding, Intent, Progress, StateName, Wanted};
 use tenure_engine::terms::{Backoff, OnLost};
-use tenure_engine::{Blob, Extras, Name, Task, TaskId, TaskState, Terms, TermsKey, Timestamp, Why};
+use tenure_engine::{
+    Blob, Checkpoint, Extras, Name, Task, TaskId, TaskState, Terms, TermsKey, Timestamp, Why,
+};
 
 use super::settings::Setting;
 
@@ -115,8 +117,10 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
 }
 
 fn extras() -> BoxedStrategy<Box<Extras>> {
-    (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3))
-        .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on)| {
+    let checkpoint =
+        (any::<u32>(), time(), blob()).prop_map(|(attempt, at, blob)| Checkpoint { attempt, at, blob });
+    (of(name()), any::<u64>(), of(id()), of(time()), of(time()), vec(name(), 0..3), of(checkpoint))
+        .prop_map(|(name, fingerprint, parent, not_before, expires_at, crashed_on, checkpoint)| {
             let mut extras = Box::new(Extras::default());
             extras.name = name;
             extras.fingerprint = fingerprint;
@@ -124,6 +128,7 @@ fn extras() -> BoxedStrategy<Box<Extras>> {
             extras.not_before = not_before;
             extras.expires_at = expires_at;
             extras.crashed_on = crashed_on;
+            extras.checkpoint = checkpoint;
             extras
         })
         .boxed()
@@ -226,6 +231,7 @@ pub(crate) fn kind() -> BoxedStrategy<Kind> {
     let others = prop_oneof![
         of(why()).prop_map(|unserved| Kind::Submitted { unserved }),
         (of(any::<u8>()), text()).prop_map(|(percent, note)| Kind::Progress { percent, note }),
+        any::<u32>().prop_map(|bytes| Kind::Checkpoint { bytes }),
         text().prop_map(|reason| Kind::CancelRequested { reason }),
         text().prop_map(|reason| Kind::PauseRequested { reason }),
         text().prop_map(|reason| Kind::Paused { reason }),

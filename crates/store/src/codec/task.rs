@@ -1,7 +1,7 @@
 //! A task as bytes. Its identity (id, attempt, terms) stands apart, because a record shares it with its event.
 
 use tenure_engine::state::{Aside, AsideWhy, End, Holding, Intent, Progress, Wanted};
-use tenure_engine::{Extras, Task, TaskId, TaskState, Terms, TermsKey, Timestamp};
+use tenure_engine::{Checkpoint, Extras, Task, TaskId, TaskState, Terms, TermsKey, Timestamp};
 
 use super::Base;
 use super::dictionary::Dictionary;
@@ -250,6 +250,7 @@ const HAS_NAME: u8 = 1;
 const HAS_PARENT: u8 = 2;
 const HAS_NOT_BEFORE: u8 = 4;
 const HAS_EXPIRY: u8 = 8;
+const HAS_CHECKPOINT: u8 = 16;
 
 fn encode_extras(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, extras: &Extras) {
     let mut head = 0;
@@ -257,6 +258,7 @@ fn encode_extras(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, extras: 
     head |= if extras.parent.is_some() { HAS_PARENT } else { 0 };
     head |= if extras.not_before.is_some() { HAS_NOT_BEFORE } else { 0 };
     head |= if extras.expires_at.is_some() { HAS_EXPIRY } else { 0 };
+    head |= if extras.checkpoint.is_some() { HAS_CHECKPOINT } else { 0 };
     out.push(head);
     // A task's name is its own: it would only fill the dictionary.
     if let Some(name) = &extras.name {
@@ -271,6 +273,11 @@ fn encode_extras(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, extras: 
     put::varint(out, extras.crashed_on.len() as u64);
     for worker in &extras.crashed_on {
         put::varint(out, u64::from(book.name(worker)));
+    }
+    if let Some(checkpoint) = &extras.checkpoint {
+        put::varint(out, u64::from(checkpoint.attempt));
+        put::time(out, base, checkpoint.at);
+        put::blob(out, base, checkpoint.blob);
     }
 }
 
@@ -292,5 +299,9 @@ fn take_extras(take: &mut Take<'_>, page: &Page<'_>) -> Result<Extras, Malformed
     }
     let count = take.count()?;
     extras.crashed_on = (0..count).map(|_| page.name(take)).collect::<Result<_, _>>()?;
+    if head & HAS_CHECKPOINT != 0 {
+        let (attempt, at) = (take.small()?, take.time(&page.base)?);
+        extras.checkpoint = Some(Checkpoint { attempt, at, blob: take.blob(&page.base)? });
+    }
     Ok(extras)
 }

@@ -204,6 +204,7 @@ impl Stage {
             Kind::Submitted
                 | Kind::Assigned
                 | Kind::Progress
+                | Kind::Checkpoint
                 | Kind::QueueServed
                 | Kind::QueueUnserved
                 | Kind::WorkerLeft

@@ -40,6 +40,12 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             let note = more.note.as_deref().map(|note| format!(" {}", harmless(note))).unwrap_or_default();
             format!("progress{percent}{note}")
         }
+        EventKind::Checkpoint => match more.bytes {
+            0 => "the checkpoint was taken back".to_owned(),
+            bytes => {
+                format!("attempt {attempt} put aside a checkpoint of {}", counted(bytes, "byte", "bytes"))
+            }
+        },
         EventKind::GivenBack => format!("given back by worker {worker}{because}"),
         EventKind::TakenBack => format!("taken back from worker {worker}"),
         EventKind::HolderLost => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tenure_engine::event::{About, Kind};
-use tenure_engine::{Blob, Event, Name, StateName, Task, TaskId, Terms};
+use tenure_engine::{Blob, Event, Name, StateName, Task, TaskId, Terms, Which};
 
 use crate::broker::Kept;
 
@@ -50,6 +50,7 @@ impl Mirror {
                     && matches!(
                         event.kind,
                         Kind::Progress { .. }
+                            | Kind::Checkpoint { .. }
                             | Kind::Moved
                             | Kind::CancelRequested { .. }
                             | Kind::PauseRequested { .. }
@@ -109,7 +110,7 @@ impl Mirror {
     }
 
     pub(crate) fn blobs(&self) -> impl Iterator<Item = Blob> {
-        let of = |(task, _): &(Task, Terms)| [Some(task.body), task.state.end().map(|end| end.result)];
-        self.tasks.values().flat_map(of).flatten().filter(|blob| !blob.is_empty())
+        let of = |(task, _): &(Task, Terms)| Which::ALL.map(|which| which.of(task));
+        self.tasks.values().flat_map(of).filter(|blob| !blob.is_empty())
     }
 }

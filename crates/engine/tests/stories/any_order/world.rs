@@ -10,7 +10,7 @@ use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     Blob, Command, Event, Held, Name, NewTask, Notice, Peer, Refusal, Reply, SessionId, Settings, TaskId,
-    WorkerSpec,
+    Which, WorkerSpec,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};
@@ -166,8 +166,8 @@ impl World {
         let engine = &self.broker.engine;
         let gone = self.mirror.tasks.values().filter(|(task, _)| engine.find_task(&task.id).is_none());
         for (task, _) in gone {
-            let result = task.state.end().map_or(Blob::EMPTY, |end| end.result);
-            self.freed.extend([task.body, result].into_iter().filter(|blob| !blob.is_empty()).map(Blob::at));
+            let blobs = Which::ALL.map(|which| which.of(task));
+            self.freed.extend(blobs.into_iter().filter(|blob| !blob.is_empty()).map(Blob::at));
         }
     }
 
@@ -314,6 +314,10 @@ impl World {
         let command = match report {
             Report::Start => Command::Start(vec![presented]),
             Report::Progress => Command::Progress { held: presented, percent: Some(50), note: None },
+            Report::Checkpoint { empty } => {
+                let checkpoint = if empty { Blob::EMPTY } else { result };
+                Command::Checkpoint { held: presented, checkpoint }
+            }
             Report::GiveBack => Command::GiveBack { held: presented, reason: None },
             Report::Complete => Command::Complete(vec![Completion { held: presented, result }]),
             Report::Fail { is_final } => Command::Fail(Failure { is_final, ..failure(presented, result) }),
@@ -327,11 +331,14 @@ impl World {
                 Report::ConfirmPause => wanted.is_some(),
                 _ => true,
             };
-        let brings_result = !matches!(report, Report::Start | Report::Progress | Report::GiveBack);
-        let keeps = matches!(report, Report::Start | Report::Progress);
+        let brings_bytes = !matches!(
+            report,
+            Report::Start | Report::Progress | Report::GiveBack | Report::Checkpoint { empty: true }
+        );
+        let keeps = matches!(report, Report::Start | Report::Progress | Report::Checkpoint { .. });
         let answer = self.does(&peer, &command);
         assert_eq!(is_yes(&answer), expected, "{report:?} of {presented:?}: {answer:?}");
-        if expected && brings_result {
+        if expected && brings_bytes {
             self.accepted.insert(result.at());
         }
         if !keeps && expected || !is_held {

@@ -104,12 +104,22 @@ fn task_line(task: &Task, terms: &Terms) -> String {
         state => format!("{state:?}"),
     };
     let extras = task.extras.as_ref().map(|extras| {
-        let tenure_engine::Extras { name, fingerprint, parent, not_before, expires_at, crashed_on, .. } =
-            &**extras;
-        format!("{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?}")
+        let tenure_engine::Extras {
+            name,
+            fingerprint,
+            parent,
+            not_before,
+            expires_at,
+            crashed_on,
+            checkpoint,
+            ..
+        } = &**extras;
+        format!(
+            "{name:?} {fingerprint} {parent:?} {not_before:?} {expires_at:?} {crashed_on:?} {checkpoint:?}"
+        )
     });
     // Extras that say nothing are as good as none.
-    let extras = extras.filter(|text| text != "None 0 None None None []");
+    let extras = extras.filter(|text| text != "None 0 None None None [] None");
     format!(
         "{} {:?} {} {} {} {} {} {} {state} {extras:?} {terms:?}",
         task.id,

@@ -50,6 +50,7 @@ fn tell_kind(kind: &Kind) -> String {
             let percent = percent.map_or(String::new(), |percent| format!(" {percent}%"));
             format!("progress{percent}{}", because(note.as_deref()))
         }
+        Kind::Checkpoint { bytes } => format!("checkpoint of {bytes}"),
         Kind::GivenBack { worker, reason } => format!("given back by {worker}{}", because(reason.as_deref())),
         Kind::TakenBack { worker } => format!("taken back from {worker}"),
         Kind::HolderLost { worker, reason, lease_until } => {
@@ -100,7 +101,12 @@ fn tell_kind(kind: &Kind) -> String {
 
 fn tell_notice(notice: &Notice) -> String {
     match notice {
-        Notice::Assign(assignment) => format!("run {}/{}", label(assignment.task), assignment.attempt),
+        Notice::Assign(assignment) => {
+            let from = assignment.checkpoint;
+            let from =
+                if from.is_empty() { String::new() } else { format!(" from {}+{}", from.at(), from.bytes()) };
+            format!("run {}/{}{from}", label(assignment.task), assignment.attempt)
+        }
         Notice::Wanted { task, attempt, wanted, reason } => {
             format!("{} {}/{attempt}{}", tell_wanted(*wanted), label(*task), because(reason.as_deref()))
         }
