@@ -14,6 +14,9 @@ pub(crate) struct Ledger {
     handed_out: BTreeMap<(TaskId, u32), Name>,
     completed: BTreeMap<TaskId, u32>,
     retried: BTreeSet<TaskId>,
+    /// The size of the last checkpoint that a worker sent, and of the last one the broker has taken. Each checkpoint of
+    /// a task is larger than the one before, so its size says which one it is.
+    checkpoints: BTreeMap<TaskId, (u32, u32)>,
     /// Events as anybody heard them: everybody must hear the same.
     events: BTreeMap<u64, String>,
     broken: Vec<String>,
@@ -45,11 +48,31 @@ impl Ledger {
     }
 
     /// One attempt goes to one worker, once. Not even a broker that has forgotten may hand it out again.
-    pub(crate) fn handed_out(&mut self, held: Held, worker: &Name) {
+    /// It comes with the last checkpoint that the broker has taken, or a later one that it had no time to answer.
+    pub(crate) fn handed_out(&mut self, held: Held, worker: &Name, checkpoint: u32) {
+        // A retry may follow a completion, which ends a checkpoint.
+        if !self.retried.contains(&held.task) {
+            let (sent, taken) = self.checkpoints.get(&held.task).copied().unwrap_or_default();
+            self.check((taken..=sent).contains(&checkpoint), || {
+                format!("{} came with checkpoint {checkpoint}, {taken} of {sent} was taken", held.task)
+            });
+        }
         let before = self.handed_out.insert((held.task, held.attempt), worker.clone());
         self.check(before.is_none(), || {
             format!("attempt {} of {} went to {worker} and before to {before:?}", held.attempt, held.task)
         });
+    }
+
+    /// A worker sends the next checkpoint of a task: its size.
+    pub(crate) fn puts_aside(&mut self, task: TaskId) -> u32 {
+        let (sent, _) = self.checkpoints.entry(task).or_default();
+        *sent += 1;
+        *sent
+    }
+
+    pub(crate) fn put_aside(&mut self, task: TaskId, size: u32) {
+        let (_, taken) = self.checkpoints.entry(task).or_default();
+        *taken = size.max(*taken);
     }
 
     /// The broker has accepted a completion: it counts for ever, and only once.

@@ -26,6 +26,8 @@ pub(crate) struct Worker {
     running: BTreeMap<TaskId, Running>,
     /// Reports that have not been answered: sent again after a reconnect.
     reports: BTreeMap<u64, Held>,
+    /// Checkpoints that have not been answered: the task and the size.
+    checkpoints: BTreeMap<u64, (TaskId, u32)>,
     registering: Option<(u64, Vec<Held>)>,
     next_token: u64,
     /// How long a task takes at most.
@@ -53,6 +55,7 @@ impl Worker {
             on_close: if random.percent(30) { OnClose::TasksDie } else { OnClose::MayStillRun },
             running: BTreeMap::new(),
             reports: BTreeMap::new(),
+            checkpoints: BTreeMap::new(),
             registering: None,
             next_token: 1,
             task_millis_max: 8_000,
@@ -76,6 +79,7 @@ impl Worker {
     /// The connection is gone. A worker whose tasks die with it stops them.
     pub(crate) fn disconnected(&mut self) {
         self.registering = None;
+        self.checkpoints.clear();
         if self.on_close == OnClose::TasksDie {
             self.running.clear();
             self.reports.clear();
@@ -99,8 +103,8 @@ impl Worker {
         vec![Ask { token, request: Request::Command(Command::Register(Box::new(spec))) }]
     }
 
-    /// Beats, finishes what is done, sometimes reports progress.
-    pub(crate) fn act(&mut self, now: Timestamp, random: &mut Random) -> Vec<Ask> {
+    /// Beats, finishes what is done, sometimes reports progress or puts a checkpoint aside.
+    pub(crate) fn act(&mut self, now: Timestamp, random: &mut Random, ledger: &mut Ledger) -> Vec<Ask> {
         if self.registering.is_some() {
             return Vec::new();
         }
@@ -126,6 +130,14 @@ impl Worker {
                 Command::Progress { held: *held, percent: Some(random.between(0, 101) as u8), note: None };
             asks.push(Ask { token: 0, request: Request::Command(progress) });
         }
+        let getting_on = self.running.iter().next().filter(|_| random.percent(20));
+        if let Some(held) = getting_on.map(|(task, running)| Held { task: *task, attempt: running.attempt }) {
+            let size = ledger.puts_aside(held.task);
+            let token = self.token();
+            self.checkpoints.insert(token, (held.task, size));
+            let checkpoint = Bytes::from(vec![b'c'; size as usize]);
+            asks.push(Ask { token, request: Request::Checkpoint { held, checkpoint } });
+        }
         let beat = Command::Heartbeat { held: random.percent(50).then_some(held), stats: None };
         asks.push(Ask { token: 0, request: Request::Command(beat) });
         asks
@@ -142,7 +154,7 @@ impl Worker {
         match delivery {
             Delivery::Notice(Notice::Assign(assignment)) => {
                 let held = Held { task: assignment.task, attempt: assignment.attempt };
-                ledger.handed_out(held, &self.name);
+                ledger.handed_out(held, &self.name, assignment.checkpoint.bytes());
                 let running = Running {
                     attempt: held.attempt,
                     done_at: now + Duration::from_millis(random.between(1, self.task_millis_max)),
@@ -194,6 +206,11 @@ impl Worker {
                 ledger.completed(held);
             }
             return Vec::new();
+        }
+        if let Some((task, size)) = self.checkpoints.remove(&token)
+            && reply.is_ok()
+        {
+            ledger.put_aside(task, size);
         }
         if let Err(Refusal::NotAWorker) = reply {
             // The broker has given it up: it registers again.

@@ -328,9 +328,10 @@ impl World {
             Peer::Client(client) => {
                 (client.act(self.now, &mut self.random, self.calm, &mut self.ledger), 400)
             }
-            Peer::Worker(worker) => {
-                (worker.act(self.now, &mut self.random), if self.calm { 300 } else { 1_200 })
-            }
+            Peer::Worker(worker) => (
+                worker.act(self.now, &mut self.random, &mut self.ledger),
+                if self.calm { 300 } else { 1_200 },
+            ),
         };
         self.send(link, asks);
         self.soon(next, Happening::PeerActs { peer });
