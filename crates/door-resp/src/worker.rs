@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::words::{Command, Name, Notice, Refusal, TaskId, Timestamp, WorkerStats};
+use tenure_hub::words::{Blob, Command, Name, Notice, Refusal, TaskId, Timestamp, WorkerStats};
 use tenure_hub::{Ask, Delivery, Request, Response};
 
 pub use call::{Call, CallAnswer, Caller, Pop};
@@ -99,6 +99,10 @@ enum Standing {
 enum Pending {
     /// What the hub believes it holds.
     Recall,
+    /// Outputs that it put aside for one of these.
+    Outputs {
+        task: TaskId,
+    },
     /// Whether the hub believes that it is alive.
     Life,
     Join {
@@ -130,6 +134,8 @@ enum Pending {
 #[derive(Debug, Default)]
 pub struct Output {
     pub asks: Vec<Ask>,
+    /// Bytes it wants to see, each under a number of its own.
+    pub reads: Vec<(u64, Blob)>,
     pub answers: Vec<(Caller, CallAnswer)>,
     /// News for connections that can take them: the job, and what is wanted.
     pub wishes: Vec<(u64, String, &'static str)>,
@@ -264,6 +270,13 @@ impl Worker {
         }
     }
 
+    /// Bytes it wanted to see.
+    pub fn has_read(&mut self, token: u64, bytes: Result<Bytes, Refusal>, out: &mut Output) {
+        if let Some(Pending::Outputs { task }) = self.pending.remove(&token) {
+            self.take_up(task, bytes, out);
+        }
+    }
+
     /// A connection is gone. What went out through it and was not read goes back.
     pub fn detach(&mut self, connection: u64, out: &mut Output) {
         self.connections.remove(&connection);
@@ -332,6 +345,8 @@ impl Worker {
         }
         match pending {
             Pending::Recall => self.recalled(reply, out),
+            // Its bytes come by another way.
+            Pending::Outputs { .. } => {}
             Pending::Life => self.life_told(now, reply, out),
             Pending::Join { caller } => self.joined(now, caller, reply, out),
             Pending::Beat { caller } | Pending::Report { caller, ends: false, .. } => {
@@ -365,9 +380,15 @@ impl Worker {
     }
 
     fn ask(&mut self, request: Request, pending: Pending, out: &mut Output) -> u64 {
+        let token = self.expect(pending);
+        out.asks.push(Ask { token, request });
+        token
+    }
+
+    /// The number of something that is about to be asked for.
+    fn expect(&mut self, pending: Pending) -> u64 {
         self.next_token += 1;
         self.pending.insert(self.next_token, pending);
-        out.asks.push(Ask { token: self.next_token, request });
         self.next_token
     }
 

@@ -69,6 +69,44 @@ fn outputs_add_up_whichever_way_they_come() {
 }
 
 #[test]
+fn outputs_that_were_put_aside_outlive_the_broker() {
+    let put_aside: [&[&str]; 3] = [
+        &["SET job:j:stdout out", "SET job:j:stderr err"],
+        &[r#"JOB.UPDATE j '{"stdout":"out","progress_percent":90}'"#, r#"JOB.UPDATE j '{"stderr":"err"}'"#],
+        &[r#"JOB.UPDATE j '{"status":"running","stdout":"out","stderr":"er"}'"#, "SET job:j:stderr err"],
+    ];
+    for words in put_aside {
+        let mut world = World::new(false);
+        world.ask(2, r#"LPUSH queue:a '{"job_id":"j"}'"#);
+        world.ask(1, "PING old");
+        world.ask(1, "BRPOPLPUSH queue:a queue:processing 1");
+        words.iter().for_each(|words| ok(&mut world, words));
+        let mut world = world.restart();
+        assert_eq!(world.ask(1, "PING old"), ["$ old"]);
+        ok(&mut world, "SET job:j:status completed");
+        assert_eq!(world.ask(2, "GET job:j:result"), [r#"$ {"stderr":"err","stdout":"out"}"#], "{words:?}");
+    }
+}
+
+#[test]
+fn outputs_that_were_put_aside_do_not_outlive_the_attempt() {
+    let mut world = World::new(false);
+    world.ask(2, r#"LPUSH queue:a '{"job_id":"j"}'"#);
+    world.ask(1, "PING old");
+    world.ask(1, "BRPOPLPUSH queue:a queue:processing 1");
+    ok(&mut world, "SET job:j:stdout half");
+    world.close(1);
+    world.pass(Duration::from_secs(600));
+    world.ask(3, "PING new");
+    assert_eq!(world.ask(3, "BRPOPLPUSH queue:a queue:processing 1"), ["$ j"]);
+    let mut world = world.restart();
+    world.ask(3, "PING new");
+    assert_eq!(world.ask(3, "SET job:j:stderr err"), ["+OK"]);
+    assert_eq!(world.ask(3, "SET job:j:status completed"), ["+OK"]);
+    assert_eq!(world.ask(2, "GET job:j:result"), [r#"$ {"stderr":"err"}"#]);
+}
+
+#[test]
 fn a_result_and_outputs_stand_beside_each_other() {
     let mut world = holding(&["j", "k"]);
     ok(&mut world, r#"JOB.UPDATE j '{"status":"completed","result":"42","stdout":"x"}'"#);

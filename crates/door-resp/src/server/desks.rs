@@ -30,6 +30,7 @@ pub(super) struct Desk {
     /// Whoever has the turn asks the hub, so that questions leave in the order they were decided.
     seat: Turns<Seat>,
     session: tenure_hub::Session,
+    hub: HubHandle,
     routes: Mutex<HashMap<u64, mpsc::UnboundedSender<News>>>,
     /// How many connections take the mail.
     attendants: AtomicUsize,
@@ -94,6 +95,7 @@ impl Desks {
             namespace: namespace.clone(),
             seat: Turns::new(Seat { worker, deliveries: Vec::new(), sleeps_until: None, over: false }),
             session,
+            hub: self.hub.clone(),
             routes: Mutex::default(),
             attendants: AtomicUsize::new(0),
             wake: Notify::new(),
@@ -121,7 +123,7 @@ impl Desk {
         }
         let mut out = Output::default();
         seat.worker.call_all(wall_clock(), DeskCall::of_one_desk(calls, route.connection), &mut out);
-        self.tell(out, Some(route.connection), told).await;
+        self.tell(&mut seat.worker, out, Some(route.connection), told).await;
         self.be_awake_for(&seat);
         true
     }
@@ -137,7 +139,7 @@ impl Desk {
             worker.deliver(now, delivery, &mut out);
         }
         worker.tick(now, &mut out);
-        self.tell(out, own, told).await;
+        self.tell(worker, out, own, told).await;
         self.be_awake_for(&seat);
     }
 
@@ -147,7 +149,7 @@ impl Desk {
         locked(&self.routes).remove(&route.connection);
         let mut out = Output::default();
         seat.worker.detach(route.connection, &mut out);
-        self.tell(out, None, &mut Vec::new()).await;
+        self.tell(&mut seat.worker, out, None, &mut Vec::new()).await;
         drop(seat);
         self.wake.notify_one();
     }
@@ -166,7 +168,12 @@ impl Desk {
     }
 
     /// Asks the hub, then answers connections.
-    async fn tell(&self, out: Output, own: Option<u64>, told: &mut Vec<News>) {
+    async fn tell(&self, worker: &mut Worker, mut out: Output, own: Option<u64>, told: &mut Vec<News>) {
+        // A worker that was away and is back wants to see what it had put aside.
+        for (token, blob) in std::mem::take(&mut out.reads) {
+            let bytes = self.hub.read(blob).await;
+            worker.has_read(token, bytes, &mut out);
+        }
         // If the hub is stopping, everybody is about to hear of it.
         let _ = self.session.send(out.asks).await;
         let mut news = |connection, news| {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::base64::bytes_field;
+use super::base64::{bytes_field, decode_base64};
 
 /// Everything a worker may leave behind. All of it is bytes, so that a copy costs nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,11 @@ impl Outputs {
         if self.is_empty() {
             return Bytes::new();
         }
+        self.put_aside()
+    }
+
+    /// What is put aside until the job ends, so that it can be taken up again.
+    pub fn put_aside(&self) -> Bytes {
         let mut fields = Vec::new();
         if let Some(error) = &self.error {
             fields.push(format!(r#""error":{}"#, Value::from(error.as_str())));
@@ -65,6 +70,25 @@ impl Outputs {
             fields.push(format!(r#""task_results":{}"#, String::from_utf8_lossy(steps)));
         }
         Bytes::from(format!("{{{}}}", fields.join(",")))
+    }
+
+    /// Takes up again what was put aside; nothing if that was something else.
+    pub fn taken_up(put_aside: &[u8]) -> Option<Self> {
+        let Value::Object(mut fields) = serde_json::from_slice(put_aside).ok()? else { return None };
+        let text = |value: Value| value.as_str().map(|text| Bytes::copy_from_slice(text.as_bytes()));
+        let mut bytes = |name: &str| match fields.remove(&format!("{name}_base64")) {
+            Some(value) => decode_base64(value.as_str()?).map(Bytes::from),
+            None => fields.remove(name).and_then(text),
+        };
+        let (result, stdout, stderr) = (bytes("result"), bytes("stdout"), bytes("stderr"));
+        Some(Self {
+            result,
+            stdout,
+            stderr,
+            task_results: fields.remove("task_results").map(|steps| Bytes::from(steps.to_string())),
+            exit_code: fields.remove("exit_code").and_then(|code| i32::try_from(code.as_i64()?).ok()),
+            error: fields.remove("error").and_then(|error| error.as_str().map(str::to_owned)),
+        })
     }
 }
 
@@ -93,6 +117,22 @@ mod tests {
         outputs.add(stdout("x"));
         assert_eq!(outputs.stored(), r#"{"result":"plain","stdout":"x"}"#);
         assert_eq!(Outputs::default().stored(), "");
+    }
+
+    #[test]
+    fn what_was_put_aside_is_taken_up_as_it_was() {
+        let outputs = Outputs {
+            result: Some("r".into()),
+            task_results: Some(r#"[{"step":1.5}]"#.into()),
+            stdout: Some(Bytes::from_static(b"\xff\0")),
+            stderr: Some("line\n".into()),
+            exit_code: Some(-7),
+            error: Some("\"no\"".into()),
+        };
+        for outputs in [outputs, stdout(""), Outputs { result: Some("lone".into()), ..Outputs::default() }] {
+            assert_eq!(Outputs::taken_up(&outputs.put_aside()), Some(outputs));
+        }
+        assert_eq!(Outputs::taken_up(b"of another door"), None);
     }
 
     #[test]

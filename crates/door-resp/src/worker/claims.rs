@@ -1,6 +1,6 @@
 //! What a worker holds, and whether it knows.
 
-use tenure_hub::words::{Assignment, Command, Held, StopWhy, TaskId, TaskInfo, Timestamp, Wanted};
+use tenure_hub::words::{Assignment, Blob, Command, Held, StopWhy, TaskId, TaskInfo, Timestamp, Wanted};
 
 use super::{CallAnswer, Caller, Output, Pending, UNREAD_FOR, Worker};
 use crate::key::QueueKey;
@@ -40,6 +40,12 @@ impl Claim {
             outputs: Outputs::default(),
             list: None,
         }
+    }
+
+    /// Whether it has put outputs aside, and where those lie.
+    pub(super) fn put_aside(task: &TaskInfo) -> Option<Blob> {
+        let own = task.checkpoint.filter(|checkpoint| checkpoint.attempt == task.attempt);
+        own.map(|checkpoint| checkpoint.blob)
     }
 
     /// From before the broker or the worker was away. Registering again confirms it.

@@ -1,13 +1,15 @@
 //! Joining and leaving: registration, heartbeats, goodbye.
 
+use bytes::Bytes;
 use tenure_hub::words::{
-    Answer, Command, Held, ListQuery, OnClose, Query, Refusal, StateName, Timestamp, WorkerAbout, WorkerSpec,
+    Answer, Command, Held, ListQuery, OnClose, Query, Refusal, StateName, TaskId, Timestamp, WorkerAbout,
+    WorkerSpec,
 };
 use tenure_hub::{Request, Response};
 
 use super::claims::Claim;
 use super::{CallAnswer, Caller, Kind, Output, Pending, Standing, Worker};
-use crate::shapes::{Capabilities, Registration, Statistics};
+use crate::shapes::{Capabilities, Outputs, Registration, Statistics};
 
 /// A process cannot have claimed a job before it started; its clock may be off by so much.
 const UPTIME_SLACK_SECONDS: u64 = 5;
@@ -158,14 +160,34 @@ impl Worker {
         if let Ok(Response::Answer(Answer::Tasks { tasks, next })) = reply {
             for task in tasks {
                 let claim = Claim::recalled(&task);
+                if let Some(blob) = Claim::put_aside(&task) {
+                    let token = self.expect(Pending::Outputs { task: task.id });
+                    out.reads.push((token, blob));
+                }
                 self.claims.insert(claim.held.task, claim);
             }
             if next.is_some() {
                 return self.recall(ListQuery { cursor: next, ..self.recall_query() }, out);
             }
         }
-        let spec = self.spec();
-        self.enlist(spec, None, out);
+        self.enlist_when_all_is_there(out);
+    }
+
+    /// What a job it holds has put aside before the break.
+    pub(super) fn take_up(&mut self, task: TaskId, bytes: Result<Bytes, Refusal>, out: &mut Output) {
+        let outputs = bytes.ok().and_then(|bytes| Outputs::taken_up(&bytes));
+        if let (Some(claim), Some(outputs)) = (self.claims.get_mut(&task), outputs) {
+            claim.outputs = outputs;
+        }
+        self.enlist_when_all_is_there(out);
+    }
+
+    fn enlist_when_all_is_there(&mut self, out: &mut Output) {
+        let is_missing = |pending: &Pending| matches!(pending, Pending::Recall | Pending::Outputs { .. });
+        if self.standing == Standing::Joining && !self.pending.values().any(is_missing) {
+            let spec = self.spec();
+            self.enlist(spec, None, out);
+        }
     }
 
     pub(super) fn joined(

@@ -47,11 +47,12 @@ impl Worker {
         {
             return out.answers.push((caller, CallAnswer::Stale { attempt, current: held.attempt }));
         }
+        let brings_outputs = !update.outputs.is_empty();
         if !claim.add_outputs(std::mem::take(&mut update.outputs)) {
             return out.answers.push((caller, CallAnswer::TooLong));
         }
         match update.report {
-            None | Some(Report::Running) => self.go_on(caller, held, &update, out),
+            None | Some(Report::Running) => self.go_on(caller, held, &update, brings_outputs, out),
             Some(Report::Completed) => {
                 let result = claim.outputs.stored();
                 self.complete(Some(caller), held, result, out);
@@ -86,8 +87,15 @@ impl Worker {
         if !claim.add_outputs(outputs) {
             return out.answers.push((caller, CallAnswer::TooLong));
         }
-        self.confirm(task, None, out);
-        out.answers.push((caller, CallAnswer::Done));
+        self.keep_outputs(task, Some(caller), out);
+    }
+
+    /// What was put aside is kept with the job, and whoever waits is answered when it is on disk.
+    fn keep_outputs(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output) {
+        let claim = self.claims.get_mut(&task).expect("it is claimed");
+        claim.confirmed = true;
+        let request = Request::Checkpoint { held: claim.held, checkpoint: claim.outputs.put_aside() };
+        self.ask(request, Pending::Report { caller: waits, task, ends: false }, out);
     }
 
     pub(super) fn finish(&mut self, caller: Caller, job: &str, list: &QueueKey, out: &mut Output) {
@@ -153,26 +161,32 @@ impl Worker {
         self.end(Some(caller), held.task, Request::Confirm { held, wanted, result }, out);
     }
 
-    /// It runs, and perhaps it says how far it is.
-    fn go_on(&mut self, caller: Caller, held: Held, update: &JobUpdate, out: &mut Output) {
+    /// It runs, perhaps it says how far it is, and perhaps it has brought outputs. It is answered with the last of
+    /// these, and at once if something is wanted of it.
+    fn go_on(
+        &mut self,
+        caller: Caller,
+        held: Held,
+        update: &JobUpdate,
+        brings_outputs: bool,
+        out: &mut Output,
+    ) {
         let wanted = self.claims.get(&held.task).expect("it is claimed").wanted;
-        let says_more = update.progress_percent.is_some() || update.current_task.is_some();
-        let waits = (!says_more && wanted.is_none()).then_some(caller);
-        let is_news = self.confirm(held.task, waits, out);
-        if !says_more {
-            if waits.is_none() || !is_news {
-                out.answers.push((caller, wanted.map_or(CallAnswer::Done, CallAnswer::Wanted)));
-            }
-            return;
-        }
-        let percent = update.progress_percent.map(|percent| percent.round() as u8);
-        let note = update.current_task.map(|task| crate::translate::progress_note(task).into_boxed_str());
-        let progress = Command::Progress { held, percent, note };
-        let answered = wanted.is_some();
         if let Some(word) = wanted {
             out.answers.push((caller, CallAnswer::Wanted(word)));
         }
-        let caller = (!answered).then_some(caller);
-        self.command(progress, Pending::Report { caller, task: held.task, ends: false }, out);
+        let waits = wanted.is_none().then_some(caller);
+        let says_more = update.progress_percent.is_some() || update.current_task.is_some();
+        if brings_outputs {
+            self.keep_outputs(held.task, waits.filter(|_| !says_more), out);
+        } else if !self.confirm(held.task, waits.filter(|_| !says_more), out) && !says_more {
+            out.answers.extend(waits.map(|caller| (caller, CallAnswer::Done)));
+        }
+        if says_more {
+            let percent = update.progress_percent.map(|percent| percent.round() as u8);
+            let note = update.current_task.map(|task| crate::translate::progress_note(task).into_boxed_str());
+            let progress = Command::Progress { held, percent, note };
+            self.command(progress, Pending::Report { caller: waits, task: held.task, ends: false }, out);
+        }
     }
 }

@@ -366,8 +366,12 @@ impl World {
         moved
     }
 
-    fn tell(&mut self, name: &Name, out: worker::Output) {
-        if let Some(desk) = self.desks.get(name) {
+    fn tell(&mut self, name: &Name, mut out: worker::Output) {
+        if let Some(desk) = self.desks.get_mut(name) {
+            for (token, blob) in std::mem::take(&mut out.reads) {
+                let bytes = self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
+                desk.worker.has_read(token, bytes, &mut out);
+            }
             let session = desk.inside.0;
             self.take(session, out.asks);
         }

@@ -77,7 +77,7 @@ fn a_full_broker_says_try_later() {
 #[test]
 fn an_expired_task_is_told_from_a_failed_one() {
     let broker = Broker::start();
-    let task = broker.submit(&["-q", "nobody", "--expires", "50ms", "x"]);
+    let task = broker.submit(&["-q", "nobody", "--expires", "2s", "x"]);
     assert_eq!(broker.tenure(&["wait", &task, "--timeout", "30s"]).code, 82);
 }
 
