@@ -4,6 +4,7 @@
 //! program's runtime. What handlers hand over lands in the `outbox`; the `roster` knows every attempt that is held and
 //! every report that is not answered yet; the `link` moves both over the connection and through reconnects.
 
+mod aside;
 mod builder;
 mod context;
 mod gauge;
@@ -16,6 +17,7 @@ mod roster;
 mod run;
 mod signal;
 
+pub use aside::Receipt;
 pub use builder::{Worker, WorkerBuilder};
 pub use context::{Context, NOTE_BYTES_MAX};
 pub use handle::{WorkerHandle, WorkerStats};

@@ -178,6 +178,7 @@ impl Talk for Session {
                 match &self.pendings.get(*token)?.expect {
                     Expect::Body => some(info.body),
                     Expect::Result => some(info.state.end()?.result),
+                    Expect::Checkpoint => some(info.checkpoint?.blob),
                     Expect::Waited { task } if self.waits_for_result(*task) => some(info.state.end()?.result),
                     _ => None,
                 }
@@ -340,12 +341,14 @@ impl Session {
                 let (task, state) = (info.id, info.state.name());
                 refuse(number, &Refusal::WrongState { task, state, verb: "fetch the result of" }, turn);
             }
-            (Expect::Body | Expect::Result, Ok(Response::Answer(Answer::Task(_)))) => match bytes {
-                Some(Ok(bytes)) => answer(number, &translate::bytes(bytes), turn),
-                Some(Err(no)) => refuse(number, &no, turn),
-                None => answer(number, &translate::bytes(Bytes::new()), turn),
-            },
-            (Expect::Plain | Expect::Body | Expect::Result, Ok(response)) => {
+            (Expect::Body | Expect::Result | Expect::Checkpoint, Ok(Response::Answer(Answer::Task(_)))) => {
+                match bytes {
+                    Some(Ok(bytes)) => answer(number, &translate::bytes(bytes), turn),
+                    Some(Err(no)) => refuse(number, &no, turn),
+                    None => answer(number, &translate::bytes(Bytes::new()), turn),
+                }
+            }
+            (Expect::Plain | Expect::Body | Expect::Result | Expect::Checkpoint, Ok(response)) => {
                 answer(number, &translate::response(response), turn);
             }
         }

@@ -23,6 +23,7 @@ fn assign(number: u8, terms: &Arc<Terms>) -> Delivery {
         attempt: 1,
         priority: 0,
         body: Blob::new(1000, 3),
+        checkpoint: Blob::EMPTY,
         terms: Arc::clone(terms),
         name: None,
         parent: None,

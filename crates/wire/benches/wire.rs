@@ -148,6 +148,7 @@ fn assignment(number: u64) -> Assignment {
         parent: None,
         crashes: 0,
         failures: 0,
+        checkpoint_bytes: 0,
     }
 }
 

@@ -46,6 +46,7 @@ kinds! {
         Stats = "stats",
         Body(OneTask) = "body",
         Result(OneTask) = "result",
+        Checkpoint(OneTask) = "checkpoint",
         Watch(Box<Watch>) = "watch",
         Unwatch(OneNumber) = "unwatch",
         Wait(Wait) = "wait",
@@ -55,6 +56,7 @@ kinds! {
         Heartbeat(Heartbeat) = "heartbeat",
         Start(Start) = "start",
         Progress(ReportProgress) = "progress",
+        PutAside(PutAside) = "put-aside",
         Complete(Complete) = "complete",
         Fail(Box<Failure>) = "fail",
         Confirm(Confirm) = "confirm",
@@ -249,6 +251,16 @@ message! {
         /// 0 to 100, if the worker knows.
         percent: Option<u8>,
         note: Option<Box<str>>,
+    }
+}
+
+message! {
+    /// How far the worker got, for itself after a break and for the next attempt.
+    pub struct PutAside {
+        task: TaskId,
+        attempt: u32,
+        /// Takes the place of the one before. Empty leaves none.
+        checkpoint: Bytes,
     }
 }
 

@@ -88,6 +88,8 @@ row! {
         parent: Option<TaskId>,
         crashes: u16,
         failures: u16,
+        /// How large the checkpoint of an earlier attempt is, if there is one.
+        checkpoint_bytes: u64,
     }
 }
 
@@ -141,6 +143,7 @@ message! {
         /// Workers that crashed on it, newest last.
         crashed_on: Vec<Name>,
         body_bytes: u64,
+        checkpoint: Option<Checkpoint>,
         /// Delayed until then.
         until: Option<Timestamp>,
         /// Assigned or running.
@@ -180,6 +183,16 @@ message! {
         percent: Option<u8>,
         note: Option<Box<str>>,
         at: Timestamp,
+    }
+}
+
+message! {
+    /// How far a worker got with a task, as it put it aside.
+    pub struct Checkpoint {
+        /// The attempt that put it aside.
+        attempt: u32,
+        at: Timestamp,
+        bytes: u64,
     }
 }
 

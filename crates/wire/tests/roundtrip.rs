@@ -93,10 +93,23 @@ fn new_task() -> impl Strategy<Value = NewTask> {
 }
 
 fn assignment() -> impl Strategy<Value = Assignment> {
-    let rest = (time(), option::of(name()), option::of(id()), any::<u16>(), any::<u16>());
+    let rest = (time(), option::of(name()), option::of(id()), any::<u16>(), any::<u16>(), any::<u64>());
     (id(), any::<u32>(), body(), any::<u32>(), any::<i32>(), rest).prop_map(
-        |(task, attempt, body, terms, priority, (submitted_at, name, parent, crashes, failures))| {
-            Assignment { task, attempt, body, terms, priority, submitted_at, name, parent, crashes, failures }
+        |(task, attempt, body, terms, priority, rest)| {
+            let (submitted_at, name, parent, crashes, failures, checkpoint_bytes) = rest;
+            Assignment {
+                task,
+                attempt,
+                body,
+                terms,
+                priority,
+                submitted_at,
+                name,
+                parent,
+                crashes,
+                failures,
+                checkpoint_bytes,
+            }
         },
     )
 }

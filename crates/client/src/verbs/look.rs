@@ -54,6 +54,14 @@ impl Client {
         }
     }
 
+    /// How far a worker got with a task, as it put it aside; empty if there is no checkpoint.
+    pub async fn checkpoint(&self, task: TaskId) -> Result<Bytes, Error> {
+        match self.look("checkpoint", Request::Checkpoint(OneTask { task })).await? {
+            Reply::Bytes(reply) => Ok(reply.bytes),
+            other => Err(unexpected("checkpoint", &other)),
+        }
+    }
+
     pub async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
         match self.look("queues", Request::Queues).await? {
             Reply::Queues(reply) => Ok(reply.queues),

@@ -1,6 +1,6 @@
 //! What a handler knows of its task, and what it can say while it works.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use tenure_wire::task::{Assignment, Held, Terms};
 use tenure_wire::words::OnLost;
 use tenure_wire::{Name, TaskId, Timestamp};
 
+use super::aside::Receipt;
 use super::outbox::{Outbox, Progress};
 use super::signal::{Interrupt, Signal};
 
@@ -26,6 +27,7 @@ pub struct Context {
 struct Inner {
     assignment: Assignment,
     terms: Arc<Terms>,
+    checkpoint: OnceLock<Bytes>,
     signal: Signal,
     outbox: Arc<Outbox>,
 }
@@ -35,7 +37,8 @@ impl Context {
         if assignment.body.len() <= BODY_COPIED_BYTES {
             assignment.body = Bytes::copy_from_slice(&assignment.body);
         }
-        Context { inner: Arc::new(Inner { assignment, terms, signal: Signal::default(), outbox }) }
+        let (checkpoint, signal) = (OnceLock::new(), Signal::default());
+        Context { inner: Arc::new(Inner { assignment, terms, checkpoint, signal, outbox }) }
     }
 
     pub fn task(&self) -> TaskId {
@@ -91,6 +94,31 @@ impl Context {
         &self.inner.terms
     }
 
+    /// How far an earlier attempt got, as it put it aside: go on from there.
+    pub fn checkpoint(&self) -> Option<&Bytes> {
+        self.inner.checkpoint.get().filter(|checkpoint| !checkpoint.is_empty())
+    }
+
+    /// Puts aside how far the work is, in bytes that mean something to the next attempt. They take the place of those
+    /// put aside before and stay with the task, whatever becomes of this worker or the broker. The receipt comes when
+    /// they are on the broker's disk; it need not be waited for. What comes faster than it can be sent is passed over
+    /// in favour of the latest.
+    ///
+    /// ```no_run
+    /// # async fn render(_: u32) {}
+    /// # async fn handler(context: tenure_client::Context) -> Result<(), tenure_client::Error> {
+    /// let done = context.checkpoint().and_then(|bytes| bytes[..].try_into().ok()).map_or(0, u32::from_be_bytes);
+    /// for frame in done..1_000 {
+    ///     render(frame).await;
+    ///     context.put_aside((frame + 1).to_be_bytes().to_vec()).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn put_aside(&self, checkpoint: impl Into<Bytes>) -> Receipt {
+        self.inner.outbox.put_aside(self.held(), checkpoint.into())
+    }
+
     /// Tells how far the work is: a percentage if it is known, and a note for people. Never waits; what comes faster
     /// than it can be sent is passed over in favour of the latest.
     pub fn progress(&self, percent: Option<u8>, note: &str) {
@@ -113,6 +141,15 @@ impl Context {
     /// For blocking handlers: sleeps for so long, or until the task should wind down.
     pub fn wait_interrupted(&self, timeout: Duration) -> Option<Interrupt> {
         self.inner.signal.wait(timeout)
+    }
+
+    /// Whether an earlier attempt has put something aside that has not been fetched yet.
+    pub(crate) fn lacks_checkpoint(&self) -> bool {
+        self.inner.assignment.checkpoint_bytes > 0 && self.inner.checkpoint.get().is_none()
+    }
+
+    pub(crate) fn fetched(&self, checkpoint: Bytes) {
+        let _ = self.inner.checkpoint.set(checkpoint);
     }
 
     pub(crate) fn held(&self) -> Held {

@@ -5,7 +5,7 @@ mod hear;
 mod say;
 mod terminate;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use self::terminate::{Terminate, terminated};
+use super::aside::Aside;
 use super::gauge::Gauge;
 use super::handle::Tally;
 use super::outbox::{Finished, Leaving, Outbox};
@@ -48,6 +49,8 @@ pub(crate) struct Link {
     roster: Roster,
     /// Handlers that can be dropped.
     aborts: HashMap<Held, AbortHandle>,
+    /// The attempts whose checkpoint is on its way.
+    asides_sent: HashSet<Held>,
     sent: Table<Sent>,
     result_bytes_max: usize,
     /// What the broker has been told of leaving.
@@ -84,6 +87,8 @@ enum Sent {
     Report(Held),
     Heartbeat(Vec<Held>),
     Progress(Held),
+    Fetch(Held),
+    PutAside(Held, Aside),
     Drain,
     Leave,
 }
@@ -98,6 +103,7 @@ impl Link {
             outbox,
             tally,
             aborts: HashMap::new(),
+            asides_sent: HashSet::new(),
             sent: Table::default(),
             result_bytes_max: 0,
             told: Leaving::No,
@@ -121,6 +127,8 @@ impl Link {
         {
             let _ = first.send(Err(error.clone()));
         }
+        self.sent.drain();
+        self.outbox.close();
         self.wind_up().await;
         result
     }
@@ -160,7 +168,13 @@ impl Link {
             drop(connection);
             self.standing = Standing::Away;
             self.roster.disconnected();
-            self.sent.drain();
+            self.asides_sent.clear();
+            // The latest first.
+            for (_, sent) in self.sent.drain().into_iter().rev() {
+                if let Sent::PutAside(held, aside) = sent {
+                    self.outbox.put_back(held, aside);
+                }
+            }
             connection = match self.connect_again(&mut dialer, &mut terminate).await {
                 Some(connection) => connection,
                 None => return Ok(()),

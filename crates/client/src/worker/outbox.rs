@@ -1,12 +1,16 @@
-//! What handlers hand over to the link: how they ended, and how far they are. It never makes a handler wait, and it is
-//! bounded by the worker's slots: one end and one word of progress for each attempt.
+//! What handlers hand over to the link: how they ended, how far they are, and what they put aside. It never makes a
+//! handler wait, and it is bounded by the worker's slots: one end, one word of progress and one checkpoint for each
+//! attempt.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use tenure_wire::task::Held;
 use tokio::sync::Notify;
 
+use super::aside::{Aside, Receipt};
 use super::outcome::Outcome;
 
 #[derive(Debug, Default)]
@@ -19,7 +23,10 @@ pub(crate) struct Outbox {
 struct Inner {
     finished: Vec<Finished>,
     progress: HashMap<Held, Progress>,
+    asides: HashMap<Held, Aside>,
     leaving: Leaving,
+    /// Nobody takes anything from here any more.
+    closed: bool,
 }
 
 /// A handler has returned; without an outcome it was dropped instead.
@@ -65,6 +72,31 @@ impl Outbox {
         self.wake.notify_one();
     }
 
+    /// The latest counts, and whoever waits for an earlier one waits for it.
+    pub(crate) fn put_aside(&self, held: Held, checkpoint: Bytes) -> Receipt {
+        let mut inner = self.lock();
+        if inner.closed {
+            return Receipt::never();
+        }
+        let receipt = inner.asides.entry(held).or_default().replace(checkpoint);
+        drop(inner);
+        self.wake.notify_one();
+        receipt
+    }
+
+    /// A checkpoint that was not answered goes again, unless there is a later one.
+    pub(crate) fn put_back(&self, held: Held, aside: Aside) {
+        match self.lock().asides.entry(held) {
+            Entry::Occupied(mut later) => later.get_mut().follow(aside),
+            Entry::Vacant(place) => drop(place.insert(aside)),
+        }
+    }
+
+    /// The checkpoints that may go now.
+    pub(crate) fn take_asides(&self, may_go: impl Fn(Held) -> bool) -> Vec<(Held, Aside)> {
+        self.lock().asides.extract_if(|held, _| may_go(*held)).collect()
+    }
+
     /// Leaving is not taken back, it can only become more urgent.
     pub(crate) fn leave(&self, leaving: Leaving) {
         let mut inner = self.lock();
@@ -87,6 +119,13 @@ impl Outbox {
 
     pub(crate) fn has_progress(&self) -> bool {
         !self.lock().progress.is_empty()
+    }
+
+    /// The worker has left: whoever waits for a receipt is told.
+    pub(crate) fn close(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.asides.clear();
     }
 
     /// Cancel-safe.

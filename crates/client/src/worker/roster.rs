@@ -2,10 +2,10 @@
 //! and what must be done comes out as lists that the link works off.
 //!
 //! ```text
-//! assign ─→ waiting ─→ starting ─→ running ─→ reported ─→ (answered)
-//!           no hand    pause only:            until the broker
-//!           is free    not begun before       has answered
-//!                      the broker knows
+//! assign ─→ fetching ─→ waiting ─→ starting ─→ running ─→ reported ─→ (answered)
+//!           only with   no hand    pause only:            until the broker
+//!           a check-    is free    not begun before       has answered
+//!           point                  the broker knows
 //! ```
 
 use std::collections::{HashMap, VecDeque};
@@ -35,6 +35,8 @@ pub(crate) struct Roster {
     /// Handlers that run, those above included.
     busy: usize,
     leaving: bool,
+    /// To be fetched: the checkpoints of these.
+    pub(crate) fetches: Vec<Held>,
     /// To be told to the broker: these have started.
     pub(crate) starts: Vec<Held>,
     /// To be begun: the handlers of these.
@@ -47,6 +49,7 @@ pub(crate) struct Roster {
 
 #[derive(Debug)]
 enum Stage {
+    Fetching(Context),
     Waiting(Context),
     Starting(Context),
     Running(Context),
@@ -83,6 +86,7 @@ impl Roster {
             over: HashMap::new(),
             busy: 0,
             leaving: false,
+            fetches: Vec::new(),
             starts: Vec::new(),
             begins: Vec::new(),
             unsent: Vec::new(),
@@ -99,7 +103,7 @@ impl Roster {
         self.held.len()
     }
 
-    /// The broker sends work. It begins if a hand is free.
+    /// The broker sends work. It begins if a hand is free and it is known how far an earlier attempt got.
     pub(crate) fn assigned(&mut self, context: Context) {
         let held = context.held();
         if self.held.contains_key(&held) {
@@ -107,12 +111,27 @@ impl Roster {
         }
         if self.leaving {
             self.report(held, Report::GiveBack { reason: Some("the worker is leaving".into()) });
+        } else if context.lacks_checkpoint() {
+            self.fetches.push(held);
+            self.held.insert(held, Stage::Fetching(context));
         } else if self.busy < self.slots {
             self.start(context);
         } else {
             // The broker's count of free slots runs ahead of handlers that do not end although their attempt is over.
             self.waiting.push_back(held);
             self.held.insert(held, Stage::Waiting(context));
+        }
+    }
+
+    /// A checkpoint is there.
+    pub(crate) fn fetched(&mut self, held: Held, checkpoint: Bytes) {
+        if let Some(stage) = self.held.remove(&held) {
+            let Stage::Fetching(context) = stage else {
+                self.held.insert(held, stage);
+                return;
+            };
+            context.fetched(checkpoint);
+            self.assigned(context);
         }
     }
 
@@ -142,7 +161,7 @@ impl Roster {
             Some(reported @ Stage::Reported { .. }) => {
                 self.held.insert(held, reported);
             }
-            Some(Stage::Waiting(_)) | None => {}
+            Some(Stage::Fetching(_) | Stage::Waiting(_)) | None => {}
         }
     }
 
@@ -150,7 +169,9 @@ impl Roster {
     pub(crate) fn wanted(&mut self, held: Held, interrupt: Interrupt, wanted: Wanted) {
         match self.held.get(&held) {
             Some(Stage::Running(context)) => context.raise(interrupt),
-            Some(Stage::Waiting(_)) => self.report(held, Report::Confirm { wanted, result: Bytes::new() }),
+            Some(Stage::Fetching(_) | Stage::Waiting(_)) => {
+                self.report(held, Report::Confirm { wanted, result: Bytes::new() });
+            }
             Some(Stage::Starting(_)) => {
                 self.busy -= 1;
                 self.report(held, Report::Confirm { wanted, result: Bytes::new() });
@@ -238,8 +259,9 @@ impl Roster {
 
     /// The connection is gone. What has not begun is forgotten, so that somebody else can have it.
     pub(crate) fn disconnected(&mut self) {
-        self.held.retain(|_, stage| !matches!(stage, Stage::Waiting(_)));
+        self.held.retain(|_, stage| !matches!(stage, Stage::Fetching(_) | Stage::Waiting(_)));
         self.waiting.clear();
+        self.fetches.clear();
         self.starts.clear();
         self.unsent.clear();
         self.later.clear();
@@ -277,10 +299,12 @@ impl Roster {
     /// From now on nothing new begins.
     pub(crate) fn leave(&mut self) {
         self.leaving = true;
-        for held in std::mem::take(&mut self.waiting) {
-            if let Some(Stage::Waiting(_)) = self.held.get(&held) {
-                self.report(held, Report::GiveBack { reason: Some("the worker is leaving".into()) });
-            }
+        let not_begun = |stage: &Stage| matches!(stage, Stage::Fetching(_) | Stage::Waiting(_));
+        let waiting: Vec<Held> =
+            self.held.iter().filter(|(_, stage)| not_begun(stage)).map(|(held, _)| *held).collect();
+        self.waiting.clear();
+        for held in waiting {
+            self.report(held, Report::GiveBack { reason: Some("the worker is leaving".into()) });
         }
     }
 
@@ -316,6 +340,12 @@ impl Roster {
     /// Handlers that still run although their attempt is over, and since when.
     pub(crate) fn over(&self) -> impl Iterator<Item = (Held, Instant)> {
         self.over.iter().map(|(held, since)| (*held, *since))
+    }
+
+    /// Whether the broker can still be told something of this attempt: its end is not on its way.
+    pub(crate) fn can_tell_of(&self, held: Held) -> bool {
+        let stage = self.held.get(&held);
+        matches!(stage, Some(Stage::Running(_) | Stage::Reported { sent: false, .. }))
     }
 
     /// Whether a handler works on it whose outcome will count.

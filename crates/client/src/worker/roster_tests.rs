@@ -24,6 +24,7 @@ fn context(task: u8, on_lost: OnLost) -> Context {
         parent: None,
         crashes: 0,
         failures: 0,
+        checkpoint_bytes: 0,
     };
     Context::new(assignment, Arc::new(terms), Arc::new(Outbox::default()))
 }

@@ -24,6 +24,7 @@ pub(super) enum Expect {
     },
     Body,
     Result,
+    Checkpoint,
     Watching {
         from: Option<u64>,
     },

@@ -20,6 +20,7 @@ pub(super) fn check(grant: &Grant, request: &Request) -> Result<(), Refusal> {
         | Request::Stats
         | Request::Body(_)
         | Request::Result(_)
+        | Request::Checkpoint(_)
         | Request::Watch(_)
         | Request::Unwatch(_)
         | Request::Wait(_)
@@ -49,6 +50,7 @@ pub(super) fn check(grant: &Grant, request: &Request) -> Result<(), Refusal> {
         Request::Heartbeat(_)
         | Request::Start(_)
         | Request::Progress(_)
+        | Request::PutAside(_)
         | Request::Complete(_)
         | Request::Fail(_)
         | Request::Confirm(_)

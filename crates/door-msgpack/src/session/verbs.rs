@@ -89,6 +89,11 @@ impl Session {
                 let held = Held { task: translate::id(report.task), attempt: report.attempt };
                 Command::Progress { held, percent: report.percent, note: report.note }
             }
+            Request::PutAside(aside) => {
+                let (held, checkpoint) = translate::put_aside(aside)?;
+                self.ask(number, Expect::Plain, HubRequest::Checkpoint { held, checkpoint }, turn);
+                return Ok(());
+            }
             Request::Fail(failed) => {
                 let (failure, result) = translate::failure(*failed)?;
                 self.ask(number, Expect::Plain, HubRequest::Fail { failure, result }, turn);
@@ -149,6 +154,10 @@ impl Session {
             }
             Request::Result(OneTask { task }) => {
                 expect = Expect::Result;
+                HubRequest::Query(Query::Show { task: translate::id(task) })
+            }
+            Request::Checkpoint(OneTask { task }) => {
+                expect = Expect::Checkpoint;
                 HubRequest::Query(Query::Show { task: translate::id(task) })
             }
             Request::Backup(backup) => {

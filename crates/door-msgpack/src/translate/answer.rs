@@ -172,6 +172,11 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         expires_at: info.expires_at.map(time),
         crashed_on: info.crashed_on.clone(),
         body_bytes: u64::from(info.body.bytes()),
+        checkpoint: info.checkpoint.map(|checkpoint| wire_task::Checkpoint {
+            attempt: checkpoint.attempt,
+            at: time(checkpoint.at),
+            bytes: u64::from(checkpoint.blob.bytes()),
+        }),
         until: None,
         holding: None,
         aside: None,

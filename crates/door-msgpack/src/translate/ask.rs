@@ -86,6 +86,11 @@ pub(crate) fn failure(failed: worker::Failure) -> Result<(Failure, Bytes), Refus
     Ok((failure, failed.result))
 }
 
+pub(crate) fn put_aside(aside: request::PutAside) -> Result<(Held, Bytes), Refusal> {
+    check_size("bytes of checkpoint", &aside.checkpoint)?;
+    Ok((Held { task: id(aside.task), attempt: aside.attempt }, aside.checkpoint))
+}
+
 /// What a worker confirms.
 pub(crate) fn confirmed(confirm: &request::Confirm) -> Result<(Held, tenure_hub::words::Wanted), Refusal> {
     check_size("bytes of result", &confirm.result)?;

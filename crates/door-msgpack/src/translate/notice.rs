@@ -39,6 +39,7 @@ pub(crate) fn assignment(assignment: Assignment, body: Bytes, terms: u32) -> wir
         parent: assignment.parent.map(task),
         crashes: assignment.crashes,
         failures: assignment.failures,
+        checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tenure_wire::reply::RefusedEntry;
 use tenure_wire::task::Held;
 use tenure_wire::words::{StopWhy, Wanted};
@@ -127,6 +128,21 @@ impl Link {
                     self.stop_each(now, &[held], &refusal.code);
                 }
             }
+            Sent::Fetch(held) => match (reply, refused_all) {
+                (Reply::Bytes(bytes), _) => self.roster.fetched(held, bytes.bytes.clone()),
+                (_, Some(refusal)) if is_over(&refusal.code) => self.stop_each(now, &[held], &refusal.code),
+                _ => {
+                    tracing::error!(task = %held.task, ?reply, "its checkpoint cannot be had: it begins anew");
+                    self.roster.fetched(held, Bytes::new());
+                }
+            },
+            Sent::PutAside(held, aside) => {
+                self.asides_sent.remove(&held);
+                aside.tell(&refused_all.map_or(Ok(()), |refusal| Err(refusal.clone().into())));
+                if let Some(refusal) = refused_all {
+                    self.stop_each(now, &[held], &refusal.code);
+                }
+            }
             Sent::Drain => {}
             Sent::Leave => self.standing = Standing::Left,
         }
@@ -135,7 +151,7 @@ impl Link {
 
     /// What the broker does not take for held is over; any other refusal leaves it as it is.
     fn stop_each(&mut self, now: Instant, held: &[Held], code: &Code) {
-        if matches!(code, Code::StaleAttempt | Code::UnknownTask) {
+        if is_over(code) {
             for held in held {
                 self.roster.stop(now, *held, StopWhy::Stale);
             }
@@ -161,6 +177,11 @@ impl Link {
         };
         Tally::add(counter, 1);
     }
+}
+
+/// Whether a refusal says that the attempt is over.
+fn is_over(code: &Code) -> bool {
+    matches!(code, Code::StaleAttempt | Code::UnknownTask)
 }
 
 fn positions(refused: &[RefusedEntry]) -> Vec<u32> {

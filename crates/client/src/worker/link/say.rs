@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use tenure_wire::Request;
 use tenure_wire::limits::ENTRIES_MAX;
-use tenure_wire::request::{Heartbeat, ReportProgress, Start};
+use tenure_wire::request::{Heartbeat, OneTask, PutAside, ReportProgress, Start};
 use tenure_wire::task::{Completion, Held};
 
 use super::{Link, Sent, Standing};
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::worker::aside::over;
 use crate::worker::outbox::Leaving;
 use crate::worker::report::{Report, into_frames};
 
@@ -37,7 +38,10 @@ impl Link {
         }
         self.leave(now, connection);
         self.roster.due(now);
+        self.say_fetches(connection);
         self.say_starts(connection);
+        // What is put aside before the end is told before the end.
+        self.say_asides(connection);
         self.say_reports(connection);
         self.say_progress(now, connection);
         if now >= self.heartbeat_at {
@@ -68,6 +72,32 @@ impl Link {
         if self.outbox.leaving() != Leaving::No && self.told == Leaving::No {
             self.told = Leaving::Drain;
             self.ask(connection, Sent::Drain, &Request::Drain);
+        }
+    }
+
+    fn say_fetches(&mut self, connection: &mut Connection) {
+        for held in std::mem::take(&mut self.roster.fetches) {
+            let fetch = Request::Checkpoint(OneTask { task: held.task });
+            self.ask(connection, Sent::Fetch(held), &fetch);
+        }
+    }
+
+    /// One checkpoint of an attempt is on its way at a time, and the latest follows; the last one goes before the end.
+    fn say_asides(&mut self, connection: &mut Connection) {
+        let Link { outbox, roster, asides_sent, .. } = self;
+        let is_next = |held: Held| !asides_sent.contains(&held) || !roster.is_running(held);
+        for (held, aside) in outbox.take_asides(is_next) {
+            let (bytes, limit) = (aside.checkpoint.len(), self.result_bytes_max);
+            if !self.roster.can_tell_of(held) {
+                aside.tell(&Err(over()));
+            } else if bytes > limit {
+                aside.tell(&Err(Error::TooLarge { what: "a checkpoint", bytes, limit }));
+            } else {
+                let Held { task, attempt } = held;
+                let request = PutAside { task, attempt, checkpoint: aside.checkpoint.clone() };
+                self.asides_sent.insert(held);
+                self.ask(connection, Sent::PutAside(held, aside), &Request::PutAside(request));
+            }
         }
     }
 

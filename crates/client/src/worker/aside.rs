@@ -1,0 +1,70 @@
+//! Checkpoints on their way to the broker, and the receipts for them.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tenure_wire::{Code, Refusal};
+use tokio::sync::oneshot;
+
+use crate::error::Error;
+
+/// Comes when a checkpoint is on the broker's disk. It can be awaited, waited for, or dropped.
+#[derive(Debug)]
+#[must_use = "without a receipt nobody knows when the checkpoint is on disk; drop it if that does not matter"]
+pub struct Receipt(oneshot::Receiver<Result<(), Error>>);
+
+impl Receipt {
+    /// Of an attempt that is over.
+    pub(crate) fn never() -> Receipt {
+        Receipt(oneshot::channel().1)
+    }
+
+    /// For blocking handlers: waits for it.
+    pub fn wait(self) -> Result<(), Error> {
+        self.0.blocking_recv().unwrap_or_else(|_| Err(over()))
+    }
+}
+
+impl Future for Receipt {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(|told| told.unwrap_or_else(|_| Err(over())))
+    }
+}
+
+/// A checkpoint, and who wants to know that it is on disk: whoever put it aside, and those whose own was passed over.
+#[derive(Debug, Default)]
+pub(crate) struct Aside {
+    pub(crate) checkpoint: Bytes,
+    waiting: Vec<oneshot::Sender<Result<(), Error>>>,
+}
+
+impl Aside {
+    /// The latest counts.
+    pub(crate) fn replace(&mut self, checkpoint: Bytes) -> Receipt {
+        self.checkpoint = checkpoint;
+        // Who has dropped the receipt does not want to know.
+        self.waiting.retain(|waiting| !waiting.is_closed());
+        let (tell, told) = oneshot::channel();
+        self.waiting.push(tell);
+        Receipt(told)
+    }
+
+    /// Whoever waits for an earlier one waits for this one.
+    pub(crate) fn follow(&mut self, earlier: Aside) {
+        self.waiting.extend(earlier.waiting);
+    }
+
+    pub(crate) fn tell(self, outcome: &Result<(), Error>) {
+        for waiting in self.waiting {
+            let _ = waiting.send(outcome.clone());
+        }
+    }
+}
+
+/// What whoever waits is told when the attempt is over.
+pub(crate) fn over() -> Error {
+    Refusal::new(Code::StaleAttempt, "the attempt is over, and with it what it puts aside").into()
+}
