@@ -115,6 +115,11 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         "not_before": maybe_time(task.not_before),
         "expires_at": maybe_time(task.expires_at),
         "body_bytes": task.body_bytes,
+        "checkpoint": task.checkpoint.as_ref().map(|checkpoint| json!({
+            "attempt": checkpoint.attempt,
+            "at": time(checkpoint.at),
+            "bytes": checkpoint.bytes,
+        })),
         "until": maybe_time(task.until),
         "holding": holding,
         "aside": aside,

@@ -136,6 +136,10 @@ fn text(task: &TaskInfo, timeline: &Timeline, screen: &Screen) -> String {
     lines.extend(task.not_before.map(|at| ("not before", when(at.0, now))));
     lines.extend(task.expires_at.map(|at| ("expires", when(at.0, now))));
     lines.push(("body", show_size(task.body_bytes)));
+    lines.extend(task.checkpoint.as_ref().map(|checkpoint| {
+        let (size, at) = (show_size(checkpoint.bytes), when(checkpoint.at.0, now));
+        ("checkpoint", format!("{size}, put aside by attempt {} {at}", checkpoint.attempt))
+    }));
     lines.push(("if lost", policy(task)));
     if task.attempt > 0 {
         lines.push(("attempt", attempts(task)));

@@ -1,10 +1,10 @@
-//! What a command writes, kept within bounds: its beginning and its end, and progress lines as they come.
+//! What a command writes, kept within bounds: its beginning and its end, and lines for its worker as they come.
 
 use std::collections::VecDeque;
 
-use super::progress::{self, Progress};
+use super::said::{self, Said};
 
-/// The longest line that is looked at for progress; a longer one is only output.
+/// The longest line that may be for the worker; a longer one is only output.
 const LINE_BYTES_MAX: usize = 8 << 10;
 
 /// Keeps the first and the last bytes of a stream.
@@ -50,7 +50,7 @@ impl Capture {
     }
 }
 
-/// Cuts a stream into lines and finds the ones that tell of progress.
+/// Cuts a stream into lines and finds the ones that are for the worker.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     begun: Vec<u8>,
@@ -58,7 +58,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub(crate) fn add(&mut self, bytes: &[u8], mut tell: impl FnMut(Progress)) {
+    pub(crate) fn add(&mut self, bytes: &[u8], mut tell: impl FnMut(Said)) {
         for &byte in bytes {
             if byte != b'\n' {
                 self.is_long |= self.begun.len() >= LINE_BYTES_MAX;
@@ -69,9 +69,9 @@ impl Lines {
             }
             if !self.is_long
                 && let Ok(line) = std::str::from_utf8(&self.begun)
-                && let Some(progress) = progress::parse(line)
+                && let Some(said) = said::parse(line)
             {
-                tell(progress);
+                tell(said);
             }
             self.begun.clear();
             self.is_long = false;
@@ -114,12 +114,15 @@ mod tests {
     fn progress_is_found_across_reads_and_not_in_endless_lines() {
         let mut lines = Lines::default();
         let mut told = Vec::new();
-        lines.add(b"hello\n::prog", |progress| told.push(progress));
-        lines.add(b"ress 42 half way\n", |progress| told.push(progress));
-        lines.add(&vec![b'x'; 3 * LINE_BYTES_MAX], |progress| told.push(progress));
-        lines.add(b"\n::progress 50\n", |progress| told.push(progress));
-        let percents: Vec<_> = told.iter().map(|progress| progress.percent).collect();
-        assert_eq!(percents, [Some(42), Some(50)]);
+        lines.add(b"hello\n::prog", |said| told.push(said));
+        lines.add(b"ress 42 half way\n", |said| told.push(said));
+        lines.add(&vec![b'x'; 3 * LINE_BYTES_MAX], |said| told.push(said));
+        lines.add(b"\n::progress 50\n", |said| told.push(said));
+        let percents = told.iter().map(|said| match said {
+            Said::Progress(progress) => progress.percent,
+            Said::Checkpoint(_) => None,
+        });
+        assert_eq!(percents.collect::<Vec<_>>(), [Some(42), Some(50)]);
         assert!(lines.begun.capacity() <= 4 * LINE_BYTES_MAX);
     }
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::capture::{Capture, Lines};
 use super::group::Group;
 use super::guard::Guard;
-use super::progress::Progress;
+use super::said::Said;
 
 /// How often a group whose leader has ended is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -79,7 +79,7 @@ impl Launch<'_> {
         self,
         guard: &Guard,
         interrupted: impl Future<Output = ()>,
-        mut tell: impl FnMut(Progress),
+        mut tell: impl FnMut(Said),
     ) -> std::io::Result<Ran> {
         let begun = Instant::now();
         let mut passed_on = self.passed_on.as_ref().map(File::create).transpose()?;

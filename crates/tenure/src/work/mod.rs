@@ -14,6 +14,7 @@ pub(crate) mod output;
 mod place;
 mod plan;
 mod progress;
+mod said;
 mod shell;
 mod signals;
 mod supervise;
@@ -46,7 +47,8 @@ const AFTER_GRACE: Duration = Duration::from_secs(10);
 A task's body is JSON: {\"command\": [\"sort\", \"-u\"], \"env\": {\"LC_ALL\": \"C\"}, \"cwd\": \"/data\", \"stdin\": \"b\\na\\n\",
 \"timeout_secs\": 60}; only command is needed. `tenure submit -- sort -u` writes it. A command finds TENURE_TASK_ID,
 TENURE_ATTEMPT, TENURE_QUEUE and more in its environment, and a directory of its own that is gone afterwards. A line
-`::progress 42 half way` on its stdout is told to whoever watches. Its output and exit code are kept: `tenure logs`.
+`::progress 42 half way` on its stdout is told to whoever watches; `::checkpoint row 2000` is
+what the next attempt finds in $TENURE_CHECKPOINT if this one does not end well. Its output and exit code are kept: `tenure logs`.
 
 Signals: SIGTERM or SIGINT drain (nothing new is taken, what runs goes on); a second one ends what runs.
 

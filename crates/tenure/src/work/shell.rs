@@ -13,6 +13,7 @@ use super::guard::Guard;
 use super::output::{Output, StepOutput};
 use super::place::{Place, Places};
 use super::plan::{Plan, Step};
+use super::said::Said;
 use crate::output::paint::harmless;
 use crate::output::remark;
 use crate::output::times::{clock, now};
@@ -20,6 +21,8 @@ use crate::units::show_span;
 
 /// How much all steps of a plan keep of their output together.
 const PLAN_KEPT_BYTES: usize = 1 << 20;
+/// What an operating system takes as one variable of the environment, and more than a line of output may have.
+const VARIABLE_BYTES_MAX: usize = 64 << 10;
 /// The longest part of stderr that goes into a failure's message.
 const MESSAGE_LINE_MAX: usize = 300;
 /// As a shell says it: there is no such command, or it cannot be run.
@@ -170,7 +173,11 @@ impl Shell {
         let interrupted = async {
             context.interrupted().await;
         };
-        let tell = |progress: super::progress::Progress| context.progress(progress.percent, &progress.note);
+        let tell = |said| match said {
+            Said::Progress(progress) => context.progress(progress.percent, &progress.note),
+            // The command cannot be told when it is on disk; it goes before whatever the worker says next of the task.
+            Said::Checkpoint(text) => drop(context.put_aside(text)),
+        };
         launch.run(&self.guard, interrupted, tell).await
     }
 
@@ -187,6 +194,9 @@ impl Shell {
         set("TENURE_PRIORITY", context.priority().to_string().into());
         set("TENURE_CRASHES", context.crashes().to_string().into());
         set("TENURE_FAILURES", context.failures().to_string().into());
+        if let Some(checkpoint) = context.checkpoint().and_then(|bytes| as_variable(bytes)) {
+            set("TENURE_CHECKPOINT", checkpoint.into());
+        }
         set("TENURE_WORKER", self.worker.clone().into());
         set("TENURE_BROKER", self.broker.clone().into());
         set("TENURE_TASK_DIR", place.path().into());
@@ -201,6 +211,12 @@ impl Shell {
             remark(format!("{}  {text}", clock(now())));
         }
     }
+}
+
+/// A checkpoint as a value in the environment. One that no command can have said is not for commands.
+fn as_variable(checkpoint: &[u8]) -> Option<&str> {
+    let fits = checkpoint.len() <= VARIABLE_BYTES_MAX && !checkpoint.contains(&0);
+    std::str::from_utf8(checkpoint).ok().filter(|_| fits)
 }
 
 /// The outcome for the broker, and a sentence for people.

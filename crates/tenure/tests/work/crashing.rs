@@ -54,6 +54,22 @@ fn a_broker_that_was_stopped_for_longer_than_a_lease_blames_no_worker() {
 }
 
 #[test]
+fn the_next_attempt_goes_on_where_a_killed_one_was() {
+    let stage = Stage::new();
+    let mut first = stage.worker("first", &[]);
+    let task = stage.script(
+        r#"[ -n "$TENURE_CHECKPOINT" ] && echo "from $TENURE_CHECKPOINT" && exit
+        echo "::checkpoint row 1"; echo "::checkpoint row 2000"; sleep 300"#,
+    );
+    eventually("it is put aside", || stage.show(task).checkpoint.is_some_and(|last| last.bytes == 8));
+    first.kill();
+    let _next = stage.worker("next", &[]);
+    let (ended, result) = stage.result(task);
+    assert_eq!((ended.state.as_str(), result["stdout"].as_str()), ("completed", Some("from row 2000\n")));
+    assert_eq!(stage.show(task).attempt, 2);
+}
+
+#[test]
 fn a_killed_workers_commands_die_with_it_and_are_taken_over_at_once() {
     let stage = Stage::new();
     // So long a lease that only the guard's word can end it within this story.

@@ -1,0 +1,43 @@
+//! Lines on stdout by which a command speaks to its worker: how far it is, for people, and where to go on from, for the
+//! next attempt.
+
+use super::progress::{self, Progress};
+
+const CHECKPOINT_MARKS: [&str; 2] = ["::checkpoint", "tenure:checkpoint"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    Progress(Progress),
+    /// To be put aside; empty takes back what was put aside before.
+    Checkpoint(String),
+}
+
+/// What a line says to the worker, if it does.
+pub(crate) fn parse(line: &str) -> Option<Said> {
+    let checkpoint = CHECKPOINT_MARKS.iter().find_map(|mark| line.trim_start().strip_prefix(mark));
+    match checkpoint {
+        Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => {
+            Some(Said::Checkpoint(rest.trim().to_owned()))
+        }
+        _ => progress::parse(line).map(Said::Progress),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_the_rest_of_its_line() {
+        for (line, expected) in [
+            ("::checkpoint row 2000", Some("row 2000")),
+            ("tenure:checkpoint {\"row\": 7}\r", Some("{\"row\": 7}")),
+            ("::checkpoint", Some("")),
+            ("::checkpoints 7", None),
+            ("a ::checkpoint 7", None),
+        ] {
+            assert_eq!(parse(line), expected.map(|text| Said::Checkpoint(text.to_owned())), "{line}");
+        }
+        assert!(matches!(parse("::progress 7"), Some(Said::Progress(_))));
+    }
+}
