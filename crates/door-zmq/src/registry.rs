@@ -50,6 +50,12 @@ impl Registry {
     }
 }
 
+impl Listing {
+    pub(crate) fn registration(&self) -> &Registration {
+        &self.registration
+    }
+}
+
 impl Drop for Listing {
     fn drop(&mut self) {
         let mut workers = self.registry.lock();

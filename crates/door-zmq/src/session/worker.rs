@@ -1,9 +1,9 @@
 //! The worker's half of a Majordomo conversation.
 
 mod handing;
+mod plugin;
 mod results;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,8 +13,8 @@ use tenure_hub::{Request, Response};
 use super::client::FINISHED_SUBJECT;
 use super::majordomo::{Turn, Waiting};
 use crate::mdp::{Dialect, Registration, Stats, THREADS_MAX, ToWorker, WorkerMessage, is_mmi};
-use crate::registry::Listing;
 use crate::translate;
+use plugin::{Plugin, Threads};
 
 /// How many attempts a worker that comes back is asked about.
 const RETURNED_MAX: usize = 1_000;
@@ -42,6 +42,13 @@ pub(super) enum Worker {
     /// It came back under a name that holds attempts; they go on, and nothing new is given to it.
     Returned {
         jobs: Vec<Returning>,
+        /// `_PL`: how many of its threads were free when it last beat.
+        free: Option<u32>,
+    },
+    /// A `_PL` worker that is not known and was asked what it can do. Nobody waits for what it computes.
+    Asked {
+        jobs: Vec<Option<Running>>,
+        free: Option<u32>,
     },
     Simple(Simple),
     Plugin(Plugin),
@@ -57,20 +64,9 @@ pub(super) struct Simple {
     beat_at: Timestamp,
 }
 
-/// A `_PL` worker.
-#[derive(Debug)]
-pub(super) struct Plugin {
-    _listing: Listing,
-    /// By thread.
-    jobs: Vec<Option<Running>>,
-    /// The last reply for each client whose job is not finished yet.
-    replies: HashMap<Bytes, Vec<Bytes>>,
-    beat_at: Timestamp,
-}
-
 /// A job that the worker was given. When the attempt is over and the worker still computes, nobody waits for it.
 #[derive(Debug)]
-struct Running {
+pub(super) struct Running {
     held: Held,
     client: Name,
     is_over: bool,
@@ -102,7 +98,7 @@ impl Worker {
             let held = tasks.iter().map(|task| Held { task: task.id, attempt: task.attempt }).collect();
             let spec = translate::returned_worker(&turn.me.name, held, turn.settings);
             turn.command(Command::Register(Box::new(spec)), Waiting::Known);
-            *self = Worker::Returned { jobs: tasks.iter().map(returning).collect() };
+            *self = Worker::Returned { jobs: tasks.iter().map(returning).collect(), free: None };
         }
         for (dialect, message) in early {
             self.receive(dialect, message, turn);
@@ -123,7 +119,10 @@ impl Worker {
             WorkerMessage::Reply { address, body } if dialect != Dialect::Pl => {
                 self.reply(dialect, &address, &body, turn);
             }
-            WorkerMessage::Reply { address, body } => self.plugin_reply(address, body, turn),
+            WorkerMessage::Reply { address, body } => match self {
+                Worker::Plugin(plugin) => plugin.replied(address, body, turn),
+                _ => self.start_again(dialect, turn),
+            },
             WorkerMessage::Partial { address, body } => self.partial(dialect, &address, body, turn),
             WorkerMessage::Heartbeat { stats } => self.heartbeat(dialect, &stats, turn),
             WorkerMessage::Disconnect => self.leave(turn),
@@ -136,7 +135,7 @@ impl Worker {
     }
 
     fn ready(&mut self, dialect: Dialect, service: &str, turn: &mut Turn<'_>) {
-        let is_new = matches!(self, Worker::Unknown | Worker::Returned { .. });
+        let is_new = matches!(self, Worker::Unknown | Worker::Returned { .. } | Worker::Asked { .. });
         if !is_new || is_mmi(service) || !may_work(turn) {
             return self.dismiss(dialect, turn);
         }
@@ -157,34 +156,40 @@ impl Worker {
         if registration.plugins.is_empty() {
             return turn.drop("no_plugins");
         }
-        let jobs = match std::mem::take(self) {
+        let count = registration.threads;
+        let threads = match std::mem::take(self) {
             // It tells again what it can do and goes on with what it does.
-            Worker::Plugin(plugin) => plugin.jobs,
-            Worker::Returned { jobs } => by_thread(jobs),
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Simple(_) => Vec::new(),
+            Worker::Plugin(plugin) => plugin.threads,
+            Worker::Returned { jobs, free } => Threads::returned(by_thread(jobs), free, count),
+            Worker::Asked { jobs, free } => Threads::returned(jobs, free, count),
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Simple(_) => Threads::default(),
         };
-        let held = jobs.iter().flatten().filter(|job| !job.is_over).map(|job| job.held).collect();
-        let spec = translate::plugin_worker(&turn.me.name, &registration, held, turn.settings);
-        turn.command(Command::Register(Box::new(spec)), Waiting::Known);
+        let listing = turn.registry.enter(&turn.me.name, registration);
+        *self = Worker::Plugin(Plugin::new(listing, threads, turn));
         turn.ask(Request::HearBroadcasts { hear: true }, Waiting::Nothing);
-        *self = Worker::Plugin(Plugin {
-            _listing: turn.registry.enter(&turn.me.name, registration),
-            jobs,
-            replies: HashMap::new(),
-            beat_at: turn.now + turn.settings.heartbeat,
-        });
     }
 
     fn heartbeat(&mut self, dialect: Dialect, stats: &Stats, turn: &mut Turn<'_>) {
         match self {
-            Worker::Unknown | Worker::Arriving { .. } => self.start_again(dialect, turn),
+            Worker::Unknown | Worker::Arriving { .. } => {
+                self.start_again(dialect, turn);
+                if let Worker::Asked { free, .. } = self {
+                    *free = stats.free_threads;
+                }
+            }
             // A simple worker that beats does not compute: it has forgotten what it held. A plugin worker may well.
-            Worker::Returned { .. } if dialect == Dialect::Pl => say(&ToWorker::TellProcesses, dialect, turn),
-            Worker::Returned { .. } => self.dismiss(dialect, turn),
+            Worker::Returned { free, .. } | Worker::Asked { free, .. } if dialect == Dialect::Pl => {
+                *free = stats.free_threads;
+                say(&ToWorker::TellProcesses, dialect, turn);
+            }
+            Worker::Returned { .. } | Worker::Asked { .. } => self.dismiss(dialect, turn),
             Worker::Simple(_) => {
                 turn.command(Command::Heartbeat { held: None, stats: None }, Waiting::Known);
             }
-            Worker::Plugin(_) => {
+            Worker::Plugin(plugin) => {
+                if !plugin.beats(stats.free_threads, turn) {
+                    return self.dismiss(dialect, turn);
+                }
                 let stats = Some(Box::new(translate::stats(stats)));
                 turn.command(Command::Heartbeat { held: None, stats }, Waiting::Known);
             }
@@ -196,7 +201,7 @@ impl Worker {
         let Err(refusal) = reply else { return };
         tracing::debug!(worker = %turn.me.name, code = refusal.code(), "worker has to start again");
         let dialect = match self {
-            Worker::Unknown | Worker::Arriving { .. } => return,
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Asked { .. } => return,
             Worker::Returned { .. } => {
                 *self = Worker::Unknown;
                 return;
@@ -221,7 +226,7 @@ impl Worker {
             simple.start(turn);
         }
         let (dialect, beat_at) = match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => return,
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => return,
             Worker::Simple(simple) => (simple.dialect, &mut simple.beat_at),
             Worker::Plugin(plugin) => (Dialect::Pl, &mut plugin.beat_at),
         };
@@ -233,7 +238,7 @@ impl Worker {
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => None,
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => None,
             Worker::Simple(simple) => Some(simple.start_at.unwrap_or(simple.beat_at).min(simple.beat_at)),
             Worker::Plugin(plugin) => Some(plugin.beat_at),
         }
@@ -248,7 +253,7 @@ impl Worker {
 
     /// The worker goes; what it holds goes to others, without blame.
     fn leave(&mut self, turn: &mut Turn<'_>) {
-        if !matches!(self, Worker::Unknown) {
+        if !matches!(self, Worker::Unknown | Worker::Asked { .. }) {
             turn.command(Command::Leave, Waiting::Nothing);
         }
         *self = Worker::Unknown;
@@ -261,13 +266,21 @@ impl Worker {
         say(&ToWorker::Disconnect, dialect, turn);
     }
 
-    /// The broker does not know this worker. A simple one opens a new socket, a plugin worker tells what it can do.
+    /// The broker does not know this worker. A simple one opens a new socket, a plugin worker tells what it can do; what
+    /// runs in its threads runs on.
     fn start_again(&mut self, dialect: Dialect, turn: &mut Turn<'_>) {
         turn.drop("unknown_worker");
-        *self = Worker::Unknown;
+        let before = std::mem::take(self);
         let word = match dialect {
             Dialect::V1 | Dialect::V2 => ToWorker::Disconnect,
-            Dialect::Pl => ToWorker::TellProcesses,
+            Dialect::Pl => {
+                *self = match before {
+                    Worker::Plugin(plugin) => Worker::Asked { jobs: plugin.threads.give_up(), free: None },
+                    Worker::Asked { .. } | Worker::Returned { .. } => before,
+                    _ => Worker::Asked { jobs: Vec::new(), free: None },
+                };
+                ToWorker::TellProcesses
+            }
         };
         say(&word, dialect, turn);
     }

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use tenure_hub::Response;
-use tenure_hub::words::{Assignment, Command, Held, Refusal, Reply, StopWhy};
+use tenure_hub::words::{Assignment, Held, Refusal, Reply, StopWhy};
 
 use super::super::majordomo::{Turn, Waiting};
-use super::{Running, START_AFTER, THREAD_NOTE, Worker, say};
+use super::{Running, START_AFTER, Worker, say};
 use crate::body;
-use crate::mdp::{Call, Dialect, ToWorker, for_worker};
+use crate::mdp::ToWorker;
 use crate::translate;
 
 impl Worker {
@@ -19,7 +19,6 @@ impl Worker {
         turn: &mut Turn<'_>,
     ) {
         let held = Held { task: assignment.task, attempt: assignment.attempt };
-        let client = assignment.terms.submitter.clone();
         if !matches!(self, Worker::Simple(_) | Worker::Plugin(_)) {
             // It left in the meantime, and the task went back with it.
             return;
@@ -28,36 +27,17 @@ impl Worker {
             Ok(task_body) => task_body,
             Err(refusal) => return turn.ask(translate::given_up(held, &refusal), Waiting::Nothing),
         };
-        let job = Running { held, client: client.clone(), is_over: false };
         match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => {}
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => {}
             Worker::Simple(simple) => {
                 let address = translate::address_of(held, &turn.me.name).to_frame();
                 let request = ToWorker::Request { address, body: body::unpack(&task_body) };
                 say(&request, simple.dialect, turn);
-                simple.job = Some(job);
+                let client = assignment.terms.submitter.clone();
+                simple.job = Some(Running { held, client, is_over: false });
                 simple.start_at = Some(turn.now + START_AFTER);
             }
-            Worker::Plugin(plugin) => {
-                turn.command(Command::Start(vec![held]), Waiting::Started(held));
-                let free = plugin.jobs.iter().position(Option::is_none);
-                let thread = free.unwrap_or_else(|| {
-                    plugin.jobs.push(None);
-                    plugin.jobs.len() - 1
-                });
-                let id = held.task.to_string();
-                let call = Call { thread: thread as u32, client: &client, job: &id, attempt: held.attempt };
-                let parameters = for_worker(&task_body, &call);
-                say(
-                    &ToWorker::Call { service: assignment.terms.queue.to_string(), parameters },
-                    Dialect::Pl,
-                    turn,
-                );
-                plugin.jobs[thread] = Some(job);
-                // Durable, so that the job finds its thread again after a restart of the broker.
-                let note = Some(format!("{THREAD_NOTE}{thread}").into());
-                turn.command(Command::Progress { held, percent: None, note }, Waiting::Nothing);
-            }
+            Worker::Plugin(plugin) => plugin.assigned(assignment, task_body, turn),
         }
     }
 
@@ -93,13 +73,9 @@ impl Worker {
                 let dialect = simple.dialect;
                 self.dismiss(dialect, turn);
             }
-            Worker::Plugin(plugin) => {
-                for job in plugin.jobs.iter_mut().flatten().filter(|job| job.held == held) {
-                    job.is_over = true;
-                }
-            }
-            Worker::Returned { jobs } => jobs.retain(|known| known.job.held != held),
-            Worker::Simple(_) | Worker::Arriving { .. } | Worker::Unknown => {}
+            Worker::Plugin(plugin) => plugin.stopped(held),
+            Worker::Returned { jobs, .. } => jobs.retain(|known| known.job.held != held),
+            Worker::Simple(_) | Worker::Arriving { .. } | Worker::Asked { .. } | Worker::Unknown => {}
         }
     }
 }

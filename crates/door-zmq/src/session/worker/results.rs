@@ -27,11 +27,11 @@ impl Worker {
                 Some(_) => self.dismiss(dialect, turn),
                 None => turn.drop("stale"),
             },
-            Worker::Returned { jobs } if jobs.iter().any(|known| known.job.held == held) => {
+            Worker::Returned { jobs, .. } if jobs.iter().any(|known| known.job.held == held) => {
                 complete(held, result, turn);
                 self.dismiss(dialect, turn);
             }
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } => {
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => {
                 self.late_reply(&address, held, result, turn);
                 self.dismiss(dialect, turn);
             }
@@ -79,39 +79,38 @@ impl Worker {
         turn.command(Command::Heartbeat { held: None, stats: None }, Waiting::Known);
     }
 
-    /// `_PL`: kept until the job is finished, when it becomes its result.
-    pub(super) fn plugin_reply(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut Turn<'_>) {
-        let Worker::Plugin(plugin) = self else { return self.start_again(Dialect::Pl, turn) };
-        let has_job = plugin.jobs.iter().flatten().any(|job| job.client.as_bytes() == client);
-        if has_job {
-            plugin.replies.insert(client, reply);
-        } else {
-            turn.drop("stale");
-        }
-    }
-
+    /// `_PL`: a thread has finished.
     pub(super) fn finished(&mut self, client: &Bytes, thread: u32, result: &[Bytes], turn: &mut Turn<'_>) {
-        if let Worker::Returned { jobs } = self {
-            let is_it = |known: &Returning| {
-                known.thread == Some(thread as usize) && known.job.client.as_bytes() == client
-            };
-            match jobs.iter().position(is_it) {
-                Some(place) => complete(jobs.swap_remove(place).job.held, result, turn),
-                None => turn.drop("stale"),
+        match self {
+            Worker::Plugin(plugin) => {
+                if let Some((held, result)) = plugin.finished(client, thread, result, turn) {
+                    complete(held, &result, turn);
+                }
             }
-            // It has not told yet what it can do.
-            return say(&ToWorker::TellProcesses, Dialect::Pl, turn);
+            Worker::Returned { jobs, free } => {
+                let is_it = |known: &Returning| {
+                    known.thread == Some(thread as usize) && known.job.client.as_bytes() == client
+                };
+                *free = free.map(|free| free + 1);
+                match jobs.iter().position(is_it) {
+                    Some(place) => complete(jobs.swap_remove(place).job.held, result, turn),
+                    None => turn.drop("stale"),
+                }
+                // It has not told yet what it can do.
+                say(&ToWorker::TellProcesses, Dialect::Pl, turn);
+            }
+            // Whatever it was, nobody waits for it.
+            Worker::Asked { jobs, free } => {
+                *free = free.map(|free| free + 1);
+                let place = jobs.get_mut(thread as usize);
+                place.and_then(|place| place.take_if(|job| job.client.as_bytes() == client));
+                turn.drop("stale");
+            }
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Simple(_) => {
+                turn.drop("stale");
+                self.start_again(Dialect::Pl, turn);
+            }
         }
-        let Worker::Plugin(plugin) = self else { return self.start_again(Dialect::Pl, turn) };
-        let place = plugin.jobs.get_mut(thread as usize);
-        let Some(job) = place.and_then(|place| place.take_if(|job| job.client.as_bytes() == client)) else {
-            return turn.drop("stale");
-        };
-        let reply = plugin.replies.remove(client).unwrap_or_default();
-        if job.is_over {
-            return turn.drop("stale");
-        }
-        complete(job.held, if result.is_empty() { &reply } else { result }, turn);
     }
 }
 

@@ -1,0 +1,215 @@
+//! A `_PL` worker: which job is in which thread, and which threads may still run what nobody waits for.
+//!
+//! A `_PL` worker reports a client and a thread and no name of the job. So a job goes only into a thread that is known to be
+//! free, or the report of the job before would be taken for its own.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+use tenure_hub::words::{Assignment, Command, Held, Name, Timestamp};
+
+use super::super::majordomo::{Turn, Waiting};
+use super::{Running, THREAD_NOTE, say};
+use crate::mdp::{Call, Dialect, ToWorker, for_worker};
+use crate::registry::Listing;
+use crate::translate;
+
+#[derive(Debug)]
+pub(in crate::session) struct Plugin {
+    pub(super) listing: Listing,
+    pub(super) threads: Threads,
+    /// Jobs that came while no thread was free: one still runs what is over. The broker takes them back in time if
+    /// somebody else can have them.
+    unplaced: VecDeque<Unplaced>,
+    /// The last reply for each client whose job is not finished yet.
+    replies: HashMap<Bytes, Vec<Bytes>>,
+    pub(super) beat_at: Timestamp,
+}
+
+/// What runs where.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    /// By thread.
+    pub(super) jobs: Vec<Option<Running>>,
+    pub(super) strays: Strays,
+}
+
+/// Threads that compute what this connection was never given: the worker had another one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Strays {
+    /// It has just begun, or has told that there are none.
+    #[default]
+    None,
+    /// So many, and it is not known which.
+    Some(u32),
+    /// It has not told yet how many of its threads are free.
+    Untold,
+}
+
+/// A job without a thread.
+#[derive(Debug)]
+struct Unplaced {
+    job: Running,
+    service: Name,
+    body: Bytes,
+}
+
+impl Threads {
+    /// What a worker that had to be asked who it is brings along. `free` is what its last heartbeat said.
+    pub(super) fn returned(jobs: Vec<Option<Running>>, free: Option<u32>, count: u32) -> Threads {
+        let mut threads = Threads { jobs, strays: Strays::Untold };
+        if let Some(free) = free {
+            threads.count_strays(free, count);
+        }
+        threads
+    }
+
+    /// The worker has told how many of its threads are free.
+    pub(super) fn count_strays(&mut self, free: u32, count: u32) {
+        let known = self.jobs.iter().flatten().count() as u32;
+        self.strays = match count.saturating_sub(free).saturating_sub(known) {
+            0 => Strays::None,
+            more => Strays::Some(more),
+        };
+    }
+
+    /// A thread has finished something that this connection was not given.
+    fn stray_finished(&mut self) {
+        self.strays = match self.strays {
+            Strays::None | Strays::Some(0 | 1) => Strays::None,
+            Strays::Some(more) => Strays::Some(more - 1),
+            Strays::Untold => Strays::Untold,
+        };
+    }
+
+    /// Takes out the job that a report speaks of.
+    pub(super) fn finish(&mut self, client: &Bytes, thread: u32) -> Option<Running> {
+        let place = self.jobs.get_mut(thread as usize)?;
+        place.take_if(|job| job.client.as_bytes() == client)
+    }
+
+    /// What the worker holds and the broker waits for.
+    pub(super) fn held(&self) -> Vec<Held> {
+        self.jobs.iter().flatten().filter(|job| !job.is_over).map(|job| job.held).collect()
+    }
+
+    /// Nobody waits for any of it, but it is computed all the same.
+    pub(super) fn give_up(mut self) -> Vec<Option<Running>> {
+        self.jobs.iter_mut().flatten().for_each(|job| job.is_over = true);
+        self.jobs
+    }
+
+    fn free(&mut self, count: u32) -> Option<usize> {
+        let free = self.jobs.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.jobs.push(None);
+            self.jobs.len() - 1
+        });
+        (free < count as usize).then_some(free)
+    }
+}
+
+impl Plugin {
+    pub(super) fn new(listing: Listing, threads: Threads, turn: &mut Turn<'_>) -> Plugin {
+        let beat_at = turn.now + turn.settings.heartbeat;
+        let plugin =
+            Plugin { listing, threads, unplaced: VecDeque::new(), replies: HashMap::new(), beat_at };
+        plugin.register(turn);
+        plugin
+    }
+
+    /// Tells the hub what this worker does. It gets nothing while it is not known which of its threads are free.
+    fn register(&self, turn: &mut Turn<'_>) {
+        let registration = self.listing.registration();
+        let mut spec =
+            translate::plugin_worker(&turn.me.name, registration, self.threads.held(), turn.settings);
+        spec.pulls = self.threads.strays != Strays::None;
+        turn.command(Command::Register(Box::new(spec)), Waiting::Known);
+    }
+
+    /// A heartbeat says how many threads are free. Gives false if that had to be known and was not said.
+    pub(super) fn beats(&mut self, free: Option<u32>, turn: &mut Turn<'_>) -> bool {
+        if self.threads.strays == Strays::None {
+            return true;
+        }
+        let Some(free) = free else { return false };
+        self.threads.count_strays(free, self.listing.registration().threads);
+        self.open_if_known(turn);
+        true
+    }
+
+    pub(super) fn assigned(&mut self, assignment: &Assignment, body: Bytes, turn: &mut Turn<'_>) {
+        let held = Held { task: assignment.task, attempt: assignment.attempt };
+        let job = Running { held, client: assignment.terms.submitter.clone(), is_over: false };
+        self.unplaced.push_back(Unplaced { job, service: assignment.terms.queue.clone(), body });
+        self.place(turn);
+    }
+
+    /// An attempt is over. If the worker has it, its thread stays taken.
+    pub(super) fn stopped(&mut self, held: Held) {
+        self.unplaced.retain(|unplaced| unplaced.job.held != held);
+        for job in self.threads.jobs.iter_mut().flatten().filter(|job| job.held == held) {
+            job.is_over = true;
+        }
+    }
+
+    /// Kept until the job is finished, when it becomes its result. A reply names only a client, so one that may belong to
+    /// a job that is over is nobody's.
+    pub(super) fn replied(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut Turn<'_>) {
+        let mut jobs = self.threads.jobs.iter().flatten().filter(|job| job.client.as_bytes() == client);
+        let is_certain = self.threads.strays == Strays::None && !jobs.clone().any(|job| job.is_over);
+        if jobs.next().is_some() && is_certain {
+            self.replies.insert(client, reply);
+        } else {
+            turn.drop("stale");
+        }
+    }
+
+    /// A thread is free again. Gives the job that ends with this and its result.
+    pub(super) fn finished(
+        &mut self,
+        client: &Bytes,
+        thread: u32,
+        result: &[Bytes],
+        turn: &mut Turn<'_>,
+    ) -> Option<(Held, Vec<Bytes>)> {
+        let Some(job) = self.threads.finish(client, thread) else {
+            turn.drop("stale");
+            if self.threads.strays != Strays::None {
+                self.threads.stray_finished();
+                self.open_if_known(turn);
+            }
+            return None;
+        };
+        let reply = self.replies.remove(client).unwrap_or_default();
+        self.place(turn);
+        if job.is_over {
+            turn.drop("stale");
+            return None;
+        }
+        Some((job.held, if result.is_empty() { reply } else { result.to_vec() }))
+    }
+
+    fn open_if_known(&self, turn: &mut Turn<'_>) {
+        if self.threads.strays == Strays::None {
+            self.register(turn);
+        }
+    }
+
+    /// Gives jobs to free threads.
+    fn place(&mut self, turn: &mut Turn<'_>) {
+        while !self.unplaced.is_empty() {
+            let Some(thread) = self.threads.free(self.listing.registration().threads) else { return };
+            let Some(Unplaced { job, service, body }) = self.unplaced.pop_front() else { return };
+            let held = job.held;
+            turn.command(Command::Start(vec![held]), Waiting::Started(held));
+            let id = held.task.to_string();
+            let call = Call { thread: thread as u32, client: &job.client, job: &id, attempt: held.attempt };
+            let parameters = for_worker(&body, &call);
+            say(&ToWorker::Call { service: service.to_string(), parameters }, Dialect::Pl, turn);
+            self.threads.jobs[thread] = Some(job);
+            // Durable, so that the job finds its thread again after a restart of the broker.
+            let note = Some(format!("{THREAD_NOTE}{thread}").into());
+            turn.command(Command::Progress { held, percent: None, note }, Waiting::Nothing);
+        }
+    }
+}
