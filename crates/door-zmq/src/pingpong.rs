@@ -65,9 +65,7 @@ pub fn parse_worker(mut frames: Vec<Bytes>) -> Result<FromWorker, PingPongError>
         [word] if word.as_ref() == READY => Ok(FromWorker::Ready),
         [word] if word.as_ref() == PING => Ok(FromWorker::Ping),
         // The address is the worker's word for who asked. The broker knows whom the job came from and goes by that.
-        [word, _address, delimiter, result @ ..]
-            if word.as_ref() == JOB_COMPLETE && delimiter.is_empty() && !result.is_empty() =>
-        {
+        [word, _address, delimiter, result @ ..] if word.as_ref() == JOB_COMPLETE && delimiter.is_empty() => {
             Ok(FromWorker::Result { body: result.to_vec() })
         }
         _ => Ok(FromWorker::Result { body }),

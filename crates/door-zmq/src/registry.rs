@@ -9,43 +9,51 @@ use tenure_hub::words::Name;
 
 use crate::mdp::Registration;
 
-/// All registrations of one door, by worker.
+/// All registrations of one door, by namespace and worker.
 #[derive(Debug, Default)]
 pub struct Registry {
-    workers: Mutex<BTreeMap<Name, Arc<Registration>>>,
+    workers: Mutex<Workers>,
 }
+
+type Workers = BTreeMap<(Name, Name), Arc<Registration>>;
 
 /// A registration that lasts as long as this is kept.
 #[derive(Debug)]
 pub(crate) struct Listing {
     registry: Arc<Registry>,
-    worker: Name,
+    worker: (Name, Name),
     registration: Arc<Registration>,
 }
 
 impl Registry {
-    pub(crate) fn enter(self: &Arc<Self>, worker: &Name, registration: Registration) -> Listing {
-        let registration = Arc::new(registration);
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        namespace: Name,
+        worker: &Name,
+        registration: Registration,
+    ) -> Listing {
+        let (worker, registration) = ((namespace, worker.clone()), Arc::new(registration));
         self.lock().insert(worker.clone(), Arc::clone(&registration));
-        Listing { registry: Arc::clone(self), worker: worker.clone(), registration }
+        Listing { registry: Arc::clone(self), worker, registration }
     }
 
-    /// The record of a plugin, from the first worker that has it.
-    pub(crate) fn record(&self, path: &str) -> Option<Bytes> {
+    /// The record of a plugin, from the first worker of the namespace that has it.
+    pub(crate) fn record(&self, namespace: &Name, path: &str) -> Option<Bytes> {
         let workers = self.lock();
-        let mut plugins = workers.values().flat_map(|registration| &registration.plugins);
+        let here = workers.iter().filter(|((space, _), _)| space == namespace);
+        let mut plugins = here.flat_map(|(_, registration)| &registration.plugins);
         plugins.find(|plugin| plugin.path == path).map(crate::mdp::Plugin::record)
     }
 
     /// The version that a worker has of a plugin.
-    pub(crate) fn version(&self, worker: &Name, path: &str) -> String {
+    pub(crate) fn version(&self, namespace: &Name, worker: &Name, path: &str) -> String {
         let workers = self.lock();
-        let registration = workers.get(worker);
+        let registration = workers.get(&(namespace.clone(), worker.clone()));
         let plugin = registration.and_then(|known| known.plugins.iter().find(|plugin| plugin.path == path));
         plugin.map(|plugin| plugin.version.clone()).unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Arc<Registration>>> {
+    fn lock(&self) -> MutexGuard<'_, Workers> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

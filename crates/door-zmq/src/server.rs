@@ -7,18 +7,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_hub::words::DEFAULT_NAMESPACE;
 use tenure_hub::{Counters, HubHandle, wall_clock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::codec::CodecError;
 use crate::registry::Registry;
-use crate::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker};
+use crate::session::{
+    Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker, may_work_as, namespace,
+};
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
 use line::Line;
-use seats::Seats;
+use seats::{SeatKey, Seats, Taking};
 
 /// Opens the Majordomo door. Returns when the hub stops.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
@@ -107,6 +108,8 @@ enum Ended {
     Full,
     #[error("the peer gave no sign of life")]
     Silent,
+    #[error("another connection has the identity and keeps it")]
+    IdentityTaken,
 }
 
 impl Ended {
@@ -116,6 +119,7 @@ impl Ended {
             Ended::HandshakeTimeout => "handshake_timeout",
             Ended::Full => "full",
             Ended::Silent => "silent",
+            Ended::IdentityTaken => "identity_taken",
         }
     }
 }
@@ -131,10 +135,23 @@ async fn converse<C: Conversation>(
     let introduced = tokio::time::timeout(door.transport.handshake_timeout, line.introduce(&door.hub)).await;
     let Ok(introduced) = introduced else { return Err(Ended::HandshakeTimeout) };
     let Some((identity, grant)) = introduced? else { return Ok(()) };
-    let seat = door.seats.take(&identity, &door.counters).await;
     let name = translate::peer_name(&identity);
-    let namespace = grant.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.into());
-    let ended = match door.hub.open(namespace, name.clone()) {
+    let may_work = may_work_as(&grant, &name);
+    let key = SeatKey { namespace: namespace(&grant), identity: identity.clone(), may_work };
+    let seat = match door.seats.take(&key).await {
+        Taking::Free(seat) => seat,
+        Taking::Replaced(seat) => {
+            door.counters.count("replaced");
+            seat
+        }
+        Taking::Refused { is_new } => {
+            if is_new {
+                tracing::warn!(identity = %name, namespace = %key.namespace, "two ZeroMQ peers use one identity, one is refused");
+            }
+            return Err(Ended::IdentityTaken);
+        }
+    };
+    let ended = match door.hub.open(key.namespace.clone(), name.clone()) {
         Ok(session) => {
             let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), grant });
             let ended = line.talk(&session, &mut conversation, seat.is_wanted()).await;
@@ -147,6 +164,6 @@ async fn converse<C: Conversation>(
         }
         Err(_) => Err(Ended::Full),
     };
-    door.seats.leave(&identity, &seat);
+    door.seats.leave(&key, &seat);
     ended
 }

@@ -14,7 +14,7 @@ mod telling;
 mod worker;
 
 use bytes::Bytes;
-use tenure_hub::words::{Blob, Name, Refusal, Timestamp};
+use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
 use tenure_hub::{Ask, Delivery, Grant};
 
 pub use majordomo::Majordomo;
@@ -40,6 +40,28 @@ pub struct Me {
     /// Whether it chose its identity and may come back under it.
     pub is_chosen: bool,
     pub grant: Grant,
+}
+
+impl Me {
+    /// Where everything it says belongs.
+    pub(crate) fn namespace(&self) -> Name {
+        namespace(&self.grant)
+    }
+
+    /// Whether it may be a worker under its name.
+    pub(crate) fn may_work(&self) -> bool {
+        may_work_as(&self.grant, &self.name)
+    }
+}
+
+/// The namespace that a grant is for.
+pub(crate) fn namespace(grant: &Grant) -> Name {
+    grant.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.into())
+}
+
+/// Whether a grant lets somebody work under this name.
+pub(crate) fn may_work_as(grant: &Grant, name: &Name) -> bool {
+    grant.may_work && grant.worker.as_ref().is_none_or(|only| only == name)
 }
 
 /// A conversation, whatever the protocol.
@@ -69,6 +91,17 @@ pub trait Conversation: Send {
 
     /// How many requests the hub has not answered.
     fn unanswered(&self) -> usize;
+
+    /// Whether nothing more is to be read from the peer until others have taken what it sent.
+    fn is_held_back(&self) -> bool {
+        false
+    }
+
+    /// The peer began a message that is longer than one may be; the connection is closed for it.
+    fn too_long(&mut self, _now: Timestamp, _out: &mut Out) {}
+
+    /// Another connection has taken the identity; this one is closed for it.
+    fn replaced(&mut self, _now: Timestamp, _out: &mut Out) {}
 
     /// The connection is gone. What is to be asked of the hub before it hears of that goes into `out`.
     fn end(&mut self, _now: Timestamp, _out: &mut Out) {}

@@ -23,9 +23,10 @@ fn a_worker_says_ready_or_ping_and_everything_else_is_a_result() {
 fn the_older_form_of_a_result_means_the_same() {
     let done = Ok(FromWorker::Result { body: frames(&["done"]) });
     assert_eq!(parse_worker(frames(&["", "JOB COMPLETE", "client", "", "done"])), done);
+    let nothing = Ok(FromWorker::Result { body: Vec::new() });
+    assert_eq!(parse_worker(frames(&["", "JOB COMPLETE", "client", ""])), nothing);
     // Not quite the older form, so a result of several frames.
-    for body in [&["JOB COMPLETE"][..], &["JOB COMPLETE", "client", ""], &["JOB COMPLETE", "c", "x", "done"]]
-    {
+    for body in [&["JOB COMPLETE"][..], &["JOB COMPLETE", "client"], &["JOB COMPLETE", "c", "x", "done"]] {
         let message = [&[""][..], body].concat();
         assert_eq!(parse_worker(frames(&message)), Ok(FromWorker::Result { body: frames(body) }));
     }

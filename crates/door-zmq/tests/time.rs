@@ -69,7 +69,7 @@ fn the_broker_beats_every_two_and_a_half_seconds_and_gives_up_an_idle_worker_aft
 
 #[test]
 fn a_silent_computation_of_a_week_is_believed() {
-    let mut world = World::new(Settings { heartbeat: 600 * SECOND, ..Settings::default() });
+    let mut world = World::new(Settings::default());
     world.majordomo("w");
     world.says("w", frames(&["", "MDPW01", "\x01", "echo"]));
     world.majordomo("c");
@@ -79,6 +79,29 @@ fn a_silent_computation_of_a_week_is_believed() {
     let address = &request[3];
     world.says("w", frames(&[&b""[..], b"MDPW01", &[3], address, b"", b"y"]));
     assert_eq!(world.hears("c").expect("a reply"), frames(&["", "MDPC01", "echo", "y"]));
+}
+
+#[test]
+fn a_worker_that_computes_in_silence_does_not_get_more_heartbeats_than_its_queue_holds() {
+    let mut world = World::new(Settings::default());
+    world.majordomo("w");
+    world.says("w", frames(&["", "MDPW01", "\x01", "echo"]));
+    world.majordomo("c");
+    world.says("c", frames(&["", "MDPC01", "echo", "x"]));
+    let request = world.hears("w").expect("a request");
+    world.pass(24 * 3600 * SECOND);
+    assert!(words(&mut world, "w").len() < 100);
+    // One that speaks while it computes also reads, and wants to know that the broker lives.
+    for _ in 0..100 {
+        world.says("w", frames(&["", "MDPW01", "\x04"]));
+        world.pass(3 * SECOND);
+        assert_ne!(words(&mut world, "w"), Vec::<u8>::new());
+    }
+    world.pass(24 * 3600 * SECOND);
+    words(&mut world, "w");
+    world.says("w", frames(&[&b""[..], b"MDPW01", &[3], &request[3], b"", b"y"]));
+    world.pass(3 * SECOND);
+    assert_ne!(words(&mut world, "w"), Vec::<u8>::new(), "when it is idle again, the broker beats again");
 }
 
 #[test]
@@ -137,4 +160,114 @@ fn a_quick_answer_costs_one_write_and_a_slow_one_two() {
     assert_eq!(batches(Duration::from_millis(5)), 1, "beginning and end together");
     assert_eq!(batches(Duration::from_millis(50)), 2, "that it runs is known while it runs");
     assert_eq!(world.figures().started_total, 2);
+}
+
+#[test]
+fn a_worker_that_sends_parts_faster_than_they_are_read_is_held_back() {
+    let mut world = World::new(Settings::default());
+    world.majordomo("w");
+    world.says("w", frames(&["MDPW02", "\x01", "count"]));
+    world.majordomo("c");
+    world.says("c", frames(&["MDPC02", "\x01", "count", "to many"]));
+    let request = world.hears("w").expect("a request");
+    world.takes("c", false);
+    let part = vec![b'x'; 1 << 20];
+    let mut sent = 0;
+    while !world.is_held_back("w") {
+        world.says("w", frames(&[&b"MDPW02"[..], &[3], &request[2], b"", &part]));
+        sent += 1;
+        assert!(sent < 100, "nothing stops it");
+    }
+    world.takes("c", true);
+    assert!(!world.is_held_back("w"));
+    assert_eq!(std::iter::from_fn(|| world.hears("c")).count(), sent, "nothing was lost");
+}
+
+#[test]
+fn a_result_without_a_frame_is_an_empty_one() {
+    let mut world = World::new(Settings::default());
+    world.majordomo("c");
+    for (service, dialect) in [("one", 1), ("two", 2)] {
+        world.majordomo(service);
+        let ready: &[&str] =
+            if dialect == 1 { &["", "MDPW01", "\x01", service] } else { &["MDPW02", "\x01", service] };
+        world.says(service, frames(ready));
+        world.says("c", frames(&["", "MDPC01", service, "x"]));
+        let request = world.hears(service).expect("a request");
+        let address = &request[request.len() - 3];
+        let reply: &[&[u8]] = if dialect == 1 {
+            &[b"", b"MDPW01", &[3], address, b""]
+        } else {
+            &[b"MDPW02", &[4], address, b""]
+        };
+        world.says(service, frames(reply));
+        assert_eq!(world.hears("c").expect("a reply"), frames(&["", "MDPC01", service, ""]));
+    }
+}
+
+#[test]
+fn a_worker_whose_result_cannot_be_read_starts_again() {
+    let mut world = World::new(Settings::default());
+    world.majordomo("w");
+    world.says("w", frames(&["", "MDPW01", "\x01", "echo"]));
+    world.majordomo("c");
+    world.says("c", frames(&["", "MDPC01", "echo", "x"]));
+    let request = world.hears("w").expect("a request");
+    world.says("w", frames(&[&b""[..], b"MDPW01", &[3], &request[3]]));
+    assert_eq!(words(&mut world, "w"), [5], "DISCONNECT");
+    world.says("w", frames(&["", "MDPW01", "\x01", "echo"]));
+    assert_eq!(words(&mut world, "w"), [2], "and the job with it");
+}
+
+#[test]
+fn a_ping_pong_worker_that_says_ready_twice_brings_no_result_for_another_job() {
+    let mut world = World::new(Settings::default());
+    for (client, work) in [("a", "A"), ("b", "B")] {
+        world.ping_pong_client(client);
+        world.says(client, frames(&["", work]));
+    }
+    world.ping_pong_worker("w");
+    world.says("w", frames(&["", "READY"]));
+    assert_eq!(world.hears("w"), Some(frames(&["", "A"])));
+    world.says("w", frames(&["", "READY"]));
+    assert!(!world.knows("w"), "it is sent away");
+    // Its socket connects again, and it answers what it found there.
+    world.ping_pong_worker("w again");
+    for result in ["result of A", "result of A", "result of B"] {
+        world.says("w again", frames(&["", result]));
+    }
+    assert_eq!(world.hears("a"), Some(frames(&["", "result of A"])));
+    assert_eq!(world.hears("b"), Some(frames(&["", "result of B"])));
+}
+
+#[test]
+fn a_ping_pong_worker_that_comes_back_computing_gets_nothing_for_its_ping() {
+    let mut world = World::new(Settings::default());
+    world.ping_pong_worker("w");
+    world.says("w", frames(&["", "READY"]));
+    for (client, work) in [("a", "A"), ("b", "B")] {
+        world.ping_pong_client(client);
+        world.says(client, frames(&["", work]));
+    }
+    assert_eq!(world.hears("w"), Some(frames(&["", "A"])));
+    world.closes("w");
+    world.ping_pong_worker("w again");
+    world.says("w again", frames(&["", "PING"]));
+    assert_eq!(world.hears("w again"), None);
+    world.says("w again", frames(&["", "result of A"]));
+    assert_eq!(world.hears("b"), None, "it is not B's");
+    assert_eq!(world.hears("w again"), Some(frames(&["", "A"])), "now it is known to be free");
+    world.says("w again", frames(&["", "PING"]));
+    assert_eq!(world.hears("w again"), Some(frames(&["", "PONG"])));
+}
+
+#[test]
+fn the_older_form_of_a_result_may_be_empty() {
+    let mut world = World::new(Settings::default());
+    world.ping_pong_worker("w");
+    world.says("w", frames(&["", "READY"]));
+    world.ping_pong_client("c");
+    world.says("c", frames(&["", "x"]));
+    world.says("w", frames(&["", "JOB COMPLETE", "whoever", ""]));
+    assert_eq!(world.hears("c"), Some(frames(&["", ""])));
 }

@@ -113,7 +113,7 @@ fn a_message_of_exactly_the_limits_is_welcome() {
 #[test]
 fn a_peer_that_announces_much_and_sends_little_costs_little() {
     let mut talk = Conversation::joined(Limits::default());
-    talk.hears(b"\x02\0\0\0\0\x03\xff\xff\xff").expect("64 MiB may be announced");
+    talk.hears(b"\x02\0\0\0\0\x01\xff\xff\xff").expect("32 MiB may be announced");
     talk.hears(&[0; 100]).expect("and begun");
     assert!(talk.peer.input().capacity() < 4096);
 }

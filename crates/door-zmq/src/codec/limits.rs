@@ -1,5 +1,7 @@
 //! How much one connection may make the broker hold.
 
+use tenure_hub::limits::BODY_BYTES_MAX;
+
 /// The limits of one connection. They are checked before memory is given, so that a peer that only announces much
 /// costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +16,9 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { frame_bytes: 64 << 20, frames: crate::body::FRAMES_MAX, message_bytes: 64 << 20 }
+        // Twice what a body or result may have: whoever is a little over is told so, and a batch has many bodies.
+        let bytes = 2 * BODY_BYTES_MAX;
+        Limits { frame_bytes: bytes, frames: crate::body::FRAMES_MAX, message_bytes: bytes }
     }
 }
 

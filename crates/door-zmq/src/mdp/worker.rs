@@ -134,14 +134,11 @@ fn plugin_ready(frames: &[Bytes]) -> Result<WorkerMessage, MdpError> {
     }
 }
 
-/// The address a worker was given, an empty frame, and at least one frame of body.
+/// The address a worker was given, an empty frame, and the body. A body without frames is an empty one.
 fn addressed(frames: &[Bytes]) -> Result<(Bytes, Vec<Bytes>), MdpError> {
     let [address, delimiter, body @ ..] = frames else { return Err(MdpError::FrameCount) };
     if address.is_empty() || !delimiter.is_empty() {
         return Err(MdpError::Envelope);
-    }
-    if body.is_empty() {
-        return Err(MdpError::FrameCount);
     }
     Ok((address.clone(), body.to_vec()))
 }

@@ -26,6 +26,11 @@ const READ_BYTES_MAX: usize = 64 << 10;
 const SPARE_BYTES_MAX: usize = 16 << 10;
 /// How many requests are gathered before they go to the hub.
 const ASKS_AT_ONCE: usize = 256;
+/// A peer that has more than this to read, of what was sent since it was last heard, may be on a slow line or busy with
+/// something else: whoever does not read does not answer either.
+const UNREAD_BYTES_MIN: usize = 16 << 10;
+/// How long such a peer may take nothing at all before its connection is given up.
+const UNREAD_PATIENCE: Duration = Duration::from_secs(300);
 /// How long last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -36,8 +41,13 @@ pub(super) struct Line<'a> {
     peer: Peer,
     unsent: BytesMut,
     read_bytes: usize,
+    /// When it last said something, or took something that had not fitted into its socket.
     heard_at: Instant,
+    /// How many bytes of messages were sent since it was last heard.
+    unread_bytes: usize,
     asked_at: Option<Instant>,
+    /// Whether anything it says would be heard now.
+    is_listening: bool,
     /// How much silence the peer itself calls its end.
     ttl: Option<Duration>,
 }
@@ -47,8 +57,18 @@ impl<'a> Line<'a> {
         let admission = if wants_keys { Admission::Credentials } else { Admission::Anyone };
         let mut unsent = BytesMut::new();
         let peer = Peer::new(admission, transport.limits, &mut unsent);
-        let (read_bytes, heard_at) = (READ_BYTES_MIN, Instant::now());
-        Line { stream, transport, peer, unsent, read_bytes, heard_at, asked_at: None, ttl: None }
+        Line {
+            stream,
+            transport,
+            peer,
+            unsent,
+            read_bytes: READ_BYTES_MIN,
+            heard_at: Instant::now(),
+            unread_bytes: 0,
+            asked_at: None,
+            is_listening: true,
+            ttl: None,
+        }
     }
 
     /// Greeting and handshake. Gives nothing if the peer went away.
@@ -111,12 +131,22 @@ impl<'a> Line<'a> {
                     return Ok(());
                 }
                 Err(error) => {
+                    if matches!(error, CodecError::FrameTooLong { .. } | CodecError::MessageTooLong { .. }) {
+                        conversation.too_long(wall_clock(), &mut out);
+                        self.speak(session, &mut out).await;
+                    }
                     self.last_words().await;
                     return Err(error.into());
                 }
             };
             let has_room = self.unsent.len() < UNSENT_BYTES_MAX;
-            let may_ask = has_room && conversation.unanswered() < SESSION_REQUESTS_MAX;
+            let may_ask =
+                has_room && conversation.unanswered() < SESSION_REQUESTS_MAX && !conversation.is_held_back();
+            // Whoever is not listened to is not silent.
+            if has_room && !may_ask {
+                self.heard_at = Instant::now();
+            }
+            self.is_listening = may_ask && is_dry;
             let has_work = (may_ask && !is_dry) || (has_room && !deliveries.is_empty());
             let wake = self.wake_at(conversation);
             // An alarm that goes off too early does no harm, and setting it costs.
@@ -125,16 +155,23 @@ impl<'a> Line<'a> {
             }
             let (mut reading, mut writing) = self.stream.split();
             tokio::select! {
-                () = leave.cancelled() => return Ok(()),
+                () = leave.cancelled() => {
+                    conversation.replaced(wall_clock(), &mut out);
+                    self.speak(session, &mut out).await;
+                    return Ok(());
+                }
                 () = &mut stopped => out.close = true,
                 read = read_some(&mut reading, self.peer.input(), self.read_bytes), if may_ask && is_dry => {
                     let Ok(count @ 1..) = read else { return Ok(()) };
                     self.read_bytes = next_read(self.read_bytes, count);
-                    self.heard_at = Instant::now();
-                    self.asked_at = None;
+                    (self.heard_at, self.unread_bytes, self.asked_at) = (Instant::now(), 0, None);
                 }
                 written = writing.write_buf(&mut self.unsent), if !self.unsent.is_empty() => {
                     let Ok(1..) = written else { return Ok(()) };
+                    // What does not fit at once goes on as the peer takes what it has.
+                    if !self.unsent.is_empty() {
+                        self.heard_at = Instant::now();
+                    }
                     if self.unsent.is_empty() && self.unsent.capacity() > SPARE_BYTES_MAX {
                         self.unsent = BytesMut::new();
                     }
@@ -202,23 +239,35 @@ impl<'a> Line<'a> {
 
     /// Puts messages into the bytes that are to be sent.
     fn compose(&mut self, out: &mut Out) {
+        let before = self.unsent.len();
         for message in out.messages.drain(..) {
             self.peer.send(&message, &mut self.unsent);
         }
+        self.unread_bytes += self.unsent.len() - before;
     }
 
     /// Time has passed: heartbeats of the protocol, signs of life of the connection.
     fn look_around(&mut self, conversation: &mut impl Conversation, out: &mut Out) -> Result<(), Ended> {
         let silence = self.heard_at.elapsed();
-        let asked_in_vain = self.asked_at.is_some() && silence >= self.transport.ping_timeout;
-        if asked_in_vain || self.ttl.is_some_and(|ttl| silence >= ttl.max(self.transport.ping)) {
+        let patience = match self.unread_bytes {
+            0..=UNREAD_BYTES_MIN => self.transport.ping_timeout,
+            _ => self.transport.ping_timeout.max(UNREAD_PATIENCE),
+        };
+        let asked_in_vain = self.asked_at.is_some() && silence >= patience;
+        // A peer of any age finishes what it began to say.
+        let stopped_halfway = self.peer.held_bytes() > 0 && silence >= self.transport.ping_timeout;
+        let is_overdue = self.ttl.is_some_and(|ttl| silence >= ttl.max(self.transport.ping));
+        if asked_in_vain || (self.is_listening && (stopped_halfway || is_overdue)) {
             return Err(Ended::Silent);
         }
         if self.asked_at.is_none_or(|at| at.elapsed() >= self.transport.ping)
             && silence >= self.transport.ping
         {
             self.asked_at = Some(Instant::now());
-            if !self.peer.ping(self.transport.ping_timeout, &mut self.unsent) {
+            // How long it may hear nothing: as long as a message on a slow line takes to arrive.
+            let ttl = self.transport.ping_timeout.max(UNREAD_PATIENCE);
+            let is_halfway = self.peer.held_bytes() > 0;
+            if !self.peer.ping(ttl, &mut self.unsent) && !is_halfway {
                 // A peer too old to be asked is believed until its connection closes.
                 self.asked_at = None;
                 self.heard_at = Instant::now();

@@ -29,6 +29,11 @@ impl<W> Asked<W> {
         self.waiting.remove(&token)
     }
 
+    /// What is not answered yet, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &W> {
+        self.waiting.values()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }

@@ -81,7 +81,7 @@ impl Inquiry {
             Mmi::Service { name } => (Question::Service, ask(Query::Queue { queue: name.into() })),
             Mmi::List { name: None } => (Question::List, ask(Query::Queues)),
             Mmi::List { name: Some(name) } => {
-                let record = turn.registry.record(&name);
+                let record = turn.registry.record(&turn.me.namespace(), &name);
                 (Question::Nothing, Step::Answer(record.into_iter().collect()))
             }
             Mmi::Status => {
@@ -216,8 +216,10 @@ impl Inquiry {
 }
 
 fn services_line(worker: &WorkerInfo, turn: &Turn<'_>) -> Bytes {
+    let namespace = turn.me.namespace();
+    let version = |queue: &Name| turn.registry.version(&namespace, &worker.worker, queue);
     let versions: Vec<(&str, String)> =
-        worker.queues.iter().map(|queue| (&**queue, turn.registry.version(&worker.worker, queue))).collect();
+        worker.queues.iter().map(|queue| (&**queue, version(queue))).collect();
     let name = worker.about.host.as_deref().unwrap_or_default();
     Mmi::services_line(&worker.worker, name, versions.iter().map(|(path, version)| (*path, version.as_str())))
 }

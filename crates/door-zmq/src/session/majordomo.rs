@@ -31,7 +31,16 @@ pub(super) enum Waiting {
     Lookup(TaskId),
     /// What a worker of this name held when the broker last heard of it.
     HeldBefore,
+    /// A part of a result, until its client has room for it.
+    Part {
+        bytes: usize,
+    },
 }
+
+/// How many parts of results, and how many bytes of them, may be on their way to a client before nothing more is read from
+/// their worker.
+const PARTS_MAX: usize = 1_000;
+const PARTS_BYTES_MAX: usize = 4 << 20;
 
 /// What every part of the conversation works with during one turn.
 pub(super) struct Turn<'a> {
@@ -104,7 +113,10 @@ impl Conversation for Majordomo {
         match mdp::parse(frames) {
             Ok(FromPeer::Client(request)) => client.receive(request, &mut turn),
             Ok(FromPeer::Worker { dialect, message }) => worker.receive(dialect, message, &mut turn),
-            Err(error) => turn.drop(error.kind()),
+            Err(error) => {
+                turn.drop(error.kind());
+                worker.garbled(&mut turn);
+            }
         }
     }
 
@@ -134,7 +146,8 @@ impl Conversation for Majordomo {
             Delivery::Reply { token, reply } => {
                 let Some(waiting) = turn.asked.answered(token) else { return };
                 match waiting {
-                    Waiting::Nothing => {}
+                    // A part that nobody could be found for is nobody's business.
+                    Waiting::Nothing | Waiting::Part { .. } => {}
                     Waiting::Known => worker.known(&reply, &mut turn),
                     Waiting::Started(held) => worker.started(held, &reply, &mut turn),
                     Waiting::HeldBefore => worker.held_before(reply, &mut turn),
@@ -148,8 +161,11 @@ impl Conversation for Majordomo {
             Delivery::Notice(notice) => match notice {
                 Notice::Assign(assignment) => worker.assigned(&assignment, bytes, &mut turn),
                 Notice::Stop { task, attempt, why } => worker.stopped(Held { task, attempt }, why, &mut turn),
-                // Majordomo has no word for a wish; it is carried out when the worker reports or is lost.
-                Notice::Wanted { .. } | Notice::Drain => {}
+                Notice::Wanted { task, attempt, wanted, .. } => {
+                    worker.wanted(Held { task, attempt }, wanted, &mut turn);
+                }
+                // A worker that is sent away says READY again and would get work again.
+                Notice::Drain => {}
                 Notice::Replaced { .. } => turn.out.close = true,
             },
             Delivery::Event { watch, event } => client.event(watch, &event, bytes, &mut turn),
@@ -181,6 +197,25 @@ impl Conversation for Majordomo {
 
     fn unanswered(&self) -> usize {
         self.asked.len()
+    }
+
+    fn is_held_back(&self) -> bool {
+        let parts = self.asked.all().filter_map(|waiting| match waiting {
+            Waiting::Part { bytes } => Some(*bytes),
+            _ => None,
+        });
+        let (count, bytes) = parts.fold((0, 0), |(count, all), bytes| (count + 1, all + bytes));
+        count >= PARTS_MAX || bytes >= PARTS_BYTES_MAX
+    }
+
+    fn too_long(&mut self, now: Timestamp, out: &mut Out) {
+        let (_, worker, mut turn) = self.parts(now, out);
+        worker.too_long(&mut turn);
+    }
+
+    fn replaced(&mut self, now: Timestamp, out: &mut Out) {
+        let (_, worker, mut turn) = self.parts(now, out);
+        worker.leave(&mut turn);
     }
 
     fn end(&mut self, now: Timestamp, out: &mut Out) {

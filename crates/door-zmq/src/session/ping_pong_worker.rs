@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Reply, Timestamp};
+use tenure_hub::limits::BODY_BYTES_MAX;
+use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Reply, Timestamp, Wanted};
 use tenure_hub::{Delivery, Request, Response};
 
 use super::asked::Asked;
@@ -22,6 +23,8 @@ pub struct PingPongWorker {
     early: Option<Vec<FromWorker>>,
     /// It has registered, as far as the door knows.
     joined: bool,
+    /// It has said READY or brought a result on this connection, so it is known whether it has a job.
+    is_known: bool,
     job: Option<Held>,
 }
 
@@ -40,19 +43,31 @@ const EARLY_MAX: usize = 100;
 
 impl PingPongWorker {
     pub fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongWorker {
-        PingPongWorker { me, settings, asked: Asked::default(), early: None, joined: false, job: None }
+        PingPongWorker {
+            me,
+            settings,
+            asked: Asked::default(),
+            early: None,
+            joined: false,
+            is_known: false,
+            job: None,
+        }
     }
 
     fn hear(&mut self, message: &FromWorker, out: &mut Out) {
         match message {
             FromWorker::Ready => {
-                // A worker that is ready has no job, whatever became of the one it had.
-                if self.job.take().is_some() {
-                    self.asked.ask(Request::Command(Command::Leave), Waiting::Nothing, out);
-                    self.joined = false;
+                // The job may wait unread at the worker, and it would be computed twice. Its two results would be taken
+                // for those of two jobs, so the worker starts afresh on another connection.
+                if self.job.is_some() {
+                    self.settings.counters.count("ready_with_job");
+                    return self.send_away(out);
                 }
                 self.here(out);
             }
+            // On a connection of which nothing is known the worker may compute what it was given on another, and the next result
+            // would be taken for that of its next job. Without an answer it opens a new socket and says READY.
+            FromWorker::Ping if !self.is_known => self.settings.counters.count("unknown_worker"),
             FromWorker::Ping => {
                 out.messages.push(pingpong::pong());
                 self.here(out);
@@ -70,7 +85,7 @@ impl PingPongWorker {
             let mut spec = translate::ping_pong_worker(&self.me.name, &self.settings);
             spec.held = vec![held];
             self.asked.ask(Request::Command(Command::Register(Box::new(spec))), Waiting::Nothing, out);
-            (self.joined, self.job) = (true, Some(held));
+            (self.joined, self.is_known, self.job) = (true, true, Some(held));
         }
         for message in self.early.take().unwrap_or_default() {
             self.hear(&message, out);
@@ -79,10 +94,10 @@ impl PingPongWorker {
 
     /// The worker has a free hand. One that is known gives a sign of life with it.
     fn here(&mut self, out: &mut Out) {
-        let grant = &self.me.grant;
-        if !grant.may_work || grant.worker.as_ref().is_some_and(|only| *only != self.me.name) {
+        if !self.me.may_work() {
             return self.settings.counters.count("not-allowed");
         }
+        self.is_known = true;
         let command = if self.joined {
             Command::Heartbeat { held: None, stats: None }
         } else {
@@ -130,6 +145,21 @@ impl PingPongWorker {
             out.close = true;
         }
     }
+
+    /// What it has goes to others, without blame.
+    fn send_away(&mut self, out: &mut Out) {
+        self.asked.ask(Request::Command(Command::Leave), Waiting::Nothing, out);
+        (self.joined, self.job, out.close) = (false, None, true);
+    }
+
+    /// Somebody wants the job cancelled or paused. The worker cannot be asked, so the attempt ends here.
+    fn wanted(&mut self, held: Held, wanted: Wanted, out: &mut Out) {
+        if self.job == Some(held) {
+            let confirm = Request::Confirm { held, wanted, result: Bytes::new() };
+            self.asked.ask(confirm, Waiting::Nothing, out);
+            self.send_away(out);
+        }
+    }
 }
 
 impl Conversation for PingPongWorker {
@@ -162,8 +192,11 @@ impl Conversation for PingPongWorker {
             Delivery::Reply { token, reply } => match (self.asked.answered(token), reply) {
                 (Some(Waiting::Known), Err(Refusal::NotAWorker)) => {
                     self.joined = false;
-                    self.job = None;
-                    self.here(out);
+                    match self.job {
+                        // It may still compute what has gone to somebody else.
+                        Some(held) => self.stopped(held, out),
+                        None => self.here(out),
+                    }
                 }
                 (Some(Waiting::Started(held)), Ok(Response::Command(Reply::Held(each))))
                     if each.iter().any(Result::is_err) =>
@@ -180,8 +213,11 @@ impl Conversation for PingPongWorker {
                     self.assigned(held, bytes, out);
                 }
                 Notice::Stop { task, attempt, .. } => self.stopped(Held { task, attempt }, out),
-                // The dialogue has no words for these.
-                Notice::Wanted { .. } | Notice::Drain => {}
+                Notice::Wanted { task, attempt, wanted, .. } => {
+                    self.wanted(Held { task, attempt }, wanted, out);
+                }
+                // The dialogue has no word for it.
+                Notice::Drain => {}
                 Notice::Replaced { .. } => out.close = true,
             },
             Delivery::Goodbye => out.close = true,
@@ -197,5 +233,18 @@ impl Conversation for PingPongWorker {
 
     fn unanswered(&self) -> usize {
         self.asked.len()
+    }
+
+    fn too_long(&mut self, _now: Timestamp, out: &mut Out) {
+        if let Some(held) = self.job.take() {
+            let refusal = Refusal::TooMany { what: "bytes in a result", limit: BODY_BYTES_MAX };
+            self.give_up(held, &refusal, out);
+        }
+    }
+
+    fn replaced(&mut self, _now: Timestamp, out: &mut Out) {
+        if self.joined {
+            self.send_away(out);
+        }
     }
 }

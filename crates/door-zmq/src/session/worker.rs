@@ -26,6 +26,13 @@ const EARLY_MAX: usize = 1_000;
 /// and its end written together: one sync less for every quick request.
 const START_AFTER: Duration = Duration::from_millis(10);
 
+/// A job that is larger than this may take long to reach its worker, and the broker would take back what is not begun.
+const START_AFTER_BYTES: usize = 64 << 10;
+
+/// How often a computing worker of MDP/0.1 or 0.2 is beaten without a word from it. It does not read, and when its receive
+/// queue is full (a thousand messages, unless it is set) its ZeroMQ library stops reading too and answers no ping.
+const BUSY_BEATS_MAX: u32 = 12;
+
 /// How the thread of a `_PL` job is noted.
 const THREAD_NOTE: &str = "thread ";
 
@@ -62,6 +69,8 @@ pub(super) struct Simple {
     /// When the beginning of its job is to be written down, unless it was.
     start_at: Option<Timestamp>,
     beat_at: Timestamp,
+    /// How often it was beaten since it was last heard.
+    unheard_beats: u32,
 }
 
 /// A job that the worker was given. When the attempt is over and the worker still computes, nobody waits for it.
@@ -114,6 +123,9 @@ impl Worker {
             }
             return;
         }
+        if let Worker::Simple(simple) = self {
+            simple.unheard_beats = 0;
+        }
         match message {
             WorkerMessage::Ready { service } => self.ready(dialect, &service, turn),
             WorkerMessage::Reply { address, body } if dialect != Dialect::Pl => {
@@ -143,7 +155,7 @@ impl Worker {
         let spec = translate::simple_worker(&turn.me.name, service, turn.settings);
         turn.command(Command::Register(Box::new(spec)), Waiting::Known);
         let beat_at = turn.now + turn.settings.heartbeat;
-        *self = Worker::Simple(Simple { dialect, job: None, start_at: None, beat_at });
+        *self = Worker::Simple(Simple { dialect, job: None, start_at: None, beat_at, unheard_beats: 0 });
     }
 
     fn register_plugin(&mut self, registration: Registration, turn: &mut Turn<'_>) {
@@ -164,7 +176,7 @@ impl Worker {
             Worker::Asked { jobs, free } => Threads::returned(jobs, free, count),
             Worker::Unknown | Worker::Arriving { .. } | Worker::Simple(_) => Threads::default(),
         };
-        let listing = turn.registry.enter(&turn.me.name, registration);
+        let listing = turn.registry.enter(turn.me.namespace(), &turn.me.name, registration);
         *self = Worker::Plugin(Plugin::new(listing, threads, turn));
         turn.ask(Request::HearBroadcasts { hear: true }, Waiting::Nothing);
     }
@@ -226,8 +238,16 @@ impl Worker {
             simple.start(turn);
         }
         let (dialect, beat_at) = match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => return,
-            Worker::Simple(simple) => (simple.dialect, &mut simple.beat_at),
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => {
+                return;
+            }
+            Worker::Simple(simple) if !simple.hears_beats() => return,
+            Worker::Simple(simple) => {
+                if simple.beat_at <= turn.now {
+                    simple.unheard_beats += 1;
+                }
+                (simple.dialect, &mut simple.beat_at)
+            }
             Worker::Plugin(plugin) => (Dialect::Pl, &mut plugin.beat_at),
         };
         if *beat_at <= turn.now {
@@ -238,8 +258,13 @@ impl Worker {
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => None,
-            Worker::Simple(simple) => Some(simple.start_at.unwrap_or(simple.beat_at).min(simple.beat_at)),
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => {
+                None
+            }
+            Worker::Simple(simple) => {
+                let beat_at = Some(simple.beat_at).filter(|_| simple.hears_beats());
+                [simple.start_at, beat_at].into_iter().flatten().min()
+            }
             Worker::Plugin(plugin) => Some(plugin.beat_at),
         }
     }
@@ -252,7 +277,7 @@ impl Worker {
     }
 
     /// The worker goes; what it holds goes to others, without blame.
-    fn leave(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn leave(&mut self, turn: &mut Turn<'_>) {
         if !matches!(self, Worker::Unknown | Worker::Asked { .. }) {
             turn.command(Command::Leave, Waiting::Nothing);
         }
@@ -287,6 +312,11 @@ impl Worker {
 }
 
 impl Simple {
+    /// Whether heartbeats are of use: one that computes and says nothing does not read them either.
+    fn hears_beats(&self) -> bool {
+        self.job.is_none() || self.unheard_beats < BUSY_BEATS_MAX
+    }
+
     /// Has the beginning of its job written down, if it was not yet.
     fn start(&mut self, turn: &mut Turn<'_>) {
         if let (Some(_), Some(job)) = (self.start_at.take(), &self.job) {
@@ -318,8 +348,7 @@ fn by_thread(returned: Vec<Returning>) -> Vec<Option<Running>> {
 }
 
 fn may_work(turn: &Turn<'_>) -> bool {
-    let grant = &turn.me.grant;
-    grant.may_work && grant.worker.as_ref().is_none_or(|only| *only == turn.me.name)
+    turn.me.may_work()
 }
 
 fn say(word: &ToWorker, dialect: Dialect, turn: &mut Turn<'_>) {

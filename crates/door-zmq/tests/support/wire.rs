@@ -34,6 +34,10 @@ impl Wire {
 
     /// A DEALER with credentials.
     pub(crate) fn plain(address: SocketAddr, username: &str, password: &str) -> Wire {
+        Wire::plain_named(address, username, password, b"")
+    }
+
+    pub(crate) fn plain_named(address: SocketAddr, username: &str, password: &str, identity: &[u8]) -> Wire {
         let mut wire = Wire::silent(address);
         wire.raw(&greeting(3, 1, "PLAIN"));
         let mut hello = vec![username.len() as u8];
@@ -45,7 +49,7 @@ impl Wire {
         wire.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
         wire.stream.read_exact(&mut greeting).expect("the broker greets");
         assert_eq!(wire.frame(PATIENCE).expect("an answer").1, b"\x07WELCOME");
-        wire.raw(&command("INITIATE", &metadata("DEALER", b"")));
+        wire.raw(&command("INITIATE", &metadata("DEALER", identity)));
         assert_eq!(&wire.frame(PATIENCE).expect("an answer").1[1..6], b"READY");
         wire
     }

@@ -29,6 +29,8 @@ struct Seat {
     session: SessionId,
     mailbox: Arc<Mailbox>,
     heard: VecDeque<Vec<Bytes>>,
+    /// It takes nothing from the hub: its socket is full.
+    is_deaf: bool,
 }
 
 impl World {
@@ -84,7 +86,10 @@ impl World {
         let me = Me { name: name.clone(), is_chosen, grant: Grant::everything() };
         let conversation = begin(self, me);
         let (session, mailbox) = self.open(name);
-        self.seats.insert(peer.to_owned(), Seat { conversation, session, mailbox, heard: VecDeque::new() });
+        self.seats.insert(
+            peer.to_owned(),
+            Seat { conversation, session, mailbox, heard: VecDeque::new(), is_deaf: false },
+        );
         self.with(peer, |conversation, now, out| conversation.begin(now, out));
         self.settle();
     }
@@ -110,6 +115,17 @@ impl World {
     /// The next message to this peer, if there is one.
     pub(crate) fn hears(&mut self, peer: &str) -> Option<Vec<Bytes>> {
         self.seats.get_mut(peer).expect("it is there").heard.pop_front()
+    }
+
+    /// Whether this peer takes what is for it, from now on.
+    pub(crate) fn takes(&mut self, peer: &str, takes: bool) {
+        self.seats.get_mut(peer).expect("it is there").is_deaf = !takes;
+        self.settle();
+    }
+
+    /// Whether nothing more is read from this peer.
+    pub(crate) fn is_held_back(&self, peer: &str) -> bool {
+        self.seats.get(peer).expect("it is there").conversation.is_held_back()
     }
 
     pub(crate) fn closes(&mut self, peer: &str) {
@@ -172,7 +188,7 @@ impl World {
     fn deliver(&mut self, peer: &str) -> bool {
         let mut mail = Vec::new();
         let Some(seat) = self.seats.get(peer) else { return false };
-        if !seat.mailbox.take(&mut mail) {
+        if seat.is_deaf || !seat.mailbox.take(&mut mail) {
             return false;
         }
         for delivery in mail {

@@ -1,11 +1,11 @@
 //! Handing jobs to a worker, and what becomes of jobs that are not its any more.
 
 use bytes::Bytes;
-use tenure_hub::Response;
-use tenure_hub::words::{Assignment, Held, Refusal, Reply, StopWhy};
+use tenure_hub::words::{Assignment, Held, Refusal, Reply, StopWhy, Wanted};
+use tenure_hub::{Request, Response};
 
 use super::super::majordomo::{Turn, Waiting};
-use super::{Running, START_AFTER, Worker, say};
+use super::{Running, START_AFTER, START_AFTER_BYTES, Worker, say};
 use crate::body;
 use crate::mdp::ToWorker;
 use crate::translate;
@@ -36,6 +36,9 @@ impl Worker {
                 let client = assignment.terms.submitter.clone();
                 simple.job = Some(Running { held, client, is_over: false });
                 simple.start_at = Some(turn.now + START_AFTER);
+                if task_body.len() > START_AFTER_BYTES {
+                    simple.start(turn);
+                }
             }
             Worker::Plugin(plugin) => plugin.assigned(assignment, task_body, turn),
         }
@@ -54,6 +57,26 @@ impl Worker {
         };
         if !went_on {
             self.stopped(held, StopWhy::Stale, turn);
+        }
+    }
+
+    /// Somebody wants a job cancelled or paused, and Majordomo has no word for it: the attempt ends here and now. A `_PL`
+    /// worker cannot be sent away for one of its jobs, so one that is to be paused goes on until it reports; a cancelled
+    /// one is over, whatever its thread does.
+    pub(in crate::session) fn wanted(&mut self, held: Held, wanted: Wanted, turn: &mut Turn<'_>) {
+        let (is_mine, is_plugin) = match self {
+            Worker::Simple(simple) => (simple.job.as_ref().is_some_and(|job| job.held == held), false),
+            Worker::Returned { jobs, .. } => (jobs.iter().any(|known| known.job.held == held), false),
+            Worker::Plugin(plugin) => (plugin.threads.held().contains(&held), true),
+            Worker::Unknown | Worker::Arriving { .. } | Worker::Asked { .. } => (false, false),
+        };
+        if is_mine && (wanted == Wanted::Cancel || !is_plugin) {
+            turn.ask(Request::Confirm { held, wanted, result: Bytes::new() }, Waiting::Nothing);
+            let why = match wanted {
+                Wanted::Cancel => StopWhy::Cancelled,
+                Wanted::Pause => StopWhy::Paused,
+            };
+            self.stopped(held, why, turn);
         }
     }
 

@@ -111,8 +111,7 @@ impl Threads {
 impl Plugin {
     pub(super) fn new(listing: Listing, threads: Threads, turn: &mut Turn<'_>) -> Plugin {
         let beat_at = turn.now + turn.settings.heartbeat;
-        let plugin =
-            Plugin { listing, threads, unplaced: VecDeque::new(), replies: HashMap::new(), beat_at };
+        let plugin = Plugin { listing, threads, unplaced: VecDeque::new(), replies: HashMap::new(), beat_at };
         plugin.register(turn);
         plugin
     }

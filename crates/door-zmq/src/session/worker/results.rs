@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use tenure_hub::Request;
-use tenure_hub::words::{Command, Held, Name};
+use tenure_hub::limits::BODY_BYTES_MAX;
+use tenure_hub::words::{Command, Held, Name, Refusal};
 
 use super::super::client::partial_address;
 use super::super::majordomo::{Turn, Waiting};
@@ -73,10 +74,31 @@ impl Worker {
         }
         let mut frames = vec![address.clone()];
         frames.extend(part);
-        let call = Request::Call { address: partial_address(&job.client), body: body::pack(&frames) };
-        turn.ask(call, Waiting::Nothing);
+        let body = body::pack(&frames);
+        let bytes = body.len();
+        turn.ask(Request::Call { address: partial_address(&job.client), body }, Waiting::Part { bytes });
         // A part of a result is a sign of life, whoever hears it.
         turn.command(Command::Heartbeat { held: None, stats: None }, Waiting::Known);
+    }
+
+    /// A message that cannot be read. From a simple worker with a job it may well be the result, which will not come again:
+    /// it starts again and the job with it.
+    pub(in crate::session) fn garbled(&mut self, turn: &mut Turn<'_>) {
+        if let Worker::Simple(Simple { job: Some(_), dialect, .. }) = self {
+            let dialect = *dialect;
+            self.dismiss(dialect, turn);
+        }
+    }
+
+    /// A message that is too long. From a simple worker with a job it is the result, and the next attempt would bring the same.
+    pub(in crate::session) fn too_long(&mut self, turn: &mut Turn<'_>) {
+        if let Worker::Simple(simple) = self {
+            simple.start(turn);
+            if let Some(job) = simple.job.take() {
+                let refusal = Refusal::TooMany { what: "bytes in a result", limit: BODY_BYTES_MAX };
+                turn.ask(translate::given_up(job.held, &refusal), Waiting::Nothing);
+            }
+        }
     }
 
     /// `_PL`: a thread has finished.
