@@ -4,8 +4,8 @@ mod line;
 mod seats;
 
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tenure_hub::{Counters, HubHandle, wall_clock};
 use tokio::net::{TcpListener, TcpStream};
@@ -55,12 +55,27 @@ struct Door {
     counters: Arc<Counters>,
     seats: Seats,
     room: Arc<Semaphore>,
+    /// When it was last said in the log that a key was refused.
+    complained_at: Mutex<Option<Instant>>,
 }
+
+/// A peer with a wrong key comes again and again; the log says so once in this time.
+const COMPLAINTS_APART: Duration = Duration::from_secs(10);
 
 impl Door {
     fn new(hub: HubHandle, transport: Transport, counters: Arc<Counters>) -> Arc<Door> {
         let room = Arc::new(Semaphore::new(transport.connections_max));
-        Arc::new(Door { hub, transport, counters, seats: Seats::default(), room })
+        let (seats, complained_at) = (Seats::default(), Mutex::default());
+        Arc::new(Door { hub, transport, counters, seats, room, complained_at })
+    }
+
+    fn may_complain(&self) -> bool {
+        let mut complained_at = self.complained_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = complained_at.is_none_or(|at| at.elapsed() >= COMPLAINTS_APART);
+        if is_due {
+            *complained_at = Some(Instant::now());
+        }
+        is_due
     }
 }
 
@@ -74,8 +89,8 @@ where
             accepted = listener.accept() => accepted,
             () = door.hub.stopped() => return Ok(()),
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file handles, most likely: the ones in use go on, and the next may fit.
                 tracing::warn!(%error, "a ZeroMQ connection could not be accepted");
@@ -92,6 +107,9 @@ where
             let _room = room;
             if let Err(error) = converse(stream, &door, begin).await {
                 door.counters.count(error.kind());
+                if matches!(error, Ended::Codec(CodecError::CredentialsRefused)) && door.may_complain() {
+                    tracing::warn!(%address, "a ZeroMQ peer was refused for its key");
+                }
             }
         });
     }

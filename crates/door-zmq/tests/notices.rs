@@ -261,6 +261,12 @@ fn a_batch_that_cannot_be_read_is_refused_by_notice() {
     let mut client = PluginClient::start(broker.mdp, "lab");
     client.wire.send(&["", "MDPC01_PL", PATH, "no map", "neither"]);
     let notice = client.notice();
-    assert!(says(&notice, r#"{"error": "JOB_REFUSED", "service": "Tools/Count", …}"#), "{notice:?}");
+    assert!(
+        says(
+            &notice,
+            r#"{"error": "JOB_REFUSED", "service": "Tools/Count", "reason": "bad-value", "next": "refused", …}"#
+        ),
+        "{notice:?}"
+    );
     assert_eq!(broker.counters.get("bad-value"), 1);
 }

@@ -90,7 +90,7 @@ fn a_worker_that_computes_in_silence_does_not_get_more_heartbeats_than_its_queue
     world.says("c", frames(&["", "MDPC01", "echo", "x"]));
     let request = world.hears("w").expect("a request");
     world.pass(24 * 3600 * SECOND);
-    assert!(words(&mut world, "w").len() < 100);
+    assert!(words(&mut world, "w").len() < 2);
     // One that speaks while it computes also reads, and wants to know that the broker lives.
     for _ in 0..100 {
         world.says("w", frames(&["", "MDPW01", "\x04"]));
@@ -270,4 +270,32 @@ fn the_older_form_of_a_result_may_be_empty() {
     world.says("c", frames(&["", "x"]));
     world.says("w", frames(&["", "JOB COMPLETE", "whoever", ""]));
     assert_eq!(world.hears("c"), Some(frames(&["", ""])));
+}
+
+#[test]
+fn questions_beyond_the_limit_are_answered_too() {
+    let mut world = World::new(Settings::default());
+    world.majordomo("c");
+    world.takes("c", false);
+    for _ in 0..65 {
+        world.says("c", frames(&["", "MDPC01", "mmi.service", "echo"]));
+    }
+    assert_eq!(world.hears("c"), Some(frames(&["", "MDPC01", "mmi.service", "503"])));
+    world.takes("c", true);
+    assert_eq!(std::iter::from_fn(|| world.hears("c")).count(), 64);
+}
+
+#[test]
+fn the_refusal_of_a_batch_says_which_call_is_bad() {
+    let mut world = World::new(Settings::default());
+    world.named("lab");
+    let mut batch = frames(&["", "MDPC01_PL", PATH]);
+    batch.extend([map("{1: \"JobID\"}"), map("{1: \"job-1\"}"), Bytes::from_static(b"no map")]);
+    world.says("lab", batch);
+    world.pass(SECOND);
+    let told = notice(&mut world, "lab").expect("a notice");
+    let expected = r#"{"error": "JOB_REFUSED", "reason": "bad-value", "next": "refused", …}"#;
+    assert!(says(&told, expected), "{told:?}");
+    let Some(Item::Text(message)) = told.get("message") else { panic!("{told:?}") };
+    assert!(message.contains("call 2"), "{message}");
 }

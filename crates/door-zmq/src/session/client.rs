@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tenure_hub::limits::MANY_MAX;
 use tenure_hub::words::{Answer, Blob, Event, Kind, Name, Query, Refusal, Reply, TaskId, Timestamp};
 use tenure_hub::{Broadcast, CallAnswer, Request, Response, Submission};
 
@@ -51,17 +52,17 @@ impl Client {
             return self.inquire(request, turn);
         }
         if !turn.me.grant.may_submit {
-            return self.refuse(&request, &Refusal::NotAllowed { what: "submit" }, turn);
+            return self.refuse(&request, &Refused::from(Refusal::NotAllowed { what: "submit" }), turn);
         }
         if request.path.dialect == Dialect::Pl {
             self.telling.begin(&request.path, turn);
         }
         let submitted = match request.path.dialect {
             Dialect::Pl => self.submit_batch(&request, turn),
-            Dialect::V1 | Dialect::V2 => self.submit(&request, turn),
+            Dialect::V1 | Dialect::V2 => self.submit(&request, turn).map_err(Refused::from),
         };
-        if let Err(refusal) = submitted {
-            self.refuse(&request, &refusal, turn);
+        if let Err(refused) = submitted {
+            self.refuse(&request, &refused, turn);
         }
     }
 
@@ -75,23 +76,28 @@ impl Client {
         Ok(())
     }
 
-    fn submit_batch(&mut self, request: &ClientRequest, turn: &mut Turn<'_>) -> Result<(), Refusal> {
-        let [table, calls @ ..] = &request.body[..] else { return Err(bad_call(MdpError::FrameCount)) };
+    fn submit_batch(&mut self, request: &ClientRequest, turn: &mut Turn<'_>) -> Result<(), Refused> {
+        let [table, calls @ ..] = &request.body[..] else {
+            return Err(bad_call(MdpError::FrameCount).into());
+        };
         if calls.is_empty() {
-            return Err(bad_call(MdpError::FrameCount));
+            return Err(bad_call(MdpError::FrameCount).into());
         }
-        if calls.len() > tenure_hub::limits::MANY_MAX {
-            return Err(Refusal::TooMany { what: "calls in a batch", limit: tenure_hub::limits::MANY_MAX });
+        if calls.len() > MANY_MAX {
+            return Err(Refusal::TooMany { what: "calls in a batch", limit: MANY_MAX }.into());
         }
         self.check_room(calls.len())?;
         let table = KeyTable::parse(table).map_err(bad_call)?;
         let mut submissions = Vec::with_capacity(calls.len());
-        for call in calls {
-            let body = expand(call, &table).map_err(bad_call)?;
+        for (number, call) in calls.iter().enumerate() {
+            let refused = |job_id, refusal| Refused { refusal, call: Some(number), job_id };
+            let body = expand(call, &table).map_err(|error| refused(None, bad_call(error)))?;
             let mut task = translate::job(&request.service, turn.now, turn.settings);
             // Calls of one project can be limited together, and monitors see whose they are.
             task.tags.extend(text_parameter(&body, "Project").filter(|tag| !tag.is_empty()).map(Name::from));
-            submissions.push(translate::submission(task, body)?);
+            let job_id = text_parameter(&body, "JobID");
+            let submission = translate::submission(task, body);
+            submissions.push(submission.map_err(|refusal| refused(job_id, refusal))?);
         }
         let (path, service) = (Arc::new(request.path.clone()), Arc::from(request.service.as_str()));
         let commit = text_parameter(&submissions[0].body, "CommitName").unwrap_or_default();
@@ -131,9 +137,11 @@ impl Client {
     }
 
     /// A request that is not taken. Majordomo has no word for it, so only a client that takes notices hears it.
-    fn refuse(&mut self, request: &ClientRequest, refusal: &Refusal, turn: &mut Turn<'_>) {
+    fn refuse(&mut self, request: &ClientRequest, refused: &Refused, turn: &mut Turn<'_>) {
+        let Refused { refusal, call, job_id } = refused;
         turn.drop(refusal.code());
-        self.telling.add(translate::refused(turn.now, &request.service, None, refusal), turn);
+        let job_id = job_id.as_deref().unwrap_or_default();
+        self.telling.add(translate::refused(turn.now, &request.service, job_id, *call, refusal), turn);
     }
 
     /// The hub has decided on a submission.
@@ -154,7 +162,7 @@ impl Client {
                 turn.drop(refusal.code());
                 let job = self.jobs.forget(*task);
                 let job_id = job.and_then(|job| job.job_id).unwrap_or_default();
-                self.telling.add(translate::refused(turn.now, service, Some(&job_id), &refusal), turn);
+                self.telling.add(translate::refused(turn.now, service, &job_id, None, &refusal), turn);
             }
         }
     }
@@ -248,7 +256,8 @@ impl Client {
             self.telling.begin(&request.path, turn);
         }
         if self.inquiries.len() >= INQUIRIES_MAX {
-            return turn.drop("inquiries");
+            turn.drop("inquiries");
+            return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"503")]));
         }
         let question = Mmi::parse(&request.service, &request.body);
         if let Mmi::Notify(notify) = question {
@@ -304,6 +313,19 @@ impl Client {
 /// Asks for the task of an event.
 pub(super) fn lookup(task: TaskId, turn: &mut Turn<'_>) {
     turn.ask(Request::Query(Query::Show { task }), Waiting::Lookup(task));
+}
+
+/// A request that is not taken, and because of which call, if it is because of one.
+struct Refused {
+    refusal: Refusal,
+    call: Option<usize>,
+    job_id: Option<String>,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        Refused { refusal, call: None, job_id: None }
+    }
 }
 
 fn bad_call(error: MdpError) -> Refusal {

@@ -30,8 +30,8 @@ const START_AFTER: Duration = Duration::from_millis(10);
 const START_AFTER_BYTES: usize = 64 << 10;
 
 /// How often a computing worker of MDP/0.1 or 0.2 is beaten without a word from it. It does not read, and when its receive
-/// queue is full (a thousand messages, unless it is set) its ZeroMQ library stops reading too and answers no ping.
-const BUSY_BEATS_MAX: u32 = 12;
+/// queue is full (a thousand messages, but some set it to two) its ZeroMQ library stops reading too and answers no ping.
+const BUSY_BEATS_MAX: u32 = 1;
 
 /// How the thread of a `_PL` job is noted.
 const THREAD_NOTE: &str = "thread ";

@@ -136,15 +136,26 @@ pub(crate) fn gap_notice(now: Timestamp, from: u64, oldest: u64) -> Notice {
     }
 }
 
-/// A job that was not taken at all.
-pub(crate) fn refused(now: Timestamp, service: &str, job_id: Option<&str>, refusal: &Refusal) -> Notice {
+/// A job that was not taken at all, by the name its client has for it. If it is one call of a batch that is not taken as a
+/// whole, which one.
+pub(crate) fn refused(
+    now: Timestamp,
+    service: &str,
+    job_id: &str,
+    call: Option<usize>,
+    refusal: &Refusal,
+) -> Notice {
+    let message = match call {
+        None => format!("The job was not taken: {refusal}."),
+        Some(call) => format!("No job of the batch was taken, because of call {}: {refusal}.", call + 1),
+    };
     Notice {
         kind: NoticeKind::JobRefused,
         service: service.to_owned(),
-        message: format!("The job was not taken: {refusal}."),
+        message,
         at: Duration::from_millis(now.millis()),
         event: 0,
-        job: job_id.map(|job_id| JobNews {
+        job: Some(JobNews {
             job_id: job_id.to_owned(),
             task: String::new(),
             worker: None,
