@@ -299,3 +299,22 @@ fn the_refusal_of_a_batch_says_which_call_is_bad() {
     let Some(Item::Text(message)) = told.get("message") else { panic!("{told:?}") };
     assert!(message.contains("call 2"), "{message}");
 }
+
+#[test]
+fn a_plugin_client_that_comes_back_gets_the_replies_to_what_it_submitted_before() {
+    let mut world = World::new(Settings::default());
+    plugin_worker(&mut world, "node-1");
+    world.named("lab");
+    submit(&mut world, "lab", "job-1");
+    world.closes("lab");
+    world.named("lab");
+    world.named("other");
+    for client in ["lab", "other"] {
+        world.says(client, frames(&["", "MDPC01_PL", "mmi.status"]));
+        world.hears(client).expect("an answer");
+    }
+    world.says("node-1", frames(&["", "MDPW01_PL", "\x01", "lab", "0", "result of job-1"]));
+    assert_eq!(world.hears("lab"), Some(frames(&["", "MDPC01_PL", "", "result of job-1"])));
+    assert_eq!(world.hears("lab"), None, "once");
+    assert_eq!(world.hears("other"), None);
+}

@@ -40,6 +40,8 @@ pub(super) fn partial_address(client: &Name) -> Name {
 pub(super) struct Client {
     jobs: Jobs,
     watches_ends: bool,
+    /// How to reach a `_PL` client that chose its identity with what it did not submit on this connection.
+    returned: Option<ReturnPath>,
     hears_parts: bool,
     pub(super) telling: Telling,
     inquiries: HashMap<u64, Inquiry>,
@@ -54,9 +56,7 @@ impl Client {
         if !turn.me.grant.may_submit {
             return self.refuse(&request, &Refused::from(Refusal::NotAllowed { what: "submit" }), turn);
         }
-        if request.path.dialect == Dialect::Pl {
-            self.telling.begin(&request.path, turn);
-        }
+        self.heard(&request.path, turn);
         let submitted = match request.path.dialect {
             Dialect::Pl => self.submit_batch(&request, turn),
             Dialect::V1 | Dialect::V2 => self.submit(&request, turn).map_err(Refused::from),
@@ -117,16 +117,33 @@ impl Client {
         service: Arc<str>,
         turn: &mut Turn<'_>,
     ) {
-        if !self.watches_ends {
-            self.watches_ends = true;
-            turn.ask(translate::watch_ends(ENDS, &turn.me.name), Waiting::Nothing);
-        }
+        self.watch_ends(turn);
         if path.dialect == Dialect::V2 && !self.hears_parts {
             self.hears_parts = true;
             turn.ask(Request::Listen { address: partial_address(&turn.me.name) }, Waiting::Nothing);
         }
         let tasks = submissions.iter().map(|submission| submission.task.id).collect();
         turn.ask(Request::Submit(submissions), Waiting::Submitted { service, tasks });
+    }
+
+    /// A `_PL` client is told what becomes of its jobs. One that chose its identity also gets the replies to what it
+    /// submitted on an earlier connection; now that it speaks, it is known how.
+    fn heard(&mut self, path: &ReturnPath, turn: &mut Turn<'_>) {
+        if path.dialect != Dialect::Pl {
+            return;
+        }
+        self.telling.begin(path, turn);
+        if turn.me.is_chosen && turn.me.grant.may_submit {
+            self.returned = Some(path.clone());
+            self.watch_ends(turn);
+        }
+    }
+
+    fn watch_ends(&mut self, turn: &mut Turn<'_>) {
+        if !self.watches_ends {
+            self.watches_ends = true;
+            turn.ask(translate::watch_ends(ENDS, &turn.me.name), Waiting::Nothing);
+        }
     }
 
     fn check_room(&self, more: usize) -> Result<(), Refusal> {
@@ -169,7 +186,8 @@ impl Client {
 
     /// Whether the result of this event goes to the client.
     pub(super) fn awaits_result(&self, watch: u64, event: &Event) -> bool {
-        watch == ENDS && event.task().is_some_and(|task| self.jobs.get(task).is_some())
+        let is_mine = |task| self.returned.is_some() || self.jobs.get(task).is_some();
+        watch == ENDS && event.task().is_some_and(is_mine)
     }
 
     pub(super) fn event(
@@ -191,7 +209,9 @@ impl Client {
     }
 
     fn ended(&mut self, task: TaskId, event: &Event, result: Result<Bytes, Refusal>, turn: &mut Turn<'_>) {
-        let Some((job, commit)) = self.jobs.end(task) else { return };
+        let Some((job, commit)) = self.jobs.end(task) else {
+            return self.ended_elsewhere(event, result, turn);
+        };
         if let Kind::Completed { .. } = event.kind {
             match result {
                 // A plugin worker reports an end without a result, and its client asks `mmi.status`.
@@ -205,6 +225,16 @@ impl Client {
             let subject = Some(FINISHED_SUBJECT.into());
             let finished = Broadcast { sender: None, subject, correlation: None, body };
             turn.ask(Request::Broadcast(finished), Waiting::Nothing);
+        }
+    }
+
+    /// A job of an earlier connection.
+    fn ended_elsewhere(&self, event: &Event, result: Result<Bytes, Refusal>, turn: &mut Turn<'_>) {
+        let (Some(path), Kind::Completed { .. }) = (&self.returned, &event.kind) else { return };
+        match result {
+            Ok(result) if result.is_empty() => {}
+            Ok(result) => turn.say(path.reply("", &body::unpack(&result))),
+            Err(refusal) => turn.drop(refusal.code()),
         }
     }
 
@@ -252,9 +282,7 @@ impl Client {
     }
 
     fn inquire(&mut self, request: ClientRequest, turn: &mut Turn<'_>) {
-        if request.path.dialect == Dialect::Pl {
-            self.telling.begin(&request.path, turn);
-        }
+        self.heard(&request.path, turn);
         if self.inquiries.len() >= INQUIRIES_MAX {
             turn.drop("inquiries");
             return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"503")]));
