@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{PATIENCE, id, numbers, publish, start, subscribe, take};
+use support::{PATIENCE, id, numbers, publish, start, subscribe, take, until_saved};
 use tenure_hub::store::{MemoryDisk, RealDisk, StoreError, StoreSettings};
 use tenure_hub::topics::{
     Delivery, Filter, Kind, Publish, Recovery, Refusal, Resume, Sequence, Subscribe, TopicSettings,
@@ -29,19 +29,6 @@ fn durable(patterns: &[&str]) -> TopicSettings {
 async fn stop(hub: Hub) {
     hub.handle().stop();
     tokio::time::timeout(PATIENCE, hub.ended()).await.expect("it stops").unwrap();
-}
-
-/// Waits until everything about topics is on disk, as it is a moment after it happened.
-async fn until_saved(disk: &MemoryDisk) {
-    let mut changes = disk.changes();
-    loop {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let now = disk.changes();
-        if now == changes {
-            return;
-        }
-        changes = now;
-    }
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn the_order_does_not_grow_with_messages_that_are_gone() {
         let mut topics = Topics::new(10, 0);
-        let a = topics.open("a", Timestamp(0)).unwrap().index;
+        let a = topics.open("a", Timestamp(0)).unwrap();
         let mut buffer = Buffer::default();
         for number in 1..=20 * STALE_SLACK as u64 {
             let message = Arc::new(Message::sample(number, Timestamp::NEVER, b"x"));

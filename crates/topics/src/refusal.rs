@@ -35,7 +35,10 @@ pub enum Refusal {
     PayloadTooLong { length: usize, limit: usize },
     #[error("a time to live is at least one millisecond")]
     TtlZero,
-    #[error("there are {limit} topics, which is the limit, and none of them is idle")]
+    #[error(
+        "there are {limit} topics, which is the limit, and each has subscribers, a retained value or durable messages: \
+         end or clear some, or raise the limit"
+    )]
     TooManyTopics { limit: usize },
     #[error("there are {limit} subscriptions, which is the limit")]
     TooManySubscriptions { limit: usize },

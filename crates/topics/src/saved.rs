@@ -27,6 +27,9 @@ pub struct SavedTopic {
     /// The latest number given, or a number above it that is reserved.
     pub sequence: Sequence,
     pub retained: Option<SavedMessage>,
+    /// Numbers up to this one may never have been given.
+    #[serde(default)]
+    pub skipped_to: Sequence,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +43,12 @@ pub struct SavedMessage {
     pub content_type: Option<String>,
     pub correlation_id: Option<String>,
     pub source: Option<String>,
+    /// It is or was the last known value of its topic, or cleared it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retain: bool,
+    /// Its place among all messages that a runtime wrote down, if it counts them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub place: u64,
 }
 
 /// A subscription. After a restart it is paused, whether it was before or not.
@@ -133,6 +142,11 @@ impl Changes {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "that is how serde asks")]
+fn is_zero(place: &u64) -> bool {
+    *place == 0
+}
+
 impl SavedMessage {
     pub(crate) fn of(message: &Message) -> SavedMessage {
         let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
@@ -145,6 +159,8 @@ impl SavedMessage {
             content_type: text(&message.content_type),
             correlation_id: text(&message.correlation_id),
             source: text(&message.source),
+            retain: true,
+            place: 0,
         }
     }
 

@@ -130,6 +130,11 @@ impl Settings {
         rule.map_or(self.ring_messages, |(_, messages)| *messages)
     }
 
+    /// Whether somebody chose how much of this topic is kept.
+    pub fn is_kept_by_choice(&self, topic: &str) -> bool {
+        self.ring_rules.iter().any(|(filter, _)| filter.matches(topic))
+    }
+
     pub(crate) fn default_ttl_of(&self, topic: &str) -> Option<Duration> {
         let rule = self.ttl_rules.iter().find(|(filter, _)| filter.matches(topic));
         rule.map_or(self.default_ttl, |(_, ttl)| Some(*ttl))

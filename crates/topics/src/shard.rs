@@ -37,7 +37,7 @@ use crate::subscription::SubscriptionId;
 use crate::subscriptions::{SubscriptionIndex, SubscriptionKey, Subscriptions};
 use crate::tickets::Tickets;
 use crate::time::Timestamp;
-use crate::topic::TopicIndex;
+use crate::topic::{Topic, TopicIndex};
 use crate::topics::Topics;
 
 /// Topics and the subscriptions to them. It does nothing on its own: every call brings the time.
@@ -62,8 +62,6 @@ pub struct Shard {
     /// The numbers of subscriptions that are gone.
     ended: SubscriptionStats,
     reaped_at: Timestamp,
-    /// Counters were restored after an unclean stop, so numbers below them may never have been given.
-    unclean: bool,
     /// Reused by every publish.
     found: Vec<SubscriptionIndex>,
 }
@@ -86,7 +84,6 @@ impl Shard {
             paused: 0,
             ended: SubscriptionStats::default(),
             reaped_at: Timestamp(0),
-            unclean: false,
             found: Vec::new(),
             settings,
         }
@@ -145,13 +142,20 @@ impl Shard {
         }
     }
 
-    /// Opens a topic and notes what had to be forgotten for it.
+    /// Opens a topic. If there are too many, an idle one is forgotten for it.
     fn open(&mut self, name: &str, now: Timestamp) -> Result<TopicIndex, Refusal> {
-        let opened = self.topics.open(name, now)?;
-        if let Some(forgotten) = opened.forgotten {
-            self.changes.forgot(&forgotten);
+        match self.topics.open(name, now) {
+            Err(full @ Refusal::TooManyTopics { .. }) => {
+                let settings = &self.settings;
+                let idle = self.topics.longest_idle(|topic| is_idle(topic, settings)).ok_or(full)?;
+                // Whoever still wants what it kept is told that it is gone.
+                self.empty(idle);
+                let forgotten = self.topics.forget(idle);
+                self.changes.forgot(&forgotten);
+                self.topics.open(name, now)
+            }
+            opened => opened,
         }
-        Ok(opened.index)
     }
 
     /// Gives back what an idle topic does not need, and the topic itself if it has no number yet.
@@ -181,4 +185,13 @@ impl Shard {
         self.retained.remove(&topic.name);
         true
     }
+}
+
+/// Nobody is subscribed to it by its name, and nothing of it is kept that somebody asked to keep. What its buffer holds for a
+/// replay may go.
+fn is_idle(topic: &Topic, settings: &Settings) -> bool {
+    topic.hot().is_none_or(|hot| {
+        let is_kept = !hot.ring.is_empty() && settings.is_kept_by_choice(&topic.name);
+        hot.subscribers.is_empty() && hot.retained.is_none() && !is_kept
+    })
 }

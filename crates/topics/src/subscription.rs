@@ -143,14 +143,18 @@ pub(crate) struct Paused {
 }
 
 impl Paused {
-    pub(crate) fn miss(&mut self, topic: &Arc<str>, sequence: Sequence, limit: usize) {
+    /// Says whether that is something new to remember.
+    pub(crate) fn miss(&mut self, topic: &Arc<str>, sequence: Sequence, limit: usize) -> bool {
         if let Some(first) = self.missed.get_mut(topic) {
+            let is_new = sequence < *first;
             *first = sequence.min(*first);
-        } else if self.missed.len() < limit {
-            self.missed.insert(Arc::clone(topic), sequence);
-        } else {
-            self.incomplete = true;
+            return is_new;
         }
+        if self.missed.len() < limit {
+            self.missed.insert(Arc::clone(topic), sequence);
+            return true;
+        }
+        !std::mem::replace(&mut self.incomplete, true)
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) struct Topic {
     /// The highest number that left the ring buffer for want of room. What expired does not count:
     /// nobody wants it back.
     pub(crate) evicted_to: Sequence,
+    /// Numbers up to this one may never have been given: they were reserved when the broker crashed, or
+    /// another topic with the same floor had them.
+    pub(crate) skipped_to: Sequence,
     hot: Option<Box<Hot>>,
     /// Seconds, for choosing which idle topic to forget.
     pub(crate) used_at: u32,
@@ -40,7 +43,16 @@ pub(crate) struct Hot {
 
 impl Topic {
     pub(crate) fn new(name: Arc<str>, floor: Sequence, used_at: u32) -> Topic {
-        Topic { name, sequence: floor, evicted_to: floor, hot: None, used_at, dirty: false, unsaved: true }
+        Topic {
+            name,
+            sequence: floor,
+            evicted_to: floor,
+            skipped_to: floor,
+            hot: None,
+            used_at,
+            dirty: false,
+            unsaved: true,
+        }
     }
 
     pub(crate) fn hot(&self) -> Option<&Hot> {

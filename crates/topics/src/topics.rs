@@ -43,14 +43,6 @@ struct Place {
     index: TopicIndex,
 }
 
-/// What opening a topic did.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) index: TopicIndex,
-    /// An idle topic that was forgotten to make room.
-    pub(crate) forgotten: Option<Arc<str>>,
-}
-
 impl Topics {
     pub(crate) fn new(limit: usize, hash_seed: u64) -> Topics {
         Topics {
@@ -88,16 +80,40 @@ impl Topics {
         self.slots.get_mut(index.0 as usize)?.as_mut()
     }
 
-    /// Finds the topic or creates it. A new name is checked, a known one was checked before.
-    pub(crate) fn open(&mut self, name: &str, now: Timestamp) -> Result<Opened, Refusal> {
+    /// Finds the topic or creates it, if there is room. A new name is checked, a known one was checked before.
+    pub(crate) fn open(&mut self, name: &str, now: Timestamp) -> Result<TopicIndex, Refusal> {
         if let Some(index) = self.find(name) {
             self[index].used_at = seconds(now);
-            return Ok(Opened { index, forgotten: None });
+            return Ok(index);
         }
         check_name(name)?;
-        let forgotten = if self.len() >= self.limit { Some(self.forget_one_idle()?) } else { None };
+        if self.len() >= self.limit {
+            return Err(Refusal::TooManyTopics { limit: self.limit });
+        }
         let topic = Topic::new(Arc::from(name), self.floor_of(name), seconds(now));
-        Ok(Opened { index: self.insert(topic), forgotten })
+        Ok(self.insert(topic))
+    }
+
+    /// Among the next few, in the manner of a clock's hand, the idle topic that was unused for longest.
+    pub(crate) fn longest_idle(&mut self, is_idle: impl Fn(&Topic) -> bool) -> Option<TopicIndex> {
+        let mut longest: Option<(u32, TopicIndex)> = None;
+        for _ in 0..FORGET_SCAN_MAX.min(self.slots.len()) {
+            let at = self.hand % self.slots.len();
+            self.hand = at + 1;
+            let Some(topic) = &self.slots[at] else { continue };
+            if longest.is_none_or(|(used_at, _)| topic.used_at < used_at) && is_idle(topic) {
+                let index = TopicIndex(u32::try_from(at).expect("the limit is a u32"));
+                longest = Some((topic.used_at, index));
+            }
+        }
+        longest.map(|(_, index)| index)
+    }
+
+    /// Drops the topic and leaves its number behind. The caller has emptied it.
+    pub(crate) fn forget(&mut self, index: TopicIndex) -> Arc<str> {
+        let topic = self.remove(index);
+        self.raise_floor(floor_index(&topic.name), topic.sequence);
+        topic.name
     }
 
     /// Drops the topic without a trace. The caller has emptied it.
@@ -150,24 +166,6 @@ impl Topics {
         index
     }
 
-    /// Forgets the topic that is idle longest among the next few, in the manner of a clock's hand.
-    fn forget_one_idle(&mut self) -> Result<Arc<str>, Refusal> {
-        let mut longest: Option<(u32, TopicIndex)> = None;
-        for _ in 0..FORGET_SCAN_MAX.min(self.slots.len()) {
-            let at = self.hand % self.slots.len();
-            self.hand = at + 1;
-            let Some(topic) = &self.slots[at] else { continue };
-            if topic.hot().is_none() && longest.is_none_or(|(used_at, _)| topic.used_at < used_at) {
-                let index = TopicIndex(u32::try_from(at).expect("the limit is a u32"));
-                longest = Some((topic.used_at, index));
-            }
-        }
-        let (_, index) = longest.ok_or(Refusal::TooManyTopics { limit: self.limit })?;
-        let topic = self.remove(index);
-        self.raise_floor(floor_index(&topic.name), topic.sequence);
-        Ok(topic.name)
-    }
-
     fn short_hash(&self, name: &str) -> u32 {
         let hash = self.hash.hash_one(name);
         #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough")]
@@ -208,7 +206,7 @@ mod tests {
     use super::*;
 
     fn open(topics: &mut Topics, name: &str, at: u64) -> TopicIndex {
-        topics.open(name, Timestamp(at * 1000)).unwrap().index
+        topics.open(name, Timestamp(at * 1000)).unwrap()
     }
 
     #[test]
@@ -222,24 +220,26 @@ mod tests {
     }
 
     #[test]
-    fn over_the_limit_the_longest_idle_topic_goes_and_its_numbers_never_go_back() {
+    fn the_topic_that_was_unused_for_longest_goes_and_its_numbers_never_go_back() {
         let mut topics = Topics::new(2, 0);
         let old = open(&mut topics, "old", 1);
         topics[old].sequence = Sequence(7);
         open(&mut topics, "young", 2);
-        let opened = topics.open("new", Timestamp(3000)).unwrap();
-        assert_eq!(opened.forgotten.as_deref(), Some("old"));
+        let refusal = topics.open("new", Timestamp(3000)).unwrap_err();
+        assert_eq!(refusal, Refusal::TooManyTopics { limit: 2 });
+        assert_eq!(topics.longest_idle(|_| true), Some(old));
+        assert_eq!(&*topics.forget(old), "old");
         let again = open(&mut topics, "old", 4);
         assert_eq!(topics[again].sequence, Sequence(7));
         assert_eq!(topics[again].evicted_to, Sequence(7));
     }
 
     #[test]
-    fn a_topic_in_use_is_not_forgotten() {
-        let mut topics = Topics::new(1, 0);
-        let used = open(&mut topics, "used", 1);
-        topics[used].heat();
-        let refusal = topics.open("new", Timestamp(0)).unwrap_err();
-        assert_eq!(refusal, Refusal::TooManyTopics { limit: 1 });
+    fn one_that_is_not_idle_is_not_chosen() {
+        let mut topics = Topics::new(2, 0);
+        open(&mut topics, "old", 1);
+        let young = open(&mut topics, "young", 2);
+        assert_eq!(topics.longest_idle(|topic| &*topic.name != "old"), Some(young));
+        assert_eq!(topics.longest_idle(|_| false), None);
     }
 }

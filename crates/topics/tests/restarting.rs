@@ -195,6 +195,42 @@ fn after_a_crash_a_client_is_told_that_the_count_is_unknown() {
 }
 
 #[test]
+fn the_count_stays_unknown_for_numbers_that_a_crash_skipped_however_often_the_broker_stops_properly() {
+    let mut stage = Stage::with(Settings { track_changes: true, ..Settings::default() });
+    let mut disk = Snapshot::default();
+    stage.say_all("a", "1 2 3");
+    save(&mut stage, &mut disk);
+    let mut stage = restart(&restart(&crash(&stage, &disk)));
+    let after = 2 * SEQUENCE_BLOCK;
+    assert_eq!(stage.say("a", "4").sequence, Sequence(after + 1));
+    let resume = |name, last| Resume {
+        filters: common::filters(&["a"]),
+        last_seen: vec![last_seen("a", last)],
+        ..Resume::new(id(name), Recovery::Replay)
+    };
+    assert_eq!(stage.resume(&resume("eve", 2)).unwrap().missed, None);
+    assert_eq!(stage.resume(&resume("adam", after)).unwrap().missed, Some(1), "this number was given");
+}
+
+#[test]
+fn a_subscription_that_is_away_has_what_it_missed_written_down() {
+    let mut stage = Stage::with(Settings { track_changes: true, ..Settings::default() });
+    let mut disk = Snapshot::default();
+    stage.join("eve", &["a", "b"]);
+    stage.pause("eve");
+    save(&mut stage, &mut disk);
+    stage.say_all("a", "1 2 3");
+    assert!(stage.shard.has_changes());
+    save(&mut stage, &mut disk);
+    stage.say("a", "4");
+    assert!(!stage.shard.has_changes(), "the first one says it all");
+    let mut stage = crash(&stage, &disk);
+    stage.resume(&Resume::new(id("eve"), Recovery::Replay)).unwrap();
+    let reserved = 2 * SEQUENCE_BLOCK;
+    assert_eq!(stage.hear("eve")[0], format!("gap a#1-{reserved} kept {}", reserved + 1));
+}
+
+#[test]
 fn floors_can_be_raised_for_topics_that_nobody_had_time_to_save() {
     let mut stage = Stage::new();
     stage.shard.raise_floors(Sequence(500));
@@ -203,7 +239,12 @@ fn floors_can_be_raised_for_topics_that_nobody_had_time_to_save() {
 
 #[test]
 fn saved_state_that_makes_no_sense_is_refused_by_name() {
-    let topic = tenure_topics::SavedTopic { name: "a..b".into(), sequence: Sequence(1), retained: None };
+    let topic = tenure_topics::SavedTopic {
+        name: "a..b".into(),
+        sequence: Sequence(1),
+        retained: None,
+        skipped_to: Sequence(0),
+    };
     let snapshot = Snapshot { topics: vec![topic], ..Snapshot::default() };
     let mut stage = Stage::new();
     assert_eq!(

@@ -197,6 +197,37 @@ fn patterns_remember_what_was_missed_in_each_topic() {
 }
 
 #[test]
+fn one_single_number_counts_for_every_topic_that_matches_a_pattern() {
+    let mut stage = Stage::with(Settings { ring_messages: 2, ..Settings::default() });
+    stage.say_all("a.x", "1 2");
+    stage.say_all("a.y", "1 2 3");
+    stage.say("b", "1");
+    let everything =
+        Resume { filters: filters(&["a.*", "c"]), last_seen_single: Some(Sequence(0)), ..replay("eve") };
+    let resumed = stage.resume(&everything).unwrap();
+    assert_eq!((resumed.missed, resumed.lost, resumed.replay_started), (Some(5), 1, true));
+    let expected = [
+        "replay a.x#1 1",
+        "replay a.x#2 2",
+        "replayed 2 of a.x up to 2",
+        "gap a.y#1-1 kept 2",
+        "replay a.y#2 2",
+        "replay a.y#3 3",
+        "replayed 2 of a.y up to 3",
+        "replayed 0 of c up to 0",
+    ];
+    assert_eq!(stage.hear("eve"), expected);
+    let later = Resume { filters: filters(&["a.*"]), last_seen_single: Some(Sequence(2)), ..replay("adam") };
+    assert_eq!(stage.resume(&later).unwrap().missed, Some(1));
+    assert_eq!(stage.hear("adam"), ["replay a.y#3 3", "replayed 1 of a.y up to 3"]);
+    stage.pause("eve");
+    stage.say("a.x", "3");
+    stage.resume(&everything).unwrap();
+    let expected = ["replay a.x#3 3", "replayed 1 of a.x up to 3", "replayed 0 of c up to 0"];
+    assert_eq!(stage.hear("eve"), expected, "what the broker remembers is better than one number");
+}
+
+#[test]
 fn more_missed_topics_than_fit_make_the_count_unknown() {
     let mut stage = Stage::with(Settings { missed_topics: 2, ..Settings::default() });
     stage.join("eve", &[">"]);
@@ -222,11 +253,17 @@ fn an_unknown_subscription_is_created_if_it_says_what_it_wants() {
 }
 
 #[test]
-fn a_new_subscription_that_never_was_here_missed_nothing() {
+fn a_subscription_that_is_not_known_may_have_missed_what_was_published() {
     let mut stage = Stage::new();
-    stage.say("a", "1");
     let resume = Resume { filters: filters(&["a", "b.>"]), ..replay("eve") };
-    assert_eq!(stage.resume(&resume).unwrap().missed, Some(0));
+    assert_eq!(stage.resume(&resume).unwrap().missed, Some(0), "nothing was ever published");
+    stage.say("a", "1");
+    for topics in [&["a"][..], &["*"], &["b.>", "a"]] {
+        let resume = Resume { filters: filters(topics), ..replay(&topics.concat()) };
+        assert_eq!(stage.resume(&resume).unwrap().missed, None, "{topics:?}");
+    }
+    let resume = Resume { filters: filters(&["c", "b.>"]), ..replay("cain") };
+    assert_eq!(stage.resume(&resume).unwrap().missed, Some(0), "nothing that it wants");
     let resume =
         Resume { filters: filters(&["a", "b.>"]), last_seen: vec![last_seen("a", 1)], ..replay("adam") };
     assert_eq!(stage.resume(&resume).unwrap().missed, None, "it was here, and nobody knows about b");

@@ -105,6 +105,7 @@ impl Pending {
         sequence: Sequence,
         published_at: Timestamp,
         expires_at: Timestamp,
+        place: u64,
     ) -> SavedMessage {
         let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
         SavedMessage {
@@ -116,6 +117,8 @@ impl Pending {
             content_type: text(&self.content_type),
             correlation_id: text(&self.correlation_id),
             source: text(&self.source),
+            retain: self.retain,
+            place,
         }
     }
 }

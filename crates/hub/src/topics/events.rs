@@ -36,6 +36,8 @@ pub(super) struct Interest {
     pub(super) filters: Vec<Filter>,
     /// The first event it wants; from now on if absent.
     pub(super) from: Option<u64>,
+    /// It comes back and wants what it missed, so it is told when it has come, even if nobody knows where it stood.
+    pub(super) replay: bool,
     /// The last number it saw of each of these topics.
     last_seen: HashMap<Arc<str>, u64>,
 }
@@ -48,7 +50,7 @@ impl Interest {
         if filters.is_empty() {
             None
         } else {
-            Some(Interest { filters, from: None, last_seen: HashMap::new() })
+            Some(Interest { filters, from: None, replay: false, last_seen: HashMap::new() })
         }
     }
 
@@ -57,6 +59,7 @@ impl Interest {
         if resume.recovery != Recovery::Replay {
             return self;
         }
+        self.replay = true;
         for (topic, last) in &resume.last_seen {
             if event_prefix(topic).is_some() {
                 self.last_seen.insert(Arc::clone(topic), last.0);

@@ -45,7 +45,7 @@ pub(super) fn start(
     key: SubscriptionKey,
     bell: &Arc<Bell>,
 ) {
-    let replayed = interest.from.map(|_| HashMap::new());
+    let replayed = interest.replay.then(HashMap::new);
     let feed = Feed { session, interest, space: Arc::clone(space), key, bell: Arc::clone(bell), replayed };
     tokio::spawn(feed.run());
 }
@@ -192,10 +192,7 @@ impl Feed {
             if self.bell.ended().is_some() {
                 return false;
             }
-            let Some(reader) = state.reader(self.key) else { return false };
-            reader.events.extend(deliveries);
-            reader.events_next = next.or(reader.events_next);
-            true
+            state.fed(self.key, deliveries, next)
         }) && {
             self.bell.rung.notify_one();
             true

@@ -7,6 +7,7 @@ use tenure_topics::{MessageId, Publish, Refusal, Sequence, Ticket, Timestamp, is
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::saver::Place;
 use super::space::{Space, State};
 use super::{Topics, events};
 
@@ -175,10 +176,11 @@ impl Topics {
         space: &Arc<Space>,
         state: &mut State,
         mut publish: Publish<'_>,
-        sequence: Sequence,
+        Place { sequence, place }: Place,
         at: Timestamp,
     ) -> Result<Receipt, Refusal> {
         let id = publish.id;
+        state.durable.published = place;
         // The topic may have been forgotten since it was numbered, if there are very many.
         state.shard.number_next(publish.topic, sequence, at)?;
         let mut published = state.shard.publish(publish.clone(), at, &mut state.wake);

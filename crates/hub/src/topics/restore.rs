@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use tenure_store::{Reader, StoreError, TopicLog, TopicRows, TopicsOpened};
-use tenure_topics::{Refusal, Sequence, Snapshot, Stop};
+use tenure_topics::{Refusal, SavedMessage, Sequence, Snapshot, Stop, Timestamp};
 
 use super::rows::{self, Row};
 use super::saver::{Saver, SaverLine};
+use super::space::{Durable, State};
 use super::{TopicSettings, Topics, now};
 
 impl Topics {
@@ -47,6 +48,9 @@ impl Topics {
             self.restore_row(row, stop);
         }
         self.restore_messages(log)?;
+        for space in self.spaces() {
+            space.with(|state, _| state.durable.saved_at.clear());
+        }
         if stop == Stop::Unclean {
             // The numbers that were skipped must be skipped for good, also if the next stop is unclean as well.
             return if self.write_all(log, None)? { Ok(()) } else { Err(full_disk()) };
@@ -68,34 +72,36 @@ impl Topics {
     }
 
     fn restore_row(&self, row: Row, stop: Stop) {
-        let one_topic = |topic| Snapshot { topics: vec![topic], ..Snapshot::default() };
-        let (namespace, snapshot, events_from) = match row {
-            Row::Topic(namespace, mut topic) => {
-                // It may have given numbers after it was restored or came into use, before that was written down.
-                if stop == Stop::Unclean && topic.sequence > Sequence::ZERO {
+        let mut stop = stop;
+        let mut subscription = None;
+        let (namespace, snapshot) = match row {
+            Row::Topic(namespace, mut topic) | Row::Number(namespace, mut topic) => {
+                if self.shared.settings.is_durable(&topic.name) {
+                    // Its numbers are written down one by one.
+                    stop = Stop::Clean;
+                } else if stop == Stop::Unclean && topic.sequence > Sequence::ZERO {
+                    // It may have given numbers after it was restored or came into use, before that was written down.
                     topic.sequence.0 += self.block();
                 }
-                (namespace, one_topic(topic), None)
+                (namespace, Snapshot { topics: vec![topic], ..Snapshot::default() })
             }
             Row::Floor(namespace, floor) => {
-                (namespace, Snapshot { floors: vec![floor], ..Snapshot::default() }, None)
+                (namespace, Snapshot { floors: vec![floor], ..Snapshot::default() })
             }
             Row::Subscription(namespace, row) => {
-                let events_from = row.events_from.map(|from| (row.saved.id.clone(), from));
-                (namespace, Snapshot { subscriptions: vec![row.saved], ..Snapshot::default() }, events_from)
-            }
-            Row::Number(namespace, mut topic) => {
-                if stop == Stop::Unclean && !self.shared.settings.is_durable(&topic.name) {
-                    topic.sequence.0 += self.block();
-                }
-                (namespace, one_topic(topic), None)
+                subscription = Some((row.saved.id.clone(), row.shown, row.events_from));
+                (namespace, Snapshot { subscriptions: vec![row.saved], ..Snapshot::default() })
             }
             Row::GlobalFloor(_) | Row::Clean => return,
         };
         let restored = self.space(&namespace).and_then(|space| {
             space.with(|state, now| {
                 state.shard.restore(snapshot, stop, now)?;
-                state.events_from.extend(events_from);
+                if let Some((id, shown, events_from)) = subscription {
+                    state.events_from.extend(events_from.map(|from| (id.clone(), from)));
+                    state.durable.saved_at.insert(id, shown);
+                    state.durable.was_at(shown);
+                }
                 Ok(())
             })
         });
@@ -112,7 +118,7 @@ impl Topics {
             match rows::decode_message(key, value) {
                 Ok((namespace, topic, message)) => {
                     let restored = self.space(&namespace).and_then(|space| {
-                        space.with(|state, now| state.shard.restore_message(&topic, message, now))
+                        space.with(|state, now| restore_message(state, &topic, message, now))
                     });
                     self.told(&restored);
                 }
@@ -128,6 +134,21 @@ impl Topics {
             tracing::warn!(why = %refusal, "something saved about topics is over a limit and was left out");
         }
     }
+}
+
+/// Brings a durable message back. Whoever was saved before it was shown to anybody has missed it, or may have.
+fn restore_message(
+    state: &mut State,
+    topic: &str,
+    message: SavedMessage,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    let SavedMessage { sequence, place, .. } = message;
+    state.shard.restore_message(topic, message, now)?;
+    let Durable { saved_at, .. } = &state.durable;
+    state.shard.missed(topic, sequence, |id| saved_at.get(id).is_some_and(|saved| *saved < place));
+    state.durable.was_at(place);
+    Ok(())
 }
 
 fn full_disk() -> StoreError {

@@ -41,11 +41,16 @@ pub(super) struct SubscriptionRow {
     /// The first event that it has not taken, if it is about events.
     #[serde(default)]
     pub(super) events_from: Option<u64>,
+    /// The place of the last durable message that had been published when this was saved.
+    #[serde(default)]
+    pub(super) shown: u64,
 }
 
 /// What the rows of a namespace need to know besides the shard's own.
 pub(super) struct Saving<'a> {
     pub(super) positions: HashMap<SubscriptionId, u64>,
+    /// The place of the last durable message that has been published.
+    pub(super) shown: u64,
     pub(super) is_durable: &'a dyn Fn(&str) -> bool,
 }
 
@@ -106,7 +111,7 @@ impl Namespace<'_> {
         });
         let subscriptions = snapshot.subscriptions.iter().map(|saved| {
             let events_from = saving.positions.get(&saved.id).copied();
-            self.subscription(&SubscriptionRow { saved: saved.clone(), events_from })
+            self.subscription(&SubscriptionRow { saved: saved.clone(), events_from, shown: saving.shown })
         });
         let floors = snapshot.floors.iter().map(|floor| self.floor(floor));
         topics.chain(subscriptions).chain(floors)
@@ -146,8 +151,12 @@ pub(super) fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, StoreError> {
         TOPIC => Ok(Row::Topic(split(rest)?.0, decode(value)?)),
         NUMBER => {
             let (namespace, topic) = split(rest)?;
-            let saved =
-                SavedTopic { name: text(topic)?.to_owned(), sequence: Sequence(number()?), retained: None };
+            let saved = SavedTopic {
+                name: text(topic)?.to_owned(),
+                sequence: Sequence(number()?),
+                retained: None,
+                skipped_to: Sequence::ZERO,
+            };
             Ok(Row::Number(namespace, saved))
         }
         SUBSCRIPTION => Ok(Row::Subscription(split(rest)?.0, decode(value)?)),

@@ -223,12 +223,12 @@ impl Saver {
         let mut rows = TopicRows::default();
         let mut overflowed = false;
         loop {
-            let (changes, positions) = space.with(|state, now| {
+            let (changes, positions, shown) = space.with(|state, now| {
                 let changes = state.collect(ROWS_MAX, now);
                 let positions = state.event_positions(&changes.saved.subscriptions);
-                (changes, positions)
+                (changes, positions, state.durable.published)
             });
-            let saving = Saving { positions, is_durable: &is_durable };
+            let saving = Saving { positions, shown, is_durable: &is_durable };
             Namespace(&space.name).add_changes(&changes, &saving, &mut rows);
             overflowed |= changes.overflowed;
             if !changes.more {
@@ -265,10 +265,11 @@ impl Topics {
         let floor = self.shared.floor.load(Ordering::Acquire);
         let general = std::iter::once(rows::global_floor(floor)).chain(besides);
         let of_spaces = self.spaces().into_iter().flat_map(|space| {
-            let (mut snapshot, positions) = space.with(|state, now| {
-                let snapshot = state.shard.snapshot(now);
+            let (mut snapshot, positions, shown) = space.with(|state, now| {
+                let mut snapshot = state.shard.snapshot(now);
+                state.add_untaken(&mut snapshot.subscriptions);
                 let positions = state.event_positions(&snapshot.subscriptions);
-                (snapshot, positions)
+                (snapshot, positions, state.durable.published)
             });
             // The row for all namespaces says these.
             snapshot.floors.retain(|saved| saved.sequence.0 > floor);
@@ -276,18 +277,25 @@ impl Topics {
             let durable = snapshot.topics.iter().filter(|topic| is_durable(&topic.name));
             let mut rows: Vec<_> =
                 durable.map(|topic| namespace.number(&topic.name, topic.sequence)).collect();
-            rows.extend(namespace.all(&snapshot, &Saving { positions, is_durable: &is_durable }));
+            rows.extend(namespace.all(&snapshot, &Saving { positions, shown, is_durable: &is_durable }));
             rows
         });
         log.begin(general.chain(of_spaces))
     }
 }
 
+/// Where a durable message comes in its topic, and among all of its namespace.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) sequence: Sequence,
+    pub(super) place: u64,
+}
+
 /// Durable messages with their numbers, ready to be written.
 #[derive(Default)]
 struct Numbered {
     rows: TopicRows,
-    messages: Vec<(Pending, Sequence, Timestamp)>,
+    messages: Vec<(Pending, Place, Timestamp)>,
 }
 
 impl Numbered {
@@ -300,9 +308,10 @@ impl Numbered {
                 if state.is_ahead_of_its_disk() {
                     return (Err(Refusal::NotWritten), now);
                 }
-                (state.shard.prepare(&pending.publish(), now), now)
+                let prepared = state.shard.prepare(&pending.publish(), now);
+                (prepared.map(|prepared| (prepared, state.durable.number_next())), now)
             });
-            let prepared = match prepared {
+            let (prepared, place) = match prepared {
                 Ok(prepared) => prepared,
                 Err(refusal) => {
                     let _ = pending.reply.send(Err(refusal));
@@ -313,10 +322,10 @@ impl Numbered {
             let message_key = namespace.message_key(pending.topic());
             let before = last.get(&message_key).map(|(_, sequence)| sequence.next());
             let sequence = before.unwrap_or(prepared.sequence);
-            let message = rows::encode_message(&pending.saved(sequence, now, prepared.expires_at));
+            let message = rows::encode_message(&pending.saved(sequence, now, prepared.expires_at, place));
             numbered.rows.message(tenure_engine::Timestamp(now.0), &message_key, &message);
             last.insert(message_key, (namespace.number_key(pending.topic()), sequence));
-            numbered.messages.push((pending, sequence, now));
+            numbered.messages.push((pending, Place { sequence, place }, now));
         }
         for (key, sequence) in last.into_values() {
             numbered.rows.put(&key, &sequence.0.to_le_bytes());
@@ -331,10 +340,10 @@ impl Numbered {
             let replies = space.with(|state, _| {
                 let mut replies = Vec::new();
                 while replies.len() < SLICE
-                    && let Some((pending, sequence, at)) =
+                    && let Some((pending, place, at)) =
                         messages.next_if(|(next, ..)| Arc::ptr_eq(&next.space, &space))
                 {
-                    let receipt = topics.publish_written(&space, state, pending.publish(), sequence, at);
+                    let receipt = topics.publish_written(&space, state, pending.publish(), place, at);
                     replies.push((pending.reply, receipt));
                 }
                 replies

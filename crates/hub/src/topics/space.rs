@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use foldhash::fast::RandomState;
 use tenure_engine::Name;
 use tenure_topics::{
-    Changes, Delivery, Refusal, SavedSubscription, Shard, SubscriptionId, SubscriptionKey, Ticket, Timestamp,
+    Changes, Delivery, Kind, Refusal, SavedSubscription, Shard, SubscriptionId, SubscriptionKey, Ticket,
+    Timestamp,
 };
 use tokio::sync::{Notify, oneshot};
 
-use super::events::{Positions, event_number};
+use super::events::{Positions, event_number, event_prefix};
 use super::now;
 use super::saver::SaverLine;
 use super::subscription::Ended;
@@ -33,6 +34,32 @@ pub(super) struct State {
     pub(super) wake: Vec<SubscriptionKey>,
     pub(super) saving: Saving,
     pub(super) events_from: Positions,
+    pub(super) durable: Durable,
+}
+
+/// How many durable messages there have been, across restarts. By its place among them a subscription that was saved tells
+/// which ones it had not been shown.
+#[derive(Debug, Default)]
+pub(super) struct Durable {
+    /// The place of the last one that was numbered, and perhaps not written.
+    numbered: u64,
+    /// The place of the last one that subscribers were shown.
+    pub(super) published: u64,
+    /// Where the subscriptions that are being restored were saved.
+    pub(super) saved_at: Positions,
+}
+
+impl Durable {
+    pub(super) fn number_next(&mut self) -> u64 {
+        self.numbered += 1;
+        self.numbered
+    }
+
+    /// This place has been given before.
+    pub(super) fn was_at(&mut self, place: u64) {
+        self.numbered = self.numbered.max(place);
+        self.published = self.numbered;
+    }
 }
 
 /// How far what must survive has been written down.
@@ -57,7 +84,19 @@ pub(super) struct Reader {
     pub(super) events: VecDeque<Delivery>,
     /// The first event that its feed has not brought, if it is about events.
     pub(super) events_next: Option<u64>,
+    noted: Noted,
 }
+
+/// How far a stream had come when its subscription was last given to the saver.
+#[derive(Debug)]
+struct Noted {
+    event: u64,
+    durable: u64,
+}
+
+/// How many events or durable messages a stream takes before where it stands is written down again. After a crash it gets
+/// at most about so many twice.
+const NOTE_EVERY: u64 = 256;
 
 impl Reader {
     /// The first event that its stream has not taken, if it is about events.
@@ -107,6 +146,7 @@ impl Space {
             wake: Vec::new(),
             saving: Saving::default(),
             events_from: HashMap::default(),
+            durable: Durable::default(),
         };
         Space { name, saver, state: Mutex::new(state) }
     }
@@ -151,7 +191,9 @@ impl Space {
 
 impl State {
     /// Gives a subscription a new stream. The one it had is over.
-    pub(super) fn attach(&mut self, key: SubscriptionKey) -> Arc<Bell> {
+    ///
+    /// `events_next` is the first event it wants, if that is known.
+    pub(super) fn attach(&mut self, key: SubscriptionKey, events_next: Option<u64>) -> Arc<Bell> {
         self.end_stream(key, Ended::TakenOver);
         let slot = key.slot();
         if self.readers.len() <= slot {
@@ -165,7 +207,8 @@ impl State {
             bell: Arc::clone(&bell),
             ready: VecDeque::new(),
             events: VecDeque::new(),
-            events_next: None,
+            events_next,
+            noted: Noted { event: events_next.unwrap_or(0), durable: self.durable.published },
         });
         bell
     }
@@ -201,6 +244,50 @@ impl State {
         self.readers.get_mut(key.slot())?.as_mut()
     }
 
+    /// A stream has taken these. Now and then it is written down how far it has come, for the case of a crash.
+    pub(super) fn note_progress(&mut self, key: SubscriptionKey, taken: &[Delivery]) {
+        let published = self.durable.published;
+        let Some(Some(reader)) = self.readers.get_mut(key.slot()) else { return };
+        let mut is_due = false;
+        if reader.events_next.is_some()
+            && let Some(event) = taken.iter().rev().find_map(event_number)
+            && event >= reader.noted.event + NOTE_EVERY
+        {
+            reader.noted.event = event;
+            is_due = true;
+        }
+        if published >= reader.noted.durable + NOTE_EVERY {
+            let settings = self.shard.settings();
+            let is_durable = |delivery: &Delivery| match delivery {
+                Delivery::Message { message, .. } => settings.is_kept_by_choice(&message.topic),
+                _ => false,
+            };
+            if taken.iter().any(is_durable) {
+                reader.noted.durable = published;
+                is_due = true;
+            }
+        }
+        if is_due {
+            // The only refusal is that it is gone.
+            let _ = self.shard.save_again(key);
+        }
+    }
+
+    /// The feed of a stream has brought events, up to the one before `next`.
+    pub(super) fn fed(&mut self, key: SubscriptionKey, events: Vec<Delivery>, next: Option<u64>) -> bool {
+        let Some(reader) = self.reader(key) else { return false };
+        reader.events.extend(events);
+        if next.is_some() {
+            let is_first = reader.events_next.is_none();
+            reader.events_next = next;
+            if is_first {
+                // From here on it can go on after a crash.
+                let _ = self.shard.save_again(key);
+            }
+        }
+        true
+    }
+
     /// Remembers a publisher that waits for room.
     pub(super) fn wait_for(&mut self, ticket: Ticket) -> oneshot::Receiver<()> {
         let (release, released) = oneshot::channel();
@@ -218,7 +305,8 @@ impl State {
 
     /// What changed since the last time, for the saver. After the last part the next change is a new one.
     pub(super) fn collect(&mut self, max: usize, now: Timestamp) -> Changes {
-        let changes = self.shard.changes(max, now);
+        let mut changes = self.shard.changes(max, now);
+        self.add_untaken(&mut changes.saved.subscriptions);
         if !changes.more {
             self.saving.flagged = false;
             self.saving.collected = self.shard.published();
@@ -226,14 +314,39 @@ impl State {
         changes
     }
 
+    /// Adds what was taken from the shard and not yet by a stream: it would be missed if the broker stopped now.
+    pub(super) fn add_untaken(&self, saved: &mut [SavedSubscription]) {
+        for one in saved.iter_mut().filter(|one| one.group.is_none()) {
+            let Some(reader) = self.reader_of(&one.id) else { continue };
+            for delivery in &reader.ready {
+                let (topic, first) = match delivery {
+                    Delivery::Message { kind: Kind::Live | Kind::Replay, message } => {
+                        (&message.topic, message.sequence)
+                    }
+                    Delivery::Gap(gap) => (&gap.topic, gap.first_missed),
+                    Delivery::Message { .. } | Delivery::ReplayComplete(_) | Delivery::Warning(_) => continue,
+                };
+                if event_prefix(topic).is_some() {
+                    continue;
+                }
+                match one.missed.iter_mut().find(|(known, _)| **known == **topic) {
+                    Some((_, known)) => *known = first.min(*known),
+                    None => one.missed.push((topic.as_ref().to_owned(), first)),
+                }
+            }
+        }
+    }
+
     /// Where these subscriptions stand in the events, for the saver.
     pub(super) fn event_positions(
         &self,
         subscriptions: &[SavedSubscription],
     ) -> HashMap<SubscriptionId, u64> {
-        let known =
-            subscriptions.iter().filter_map(|one| Some((one.id.clone(), *self.events_from.get(&one.id)?)));
-        known.collect()
+        let position = |id: &SubscriptionId| match self.reader_of(id) {
+            Some(reader) => reader.events_from(),
+            None => self.events_from.get(id).copied(),
+        };
+        subscriptions.iter().filter_map(|one| Some((one.id.clone(), position(&one.id)?))).collect()
     }
 
     /// What was collected is on disk.
@@ -249,6 +362,11 @@ impl State {
         self.saving.flagged = true;
         self.saving.unsaved_since.get_or_insert(self.shard.published());
         true
+    }
+
+    /// The stream of a subscription, if one has it.
+    fn reader_of(&self, id: &SubscriptionId) -> Option<&Reader> {
+        self.readers.get(self.shard.find(id)?.slot())?.as_ref()
     }
 
     fn detach(&mut self, key: SubscriptionKey) -> Option<Reader> {

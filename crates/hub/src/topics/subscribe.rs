@@ -25,7 +25,7 @@ impl Topics {
         let id = subscribe.id.clone();
         let (key, bell, info) = space.with(|state, now| {
             let key = state.shard.subscribe(subscribe, now)?;
-            let bell = state.attach(key);
+            let bell = state.attach(key, None);
             Ok((key, bell, state.shard.subscription(key, now)?))
         })?;
         if let (Some(interest), Some(watch)) = (interest, watch) {
@@ -37,7 +37,7 @@ impl Topics {
     /// Goes on with a subscription that was paused, or takes it over from the stream that has it.
     pub fn resume(&self, namespace: &Name, resume: &Resume) -> Result<(Subscription, Resumed), Refusal> {
         let space = self.space(namespace)?;
-        let (bell, mut resumed, remembered) = space.with(|state, now| {
+        let (bell, mut resumed, interest) = space.with(|state, now| {
             let known = state.shard.find(&resume.id);
             let known_filters =
                 known.and_then(|key| state.shard.subscription(key, now).ok()).map(|info| info.filters);
@@ -54,15 +54,17 @@ impl Topics {
             let mut resumed = state.shard.resume(&without_events(resume, &filters), now, &mut state.wake)?;
             resumed.took_over = live.is_some();
             let remembered = state.events_from.remove(&resume.id);
-            Ok((state.attach(resumed.key), resumed, remembered))
+            let interest = Interest::new(&resumed.filters)
+                .map(|interest| interest.resume(resume, &resumed.filters, remembered));
+            let from = interest.as_ref().and_then(|interest| interest.from);
+            Ok((state.attach(resumed.key, from), resumed, interest))
         })?;
         let subscription =
             Subscription::new(resume.id.clone(), Arc::clone(&space), resumed.key, Arc::clone(&bell));
-        if let Some(interest) = Interest::new(&resumed.filters) {
-            let interest = interest.resume(resume, &resumed.filters, remembered);
+        if let Some(interest) = interest {
             // How many events it missed is known only when they have been read.
-            resumed.missed = resumed.missed.filter(|_| resumed.created && interest.from.is_none());
-            resumed.replay_started |= interest.from.is_some();
+            resumed.missed = None;
+            resumed.replay_started |= interest.replay;
             // If this is refused, the subscription is dropped and paused again.
             let watch = self.watch(namespace, &interest)?;
             feed::start(watch, interest, &space, resumed.key, &bell);

@@ -112,6 +112,7 @@ impl Subscription {
                     bell.room.notify_one();
                 }
             }
+            let before = out.len();
             let any = hand_out(&mut ready, messages_max, bytes_max, now, out);
             if more || !ready.is_empty() {
                 // Nobody else rings while something is left.
@@ -120,6 +121,7 @@ impl Subscription {
             if let Some(reader) = state.reader(key) {
                 reader.ready = ready;
             }
+            state.note_progress(key, &out[before..]);
             Ok(any)
         })
     }

@@ -55,3 +55,16 @@ pub(crate) fn numbers(deliveries: &[Delivery]) -> Vec<u64> {
     });
     messages.collect()
 }
+
+/// Waits until everything about topics is on disk, as it is a moment after it happened.
+pub(crate) async fn until_saved(disk: &MemoryDisk) {
+    let mut changes = disk.changes();
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = disk.changes();
+        if now == changes {
+            return;
+        }
+        changes = now;
+    }
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Published, Shard};
+use crate::changes::ChangeLog;
 use crate::deadlines::{Deadlines, Owner};
 use crate::groups::Groups;
 use crate::message::Message;
@@ -81,6 +82,7 @@ impl Shard {
             deadlines: &mut self.deadlines,
             tickets: &mut self.tickets,
             settings: &self.settings,
+            changes: &mut self.changes,
             published: Published {
                 sequence: message.sequence,
                 receivers: 0,
@@ -103,6 +105,7 @@ struct FanOut<'a> {
     deadlines: &'a mut Deadlines,
     tickets: &'a mut Tickets,
     settings: &'a Settings,
+    changes: &'a mut ChangeLog,
     published: Published,
 }
 
@@ -121,7 +124,10 @@ impl FanOut<'_> {
             return;
         }
         if let Some(paused) = &mut subscription.paused {
-            paused.miss(&self.message.topic, self.message.sequence, self.settings.missed_topics);
+            if paused.miss(&self.message.topic, self.message.sequence, self.settings.missed_topics) {
+                // So that it is told what it missed even if the broker is killed meanwhile.
+                self.changes.subscription(&subscription.details.id);
+            }
             return;
         }
         self.deliver(index);

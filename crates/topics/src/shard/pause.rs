@@ -45,7 +45,9 @@ impl Shard {
                     paused.miss(&message.topic, message.sequence, limit);
                     unsent_messages.push(message.clone());
                 }
-                Delivery::Gap(gap) => paused.miss(&gap.topic, gap.first_missed, limit),
+                Delivery::Gap(gap) => {
+                    paused.miss(&gap.topic, gap.first_missed, limit);
+                }
                 Delivery::Message { kind: Kind::Retained, .. }
                 | Delivery::ReplayComplete(_)
                 | Delivery::Warning(_) => {}

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use super::{Resume, Shard};
 use crate::catch_up::Replay;
+use crate::filter::Filter;
 use crate::message::Sequence;
 use crate::subscription::Paused;
 use crate::subscriptions::SubscriptionIndex;
+use crate::topic::Topic;
 
 /// First missed number of a topic of which nothing was missed.
 const NOTHING_MISSED: Sequence = Sequence(u64::MAX);
@@ -32,12 +34,16 @@ impl Shard {
         if subscription.group.is_some() {
             return plan;
         }
-        self.plan_what_the_client_says(&mut plan, index, resume, remembered.is_some());
+        let all_said = self.plan_what_the_client_says(&mut plan, index, resume, remembered.is_some());
         // If the broker's memory has holes, only what the client names itself is known.
         let named = filters.iter().all(|filter| plan.replays.contains_key(filter.as_str()));
         let was_here = !resume.last_seen.is_empty() || resume.last_seen_single.is_some();
-        let holes = remembered.map_or(was_here, |remembered| remembered.incomplete);
-        if holes && !named {
+        let holes = match remembered {
+            Some(remembered) => remembered.incomplete,
+            // It may never have been here, or have been away for so long that it was forgotten.
+            None => was_here || self.has_numbers(filters),
+        };
+        if holes && !named && !all_said {
             plan.missed = None;
         }
         for (topic, &first) in remembered.into_iter().flat_map(|remembered| &remembered.missed) {
@@ -52,13 +58,14 @@ impl Shard {
         plan
     }
 
+    /// Says whether the client has named a number for everything there is.
     fn plan_what_the_client_says(
         &self,
         plan: &mut Plan,
         index: SubscriptionIndex,
         resume: &Resume,
         remembered: bool,
-    ) {
+    ) -> bool {
         let subscription = &self.subscriptions[index];
         for (topic, last) in &resume.last_seen {
             if subscription.matches(topic) {
@@ -67,11 +74,35 @@ impl Shard {
         }
         // One number for several topics is a guess, and the broker's memory is better than that.
         let filters = &subscription.details.filters;
-        if let Some(last) = resume.last_seen_single.filter(|_| filters.len() == 1 || !remembered) {
-            for filter in filters.iter().filter(|filter| !filter.is_wild()) {
-                self.plan_topic(plan, filter.as_str(), Sequence(last.0.saturating_add(1)));
-            }
+        let is_one_name = matches!(&filters[..], [only] if !only.is_wild());
+        let Some(last) = resume.last_seen_single.filter(|_| is_one_name || !remembered) else { return false };
+        let first = Sequence(last.0.saturating_add(1));
+        for filter in filters.iter().filter(|filter| !filter.is_wild()) {
+            self.plan_topic(plan, filter.as_str(), first);
         }
+        for topic in self.matching(filters).filter(|topic| topic.sequence >= first) {
+            if plan.replays.len() >= self.settings.missed_topics {
+                plan.missed = None;
+                return false;
+            }
+            self.plan_topic(plan, &topic.name, first);
+        }
+        true
+    }
+
+    /// The topics that match a pattern.
+    fn matching<'a>(&'a self, filters: &'a [Filter]) -> impl Iterator<Item = &'a Topic> {
+        let any_wild = filters.iter().any(Filter::is_wild);
+        let end = if any_wild { self.topics.end() } else { 0 };
+        let wild = |name: &str| filters.iter().any(|filter| filter.is_wild() && filter.matches(name));
+        (0..end).filter_map(|index| self.topics.get(index)).filter(move |topic| wild(&topic.name))
+    }
+
+    /// Whether anything was ever published to these, as far as that is known.
+    fn has_numbers(&self, filters: &[Filter]) -> bool {
+        let has_number = |topic: &Topic| topic.sequence > Sequence::ZERO;
+        let named = filters.iter().filter_map(|filter| self.topics.find(filter.as_str()));
+        named.map(|index| &self.topics[index]).any(has_number) || self.matching(filters).any(has_number)
     }
 
     /// Adds one topic, unless it is in the plan already.
@@ -80,9 +111,15 @@ impl Shard {
             return;
         }
         let Some(topic) = self.topics.find(name).map(|index| &self.topics[index]) else {
-            // The client saw messages of a topic that the broker does not know.
-            if first > Sequence(1) && first < NOTHING_MISSED {
+            // The client saw messages of a topic that the broker does not know. If it was forgotten, its floor is not
+            // below any of its numbers, and they are gone.
+            let floor = self.topics.floor_of(name);
+            if first < NOTHING_MISSED && (first > Sequence(1) || floor >= first) {
                 plan.missed = None;
+            }
+            if first <= floor {
+                plan.lost += floor.0 - first.0 + 1;
+                plan.replays.insert(Arc::from(name), Replay { next: first, until: floor, replayed: 0 });
             }
             return;
         };
@@ -96,9 +133,10 @@ impl Shard {
         plan.missed = plan.missed.map(|total| total + missed);
         if next <= topic.evicted_to {
             plan.lost += topic.evicted_to.0 - next.0 + 1;
-            if self.unclean {
-                plan.missed = None;
-            }
+        }
+        if next <= topic.skipped_to {
+            // Some of these numbers may never have been given.
+            plan.missed = None;
         }
         plan.replays.insert(Arc::clone(&topic.name), Replay { next, until, replayed: 0 });
     }

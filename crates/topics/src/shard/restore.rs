@@ -7,8 +7,9 @@ use crate::filter::Filter;
 use crate::message::{Message, Sequence};
 use crate::refusal::Refusal;
 use crate::saved::{SavedMessage, SavedSubscription, SavedTopic, Snapshot};
-use crate::subscription::{Paused, Subscribe};
+use crate::subscription::{Paused, Subscribe, SubscriptionId};
 use crate::time::Timestamp;
+use crate::topic::TopicIndex;
 use crate::topics::FLOORS;
 
 /// How the broker stopped before.
@@ -26,12 +27,11 @@ impl Shard {
     ///
     /// The time of a paused subscription begins afresh, so that a long stop costs nobody anything.
     pub fn restore(&mut self, snapshot: Snapshot, stop: Stop, now: Timestamp) -> Result<(), Refusal> {
-        self.unclean |= stop == Stop::Unclean;
         for floor in snapshot.floors {
             self.topics.raise_floor(floor.floor as usize, floor.sequence);
         }
         for topic in snapshot.topics {
-            self.restore_topic(topic, now)?;
+            self.restore_topic(topic, stop, now)?;
         }
         for subscription in snapshot.subscriptions {
             self.restore_subscription(subscription, stop, now)?;
@@ -48,6 +48,7 @@ impl Shard {
     }
 
     /// Puts a message back into the ring buffer of its topic. Messages come after everything else, each topic's in order.
+    /// One that was retained is the last known value again, or clears it, unless a later one is known.
     pub fn restore_message(
         &mut self,
         topic: &str,
@@ -62,18 +63,58 @@ impl Shard {
             topic.evicted_to = saved.sequence.previous();
         }
         topic.sequence = topic.sequence.max(saved.sequence);
+        let retain = saved.retain;
         let mut message: Message = saved.restore(&Arc::clone(&topic.name));
         message.order = self.order;
         let message = Arc::new(message);
         self.keep(index, &message);
+        if retain {
+            self.restore_retained(index, &message, now);
+        }
+        self.topics[index].cool();
         Ok(())
     }
 
-    fn restore_topic(&mut self, saved: SavedTopic, now: Timestamp) -> Result<(), Refusal> {
+    /// Lets a message count as missed by the paused subscriptions it is for, as far as `by` says so: for one that was
+    /// restored and that they had not been shown when they were saved.
+    pub fn missed(&mut self, topic: &str, sequence: Sequence, by: impl Fn(&SubscriptionId) -> bool) {
+        let Some(index) = self.topics.find(topic) else { return };
+        let name = Arc::clone(&self.topics[index].name);
+        let mut found = self.topics[index].subscribers().to_vec();
+        self.patterns.find(topic, &mut found);
+        for subscriber in found {
+            let subscription = &mut self.subscriptions[subscriber];
+            if subscription.group.is_none()
+                && by(&subscription.details.id)
+                && let Some(paused) = &mut subscription.paused
+            {
+                paused.miss(&name, sequence, self.settings.missed_topics);
+            }
+        }
+    }
+
+    fn restore_retained(&mut self, index: TopicIndex, message: &Arc<Message>, now: Timestamp) {
+        let known = self.topics[index].hot().and_then(|hot| hot.retained.as_ref());
+        if known.is_some_and(|known| known.sequence > message.sequence) {
+            return;
+        }
+        self.clear_retained(index);
+        let fits = self.retained_bytes + message.cost() <= self.settings.retained_bytes;
+        if !message.payload.is_empty() && !message.is_expired(now) && fits {
+            self.set_retained(index, message);
+            self.expect_expiry(index, message);
+        }
+    }
+
+    fn restore_topic(&mut self, saved: SavedTopic, stop: Stop, now: Timestamp) -> Result<(), Refusal> {
         let index = self.open(&saved.name, now)?;
         let topic = &mut self.topics[index];
         topic.sequence = topic.sequence.max(saved.sequence);
         topic.evicted_to = topic.sequence;
+        topic.skipped_to = match stop {
+            Stop::Clean => topic.skipped_to.max(saved.skipped_to),
+            Stop::Unclean => topic.sequence,
+        };
         let name = Arc::clone(&topic.name);
         if let Some(retained) = saved.retained.filter(|retained| retained.expires_at > now) {
             let message = Arc::new(retained.restore(&name));

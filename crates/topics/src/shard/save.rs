@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::Shard;
 use crate::changes::reserved;
 use crate::message::Sequence;
+use crate::refusal::Refusal;
 use crate::saved::{Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Snapshot};
 use crate::subscription::{Paused, Subscription};
+use crate::subscriptions::SubscriptionKey;
 use crate::time::Timestamp;
 use crate::topic::Topic;
 use crate::topics::floor_index;
@@ -28,6 +30,13 @@ impl Shard {
                 .map(|(floor, &sequence)| save_floor(floor, sequence))
                 .collect(),
         }
+    }
+
+    /// Lets a subscription be saved again with the next changes, as it stands then.
+    pub fn save_again(&mut self, key: SubscriptionKey) -> Result<(), Refusal> {
+        let index = self.subscriptions.resolve(key)?;
+        self.changes.subscription(&self.subscriptions[index].details.id);
+        Ok(())
     }
 
     /// Whether [`Shard::changes`] has anything to tell.
@@ -107,7 +116,9 @@ impl Shard {
         for (topic, replay) in replays.filter(|(_, replay)| replay.next <= replay.until) {
             paused.miss(topic, replay.next, limit);
         }
-        subscription.queue.for_each_untaken(|topic, sequence| paused.miss(topic, sequence, limit));
+        subscription.queue.for_each_untaken(|topic, sequence| {
+            paused.miss(topic, sequence, limit);
+        });
         (paused.missed, paused.incomplete)
     }
 }
@@ -117,6 +128,7 @@ fn save_topic(topic: &Topic, sequence: Sequence, now: Timestamp) -> SavedTopic {
         name: topic.name.as_ref().to_owned(),
         sequence,
         retained: topic.retained(now).map(|message| SavedMessage::of(message)),
+        skipped_to: topic.skipped_to,
     }
 }
 
