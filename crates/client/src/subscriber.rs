@@ -3,6 +3,8 @@
 //! A subscriber has a connection of its own, so that its reading never holds up anything else. If the program is slower
 //! than its topics, messages wait in the subscription's queue at the broker, where its policy holds.
 
+mod leave;
+
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +17,8 @@ use tenure_wire::topic::{
     Warning,
 };
 use tenure_wire::{Code, FromBroker, Name, Notice, Reply, Request};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::client::{Client, unexpected};
@@ -86,9 +89,12 @@ impl Client {
         let (frames, taken) = mpsc::channel(FRAMES_WAITING_MAX);
         let id = subscribed.id.clone();
         subscribing.keep(&subscribed);
-        tokio::spawn(subscribing.run(connection, frames));
+        let leaving = Arc::new(Notify::new());
+        let task = tokio::spawn(subscribing.run(connection, frames, Arc::clone(&leaving)));
         Ok(Subscriber {
             id,
+            leaving,
+            task,
             frames: taken,
             ready: VecDeque::new(),
             missed: subscribed.missed,
@@ -110,6 +116,9 @@ struct Counters {
 pub struct Subscriber {
     id: Name,
     frames: mpsc::Receiver<Result<Vec<Received>, Error>>,
+    /// Rung when the program leaves.
+    leaving: Arc<Notify>,
+    task: JoinHandle<Option<(Subscribing, Connection)>>,
     ready: VecDeque<Received>,
     missed: Option<u64>,
     state: watch::Receiver<ConnectionState>,
@@ -163,6 +172,7 @@ impl Stream for Subscriber {
 type Frames = mpsc::Sender<Result<Vec<Received>, Error>>;
 
 /// The task behind a subscriber.
+#[derive(Debug)]
 struct Subscribing {
     peer: Peer,
     wanted: Subscribe,
@@ -177,12 +187,30 @@ struct Subscribing {
     state: watch::Sender<ConnectionState>,
 }
 
+/// Why there is nothing more to follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// The subscription has ended, or nobody listens.
+    Ended,
+    /// The program leaves.
+    Left,
+}
+
 impl Subscribing {
-    /// Until nobody listens any more, the subscription ends, or it is given up.
-    async fn run(mut self, mut connection: Connection, frames: Frames) {
+    /// Until nobody listens any more, the subscription ends, or it is given up. If the program leaves, the connection is
+    /// there to leave by.
+    async fn run(
+        mut self,
+        mut connection: Connection,
+        frames: Frames,
+        leaving: Arc<Notify>,
+    ) -> Option<(Subscribing, Connection)> {
         loop {
-            let error = match self.follow(&mut connection, &frames).await {
-                Ok(()) => return self.become_state(ConnectionState::Disconnected, None),
+            let error = match self.follow(&mut connection, &frames, &leaving).await {
+                Ok(over) => {
+                    self.become_state(ConnectionState::Disconnected, None);
+                    return (over == Over::Left).then_some((self, connection));
+                }
                 Err(error) => error,
             };
             if is_transient(&error) {
@@ -190,7 +218,8 @@ impl Subscribing {
                 self.next.last_seen = self.seen.last_seen();
                 let standing = tokio::select! {
                     standing = self.stand(None) => standing,
-                    () = frames.closed() => return,
+                    () = frames.closed() => return None,
+                    () = leaving.notified() => return None,
                 };
                 match standing {
                     Ok((next, subscribed)) => {
@@ -198,10 +227,14 @@ impl Subscribing {
                         self.is_back(&subscribed);
                         continue;
                     }
-                    Err(error) => return self.give_up(error, &frames).await,
+                    Err(error) => {
+                        self.give_up(error, &frames).await;
+                        return None;
+                    }
                 }
             }
-            return self.give_up(error, &frames).await;
+            self.give_up(error, &frames).await;
+            return None;
         }
     }
 
@@ -331,20 +364,26 @@ impl Subscribing {
     }
 
     /// Hands on what comes, until the connection breaks, the subscription ends, or nobody wants to hear any more.
-    async fn follow(&mut self, connection: &mut Connection, frames: &Frames) -> Result<(), Error> {
+    async fn follow(
+        &mut self,
+        connection: &mut Connection,
+        frames: &Frames,
+        leaving: &Notify,
+    ) -> Result<Over, Error> {
         let mut arrived = Vec::new();
         let mut vigil = Vigil::default();
         let mut ended = false;
         loop {
             if !self.news.is_empty() && frames.send(Ok(std::mem::take(&mut self.news))).await.is_err() {
-                return Ok(());
+                return Ok(Over::Ended);
             }
             if ended {
-                return Ok(());
+                return Ok(Over::Ended);
             }
             tokio::select! {
                 turned = vigil.turn(connection, &mut arrived) => turned?,
-                () = frames.closed() => return Ok(()),
+                () = frames.closed() => return Ok(Over::Ended),
+                () = leaving.notified() => return Ok(Over::Left),
             }
             for message in arrived.drain(..) {
                 if let FromBroker::Notice(notice) = message {

@@ -55,7 +55,12 @@ impl Interest {
     }
 
     /// Where one that comes back goes on: where the client says, else where the broker remembers.
-    pub(super) fn resume(mut self, resume: &Resume, all: &[Filter], remembered: Option<u64>) -> Interest {
+    pub(super) fn resume(
+        mut self,
+        resume: &Resume,
+        single_counts: bool,
+        remembered: Option<u64>,
+    ) -> Interest {
         if resume.recovery != Recovery::Replay {
             return self;
         }
@@ -66,8 +71,7 @@ impl Interest {
             }
         }
         let said = self.last_seen.values().min().copied();
-        // One number is enough for all events, because they have one sequence; not if there are other topics too.
-        let single = resume.last_seen_single.filter(|_| all.len() == self.filters.len()).map(|last| last.0);
+        let single = resume.last_seen_single.filter(|_| single_counts).map(|last| last.0);
         let next = said.or(single).map(|last| last.saturating_add(1));
         self.from = next.or(remembered).map(|from| from.max(1));
         self
@@ -103,11 +107,17 @@ impl Interest {
     }
 }
 
+/// Whether a single number counts for events. It is enough for all of them, because they have one sequence; not if there
+/// are other topics too, unless the subscription is new and the number is all there is.
+pub(super) fn single_counts(all: &[Filter], is_known: bool) -> bool {
+    !is_known || all.iter().all(|filter| event_prefix(filter.as_str()).is_some())
+}
+
 /// What the shard is told of one that comes back: it knows nothing of events.
-pub(super) fn without_events(resume: &Resume, all: &[Filter]) -> Resume {
+pub(super) fn without_events(resume: &Resume, all: &[Filter], is_known: bool) -> Resume {
     let mut resume = resume.clone();
     resume.last_seen.retain(|(topic, _)| event_prefix(topic).is_none());
-    if all.iter().any(|filter| event_prefix(filter.as_str()).is_some()) {
+    if is_known && all.iter().any(|filter| event_prefix(filter.as_str()).is_some()) {
         resume.last_seen_single = None;
     }
     resume

@@ -5,6 +5,8 @@ use std::sync::PoisonError;
 use tenure_topics::{Filter, Page, ShardStats, SubscriptionId, SubscriptionInfo, TopicInfo};
 
 use super::Topics;
+use super::events::event_prefix;
+use super::space::State;
 
 impl Topics {
     /// A page of the topics of a namespace, all or those that match. The first begins at 0, the next where a page says.
@@ -16,12 +18,22 @@ impl Topics {
         filter: Option<&Filter>,
     ) -> Page<TopicInfo> {
         self.known_space(namespace).map_or(Page { items: Vec::new(), next: None }, |space| {
-            space.with(|state, now| state.shard.topics(from, max, filter, now))
+            space.with(|state, now| {
+                let mut page = state.shard.topics(from, max, filter, now);
+                for topic in &mut page.items {
+                    count_ears(state, topic);
+                }
+                page
+            })
         })
     }
 
     pub fn topic(&self, namespace: &str, name: &str) -> Option<TopicInfo> {
-        self.known_space(namespace)?.with(|state, now| state.shard.topic(name, now))
+        self.known_space(namespace)?.with(|state, now| {
+            let mut topic = state.shard.topic(name, now)?;
+            count_ears(state, &mut topic);
+            Some(topic)
+        })
     }
 
     /// A page of the subscriptions of a namespace with their statistics, paused ones included.
@@ -62,5 +74,13 @@ impl Topics {
             all.add(space.with(|state, _| state.shard.stats()));
         }
         all
+    }
+}
+
+/// A topic that tells what happens in the broker is heard only by those who name it, or whose pattern begins with its word.
+fn count_ears(state: &State, topic: &mut TopicInfo) {
+    if event_prefix(&topic.name).is_some() {
+        let counts = |filter: &Filter| event_prefix(filter.as_str()).is_some();
+        topic.subscribers = state.shard.subscribers_of(&topic.name, counts);
     }
 }

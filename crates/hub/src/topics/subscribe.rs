@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tenure_engine::Name;
 use tenure_topics::{Refusal, Resume, Resumed, Subscribe, SubscriptionId, SubscriptionInfo, Timestamp};
 
-use super::events::{Interest, without_events};
+use super::events::{Interest, single_counts, without_events};
 use super::subscription::{Ended, Subscription};
 use super::{Topics, feed, now};
 
@@ -51,11 +51,16 @@ impl Topics {
                 // So that what the other stream has taken and not sent counts as missed.
                 state.pause(key, Ended::TakenOver, now)?;
             }
-            let mut resumed = state.shard.resume(&without_events(resume, &filters), now, &mut state.wake)?;
+            let mut resumed = state.shard.resume(
+                &without_events(resume, &filters, known.is_some()),
+                now,
+                &mut state.wake,
+            )?;
             resumed.took_over = live.is_some();
             let remembered = state.events_from.remove(&resume.id);
+            let single_counts = single_counts(&resumed.filters, known.is_some());
             let interest = Interest::new(&resumed.filters)
-                .map(|interest| interest.resume(resume, &resumed.filters, remembered));
+                .map(|interest| interest.resume(resume, single_counts, remembered));
             let from = interest.as_ref().and_then(|interest| interest.from);
             Ok((state.attach(resumed.key, from), resumed, interest))
         })?;

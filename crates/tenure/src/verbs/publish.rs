@@ -109,11 +109,13 @@ impl Pub {
     }
 
     async fn many(&self, client: &Client, message: &NewMessage, count: u64, screen: &Screen) -> Outcome {
-        let (mut left, mut deliveries, mut first, mut last) = (count, 0, None, 0);
+        let (mut left, mut confirmed, mut deliveries, mut first, mut last) = (count, 0, 0, None, 0);
         while left > 0 {
             let chunk = left.min(CHUNK as u64);
-            for published in client.publish_many(vec![message.clone(); chunk as usize]).await? {
-                let published = published.map_err(tenure_client::Error::from)?;
+            let asked = client.publish_many(vec![message.clone(); chunk as usize]).await;
+            for published in asked.map_err(|error| cut_off(error, confirmed, count))? {
+                let published = published.map_err(|refusal| cut_off(refusal.into(), confirmed, count))?;
+                confirmed += 1;
                 first.get_or_insert(published.sequence);
                 last = published.sequence;
                 deliveries += u64::from(published.receivers);
@@ -143,7 +145,7 @@ impl Pub {
         };
         let (mut number, mut code, mut refused, mut published_count) = (0, OK, 0_u64, 0_u64);
         loop {
-            let mut chunk = Vec::new();
+            let (mut chunk, mut numbers) = (Vec::new(), Vec::new());
             while chunk.len() < CHUNK {
                 let mut line = String::new();
                 let read = lines.by_ref().take(2 * BYTES_MAX).read_line(&mut line);
@@ -159,18 +161,28 @@ impl Pub {
                         ))
                     })?;
                     chunk.push(message);
+                    numbers.push(number);
                 }
             }
             if chunk.is_empty() {
                 break;
             }
-            for published in client.publish_many(chunk).await? {
+            let asked = client.publish_many(chunk).await;
+            let answers = asked.map_err(|error| {
+                let mut failure = Failure::from(error);
+                let first = numbers[0];
+                failure.message += &format!(
+                    "; {published_count} messages were confirmed, all from before line {first} of {name}"
+                );
+                failure
+            })?;
+            for (published, number) in answers.into_iter().zip(numbers) {
                 match published {
                     Ok(_) => published_count += 1,
                     Err(refusal) => {
                         refused += 1;
                         code = code_of(&refusal.code);
-                        remark(format!("refused: {}", harmless(&refusal.message)));
+                        remark(format!("line {number} of {name} is refused: {}", harmless(&refusal.message)));
                     }
                 }
             }
@@ -230,6 +242,13 @@ impl Pub {
             }
         }
     }
+}
+
+/// Publishing many has ended early: how many are certain, because the rest may have been published or not.
+fn cut_off(error: tenure_client::Error, confirmed: u64, count: u64) -> Failure {
+    let mut failure = Failure::from(error);
+    failure.message += &format!("; {confirmed} of {count} messages were confirmed before that");
+    failure
 }
 
 fn told(published: &Published) -> String {

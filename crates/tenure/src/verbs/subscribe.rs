@@ -70,11 +70,14 @@ impl Sub {
         }
         let told = tokio::select! {
             told = self.follow(&mut subscriber, screen) => told,
-            _ = tokio::signal::ctrl_c() => Ok(OK),
+            () = asked_to_stop() => Ok(OK),
         };
         if self.id.is_none() {
             // Nobody comes back to it. If it is gone already, all the better.
             let _ = client.unsubscribe(subscriber.id().clone()).await;
+        } else {
+            // What has come and was not printed is for the next time. If the broker is gone, it knows the rest itself.
+            let _ = subscriber.leave().await;
         }
         told
     }
@@ -175,6 +178,22 @@ impl Sub {
         }
         Ok(OK)
     }
+}
+
+/// Somebody presses Ctrl-C, or the process is told to end.
+async fn asked_to_stop() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut end) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = end.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// For people on stderr, for programs in its place among the messages.

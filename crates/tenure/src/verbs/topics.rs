@@ -52,7 +52,7 @@ impl Topics {
 fn topics(all: &[TopicInfo]) -> Table {
     let columns = [
         Column::Flexible("TOPIC"),
-        Column::Number("MESSAGES"),
+        Column::Number("LATEST"),
         Column::Number("KEPT"),
         Column::Number("FROM"),
         Column::Number("SUBSCRIBERS"),

@@ -46,7 +46,10 @@ fn messages_are_published_heard_and_counted() {
     assert_eq!(topics.as_array().unwrap().len(), 2);
     assert_eq!(topics[1]["sequence"], 3);
     let table = broker.tenure(&["topics"]).ok();
-    assert!(table.contains("sensor.kitchen") && table.contains("SUBSCRIBERS"), "{table}");
+    assert!(
+        table.contains("sensor.kitchen") && table.contains("SUBSCRIBERS") && table.contains("LATEST"),
+        "{table}"
+    );
     // Whoever has no id leaves nothing behind.
     assert_eq!(broker.tenure(&["topics", "--subscriptions", "-o", "json"]).json(), Value::Array(vec![]));
 }
@@ -73,6 +76,51 @@ fn a_subscription_with_an_id_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn what_came_and_was_not_printed_is_there_the_next_time() {
+    let broker = Broker::start();
+    let (mut child, heard) = lines(&broker, &["sub", "x", "y", "--id", "a", "-n", "5", "-o", "jsonl"]);
+    subscribers(&broker, 1);
+    broker.tenure(&["pub", "x", "m", "--count", "100"]).ok();
+    broker.tenure(&["pub", "y", "m", "--count", "3"]).ok();
+    assert_eq!(heard.filter_map(|line| line["sequence"].as_u64()).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert!(child.wait().unwrap().success());
+    let mut rest: Vec<(String, u64)> = broker
+        .tenure(&["sub", "x", "y", "--id", "a", "-n", "98", "-o", "jsonl"])
+        .lines()
+        .iter()
+        .filter_map(|line| Some((line["topic"].as_str()?.to_owned(), line["sequence"].as_u64()?)))
+        .collect();
+    rest.sort();
+    let x = (6..=100).map(|number| ("x".to_owned(), number));
+    let y = (1..=3).map(|number| ("y".to_owned(), number));
+    assert_eq!(rest, x.chain(y).collect::<Vec<_>>());
+    // The same if it is told to end.
+    let (mut child, mut heard) = lines(&broker, &["sub", "x", "y", "--id", "a", "-o", "jsonl"]);
+    subscribers(&broker, 1);
+    broker.tenure(&["pub", "x", "m"]).ok();
+    let first = heard.find(|line| line["sequence"].is_u64()).unwrap();
+    assert_eq!(first["sequence"], 101);
+    let ended = std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(ended.success() && child.wait().unwrap().success());
+    subscribers(&broker, 0);
+    broker.tenure(&["pub", "x", "m"]).ok();
+    let next = broker.tenure(&["sub", "x", "y", "--id", "a", "-n", "1", "-o", "jsonl"]).lines();
+    assert_eq!(next[0]["sequence"], 102);
+}
+
+#[test]
+fn everything_that_is_kept_comes_for_a_pattern_too() {
+    let broker = Broker::start();
+    for topic in ["sensor.attic", "sensor.hall"] {
+        broker.tenure(&["pub", topic, topic, "--count", "2"]).ok();
+    }
+    let all = broker.tenure(&["sub", "sensor.*", "--replay", "-n", "4", "--raw"]).ok();
+    assert_eq!(all, "sensor.attic\nsensor.attic\nsensor.hall\nsensor.hall\n");
+    let later = broker.tenure(&["sub", "sensor.*", "--from", "2", "-n", "2", "--raw"]).ok();
+    assert_eq!(later, "sensor.attic\nsensor.hall\n");
+}
+
+#[test]
 fn the_last_known_value_comes_first() {
     let broker = Broker::start();
     broker.tenure(&["pub", "state.door", "open", "--retain"]).ok();
@@ -90,6 +138,10 @@ fn many_messages_come_from_lines_of_json() {
     assert_eq!(broker.tenure(&["sub", "log", "--replay", "-n", "1", "--raw"]).ok(), "{\"a\":1}\n");
     let bad = broker.tenure_fed(&["pub", "--jsonl", "-"], b"{\"topic\": \"a\"}\n{\"payload\": 1}\n");
     bad.fails(65, "line 2 of -: there is no topic");
+    let some = b"{\"topic\": \"a\"}\n\n{\"topic\": \"a..b\"}\n{\"topic\": \"a\"}\n";
+    let some = broker.tenure_fed(&["pub", "--jsonl", "-"], some);
+    assert!(some.out.contains("2 messages published, 1 refused"), "{some:?}");
+    some.fails(76, "line 3 of - is refused: a topic name has an empty level");
     broker
         .tenure_fed(&["pub", "a", "--jsonl", "-"], b"{\"retian\": true}\n")
         .fails(65, "`retian` is none of");
@@ -99,6 +151,7 @@ fn many_messages_come_from_lines_of_json() {
 fn what_cannot_be_is_refused_with_a_reason() {
     let broker = Broker::start();
     broker.tenure(&["pub", "a.*", "x"]).fails(76, "wildcards");
+    broker.tenure(&["pub", "a.*", "x", "--count", "5"]).fails(76, "0 of 5 messages were confirmed");
     broker.tenure(&["pub", "a"]).fails(64, "what to publish?");
     broker.tenure(&["sub", "a..b"]).fails(76, "empty level");
     broker.tenure(&["sub", "a", "--policy", "drop-all"]).fails(64, "drop-newest");

@@ -81,6 +81,20 @@ impl Shard {
         Some(self.topic_info(&self.topics[index], now))
     }
 
+    /// How many subscriptions are for a topic by a name or pattern that counts.
+    pub fn subscribers_of(&self, topic: &str, counts: impl Fn(&Filter) -> bool) -> usize {
+        let exact = self.topics.find(topic).map_or(&[][..], |index| self.topics[index].subscribers());
+        let mut subscribers = exact.to_vec();
+        self.patterns.find(topic, &mut subscribers);
+        subscribers.sort_unstable();
+        subscribers.dedup();
+        let is_for_it = |&&index: &&SubscriptionIndex| {
+            let filters = &self.subscriptions[index].details.filters;
+            filters.iter().any(|filter| filter.matches(topic) && counts(filter))
+        };
+        subscribers.iter().filter(is_for_it).count()
+    }
+
     /// Subscriptions in no particular order. The first page begins at 0.
     pub fn subscriptions(&self, from: usize, max: usize, now: Timestamp) -> Page<SubscriptionInfo> {
         let max = max.min(PAGE_MAX);

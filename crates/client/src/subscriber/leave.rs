@@ -1,0 +1,143 @@
+//! Leaving a subscription that somebody comes back to: what the program has taken counts as taken, and nothing else.
+//!
+//! The broker believes that whatever it has written to the connection was taken. So the subscription is paused first, and by
+//! the answer everything it wrote has come. If some of that was not taken, the broker is told the numbers before it, and the
+//! subscription is paused again before anything is replayed.
+
+use std::collections::HashMap;
+
+use tenure_wire::topic::{LastSeen, MessageKind, OneSubscription, Recovery, Subscribe as SubscribeRequest};
+use tenure_wire::{FromBroker, Name, Notice, Reply, Request};
+
+use super::{Received, Subscriber, Subscribing};
+use crate::client::unexpected;
+use crate::connection::{CONNECT_TIMEOUT, Connection};
+use crate::error::Error;
+use crate::seen::TOPICS_MAX;
+
+/// How often the broker is told, if messages come in between.
+const TRIES_MAX: usize = 10;
+
+impl Subscriber {
+    /// Leaves the subscription, for whoever takes it up again by its id: what [`next`](Subscriber::next) has handed out
+    /// counts as taken, and everything after it comes again as far as it is kept. A subscriber that is dropped leaves as
+    /// well, but then all that had come through its connection counts as taken.
+    pub async fn leave(mut self) -> Result<(), Error> {
+        let mut untaken = Untaken::default();
+        for received in self.ready.drain(..) {
+            untaken.received(&received);
+        }
+        self.leaving.notify_one();
+        while let Some(frame) = self.frames.recv().await {
+            for received in frame.iter().flatten() {
+                untaken.received(received);
+            }
+        }
+        let Ok(Some((subscribing, connection))) = self.task.await else {
+            return Err(Error::lost("the connection was gone already"));
+        };
+        let leaving = subscribing.leave(connection, untaken);
+        let left = tokio::time::timeout(CONNECT_TIMEOUT, leaving).await;
+        left.unwrap_or_else(|_| Err(Error::lost("leaving was not answered")))
+    }
+}
+
+impl Subscribing {
+    async fn leave(self, mut connection: Connection, mut untaken: Untaken) -> Result<(), Error> {
+        for received in &self.news {
+            untaken.received(received);
+        }
+        let pause = Request::PauseSubscription(OneSubscription { number: None, id: self.next.id.clone() });
+        let asked = connection.ask(&pause);
+        untaken.hear(&mut connection, self.number, asked).await?;
+        // A group shares among its members, and a member replays nothing.
+        if untaken.first.is_empty() || self.next.group.is_some() {
+            return Ok(());
+        }
+        for _ in 0..TRIES_MAX {
+            let again = SubscribeRequest {
+                recovery: Some(Recovery::Replay),
+                retained: false,
+                last: None,
+                last_seen: untaken.last_seen(),
+                ..self.next.clone()
+            };
+            // Both are read before anything is taken from the subscription, nearly always.
+            let number = connection.ask(&Request::Subscribe(Box::new(again)));
+            let asked = connection.ask(&pause);
+            if untaken.hear(&mut connection, number, asked).await? == 0 {
+                return Ok(());
+            }
+        }
+        Err(Error::lost("messages came faster than the subscription could be left"))
+    }
+}
+
+/// The first number of each topic that has come and was not taken.
+#[derive(Debug, Default)]
+struct Untaken {
+    first: HashMap<Name, u64>,
+}
+
+impl Untaken {
+    fn received(&mut self, received: &Received) {
+        match received {
+            Received::Message { kind, message } => self.message(kind, &message.topic, message.sequence),
+            Received::Gap(gap) => self.add(&gap.topic, gap.first_missed),
+            Received::ReplayComplete(_)
+            | Received::Warning(_)
+            | Received::Back { .. }
+            | Received::Ended(_) => {}
+        }
+    }
+
+    /// Hears everything up to the answer to a request. Says how many messages came for the subscription.
+    async fn hear(&mut self, connection: &mut Connection, number: u64, asked: u64) -> Result<usize, Error> {
+        let mut arrived = Vec::new();
+        let mut count = 0;
+        loop {
+            connection.turn(&mut arrived).await?;
+            for message in arrived.drain(..) {
+                match message {
+                    FromBroker::Notice(Notice::Messages(messages)) if messages.subscription == number => {
+                        count += messages.messages.len();
+                        for message in &messages.messages {
+                            self.message(&messages.kind, &message.topic, message.sequence);
+                        }
+                    }
+                    FromBroker::Notice(Notice::TopicGap(gap)) if gap.subscription == number => {
+                        count += 1;
+                        self.add(&gap.topic, gap.first_missed);
+                    }
+                    FromBroker::Notice(Notice::Bye(refusal))
+                    | FromBroker::Reply { reply: Reply::Refused(refusal), .. } => return Err(refusal.into()),
+                    FromBroker::Reply { number, reply } if number == asked => match reply {
+                        Reply::SubscriptionPaused(_) => return Ok(count),
+                        other => return Err(unexpected("pause-subscription", &other)),
+                    },
+                    FromBroker::Reply { .. } | FromBroker::Notice(_) => {}
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, kind: &MessageKind, topic: &Name, sequence: u64) {
+        // A retained value says nothing about what came before or after it.
+        if *kind != MessageKind::Retained {
+            self.add(topic, sequence);
+        }
+    }
+
+    fn add(&mut self, topic: &Name, sequence: u64) {
+        let first = self.first.entry(topic.clone()).or_insert(sequence);
+        *first = sequence.min(*first);
+    }
+
+    fn last_seen(&self) -> Vec<LastSeen> {
+        let row = |(topic, first): (&Name, &u64)| LastSeen {
+            topic: topic.clone(),
+            sequence: first.saturating_sub(1),
+        };
+        self.first.iter().take(TOPICS_MAX).map(row).collect()
+    }
+}
