@@ -167,9 +167,21 @@ impl fmt::Display for Refusal {
             Refusal::Trimmed { oldest } => write!(f, "events before {oldest} are no longer kept"),
             Refusal::Unreadable { what } => write!(f, "the {what} cannot be read back"),
             Refusal::NobodyThere { address } => write!(f, "nobody is there at {address}"),
-            Refusal::TooLate { deadline } => write!(f, "the deadline {deadline} has passed"),
+            // When that was is a fact of the refusal: a number of milliseconds tells people nothing.
+            Refusal::TooLate { .. } => f.write_str("the deadline has passed: choose one in the future"),
         }
     }
 }
 
 impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_for_machines_is_not_in_the_sentence_for_people() {
+        let sentence = Refusal::TooLate { deadline: Timestamp(1_794_851_982_898) }.to_string();
+        assert!(!sentence.contains("1794851982898"), "{sentence}");
+    }
+}

@@ -1,5 +1,5 @@
-//! Give back: the worker returns a task unfinished; nobody is to blame. And take back: the broker asks for an
-//! unconfirmed one.
+//! Give back: the worker returns a task unfinished; nobody is to blame. What was started and must not run twice by itself
+//! is put aside. And take back: the broker asks for an unconfirmed one.
 
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
@@ -10,7 +10,8 @@ use crate::name;
 use crate::notice::{Notice, StopWhy};
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{TaskState, Wanted};
+use crate::state::{AsideWhy, StateName, TaskState, Wanted};
+use crate::terms::OnLost;
 use crate::time::Timestamp;
 
 impl Engine {
@@ -36,11 +37,16 @@ impl Engine {
         reason: Option<Box<str>>,
         out: &mut dyn Output,
     ) {
-        let holding = self.tasks.at(slot).state.holding().expect("only a held task is handed back");
+        let task = self.tasks.at(slot);
+        let holding = task.state.holding().expect("only a held task is handed back");
         let worker = holding.worker.clone();
+        let started = task.state.name() == StateName::Running;
+        let pauses = self.terms.get(task.terms).on_lost == OnLost::Pause;
         match holding.intent.as_ref().map(|intent| intent.wanted) {
             Some(Wanted::Cancel) => self.end_cancelled(now, slot, crate::Blob::EMPTY, false, out),
             Some(Wanted::Pause) => self.put_aside_as_asked(now, slot, out),
+            // Some of the work may be done: whether it is done again is for a human to say.
+            None if started && pauses => self.put_aside(now, slot, AsideWhy::WorkerLost, reason, out),
             None => self.become_state(now, slot, TaskState::Ready, Kind::GivenBack { worker, reason }, out),
         }
     }

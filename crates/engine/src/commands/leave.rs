@@ -7,8 +7,6 @@ use crate::event::Kind;
 use crate::id::WorkerKey;
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{AsideWhy, StateName};
-use crate::terms::OnLost;
 use crate::time::Timestamp;
 use crate::workers::Presence;
 
@@ -26,16 +24,7 @@ impl Engine {
         self.rechoose(key);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
-            let reason = Some("the worker left".into());
-            let task = self.tasks.at(slot);
-            let pauses = self.terms.get(task.terms).on_lost == OnLost::Pause;
-            let wanted = task.state.holding().is_some_and(|holding| holding.intent.is_some());
-            if pauses && !wanted && task.state.name() == StateName::Running {
-                // It may have done some of the work: whether it is done again is for a human to say.
-                self.put_aside(now, slot, AsideWhy::WorkerLost, reason, out);
-            } else {
-                self.hand_back(now, slot, reason, out);
-            }
+            self.hand_back(now, slot, Some("the worker left".into()), out);
         }
         self.tell_worker(now, key, Kind::WorkerLeft, out);
         self.workers.unbind(peer.session);

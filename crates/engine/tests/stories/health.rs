@@ -225,6 +225,29 @@ fn what_must_not_run_twice_by_itself_is_put_aside_when_its_worker_leaves() {
 }
 
 #[test]
+fn what_must_not_run_twice_by_itself_is_put_aside_when_it_is_given_back() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = broker.worker("w", &["q"], 1);
+    let task = NewTask { on_lost: OnLost::Pause, ..broker.new_task("q") };
+    let task = broker.submit_task(&ann, task);
+    // Nothing has been done yet: it waits again, and comes again.
+    broker.give_back(&worker, task);
+    assert_eq!((broker.state(task), broker.show(task).attempt), (StateName::Assigned, 2));
+    broker.start(&worker, task);
+    broker.hush();
+    broker.give_back(&worker, task);
+    broker.hears(&["#1/2 paused"]);
+    assert_eq!(broker.state(task), StateName::Paused);
+    // A human may say so, and it is the same with the next attempt.
+    broker.does(&ann, Command::Resume { task });
+    broker.start(&worker, task);
+    broker.give_back(&worker, task);
+    assert_eq!((broker.state(task), broker.show(task).attempt), (StateName::Paused, 3));
+    broker.hush();
+}
+
+#[test]
 fn a_worker_that_leaves_gives_back_what_it_holds_without_blame() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
