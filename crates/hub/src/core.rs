@@ -4,6 +4,8 @@
 //! The order is the promise. `take` decides and fills the open batch; `seal` hands the batch out to be written; only
 //! `synced` lets the replies, notices and events of a batch go.
 
+mod stuck;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 

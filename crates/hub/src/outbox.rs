@@ -112,6 +112,12 @@ impl Outbox {
         }
     }
 
+    /// Whether an answer for this session waits for the disk.
+    pub(crate) fn owes(&self, session: SessionId) -> bool {
+        let all = self.waiting.iter().flat_map(|(_, outs)| outs).chain(&self.open);
+        all.into_iter().any(|out| matches!(out, Out::Reply { session: whose, .. } if *whose == session))
+    }
+
     /// Whether anything waits for the disk.
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_empty() && self.waiting.is_empty()

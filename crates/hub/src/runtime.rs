@@ -3,12 +3,13 @@
 //! A turn drains the inbox, decides, and hands the open batch to the writer. While the writer syncs, batches gather
 //! there, and the next sync is for all of them: that is the group commit. For a lone asker the turn syncs itself.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_engine::{Refusal, Settings, Timestamp};
+use tenure_engine::{Refusal, SessionId, Settings, Timestamp};
 use tenure_store::{
     Disk, News, OpenReport, Opened, Pace, Parts, RealDisk, Store, StoreError, StoreSettings, Sync,
 };
@@ -96,6 +97,8 @@ impl Hub {
             pace: Pace::Again,
             turning: Turning::begin(wall_clock(), IDLE_MAX),
             solitude: Solitude::default(),
+            stuck: false,
+            held_back: VecDeque::new(),
         };
         let ended = tokio::spawn(turns.run());
         Ok(Hub { handle, report, ended })
@@ -137,6 +140,11 @@ struct Turns {
     pace: Pace,
     turning: Turning,
     solitude: Solitude,
+    /// What has been decided cannot be written: the disk has no room.
+    stuck: bool,
+    /// What came meanwhile and found no room in the open batch either, in its order. Requests in here keep their permits,
+    /// and so senders wait when there are too many.
+    held_back: VecDeque<Inbound>,
 }
 
 impl Turns {
@@ -148,7 +156,8 @@ impl Turns {
             let now = wall_clock();
             let wait = self.wait(now);
             // With too much on its way to the disk, nothing more is taken: senders wait for permits.
-            let may_take = !self.writing.is_full() || !self.core.is_full();
+            // Only a full disk is no reason to keep anybody waiting who can be answered all the same.
+            let may_take = self.stuck || (self.held_back.is_empty() && !self.is_brimful());
             tokio::select! {
                 biased;
                 Some(written) = self.writing.report() => self.written(written)?,
@@ -171,11 +180,16 @@ impl Turns {
             }
             let now = wall_clock();
             self.notice_absence(now);
+            while !self.is_brimful()
+                && let Some(message) = self.held_back.pop_front()
+            {
+                self.take(now, message)?;
+            }
             for message in messages.drain(..) {
                 match message {
                     Inbound::Stop => return self.finish().await,
                     Inbound::TopicsFailed(error) => return Err(error),
-                    other => self.take(now, other)?,
+                    other => self.take_or_hold_back(now, other)?,
                 }
             }
             self.pace = self.core.tick(now);
@@ -214,6 +228,48 @@ impl Turns {
         self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(chores)
     }
 
+    /// Whether neither the way to the disk nor the open batch has room.
+    fn is_brimful(&self) -> bool {
+        self.writing.is_full() && self.core.is_full()
+    }
+
+    fn take_or_hold_back(&mut self, now: Timestamp, mut message: Inbound) -> Result<(), StoreError> {
+        if self.stuck
+            && let Inbound::Asks { session, asks } = &mut message
+        {
+            self.answer_stuck(now, *session, asks);
+            if asks.is_empty() {
+                return Ok(());
+            }
+        }
+        // Whoever has just come may have a question that can be answered.
+        let is_new = matches!(message, Inbound::Open { .. });
+        if !is_new && (self.is_brimful() || !self.held_back.is_empty()) {
+            self.held_back.push_back(message);
+            return Ok(());
+        }
+        self.take(now, message)
+    }
+
+    /// Answers the first of these requests, as far as that needs nothing of the disk.
+    fn answer_stuck(&mut self, now: Timestamp, session: SessionId, asks: &mut Vec<Ask>) {
+        let is_held_back =
+            |held: &Inbound| matches!(held, Inbound::Asks { session: whose, .. } if *whose == session);
+        if self.held_back.iter().any(is_held_back) {
+            return;
+        }
+        self.core.stats_mut().topics = self.handle.topics().figures();
+        let mut rest = std::mem::take(asks).into_iter();
+        for ask in rest.by_ref() {
+            if let Some(unanswered) = self.core.answer_stuck(now, session, ask) {
+                asks.push(unanswered);
+                break;
+            }
+            self.permits.add_permits(1);
+        }
+        asks.extend(rest);
+    }
+
     fn take(&mut self, now: Timestamp, message: Inbound) -> Result<(), StoreError> {
         match message {
             Inbound::Asks { session, asks } => {
@@ -243,12 +299,7 @@ impl Turns {
         Ok(())
     }
 
-    fn take_ask(
-        &mut self,
-        now: Timestamp,
-        session: tenure_engine::SessionId,
-        ask: Ask,
-    ) -> Result<(), StoreError> {
+    fn take_ask(&mut self, now: Timestamp, session: SessionId, ask: Ask) -> Result<(), StoreError> {
         if matches!(ask.request, Request::Stats) {
             self.core.stats_mut().topics = self.handle.topics().figures();
         }
@@ -281,10 +332,18 @@ impl Turns {
                 stats.sync_seconds_total += took.as_secs_f64();
                 stats.sync_seconds_max = stats.sync_seconds_max.max(took.as_secs_f64());
                 self.core.synced(position);
+                if std::mem::take(&mut self.stuck) {
+                    tracing::info!("the disk has room again: what was decided meanwhile is written");
+                    self.look_at_disk();
+                }
                 Ok(())
             }
             Written::Full => {
-                tracing::warn!("the disk is full: new tasks are refused until there is room");
+                if !std::mem::replace(&mut self.stuck, true) {
+                    tracing::warn!(
+                        "the disk is full: new tasks and questions are refused until there is room"
+                    );
+                }
                 self.core.set_disk_full(true);
                 Ok(())
             }
@@ -320,11 +379,19 @@ impl Turns {
         let usage = self.handle.reader().usage();
         let stats = self.core.stats_mut();
         stats.disk_free_bytes = free;
+        let (was_short, is_short) = (stats.disk_full, free < DISK_RESERVE_BYTES);
         stats.journal_bytes = usage.journal_bytes + usage.snapshot_bytes + usage.event_bytes;
-        self.core.set_disk_full(free < DISK_RESERVE_BYTES);
+        self.core.set_disk_full(self.stuck || is_short);
+        if is_short && !was_short {
+            tracing::warn!(
+                free_bytes = free,
+                reserve_bytes = DISK_RESERVE_BYTES,
+                "the disk is almost full: new tasks are refused until there is room, finishing work goes on"
+            );
+        }
     }
 
-    fn back_up(&self, session: tenure_engine::SessionId, token: u64, directory: PathBuf) {
+    fn back_up(&self, session: SessionId, token: u64, directory: PathBuf) {
         let handle = self.handle.clone();
         tokio::task::spawn_blocking(move || {
             let copied = copy_to(&handle, &directory);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::store::{MemoryDisk, StoreSettings};
-use tenure_hub::words::{NewTask, Reply};
-use tenure_hub::{Delivery, Hub, Request, Response, Submission, fresh_id};
+use tenure_hub::words::{Held, NewTask, Query, Refusal, Reply};
+use tenure_hub::{Delivery, Done, Hub, Request, Response, Submission, fresh_id};
 
 use support::PATIENCE;
 use support::talk::{Talk, start_hub, start_hub_with};
@@ -98,4 +98,51 @@ async fn a_full_disk_holds_up_and_loses_nothing() {
     disk.limit_capacity(None);
     let Delivery::Reply { token: 2, reply: Ok(_) } = talk.next().await else { panic!("it is accepted") };
     assert_eq!(tasks_after_power_failure(&disk).await, ONE_BY_ONE as u64 + 1);
+}
+
+/// Asks as somebody new, until the hub knows that the disk is full: whoever asks before waits for the disk.
+async fn answer_of_a_full_disk(hub: &Hub, request: impl Fn() -> Request) -> Result<Response, Refusal> {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let mut talk = Talk::new(hub.handle(), "newcomer");
+        talk.ask(1, request()).await;
+        if let Ok(Delivery::Reply { token: 1, reply }) =
+            tokio::time::timeout(Duration::from_millis(500), talk.next()).await
+        {
+            return reply;
+        }
+    }
+    panic!("whoever needs no record waits for a full disk");
+}
+
+#[tokio::test]
+async fn a_full_disk_keeps_nobody_waiting_who_needs_no_record() {
+    let disk = MemoryDisk::new();
+    let hub = start_hub_with(&disk, StoreSettings { segment_bytes: 4 << 10, ..StoreSettings::default() });
+    let mut talk = lone_asker(&hub).await;
+    disk.limit_capacity(Some(0));
+    talk.ask(2, submission(8 << 10)).await;
+    for _ in 0..2 {
+        let figures = answer_of_a_full_disk(&hub, || Request::Stats).await;
+        assert!(matches!(figures, Ok(Response::Stats(stats)) if stats.disk_full));
+        // What is in memory may not be on disk: nobody is told of it.
+        let counts = answer_of_a_full_disk(&hub, || Request::Query(Query::Counts)).await;
+        assert!(matches!(counts, Err(Refusal::DiskFull)), "{counts:?}");
+        let submitted = answer_of_a_full_disk(&hub, || submission(1)).await;
+        assert!(matches!(submitted, Err(Refusal::DiskFull)), "{submitted:?}");
+        // Reports of work go on to be taken, until there is no room for them even in memory.
+        for token in 10..22 {
+            let held = Held { task: fresh_id(), attempt: 1 };
+            let done = Done { held, result: Bytes::from(vec![b'x'; 1 << 20]) };
+            talk.ask(token, Request::Complete(vec![done])).await;
+        }
+    }
+    disk.limit_capacity(None);
+    let tokens = std::iter::once(2).chain(10..22).chain(10..22);
+    for expected in tokens {
+        let Delivery::Reply { token, .. } = talk.next().await else { panic!("an answer") };
+        assert_eq!(token, expected, "each is answered in its turn");
+    }
+    assert_eq!(tasks_after_power_failure(&disk).await, ONE_BY_ONE as u64 + 1);
+    talk.submit(1).await;
 }

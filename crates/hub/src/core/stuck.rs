@@ -1,0 +1,29 @@
+//! What is answered while the disk has no room for what has been decided.
+//!
+//! Memory is ahead of the disk then, for as long as it takes somebody to make room. Whoever asks for something new is
+//! refused, and so is whoever asks about tasks: the answer might tell what a crash takes back. Both hear it at once,
+//! instead of waiting behind records that cannot be written.
+
+use tenure_engine::{Refusal, SessionId, Timestamp};
+
+use super::Core;
+use crate::request::{Ask, Delivery, Request, Response};
+
+impl Core {
+    /// Answers a request that needs no new record. Any other comes back: its answer waits for the disk.
+    pub fn answer_stuck(&mut self, now: Timestamp, session: SessionId, ask: Ask) -> Option<Ask> {
+        // A session hears its answers in the order of its requests.
+        if self.outbox.owes(session) {
+            return Some(ask);
+        }
+        let reply = match &ask.request {
+            Request::Submit(_) | Request::Checkpoint { .. } | Request::Query(_) => Err(Refusal::DiskFull),
+            Request::Stats => Ok(Response::Stats(Box::new(self.stats(now)))),
+            _ => return Some(ask),
+        };
+        self.stats.requests_total += 1;
+        self.stats.refusals_total += u64::from(reply.is_err());
+        self.put(session, Delivery::Reply { token: ask.token, reply });
+        None
+    }
+}
