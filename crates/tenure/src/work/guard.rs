@@ -30,6 +30,7 @@ use super::Work;
 use super::group::Group;
 use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
+use crate::output::remark;
 
 /// How long killed groups are waited for before the broker is told.
 const DYING: Duration = Duration::from_secs(5);
@@ -38,6 +39,10 @@ const TELLING: Duration = Duration::from_secs(30);
 const TELL_EVERY: Duration = Duration::from_millis(100);
 /// How long the guard of a worker before of the same name may take. It gives up earlier.
 const NAME_PATIENCE: Duration = Duration::from_secs(45);
+/// After this time it is told what is waited for.
+const NAME_TOLD: Duration = Duration::from_secs(1);
+/// What the guard says while the name is still somebody else's.
+const WAITING: &str = "waiting";
 /// What the guard says when the name is its worker's.
 const READY: &str = "ready";
 /// The last line of a worker that leaves in peace.
@@ -73,7 +78,15 @@ impl Guard {
         let line = child.stdin.take().ok_or_else(|| Failure::internal("the guard has no stdin"))?;
         let mut said = String::new();
         if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut said)?;
+            let mut stdout = BufReader::new(stdout);
+            stdout.read_line(&mut said)?;
+            if said.trim_end() == WAITING {
+                remark(format!(
+                    "worker {worker} waits: another of this name runs on this machine, or what it ran is being ended"
+                ));
+                said.clear();
+                stdout.read_line(&mut said)?;
+            }
         }
         if said.trim_end() != READY {
             return Err(Failure::system(format!(
@@ -123,7 +136,10 @@ impl Guard {
 
 /// The guard's side: listens on stdin until the worker is gone.
 pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
-    let _name = claim(worker, global)?;
+    let _name = claim(worker, global, || {
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{WAITING}").and_then(|()| out.flush());
+    })?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{READY}").and_then(|()| out.flush())?;
     drop(out);
@@ -166,13 +182,14 @@ fn tell_until_heard(work: &Work, worker: &str, global: &Global) -> Outcome {
 }
 
 /// Takes the worker's name on this machine, as soon as the guard of the worker before lets go of it.
-fn claim(worker: &str, global: &Global) -> Result<Claim, Failure> {
+fn claim(worker: &str, global: &Global, tell: impl Fn()) -> Result<Claim, Failure> {
     let namespace = global.namespace.as_deref().unwrap_or_default();
     let hasher = BuildHasherDefault::<DefaultHasher>::default();
     let hash = hasher.hash_one((worker, namespace, &global.broker));
     let user = rustix::process::getuid().as_raw();
     let path = std::env::temp_dir().join(format!("tenure-work-{user}-{hash:016x}.lock"));
     let since = Instant::now();
+    let mut is_told = false;
     loop {
         let open = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file =
@@ -182,6 +199,10 @@ fn claim(worker: &str, global: &Global) -> Result<Claim, Failure> {
         let found = std::fs::metadata(&path).map(|found| found.ino());
         if is_locked && found.ok() == file.metadata().map(|own| own.ino()).ok() {
             return Ok(Claim { path, _file: file });
+        }
+        if !is_told && since.elapsed() > NAME_TOLD {
+            tell();
+            is_told = true;
         }
         if since.elapsed() > NAME_PATIENCE {
             return Err(Failure::system(format!("the name {worker} is taken")));

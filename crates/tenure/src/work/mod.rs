@@ -1,7 +1,7 @@
 //! `tenure work`: a worker that runs commands.
 //!
 //! The SDK's worker talks to the broker. Each task goes through `shell.rs`: its body is read (`form.rs`, `plan.rs`), a
-//! directory is made for it (`place.rs`), the command runs in a process group of its own (`command.rs`, `group.rs`), what
+//! directory is made for it (`place.rs`), an older attempt is waited for (`older.rs`), the command runs in a process group of its own (`command.rs`, `group.rs`), what
 //! it writes is kept within bounds (`capture.rs`) and becomes its result (`output.rs`). `guard.rs` is for the worker's own
 //! sudden death, `supervise.rs` for starting it again.
 
@@ -10,6 +10,7 @@ mod command;
 mod form;
 mod group;
 mod guard;
+mod older;
 pub(crate) mod output;
 mod place;
 mod plan;
@@ -32,6 +33,7 @@ use crate::output::remark;
 use crate::output::times::{clock, now};
 use crate::units::{parse_size, parse_span};
 use guard::Guard;
+use older::Older;
 use place::Places;
 use shell::Shell;
 use signals::Signals;
@@ -123,6 +125,7 @@ impl Work {
         }
         let shell = Arc::new(Shell {
             guard,
+            older: Older::default(),
             places,
             worker: id,
             broker: global.broker.clone(),

@@ -10,6 +10,7 @@ use tenure_client::{Context, Failure, Interrupt, Outcome};
 use super::command::{Input, Launch, Ran};
 use super::form::{self, Command, Form};
 use super::guard::Guard;
+use super::older::Older;
 use super::output::{Output, StepOutput};
 use super::place::{Place, Places};
 use super::plan::{Plan, Step};
@@ -33,6 +34,7 @@ const NOT_RUNNABLE: i32 = 126;
 #[derive(Debug)]
 pub(crate) struct Shell {
     pub(crate) guard: Guard,
+    pub(crate) older: Older,
     pub(crate) places: Places,
     pub(crate) worker: String,
     pub(crate) broker: String,
@@ -62,6 +64,16 @@ impl Shell {
             Err(message) => {
                 self.say(&format!("task {task}: {}", harmless(&message)));
                 return Outcome::fail(Failure::new(form_error(), message).last());
+            }
+        };
+        // A command that was told to end has a while to do so. The next attempt may have come already: it waits.
+        let _alone = tokio::select! {
+            biased;
+            alone = self.older.gone(task) => alone,
+            _ = context.interrupted() => {
+                let (outcome, sentence) = conclude(&context, &not_begun());
+                self.say(&format!("task {task}: {sentence} while an older attempt was still ending"));
+                return outcome;
             }
         };
         let place = match self.places.open(task, context.attempt()) {
@@ -110,7 +122,12 @@ impl Shell {
                 interrupted: ran.interrupted,
                 output: output(&ran),
             },
-            Err(error) => not_started(program, &error),
+            Err(error) => match command.cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
+                Some(cwd) => {
+                    not_to_be_run(format!("the directory {} cannot be used: {error}", cwd.display()))
+                }
+                None => not_started(program, &error),
+            },
         }
     }
 
@@ -251,7 +268,8 @@ fn conclude(context: &Context, done: &Done) -> (Outcome, String) {
             .map_or_else(|| format!("exit code {code}"), |signal| format!("died of signal {signal}"));
     }
     let sentence = format!("failed, {message}");
-    if let Some(line) = output.stderr.lines().rev().find(|line| !line.trim().is_empty()) {
+    let last = output.stderr.lines().rev().find(|line| !line.trim().is_empty());
+    if let Some(line) = last.filter(|line| !message.ends_with(line)) {
         message += &format!(": {}", &line[..line.floor_char_boundary(MESSAGE_LINE_MAX)]);
     }
     (Outcome::fail(Failure::new(code, message).result(result)), sentence)
@@ -298,9 +316,19 @@ fn step_output(step: &Step, ran: &Ran) -> StepOutput {
 
 fn not_started(program: &str, error: &io::Error) -> Done {
     let exit_code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
-    let because = format!("`{program}` cannot be started: {error}");
-    let output = Output { exit_code, stderr: format!("{because}\n"), ..Output::default() };
+    let mut done = not_to_be_run(format!("`{program}` cannot be started: {error}"));
+    done.output.exit_code = exit_code;
+    done
+}
+
+fn not_to_be_run(because: String) -> Done {
+    let output = Output { exit_code: NOT_RUNNABLE, stderr: format!("{because}\n"), ..Output::default() };
     Done { output, because: Some(because), interrupted: false }
+}
+
+/// Nothing was done for this attempt.
+fn not_begun() -> Done {
+    Done { output: Output::default(), because: None, interrupted: true }
 }
 
 /// What a shell says to a command line that it cannot read.

@@ -25,7 +25,43 @@ fn a_commands_output_and_exit_code_are_kept() {
     let missing = Submission::to("default").body(r#"{"command": ["no-such-command-here"]}"#);
     let (ended, _) = stage.result(stage.submit(missing));
     assert_eq!(ended.exit_code, 127);
-    assert!(ended.message.unwrap().contains("no-such-command-here"));
+    let message = ended.message.unwrap();
+    assert_eq!(message.matches("no-such-command-here").count(), 1, "{message}");
+
+    let nowhere = Submission::to("default").body(r#"{"command": ["true"], "cwd": "/no/such/place"}"#);
+    let (ended, _) = stage.result(stage.submit(nowhere));
+    assert_eq!(ended.exit_code, 126);
+    let message = ended.message.unwrap();
+    assert!(message.starts_with("the directory /no/such/place cannot be used"), "{message}");
+    assert_eq!(message.matches("/no/such/place").count(), 1, "{message}");
+}
+
+#[test]
+fn what_a_command_wrote_does_not_steer_the_terminal_of_whoever_waits() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &[]);
+    let task = stage.script("printf '\\033[2Jgone\\n' >&2; exit 3");
+    stage.wait(task);
+    let said = stage.broker.tenure(&["wait", &task.to_string()]);
+    let last = said.err.lines().last().unwrap_or_default();
+    assert!(last.contains("gone") && !last.contains('\x1b'), "{said:?}");
+}
+
+#[test]
+fn an_attempt_does_not_begin_while_an_older_one_is_still_ending() {
+    let stage = Stage::new();
+    let _worker = stage.worker("w", &["--slots", "4", "--grace", "3s"]);
+    // The first attempt does not want to end; the second one sees whether it is still there.
+    let (first, seen) = (stage.path("first"), stage.path("seen"));
+    let script = format!(
+        "if [ $TENURE_ATTEMPT = 1 ]; then echo $$ > {0}; trap '' TERM; while :; do sleep 0.05; done; fi; \
+         kill -0 $(cat {0}) && echo beside > {1} || echo alone > {1}",
+        first.display(),
+        seen.display()
+    );
+    let task = stage.submit(shell(&script).run_limit(std::time::Duration::from_secs(1)).crash_budget(20));
+    stage.wait(task);
+    assert_eq!(text(&seen), "alone\n", "{}", stage.log());
 }
 
 #[test]

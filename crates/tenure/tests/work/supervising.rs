@@ -37,3 +37,15 @@ fn a_worker_that_was_told_wrongly_is_not_started_again_and_again() {
     let mut boss = stage.worker("boss", &["--supervise", "1", "--keep-output", "1GB"]);
     assert_eq!(boss.ended().code(), Some(64));
 }
+
+#[test]
+fn a_worker_whose_name_is_taken_says_what_it_waits_for() {
+    let stage = Stage::new();
+    let mut first = stage.worker("w", &[]);
+    eventually("it is there", || stage.block_on(stage.client.workers()).unwrap().len() == 1);
+    let _second = stage.worker("w", &[]);
+    eventually("it says so", || stage.log().contains("worker w waits: another of this name"));
+    first.terminate();
+    first.ended();
+    eventually("it has the name", || stage.log().matches("worker w serves").count() == 2);
+}

@@ -1,0 +1,69 @@
+//! Older attempts: of one task, this worker never runs two attempts at once.
+//!
+//! The broker may have given an attempt up, because of a run limit or a lost lease, while its command still takes the time
+//! it has for ending. If the next attempt comes to the same worker, it begins when the command is gone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tenure_client::TaskId;
+use tokio::sync::OwnedMutexGuard;
+
+#[derive(Debug, Default)]
+pub(crate) struct Older {
+    attempts: Mutex<HashMap<TaskId, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Older {
+    /// Waits until no other attempt of this task is here. It is alone as long as it keeps what is returned.
+    pub(crate) async fn gone(&self, task: TaskId) -> Alone<'_> {
+        let turn = Arc::clone(self.attempts().entry(task).or_default());
+        // Made before the waiting: whoever stops waiting tidies up as well.
+        let mut alone = Alone { older: self, task, turn: None };
+        alone.turn = Some(turn.lock_owned().await);
+        alone
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<tokio::sync::Mutex<()>>>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Alone<'a> {
+    older: &'a Older,
+    task: TaskId,
+    turn: Option<OwnedMutexGuard<()>>,
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.turn = None;
+        let mut attempts = self.older.attempts();
+        // Whoever waits, or has its turn, holds the lock's other handle.
+        if attempts.get(&self.task).is_some_and(|turn| Arc::strong_count(turn) == 1) {
+            attempts.remove(&self.task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_next_attempt_waits_for_the_older_one_and_for_no_other_task() {
+        let older = Older::default();
+        let (task, other) = (TaskId::new(), TaskId::new());
+        let first = older.gone(task).await;
+        assert!(older.gone(task).now_or_never().is_none());
+        assert!(older.gone(other).now_or_never().is_some());
+        let mut second = Box::pin(older.gone(task));
+        assert!((&mut second).now_or_never().is_none());
+        drop(first);
+        drop(second.now_or_never().expect("its turn"));
+        assert!(older.attempts().is_empty(), "nothing is kept of what has ended");
+    }
+}
