@@ -12,7 +12,7 @@ mod topics;
 mod verbs;
 mod waits;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -124,6 +124,8 @@ struct Extras {
     waits: Waits,
     /// Calls under way, by the number of their request, and when each is given up.
     calls: HashMap<u64, (Token, Option<Timestamp>), RandomState>,
+    /// Watches that are open, by the numbers of their requests.
+    watches: HashSet<u64, RandomState>,
     /// Requests of several asks of which one was refused, by their numbers.
     refused_parts: HashMap<u64, Refusal, RandomState>,
     /// What is given up when its time has come.
@@ -332,6 +334,10 @@ impl Session {
                     Ok(response) => answer(number, &translate::response(response), turn),
                     Err(no) => refuse(number, &no, turn),
                 }
+            }
+            (Expect::Watching { .. }, Err(no)) => {
+                self.extras().watches.remove(&number);
+                refuse(number, &no, turn);
             }
             (_, Err(no)) => refuse(number, &no, turn),
             (Expect::Submitted { refused }, Ok(response)) => submitted(number, &refused, response, turn),

@@ -10,13 +10,40 @@ fn without_a_known_key_nobody_comes_in() {
     let mut play = Play::new();
     play.0.broker().keys.add(b"right", Grant { name: "lab".into(), ..Grant::everything() });
     play.hello("none", r#""identity": "x""#);
-    play.hear("none", &[r#"[1, "refused", {"code": "not-allowed", "what": "come in", …}]"#]);
+    play.hear(
+        "none",
+        &[r#"[1, "refused", {"code": "not-allowed", "message": "a key is needed, and none was shown", "what": "come in", …}]"#],
+    );
     assert!(play.is_closed("none"));
     play.hello("wrong", r#""key": "wrong""#);
     play.hear("wrong", &[r#"[1, "refused", {"code": "not-allowed", …}]"#]);
     assert!(play.is_closed("wrong"));
     play.hello("right", r#""key": "right""#);
     play.hear("right", &[r#"[1, "welcome", {"namespace": "default", …}]"#]);
+}
+
+#[test]
+fn a_role_that_nobody_knows_is_refused() {
+    let mut play = Play::new();
+    play.hello("king", r#""roles": ["king"]"#);
+    play.hear("king", &[r#"[1, "refused", {"code": "bad-value", "what": "role", …}]"#]);
+    assert!(play.is_closed("king"));
+}
+
+#[test]
+fn the_number_of_an_open_watch_is_not_used_again() {
+    let mut play = Play::new();
+    play.hello("ada", r#""identity": "ada""#);
+    play.hear("ada", &[r#"[1, "welcome", {…}]"#]);
+    let watches = [r#"[2, "watching", {}]"#, r#"[0, "live", {"watch": 2, "next": *}]"#];
+    play.say("ada", r#"[2, "watch", {}]"#);
+    play.hear("ada", &watches);
+    play.say("ada", r#"[2, "watch", {"queue": "q"}]"#);
+    play.hear("ada", &[r#"[2, "refused", {"code": "bad-value", "what": "number", …}]"#]);
+    play.say("ada", r#"[3, "unwatch", {"number": 2}]"#);
+    play.hear("ada", &[r#"[3, "done", {}]"#]);
+    play.say("ada", r#"[2, "watch", {}]"#);
+    play.hear("ada", &watches);
 }
 
 #[test]

@@ -46,7 +46,18 @@ impl Session {
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
         let key = hello.key.as_ref().map(|key| key.reveal().as_bytes());
-        let grant = entrance.admit(key).ok_or(Refusal::NotAllowed { what: "come in" })?;
+        let Some(grant) = entrance.admit(key) else {
+            if key.is_some() {
+                return Err(Refusal::NotAllowed { what: "come in" });
+            }
+            let refusal = tenure_wire::Refusal {
+                what: Some("come in".into()),
+                ..tenure_wire::Refusal::new(Code::NotAllowed, "a key is needed, and none was shown")
+            };
+            encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal)));
+            turn.close = true;
+            return Ok(());
+        };
         check_roles(&grant, &hello.roles)?;
         let namespace = namespace(&grant, hello.namespace)?;
         let identity = hello.identity.unwrap_or_else(|| format!("peer-{}", fresh_id()).into());
@@ -82,6 +93,9 @@ impl Session {
 }
 
 fn check_roles(grant: &Grant, roles: &[Role]) -> Result<(), Refusal> {
+    if roles.iter().any(|role| matches!(role, Role::Other(_))) {
+        return Err(Refusal::BadValue { what: "role", why: "is neither `client` nor `worker`" });
+    }
     if roles.contains(&Role::Worker) && !grant.may_work {
         return Err(Refusal::NotAllowed { what: "work" });
     }

@@ -169,11 +169,18 @@ impl Session {
                     return Ok(());
                 }
                 let number = opening(number)?;
+                if !self.extras().watches.insert(number) {
+                    return Err(Refusal::BadValue { what: "number", why: "belongs to a watch that is open" });
+                }
                 let from = watch.from;
                 expect = Expect::Watching { from };
                 HubRequest::Watch(Watch { watch: number, filter: translate::filter(*watch), from })
             }
-            Request::Unwatch(one) => HubRequest::Unwatch { watch: opening(one.number)? },
+            Request::Unwatch(one) => {
+                let watch = opening(one.number)?;
+                self.extras().watches.remove(&watch);
+                HubRequest::Unwatch { watch }
+            }
             Request::Wait(wait) => return self.wait(now, opening(number)?, wait, turn),
             Request::Answer(given) => {
                 let answer = translate::call_answer(&given.outcome, given.body)?;
