@@ -12,6 +12,8 @@ use crate::schedule::Schedule;
 
 /// A connection that did not even live so long counts as a try that failed.
 const LIVED: Duration = Duration::from_secs(1);
+/// How long before the end of somebody's patience the last try begins, whatever the schedule says.
+const LAST_TRY: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(crate) struct Dialer {
@@ -34,10 +36,13 @@ impl Dialer {
         let mut last = Error::lost("not tried yet");
         loop {
             let next = self.schedule.next(random());
-            let start = Instant::now() + next.after;
-            if deadline.is_some_and(|deadline| start >= deadline) {
+            let Some(start) = beginning(Instant::now(), next.after, deadline) else {
+                // Patience is a promise: nobody is told that there was no answer before it is over.
+                if let Some(deadline) = deadline {
+                    tokio::time::sleep_until(deadline).await;
+                }
                 return Err(self.unreachable(begun, &last));
-            }
+            };
             tokio::time::sleep_until(start).await;
             let address = &self.peer.addresses[next.address];
             let opening = Connection::open(address, self.peer.hello());
@@ -75,10 +80,26 @@ impl Dialer {
     fn unreachable(&self, begun: Instant, last: &Error) -> Error {
         Error::Unreachable {
             addresses: self.peer.names().into(),
-            waited: begun.elapsed(),
+            waited: in_tenths(begun.elapsed()),
             last: last.to_string().into(),
         }
     }
+}
+
+/// When the next try begins: at its time, or just before the deadline if its time would be too late. Nothing if the last
+/// try has been made.
+fn beginning(now: Instant, after: Duration, deadline: Option<Instant>) -> Option<Instant> {
+    let start = now + after;
+    let Some(deadline) = deadline else { return Some(start) };
+    if start + LAST_TRY <= deadline || (after.is_zero() && now < deadline) {
+        return Some(start);
+    }
+    deadline.checked_sub(LAST_TRY).filter(|last| *last > now)
+}
+
+/// As people tell spans.
+fn in_tenths(span: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(span.as_millis() / 100 * 100).unwrap_or(u64::MAX))
 }
 
 /// Whether it is worth trying again without changing anything.
@@ -97,4 +118,30 @@ pub(crate) fn random() -> u64 {
     // The version and variant bits of the id are fixed; folding the halves onto each other leaves no fixed bit.
     let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
     high.rotate_left(32) ^ low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_try_is_made_just_before_patience_ends_and_not_twice() {
+        let now = Instant::now();
+        let second = Duration::from_secs(1);
+        let deadline = Some(now + second * 5);
+        assert_eq!(beginning(now, second, None), Some(now + second));
+        assert_eq!(beginning(now, second, deadline), Some(now + second));
+        let last = now + second * 5 - LAST_TRY;
+        assert_eq!(beginning(now, second * 10, deadline), Some(last));
+        assert_eq!(beginning(last, second * 10, deadline), None);
+        // Patience that is shorter than that is good for one try of each address.
+        assert_eq!(beginning(now, Duration::ZERO, Some(now + LAST_TRY / 2)), Some(now));
+        assert_eq!(beginning(now, second, Some(now + LAST_TRY / 2)), None);
+    }
+
+    #[test]
+    fn spans_are_told_as_people_do() {
+        assert_eq!(in_tenths(Duration::from_nanos(5_017_015_600)).as_secs_f64().to_string(), "5");
+        assert_eq!(in_tenths(Duration::from_millis(299)).as_secs_f64().to_string(), "0.2");
+    }
 }
