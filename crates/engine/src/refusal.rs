@@ -168,7 +168,7 @@ impl fmt::Display for Refusal {
             Refusal::Unreadable { what } => write!(f, "the {what} cannot be read back"),
             Refusal::NobodyThere { address } => write!(f, "nobody is there at {address}"),
             // When that was is a fact of the refusal: a number of milliseconds tells people nothing.
-            Refusal::TooLate { .. } => f.write_str("the deadline has passed: choose one in the future"),
+            Refusal::TooLate { .. } => f.write_str("the deadline has passed"),
         }
     }
 }

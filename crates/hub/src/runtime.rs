@@ -397,10 +397,11 @@ impl Turns {
             let copied = copy_to(&handle, &directory);
             let reply = copied.map(|bytes| Response::BackedUp { bytes }).map_err(|error| {
                 tracing::warn!(directory = %directory.display(), %error, "the backup failed");
-                Refusal::BadValue {
-                    what: "backup directory",
-                    why: "must be new or empty and writable for the broker",
-                }
+                let why = match error {
+                    StoreError::NotEmpty { .. } => "is not empty: a backup needs a new one",
+                    _ => "cannot be written by the broker: its log says why",
+                };
+                Refusal::BadValue { what: "backup directory", why }
             });
             handle.send(Inbound::Reply { session, token, reply });
         });
