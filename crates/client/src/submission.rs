@@ -125,7 +125,7 @@ impl Submission {
         self
     }
 
-    /// How many crashes the task survives (3).
+    /// The crash with this number is one too many (3).
     #[must_use]
     pub fn crash_budget(mut self, crashes: u16) -> Submission {
         self.terms.crash_budget = crashes;

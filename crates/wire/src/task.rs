@@ -18,7 +18,7 @@ message! {
         /// Tags to be counted under.
         tags: Vec<Name>,
         on_lost: OnLost = OnLost::Requeue,
-        /// How many crashes the task survives.
+        /// The crash with this number is one too many.
         crash_budget: u16 = 3,
         /// How often a reported failure is tried again.
         retries: u16,

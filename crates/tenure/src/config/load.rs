@@ -113,6 +113,10 @@ pub(crate) fn load(
             problems.push(Problem::new(origin.to_string(), format!("{}: {why}", setting.key)));
         }
     }
+    let (text, origin) = &values["data_dir"];
+    if text.trim().is_empty() {
+        problems.push(Problem::new(origin.to_string(), "data_dir: is empty: name a directory".to_owned()));
+    }
     problems.extend(half_tls(&values));
     if !problems.is_empty() {
         return Err(problems);
@@ -297,6 +301,15 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("FILE:2: is not TOML"), "{found:?}");
         assert!(!found[0].contains("s3cret"), "{found:?}");
+    }
+
+    #[test]
+    fn a_data_directory_has_a_name() {
+        let problems = load(&flags(&[("data_dir", "")], None), &|_| None, &[]).expect_err("it has none");
+        assert!(
+            problems.iter().any(|problem| problem.to_string().contains("data_dir: is empty")),
+            "{problems:?}"
+        );
     }
 
     #[test]

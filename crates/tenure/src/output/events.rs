@@ -1,12 +1,14 @@
 //! Events as lines for people: when, what, and what happens next.
 
+use std::time::Duration;
+
 use tenure_client::wire::event::Detail;
 use tenure_client::wire::words::Next;
 use tenure_client::{Event, EventKind};
 
 use super::paint::{Color, Paint, harmless};
 use super::times::{clock, relative};
-use crate::units::counted;
+use crate::units::{counted, show_span};
 
 /// One line. `with_task` names the task, for streams of many.
 pub(crate) fn line(event: &Event, with_task: bool, now: u64, paint: Paint) -> String {
@@ -54,10 +56,8 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         }
         EventKind::HolderReturned => format!("worker {worker} is back and goes on"),
         EventKind::Crashed => {
-            let budget = more
-                .budget_left
-                .map(|left| format!(", {} left", counted(left.into(), "crash", "crashes")))
-                .unwrap_or_default();
+            let budget =
+                more.budget_left.map(|left| format!(", crash budget left: {left}")).unwrap_or_default();
             format!(
                 "attempt {attempt} crashed on worker {worker} ({}): {}{budget}",
                 lost(more),
@@ -124,6 +124,10 @@ fn lost(more: &Detail) -> &str {
 fn next(more: &Detail, now: u64) -> String {
     match (&more.next, more.retry_at) {
         (Some(Next::Requeued), _) => "waits for another worker".to_owned(),
+        // Soon is not now: a delay of less than a second is told as it is.
+        (Some(Next::Retried), Some(at)) if at.0 > now && at.0 - now < 1_000 => {
+            format!("tried again in {}", show_span(Duration::from_millis(at.0 - now)))
+        }
         (Some(Next::Retried), Some(at)) => format!("tried again {}", relative(at.0, now)),
         (Some(Next::Paused), _) => "paused until somebody resumes it".to_owned(),
         (Some(Next::Failed), _) => "it is over".to_owned(),

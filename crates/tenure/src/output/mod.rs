@@ -115,6 +115,39 @@ impl Screen {
     }
 }
 
+/// Several things that come one after another: a line each, or all of them in one document where that is wanted.
+#[derive(Debug)]
+pub(crate) struct Several<'a> {
+    screen: &'a Screen,
+    gathered: Vec<Value>,
+}
+
+impl<'a> Several<'a> {
+    pub(crate) fn new(screen: &'a Screen) -> Several<'a> {
+        Several { screen, gathered: Vec::new() }
+    }
+
+    pub(crate) fn next(
+        &mut self,
+        text: impl FnOnce() -> String,
+        value: impl FnOnce() -> Value,
+    ) -> io::Result<()> {
+        if self.screen.format != Format::Json {
+            return self.screen.next(text, value);
+        }
+        self.gathered.push(value());
+        Ok(())
+    }
+
+    /// There is no more.
+    pub(crate) fn end(self) -> io::Result<()> {
+        if self.screen.format != Format::Json {
+            return Ok(());
+        }
+        self.screen.one(String::new, || Value::Array(self.gathered))
+    }
+}
+
 /// A remark for people, apart from what programs read.
 pub(crate) fn remark(text: impl AsRef<str>) {
     // If nobody hears it, it was only a remark.

@@ -171,6 +171,15 @@ pub(crate) fn ended(ended: &Ended) -> Value {
     })
 }
 
+/// The same with the result: as a text, which is what it mostly is.
+pub(crate) fn ended_with_result(ended: &Ended) -> Value {
+    let mut value = self::ended(ended);
+    if let Some(result) = &ended.result {
+        value["result"] = json!(String::from_utf8_lossy(result));
+    }
+    value
+}
+
 pub(crate) fn why(why: &Why) -> Value {
     json!({
         "code": why.code.as_str(),

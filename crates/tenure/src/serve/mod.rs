@@ -19,6 +19,8 @@ use crate::verbs::serve::Serve;
 use banner::Banner;
 use reload::Reload;
 
+/// How long the broker before this one may take to be gone.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How long doors may take to say their last words once the hub has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -96,8 +98,21 @@ fn open_directory(config: &Config) -> Result<Arc<RealDisk>, Failure> {
             "the data directory {dir} cannot be used: {error}. Choose another with --data-dir"
         ))
     })?;
-    disk.lock().map_err(|error| explain(config, &error))?;
+    lock(&disk).map_err(|error| explain(config, &error))?;
     Ok(Arc::new(disk))
+}
+
+/// A broker that was killed lets go of its directory when the system has tidied up after it: that may take a moment.
+fn lock(disk: &RealDisk) -> Result<(), StoreError> {
+    let since = Instant::now();
+    loop {
+        match disk.lock() {
+            Err(StoreError::Locked { .. }) if since.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other.map(drop),
+        }
+    }
 }
 
 /// What a failing store means for the person who runs the broker.

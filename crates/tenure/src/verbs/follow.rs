@@ -1,10 +1,16 @@
 //! Following a task to its end: its events as they happen, then what became of it.
 
+use std::time::Duration;
+
 use serde_json::json;
-use tenure_client::{Client, Ended, Event, TaskId, Watch, Watched, Watcher};
+use tenure_client::{Client, Ended, Error, Event, TaskId, Watch, Watched, Watcher};
 
 use crate::exit::{Failure, of_task};
-use crate::output::{Screen, events, remark, shapes};
+use crate::output::paint::harmless;
+use crate::output::{Format, Screen, events, remark, shapes};
+
+/// How often it is seen whether the broker is there, while there is nothing to tell.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Watches one task from now on. What is submitted after this returns is not missed.
 pub(crate) async fn begin(client: &Client, task: TaskId) -> Result<Watcher, Failure> {
@@ -12,14 +18,14 @@ pub(crate) async fn begin(client: &Client, task: TaskId) -> Result<Watcher, Fail
 }
 
 /// Tells every event until the task has ended, then how it ended. People read the events on stderr, so that stdout has
-/// the result alone; programs get everything as lines of JSON.
+/// the result alone; programs get everything as lines of JSON, or the end alone where they want one document.
 pub(crate) async fn to_the_end(
     client: &Client,
     mut watcher: Watcher,
     task: TaskId,
     screen: &Screen,
 ) -> Result<Ended, Failure> {
-    while let Some(watched) = watcher.next().await {
+    while let Some(watched) = next(client, &mut watcher).await {
         if let Some(event) = told(watched?, screen, false)?
             && event.is_end()
         {
@@ -27,6 +33,25 @@ pub(crate) async fn to_the_end(
         }
     }
     Ok(client.wait(task).await?)
+}
+
+/// The next thing that a watch brings. The watch goes on by itself when the broker was away; people are told meanwhile.
+pub(crate) async fn next(client: &Client, watcher: &mut Watcher) -> Option<Result<Watched, Error>> {
+    let mut is_away = false;
+    loop {
+        let look = async {
+            tokio::time::sleep(LOOK_EVERY).await;
+            client.ping().await
+        };
+        tokio::select! {
+            biased;
+            watched = watcher.next() => return watched,
+            seen = look, if !is_away => if seen.is_err() {
+                remark("the broker is away; waiting for it to come back");
+                is_away = true;
+            },
+        }
+    }
 }
 
 /// The same for a task that was there before the watch: it may have ended already.
@@ -45,7 +70,7 @@ pub(crate) fn told(watched: Watched, screen: &Screen, to_stdout: bool) -> Result
             let line = || events::line(&event, to_stdout, event.at.0, screen.paint);
             if screen.is_table() && !to_stdout {
                 remark(line());
-            } else {
+            } else if screen.format != Format::Json || to_stdout {
                 screen.next(line, || shapes::event(&event))?;
             }
             Ok(Some(event))
@@ -53,7 +78,7 @@ pub(crate) fn told(watched: Watched, screen: &Screen, to_stdout: bool) -> Result
         Watched::Gap { from, to } => {
             if screen.is_table() {
                 remark(format!("events {from} to {to} are no longer kept"));
-            } else {
+            } else if screen.format != Format::Json || to_stdout {
                 screen.next(String::new, || json!({ "gap": { "from": from, "to": to } }))?;
             }
             Ok(None)
@@ -64,14 +89,16 @@ pub(crate) fn told(watched: Watched, screen: &Screen, to_stdout: bool) -> Result
 /// The last word on a task that was waited for, and the exit code that goes with it.
 pub(crate) fn conclude(ended: &Ended, screen: &Screen) -> Result<u8, Failure> {
     if !screen.is_table() {
-        screen.next(String::new, || shapes::ended(ended))?;
+        screen.one(String::new, || shapes::ended_with_result(ended))?;
         return Ok(of_task(ended.exit_code));
     }
     if let Some(result) = &ended.result {
         super::logs::print(result)?;
     }
     if ended.exit_code != 0 {
-        let message = ended.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
+        // What a worker says of a failure may end with what its command wrote.
+        let message = ended.message.as_deref().map(|message| format!(": {}", harmless(message)));
+        let message = message.unwrap_or_default();
         remark(format!("task {} {}{message}", ended.task, ended.state.as_str()));
     }
     Ok(of_task(ended.exit_code))

@@ -48,7 +48,7 @@ impl List {
         let (tasks, more) = self.find(client, screen.now).await?;
         screen.list(|| table(&tasks, screen.now), || tasks.iter().map(shapes::task).collect())?;
         if more && screen.format == Format::Table {
-            remark(format!("and more: --limit {} shows them", self.limit.saturating_mul(10)));
+            remark(format!("and more: --limit sets how many are shown, now {}", self.limit));
         }
         Ok(OK)
     }

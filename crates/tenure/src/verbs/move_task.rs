@@ -47,7 +47,12 @@ impl MoveTask {
         if self.queue.is_none() && self.priority.is_none() && self.tags.is_empty() && !self.no_tags {
             return Err(Failure::usage("nothing to change: add --queue, --priority, --tag or --no-tags"));
         }
-        let verb = Verb { plain: "move", done: "moved", states: &["created", "delayed", "ready", "paused"] };
+        let verb = Verb {
+            plain: "move",
+            done: "moved",
+            asked: None,
+            states: &["created", "delayed", "ready", "paused"],
+        };
         self.targets.each(client, screen, verb, async |task| client.move_task(task, to.clone()).await).await
     }
 }

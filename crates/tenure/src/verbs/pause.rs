@@ -26,7 +26,7 @@ pub(crate) struct Pause {
 impl Pause {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
         let states = &UNENDED[..UNENDED.len() - 1];
-        let verb = Verb { plain: "pause", done: "paused", states };
+        let verb = Verb { plain: "pause", done: "paused", asked: Some("asked to pause"), states };
         self.targets
             .each(client, screen, verb, async |task| client.pause(task, self.reason.as_deref()).await)
             .await

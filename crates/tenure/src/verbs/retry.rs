@@ -20,7 +20,7 @@ pub(crate) struct Retry {
 
 impl Retry {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let verb = Verb { plain: "retry", done: "retried", states: &["failed", "cancelled"] };
+        let verb = Verb { plain: "retry", done: "retried", asked: None, states: &["failed", "cancelled"] };
         self.targets.each(client, screen, verb, async |task| client.retry(task).await).await
     }
 }

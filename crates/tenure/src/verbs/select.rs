@@ -1,5 +1,7 @@
 //! Which tasks a verb acts on: ids, or every task that matches `--where`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use futures::stream::{self, StreamExt};
 use serde_json::json;
@@ -11,6 +13,7 @@ use crate::config::nearest;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::Screen;
 use crate::output::confirm::confirm;
+use crate::output::paint::harmless;
 use crate::output::times::parse_past;
 
 /// How many tasks one act may select.
@@ -26,7 +29,7 @@ pub(crate) struct Targets {
     #[arg(value_name = "TASK", required_unless_present = "wanted", conflicts_with = "wanted")]
     tasks: Vec<String>,
     /// Every task that matches, such as state=failed, queue=x, tag=x, worker=x, parent=ID, submitter=x, before=1h,
-    /// after=2026-01-31T12:00:00Z; all that are given must match, several states count as either
+    /// after=2026-01-31T12:00:00Z; all that are given must match, each once, and several states count as either
     #[arg(id = "wanted", long = "where", value_name = "KEY=VALUE")]
     wanted: Vec<String>,
     /// Only show what would be done
@@ -58,12 +61,18 @@ impl Targets {
         }
         let act = &act;
         let mut results = stream::iter(tasks.iter().copied())
-            .map(|task| async move { (task, act(task).await) })
+            .map(|task| async move {
+                match act(task).await {
+                    Ok(()) if verb.asked.is_some() => (task, Ok(still_runs(client, task).await)),
+                    result => (task, result.map(|()| false)),
+                }
+            })
             .buffered(UNDER_WAY);
-        let mut tally = Tally { done: 0, refused: Vec::new() };
+        let mut tally = Tally { done: 0, asked: 0, refused: Vec::new() };
         while let Some((task, result)) = results.next().await {
             match result {
-                Ok(()) => tally.done += 1,
+                Ok(false) => tally.done += 1,
+                Ok(true) => tally.asked += 1,
                 Err(Error::Refused(refusal)) => tally.refused.push((task, refusal)),
                 // Without the broker there is no point in going on.
                 Err(error) => return Err(error.into()),
@@ -103,30 +112,43 @@ impl Targets {
 pub(crate) struct Verb {
     pub(crate) plain: &'static str,
     pub(crate) done: &'static str,
+    /// What has become of a task that runs, if the verb is only a wish until its worker has confirmed.
+    pub(crate) asked: Option<&'static str>,
     pub(crate) states: &'static [&'static str],
+}
+
+/// Whether a worker still has the task. Where that cannot be told, there is nothing more to say of it.
+async fn still_runs(client: &Client, task: TaskId) -> bool {
+    client.show(task).await.is_ok_and(|task| task.holding.is_some())
 }
 
 struct Tally {
     done: usize,
+    /// What runs and has been asked.
+    asked: usize,
     refused: Vec<(TaskId, Box<tenure_client::Refusal>)>,
 }
 
 impl Tally {
     fn tell(self, tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
-        let Tally { done, refused } = self;
+        let Tally { done, asked, refused } = self;
         // One task that is refused is an error like any other.
         if let ([_], [(_, refusal)]) = (tasks, refused.as_slice()) {
             return Err(Failure::from(&**refusal));
         }
+        let wish = verb.asked.unwrap_or(verb.done);
         let text = || {
             let mut text = match tasks {
                 [] => "no task matches".to_owned(),
-                [task] => format!("{} {task}", verb.done),
+                [task] => format!("{} {task}", if asked > 0 { wish } else { verb.done }),
+                _ if asked > 0 => {
+                    format!("{} {}, {wish} {} still running", verb.done, counted(done), counted(asked))
+                }
                 _ => format!("{} {}", verb.done, counted(done)),
             };
             const SHOWN_MAX: usize = 20;
             for (task, refusal) in refused.iter().take(SHOWN_MAX) {
-                text += &format!("\nrefused {task}: {refusal}");
+                text += &format!("\nrefused {task}: {}", harmless(&refusal.to_string()));
             }
             if refused.len() > SHOWN_MAX {
                 text += &format!("\nrefused {} more", refused.len() - SHOWN_MAX);
@@ -138,7 +160,11 @@ impl Tally {
                 .iter()
                 .map(|(task, refusal)| json!({ "task": task.to_string(), "code": refusal.code.as_str(), "message": refusal.message }))
                 .collect();
-            json!({ "verb": verb.plain, "done": done, "refused": refused })
+            let mut value = json!({ "verb": verb.plain, "done": done, "refused": refused });
+            if verb.asked.is_some() {
+                value["asked"] = json!(asked);
+            }
+            value
         };
         screen.one(text, value)?;
         Ok(refused.first().map_or(OK, |(_, refusal)| code_of(&refusal.code)))
@@ -166,10 +192,18 @@ fn preview(tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
 pub(crate) fn parse(pairs: &[String], now: u64) -> Result<(Query, bool), Failure> {
     let mut query = Query::default();
     let mut states = Vec::new();
+    let mut seen = BTreeSet::new();
     for pair in pairs {
         let (key, value) = pair.split_once('=').ok_or_else(|| {
             Failure::usage(format!("`{pair}` is not KEY=VALUE: write such as state=failed or queue=images"))
         })?;
+        let several_count_as_either = matches!(key, "state" | "states");
+        if !several_count_as_either && KEYS.contains(&key) && !seen.insert(key) {
+            // The broker looks for one of each. If only one of two counted, tasks would be acted on that nobody meant.
+            return Err(Failure::usage(format!(
+                "`{key}` is given twice: tasks are selected by one {key} at a time"
+            )));
+        }
         let time = || parse_past(value, now).map(Timestamp).map_err(Failure::usage);
         query = match key {
             "state" | "states" => {
@@ -224,6 +258,24 @@ mod tests {
 
     fn refusal(pair: &str) -> String {
         parse(&[pair.to_owned()], 0).err().map(|failure| failure.message).unwrap_or_default()
+    }
+
+    #[test]
+    fn two_of_a_kind_are_refused_instead_of_one_of_them_forgotten() {
+        const NOW: u64 = 1_800_000_000_000;
+        for key in KEYS.into_iter().filter(|key| *key != "state") {
+            let value = match key {
+                "before" | "after" => "1h",
+                "parent" => "0190b5a2-77f0-7cc3-98b4-dc0c0c07398f",
+                _ => "x",
+            };
+            let pairs = [format!("{key}={value}"), "state=ready".to_owned(), format!("{key}={value}")];
+            assert!(parse(&pairs[..2], NOW).is_ok());
+            let refused = parse(&pairs, NOW).err().map(|failure| failure.message).unwrap_or_default();
+            assert!(refused.contains("given twice"), "{key}: {refused}");
+        }
+        let states = ["state=ready", "state=failed"].map(str::to_owned);
+        assert!(parse(&states, NOW).is_ok(), "several states count as either");
     }
 
     #[test]

@@ -182,11 +182,7 @@ fn when(millis: u64, now: u64) -> String {
 
 fn policy(task: &TaskInfo) -> String {
     let terms = &task.terms;
-    let mut text = format!(
-        "{}, survives {}",
-        terms.on_lost.as_str(),
-        counted(terms.crash_budget.into(), "crash", "crashes")
-    );
+    let mut text = format!("{}, crash {} is one too many", terms.on_lost.as_str(), terms.crash_budget);
     if terms.retries > 0 {
         text += &format!("; {} if it fails", counted(terms.retries.into(), "retry", "retries"));
     }

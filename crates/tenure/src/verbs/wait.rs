@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures::stream::{FuturesUnordered, StreamExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use tenure_client::{Client, Ended, Error, TaskId};
 
 use super::follow::conclude;
 use super::which::resolve;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
 use crate::output::paint::of_state;
-use crate::output::{Screen, remark, shapes};
+use crate::output::{Screen, Several, remark, shapes};
 use crate::units::parse_span;
 
 /// How long the broker's word that the time is up may take to arrive.
@@ -44,7 +44,7 @@ impl Wait {
         if let [task] = tasks.as_slice() {
             return match within(client, *task, self.timeout).await? {
                 Some(ended) => conclude(&ended, screen),
-                None => still_going(&tasks, screen),
+                None => still_going(&tasks, screen, &mut |value| screen.one(String::new, || value)),
             };
         }
         all(client, &tasks, self.timeout, screen).await
@@ -63,6 +63,7 @@ pub(crate) async fn all(
         .enumerate()
         .map(async |(index, task)| (index, within(client, *task, timeout).await))
         .collect();
+    let mut told = Several::new(screen);
     let mut codes: Vec<Option<u8>> = vec![None; tasks.len()];
     while let Some((index, ended)) = waiting.next().await {
         let Some(ended) = ended? else { continue };
@@ -70,14 +71,17 @@ pub(crate) async fn all(
             let state = ended.state.as_str();
             format!("{} {}", ended.task, screen.paint.apply(of_state(state), state))
         };
-        screen.next(text, || shapes::ended(&ended))?;
+        told.next(text, || shapes::ended(&ended))?;
         codes[index] = Some(of_task(ended.exit_code));
     }
     let pending: Vec<TaskId> =
         tasks.iter().zip(&codes).filter(|(_, code)| code.is_none()).map(|(task, _)| *task).collect();
     if !pending.is_empty() {
-        return still_going(&pending, screen);
+        let code = still_going(&pending, screen, &mut |value| told.next(String::new, || value));
+        told.end()?;
+        return code;
     }
+    told.end()?;
     Ok(codes.into_iter().flatten().find(|code| *code != OK).unwrap_or(OK))
 }
 
@@ -110,14 +114,18 @@ async fn within(client: &Client, task: TaskId, timeout: Option<Duration>) -> Res
     }
 }
 
-fn still_going(pending: &[TaskId], screen: &Screen) -> Result<u8, Failure> {
+fn still_going(
+    pending: &[TaskId],
+    screen: &Screen,
+    tell: &mut dyn FnMut(Value) -> std::io::Result<()>,
+) -> Result<u8, Failure> {
     if screen.is_table() {
         for task in pending {
             remark(format!("task {task} has not ended yet: the time to wait is over, the task goes on"));
         }
     } else {
         let pending: Vec<String> = pending.iter().map(ToString::to_string).collect();
-        screen.next(String::new, || json!({ "pending": pending }))?;
+        tell(json!({ "pending": pending }))?;
     }
     Ok(STILL_GOING)
 }

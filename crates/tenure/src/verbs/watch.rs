@@ -3,10 +3,10 @@
 use clap::Args;
 use tenure_client::{Client, EventKind, Watch as Filter};
 
-use super::follow::told;
+use super::follow::{next, told};
 use super::which::resolve;
 use crate::exit::{Failure, OK, Outcome};
-use crate::output::Screen;
+use crate::output::{Screen, remark};
 
 /// Follow events, live or from the past on
 #[derive(Args, Debug)]
@@ -63,8 +63,11 @@ impl Watch {
         }
         filter = filter.kinds(self.kinds.iter().map(|kind| known(kind)).collect::<Result<Vec<_>, _>>()?);
         let mut watcher = client.watch(filter).await?;
+        if let Some(from) = self.from {
+            tell_if_ahead(client, from).await?;
+        }
         let mut seen = 0;
-        while let Some(watched) = watcher.next().await {
+        while let Some(watched) = next(client, &mut watcher).await {
             let Some(event) = told(watched?, screen, true)? else { continue };
             seen += 1;
             let is_over = self.task.is_some() && event.is_end();
@@ -74,6 +77,19 @@ impl Watch {
         }
         Ok(OK)
     }
+}
+
+/// Numbers go on from the newest one. Whoever asks beyond it hears nothing for long: after a backup was restored, for
+/// instance.
+async fn tell_if_ahead(client: &Client, from: u64) -> Result<(), Failure> {
+    let newest = client.counts().await?.last_event;
+    if from > newest + 1 {
+        remark(format!(
+            "the newest event is {newest}: nothing is told before event {from}; --from {} does not wait",
+            newest + 1
+        ));
+    }
+    Ok(())
 }
 
 fn known(kind: &str) -> Result<EventKind, Failure> {

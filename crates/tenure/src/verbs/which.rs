@@ -66,7 +66,7 @@ async fn search(client: &Client, query: Query, text: &str, digits: &str) -> Resu
         if looked >= SEARCH_MAX && found.is_none() {
             return Err(Failure::new(
                 BAD_INPUT,
-                format!("`{text}` is too short to search for: write the whole id"),
+                format!("none of the first {SEARCH_MAX} tasks begins with `{text}`: write the whole id"),
             ));
         }
     }

@@ -1,5 +1,6 @@
 //! Looking: every verb that changes nothing, for people and for programs.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use crate::support::{Broker, eventually};
@@ -92,6 +93,19 @@ fn watch_replays_and_follows() {
     let only = broker.tenure(&["watch", "--from", "1", "--kind", "cancelled", "-n", "1", "-o", "jsonl"]);
     assert_eq!(only.lines()[0]["kind"], "cancelled");
     broker.tenure(&["watch", "--kind", "exploded"]).fails(64, "exploded");
+}
+
+#[test]
+fn whoever_asks_for_events_to_come_is_told_that_they_are_to_come() {
+    let broker = Broker::start();
+    broker.submit(&["-q", "q", "x"]);
+    let mut command = broker.command(&["watch", "--from", "99999999"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.starts_with("the newest event is "), "{line}");
 }
 
 #[test]

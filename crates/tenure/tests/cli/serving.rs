@@ -182,3 +182,19 @@ fn a_hang_up_reloads_keys_and_settings_and_tells_what_needs_a_restart() {
         assert!(!log.contains(secret), "{log}");
     }
 }
+
+#[test]
+fn a_broker_that_is_just_going_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let task = Broker::start_in(dir.path(), &[]).submit(&["-q", "q", "x"]);
+    // As of a process that was killed and has not let go yet.
+    let going = std::fs::File::open(dir.path().join("lock")).unwrap();
+    going.lock().unwrap();
+    let gone = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        drop(going);
+    });
+    let broker = Broker::start_in(dir.path(), &[]);
+    gone.join().unwrap();
+    assert_eq!(broker.state(&task), "ready");
+}

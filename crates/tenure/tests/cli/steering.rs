@@ -48,6 +48,24 @@ fn a_running_task_is_cancelled_through_its_worker() {
 }
 
 #[test]
+fn what_still_runs_was_only_asked() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w1", "q");
+    let file = broker.dir.join("enough");
+    let task = broker.submit(&["-q", "q", &format!("until {}", file.display())]);
+    let waiting = broker.submit(&["-q", "nobody", "x"]);
+    eventually("it runs", || broker.state(&task) == "running");
+    let said = broker.tenure(&["pause", &task]).ok();
+    assert_eq!(said.trim_end(), format!("asked to pause {task}"));
+    let said = broker.tenure(&["cancel", &task, "-o", "json"]).json();
+    assert_eq!((said["done"].as_u64(), said["asked"].as_u64()), (Some(0), Some(1)));
+    let said = broker.tenure(&["cancel", &task, &waiting]).ok();
+    assert_eq!(said.trim_end(), "cancelled 1 task, asked to cancel 1 task still running");
+    std::fs::write(&file, "x").unwrap();
+    assert_eq!(broker.tenure(&["wait", &task, "--timeout", "30s"]).code, 130);
+}
+
+#[test]
 fn a_worker_drains_and_leaves() {
     let broker = Broker::start();
     let _worker = broker.worker("w1", "q");

@@ -167,3 +167,32 @@ fn wait_gives_up_in_time_and_the_task_goes_on() {
     let task = said.lines()[0]["task"].as_str().unwrap().to_owned();
     assert_eq!(broker.state(&task), "ready");
 }
+
+#[test]
+fn json_is_one_document_and_has_the_result() {
+    let broker = Broker::start();
+    let _worker = broker.worker("w1", "q");
+    let ended = broker.tenure(&["submit", "-q", "q", "--wait", "x", "-o", "json"]).json();
+    assert_eq!((ended["state"].as_str(), ended["result"].as_str()), (Some("completed"), Some("did x")));
+    let task = ended["task"].as_str().unwrap();
+    let ended = broker.tenure(&["wait", task, "-o", "json"]).json();
+    assert_eq!(ended["result"], "did x");
+    let both = broker.tenure(&["wait", task, task, "-o", "json"]).json();
+    assert_eq!(both.as_array().map(Vec::len), Some(2), "{both}");
+    let lines = b"{\"body\": \"a\"}\n{\"body\": \"b\"}\n";
+    let both = broker.tenure_fed(&["submit", "-q", "q", "--jsonl", "-", "-o", "json"], lines).json();
+    assert_eq!(both[1]["known"], false, "{both}");
+    let both =
+        broker.tenure_fed(&["submit", "-q", "q", "--jsonl", "-", "--wait", "-o", "json"], lines).json();
+    assert_eq!(both[1]["state"], "completed", "{both}");
+}
+
+#[test]
+fn a_refused_line_is_named() {
+    let broker = Broker::start();
+    let lines = b"{\"body\": \"a\"}\n\n{\"body\": \"b\", \"expires\": \"2001-01-01T00:00:00Z\"}\n";
+    let said = broker.tenure_fed(&["submit", "-q", "q", "--jsonl", "-"], lines);
+    assert!(said.err.contains("-:3: refused"), "{said:?}");
+    let said = broker.tenure_fed(&["submit", "-q", "q", "--jsonl", "-", "-o", "jsonl"], lines);
+    assert_eq!(said.lines()[1]["refused"]["line"], 3, "{said:?}");
+}

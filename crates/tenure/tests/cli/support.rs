@@ -194,7 +194,8 @@ impl Broker {
         (status.code(), log)
     }
 
-    /// A worker of a queue that does what each task's body says: `fail N`, `wait`, or anything else as its result.
+    /// A worker of a queue that does what each task's body says: `fail N`, `wait`, `until FILE` (is there,
+    /// whatever is asked of it), or anything else as its result.
     pub(crate) fn worker(&self, id: &str, queue: &str) -> TestWorker {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -204,6 +205,12 @@ impl Broker {
         let builder =
             Worker::builder(&self.address).id(id).queues([queue]).slots(2).handle(|context| async move {
                 let body = String::from_utf8_lossy(context.body()).into_owned();
+                if let Some(file) = body.strip_prefix("until ") {
+                    while !Path::new(file).exists() {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    return Outcome::cancelled("");
+                }
                 match body.strip_prefix("fail ") {
                     Some(code) => {
                         Outcome::fail(Failure::new(code.parse().expect("a code"), "as the body says"))

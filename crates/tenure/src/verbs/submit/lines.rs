@@ -12,8 +12,9 @@ use super::Draft;
 use super::options::{Options, task_id};
 use crate::config::nearest;
 use crate::exit::{Failure, OK};
+use crate::output::paint::harmless;
 use crate::output::times::parse_future;
-use crate::output::{Screen, remark, shapes};
+use crate::output::{Screen, Several, remark, shapes};
 use crate::units::parse_span;
 use crate::verbs::connect::code_of;
 use crate::verbs::input::BYTES_MAX;
@@ -54,6 +55,7 @@ pub(crate) async fn submit(
     file: &Path,
     options: &Options,
     screen: &Screen,
+    told: &mut Several<'_>,
 ) -> Result<Submitted, Failure> {
     let mut lines = open(file)?;
     let progress = progress();
@@ -70,16 +72,17 @@ pub(crate) async fn submit(
                 }
             })?;
         let count = chunk.len();
-        for result in client.submit_many(chunk).await? {
+        let (numbers, chunk): (Vec<usize>, Vec<Draft>) = chunk.into_iter().unzip();
+        for (number, result) in numbers.into_iter().zip(client.submit_many(chunk).await?) {
             match result {
                 Ok(accepted) => {
                     all.tasks.push(accepted.task);
-                    screen.next(|| accepted.task.to_string(), || shapes::accepted(&accepted))?;
+                    told.next(|| accepted.task.to_string(), || shapes::accepted(&accepted))?;
                 }
                 Err(refusal) => {
                     refused += 1;
                     all.code = code_of(&refusal.code);
-                    tell(&refusal, screen)?;
+                    tell(&refusal, file, number, screen, told)?;
                 }
             }
         }
@@ -95,13 +98,20 @@ pub(crate) async fn submit(
     Ok(all)
 }
 
-fn tell(refusal: &Refusal, screen: &Screen) -> Result<(), Failure> {
+fn tell(
+    refusal: &Refusal,
+    file: &Path,
+    line: usize,
+    screen: &Screen,
+    told: &mut Several<'_>,
+) -> Result<(), Failure> {
     if screen.is_table() {
-        remark(format!("refused: {refusal}"));
+        remark(format!("{}:{line}: refused: {}", file.display(), harmless(&refusal.to_string())));
         return Ok(());
     }
-    let value = || json!({ "refused": { "code": refusal.code.as_str(), "message": refusal.message } });
-    Ok(screen.next(String::new, value)?)
+    let value =
+        || json!({ "refused": { "line": line, "code": refusal.code.as_str(), "message": refusal.message } });
+    Ok(told.next(String::new, value)?)
 }
 
 fn progress() -> ProgressBar {
@@ -132,7 +142,7 @@ fn fill(
     options: &Options,
     now: u64,
     number: &mut usize,
-    chunk: &mut Vec<Draft>,
+    chunk: &mut Vec<(usize, Draft)>,
 ) -> Result<bool, Failure> {
     let mut line = Vec::new();
     while chunk.len() < CHUNK {
@@ -154,7 +164,7 @@ fn fill(
         let value: Value = serde_json::from_slice(&line)
             .map_err(|error| wrong(*number, &format!("is not JSON: {error}")))?;
         let Value::Object(fields) = value else { return Err(wrong(*number, "is not a JSON object")) };
-        chunk.push(task(&fields, options, now).map_err(|why| wrong(*number, &why))?);
+        chunk.push((*number, task(&fields, options, now).map_err(|why| wrong(*number, &why))?));
     }
     Ok(false)
 }

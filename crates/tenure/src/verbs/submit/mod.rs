@@ -16,7 +16,7 @@ use super::input::{read_file, read_stdin};
 use super::{follow, wait};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::paint::harmless;
-use crate::output::{Screen, remark, shapes};
+use crate::output::{Format, Screen, Several, remark, shapes};
 use crate::units::parse_span;
 use options::Options;
 use shell::Shell;
@@ -61,7 +61,13 @@ pub(crate) struct Submit {
 impl Submit {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
         if let Some(file) = &self.jsonl {
-            let submitted = lines::submit(client, file, &self.options, screen).await?;
+            let mut told = Several::new(screen);
+            let submitted = lines::submit(client, file, &self.options, screen, &mut told).await;
+            // With --wait the one document is about the ends; but what was refused must be known.
+            if !self.wait || !submitted.as_ref().is_ok_and(|submitted| submitted.code == OK) {
+                told.end()?;
+            }
+            let submitted = submitted?;
             if self.wait && submitted.code == OK {
                 return wait::all(client, &submitted.tasks, self.timeout, screen).await;
             }
@@ -87,7 +93,7 @@ impl Submit {
         let accepted = client.submit(submission).await?;
         if screen.is_table() {
             remark(told(&accepted));
-        } else {
+        } else if screen.format == Format::Jsonl {
             screen.next(String::new, || shapes::accepted(&accepted))?;
         }
         let following = async {
@@ -104,6 +110,9 @@ impl Submit {
                 Ok(ended) => ended?,
                 Err(_) => {
                     remark(format!("task {} goes on; the time to wait is over", accepted.task));
+                    if screen.format == Format::Json {
+                        screen.one(String::new, || shapes::accepted(&accepted))?;
+                    }
                     return Ok(STILL_GOING);
                 }
             },

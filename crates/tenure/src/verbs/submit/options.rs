@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// What happens if its worker is lost
     #[arg(long, value_enum, value_name = "POLICY")]
     on_lost: Option<Policy>,
-    /// How many crashes it survives [default: 3]
+    /// The crash with this number is one too many [default: 3]
     #[arg(long, value_name = "COUNT")]
     crash_budget: Option<u16>,
     /// How often it is tried again if it fails [default: 0]
