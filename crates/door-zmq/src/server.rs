@@ -172,7 +172,7 @@ async fn converse<C: Conversation>(
     let ended = match door.hub.open(key.namespace.clone(), name.clone()) {
         Ok(session) => {
             let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), grant });
-            let ended = line.talk(&session, &mut conversation, seat.is_wanted()).await;
+            let ended = line.talk(&session, &mut conversation, &seat).await;
             let mut last = Out::default();
             conversation.end(wall_clock(), &mut last);
             let _ = session.send(last.asks).await;

@@ -113,6 +113,26 @@ fn whoever_was_replaced_and_comes_back_at_once_is_refused() {
 }
 
 #[test]
+fn whoever_is_refused_for_a_connection_that_is_dead_gets_its_identity_soon() {
+    let broker = impatient();
+    Native::open(broker.hub(), "elsewhere").submit("echo", &vec![b'x'; 15 << 20]);
+    let _first = Wire::named(broker.mdp, b"node-1");
+    let mut second = Wire::named(broker.mdp, b"node-1");
+    second.send(&READY);
+    broker.until_running(1);
+    // The second line is broken: its peer has much to read and takes nothing, and is back on another.
+    let mut third = None;
+    until("it is let in", || {
+        let mut again = Wire::silent(broker.mdp);
+        again.raw(&null_opening("DEALER", b"node-1"));
+        again.send(&["", "MDPC01", "mmi.weather"]);
+        third = again.is_answered(Duration::from_secs(2)).then_some(again);
+        third.is_some()
+    });
+    assert!(broker.counts("silent"));
+}
+
+#[test]
 fn nobody_takes_the_identity_of_a_worker_of_another_namespace_or_without_the_right_to_work() {
     let mut keys = Keys::default();
     let everything = Grant::everything();

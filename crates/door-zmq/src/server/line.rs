@@ -11,9 +11,9 @@ use tenure_hub::{Delivery, Grant, HubHandle, Session, fresh_id, wall_clock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::Ended;
+use super::seats::Seat;
 use crate::codec::{Admission, CodecError, Event, Identity, Peer};
 use crate::session::{Conversation, Out};
 use crate::settings::Transport;
@@ -111,7 +111,7 @@ impl<'a> Line<'a> {
         &mut self,
         session: &Session,
         conversation: &mut impl Conversation,
-        leave: &CancellationToken,
+        seat: &Seat,
     ) -> Result<(), Ended> {
         let hub = session.hub();
         // Both are asked in every round, so they are made once.
@@ -155,7 +155,7 @@ impl<'a> Line<'a> {
             }
             let (mut reading, mut writing) = self.stream.split();
             tokio::select! {
-                () = leave.cancelled() => {
+                () = seat.is_wanted().cancelled() => {
                     conversation.replaced(wall_clock(), &mut out);
                     self.speak(session, &mut out).await;
                     return Ok(());
@@ -183,7 +183,7 @@ impl<'a> Line<'a> {
                     }
                     deliveries.extend(arrived.drain(..));
                 }
-                () = &mut alarm => self.look_around(conversation, &mut out)?,
+                () = &mut alarm => self.look_around(conversation, seat, &mut out)?,
                 // What was read or has arrived and was not looked at yet does not wait for anything.
                 () = std::future::ready(()), if has_work => {}
             }
@@ -247,10 +247,17 @@ impl<'a> Line<'a> {
     }
 
     /// Time has passed: heartbeats of the protocol, signs of life of the connection.
-    fn look_around(&mut self, conversation: &mut impl Conversation, out: &mut Out) -> Result<(), Ended> {
+    fn look_around(
+        &mut self,
+        conversation: &mut impl Conversation,
+        seat: &Seat,
+        out: &mut Out,
+    ) -> Result<(), Ended> {
         let silence = self.heard_at.elapsed();
         let patience = match self.unread_bytes {
             0..=UNREAD_BYTES_MIN => self.transport.ping_timeout,
+            // It may be the end of a broken line, and its peer be back on another.
+            _ if seat.is_disputed() => self.transport.ping_timeout,
             _ => self.transport.ping_timeout.max(UNREAD_PATIENCE),
         };
         let asked_in_vain = self.asked_at.is_some() && silence >= patience;

@@ -40,10 +40,9 @@ pub(super) struct Seat {
     number: u64,
     wanted: CancellationToken,
     left: CancellationToken,
+    refused: CancellationToken,
     /// When it was last fought for: taken from another, or wanted in vain.
     contested_at: Option<Instant>,
-    /// Somebody was refused since it was taken.
-    is_disputed: bool,
 }
 
 /// How a seat was come by.
@@ -95,15 +94,16 @@ impl Seats {
             && holder.contested_at.is_some_and(|at| now - at < CONTESTED)
         {
             holder.contested_at = Some(now);
-            let is_new = !std::mem::replace(&mut holder.is_disputed, true);
+            let is_new = !holder.refused.is_cancelled();
+            holder.refused.cancel();
             return Attempt::Contested { holder: holder.clone(), is_new };
         }
         let mut seat = Seat {
             number: self.last.fetch_add(1, Ordering::Relaxed),
             wanted: CancellationToken::new(),
             left: CancellationToken::new(),
+            refused: CancellationToken::new(),
             contested_at: None,
-            is_disputed: false,
         };
         if taken.contains_key(key) {
             seat.contested_at = Some(now);
@@ -129,6 +129,11 @@ impl Seat {
     /// Cancelled when another connection wants this seat.
     pub(super) fn is_wanted(&self) -> &CancellationToken {
         &self.wanted
+    }
+
+    /// Whether another connection was refused for this one.
+    pub(super) fn is_disputed(&self) -> bool {
+        self.refused.is_cancelled()
     }
 }
 

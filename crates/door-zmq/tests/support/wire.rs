@@ -94,6 +94,12 @@ impl Wire {
         parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect()
     }
 
+    /// Whether the broker says more than its greeting.
+    pub(crate) fn is_answered(&mut self, patience: Duration) -> bool {
+        self.stream.set_read_timeout(Some(patience)).expect("a timeout can be set");
+        self.stream.read_exact(&mut [0; 65]).is_ok()
+    }
+
     /// Whether the broker hangs up.
     pub(crate) fn is_closed(&mut self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
