@@ -23,6 +23,11 @@ fn tells_processes(world: &mut World, worker: &str, threads: &str) {
 
 fn begins(world: &mut World, worker: &str, threads: &str) {
     world.majordomo(worker);
+    introduces_itself(world, worker, threads);
+    beats(world, worker, threads);
+}
+
+fn introduces_itself(world: &mut World, worker: &str, threads: &str) {
     world.says(worker, frames(&["", "MDPW01_PL", "\x01", "processes"]));
     tells_processes(world, worker, threads);
 }
@@ -87,6 +92,41 @@ fn a_worker_that_reconnects_while_it_computes_gets_nothing_until_its_threads_are
     assert_eq!(heard(&mut world, "w again"), ["Y 0"]);
     finishes(&mut world, "w again", "0", "Y");
     assert_eq!(results(&mut world), ["result of X", "result of Y"]);
+}
+
+#[test]
+fn a_worker_that_opens_a_new_socket_while_it_computes_gets_nothing_until_its_threads_are_free() {
+    for is_named in [true, false] {
+        let mut world = World::new(Settings::default());
+        begins(&mut world, "w", "1");
+        submits(&mut world, &["X", "Y"]);
+        assert_eq!(heard(&mut world, "w"), ["X 0"]);
+        world.closes("w");
+        match is_named {
+            true => world.named("w"),
+            false => world.majordomo("w"),
+        }
+        introduces_itself(&mut world, "w", "1");
+        assert_eq!(heard(&mut world, "w"), Vec::<String>::new(), "it has not told what is free");
+        beats(&mut world, "w", "0");
+        assert_eq!(heard(&mut world, "w"), Vec::<String>::new(), "nothing is");
+        finishes(&mut world, "w", "0", "X");
+        assert_eq!(results(&mut world), Vec::<String>::new());
+        assert_eq!(heard(&mut world, "w"), ["X 0"]);
+        finishes(&mut world, "w", "0", "X");
+        finishes(&mut world, "w", "0", "Y");
+        assert_eq!(results(&mut world), ["result of X", "result of Y"]);
+    }
+}
+
+#[test]
+fn a_new_worker_whose_heartbeats_say_nothing_is_believed() {
+    let mut world = World::new(Settings::default());
+    world.majordomo("w");
+    introduces_itself(&mut world, "w", "1");
+    submits(&mut world, &["X"]);
+    world.says("w", frames(&["", "MDPW01_PL", "\x04"]));
+    assert_eq!(heard(&mut world, "w"), ["X 0"]);
 }
 
 #[test]

@@ -129,8 +129,10 @@ fn a_client_that_was_away_asks_what_it_missed() {
 
 #[test]
 fn a_monitor_sees_services_workers_and_their_figures() {
-    let Some(stage) = Stage::new() else { return };
-    let arguments = ["Tools/Count", "--identity", "node-1", "--heartbeat", "0.1", "--seconds", "60"];
+    // A broker that beats more often than its worker wants to hear it, or the worker opens new sockets all the time.
+    let settings = Settings { heartbeat: Duration::from_millis(100), liveness: 100, ..Settings::default() };
+    let Some(stage) = Stage::with(settings) else { return };
+    let arguments = ["Tools/Count", "--identity", "node-1", "--heartbeat", "1", "--seconds", "60"];
     let mut worker = stage.start("pl_worker.py", &arguments);
     worker.line("ready");
     stage.broker.until_figures(1);

@@ -40,6 +40,7 @@ fn plugin_worker(world: &mut World, name: &str) {
     world.says(name, frames(&["", "MDPW01_PL", "\x01", "processes"]));
     let plugin = format!("{{\"Path\": {PATH:?}, \"PluginVersion\": \"v1\"}}");
     world.says(name, frames(&["", "MDPW01_PL", "\x06", "1", "node", &plugin]));
+    world.says(name, frames(&["", "MDPW01_PL", "\x04", "1"]));
 }
 
 fn submit(world: &mut World, client: &str, job: &str) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::store::{Disk, MemoryDisk, StoreError, StoreSettings};
-use tenure_hub::words::{Settings as EngineSettings, StateName};
+use tenure_hub::words::{Settings as EngineSettings, StateName, WorkerInfo};
 use tenure_hub::{Counters, Hub, HubHandle, Keys};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -108,8 +108,7 @@ impl Broker {
 
     /// Waits until so many workers have told how they are.
     pub(crate) fn until_figures(&self, count: usize) {
-        let told =
-            |native: &mut Native| native.workers().iter().filter(|worker| worker.stats.is_some()).count();
+        let told = |native: &mut Native| native.workers().iter().filter(|worker| has_figures(worker)).count();
         self.until("workers with figures", count, told);
     }
 
@@ -142,6 +141,11 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// More than how many of its threads are free.
+fn has_figures(worker: &WorkerInfo) -> bool {
+    worker.stats.as_ref().is_some_and(|stats| stats.memory_total.is_some())
 }
 
 /// The threads of a hub that has just ended may hold its lock for a moment.

@@ -15,6 +15,7 @@ impl PluginWorker {
         let mut worker = PluginWorker { wire: Wire::named(address, identity.as_bytes()) };
         worker.wire.send(&["", "MDPW01_PL", "\x01", "processes"]);
         worker.register(threads, path);
+        worker.wire.send(&["", "MDPW01_PL", "\x04", &threads.to_string()]);
         worker
     }
 

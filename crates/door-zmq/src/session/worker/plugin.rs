@@ -37,12 +37,14 @@ pub(super) struct Threads {
 /// Threads that compute what this connection was never given: the worker had another one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Strays {
-    /// It has just begun, or has told that there are none.
-    #[default]
+    /// It has told that there are none.
     None,
+    /// It has introduced itself and not beaten yet. It may be new, or have opened a new socket while it computes.
+    #[default]
+    Unheard,
     /// So many, and it is not known which.
     Some(u32),
-    /// It has not told yet how many of its threads are free.
+    /// It went on as if it was known, so it is not new, and has not told yet how many of its threads are free.
     Untold,
 }
 
@@ -78,7 +80,7 @@ impl Threads {
         self.strays = match self.strays {
             Strays::None | Strays::Some(0 | 1) => Strays::None,
             Strays::Some(more) => Strays::Some(more - 1),
-            Strays::Untold => Strays::Untold,
+            Strays::Unheard | Strays::Untold => self.strays,
         };
     }
 
@@ -130,8 +132,11 @@ impl Plugin {
         if self.threads.strays == Strays::None {
             return true;
         }
-        let Some(free) = free else { return false };
-        self.threads.count_strays(free, self.listing.registration().threads);
+        match (free, self.threads.strays) {
+            (Some(free), _) => self.threads.count_strays(free, self.listing.registration().threads),
+            (None, Strays::Unheard) => self.threads.strays = Strays::None,
+            (None, _) => return false,
+        }
         self.open_if_known(turn);
         true
     }
