@@ -7,14 +7,15 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tenure_hub::{Counters, HubHandle, wall_clock};
+use tenure_hub::words::{DEFAULT_NAMESPACE, StateName};
+use tenure_hub::{Ask, Counters, Delivery, HubHandle, Request, Response, Stats, wall_clock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::codec::CodecError;
 use crate::registry::Registry;
 use crate::session::{
-    Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker, may_work_as, namespace,
+    Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker, Unseen, may_work_as, namespace,
 };
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
@@ -43,9 +44,35 @@ pub async fn serve_ping_pong(
     let door = || Door::new(hub.clone(), settings.transport.clone(), Arc::clone(&settings.counters));
     let for_clients = Arc::clone(&settings);
     let for_workers = Arc::clone(&settings);
+    let unseen = Arc::new(Unseen::default());
+    if something_is_held(&hub).await {
+        unseen.mark();
+    }
     let clients = accept(clients, door(), move |me| PingPongClient::new(me, Arc::clone(&for_clients)));
-    let workers = accept(workers, door(), move |me| PingPongWorker::new(me, Arc::clone(&for_workers)));
+    let workers = accept(workers, door(), move |me| {
+        PingPongWorker::new(me, Arc::clone(&for_workers), Arc::clone(&unseen))
+    });
     tokio::try_join!(clients, workers).map(|_| ())
+}
+
+/// Whether workers may be at work from before the broker was started.
+async fn something_is_held(hub: &HubHandle) -> bool {
+    let Ok(session) = hub.open(DEFAULT_NAMESPACE.into(), "pingpong".into()) else { return true };
+    let asked = session.send(vec![Ask { token: 0, request: Request::Stats }]).await;
+    if asked.is_err() {
+        return true;
+    }
+    session.mailbox().arrived().await;
+    let mut deliveries = Vec::new();
+    session.mailbox().take(&mut deliveries);
+    let held = |stats: &Stats| {
+        let by_state = &stats.gauges.by_state;
+        by_state[StateName::Assigned as usize] + by_state[StateName::Running as usize]
+    };
+    !matches!(
+        &deliveries[..],
+        [Delivery::Reply { reply: Ok(Response::Stats(stats)), .. }] if held(stats) == 0
+    )
 }
 
 /// What all connections of one address share.

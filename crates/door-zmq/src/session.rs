@@ -11,6 +11,7 @@ mod majordomo;
 mod ping_pong_client;
 mod ping_pong_worker;
 mod telling;
+mod unseen;
 mod worker;
 
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use tenure_hub::{Ask, Delivery, Grant};
 pub use majordomo::Majordomo;
 pub use ping_pong_client::PingPongClient;
 pub use ping_pong_worker::PingPongWorker;
+pub use unseen::Unseen;
 
 /// What a turn of a conversation asks for.
 #[derive(Debug, Default)]

@@ -263,6 +263,17 @@ fn a_ping_pong_worker_that_comes_back_computing_gets_nothing_for_its_ping() {
 }
 
 #[test]
+fn a_ping_pong_worker_joins_by_its_ping_where_nobody_was_lost_computing() {
+    let mut world = World::new(Settings::default());
+    world.ping_pong_worker("w");
+    world.says("w", frames(&["", "PING"]));
+    assert_eq!(world.hears("w"), Some(frames(&["", "PONG"])));
+    world.ping_pong_client("c");
+    world.says("c", frames(&["", "x"]));
+    assert_eq!(world.hears("w"), Some(frames(&["", "x"])));
+}
+
+#[test]
 fn the_older_form_of_a_result_may_be_empty() {
     let mut world = World::new(Settings::default());
     world.ping_pong_worker("w");

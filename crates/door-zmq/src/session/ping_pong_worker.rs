@@ -8,6 +8,7 @@ use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Reply, Tim
 use tenure_hub::{Delivery, Request, Response};
 
 use super::asked::Asked;
+use super::unseen::Unseen;
 use super::{Conversation, Me, Out};
 use crate::body;
 use crate::pingpong::{self, FromWorker};
@@ -18,6 +19,7 @@ use crate::translate;
 pub struct PingPongWorker {
     me: Me,
     settings: Arc<PingPongSettings>,
+    unseen: Arc<Unseen>,
     asked: Asked<Waiting>,
     /// The broker is asked what a worker of this name holds; what it says before that is known waits here.
     early: Option<Vec<FromWorker>>,
@@ -42,10 +44,11 @@ enum Waiting {
 const EARLY_MAX: usize = 100;
 
 impl PingPongWorker {
-    pub fn new(me: Me, settings: Arc<PingPongSettings>) -> PingPongWorker {
+    pub fn new(me: Me, settings: Arc<PingPongSettings>, unseen: Arc<Unseen>) -> PingPongWorker {
         PingPongWorker {
             me,
             settings,
+            unseen,
             asked: Asked::default(),
             early: None,
             joined: false,
@@ -65,9 +68,12 @@ impl PingPongWorker {
                 }
                 self.here(out);
             }
-            // On a connection of which nothing is known the worker may compute what it was given on another, and the next result
-            // would be taken for that of its next job. Without an answer it opens a new socket and says READY.
-            FromWorker::Ping if !self.is_known => self.settings.counters.count("unknown_worker"),
+            // The worker may compute what it was given on another connection, and its next result would be taken for that of
+            // its next job. Without an answer it opens a new socket and says READY.
+            FromWorker::Ping if !self.is_known && self.unseen.is_marked() => {
+                self.settings.counters.count("unknown_worker");
+            }
+            FromWorker::Ping if !self.me.may_work() => self.settings.counters.count("not-allowed"),
             FromWorker::Ping => {
                 out.messages.push(pingpong::pong());
                 self.here(out);
@@ -146,9 +152,17 @@ impl PingPongWorker {
         }
     }
 
+    /// It goes away, perhaps computing.
+    fn lose_sight(&self) {
+        if self.job.is_some() {
+            self.unseen.mark();
+        }
+    }
+
     /// What it has goes to others, without blame.
     fn send_away(&mut self, out: &mut Out) {
         self.asked.ask(Request::Command(Command::Leave), Waiting::Nothing, out);
+        self.lose_sight();
         (self.joined, self.job, out.close) = (false, None, true);
     }
 
@@ -159,6 +173,12 @@ impl PingPongWorker {
             self.asked.ask(confirm, Waiting::Nothing, out);
             self.send_away(out);
         }
+    }
+}
+
+impl Drop for PingPongWorker {
+    fn drop(&mut self) {
+        self.lose_sight();
     }
 }
 

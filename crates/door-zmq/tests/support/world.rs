@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker};
+use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker, Unseen};
 use tenure_door_zmq::{PingPongSettings, Registry, Settings};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
@@ -20,6 +20,7 @@ pub(crate) struct World {
     settings: Arc<Settings>,
     ping_pong: Arc<PingPongSettings>,
     registry: Arc<Registry>,
+    unseen: Arc<Unseen>,
     next_session: u64,
     seats: BTreeMap<String, Seat>,
 }
@@ -49,6 +50,7 @@ impl World {
             settings: Arc::new(settings),
             ping_pong: Arc::default(),
             registry: Arc::default(),
+            unseen: Arc::default(),
             next_session: 1,
             seats: BTreeMap::new(),
         }
@@ -73,7 +75,9 @@ impl World {
     }
 
     pub(crate) fn ping_pong_worker(&mut self, peer: &str) {
-        self.arrive(peer, false, |world, me| Box::new(PingPongWorker::new(me, Arc::clone(&world.ping_pong))));
+        self.arrive(peer, false, |world, me| {
+            Box::new(PingPongWorker::new(me, Arc::clone(&world.ping_pong), Arc::clone(&world.unseen)))
+        });
     }
 
     fn arrive(
