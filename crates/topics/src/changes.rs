@@ -20,6 +20,8 @@ pub(crate) struct ChangeLog {
     pub(crate) topics: Vec<TopicIndex>,
     pub(crate) forgotten: Vec<Arc<str>>,
     pub(crate) subscriptions: BTreeSet<SubscriptionId>,
+    /// Changed too, but so large that they are not saved with every change.
+    later: BTreeSet<SubscriptionId>,
     pub(crate) overflowed: bool,
 }
 
@@ -32,6 +34,7 @@ impl ChangeLog {
             topics: Vec::new(),
             forgotten: Vec::new(),
             subscriptions: BTreeSet::new(),
+            later: BTreeSet::new(),
             overflowed: false,
         }
     }
@@ -73,6 +76,20 @@ impl ChangeLog {
         if self.enabled {
             self.subscriptions.insert(id.clone());
             self.check_overflow();
+        }
+    }
+
+    /// A subscription changed, and is to be saved with the next round of the reaper at the latest.
+    pub(crate) fn subscription_later(&mut self, id: &SubscriptionId) {
+        if self.enabled && !self.later.contains(id) {
+            self.later.insert(id.clone());
+        }
+    }
+
+    /// What was put off is to be saved now.
+    pub(crate) fn catch_up(&mut self) {
+        for id in std::mem::take(&mut self.later) {
+            self.subscription(&id);
         }
     }
 

@@ -231,6 +231,25 @@ fn a_subscription_that_is_away_has_what_it_missed_written_down() {
 }
 
 #[test]
+fn one_that_missed_much_is_written_down_with_the_rounds_of_the_reaper() {
+    let mut stage = Stage::with(Settings { track_changes: true, ..Settings::default() });
+    let mut disk = Snapshot::default();
+    stage.join("eve", &[">"]);
+    stage.pause("eve");
+    for number in 0..100 {
+        stage.say(&format!("topic.{number}"), "x");
+    }
+    save(&mut stage, &mut disk);
+    stage.say("another", "x");
+    save(&mut stage, &mut disk);
+    assert_eq!(disk.subscriptions[0].missed.len(), 100, "all that there was when it was saved");
+    stage.reap();
+    assert!(stage.shard.has_changes());
+    save(&mut stage, &mut disk);
+    assert_eq!(disk.subscriptions[0].missed.len(), 101);
+}
+
+#[test]
 fn floors_can_be_raised_for_topics_that_nobody_had_time_to_save() {
     let mut stage = Stage::new();
     stage.shard.raise_floors(Sequence(500));

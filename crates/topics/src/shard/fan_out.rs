@@ -15,6 +15,9 @@ use crate::time::Timestamp;
 use crate::topic::TopicIndex;
 use crate::topics::Topics;
 
+/// A paused subscription that has missed messages of more topics than this is saved with the rounds of the reaper.
+const MISSED_AT_ONCE: usize = 64;
+
 impl Shard {
     /// Shows a message to everybody who may want it.
     pub(super) fn fan_out(
@@ -125,8 +128,14 @@ impl FanOut<'_> {
         }
         if let Some(paused) = &mut subscription.paused {
             if paused.miss(&self.message.topic, self.message.sequence, self.settings.missed_topics) {
-                // So that it is told what it missed even if the broker is killed meanwhile.
-                self.changes.subscription(&subscription.details.id);
+                // So that it is told what it missed even if the broker is killed meanwhile. It is saved as a whole, so
+                // one that has missed much is not saved for every topic.
+                let id = &subscription.details.id;
+                if paused.missed.len() <= MISSED_AT_ONCE {
+                    self.changes.subscription(id);
+                } else {
+                    self.changes.subscription_later(id);
+                }
             }
             return;
         }

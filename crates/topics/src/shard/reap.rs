@@ -40,6 +40,7 @@ impl Shard {
                 Owner::Subscription(index) => self.reap_subscription(index, now, &mut reaped, wake),
             };
         }
+        self.changes.catch_up();
         if !reaped.more {
             self.reaped_at = now;
         }
