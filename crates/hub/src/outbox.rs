@@ -1,6 +1,6 @@
 //! The outbox: what has been decided but may not be said yet, because its records are not on disk.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use tenure_engine::{Event, Notice, Refusal, SessionId};
@@ -116,6 +116,25 @@ impl Outbox {
     pub(crate) fn owes(&self, session: SessionId) -> bool {
         let all = self.waiting.iter().flat_map(|(_, outs)| outs).chain(&self.open);
         all.into_iter().any(|out| matches!(out, Out::Reply { session: whose, .. } if *whose == session))
+    }
+
+    /// Takes out the answers that need not wait for the disk, of sessions that wait for nothing else before them.
+    pub(crate) fn take_free(&mut self, is_free: impl Fn(&Result<Response, Refusal>) -> bool) -> Vec<Out> {
+        let mut waiting = HashSet::new();
+        let mut free = Vec::new();
+        for outs in self.waiting.iter_mut().map(|(_, outs)| outs).chain([&mut self.open]) {
+            free.extend(outs.extract_if(.., |out| match out {
+                Out::Reply { session, reply, .. } => {
+                    let goes = is_free(reply) && !waiting.contains(session);
+                    if !goes {
+                        waiting.insert(*session);
+                    }
+                    goes
+                }
+                _ => false,
+            }));
+        }
+        free
     }
 
     /// Whether anything waits for the disk.

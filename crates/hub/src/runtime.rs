@@ -343,6 +343,7 @@ impl Turns {
                     tracing::warn!(
                         "the disk is full: new tasks and questions are refused until there is room"
                     );
+                    self.core.get_stuck();
                 }
                 self.core.set_disk_full(true);
                 Ok(())

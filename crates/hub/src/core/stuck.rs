@@ -7,9 +7,26 @@
 use tenure_engine::{Refusal, SessionId, Timestamp};
 
 use super::Core;
+use crate::outbox::Out;
 use crate::request::{Ask, Delivery, Request, Response};
 
 impl Core {
+    /// The disk has no room from now on. Who has asked already need not wait either.
+    pub fn get_stuck(&mut self) {
+        // What is on disk is said as it is, and first.
+        self.speak();
+        let is_free = |reply: &Result<Response, Refusal>| {
+            matches!(reply, Ok(Response::Answer(_) | Response::Stats(_)) | Err(Refusal::DiskFull))
+        };
+        for mut out in self.outbox.take_free(is_free) {
+            if let Out::Reply { reply: reply @ Ok(Response::Answer(_)), .. } = &mut out {
+                *reply = Err(Refusal::DiskFull);
+                self.stats.refusals_total += 1;
+            }
+            self.say(out);
+        }
+    }
+
     /// Answers a request that needs no new record. Any other comes back: its answer waits for the disk.
     pub fn answer_stuck(&mut self, now: Timestamp, session: SessionId, ask: Ask) -> Option<Ask> {
         // A session hears its answers in the order of its requests.
