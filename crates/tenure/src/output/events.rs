@@ -7,7 +7,7 @@ use tenure_client::wire::words::Next;
 use tenure_client::{Event, EventKind};
 
 use super::paint::{Color, Paint, harmless};
-use super::times::{clock, relative};
+use super::times::{clock, reason, relative};
 use crate::units::{counted, show_span};
 
 /// One line. `with_task` names the task, for streams of many.
@@ -31,7 +31,7 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         EventKind::Submitted => {
             let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
             match &more.unserved {
-                Some(why) => format!("submitted to queue {queue}, but {}", harmless(&why.message)),
+                Some(why) => format!("submitted to queue {queue}, but {}", harmless(&reason(why))),
                 None => format!("submitted to queue {queue}"),
             }
         }

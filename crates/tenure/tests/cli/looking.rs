@@ -80,6 +80,13 @@ fn explain_names_the_reason_and_the_remedy() {
 }
 
 #[test]
+fn the_time_a_task_waits_for_is_told_as_people_read_it() {
+    let broker = Broker::start();
+    let task = broker.submit(&["-q", "q", "--not-before", "2200-01-31T12:00:00Z", "x"]);
+    assert_eq!(broker.tenure(&["explain", &task]).ok().trim_end(), "not before 2200-01-31T12:00:00.000Z");
+}
+
+#[test]
 fn watch_replays_and_follows() {
     let broker = Broker::start();
     let task = broker.submit(&["-q", "q", "x"]);

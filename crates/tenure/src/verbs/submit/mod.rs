@@ -16,6 +16,7 @@ use super::input::{read_file, read_stdin};
 use super::{follow, wait};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::paint::harmless;
+use crate::output::times::reason;
 use crate::output::{Format, Screen, Several, remark, shapes};
 use crate::units::parse_span;
 use options::Options;
@@ -142,7 +143,7 @@ fn told(accepted: &Accepted) -> String {
         text += &format!("  known already, {}", accepted.state.as_str());
     }
     if let Some(why) = &accepted.unserved {
-        text += &format!("  ({})", harmless(&why.message));
+        text += &format!("  ({})", harmless(&reason(why)));
     }
     text
 }
