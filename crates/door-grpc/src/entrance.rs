@@ -3,7 +3,7 @@
 use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Refusal};
 use tenure_hub::{Grant, HubHandle, Session};
 use tonic::Status;
-use tonic::metadata::MetadataMap;
+use tonic::codegen::http::HeaderMap;
 
 use crate::translate;
 
@@ -11,7 +11,7 @@ const NAMESPACE_KEY: &str = "tenure-namespace";
 const IDENTITY_KEY: &str = "tenure-identity";
 
 /// A peer that was let in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Visitor {
     pub(crate) grant: Grant,
     pub(crate) namespace: Name,
@@ -21,7 +21,7 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     /// Looks at the metadata of a call.
-    pub(crate) fn enter(hub: &HubHandle, metadata: &MetadataMap) -> Result<Visitor, Status> {
+    pub(crate) fn enter(hub: &HubHandle, metadata: &HeaderMap) -> Result<Visitor, Status> {
         let key = bearer(metadata)?;
         let grant = hub.admit(key.map(str::as_bytes)).ok_or_else(translate::stranger)?;
         let asked = text(metadata, NAMESPACE_KEY)?;
@@ -70,7 +70,7 @@ fn namespace(grant: &Grant, asked: Option<&str>) -> Result<Name, Refusal> {
 }
 
 /// The key, if one is shown. The word before it may be written in any case.
-fn bearer(metadata: &MetadataMap) -> Result<Option<&str>, Status> {
+fn bearer(metadata: &HeaderMap) -> Result<Option<&str>, Status> {
     let Some(value) = metadata.get("authorization") else { return Ok(None) };
     let value = value.to_str().map_err(|_| translate::stranger())?;
     match value.split_once(' ') {
@@ -80,7 +80,7 @@ fn bearer(metadata: &MetadataMap) -> Result<Option<&str>, Status> {
 }
 
 /// A name in the metadata. They are text of visible ASCII characters, and not empty.
-fn text<'a>(metadata: &'a MetadataMap, key: &'static str) -> Result<Option<&'a str>, Status> {
+fn text<'a>(metadata: &'a HeaderMap, key: &'static str) -> Result<Option<&'a str>, Status> {
     let Some(value) = metadata.get(key) else { return Ok(None) };
     let why = match value.to_str() {
         Err(_) => "holds other than visible ASCII characters",

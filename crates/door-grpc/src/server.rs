@@ -1,6 +1,7 @@
 //! The sockets, and nothing else: connections come in, calls find their service, and all of it ends with the hub.
 
 mod connection;
+mod guard;
 
 use std::io;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::proto::tenure::v1::broker_server::BrokerServer;
 use crate::proto::tenure::v1::tasks_server::TasksServer;
 use crate::proto::tenure::v1::topics_server::TopicsServer;
 use crate::proto::tenure::v1::workers_server::WorkersServer;
+use crate::server::guard::Guarded;
 use crate::services::Desk;
 use crate::settings::Settings;
 
@@ -25,9 +27,12 @@ use crate::settings::Settings;
 const GOODBYE: Duration = Duration::from_secs(2);
 /// How many bytes of metadata a call may bring.
 const METADATA_BYTES_MAX: u32 = 16 << 10;
-/// How many bytes may be under way to the broker: in one stream, and in all streams of a connection.
-const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 4 << 20;
+/// How many bytes of a call may be under way to the broker that it has not read. All calls of a connection may have as
+/// many at once: else those that wait for their turn would keep out those whose turn it is.
+const STREAM_WINDOW: u32 = 128 << 10;
+const WINDOW_MAX: u32 = i32::MAX as u32;
+/// How long a question to health and reflection may be, for which nobody needs a key.
+const QUESTION_BYTES_MAX: usize = 16 << 10;
 
 /// Serves gRPC until the hub stops, then waits a moment for the calls to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
@@ -37,6 +42,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     health.set_serving::<BrokerServer<Desk>>().await;
     health.set_serving::<TopicsServer<Desk>>().await;
     health.set_serving::<SidecarServiceServer<Desk>>().await;
+    let health_service = health_service.max_decoding_message_size(QUESTION_BYTES_MAX);
     let router = server(&settings)?.add_service(health_service);
     let router = with_services(router, &hub, &settings)?;
     let places = connection::incoming(listener, &settings);
@@ -58,7 +64,7 @@ fn server(settings: &Settings) -> io::Result<Server> {
     let server = Server::builder()
         .max_concurrent_streams(settings.streams_max)
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_connection_window_size(STREAM_WINDOW.saturating_mul(settings.streams_max).min(WINDOW_MAX))
         .http2_max_header_list_size(METADATA_BYTES_MAX)
         .http2_keepalive_interval(Some(settings.ping))
         .http2_keepalive_timeout(Some(settings.ping_timeout));
@@ -75,14 +81,19 @@ fn with_services(router: Router, hub: &HubHandle, settings: &Settings) -> io::Re
     let desk = Desk { hub: hub.clone(), heartbeat: settings.heartbeat };
     let v1 = reflection().build_v1().map_err(io::Error::other)?;
     let v1alpha = reflection().build_v1alpha().map_err(io::Error::other)?;
+    let tasks = TasksServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let workers = WorkersServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let broker = BrokerServer::new(desk.clone());
+    let topics = TopicsServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let sidecar = SidecarServiceServer::new(desk).max_decoding_message_size(MESSAGE_BYTES_MAX);
     Ok(router
-        .add_service(v1)
-        .add_service(v1alpha)
-        .add_service(TasksServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX))
-        .add_service(WorkersServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX))
-        .add_service(BrokerServer::new(desk.clone()))
-        .add_service(TopicsServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX))
-        .add_service(SidecarServiceServer::new(desk).max_decoding_message_size(MESSAGE_BYTES_MAX)))
+        .add_service(v1.max_decoding_message_size(QUESTION_BYTES_MAX))
+        .add_service(v1alpha.max_decoding_message_size(QUESTION_BYTES_MAX))
+        .add_service(Guarded::new(tasks, hub))
+        .add_service(Guarded::new(workers, hub))
+        .add_service(Guarded::new(broker, hub))
+        .add_service(Guarded::new(topics, hub))
+        .add_service(Guarded::for_existing_clients(sidecar, hub)))
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use futures::Stream;
 use tenure_hub::HubHandle;
-use tonic::Status;
-use tonic::metadata::MetadataMap;
+use tonic::{Request, Status};
 
 use crate::entrance::Visitor;
+use crate::flow::Turn;
 use crate::session::Call;
+use crate::translate;
 
 type Reply<T> = Result<tonic::Response<T>, Status>;
 pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -29,25 +30,27 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    fn enter(&self, metadata: &MetadataMap) -> Result<Visitor, Status> {
-        Visitor::enter(&self.hub, metadata)
+    /// Who calls: it was let in before its message was read. Now that it is, others are read.
+    fn enter<T>(&self, request: &mut Request<T>) -> Result<Visitor, Status> {
+        request.extensions_mut().remove::<Turn>();
+        request.extensions_mut().remove::<Visitor>().ok_or_else(translate::unexpected)
     }
 
     /// A call that only looks: allowed to everybody who may come in.
-    fn look(&self, metadata: &MetadataMap) -> Result<Call, Status> {
-        Ok(Call(self.enter(metadata)?.open(&self.hub)?))
+    fn look<T>(&self, request: &mut Request<T>) -> Result<Call, Status> {
+        Ok(Call(self.enter(request)?.open(&self.hub)?))
     }
 
     /// A call that submits or steers tasks.
-    fn steer(&self, metadata: &MetadataMap) -> Result<Call, Status> {
-        let visitor = self.enter(metadata)?;
+    fn steer<T>(&self, request: &mut Request<T>) -> Result<Call, Status> {
+        let visitor = self.enter(request)?;
         visitor.may_submit()?;
         Ok(Call(visitor.open(&self.hub)?))
     }
 
     /// A call that manages the broker.
-    fn manage(&self, metadata: &MetadataMap) -> Result<Call, Status> {
-        let visitor = self.enter(metadata)?;
+    fn manage<T>(&self, request: &mut Request<T>) -> Result<Call, Status> {
+        let visitor = self.enter(request)?;
         visitor.may_manage()?;
         Ok(Call(visitor.open(&self.hub)?))
     }

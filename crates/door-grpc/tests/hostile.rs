@@ -1,11 +1,14 @@
 //! Peers that mean no good, or know no better: garbage, silence, too much at once.
 
+#[path = "support/raw.rs"]
+mod raw;
 mod support;
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prost::Message as _;
+use raw::Raw;
 use support::Broker;
 use tenure_door_grpc::Settings;
 use tenure_door_grpc::codec::{FIELDS_MAX, decode};
@@ -170,4 +173,35 @@ async fn a_reader_that_does_not_read_slows_nobody_and_hears_what_it_missed() {
         }
     }
     assert!(missed > 0 && warned, "{missed} missed");
+}
+
+#[tokio::test]
+async fn a_stranger_is_refused_before_anything_of_its_message_is_read() {
+    let broker = Broker::with_keys().await;
+    for path in ["/tenure.v1.Tasks/Submit", "/nexusd.sidecar.SidecarService/Publish"] {
+        // It never says what it wants to submit.
+        let mut stranger = Raw::connect(broker.address).await;
+        stranger.begin(1, path).await;
+        assert!(stranger.ends(1).await, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_are_never_finished_wait_outside() {
+    const LENGTH: u32 = 16 << 20;
+    let broker = Broker::start().await;
+    let mut peer = Raw::connect(broker.address).await;
+    let calls: Vec<u32> = (0..10).map(|number| 2 * number + 1).collect();
+    for call in &calls {
+        peer.begin(*call, "/tenure.v1.Tasks/Submit").await;
+    }
+    // Each message lacks its last bytes.
+    let taken = peer.press(&calls, LENGTH - 1000).await;
+    assert!(taken < 5 * LENGTH as usize, "{taken} bytes were taken");
+    // Whoever gives up makes room, and the connection goes on.
+    let rest = peer.give_up(&calls).await;
+    assert!(rest, "the connection lives");
+    peer.begin(101, "/tenure.v1.Broker/Counts").await;
+    peer.say(101, &[0; 5]).await;
+    assert!(peer.ends(101).await);
 }

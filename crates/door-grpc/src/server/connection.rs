@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
+use crate::flow::Flow;
 use crate::settings::Settings;
 
 /// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
@@ -33,7 +34,9 @@ pub(super) fn incoming(
                         // Answers are small and waited for.
                         let _ = stream.set_nodelay(true);
                         let hello = Some(Box::pin(sleep(hello_within)));
-                        return Some((Ok(Connection { stream, hello, _place: place }), (listener, places)));
+                        let flow = Flow::default();
+                        let connection = Connection { stream, hello, flow, _place: place };
+                        return Some((Ok(connection), (listener, places)));
                     }
                     Err(_) => tracing::warn!(limit, "too many connections, one turned away"),
                 },
@@ -52,13 +55,17 @@ pub(super) struct Connection {
     stream: TcpStream,
     /// Until when the first words have to come; nothing once they have.
     hello: Option<Pin<Box<Sleep>>>,
+    /// What it may make the broker hold.
+    flow: Flow,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connected for Connection {
-    type ConnectInfo = ();
+    type ConnectInfo = Flow;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Flow {
+        self.flow.clone()
+    }
 }
 
 impl AsyncRead for Connection {

@@ -9,48 +9,48 @@ use crate::translate;
 
 #[tonic::async_trait]
 impl pb::broker_server::Broker for Desk {
-    async fn queues(&self, request: Request<pb::QueuesRequest>) -> Reply<pb::QueuesResponse> {
-        let call = self.look(request.metadata())?;
+    async fn queues(&self, mut request: Request<pb::QueuesRequest>) -> Reply<pb::QueuesResponse> {
+        let call = self.look(&mut request)?;
         match call.query(Query::Queues).await? {
             Answer::Queues(queues) => Ok(Response::new(translate::queues(queues))),
             _ => Err(translate::unexpected()),
         }
     }
 
-    async fn pause_queue(&self, request: Request<pb::QueueRequest>) -> Reply<pb::Done> {
-        let call = self.manage(request.metadata())?;
+    async fn pause_queue(&self, mut request: Request<pb::QueueRequest>) -> Reply<pb::Done> {
+        let call = self.manage(&mut request)?;
         call.command(Command::PauseQueue { queue: translate::name(request.into_inner().queue) }).await
     }
 
-    async fn resume_queue(&self, request: Request<pb::QueueRequest>) -> Reply<pb::Done> {
-        let call = self.manage(request.metadata())?;
+    async fn resume_queue(&self, mut request: Request<pb::QueueRequest>) -> Reply<pb::Done> {
+        let call = self.manage(&mut request)?;
         call.command(Command::ResumeQueue { queue: translate::name(request.into_inner().queue) }).await
     }
 
-    async fn limits(&self, request: Request<pb::LimitsRequest>) -> Reply<pb::LimitsResponse> {
-        let call = self.look(request.metadata())?;
+    async fn limits(&self, mut request: Request<pb::LimitsRequest>) -> Reply<pb::LimitsResponse> {
+        let call = self.look(&mut request)?;
         match call.query(Query::Limits).await? {
             Answer::Limits(limits) => Ok(Response::new(translate::limits(limits))),
             _ => Err(translate::unexpected()),
         }
     }
 
-    async fn set_limit(&self, request: Request<pb::SetLimitRequest>) -> Reply<pb::Done> {
-        let call = self.manage(request.metadata())?;
+    async fn set_limit(&self, mut request: Request<pb::SetLimitRequest>) -> Reply<pb::Done> {
+        let call = self.manage(&mut request)?;
         let pb::SetLimitRequest { tag, limit } = request.into_inner();
         call.command(Command::SetLimit { tag: translate::name(tag), limit }).await
     }
 
-    async fn counts(&self, request: Request<pb::CountsRequest>) -> Reply<pb::CountsResponse> {
-        let call = self.look(request.metadata())?;
+    async fn counts(&self, mut request: Request<pb::CountsRequest>) -> Reply<pb::CountsResponse> {
+        let call = self.look(&mut request)?;
         match call.query(Query::Counts).await? {
             Answer::Counts(counts) => Ok(Response::new(translate::counts(&counts))),
             _ => Err(translate::unexpected()),
         }
     }
 
-    async fn stats(&self, request: Request<pb::StatsRequest>) -> Reply<pb::StatsResponse> {
-        let call = self.look(request.metadata())?;
+    async fn stats(&self, mut request: Request<pb::StatsRequest>) -> Reply<pb::StatsResponse> {
+        let call = self.look(&mut request)?;
         match call.ask(tenure_hub::Request::Stats).await? {
             tenure_hub::Response::Stats(stats) => Ok(Response::new(translate::stats(&stats))),
             _ => Err(translate::unexpected()),

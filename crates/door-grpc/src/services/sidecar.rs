@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use tenure_hub::topics::{PAGE_MAX, Refusal, SubscriptionId};
-use tonic::metadata::MetadataMap;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response};
 
 use super::{Desk, Reply};
-use crate::entrance::Visitor;
 use crate::proto::sidecar as pb;
 use crate::session::Listening;
 use crate::translate::{self, topic_status};
@@ -17,8 +15,8 @@ const TOPICS_MAX: usize = 100_000;
 
 #[tonic::async_trait]
 impl pb::sidecar_service_server::SidecarService for Desk {
-    async fn publish(&self, request: Request<pb::PublishRequest>) -> Reply<pb::PublishResponse> {
-        let visitor = self.welcome(request.metadata())?;
+    async fn publish(&self, mut request: Request<pb::PublishRequest>) -> Reply<pb::PublishResponse> {
+        let visitor = self.enter(&mut request)?;
         visitor.may_publish()?;
         let publish = translate::publish(request.get_ref()).map_err(|no| topic_status(&no))?;
         let published = self.hub.topics().publish(&visitor.namespace, publish).await;
@@ -27,8 +25,8 @@ impl pb::sidecar_service_server::SidecarService for Desk {
 
     type SubscribeStream = Listening;
 
-    async fn subscribe(&self, request: Request<pb::SubscribeRequest>) -> Reply<Listening> {
-        let visitor = self.welcome(request.metadata())?;
+    async fn subscribe(&self, mut request: Request<pb::SubscribeRequest>) -> Reply<Listening> {
+        let visitor = self.enter(&mut request)?;
         let subscribe = translate::subscribe(request.get_ref()).map_err(|no| topic_status(&no))?;
         let subscribed = self.hub.topics().subscribe(&visitor.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
@@ -37,16 +35,19 @@ impl pb::sidecar_service_server::SidecarService for Desk {
 
     type ResumeSubscribeStream = Listening;
 
-    async fn resume_subscribe(&self, request: Request<pb::ResumeSubscribeRequest>) -> Reply<Listening> {
-        let visitor = self.welcome(request.metadata())?;
+    async fn resume_subscribe(&self, mut request: Request<pb::ResumeSubscribeRequest>) -> Reply<Listening> {
+        let visitor = self.enter(&mut request)?;
         let resume = translate::resume(request.get_ref()).map_err(|no| topic_status(&no))?;
         let resumed = self.hub.topics().resume(&visitor.namespace, &resume);
         let (subscription, resumed) = resumed.map_err(|no| topic_status(&no))?;
         Ok(Response::new(Listening::go_on(subscription, &resumed, self.heartbeat)))
     }
 
-    async fn unsubscribe(&self, request: Request<pb::UnsubscribeRequest>) -> Reply<pb::UnsubscribeResponse> {
-        let visitor = self.welcome(request.metadata())?;
+    async fn unsubscribe(
+        &self,
+        mut request: Request<pb::UnsubscribeRequest>,
+    ) -> Reply<pb::UnsubscribeResponse> {
+        let visitor = self.enter(&mut request)?;
         let pb::UnsubscribeRequest { subscription_id, pause } = request.into_inner();
         let id = SubscriptionId::parse(&subscription_id).map_err(|no| topic_status(&no))?;
         let topics = self.hub.topics();
@@ -69,8 +70,8 @@ impl pb::sidecar_service_server::SidecarService for Desk {
         }
     }
 
-    async fn get_topics(&self, request: Request<pb::GetTopicsRequest>) -> Reply<pb::GetTopicsResponse> {
-        let visitor = self.welcome(request.metadata())?;
+    async fn get_topics(&self, mut request: Request<pb::GetTopicsRequest>) -> Reply<pb::GetTopicsResponse> {
+        let visitor = self.enter(&mut request)?;
         let with_counts = request.get_ref().include_counts;
         let mut topics = BTreeMap::new();
         let mut from = Some(0);
@@ -92,22 +93,8 @@ impl pb::sidecar_service_server::SidecarService for Desk {
     }
 
     /// A broker is alone: it has no peers.
-    async fn get_peers(&self, request: Request<pb::GetPeersRequest>) -> Reply<pb::GetPeersResponse> {
-        self.welcome(request.metadata())?;
+    async fn get_peers(&self, mut request: Request<pb::GetPeersRequest>) -> Reply<pb::GetPeersResponse> {
+        self.enter(&mut request)?;
         Ok(Response::new(pb::GetPeersResponse { peers: Vec::new() }))
-    }
-}
-
-impl Desk {
-    /// These clients give up at `PERMISSION_DENIED` and take everything they do not know for a passing trouble.
-    fn welcome(&self, metadata: &MetadataMap) -> Result<Visitor, Status> {
-        self.enter(metadata).map_err(|status| match status.code() {
-            Code::Unauthenticated => {
-                let details = bytes::Bytes::copy_from_slice(status.details());
-                let metadata = status.metadata().clone();
-                Status::with_details_and_metadata(Code::PermissionDenied, status.message(), details, metadata)
-            }
-            _ => status,
-        })
     }
 }

@@ -11,8 +11,8 @@ use crate::translate;
 
 #[tonic::async_trait]
 impl pb::tasks_server::Tasks for Desk {
-    async fn submit(&self, request: Request<pb::SubmitRequest>) -> Reply<pb::SubmitResponse> {
-        let call = self.steer(request.metadata())?;
+    async fn submit(&self, mut request: Request<pb::SubmitRequest>) -> Reply<pb::SubmitResponse> {
+        let call = self.steer(&mut request)?;
         session::submit(call, request.into_inner()).await.map(Response::new)
     }
 
@@ -20,27 +20,27 @@ impl pb::tasks_server::Tasks for Desk {
 
     async fn submit_stream(
         &self,
-        request: Request<Streaming<pb::SubmitRequest>>,
+        mut request: Request<Streaming<pb::SubmitRequest>>,
     ) -> Reply<Self::SubmitStreamStream> {
-        let call = self.steer(request.metadata())?;
+        let call = self.steer(&mut request)?;
         let submitting = Submitting::new(call.0, request.into_inner());
         Ok(Response::new(session::stream(submitting).boxed()))
     }
 
-    async fn show(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Task> {
-        let call = self.look(request.metadata())?;
+    async fn show(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Task> {
+        let call = self.look(&mut request)?;
         let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
         Ok(Response::new(translate::task_info(&info)))
     }
 
-    async fn find(&self, request: Request<pb::FindRequest>) -> Reply<pb::Task> {
-        let call = self.look(request.metadata())?;
+    async fn find(&self, mut request: Request<pb::FindRequest>) -> Reply<pb::Task> {
+        let call = self.look(&mut request)?;
         let info = call.task(Query::Find { name: translate::name(request.into_inner().name) }).await?;
         Ok(Response::new(translate::task_info(&info)))
     }
 
-    async fn list(&self, request: Request<pb::ListRequest>) -> Reply<pb::ListResponse> {
-        let call = self.look(request.metadata())?;
+    async fn list(&self, mut request: Request<pb::ListRequest>) -> Reply<pb::ListResponse> {
+        let call = self.look(&mut request)?;
         let query = translate::list_query(request.into_inner()).map_err(|no| translate::status(&no))?;
         match call.query(Query::List(Box::new(query))).await? {
             Answer::Tasks { tasks, next } => {
@@ -50,22 +50,22 @@ impl pb::tasks_server::Tasks for Desk {
         }
     }
 
-    async fn explain(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Why> {
-        let call = self.look(request.metadata())?;
+    async fn explain(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Why> {
+        let call = self.look(&mut request)?;
         match call.query(Query::Explain { task: id(&request.get_ref().task)? }).await? {
             Answer::Why(why) => Ok(Response::new(translate::why(&why))),
             _ => Err(translate::unexpected()),
         }
     }
 
-    async fn body(&self, request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
-        let call = self.look(request.metadata())?;
+    async fn body(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
+        let call = self.look(&mut request)?;
         let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
         self.bytes(info.body).await
     }
 
-    async fn result(&self, request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
-        let call = self.look(request.metadata())?;
+    async fn result(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
+        let call = self.look(&mut request)?;
         let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
         let Some(end) = info.state.end() else {
             let (task, state) = (info.id, info.state.name());
@@ -75,48 +75,48 @@ impl pb::tasks_server::Tasks for Desk {
         self.bytes(end.result).await
     }
 
-    async fn release(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
-        let call = self.steer(request.metadata())?;
+    async fn release(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
+        let call = self.steer(&mut request)?;
         call.command(Command::Release { task: id(&request.get_ref().task)? }).await
     }
 
-    async fn cancel(&self, request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
-        let call = self.steer(request.metadata())?;
+    async fn cancel(&self, mut request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
+        let call = self.steer(&mut request)?;
         let pb::SteerRequest { task, reason } = request.into_inner();
         call.command(Command::Cancel { task: id(&task)?, reason: translate::some_text(reason) }).await
     }
 
-    async fn pause(&self, request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
-        let call = self.steer(request.metadata())?;
+    async fn pause(&self, mut request: Request<pb::SteerRequest>) -> Reply<pb::Done> {
+        let call = self.steer(&mut request)?;
         let pb::SteerRequest { task, reason } = request.into_inner();
         call.command(Command::Pause { task: id(&task)?, reason: translate::some_text(reason) }).await
     }
 
-    async fn resume(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
-        let call = self.steer(request.metadata())?;
+    async fn resume(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
+        let call = self.steer(&mut request)?;
         call.command(Command::Resume { task: id(&request.get_ref().task)? }).await
     }
 
-    async fn retry(&self, request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
-        let call = self.steer(request.metadata())?;
+    async fn retry(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
+        let call = self.steer(&mut request)?;
         call.command(Command::Retry { task: id(&request.get_ref().task)? }).await
     }
 
-    async fn r#move(&self, request: Request<pb::MoveRequest>) -> Reply<pb::Done> {
-        let call = self.steer(request.metadata())?;
+    async fn r#move(&self, mut request: Request<pb::MoveRequest>) -> Reply<pb::Done> {
+        let call = self.steer(&mut request)?;
         let request = request.into_inner();
         call.command(Command::Move { task: id(&request.task)?, to: translate::moved(request) }).await
     }
 
-    async fn wait(&self, request: Request<pb::WaitRequest>) -> Reply<pb::WaitResponse> {
-        let call = self.look(request.metadata())?;
+    async fn wait(&self, mut request: Request<pb::WaitRequest>) -> Reply<pb::WaitResponse> {
+        let call = self.look(&mut request)?;
         session::wait(call.0, request.get_ref()).await.map(Response::new)
     }
 
     type WatchStream = Answers<pb::WatchResponse>;
 
-    async fn watch(&self, request: Request<pb::WatchRequest>) -> Reply<Self::WatchStream> {
-        let call = self.look(request.metadata())?;
+    async fn watch(&self, mut request: Request<pb::WatchRequest>) -> Reply<Self::WatchStream> {
+        let call = self.look(&mut request)?;
         let request = request.into_inner();
         let from = request.from;
         let filter = translate::filter(request).map_err(|no| translate::status(&no))?;

@@ -19,15 +19,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 impl pb::topics_server::Topics for Desk {
     type PublishStream = Answers<pb::PublishVerdict>;
 
-    async fn publish(&self, request: Request<Streaming<PublishRequest>>) -> Reply<Self::PublishStream> {
-        let visitor = self.enter(request.metadata())?;
+    async fn publish(&self, mut request: Request<Streaming<PublishRequest>>) -> Reply<Self::PublishStream> {
+        let visitor = self.enter(&mut request)?;
         visitor.may_publish()?;
         let publishing = Publishing::new(self.hub.clone(), visitor.namespace, request.into_inner());
         Ok(Response::new(session::stream(publishing).boxed()))
     }
 
-    async fn request(&self, request: Request<pb::TopicRequest>) -> Reply<pb::TopicAnswer> {
-        let visitor = self.enter(request.metadata())?;
+    async fn request(&self, mut request: Request<pb::TopicRequest>) -> Reply<pb::TopicAnswer> {
+        let visitor = self.enter(&mut request)?;
         visitor.may_publish()?;
         let pb::TopicRequest { message, timeout_ms } = request.into_inner();
         let message = message.ok_or_else(|| topic_status(&Refusal::NameEmpty))?;
@@ -39,8 +39,8 @@ impl pb::topics_server::Topics for Desk {
 
     type SubscribeStream = Listening;
 
-    async fn subscribe(&self, request: Request<pb::TopicSubscription>) -> Reply<Listening> {
-        let visitor = self.enter(request.metadata())?;
+    async fn subscribe(&self, mut request: Request<pb::TopicSubscription>) -> Reply<Listening> {
+        let visitor = self.enter(&mut request)?;
         let subscribe = translate::subscribe_with(request.get_ref())?;
         let subscribed = self.hub.topics().subscribe(&visitor.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;

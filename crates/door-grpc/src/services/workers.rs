@@ -13,29 +13,29 @@ use crate::translate;
 impl pb::workers_server::Workers for Desk {
     type WorkStream = Answers<pb::BrokerMessage>;
 
-    async fn work(&self, request: Request<Streaming<pb::WorkerMessage>>) -> Reply<Self::WorkStream> {
-        let visitor = self.enter(request.metadata())?;
+    async fn work(&self, mut request: Request<Streaming<pb::WorkerMessage>>) -> Reply<Self::WorkStream> {
+        let visitor = self.enter(&mut request)?;
         visitor.may_work()?;
         let session = visitor.open(&self.hub)?;
         let working = Working::new(session, request.into_inner(), visitor.grant.worker);
         Ok(Response::new(session::stream(working).boxed()))
     }
 
-    async fn list(&self, request: Request<pb::ListWorkersRequest>) -> Reply<pb::ListWorkersResponse> {
-        let call = self.look(request.metadata())?;
+    async fn list(&self, mut request: Request<pb::ListWorkersRequest>) -> Reply<pb::ListWorkersResponse> {
+        let call = self.look(&mut request)?;
         match call.query(Query::Workers).await? {
             Answer::Workers(workers) => Ok(Response::new(translate::workers(workers))),
             _ => Err(translate::unexpected()),
         }
     }
 
-    async fn drain(&self, request: Request<pb::WorkerRequest>) -> Reply<pb::Done> {
-        let call = self.manage(request.metadata())?;
+    async fn drain(&self, mut request: Request<pb::WorkerRequest>) -> Reply<pb::Done> {
+        let call = self.manage(&mut request)?;
         call.command(Command::DrainWorker { worker: translate::name(request.into_inner().worker) }).await
     }
 
-    async fn clear(&self, request: Request<pb::WorkerRequest>) -> Reply<pb::Done> {
-        let call = self.manage(request.metadata())?;
+    async fn clear(&self, mut request: Request<pb::WorkerRequest>) -> Reply<pb::Done> {
+        let call = self.manage(&mut request)?;
         call.command(Command::ClearWorker { worker: translate::name(request.into_inner().worker) }).await
     }
 }

@@ -1,0 +1,80 @@
+//! Who may come in is decided here, by the metadata alone: nothing of a stranger's message is read. What a call
+//! brings along is read when it is its turn on its connection.
+
+use std::convert::Infallible;
+use std::task::{Context, Poll};
+
+use tenure_hub::HubHandle;
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response};
+use tonic::codegen::{BoxFuture, Service};
+use tonic::server::NamedService;
+use tonic::{Code, Status};
+
+use crate::entrance::Visitor;
+use crate::flow::Flow;
+
+/// A service behind the entrance.
+#[derive(Clone)]
+pub(super) struct Guarded<S> {
+    service: S,
+    hub: HubHandle,
+    /// With what a stranger's call ends.
+    stranger: Code,
+}
+
+impl<S> Guarded<S> {
+    pub(super) fn new(service: S, hub: &HubHandle) -> Guarded<S> {
+        Guarded { service, hub: hub.clone(), stranger: Code::Unauthenticated }
+    }
+
+    /// Its clients give up at `PERMISSION_DENIED` and take everything they do not know for a passing trouble.
+    pub(super) fn for_existing_clients(service: S, hub: &HubHandle) -> Guarded<S> {
+        Guarded { stranger: Code::PermissionDenied, ..Guarded::new(service, hub) }
+    }
+
+    fn enter(&self, request: &mut Request<Body>) -> Result<Flow, Status> {
+        let flow = Flow::of(request.extensions()).unwrap_or_default();
+        let visitor = Visitor::enter(&self.hub, request.headers()).map_err(|no| self.say(no))?;
+        request.extensions_mut().insert(visitor);
+        Ok(flow)
+    }
+
+    fn say(&self, no: Status) -> Status {
+        if no.code() != Code::Unauthenticated {
+            return no;
+        }
+        let details = bytes::Bytes::copy_from_slice(no.details());
+        Status::with_details_and_metadata(self.stranger, no.message(), details, no.metadata().clone())
+    }
+}
+
+impl<S: NamedService> NamedService for Guarded<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for Guarded<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let flow = match self.enter(&mut request) {
+            Ok(flow) => flow,
+            Err(no) => return Box::pin(std::future::ready(Ok(no.into_http()))),
+        };
+        let mut service = self.service.clone();
+        Box::pin(async move {
+            request.extensions_mut().insert(flow.turn().await);
+            service.call(request).await
+        })
+    }
+}
