@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tenure_hub::HubHandle;
 use tokio::net::TcpListener;
+use tonic::transport::Server;
 use tonic::transport::server::Router;
-use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic_health::ServingStatus;
 
 use crate::codec::MESSAGE_BYTES_MAX;
@@ -70,10 +70,7 @@ fn server(settings: &Settings) -> io::Result<Server> {
         .http2_keepalive_timeout(Some(settings.ping_timeout));
     match &settings.tls {
         None => Ok(server),
-        Some(tls) => {
-            let identity = Identity::from_pem(&tls.certificate, &tls.key);
-            server.tls_config(ServerTlsConfig::new().identity(identity)).map_err(io::Error::other)
-        }
+        Some(tls) => server.tls_config(tls.config()).map_err(io::Error::other),
     }
 }
 

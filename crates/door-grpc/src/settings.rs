@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How long a stranger may take to say its first words.
@@ -19,11 +21,44 @@ pub struct Settings {
     pub tls: Option<Tls>,
 }
 
-/// A certificate chain and its private key, both in PEM.
+/// A certificate chain and its private key, both in PEM, that go together.
 #[derive(Clone)]
-pub struct Tls {
-    pub certificate: Vec<u8>,
-    pub key: Vec<u8>,
+pub struct Tls(Identity);
+
+/// What is wrong with a certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsFault {
+    /// This is no certificate, whatever it is.
+    Certificate(&'static str),
+    Key(&'static str),
+    /// Each looks like what it should be, and together they cannot be used.
+    Both(String),
+}
+
+impl Tls {
+    pub fn new(certificate: &[u8], key: &[u8]) -> Result<Tls, TlsFault> {
+        let has = |text: &[u8], label: &str| text.windows(label.len()).any(|part| part == label.as_bytes());
+        if !has(certificate, "BEGIN CERTIFICATE-----") {
+            return Err(TlsFault::Certificate("holds no certificate in PEM"));
+        }
+        if !has(key, "PRIVATE KEY-----") {
+            return Err(TlsFault::Key("holds no private key in PEM"));
+        }
+        let tls = Tls(Identity::from_pem(certificate, key));
+        match Server::builder().tls_config(tls.config()) {
+            Ok(_) => Ok(tls),
+            Err(error) => Err(TlsFault::Both(cause(&error))),
+        }
+    }
+
+    pub(crate) fn config(&self) -> ServerTlsConfig {
+        ServerTlsConfig::new().identity(self.0.clone())
+    }
+}
+
+/// The transport's own sentence says only that there was an error; what it is stands at the end of its causes.
+fn cause(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), cause)
 }
 
 /// The key stays out of logs.
@@ -44,5 +79,26 @@ impl Default for Settings {
             heartbeat: Duration::from_secs(30),
             tls: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_and_its_key_go_together_or_are_refused() {
+        let certificate = include_bytes!("../tests/tls/certificate.pem");
+        let key = include_bytes!("../tests/tls/key.pem");
+        let other = include_bytes!("../tests/tls/other_key.pem");
+        assert!(Tls::new(certificate, key).is_ok());
+        let fault = |certificate, key| Tls::new(certificate, key).expect_err("it is refused");
+        assert!(matches!(fault(key, certificate), TlsFault::Certificate(_)));
+        assert!(matches!(fault(certificate, certificate), TlsFault::Key(_)));
+        assert!(matches!(fault(certificate, b""), TlsFault::Key(_)));
+        let TlsFault::Both(why) = fault(certificate, other) else { panic!("they do not go together") };
+        assert!(why.contains("Key"), "{why}");
+        let broken = String::from_utf8_lossy(certificate).replace('M', "!");
+        assert!(matches!(fault(broken.as_bytes(), key), TlsFault::Both(_)));
     }
 }

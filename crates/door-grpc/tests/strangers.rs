@@ -44,7 +44,7 @@ async fn with_a_certificate_the_door_speaks_tls_and_nothing_else() {
     let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/certificate.pem");
     let key = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/key.pem");
     let read = |path| std::fs::read(path).expect("it can be read");
-    let tls = Some(Tls { certificate: read(certificate), key: read(key) });
+    let tls = Some(Tls::new(&read(certificate), &read(key)).expect("they go together"));
     let broker = Broker::with(Settings { tls, ..Settings::default() }, Keys::default()).await;
     succeeds(python, "tls.py", &[&broker.address.to_string(), certificate]).await;
 }

@@ -82,11 +82,25 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
 /// The certificate and the key that the gRPC door shows, if it has any.
 fn tls(config: &Config) -> Result<Option<grpc::Tls>, Failure> {
     let Some((certificate, key)) = &config.grpc_tls else { return Ok(None) };
+    read_tls(certificate, key).map(Some)
+}
+
+/// Reads both and sees whether they can be used: else the door would be closed behind an address that looks open.
+fn read_tls(certificate: &Path, key: &Path) -> Result<grpc::Tls, Failure> {
     let read = |path: &Path| {
         std::fs::read(path)
             .map_err(|error| Failure::system(format!("grpc: cannot read {}: {error}", path.display())))
     };
-    Ok(Some(grpc::Tls { certificate: read(certificate)?, key: read(key)? }))
+    grpc::Tls::new(&read(certificate)?, &read(key)?).map_err(|fault| {
+        let (certificate, key) = (certificate.display(), key.display());
+        Failure::system(match fault {
+            grpc::TlsFault::Certificate(why) => format!("grpc: {certificate} {why}: see grpc_tls_cert"),
+            grpc::TlsFault::Key(why) => format!("grpc: {key} {why}: see grpc_tls_key"),
+            grpc::TlsFault::Both(why) => {
+                format!("grpc: the certificate {certificate} cannot be used with the key {key}: {why}")
+            }
+        })
+    })
 }
 
 /// Takes away what doors leave behind in the file system.
@@ -164,5 +178,23 @@ fn explain(error: &ListenError) -> Failure {
         ListenError::BadAddress { .. } | ListenError::NeedsKeys { .. } => Failure::usage(error.to_string()),
         ListenError::Taken { .. } => Failure::system(error.to_string()),
         ListenError::Io { source, .. } => Failure::system(format!("{error}: {source}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_cannot_be_used_is_named() {
+        let files = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../door-grpc/tests/tls"));
+        let [certificate, key, other] =
+            ["certificate.pem", "key.pem", "other_key.pem"].map(|name| files.join(name));
+        assert!(read_tls(&certificate, &key).is_ok());
+        let fault = |certificate, key| read_tls(certificate, key).expect_err("it is refused").to_string();
+        let said = fault(&certificate, &other);
+        assert!(said.contains("certificate.pem") && said.contains("other_key.pem"), "{said}");
+        let said = fault(&key, &certificate);
+        assert!(said.contains("/key.pem holds no certificate"), "{said}");
     }
 }
