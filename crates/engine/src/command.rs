@@ -346,11 +346,12 @@ pub struct ListQuery {
 /// Where a list goes on. Opaque outside: it prints and parses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    pub(crate) state: StateName,
+    /// The state that is listed, if it is one.
+    pub(crate) state: Option<StateName>,
     pub(crate) after: Place,
 }
 
-/// A place in the walk over the tasks of one state.
+/// A place in the walk over the tasks of one state, over those of several, or over the children of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) part: u32,
@@ -358,10 +359,13 @@ pub(crate) struct Place {
     pub(crate) number: u64,
 }
 
+/// How a cursor prints that is not about one state.
+const ANY_STATE: &str = "any";
+
 impl std::fmt::Display for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Place { part, weight, number } = self.after;
-        write!(f, "{}:{part}:{weight}:{number}", self.state)
+        write!(f, "{}:{part}:{weight}:{number}", self.state.map_or(ANY_STATE, StateName::as_str))
     }
 }
 
@@ -371,7 +375,10 @@ impl std::str::FromStr for Cursor {
     fn from_str(text: &str) -> Result<Cursor, crate::Refusal> {
         let parse = || {
             let mut parts = text.split(':');
-            let state = StateName::parse(parts.next()?)?;
+            let state = match parts.next()? {
+                ANY_STATE => None,
+                state => Some(StateName::parse(state)?),
+            };
             let part = parts.next()?.parse().ok()?;
             let weight = parts.next()?.parse().ok()?;
             let number = parts.next()?.parse().ok()?;

@@ -38,6 +38,10 @@ impl Shelves {
         self.shelves.iter().map(Line::len).sum()
     }
 
+    pub(crate) fn len_of(&self, state: StateName) -> usize {
+        self.shelves[state as usize].len()
+    }
+
     pub(crate) fn ended_count(&self) -> usize {
         ENDED.iter().map(|state| self.shelves[*state as usize].len()).sum()
     }

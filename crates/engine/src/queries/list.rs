@@ -1,5 +1,8 @@
-//! List: pages of tasks by filter. It walks the shelf, line or worker where the wanted tasks are, never the whole
-//! table, and looks at a bounded number of tasks per page: a page may come back short, with a cursor to go on.
+//! List: pages of tasks by filter. It walks the shelf, line or worker where the wanted tasks are, and looks at a bounded
+//! number of tasks per page: a page may come back short, with a cursor to go on.
+//!
+//! Tasks of one state come in the order of that state. A task keeps neither its state nor its place in such an order,
+//! so a list over several states that takes more than one page goes by what a task does keep: its place in the table.
 
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -14,6 +17,7 @@ use crate::refusal::Refusal;
 use crate::shelves::order;
 use crate::state::StateName;
 use crate::task::Task;
+use crate::workers::Worker;
 
 /// How many tasks one page may look at.
 const LOOKS_MAX: usize = 10_000;
@@ -23,53 +27,134 @@ impl Engine {
         if query.limit == 0 || query.limit > PAGE_MAX {
             return Err(Refusal::BadValue { what: "page limit", why: "is not between 1 and 1000" });
         }
-        let mut page = Page { tasks: Vec::new(), looks: 0, next: None };
-        for state in StateName::ALL {
-            let wanted = query.states.is_empty() || query.states.contains(&state);
-            let done = query.cursor.is_some_and(|cursor| state < cursor.state);
-            if !wanted || done {
-                continue;
-            }
-            let after = query.cursor.filter(|cursor| cursor.state == state).map(|cursor| cursor.after);
-            self.walk(peer, query, state, after, &mut page);
+        let wanted = |state: &StateName| query.states.is_empty() || query.states.contains(state);
+        let states: Vec<StateName> = StateName::ALL.into_iter().filter(wanted).collect();
+        let of_one = if query.parent.is_some() { None } else { one(&states) };
+        if query.cursor.is_some_and(|cursor| cursor.state != of_one) {
+            return Err(Refusal::BadValue { what: "cursor", why: "is one of another list" });
+        }
+        let page = match (query.parent, of_one) {
+            (Some(parent), _) => self.page_of_children(peer, query, &states, parent),
+            (None, Some(state)) => self.page_of_states(peer, query, &[state]),
+            (None, None) => self.page_of_many(peer, query, &states),
+        };
+        Ok(Answer::Tasks { tasks: page.tasks, next: page.next })
+    }
+
+    /// The tasks of one state after the other.
+    fn page_of_states(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Page {
+        let mut page = Page::default();
+        for state in states {
+            self.walk(peer, query, *state, query.cursor.map(|cursor| cursor.after), &mut page);
             if page.next.is_some() {
                 break;
             }
         }
-        Ok(Answer::Tasks { tasks: page.tasks, next: page.next })
+        page
+    }
+
+    /// The tasks of several states. If one page holds them all, state after state; else by their places in the table.
+    fn page_of_many(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Page {
+        if query.cursor.is_none() {
+            let page = self.page_of_states(peer, query, states);
+            if page.next.is_none() {
+                return page;
+            }
+        }
+        let after = query.cursor.map(|cursor| cursor.after.number);
+        match self.few(peer, query, states) {
+            Some(few) => self.page_of_few(peer, query, states, few, after),
+            None => self.page_of_table(peer, query, states, after),
+        }
+    }
+
+    /// The places of all tasks that may be meant, unless there are too many to look at them for one page.
+    fn few(&self, peer: &Peer, query: &ListQuery, states: &[StateName]) -> Option<Vec<Slot>> {
+        let mut few = Vec::new();
+        let mut looks = LOOKS_MAX;
+        if states.iter().any(|state| state.is_held()) {
+            for (_, worker) in self.workers.iter_from(WorkerKey(0)) {
+                looks = looks.checked_sub(1)?;
+                if self.is_asked_for(peer, query, worker) {
+                    let held = worker.held_in_order();
+                    looks = looks.checked_sub(held.len())?;
+                    few.extend(held);
+                }
+            }
+        }
+        if states.contains(&StateName::Ready) {
+            for key in self.lanes_of(peer, query, LaneKey(0)) {
+                let line = &self.lanes.at(key).line;
+                looks = looks.checked_sub(1 + line.len())?;
+                few.extend(line.iter_after(None, |slot| self.rank_of(slot)));
+            }
+        }
+        for state in states {
+            looks = looks.checked_sub(self.shelves.len_of(*state))?;
+            few.extend(self.shelves.iter_after(&self.tasks, *state, None));
+        }
+        Some(few)
+    }
+
+    fn page_of_few(
+        &self,
+        peer: &Peer,
+        query: &ListQuery,
+        states: &[StateName],
+        mut few: Vec<Slot>,
+        after: Option<u64>,
+    ) -> Page {
+        few.retain(|slot| {
+            let task = self.tasks.at(*slot);
+            after.is_none_or(|after| u64::from(slot.0) > after)
+                && states.contains(&task.state.name())
+                && self.matches(peer, query, task)
+        });
+        few.sort_unstable();
+        let tasks = few.iter().take(query.limit).map(|slot| self.info(*slot)).collect();
+        let last = few.get(query.limit - 1).filter(|_| few.len() > query.limit);
+        let next = last.map(|slot| Cursor { state: None, after: in_table(*slot) });
+        Page { tasks, looks: few.len(), next }
+    }
+
+    fn page_of_table(
+        &self,
+        peer: &Peer,
+        query: &ListQuery,
+        states: &[StateName],
+        after: Option<u64>,
+    ) -> Page {
+        let mut page = Page::default();
+        let Ok(first) = u32::try_from(after.map_or(0, |after| after.saturating_add(1))) else { return page };
+        for (slot, _) in self.tasks.iter_from(Slot(first)) {
+            if !self.see(peer, query, states, slot, in_table(slot), &mut page) {
+                break;
+            }
+        }
+        page
+    }
+
+    /// The children of one task, oldest first.
+    fn page_of_children(&self, peer: &Peer, query: &ListQuery, states: &[StateName], parent: TaskId) -> Page {
+        let mut page = Page::default();
+        let parent = self.tasks.find(&parent).map(|slot| self.tasks.at(slot));
+        let Some(extras) = parent.and_then(|parent| parent.extras.as_ref()) else { return page };
+        let from = query.cursor.map_or(Unbounded, |cursor| Excluded((cursor.after.number, Slot(u32::MAX))));
+        for (age, slot) in extras.children.range((from, Unbounded)) {
+            let place = Place { part: 0, weight: 0, number: *age };
+            if !self.see(peer, query, states, *slot, place, &mut page) {
+                break;
+            }
+        }
+        page
     }
 
     /// Walks the tasks of one state, from the narrowest place that holds them.
     fn walk(&self, peer: &Peer, query: &ListQuery, state: StateName, after: Option<Place>, page: &mut Page) {
-        if let Some(parent) = query.parent {
-            self.walk_children(peer, query, state, parent, after, page);
-            return;
-        }
         match state {
             StateName::Assigned | StateName::Running => self.walk_workers(peer, query, state, after, page),
             StateName::Ready => self.walk_lines(peer, query, after, page),
             _ => self.walk_shelf(peer, query, state, after, page),
-        }
-    }
-
-    /// The children of one task, oldest first.
-    fn walk_children(
-        &self,
-        peer: &Peer,
-        query: &ListQuery,
-        state: StateName,
-        parent: TaskId,
-        after: Option<Place>,
-        page: &mut Page,
-    ) {
-        let parent = self.tasks.find(&parent).map(|slot| self.tasks.at(slot));
-        let Some(extras) = parent.and_then(|parent| parent.extras.as_ref()) else { return };
-        let from = after.map_or(Unbounded, |after| Excluded((after.number, Slot(u32::MAX))));
-        for (age, slot) in extras.children.range((from, Unbounded)) {
-            let place = Place { part: 0, weight: 0, number: *age };
-            if !self.see(peer, query, state, *slot, place, page) {
-                return;
-            }
         }
     }
 
@@ -84,7 +169,7 @@ impl Engine {
     ) {
         for slot in self.shelves.iter_after(&self.tasks, state, after.map(|after| after.number)) {
             let place = Place { part: 0, weight: 0, number: order(self.tasks.at(slot)) };
-            if !self.see(peer, query, state, slot, place, page) {
+            if !self.see(peer, query, &[state], slot, place, page) {
                 return;
             }
         }
@@ -101,8 +186,7 @@ impl Engine {
     ) {
         let first = after.map_or(0, |after| after.part);
         for (key, worker) in self.workers.iter_from(WorkerKey(first)) {
-            let is_asked_for = query.worker.as_ref().is_none_or(|name| name == worker.name());
-            if !is_asked_for || worker.health.namespace != peer.namespace {
+            if !self.is_asked_for(peer, query, worker) {
                 continue;
             }
             let seen = after.filter(|after| after.part == key.0).map(|after| after.number);
@@ -111,57 +195,65 @@ impl Engine {
                 if seen.is_some_and(|seen| number <= seen) {
                     continue;
                 }
-                if !self.see(peer, query, state, slot, Place { part: key.0, weight: 0, number }, page) {
+                let place = Place { part: key.0, weight: 0, number };
+                if !self.see(peer, query, &[state], slot, place, page) {
                     return;
                 }
             }
         }
     }
 
-    /// The waiting lines, lane after lane: of one queue if it is named, else of all.
-    fn walk_lines(&self, peer: &Peer, query: &ListQuery, after: Option<Place>, page: &mut Page) {
-        let first = LaneKey(after.map_or(0, |after| after.part));
-        let Some(queue) = &query.queue else {
-            let lanes = self.lanes.iter_from(first).map(|(key, _)| key);
-            return self.walk_lanes(peer, query, lanes, after, page);
-        };
-        let Some(queue) = self.queues.find(&peer.namespace, queue) else { return };
-        let roads = self.queues.at(queue).roads.iter().map(|road| self.roads.at(*road));
-        let mut lanes: Vec<LaneKey> = roads.flat_map(|road| road.lanes.range(first..).copied()).collect();
-        lanes.sort_unstable();
-        self.walk_lanes(peer, query, lanes.into_iter(), after, page);
+    fn is_asked_for(&self, peer: &Peer, query: &ListQuery, worker: &Worker) -> bool {
+        query.worker.as_ref().is_none_or(|name| name == worker.name())
+            && worker.health.namespace == peer.namespace
     }
 
-    fn walk_lanes(
-        &self,
-        peer: &Peer,
-        query: &ListQuery,
-        lanes: impl Iterator<Item = LaneKey>,
-        after: Option<Place>,
-        page: &mut Page,
-    ) {
-        for key in lanes {
-            let lane = self.lanes.at(key);
-            let has_tag = |tag: &Name| lane.tags.iter().any(|key| self.tags.at(*key).name == *tag);
-            if self.queues.at(lane.queue).setting.namespace == peer.namespace
-                && query.tag.as_ref().is_none_or(has_tag)
-            {
-                let from = after.filter(|after| after.part == key.0);
-                let from = from.map(|after| Rank { weight: after.weight, age: after.number });
-                for slot in lane.line.iter_after(from, |slot| self.rank_of(slot)) {
+    /// The waiting lines, lane after lane.
+    fn walk_lines(&self, peer: &Peer, query: &ListQuery, after: Option<Place>, page: &mut Page) {
+        for key in self.lanes_of(peer, query, LaneKey(after.map_or(0, |after| after.part))) {
+            let from = after.filter(|after| after.part == key.0);
+            let from = from.map(|after| Rank { weight: after.weight, age: after.number });
+            if self.may_hold(peer, query, key) {
+                for slot in self.lanes.at(key).line.iter_after(from, |slot| self.rank_of(slot)) {
                     let rank = self.rank_of(slot);
                     let place = Place { part: key.0, weight: rank.weight, number: rank.age };
-                    if !self.see(peer, query, StateName::Ready, slot, place, page) {
+                    if !self.see(peer, query, &[StateName::Ready], slot, place, page) {
                         return;
                     }
                 }
             }
             // A lane that is passed by is a look as well.
             let behind = Place { part: key.0, weight: i64::MAX, number: u64::MAX };
-            if !page.look(query, StateName::Ready, behind) {
+            if !page.look(query, &[StateName::Ready], behind) {
                 return;
             }
         }
+    }
+
+    /// The lanes from one on: of one queue if it is named, else all.
+    fn lanes_of<'a>(
+        &'a self,
+        peer: &Peer,
+        query: &ListQuery,
+        first: LaneKey,
+    ) -> Box<dyn Iterator<Item = LaneKey> + 'a> {
+        let Some(queue) = &query.queue else {
+            return Box::new(self.lanes.iter_from(first).map(|(key, _)| key));
+        };
+        let Some(queue) = self.queues.find(&peer.namespace, queue) else {
+            return Box::new(std::iter::empty());
+        };
+        let roads = self.queues.at(queue).roads.iter().map(|road| self.roads.at(*road));
+        let mut lanes: Vec<LaneKey> = roads.flat_map(|road| road.lanes.range(first..).copied()).collect();
+        lanes.sort_unstable();
+        Box::new(lanes.into_iter())
+    }
+
+    fn may_hold(&self, peer: &Peer, query: &ListQuery, key: LaneKey) -> bool {
+        let lane = self.lanes.at(key);
+        let has_tag = |tag: &Name| lane.tags.iter().any(|key| self.tags.at(*key).name == *tag);
+        self.queues.at(lane.queue).setting.namespace == peer.namespace
+            && query.tag.as_ref().is_none_or(has_tag)
     }
 
     /// Looks at one task. Says whether there is room to go on.
@@ -169,16 +261,16 @@ impl Engine {
         &self,
         peer: &Peer,
         query: &ListQuery,
-        state: StateName,
+        states: &[StateName],
         slot: Slot,
         place: Place,
         page: &mut Page,
     ) -> bool {
         let task = self.tasks.at(slot);
-        if task.state.name() == state && self.matches(peer, query, task) {
+        if states.contains(&task.state.name()) && self.matches(peer, query, task) {
             page.tasks.push(self.info(slot));
         }
-        page.look(query, state, place)
+        page.look(query, states, place)
     }
 
     fn matches(&self, peer: &Peer, query: &ListQuery, task: &Task) -> bool {
@@ -198,6 +290,7 @@ impl Engine {
     }
 }
 
+#[derive(Default)]
 struct Page {
     tasks: Vec<TaskInfo>,
     looks: usize,
@@ -206,11 +299,23 @@ struct Page {
 
 impl Page {
     /// Counts a look. Says whether there is room for more; if not, the list goes on behind `place`.
-    fn look(&mut self, query: &ListQuery, state: StateName, place: Place) -> bool {
+    fn look(&mut self, query: &ListQuery, states: &[StateName], place: Place) -> bool {
         self.looks += 1;
         if self.tasks.len() == query.limit || self.looks == LOOKS_MAX {
+            let state = if query.parent.is_some() { None } else { one(states) };
             self.next = Some(Cursor { state, after: place });
         }
         self.next.is_none()
     }
+}
+
+fn one(states: &[StateName]) -> Option<StateName> {
+    match states {
+        [state] => Some(*state),
+        _ => None,
+    }
+}
+
+fn in_table(slot: Slot) -> Place {
+    Place { part: 0, weight: 0, number: u64::from(slot.0) }
 }

@@ -222,9 +222,75 @@ fn a_cursor_prints_and_parses_and_a_forged_one_is_harmless() {
             format!("{state}:7:0:4294967296"),
         ] {
             let cursor: Cursor = text.parse().expect("it looks like one");
-            broker.page(ListQuery { cursor: Some(cursor), limit: 10, ..ListQuery::default() });
-            let parent = Some(TaskId::from_u128(1));
-            broker.page(ListQuery { cursor: Some(cursor), parent, limit: 10, ..ListQuery::default() });
+            let query = ListQuery { cursor: Some(cursor), limit: 10, ..ListQuery::default() };
+            broker.page(ListQuery { states: vec![state], ..query.clone() });
+            // A list over several states, and one of children, has cursors of its own.
+            let children = ListQuery { parent: Some(TaskId::from_u128(1)), ..query.clone() };
+            for query in [query, children] {
+                let refused = broker.ask(&Query::List(Box::new(query))).map_err(|refusal| refusal.code());
+                assert_eq!(refused, Err("bad-value"));
+            }
+        }
+    }
+    for number in [0, u64::from(u32::MAX), u64::MAX] {
+        let cursor = Some(format!("any:0:0:{number}").parse().expect("it looks like one"));
+        broker.page(ListQuery { cursor, limit: 10, ..ListQuery::default() });
+        let parent = Some(TaskId::from_u128(1));
+        broker.page(ListQuery { cursor, parent, limit: 10, ..ListQuery::default() });
+    }
+}
+
+#[test]
+fn a_list_over_several_states_shows_every_task_once_whatever_state_it_moves_to() {
+    // Among so many others that a page does not look at all of them, or alone.
+    for (others, step) in [(0, 1), (12_000, 20)] {
+        let mut broker = Broker::new();
+        let ann = broker.client("ann");
+        let parent = broker.submit(&ann, "families");
+        let tasks: Vec<TaskId> = (0..60)
+            .map(|number| {
+                let later = (number % 3 == 0).then(|| broker.now + SECOND * 9999);
+                let family = (number % 2 == 0).then_some(parent);
+                let task = NewTask { not_before: later, parent: family, ..broker.new_task("q") };
+                broker.submit_task(&ann, task)
+            })
+            .collect();
+        for task in tasks.iter().skip(1).step_by(4) {
+            broker.cancel(&ann, *task);
+        }
+        let many: Vec<NewTask> = (0..others).map(|_| broker.new_task("other")).collect();
+        broker.submit_many(&ann, many);
+        broker.hush();
+        let everything = ListQuery { queue: Some("q".into()), limit: 7, ..ListQuery::default() };
+        let unended = vec![StateName::Delayed, StateName::Ready, StateName::Paused, StateName::Cancelled];
+        let some = ListQuery { states: unended, ..everything.clone() };
+        let everyones = ListQuery { queue: None, submitter: Some("ann".into()), limit: 1000, ..some.clone() };
+        let children = ListQuery { parent: Some(parent), ..everything.clone() };
+        for query in [everything, some, everyones, children] {
+            let mut seen = Vec::new();
+            let mut next = query.clone();
+            for page in 0.. {
+                let (listed, cursor) = broker.page(next);
+                seen.extend(listed);
+                let Some(cursor) = cursor else { break };
+                next = ListQuery { cursor: Some(cursor), ..query.clone() };
+                // Between two pages tasks move: on, and back.
+                for task in tasks.iter().skip(page % step).step_by(step) {
+                    let command = match (broker.show(*task).state.name(), page % 2) {
+                        (StateName::Cancelled, _) => Command::Retry { task: *task },
+                        (StateName::Paused, _) => Command::Resume { task: *task },
+                        (_, 0) => Command::Pause { task: *task, reason: None },
+                        (..) => Command::Cancel { task: *task, reason: None },
+                    };
+                    broker.does(&ann, command);
+                }
+                broker.hush();
+            }
+            assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), seen.len(), "none is twice");
+            let is_meant = |task: &TaskId| query.parent.is_none() || broker.show(*task).parent.is_some();
+            for task in tasks.iter().filter(|task| is_meant(task)) {
+                assert!(seen.contains(task), "{others}: {task} is missing");
+            }
         }
     }
 }
