@@ -10,7 +10,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::name;
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{EXIT_CANCELLED, TaskState, Wanted};
+use crate::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, TaskState, Wanted};
 use crate::terms::Backoff;
 use crate::time::Timestamp;
 
@@ -23,11 +23,8 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let slot = self.held_by(peer, failure.held)?;
-        if failure.exit_code == 0 {
-            return Err(Refusal::BadValue { what: "exit code", why: "is 0, which means completed" });
-        }
-        if failure.exit_code == EXIT_CANCELLED {
-            return Err(Refusal::BadValue { what: "exit code", why: "is -1, which means cancelled" });
+        if let Some(why) = meaning(failure.exit_code) {
+            return Err(Refusal::BadValue { what: "exit code", why });
         }
         name::check_text("bytes in a failure message", failure.message.as_deref(), MESSAGE_BYTES_MAX)?;
         let wanted = self.wanted_of(slot);
@@ -75,6 +72,17 @@ impl Engine {
     }
 }
 
+/// What an exit code means that is not a worker's to give.
+fn meaning(exit_code: i32) -> Option<&'static str> {
+    match exit_code {
+        0 => Some("is 0, which means completed"),
+        EXIT_CANCELLED => Some("is -1, which means cancelled"),
+        EXIT_CRASHED => Some("is -2, which means crashed"),
+        EXIT_EXPIRED => Some("is -3, which means expired"),
+        _ => None,
+    }
+}
+
 /// Doubles with every failure; up to a fifth is taken off, by a hash of the task, so that tasks that failed together do
 /// not come back together.
 fn delay(backoff: Backoff, failures: u16, task: TaskId) -> Duration {
@@ -91,6 +99,17 @@ fn delay(backoff: Backoff, failures: u16, task: TaskId) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_brokers_own_exit_codes_are_not_a_workers_to_give() {
+        for code in [0, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED] {
+            let why = meaning(code).expect("it means something");
+            assert!(why.starts_with(&format!("is {code}, ")), "{why}");
+        }
+        for code in [1, 255, -4, i32::MIN, i32::MAX] {
+            assert_eq!(meaning(code), None);
+        }
+    }
 
     #[test]
     fn the_delay_doubles_up_to_its_maximum_and_differs_from_task_to_task() {
