@@ -23,7 +23,8 @@ impl Visitor {
     /// Looks at the metadata of a call.
     pub(crate) fn enter(hub: &HubHandle, metadata: &HeaderMap) -> Result<Visitor, Status> {
         let key = bearer(metadata)?;
-        let grant = hub.admit(key.map(str::as_bytes)).ok_or_else(translate::stranger)?;
+        let no = if key.is_some() { translate::unknown_key } else { translate::stranger };
+        let grant = hub.admit(key.map(str::as_bytes)).ok_or_else(no)?;
         let asked = text(metadata, NAMESPACE_KEY)?;
         let namespace = namespace(&grant, asked).map_err(|no| translate::status(&no))?;
         // Most calls are alone, so a name that is made up for each would be a name for nobody.
@@ -72,10 +73,10 @@ fn namespace(grant: &Grant, asked: Option<&str>) -> Result<Name, Refusal> {
 /// The key, if one is shown. The word before it may be written in any case.
 fn bearer(metadata: &HeaderMap) -> Result<Option<&str>, Status> {
     let Some(value) = metadata.get("authorization") else { return Ok(None) };
-    let value = value.to_str().map_err(|_| translate::stranger())?;
+    let value = value.to_str().map_err(|_| translate::no_key())?;
     match value.split_once(' ') {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(key.trim())),
-        _ => Err(translate::stranger()),
+        _ => Err(translate::no_key()),
     }
 }
 

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use tenure_hub::HubHandle;
 use tokio::net::TcpListener;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::service::Routes;
 use tonic::transport::Server;
-use tonic::transport::server::Router;
 use tonic_health::ServingStatus;
 
 use crate::codec::MESSAGE_BYTES_MAX;
@@ -19,7 +21,7 @@ use crate::proto::tenure::v1::broker_server::BrokerServer;
 use crate::proto::tenure::v1::tasks_server::TasksServer;
 use crate::proto::tenure::v1::topics_server::TopicsServer;
 use crate::proto::tenure::v1::workers_server::WorkersServer;
-use crate::server::guard::Guarded;
+use crate::server::guard::{Guarded, NO_METHOD};
 use crate::services::Desk;
 use crate::settings::Settings;
 
@@ -43,8 +45,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     health.set_serving::<TopicsServer<Desk>>().await;
     health.set_serving::<SidecarServiceServer<Desk>>().await;
     let health_service = health_service.max_decoding_message_size(QUESTION_BYTES_MAX);
-    let router = server(&settings)?.add_service(health_service);
-    let router = with_services(router, &hub, &settings)?;
+    let router = server(&settings)?.add_routes(with_services(Routes::new(health_service), &hub, &settings)?);
     let places = connection::incoming(listener, &settings);
     let stopping = hub.clone();
     let serving = router.serve_with_incoming_shutdown(places, async move { stopping.stopped().await });
@@ -74,7 +75,7 @@ fn server(settings: &Settings) -> io::Result<Server> {
     }
 }
 
-fn with_services(router: Router, hub: &HubHandle, settings: &Settings) -> io::Result<Router> {
+fn with_services(routes: Routes, hub: &HubHandle, settings: &Settings) -> io::Result<Routes> {
     let desk = Desk { hub: hub.clone(), heartbeat: settings.heartbeat };
     let v1 = reflection().build_v1().map_err(io::Error::other)?;
     let v1alpha = reflection().build_v1alpha().map_err(io::Error::other)?;
@@ -83,14 +84,16 @@ fn with_services(router: Router, hub: &HubHandle, settings: &Settings) -> io::Re
     let broker = BrokerServer::new(desk.clone());
     let topics = TopicsServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let sidecar = SidecarServiceServer::new(desk).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    Ok(router
+    let routes = routes
         .add_service(v1.max_decoding_message_size(QUESTION_BYTES_MAX))
         .add_service(v1alpha.max_decoding_message_size(QUESTION_BYTES_MAX))
         .add_service(Guarded::new(tasks, hub))
         .add_service(Guarded::new(workers, hub))
         .add_service(Guarded::new(broker, hub))
         .add_service(Guarded::new(topics, hub))
-        .add_service(Guarded::for_existing_clients(sidecar, hub)))
+        .add_service(Guarded::for_existing_clients(sidecar, hub));
+    let unknown = async || Status::unimplemented(NO_METHOD).into_http::<Body>();
+    Ok(routes.into_axum_router().fallback(unknown).into())
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {

@@ -6,13 +6,16 @@ use std::task::{Context, Poll};
 
 use tenure_hub::HubHandle;
 use tonic::body::Body;
-use tonic::codegen::http::{Request, Response};
+use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::codegen::{BoxFuture, Service};
 use tonic::server::NamedService;
 use tonic::{Code, Status};
 
 use crate::entrance::Visitor;
 use crate::flow::Flow;
+
+/// What is said about a method that the broker does not have.
+pub(super) const NO_METHOD: &str = "this broker has no such service or method";
 
 /// A service behind the entrance.
 #[derive(Clone)]
@@ -74,7 +77,17 @@ where
         let mut service = self.service.clone();
         Box::pin(async move {
             request.extensions_mut().insert(flow.turn().await);
-            service.call(request).await
+            service.call(request).await.map(named)
         })
     }
+}
+
+/// A method that is not there is answered by generated code, which leaves the sentence out.
+fn named(mut answer: Response<Body>) -> Response<Body> {
+    let status = answer.headers().get(Status::GRPC_STATUS);
+    if status.is_some_and(|status| *status == (Code::Unimplemented as i32).to_string().as_str()) {
+        let message = HeaderValue::from_static(NO_METHOD);
+        answer.headers_mut().entry(Status::GRPC_MESSAGE).or_insert(message);
+    }
+    answer
 }

@@ -37,7 +37,7 @@ impl pb::sidecar_service_server::SidecarService for Desk {
 
     async fn resume_subscribe(&self, mut request: Request<pb::ResumeSubscribeRequest>) -> Reply<Listening> {
         let visitor = self.enter(&mut request)?;
-        let resume = translate::resume(request.get_ref()).map_err(|no| topic_status(&no))?;
+        let resume = translate::resume(request.get_ref())?;
         let resumed = self.hub.topics().resume(&visitor.namespace, &resume);
         let (subscription, resumed) = resumed.map_err(|no| topic_status(&no))?;
         Ok(Response::new(Listening::go_on(subscription, &resumed, self.heartbeat)))

@@ -21,6 +21,8 @@ pub(crate) struct Working {
     messages: Streaming<pb::WorkerMessage>,
     /// The only worker that the key may register, if it is bound to one.
     bound_to: Option<Name>,
+    /// The queues it registered with: those it asks for if it names none.
+    queues: Vec<Name>,
     /// Asked and not answered yet.
     unanswered: usize,
     /// Taken from the mailbox, not yet told.
@@ -77,6 +79,7 @@ impl Working {
             session,
             messages,
             bound_to,
+            queues: Vec::new(),
             unanswered: 0,
             deliveries: VecDeque::new(),
             out: VecDeque::new(),
@@ -97,7 +100,7 @@ impl Working {
         }
     }
 
-    fn understand(&self, message: pb::WorkerMessage) -> Result<Request, Refusal> {
+    fn understand(&mut self, message: pb::WorkerMessage) -> Result<Request, Refusal> {
         use worker_message::Message;
         if message.number == OWN_NUMBER {
             return Err(Refusal::BadValue { what: "number", why: "is kept for the broker itself" });
@@ -111,11 +114,13 @@ impl Working {
                 if self.bound_to.as_ref().is_some_and(|worker| **worker != *spec.worker) {
                     return Err(Refusal::NotAllowed { what: "register a worker of this name" });
                 }
-                Command::Register(Box::new(translate::worker_spec(spec)?))
+                let spec = translate::worker_spec(spec)?;
+                self.queues.clone_from(&spec.queues);
+                Command::Register(Box::new(spec))
             }
             Message::Heartbeat(beat) => Command::Heartbeat {
                 held: beat.held.map(|list| translate::held(&list.held)).transpose()?,
-                stats: beat.stats.map(|stats| Box::new(translate::worker_stats(stats))),
+                stats: beat.stats.map(translate::worker_stats).transpose()?.map(Box::new),
             },
             Message::Start(start) => Command::Start(translate::held(&start.held)?),
             Message::Progress(report) => translate::progress(report)?,
@@ -132,6 +137,7 @@ impl Working {
                 return Ok(Request::Confirm { held, wanted, result: confirm.result });
             }
             Message::GiveBack(back) => translate::given_back(back)?,
+            Message::Ask(ask) if ask.queues.is_empty() => Command::Ask { queues: self.queues.clone() },
             Message::Ask(ask) => {
                 Command::Ask { queues: ask.queues.into_iter().map(translate::name).collect() }
             }

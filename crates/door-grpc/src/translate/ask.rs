@@ -56,10 +56,10 @@ impl Template {
         let template = template.as_ref().map_err(Refusal::clone)?;
         check_size("bytes of body", &task.body)?;
         let new = NewTask {
-            id: some_id(&task.id)?.unwrap_or_else(fresh_id),
+            id: some_id("id", &task.id)?.unwrap_or_else(fresh_id),
             name: some_name(task.name),
             priority: task.priority,
-            parent: some_id(&task.parent)?,
+            parent: some_id("parent", &task.parent)?,
             hold: task.hold,
             not_before: task.not_before.map(Timestamp),
             expires_at: task.expires_at.map(Timestamp),
@@ -115,6 +115,9 @@ pub(crate) fn moved(to: pb::MoveRequest) -> Move {
 }
 
 pub(crate) fn worker_spec(spec: pb::Register) -> Result<WorkerSpec, Refusal> {
+    if spec.heartbeat_ms == Some(0) {
+        return Err(Refusal::BadValue { what: "heartbeat_ms", why: "is 0: leave it out for the default" });
+    }
     let plain = WorkerSpec::new(name(spec.worker), names(spec.queues), spec.slots.max(1));
     Ok(WorkerSpec {
         instance: spec.instance,
@@ -136,13 +139,16 @@ pub(crate) fn worker_spec(spec: pb::Register) -> Result<WorkerSpec, Refusal> {
     })
 }
 
-pub(crate) fn worker_stats(stats: pb::WorkerStats) -> WorkerStats {
-    WorkerStats {
+pub(crate) fn worker_stats(stats: pb::WorkerStats) -> Result<WorkerStats, Refusal> {
+    if stats.cpu_percent.is_some_and(|percent| !percent.is_finite()) {
+        return Err(Refusal::BadValue { what: "cpu_percent", why: "is not a number" });
+    }
+    Ok(WorkerStats {
         cpu_percent: stats.cpu_percent,
         memory_used: stats.memory_used,
         memory_total: stats.memory_total,
         more: stats.more.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-    }
+    })
 }
 
 pub(crate) fn list_query(query: pb::ListRequest) -> Result<ListQuery, Refusal> {
@@ -151,7 +157,7 @@ pub(crate) fn list_query(query: pb::ListRequest) -> Result<ListQuery, Refusal> {
         queue: some_name(query.queue),
         tag: some_name(query.tag),
         worker: some_name(query.worker),
-        parent: some_id(&query.parent)?,
+        parent: some_id("parent", &query.parent)?,
         submitter: some_name(query.submitter),
         submitted_after: query.submitted_after.map(Timestamp),
         submitted_before: query.submitted_before.map(Timestamp),
@@ -169,7 +175,7 @@ pub(crate) fn filter(watch: pb::WatchRequest) -> Result<Filter, Refusal> {
         });
     }
     Ok(Filter {
-        task: some_id(&watch.task)?,
+        task: some_id("task", &watch.task)?,
         queue: some_name(watch.queue),
         submitter: some_name(watch.submitter),
         worker: some_name(watch.worker),

@@ -20,11 +20,24 @@ pub(crate) fn status(no: &Refusal) -> Status {
     said(code(no), refusal(no))
 }
 
-/// Whoever shows no key that is known does not come in.
+/// Whoever shows no key does not come in.
 pub(crate) fn stranger() -> Status {
+    no_entry("show a key of this broker: authorization: Bearer KEY")
+}
+
+/// Nor does whoever shows one of another broker, or of yesterday.
+pub(crate) fn unknown_key() -> Status {
+    no_entry("this broker does not know this key")
+}
+
+/// Nor whoever shows something else.
+pub(crate) fn no_key() -> Status {
+    no_entry("this is not how a key is shown: authorization: Bearer KEY")
+}
+
+fn no_entry(message: &str) -> Status {
     let no = Refusal::NotAllowed { what: "come in" };
-    let message = "show a key of this broker: authorization: Bearer KEY".to_owned();
-    said(Code::Unauthenticated, pb::Refusal { message, ..refusal(&no) })
+    said(Code::Unauthenticated, pb::Refusal { message: message.to_owned(), ..refusal(&no) })
 }
 
 /// The broker stops, or has stopped.

@@ -110,13 +110,21 @@ pub(crate) fn answer(answer: Answer) -> v1::TopicAnswer {
     }
 }
 
-/// The mode that a client of another version may have made up goes on live, as the one without a number does.
-pub(crate) fn resume(request: &pb::ResumeSubscribeRequest) -> Result<Resume, Refusal> {
-    let recovery = match request.gap_recovery_mode() {
-        pb::GapRecoveryMode::GapRecoveryNone => Recovery::None,
-        pb::GapRecoveryMode::GapRecoveryRetainedOnly => Recovery::RetainedOnly,
-        pb::GapRecoveryMode::GapRecoveryReplayBuffer => Recovery::Replay,
+/// Whoever asks for a way to close gaps that this broker does not know would miss messages and not hear of it.
+pub(crate) fn resume(request: &pb::ResumeSubscribeRequest) -> Result<Resume, Status> {
+    let recovery = match pb::GapRecoveryMode::try_from(request.gap_recovery_mode) {
+        Ok(pb::GapRecoveryMode::GapRecoveryNone) => Recovery::None,
+        Ok(pb::GapRecoveryMode::GapRecoveryRetainedOnly) => Recovery::RetainedOnly,
+        Ok(pb::GapRecoveryMode::GapRecoveryReplayBuffer) => Recovery::Replay,
+        Err(_) => {
+            let why = "is a mode that this version of the broker does not know";
+            return Err(status(&words::Refusal::BadValue { what: "gap_recovery_mode", why }));
+        }
     };
+    resume_with(request, recovery).map_err(|no| topic_status(&no))
+}
+
+fn resume_with(request: &pb::ResumeSubscribeRequest, recovery: Recovery) -> Result<Resume, Refusal> {
     let last_seen = request.last_sequence_per_topic.iter().map(|(topic, last)| {
         // A number below zero was never given to anybody.
         (Arc::from(topic.as_str()), Sequence(u64::try_from(*last).unwrap_or(0)))

@@ -6,10 +6,13 @@ use tenure_hub::words::{Name, OnClose, OnLost, Refusal, StateName, TaskId, Wante
 
 /// A task's id, from the wire.
 pub(crate) fn id(text: &str) -> Result<TaskId, Refusal> {
-    text.parse().map_err(|_| Refusal::BadValue {
-        what: "task",
-        why: "is not an id: an id is a UUID, written as text",
-    })
+    id_in("task", text)
+}
+
+/// The same from a field that is called otherwise.
+fn id_in(what: &'static str, text: &str) -> Result<TaskId, Refusal> {
+    let why = "is not an id: an id is a UUID, written as text";
+    text.parse().map_err(|_| Refusal::BadValue { what, why })
 }
 
 pub(crate) fn ids(texts: &[String]) -> Result<Vec<TaskId>, Refusal> {
@@ -17,8 +20,8 @@ pub(crate) fn ids(texts: &[String]) -> Result<Vec<TaskId>, Refusal> {
 }
 
 /// The same where there need not be one: what is not said is empty on the wire.
-pub(super) fn some_id(text: &str) -> Result<Option<TaskId>, Refusal> {
-    if text.is_empty() { Ok(None) } else { id(text).map(Some) }
+pub(super) fn some_id(what: &'static str, text: &str) -> Result<Option<TaskId>, Refusal> {
+    if text.is_empty() { Ok(None) } else { id_in(what, text).map(Some) }
 }
 
 pub(crate) fn name(text: String) -> Name {

@@ -1,5 +1,6 @@
 """What a key allows, and what it does not."""
 
+import grpc
 from common import Broker, Worker, address, pb, refused, sidecar_pb
 from grpc import StatusCode
 
@@ -19,6 +20,15 @@ for metadata in [(), key("wrong"), [("authorization", "Basic lab-key")]]:
         broker.sidecar.GetTopics(sidecar_pb.GetTopicsRequest(), metadata=metadata)
 with refused(StatusCode.UNAUTHENTICATED, "not-allowed"):
     next(broker.workers.Work(iter([])))
+
+# What is wrong is said: no key, another one, or something else.
+said = set()
+for metadata in [(), key("wrong"), [("authorization", "Basic lab-key")]]:
+    try:
+        broker.broker.Counts(counts, metadata=metadata)
+    except grpc.RpcError as error:
+        said.add(error.details())
+assert len(said) == 3, said
 
 # Health needs none.
 broker.channel.unary_unary("/grpc.health.v1.Health/Check")(b"")

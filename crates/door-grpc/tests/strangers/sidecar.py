@@ -235,3 +235,7 @@ news, _ = subscribe("queue.mail")
 (task,) = broker.submit("mail", b"x")
 kind, message = event(news)
 assert (kind, message.topic) == ("message", "queue.mail") and task.encode() in message.payload
+
+# A way to close gaps that nobody knows is refused, rather than taken for none.
+with refused(StatusCode.INVALID_ARGUMENT, "bad-value"):
+    next(sidecar.ResumeSubscribe(pb.ResumeSubscribeRequest(subscription_id="any", topics=["a"], gap_recovery_mode=7)))

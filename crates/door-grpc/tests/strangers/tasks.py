@@ -172,5 +172,41 @@ for version in ["v1", "v1alpha"]:
     )
     listed = next(reflect(iter([b"\x3a\x00"])))
     assert b"tenure.v1.Workers" in listed and b"nexusd.sidecar.SidecarService" in listed
-with refused(StatusCode.UNIMPLEMENTED):
-    broker.channel.unary_unary("/tenure.v1.Tasks/Levitate", **empty)(b"")
+for path in ["/tenure.v1.Tasks/Levitate", "/tenure.v9.Tasks/Show"]:
+    try:
+        broker.channel.unary_unary(path, **empty)(b"")
+    except grpc.RpcError as error:
+        assert error.code() == StatusCode.UNIMPLEMENTED and error.details(), (path, error)
+    else:
+        raise AssertionError(path)
+
+# What is no id is named by its field.
+verdict = tasks.Submit(pb.SubmitRequest(terms=[pb.Terms(queue="q")], tasks=[pb.NewTask(parent="seven")])).tasks[0]
+assert verdict.refused.facts["what"] == "parent"
+try:
+    tasks.List(pb.ListRequest(parent="seven"))
+except grpc.RpcError as error:
+    assert error.details().startswith("parent"), error.details()
+else:
+    raise AssertionError("it is no id")
+
+# Events are numbered from 1, so a watch from 0 has missed nothing.
+watch = tasks.Watch(pb.WatchRequest(**{"from": 0}))
+assert next(watch).event.seq == 1
+watch.cancel()
+
+# Page by page, every task once, though they change their states between two pages.
+many = broker.submit("pages", *[b""] * 50)
+seen, cursor = [], ""
+while True:
+    page = tasks.List(pb.ListRequest(queue="pages", limit=8, cursor=cursor))
+    seen += [task.id for task in page.tasks]
+    cursor = page.next
+    if not cursor:
+        break
+    for task in many[len(seen) - 4 : len(seen) + 4]:
+        if tasks.Show(one(task)).state == "ready":
+            tasks.Cancel(pb.SteerRequest(task=task))
+        else:
+            tasks.Retry(one(task))
+assert sorted(seen) == sorted(many), (len(seen), len(set(seen)))

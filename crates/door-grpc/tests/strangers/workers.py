@@ -127,8 +127,29 @@ assert not before
 answer, before = puller.ask(ask=pb.Ask(queues=["pulled"]))
 assigned = before[0].assign if before else puller.assignment()
 assert assigned.body == b"come and get it"
+# Naming no queue means those it registered with.
+puller.ask(complete=pb.Complete(done=[pb.Completion(task=pulled, attempt=1)]))
+broker.submit("pulled", b"another one")
+answer, before = puller.ask(ask=pb.Ask())
+assert kind(answer) == "done"
+assigned = before[0].assign if before else puller.assignment()
+assert assigned.body == b"another one"
 answer, _ = puller.ask(unask=pb.Unask())
 assert kind(answer) == "done"
 answer, _ = puller.ask(drain=pb.DrainMe())
 assert kind(answer) == "done"
 puller.close()
+
+# Numbers that are none are refused by name.
+odd = Worker(broker)
+answer, _ = odd.ask(register=pb.Register(worker="odd", queues=["images"], heartbeat_ms=0))
+assert (answer.refused.code, answer.refused.facts["what"]) == ("bad-value", "heartbeat_ms")
+odd.register("odd", "nothing")
+answer, _ = odd.ask(heartbeat=pb.Heartbeat(stats=pb.WorkerStats(cpu_percent=float("nan"))))
+assert (answer.refused.code, answer.refused.facts["what"]) == ("bad-value", "cpu_percent")
+(four,) = broker.submit("nothing", b"")
+assigned = odd.assignment()
+for code in [0, -1, -2, -3]:
+    answer, _ = odd.ask(fail=pb.Fail(task=four, attempt=1, exit_code=code))
+    assert answer.refused.code == "bad-value", code
+odd.close()
