@@ -1,7 +1,7 @@
 //! `tenure.v1.Tasks`: for whoever submits, watches and steers.
 
 use futures::StreamExt as _;
-use tenure_hub::words::{Answer, Command, Query, Refusal};
+use tenure_hub::words::{Answer, Blob, Command, Query, Refusal};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Answers, Desk, Reply};
@@ -75,6 +75,12 @@ impl pb::tasks_server::Tasks for Desk {
         self.bytes(end.result).await
     }
 
+    async fn checkpoint(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
+        let call = self.look(&mut request)?;
+        let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
+        self.bytes(info.checkpoint.map_or(Blob::EMPTY, |checkpoint| checkpoint.blob)).await
+    }
+
     async fn release(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
         let call = self.steer(&mut request)?;
         call.command(Command::Release { task: id(&request.get_ref().task)? }).await
@@ -127,7 +133,7 @@ impl pb::tasks_server::Tasks for Desk {
 }
 
 impl Desk {
-    async fn bytes(&self, blob: tenure_hub::words::Blob) -> Reply<pb::BytesResponse> {
+    async fn bytes(&self, blob: Blob) -> Reply<pb::BytesResponse> {
         let bytes = self.hub.read(blob).await.map_err(|no| translate::status(&no))?;
         Ok(Response::new(pb::BytesResponse { bytes }))
     }

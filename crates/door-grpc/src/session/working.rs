@@ -136,6 +136,10 @@ impl Working {
                 let (held, wanted) = translate::confirmed(&confirm)?;
                 return Ok(Request::Confirm { held, wanted, result: confirm.result });
             }
+            Message::PutAside(aside) => {
+                let (held, checkpoint) = translate::put_aside(aside)?;
+                return Ok(Request::Checkpoint { held, checkpoint });
+            }
             Message::GiveBack(back) => translate::given_back(back)?,
             Message::Ask(ask) if ask.queues.is_empty() => Command::Ask { queues: self.queues.clone() },
             Message::Ask(ask) => {

@@ -119,6 +119,11 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
         expires_at: info.expires_at.map(|at| at.0),
         crashed_on: texts(&info.crashed_on),
         body_bytes: u64::from(info.body.bytes()),
+        checkpoint: info.checkpoint.map(|checkpoint| pb::TaskCheckpoint {
+            attempt: checkpoint.attempt,
+            at: checkpoint.at.0,
+            bytes: u64::from(checkpoint.blob.bytes()),
+        }),
         data,
     }
 }

@@ -92,6 +92,11 @@ pub(crate) fn failure(failed: pb::Fail) -> Result<(Failure, Bytes), Refusal> {
     Ok((failure, failed.result))
 }
 
+pub(crate) fn put_aside(aside: pb::PutAside) -> Result<(Held, Bytes), Refusal> {
+    check_size("bytes of checkpoint", &aside.checkpoint)?;
+    Ok((one_held(&aside.task, aside.attempt)?, aside.checkpoint))
+}
+
 /// What a worker confirms.
 pub(crate) fn confirmed(confirm: &pb::Confirm) -> Result<(Held, Wanted), Refusal> {
     check_size("bytes of result", &confirm.result)?;

@@ -36,6 +36,7 @@ pub(crate) fn assign(assignment: &Assignment, body: Bytes) -> Message {
         parent: assignment.parent.map(|parent| parent.to_string()).unwrap_or_default(),
         crashes: u32::from(assignment.crashes),
         failures: u32::from(assignment.failures),
+        checkpoint_bytes: u64::from(assignment.checkpoint.bytes()),
     })
 }
 

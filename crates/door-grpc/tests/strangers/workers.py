@@ -153,3 +153,25 @@ for code in [0, -1, -2, -3]:
     answer, _ = odd.ask(fail=pb.Fail(task=four, attempt=1, exit_code=code))
     assert answer.refused.code == "bad-value", code
 odd.close()
+
+# What one attempt has put aside, the next one is given.
+first = Worker(broker)
+first.register("first", "long")
+(long,) = broker.submit("long", b"three days")
+assert first.assignment().checkpoint_bytes == 0
+assert tasks.Checkpoint(pb.TaskRequest(task=long)).bytes == b""
+for row in [b"row 1", b"row 2000"]:
+    answer, _ = first.ask(put_aside=pb.PutAside(task=long, attempt=1, checkpoint=row))
+    assert kind(answer) == "done"
+answer, _ = first.ask(put_aside=pb.PutAside(task=long, attempt=7, checkpoint=b"too late"))
+assert answer.refused.code == "stale-attempt"
+told = tasks.Show(pb.TaskRequest(task=long)).checkpoint
+assert (told.attempt, told.bytes) == (1, 8) and told.at
+first.ask(leave=pb.Leave())
+second = Worker(broker)
+second.register("second", "long")
+assigned = second.assignment()
+assert (assigned.task, assigned.attempt, assigned.checkpoint_bytes) == (long, 2, 8)
+assert tasks.Checkpoint(pb.TaskRequest(task=long)).bytes == b"row 2000"
+second.ask(complete=pb.Complete(done=[pb.Completion(task=long, attempt=2)]))
+assert not tasks.Show(pb.TaskRequest(task=long)).HasField("checkpoint")
