@@ -5,6 +5,7 @@ use tenure_hub::{Grant, HubHandle, Session};
 use tonic::Status;
 use tonic::codegen::http::HeaderMap;
 
+use crate::flow::Flow;
 use crate::translate;
 
 const NAMESPACE_KEY: &str = "tenure-namespace";
@@ -17,11 +18,13 @@ pub(crate) struct Visitor {
     pub(crate) namespace: Name,
     /// The name under which its submissions can be watched.
     identity: Name,
+    /// What its connection may make the broker hold.
+    pub(crate) flow: Flow,
 }
 
 impl Visitor {
     /// Looks at the metadata of a call.
-    pub(crate) fn enter(hub: &HubHandle, metadata: &HeaderMap) -> Result<Visitor, Status> {
+    pub(crate) fn enter(hub: &HubHandle, metadata: &HeaderMap, flow: Flow) -> Result<Visitor, Status> {
         let key = bearer(metadata)?;
         let no = if key.is_some() { translate::unknown_key } else { translate::stranger };
         let grant = hub.admit(key.map(str::as_bytes)).ok_or_else(no)?;
@@ -29,7 +32,7 @@ impl Visitor {
         let namespace = namespace(&grant, asked).map_err(|no| translate::status(&no))?;
         // Most calls are alone, so a name that is made up for each would be a name for nobody.
         let identity = text(metadata, IDENTITY_KEY)?.map_or_else(|| grant.name.clone(), Name::from);
-        Ok(Visitor { grant, namespace, identity })
+        Ok(Visitor { grant, namespace, identity, flow })
     }
 
     /// Begins the hub's session for this peer.

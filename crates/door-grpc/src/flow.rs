@@ -1,5 +1,5 @@
-//! What one connection may make the broker hold in its memory: so many calls are read at once. Whoever wants more waits,
-//! and slows nobody but itself.
+//! What one connection may make the broker hold in its memory: messages that are not complete yet, and answers that
+//! nobody reads. Whoever wants more waits, and slows nobody but itself.
 
 use std::sync::Arc;
 
@@ -9,19 +9,29 @@ use tonic::transport::server::TlsConnectInfo;
 
 /// How many calls of one connection may be read at the same time. The others are read when it is their turn.
 pub(crate) const READ_AT_ONCE_MAX: usize = 4;
+/// How many bytes of bodies and results may be on their way out through one connection.
+pub(crate) const UNREAD_BYTES_MAX: u32 = 64 << 20;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     turns: Arc<Semaphore>,
+    unread: Arc<Semaphore>,
 }
 
 /// Held while the message of a call arrives.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
 
+/// Held while an answer is on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Room(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
+
 impl Default for Flow {
     fn default() -> Flow {
-        Flow { turns: Arc::new(Semaphore::new(READ_AT_ONCE_MAX)) }
+        Flow {
+            turns: Arc::new(Semaphore::new(READ_AT_ONCE_MAX)),
+            unread: Arc::new(Semaphore::new(UNREAD_BYTES_MAX as usize)),
+        }
     }
 }
 
@@ -35,5 +45,17 @@ impl Flow {
     pub(crate) async fn turn(&self) -> Turn {
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         Turn(Arc::new(turn.expect("it is never closed")))
+    }
+
+    /// Room for an answer of so many bytes, if there is some at once.
+    pub(crate) fn room_now(&self, bytes: u32) -> Option<Room> {
+        let room = Arc::clone(&self.unread).try_acquire_many_owned(bytes.min(UNREAD_BYTES_MAX));
+        room.ok().map(|room| Room(Arc::new(room)))
+    }
+
+    /// The same, when others have been read. An answer that is larger than all the room there is goes alone.
+    pub(crate) async fn room(&self, bytes: u32) -> Room {
+        let room = Arc::clone(&self.unread).acquire_many_owned(bytes.min(UNREAD_BYTES_MAX)).await;
+        Room(Arc::new(room.expect("it is never closed")))
     }
 }

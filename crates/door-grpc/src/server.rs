@@ -2,6 +2,7 @@
 
 mod connection;
 mod guard;
+mod outgoing;
 
 use std::io;
 use std::time::Duration;

@@ -16,6 +16,7 @@ use tenure_door_grpc::proto::sidecar as sidecar_pb;
 use tenure_door_grpc::proto::sidecar::sidecar_service_client::SidecarServiceClient;
 use tenure_door_grpc::proto::tenure::v1 as pb;
 use tenure_door_grpc::proto::tenure::v1::broker_client::BrokerClient;
+use tenure_door_grpc::proto::tenure::v1::tasks_client::TasksClient;
 use tenure_hub::Keys;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -204,4 +205,32 @@ async fn messages_that_are_never_finished_wait_outside() {
     peer.begin(101, "/tenure.v1.Broker/Counts").await;
     peer.say(101, &[0; 5]).await;
     assert!(peer.ends(101).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_not_read_are_bounded() {
+    let broker = Broker::start().await;
+    let mut client = TasksClient::new(broker.channel().await);
+    let body = Bytes::from(vec![b'x'; 16 << 20]);
+    let terms = vec![pb::Terms { queue: "big".to_owned(), ..pb::Terms::default() }];
+    let tasks = vec![pb::NewTask { body, ..pb::NewTask::default() }];
+    let submitted = client.submit(pb::SubmitRequest { terms, tasks }).await.expect("it may").into_inner();
+    let Some(pb::verdict::Verdict::Accepted(accepted)) = submitted.tasks[0].verdict.clone() else {
+        panic!("{submitted:?}")
+    };
+    // A message with one field: the id of the task.
+    let request = pb::TaskRequest { task: accepted.task }.encode_to_vec();
+    let message = [&[0, 0, 0, 0, request.len() as u8], &request[..]].concat();
+    let mut peer = Raw::connect(broker.address).await;
+    let calls: Vec<u32> = (0..12).map(|number| 2 * number + 1).collect();
+    for call in &calls {
+        peer.begin(*call, "/tenure.v1.Tasks/Body").await;
+        peer.say(*call, &message).await;
+    }
+    // This peer opens no window, so nothing of an answer leaves but its beginning: four have room.
+    let begun = peer.answers_that_begin().await;
+    assert!(begun <= 4, "{begun} answers have begun");
+    // Whoever gives up makes room for the next ones.
+    assert!(peer.give_up(&calls[..10]).await);
+    assert!(peer.begins(calls[10]).await && peer.begins(calls[11]).await);
 }

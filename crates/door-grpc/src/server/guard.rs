@@ -12,7 +12,8 @@ use tonic::server::NamedService;
 use tonic::{Code, Status};
 
 use crate::entrance::Visitor;
-use crate::flow::Flow;
+use crate::flow::{Flow, Room};
+use crate::server::outgoing::Outgoing;
 
 /// What is said about a method that the broker does not have.
 pub(super) const NO_METHOD: &str = "this broker has no such service or method";
@@ -38,7 +39,8 @@ impl<S> Guarded<S> {
 
     fn enter(&self, request: &mut Request<Body>) -> Result<Flow, Status> {
         let flow = Flow::of(request.extensions()).unwrap_or_default();
-        let visitor = Visitor::enter(&self.hub, request.headers()).map_err(|no| self.say(no))?;
+        let visitor =
+            Visitor::enter(&self.hub, request.headers(), flow.clone()).map_err(|no| self.say(no))?;
         request.extensions_mut().insert(visitor);
         Ok(flow)
     }
@@ -77,8 +79,16 @@ where
         let mut service = self.service.clone();
         Box::pin(async move {
             request.extensions_mut().insert(flow.turn().await);
-            service.call(request).await.map(named)
+            service.call(request).await.map(named).map(held)
         })
+    }
+}
+
+/// What needs room says so; it holds it from here on.
+fn held(mut answer: Response<Body>) -> Response<Body> {
+    match answer.extensions_mut().remove::<Room>() {
+        Some(room) => answer.map(|body| Body::new(Outgoing::new(body, room))),
+        None => answer,
     }
 }
 

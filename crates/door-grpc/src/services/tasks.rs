@@ -1,12 +1,14 @@
 //! `tenure.v1.Tasks`: for whoever submits, watches and steers.
 
 use futures::StreamExt as _;
-use tenure_hub::words::{Answer, Blob, Command, Query, Refusal};
+use tenure_hub::words::{Answer, Blob, Command, Query, Refusal, TaskId, TaskInfo};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Answers, Desk, Reply};
+use crate::entrance::Visitor;
+use crate::flow::Room;
 use crate::proto::tenure::v1 as pb;
-use crate::session::{self, Submitting, Watching};
+use crate::session::{self, Call, Submitting, Watching};
 use crate::translate;
 
 #[tonic::async_trait]
@@ -59,26 +61,20 @@ impl pb::tasks_server::Tasks for Desk {
     }
 
     async fn body(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
-        let call = self.look(&mut request)?;
-        let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
-        self.bytes(info.body).await
+        let visitor = self.enter(&mut request)?;
+        self.bytes(&visitor, id(&request.get_ref().task)?, |info| Ok(info.body)).await
     }
 
     async fn result(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
-        let call = self.look(&mut request)?;
-        let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
-        let Some(end) = info.state.end() else {
-            let (task, state) = (info.id, info.state.name());
-            let no = Refusal::WrongState { task, state, verb: "fetch the result of" };
-            return Err(translate::status(&no));
-        };
-        self.bytes(end.result).await
+        let visitor = self.enter(&mut request)?;
+        self.bytes(&visitor, id(&request.get_ref().task)?, result_of).await
     }
 
     async fn checkpoint(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
-        let call = self.look(&mut request)?;
-        let info = call.task(Query::Show { task: id(&request.get_ref().task)? }).await?;
-        self.bytes(info.checkpoint.map_or(Blob::EMPTY, |checkpoint| checkpoint.blob)).await
+        let visitor = self.enter(&mut request)?;
+        let put_aside =
+            |info: &TaskInfo| Ok(info.checkpoint.map_or(Blob::EMPTY, |checkpoint| checkpoint.blob));
+        self.bytes(&visitor, id(&request.get_ref().task)?, put_aside).await
     }
 
     async fn release(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
@@ -115,8 +111,10 @@ impl pb::tasks_server::Tasks for Desk {
     }
 
     async fn wait(&self, mut request: Request<pb::WaitRequest>) -> Reply<pb::WaitResponse> {
-        let call = self.look(&mut request)?;
-        session::wait(call.0, request.get_ref()).await.map(Response::new)
+        let visitor = self.enter(&mut request)?;
+        let session = visitor.open(&self.hub)?;
+        let (answer, room) = session::wait(session, request.get_ref(), &visitor.flow).await?;
+        Ok(large(answer, room))
     }
 
     type WatchStream = Answers<pb::WatchResponse>;
@@ -133,12 +131,48 @@ impl pb::tasks_server::Tasks for Desk {
 }
 
 impl Desk {
-    async fn bytes(&self, blob: Blob) -> Reply<pb::BytesResponse> {
+    /// Bytes of a task, as soon as the connection has room for them.
+    async fn bytes(
+        &self,
+        visitor: &Visitor,
+        task: TaskId,
+        wanted: fn(&TaskInfo) -> Result<Blob, Refusal>,
+    ) -> Reply<pb::BytesResponse> {
+        let call = Call(visitor.open(&self.hub)?);
+        let look = async || {
+            let info = call.task(Query::Show { task }).await?;
+            wanted(&info).map_err(|no| translate::status(&no))
+        };
+        let mut blob = look().await?;
+        let room = loop {
+            if let Some(room) = visitor.flow.room_now(blob.bytes()) {
+                break room;
+            }
+            let room = visitor.flow.room(blob.bytes()).await;
+            // Meanwhile it may have been tried again, or be gone.
+            let before = std::mem::replace(&mut blob, look().await?);
+            if blob.bytes() <= before.bytes() {
+                break room;
+            }
+        };
         let bytes = self.hub.read(blob).await.map_err(|no| translate::status(&no))?;
-        Ok(Response::new(pb::BytesResponse { bytes }))
+        Ok(large(pb::BytesResponse { bytes }, room))
     }
 }
 
-fn id(text: &str) -> Result<tenure_hub::words::TaskId, Status> {
+/// An answer that takes its room along.
+fn large<T>(answer: T, room: Room) -> Response<T> {
+    let mut response = Response::new(answer);
+    response.extensions_mut().insert(room);
+    response
+}
+
+fn result_of(info: &TaskInfo) -> Result<Blob, Refusal> {
+    let (task, state) = (info.id, info.state.name());
+    let no = || Refusal::WrongState { task, state, verb: "fetch the result of" };
+    info.state.end().map(|end| end.result).ok_or_else(no)
+}
+
+fn id(text: &str) -> Result<TaskId, Status> {
     translate::id(text).map_err(|no| translate::status(&no))
 }

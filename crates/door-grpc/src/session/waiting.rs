@@ -9,13 +9,19 @@ use tenure_hub::words::{Answer, Blob, Filter, Query, Refusal, TaskId, TaskInfo};
 use tenure_hub::{Ask, Delivery, Request, Response, Session, Watch};
 use tonic::Status;
 
+use crate::flow::{Flow, Room};
 use crate::proto::tenure::v1 as pb;
 use crate::translate;
 
 /// How many bytes of results one answer brings along; the others can be fetched.
 const RESULT_BYTES: usize = 8 << 20;
 
-pub(crate) async fn wait(session: Session, request: &pb::WaitRequest) -> Result<pb::WaitResponse, Status> {
+/// The answer, and room for the results in it.
+pub(crate) async fn wait(
+    session: Session,
+    request: &pb::WaitRequest,
+    flow: &Flow,
+) -> Result<(pb::WaitResponse, Room), Status> {
     if request.tasks.len() > MANY_MAX {
         return Err(translate::status(&Refusal::TooMany { what: "tasks waited for", limit: MANY_MAX }));
     }
@@ -27,7 +33,7 @@ pub(crate) async fn wait(session: Session, request: &pb::WaitRequest) -> Result<
         // The time is over: what has ended is told, and what has not.
         Some(timeout) => tokio::time::timeout(timeout, all_ended).await.unwrap_or(Ok(()))?,
     }
-    waiting.answer(&tasks, request.results).await
+    waiting.answer(&tasks, request.results, flow).await
 }
 
 struct Waiting {
@@ -94,25 +100,31 @@ impl Waiting {
         }
     }
 
-    async fn answer(self, tasks: &[TaskId], results: bool) -> Result<pb::WaitResponse, Status> {
+    async fn answer(
+        self,
+        tasks: &[TaskId],
+        results: bool,
+        flow: &Flow,
+    ) -> Result<(pb::WaitResponse, Room), Status> {
         let Waiting { session, left, ended } = self;
-        let mut room = if results { RESULT_BYTES } else { 0 };
+        let mut left_over = if results { RESULT_BYTES } else { 0 };
         let mut brought = Vec::new();
         for (index, (_, blob)) in ended.iter().enumerate() {
             let bytes = blob.bytes() as usize;
-            if results && bytes <= room {
-                room -= bytes;
+            if results && bytes <= left_over {
+                left_over -= bytes;
                 brought.push((index, *blob));
             }
         }
         let mut ended: Vec<pb::Ended> = ended.into_iter().map(|(row, _)| row).collect();
+        let room = flow.room(brought.iter().map(|(_, blob)| blob.bytes()).sum()).await;
         let blobs = brought.iter().map(|(_, blob)| *blob).collect();
         for ((index, _), read) in brought.iter().zip(session.hub().read_many(blobs).await) {
             // One that cannot be read is missing here, and whoever fetches it hears why.
             ended[*index].result = read.ok();
         }
         let pending = tasks.iter().filter(|task| left.contains(task)).map(ToString::to_string).collect();
-        Ok(pb::WaitResponse { ended, pending })
+        Ok((pb::WaitResponse { ended, pending }, room))
     }
 
     async fn send(&self, asks: Vec<Ask>) -> Result<(), Status> {

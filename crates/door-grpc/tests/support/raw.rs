@@ -30,7 +30,8 @@ pub(crate) struct Raw {
     connection: usize,
     streams: BTreeMap<u32, usize>,
     initial: usize,
-    /// The streams that the other side has ended.
+    /// The streams that the other side has begun to answer, and those that it has ended.
+    begun: Vec<u32>,
     ended: Vec<u32>,
     /// Heard and not yet understood.
     heard: Vec<u8>,
@@ -45,6 +46,7 @@ impl Raw {
             connection: 65_535,
             streams: BTreeMap::new(),
             initial: 65_535,
+            begun: Vec::new(),
             ended: Vec::new(),
             heard: Vec::new(),
         };
@@ -77,6 +79,24 @@ impl Raw {
     /// All that a call has to say.
     pub(crate) async fn say(&mut self, stream: u32, message: &[u8]) {
         self.frame(DATA, END_STREAM, stream, message).await;
+    }
+
+    /// How many calls the other side has begun to answer, when it says no more.
+    pub(crate) async fn answers_that_begin(&mut self) -> usize {
+        while tokio::time::timeout(SILENCE, self.arrives()).await.is_ok() {
+            self.hear().await;
+        }
+        self.begun.len()
+    }
+
+    /// Whether the other side begins to answer the call.
+    pub(crate) async fn begins(&mut self, stream: u32) -> bool {
+        let begun = async {
+            while !self.begun.contains(&stream) {
+                self.hear().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, begun).await.is_ok()
     }
 
     /// Whether the other side ends the call.
@@ -183,6 +203,7 @@ impl Raw {
             }
             PING if flags & ACK == 0 => self.frame(PING, ACK, 0, payload).await,
             HEADERS if flags & END_STREAM != 0 => self.ended.push(stream),
+            HEADERS => self.begun.push(stream),
             RESET => self.ended.push(stream),
             _ => {}
         }
