@@ -1,9 +1,9 @@
 //! `tenure list`: tasks, without touching them.
 
 use clap::Args;
-use tenure_client::{Client, TaskInfo};
+use tenure_client::{Client, Query, StateName, TaskInfo};
 
-use super::select::{parse, state_name, worker_of};
+use super::select::{UNENDED, parse, state_name, worker_of};
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, of_state};
 use crate::output::table::{Cell, Column, Table};
@@ -45,7 +45,11 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        let (tasks, more) = self.find(client, screen.now).await?;
+        let (query, states) = self.query(screen.now)?;
+        let (mut tasks, more) = read(client, &query, self.limit).await?;
+        if more && screen.format == Format::Table {
+            tasks = self.foremost(client, &query, &states).await?;
+        }
         screen.list(|| table(&tasks, screen.now), || tasks.iter().map(shapes::task).collect())?;
         if more && screen.format == Format::Table {
             remark(format!("and more: --limit sets how many are shown, now {}", self.limit));
@@ -53,7 +57,8 @@ impl List {
         Ok(OK)
     }
 
-    async fn find(&self, client: &Client, now: u64) -> Result<(Vec<TaskInfo>, bool), Failure> {
+    /// What to ask for, and the states that are meant.
+    fn query(&self, now: u64) -> Result<(Query, Vec<StateName>), Failure> {
         let mut wanted = self.wanted.clone();
         for (key, value) in [("queue", &self.queue), ("tag", &self.tag), ("worker", &self.worker)] {
             wanted.extend(value.as_ref().map(|value| format!("{key}={value}")));
@@ -62,22 +67,47 @@ impl List {
             state_name(state)?;
             wanted.push(format!("state={state}"));
         }
-        let (mut query, names_states) = parse(&wanted, now)?;
-        if !names_states && !self.all {
-            let unended = super::select::UNENDED.iter().map(|state| tenure_client::StateName::from(*state));
-            query = query.states(unended);
+        let (query, mut states) = parse(&wanted, now)?;
+        if states.is_empty() {
+            let meant = if self.all { &FOREMOST } else { UNENDED };
+            states = meant.iter().map(|state| StateName::from(*state)).collect();
         }
-        let page = self.limit.saturating_add(1).clamp(1, 1_000);
-        let mut listing = client.list(query.page(page as u32));
-        let mut tasks = Vec::new();
-        while let Some(task) = listing.next().await {
-            if tasks.len() == self.limit {
-                return Ok((tasks, true));
-            }
-            tasks.push(task?);
-        }
-        Ok((tasks, false))
+        Ok((query.states(states.iter().cloned()), states))
     }
+
+    /// When not all can be shown, people see first what they look for first.
+    async fn foremost(
+        &self,
+        client: &Client,
+        query: &Query,
+        states: &[StateName],
+    ) -> Result<Vec<TaskInfo>, Failure> {
+        let mut tasks = Vec::new();
+        for state in FOREMOST.map(StateName::from).into_iter().filter(|state| states.contains(state)) {
+            let of_state = query.clone().states([state]);
+            let (more, _) = read(client, &of_state, self.limit - tasks.len()).await?;
+            tasks.extend(more);
+        }
+        Ok(tasks)
+    }
+}
+
+/// What runs, then what waits, then what has ended.
+const FOREMOST: [&str; 9] =
+    ["running", "assigned", "paused", "ready", "delayed", "created", "failed", "cancelled", "completed"];
+
+/// Reads at most so many, and says whether there are more.
+async fn read(client: &Client, query: &Query, limit: usize) -> Result<(Vec<TaskInfo>, bool), Failure> {
+    let page = limit.saturating_add(1).clamp(1, 1_000);
+    let mut listing = client.list(query.clone().page(page as u32));
+    let mut tasks = Vec::new();
+    while let Some(task) = listing.next().await {
+        if tasks.len() == limit {
+            return Ok((tasks, true));
+        }
+        tasks.push(task?);
+    }
+    Ok((tasks, false))
 }
 
 fn table(tasks: &[TaskInfo], now: u64) -> Table {

@@ -89,8 +89,8 @@ impl Targets {
             }
             return Ok(tasks);
         }
-        let (mut query, names_states) = parse(&self.wanted, screen.now)?;
-        if !names_states {
+        let (mut query, states) = parse(&self.wanted, screen.now)?;
+        if states.is_empty() {
             // Without a word about states, only those where the verb makes sense.
             query = query.states(verb.states.iter().map(|state| StateName::from(*state)));
         }
@@ -188,8 +188,8 @@ fn preview(tasks: &[TaskId], screen: &Screen, verb: Verb) -> Outcome {
     Ok(OK)
 }
 
-/// Reads `KEY=VALUE` pairs. Says also whether states were named.
-pub(crate) fn parse(pairs: &[String], now: u64) -> Result<(Query, bool), Failure> {
+/// Reads `KEY=VALUE` pairs. Says also which states were named.
+pub(crate) fn parse(pairs: &[String], now: u64) -> Result<(Query, Vec<StateName>), Failure> {
     let mut query = Query::default();
     let mut states = Vec::new();
     let mut seen = BTreeSet::new();
@@ -226,8 +226,7 @@ pub(crate) fn parse(pairs: &[String], now: u64) -> Result<(Query, bool), Failure
             _ => return Err(Failure::usage(nearest::unknown("thing to select by", key, KEYS))),
         };
     }
-    let names_states = !states.is_empty();
-    Ok((if names_states { query.states(states) } else { query }, names_states))
+    Ok((query.states(states.iter().cloned()), states))
 }
 
 pub(crate) fn state_name(text: &str) -> Result<StateName, Failure> {
@@ -286,6 +285,6 @@ mod tests {
         assert!(refusal("parent=xyz").contains("id"));
         assert!(refusal("before=yesterday").contains("point in time"));
         let pairs = ["state=failed,cancelled", "queue=x", "after=0s"].map(str::to_owned);
-        assert!(parse(&pairs, 5).is_ok_and(|(_, names_states)| names_states));
+        assert!(parse(&pairs, 5).is_ok_and(|(_, states)| !states.is_empty()));
     }
 }

@@ -26,6 +26,10 @@ fn list_shows_what_was_asked_for() {
     assert_eq!(broker.tenure(&["list", "--where", "queue=nothing"]).ok(), "no tasks\n");
     broker.tenure(&["list", "--state", "redy"]).fails(64, "did you mean `ready`");
     assert!(broker.tenure(&["list", "--all", "-n", "1"]).err.contains("and more"));
+    // What waits comes before what has ended, when not all is shown.
+    assert!(broker.tenure(&["list", "--all", "-n", "1"]).ok().contains(&one));
+    broker.tenure(&["pause", &broker.submit(&["-q", "images", "x"])]).ok();
+    assert!(broker.tenure(&["list", "-n", "1"]).ok().contains("paused"));
 }
 
 #[test]
