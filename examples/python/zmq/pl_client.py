@@ -6,6 +6,7 @@
 """
 
 import argparse
+import collections
 import sys
 import time
 
@@ -25,6 +26,7 @@ class Client:
             self.socket.identity = identity.encode()
         self.socket.linger = 1000
         self.socket.connect(endpoint)
+        self.replies = collections.deque()
 
     def send(self, service, *body):
         self.socket.send_multipart([b"", HEADER, service.encode(), *body])
@@ -39,21 +41,26 @@ class Client:
 
     def receive(self, seconds):
         """(service, frames) of the next message, or None."""
+        return self.replies.popleft() if self.replies else self.hear(seconds)
+
+    def hear(self, seconds):
         if not self.socket.poll(int(seconds * 1000)):
             return None
         _empty, _header, service, *frames = self.socket.recv_multipart()
         return service.decode(), frames
 
     def ask(self, service, *body, seconds=5, on_notice=print):
-        """The answer of the broker itself. What comes in between is told."""
+        """The answer of the broker itself. Notices that come in between are told, replies are kept for later."""
         self.send(service, *body)
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            message = self.receive(left)
+            message = self.hear(left)
             if message and message[0] == service:
                 return message[1]
             if message and (news := notice(message[1])):
                 on_notice(news)
+            elif message:
+                self.replies.append(message)
         return None
 
 
@@ -102,7 +109,7 @@ def main():
         client.ask("mmi.status", on_notice=tell)
         return
     finished, until = 0, time.monotonic() + arguments.seconds
-    while finished < len(calls) and time.monotonic() < until:
+    while (finished < len(calls) or client.replies) and time.monotonic() < until:
         message = client.receive(0.2)
         if message and (news := notice(message[1])):
             tell(news)
