@@ -195,7 +195,8 @@ pub struct Failure {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerSpec {
     pub worker: Name,
-    /// Tells one process of that name from the next: only the same instance takes over its own live session.
+    /// Tells one process of that name from the next: only the same instance takes over its own live session. Zero means
+    /// that the door cannot tell; then every registration is that of a new process.
     pub instance: u64,
     pub queues: Vec<Name>,
     pub capabilities: Vec<Name>,
@@ -212,7 +213,18 @@ pub struct WorkerSpec {
     pub on_close: OnClose,
     /// Once lost it stays in the list, for people to see, until it comes back or is cleared.
     pub remembered: bool,
-    /// What it brings along from before: answered with go on or stop, attempt by attempt.
+    /// The worker cannot confirm a start: its protocol has no message for it, and it begins as soon as it gets the body.
+    /// For such a worker a task that must not run again by itself (`on_lost` is pause or fail) is `running` from its
+    /// assignment on: `assigned` and `started` go to the disk in one batch, and the notice with the body leaves after
+    /// it. If worker or broker dies at any moment from then on, the task follows its policy instead of waiting for
+    /// another worker. A task that may be requeued still waits for the door's `Start`, which costs no crash if it
+    /// never comes; for the others a `Start` changes nothing, so the door need not tell them apart.
+    pub starts_on_assign: bool,
+    /// What it brings along from before, whether it pulls or is sent its work: answered with go on or stop, attempt by
+    /// attempt. The list is complete: a running attempt that is not in it has crashed, and if this is a new process
+    /// (see `instance`), so has the worker; an attempt that is only assigned goes to another worker. A door whose
+    /// protocol says that a process started afresh registers it with an empty list, on the session it has or on a
+    /// new one.
     pub held: Vec<Held>,
     pub about: WorkerAbout,
 }
@@ -261,6 +273,7 @@ impl WorkerSpec {
             lease: Duration::from_secs(30),
             on_close: OnClose::default(),
             remembered: false,
+            starts_on_assign: false,
             held: Vec::new(),
             about: WorkerAbout::default(),
         }

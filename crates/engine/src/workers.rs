@@ -31,6 +31,7 @@ pub(crate) struct Worker {
     pub(crate) lease: Duration,
     pub(crate) on_close: OnClose,
     pub(crate) remembered: bool,
+    pub(crate) starts_on_assign: bool,
     pub(crate) about: WorkerAbout,
     pub(crate) stats: Option<Box<WorkerStats>>,
     /// In no order; each task knows its place here.
@@ -80,6 +81,7 @@ impl Worker {
             lease: Duration::ZERO,
             on_close: OnClose::default(),
             remembered: false,
+            starts_on_assign: false,
             about: WorkerAbout::default(),
             stats: None,
             held: Vec::new(),

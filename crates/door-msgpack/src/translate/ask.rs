@@ -115,6 +115,7 @@ pub(crate) fn worker_spec(spec: worker::WorkerSpec) -> Result<WorkerSpec, Refusa
         lease: from_span(spec.lease_ms),
         on_close: from_on_close(&spec.on_close)?,
         remembered: false,
+        starts_on_assign: false,
         held: spec.held.into_iter().map(held).collect(),
         about: WorkerAbout {
             host: spec.host,

@@ -11,6 +11,7 @@ use crate::notice::{Assignment, Notice};
 use crate::record::Output;
 use crate::state::{Holding, TaskState};
 use crate::tags::TagKey;
+use crate::terms::OnLost;
 use crate::time::Timestamp;
 
 /// How many unconfirmed tasks a free worker looks at before it stays idle.
@@ -128,6 +129,7 @@ impl Engine {
         let asked = entry.asking.take();
         let name = entry.name().clone();
         let session = entry.session().expect("a free worker has a session");
+        let starts_on_assign = entry.starts_on_assign;
         if let Some(class) = asked {
             self.rechoose(worker);
             self.release_class(class);
@@ -136,6 +138,7 @@ impl Engine {
         task.attempt += 1;
         let terms = self.terms.get(self.tasks.at(slot).terms);
         let patience = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
+        let starts_now = starts_on_assign && terms.on_lost != OnLost::Requeue;
         let holding = Holding {
             worker: name.clone(),
             key: worker,
@@ -153,6 +156,9 @@ impl Engine {
             Kind::Assigned { worker: name },
             out,
         );
+        if starts_now {
+            self.mark_started(now, slot, out);
+        }
         let assignment = self.assignment(slot);
         out.notice(session, Notice::Assign(Box::new(assignment)));
     }

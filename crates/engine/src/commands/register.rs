@@ -125,6 +125,7 @@ impl Engine {
         worker.lease = spec.lease;
         worker.on_close = spec.on_close;
         worker.remembered = spec.remembered;
+        worker.starts_on_assign = spec.starts_on_assign;
         worker.about = spec.about;
         spec.held
     }

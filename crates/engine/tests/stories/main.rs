@@ -26,3 +26,4 @@ mod scenarios;
 mod submitting;
 mod timing;
 mod transitions;
+mod unconfirmed_starts;

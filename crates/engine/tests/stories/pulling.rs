@@ -1,6 +1,7 @@
 //! Pulling: a worker that fetches for itself asks for one task at a time, of queues in the order it names them.
 
-use tenure_engine::{Command, NewTask, Peer, Why, WorkerSpec};
+use tenure_engine::terms::OnLost;
+use tenure_engine::{Command, NewTask, Peer, Reply, StateName, Why, WorkerSpec};
 
 use crate::broker::{Broker, SECOND, names, spec};
 
@@ -180,4 +181,50 @@ fn pushed_and_pulling_workers_share_a_queue() {
     broker.submit(&ann, "q");
     broker.hush();
     assert_eq!([broker.worker_info("p").held.len(), broker.worker_info("w").held.len()], [1, 1]);
+}
+
+#[test]
+fn a_restarted_worker_that_fetches_for_itself_names_what_it_holds_and_the_rest_has_crashed() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = puller(&mut broker, "p", &["q"], 4);
+    let [kept, lost, unconfirmed] = [(); 3].map(|()| broker.submit(&ann, "q"));
+    for _ in 0..3 {
+        ask(&mut broker, &worker, &["q"]);
+    }
+    broker.start(&worker, kept);
+    broker.start(&worker, lost);
+    broker.hush();
+    // Its door has one session for the worker, whichever process speaks.
+    let held = vec![broker.held(kept)];
+    let again = WorkerSpec { pulls: true, held, ..spec("p", &["q"], 4) };
+    let reply = broker.does(&worker, Command::Register(Box::new(again)));
+    assert_eq!(reply, Reply::Registered { held: vec![Ok(())], returned: true });
+    broker.hears(&[
+        "p returned",
+        "#1/1 holder p returned",
+        "#2/1 crashed on p, forgotten: requeued, 2 left",
+        "-> p: stop #3/1, taken-back",
+        "#3/1 given back by p",
+    ]);
+    assert_eq!(broker.state(kept), StateName::Running);
+    assert_eq!((broker.show(lost).crashes, broker.show(unconfirmed).crashes), (1, 0));
+    assert_eq!(broker.worker_info("p").crashes, 1, "a new process without its tasks");
+}
+
+#[test]
+fn a_restarted_worker_that_fetches_for_itself_and_names_nothing_has_lost_all() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = puller(&mut broker, "p", &["q"], 1);
+    let task = NewTask { on_lost: OnLost::Pause, ..broker.new_task("q") };
+    let task = broker.submit_task(&ann, task);
+    ask(&mut broker, &worker, &["q"]);
+    broker.start(&worker, task);
+    broker.disconnect(&worker);
+    broker.hush();
+    let again = puller(&mut broker, "p", &["q"], 1);
+    broker.hears(&["p returned", "#1/1 crashed on p, forgotten: paused, 2 left", "queue q served"]);
+    ask(&mut broker, &again, &["q"]);
+    broker.hears_nothing();
 }

@@ -147,7 +147,9 @@ mod tests {
         }
         assert_eq!(
             depends("tenure-door-resp", "tenure-engine"),
-            ["tenure-door-resp may depend on tenure-hub, tenure-door-kit, tenure-plans, not on tenure-engine"]
+            [
+                "tenure-door-resp may depend on tenure-hub, tenure-door-kit, tenure-plans, not on tenure-engine"
+            ]
         );
     }
 

@@ -87,6 +87,7 @@ pub(crate) struct Shape {
     pub(crate) capabilities: u8,
     pub(crate) slots: u32,
     pub(crate) pulls: bool,
+    pub(crate) starts_on_assign: bool,
     pub(crate) tasks_die: bool,
     pub(crate) busy: bool,
     pub(crate) same_process: bool,
@@ -187,14 +188,25 @@ fn shape() -> impl Strategy<Value = Shape> {
     let offers = (1..8u8, 0..4u8, 1..4u32);
     let habits = (
         prop::bool::weighted(0.25),
+        prop::bool::weighted(0.25),
         prop::bool::weighted(0.3),
         prop::bool::weighted(0.2),
         any::<bool>(),
         prop::bool::weighted(0.2),
     );
     (offers, habits).prop_map(|((queues, capabilities, slots), habits)| {
-        let (pulls, tasks_die, busy, same_process, same_session) = habits;
-        Shape { queues, capabilities, slots, pulls, tasks_die, busy, same_process, same_session }
+        let (pulls, starts_on_assign, tasks_die, busy, same_process, same_session) = habits;
+        Shape {
+            queues,
+            capabilities,
+            slots,
+            pulls,
+            starts_on_assign,
+            tasks_die,
+            busy,
+            same_process,
+            same_session,
+        }
     })
 }
 

@@ -265,6 +265,7 @@ impl World {
             instance: worker.instance,
             capabilities: chosen(shape.capabilities, "c"),
             pulls: shape.pulls,
+            starts_on_assign: shape.starts_on_assign,
             busy_lost_after: shape.busy.then_some(Duration::from_secs(40)),
             on_close: if shape.tasks_die { OnClose::TasksDie } else { OnClose::MayStillRun },
             held: held.clone(),
