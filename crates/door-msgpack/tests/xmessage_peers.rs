@@ -194,3 +194,34 @@ fn noise_is_answered_with_text_and_harms_nobody() {
         fuzz(&[0, 0, 0, 2, 0x81, byte]);
     }
 }
+
+#[test]
+fn a_worker_that_was_lost_joins_again_at_its_next_beat_and_gets_work() {
+    let mut play = Play::new();
+    play.meet("w", "worker");
+    play.meet("a", "actioner");
+    let lost = play.started("a", "w");
+    play.0.wait(20_001);
+    assert!(play.counts("a").contains("pause: 1, run: 0"));
+    let told = play.hear("w");
+    assert!(
+        told.contains(&Message::WorkerOp { op: Operation::KillTask(lost), id: lost }),
+        "it is told to stop: {told:?}"
+    );
+
+    // Two beats at once, as a process sends that was stopped for a while: it joins once.
+    let mut beats = BytesMut::new();
+    encode(&mut beats, &Message::HeartBeat(5677));
+    encode(&mut beats, &Message::HeartBeat(5677));
+    play.0.say("w", &beats);
+    assert_eq!(play.hear("w"), [], "no complaint");
+    let next = play.started("a", "w");
+    assert_ne!(next, lost);
+
+    // The attempt that was lost stays lost.
+    play.say("w", &Message::TaskStateChange { id: lost, from: State::Run, to: State::Terminated(0) });
+    assert!(play.text("w").starts_with("stale-attempt"));
+    play.say("w", &Message::TaskStateChange { id: next, from: State::Run, to: State::Terminated(0) });
+    assert_eq!(play.hear("w"), []);
+    assert!(play.counts("a").contains("pause: 1, run: 0, complete: 1"), "{}", play.counts("a"));
+}

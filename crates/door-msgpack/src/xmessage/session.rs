@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use tenure_hub::words::{
-    Answer, Assignment, Blob, Command, DEFAULT_NAMESPACE, Held, Notice, Query, Refusal, Reply, StateName,
-    TaskId, TaskInfo, Timestamp, Wanted,
+    Answer, Assignment, Blob, Command, DEFAULT_NAMESPACE, Held, Name, Notice, Query, Refusal, Reply,
+    StateName, TaskId, TaskInfo, Timestamp, Wanted,
 };
 use tenure_hub::{Ask, Delivery, Request, Response};
 
@@ -36,8 +36,12 @@ enum Who {
     },
     Actioner,
     Worker {
+        /// The name it registers under, and registers again after it was lost.
+        name: Name,
         held: HashMap<TaskId, Holding, RandomState>,
         next_beat: Timestamp,
+        /// A registration is under way.
+        is_joining: bool,
     },
 }
 
@@ -53,6 +57,10 @@ struct Holding {
 enum Expect {
     /// Only a refusal is worth a word.
     Quiet,
+    /// A worker has registered.
+    Joined,
+    /// A worker has beaten: if the hub has given it up, it joins again.
+    Beat,
     /// The text that says it is done.
     Say(String),
     /// A task to play that may have been put aside rather than held back.
@@ -88,7 +96,7 @@ impl Session {
                 turn,
             );
         }
-        let identity: tenure_hub::words::Name = format!("{role}-{}", translate::fresh_task()).into();
+        let identity: Name = format!("{role}-{}", translate::fresh_task()).into();
         if let Err(no) = entrance.open(DEFAULT_NAMESPACE.into(), Arc::clone(&identity)) {
             return turn_away(&translate::refusal(&no), turn);
         }
@@ -97,9 +105,25 @@ impl Session {
             self.who = Who::Actioner;
             return;
         }
-        self.who = Who::Worker { held: HashMap::default(), next_beat: now + translate::BEAT };
-        let spec = translate::worker_spec(identity, self.settings.older_worker_slots);
-        self.ask(Expect::Quiet, Request::Command(Command::Register(Box::new(spec))), turn);
+        self.who = Who::Worker {
+            name: identity,
+            held: HashMap::default(),
+            next_beat: now + translate::BEAT,
+            is_joining: false,
+        };
+        self.join(turn);
+    }
+
+    /// Registers the worker with nothing in its hands. Whatever it was given before it was lost, it was told to stop.
+    fn join(&mut self, turn: &mut Turn) {
+        let Who::Worker { name, held, is_joining, .. } = &mut self.who else { return };
+        if *is_joining || self.is_over {
+            return;
+        }
+        *is_joining = true;
+        held.clear();
+        let spec = translate::worker_spec(name.clone(), self.settings.older_worker_slots);
+        self.ask(Expect::Joined, Request::Command(Command::Register(Box::new(spec))), turn);
     }
 
     fn actioner_says(&mut self, message: Message, turn: &mut Turn) {
@@ -163,7 +187,7 @@ impl Session {
         match message {
             Message::HeartBeat(_) => {
                 let beat = Command::Heartbeat { held: None, stats: None };
-                self.ask(Expect::Quiet, Request::Command(beat), turn);
+                self.ask(Expect::Beat, Request::Command(beat), turn);
             }
             Message::TaskStateChange { id, from: _, to } => self.changed(translate::id(*id), *to, turn),
             Message::BulkMessage(_) => {}
@@ -247,8 +271,12 @@ impl Session {
 
     fn reply(&mut self, token: u64, reply: Result<Response, Refusal>, turn: &mut Turn) {
         let Some(expect) = self.pendings.take(token) else { return };
+        if let (Expect::Joined, Who::Worker { is_joining, .. }) = (&expect, &mut self.who) {
+            *is_joining = false;
+        }
         match (expect, reply.and_then(first_refusal)) {
-            (Expect::Quiet, Ok(_)) => {}
+            (Expect::Quiet | Expect::Joined | Expect::Beat, Ok(_)) => {}
+            (Expect::Beat, Err(Refusal::NotAWorker)) => self.join(turn),
             (Expect::Say(text), Ok(_)) => say(&text, turn),
             (Expect::Play { task }, Ok(_)) => say(&format!("Launching task uuid={task}."), turn),
             (Expect::Play { task }, Err(Refusal::WrongState { state: StateName::Paused, .. })) => {
