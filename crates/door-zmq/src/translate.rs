@@ -80,6 +80,7 @@ pub(crate) fn simple_worker(worker: &Name, service: &str, settings: &Settings) -
         busy_lost_after: Some(settings.busy_lease.unwrap_or(NO_LEASE).max(lost_after)),
         lease: lost_after,
         on_close: OnClose::TasksDie,
+        starts_on_assign: true,
         about: about("mdp", None),
         ..WorkerSpec::new(worker.clone(), vec![service.into()], 1)
     }
@@ -126,6 +127,7 @@ pub(crate) fn ping_pong_worker(worker: &Name, settings: &PingPongSettings) -> Wo
         busy_lost_after: Some(settings.busy_lease.unwrap_or(NO_LEASE).max(lost_after)),
         lease: lost_after,
         on_close: OnClose::TasksDie,
+        starts_on_assign: true,
         about: about("pingpong", None),
         ..WorkerSpec::new(worker.clone(), vec![settings.queue.clone()], 1)
     }

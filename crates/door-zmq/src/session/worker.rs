@@ -79,6 +79,14 @@ pub(super) struct Running {
     held: Held,
     client: Name,
     is_over: bool,
+    /// `_PL`: the message with the job, while it waits for its start to be on disk.
+    unsent: Option<Vec<Bytes>>,
+}
+
+impl Running {
+    fn new(held: Held, client: Name) -> Running {
+        Running { held, client, is_over: false, unsent: None }
+    }
 }
 
 /// A job that a worker had before its connection or the broker was gone.
@@ -331,7 +339,7 @@ fn returning(task: &TaskInfo) -> Returning {
     let progress = task.state.holding().and_then(|holding| holding.progress.as_ref());
     let note = progress.and_then(|progress| progress.note.as_deref());
     let thread = note.and_then(|note| note.strip_prefix(THREAD_NOTE)).and_then(|thread| thread.parse().ok());
-    Returning { job: Running { held, client: task.terms.submitter.clone(), is_over: false }, thread }
+    Returning { job: Running::new(held, task.terms.submitter.clone()), thread }
 }
 
 /// Puts jobs back where they run. One whose thread is unknown cannot be told from others and is left out.

@@ -9,11 +9,12 @@ use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongClient,
 use tenure_door_zmq::{PingPongSettings, Registry, Settings};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
-use tenure_hub::words::{Name, Peer, Refusal, SessionId, Timestamp};
-use tenure_hub::{Ask, Grant, Mailbox, Request, Stats};
+use tenure_hub::words::{Name, NewTask, OnLost, Peer, Refusal, SessionId, StateName, Timestamp};
+use tenure_hub::{Ask, Grant, Mailbox, Request, Stats, Submission, fresh_id};
 
 pub(crate) struct World {
     now: Timestamp,
+    disk: Arc<MemoryDisk>,
     core: Core,
     writer: Writer,
     reader: Reader,
@@ -23,6 +24,9 @@ pub(crate) struct World {
     unseen: Arc<Unseen>,
     next_session: u64,
     seats: BTreeMap<String, Seat>,
+    /// The broker dies as soon as a message with these bytes has left.
+    dies_after: Option<Vec<u8>>,
+    is_dead: bool,
 }
 
 struct Seat {
@@ -37,14 +41,12 @@ struct Seat {
 impl World {
     pub(crate) fn new(settings: Settings) -> World {
         let now = Timestamp(1_763_373_600_000);
-        let store = StoreSettings { segment_bytes: 1 << 20, spare_segments: 0, ..StoreSettings::default() };
-        let engine = tenure_hub::words::Settings::default();
-        let opened = Store::open(Arc::new(MemoryDisk::new()), store, engine, now);
-        let Opened { engine, store, .. } = opened.expect("the store opens");
-        let Parts { batches, writer, reader, chores, .. } = store.split();
+        let disk = Arc::new(MemoryDisk::new());
+        let (core, writer, reader) = open_store(&disk, now);
         World {
             now,
-            core: Core::new(engine, batches, chores, Stats::default()),
+            disk,
+            core,
             writer,
             reader,
             settings: Arc::new(settings),
@@ -53,7 +55,23 @@ impl World {
             unseen: Arc::default(),
             next_session: 1,
             seats: BTreeMap::new(),
+            dies_after: None,
+            is_dead: false,
         }
+    }
+
+    /// From the moment a message with these bytes leaves through the door, nothing more reaches the disk.
+    pub(crate) fn dies_after(&mut self, bytes: &str) {
+        self.dies_after = Some(bytes.as_bytes().to_vec());
+    }
+
+    /// Starts the broker that died on what is on its disk. Every connection is gone.
+    pub(crate) fn restarts(&mut self) {
+        assert!(std::mem::take(&mut self.is_dead), "the broker has died");
+        self.seats.clear();
+        self.disk = Arc::new(self.disk.crash(7));
+        (self.core, self.writer, self.reader) = open_store(&self.disk, self.now);
+        (self.registry, self.unseen) = Default::default();
     }
 
     /// A Majordomo peer without an identity of its own.
@@ -151,6 +169,17 @@ impl World {
         self.settle();
     }
 
+    /// Submits a task through another door.
+    pub(crate) fn submits_elsewhere(&mut self, queue: &str, on_lost: OnLost, body: &[u8]) {
+        let task = NewTask { on_lost, ..NewTask::new(fresh_id(), queue) };
+        self.elsewhere(Request::Submit(vec![Submission::new(task, Bytes::copy_from_slice(body))]));
+    }
+
+    /// How many tasks are in this state.
+    pub(crate) fn tasks_in(&self, state: StateName) -> u64 {
+        self.figures().gauges.by_state[state as usize]
+    }
+
     pub(crate) fn figures(&self) -> Stats {
         self.core.stats(self.now)
     }
@@ -176,6 +205,9 @@ impl World {
     /// Until nobody has anything to say.
     fn settle(&mut self) {
         for _ in 0..1_000 {
+            if self.is_dead {
+                return;
+            }
             let wrote = self.turn();
             let mut moved = false;
             for peer in self.peers() {
@@ -212,7 +244,15 @@ impl World {
         let mut out = Out::default();
         let Some(seat) = self.seats.get_mut(peer) else { return };
         turn(&mut *seat.conversation, self.now, &mut out);
+        if let Some(bytes) = &self.dies_after {
+            let has_them = |frame: &Bytes| frame.windows(bytes.len()).any(|some| some == bytes);
+            self.is_dead |= out.messages.iter().flatten().any(has_them);
+        }
         seat.heard.extend(out.messages);
+        if self.is_dead {
+            self.dies_after = None;
+            return;
+        }
         let session = seat.session;
         for ask in out.asks {
             self.core.take(self.now, session, ask);
@@ -237,4 +277,13 @@ impl World {
         }
         wrote
     }
+}
+
+fn open_store(disk: &Arc<MemoryDisk>, now: Timestamp) -> (Core, Writer, Reader) {
+    let store = StoreSettings { segment_bytes: 1 << 20, spare_segments: 0, ..StoreSettings::default() };
+    let engine = tenure_hub::words::Settings::default();
+    let opened = Store::open(Arc::<MemoryDisk>::clone(disk), store, engine, now);
+    let Opened { engine, store, .. } = opened.expect("the store opens");
+    let Parts { batches, writer, reader, chores, .. } = store.split();
+    (Core::new(engine, batches, chores, Stats::default()), writer, reader)
 }

@@ -14,3 +14,4 @@ mod steering;
 mod submitting;
 mod support;
 mod topics;
+mod zero_or_once;

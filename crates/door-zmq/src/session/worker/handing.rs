@@ -33,8 +33,7 @@ impl Worker {
                 let address = translate::address_of(held, &turn.me.name).to_frame();
                 let request = ToWorker::Request { address, body: body::unpack(&task_body) };
                 say(&request, simple.dialect, turn);
-                let client = assignment.terms.submitter.clone();
-                simple.job = Some(Running { held, client, is_over: false });
+                simple.job = Some(Running::new(held, assignment.terms.submitter.clone()));
                 simple.start_at = Some(turn.now + START_AFTER);
                 if task_body.len() > START_AFTER_BYTES {
                     simple.start(turn);
@@ -55,8 +54,14 @@ impl Worker {
             Ok(Response::Command(Reply::Held(each))) => each.iter().all(Result::is_ok),
             _ => false,
         };
-        if !went_on {
-            self.stopped(held, StopWhy::Stale, turn);
+        match self {
+            _ if !went_on => self.stopped(held, StopWhy::Stale, turn),
+            Worker::Plugin(plugin) => plugin.started(held, turn),
+            Worker::Unknown
+            | Worker::Arriving { .. }
+            | Worker::Returned { .. }
+            | Worker::Asked { .. }
+            | Worker::Simple(_) => {}
         }
     }
 
@@ -96,7 +101,7 @@ impl Worker {
                 let dialect = simple.dialect;
                 self.dismiss(dialect, turn);
             }
-            Worker::Plugin(plugin) => plugin.stopped(held),
+            Worker::Plugin(plugin) => plugin.stopped(held, turn),
             Worker::Returned { jobs, .. } => jobs.retain(|known| known.job.held != held),
             Worker::Simple(_) | Worker::Arriving { .. } | Worker::Asked { .. } | Worker::Unknown => {}
         }

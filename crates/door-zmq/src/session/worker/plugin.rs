@@ -6,10 +6,10 @@
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
-use tenure_hub::words::{Assignment, Command, Held, Name, Timestamp};
+use tenure_hub::words::{Assignment, Command, Held, Name, OnLost, Timestamp};
 
 use super::super::majordomo::{Turn, Waiting};
-use super::{Running, THREAD_NOTE, say};
+use super::{Running, THREAD_NOTE};
 use crate::mdp::{Call, Dialect, ToWorker, for_worker};
 use crate::registry::Listing;
 use crate::translate;
@@ -54,6 +54,8 @@ struct Unplaced {
     job: Running,
     service: Name,
     body: Bytes,
+    /// It must not run again by itself, so it does not leave before its start is on disk.
+    starts_first: bool,
 }
 
 impl Threads {
@@ -87,7 +89,7 @@ impl Threads {
     /// Takes out the job that a report speaks of.
     pub(super) fn finish(&mut self, client: &Bytes, thread: u32) -> Option<Running> {
         let place = self.jobs.get_mut(thread as usize)?;
-        place.take_if(|job| job.client.as_bytes() == client)
+        place.take_if(|job| job.client.as_bytes() == client && job.unsent.is_none())
     }
 
     /// What the worker holds and the broker waits for.
@@ -97,6 +99,9 @@ impl Threads {
 
     /// Nobody waits for any of it, but it is computed all the same.
     pub(super) fn give_up(mut self) -> Vec<Option<Running>> {
+        for place in &mut self.jobs {
+            place.take_if(|job| job.unsent.is_some());
+        }
         self.jobs.iter_mut().flatten().for_each(|job| job.is_over = true);
         self.jobs
     }
@@ -143,14 +148,33 @@ impl Plugin {
 
     pub(super) fn assigned(&mut self, assignment: &Assignment, body: Bytes, turn: &mut Turn<'_>) {
         let held = Held { task: assignment.task, attempt: assignment.attempt };
-        let job = Running { held, client: assignment.terms.submitter.clone(), is_over: false };
-        self.unplaced.push_back(Unplaced { job, service: assignment.terms.queue.clone(), body });
+        let job = Running::new(held, assignment.terms.submitter.clone());
+        let starts_first = assignment.terms.on_lost != OnLost::Requeue;
+        self.unplaced.push_back(Unplaced {
+            job,
+            service: assignment.terms.queue.clone(),
+            body,
+            starts_first,
+        });
         self.place(turn);
     }
 
+    /// The start of a job is on disk. If its message waited for that, it leaves now.
+    pub(super) fn started(&mut self, held: Held, turn: &mut Turn<'_>) {
+        let mut jobs = self.threads.jobs.iter_mut().flatten();
+        if let Some(message) = jobs.find(|job| job.held == held).and_then(|job| job.unsent.take()) {
+            turn.say(message);
+        }
+    }
+
     /// An attempt is over. If the worker has it, its thread stays taken.
-    pub(super) fn stopped(&mut self, held: Held) {
+    pub(super) fn stopped(&mut self, held: Held, turn: &mut Turn<'_>) {
         self.unplaced.retain(|unplaced| unplaced.job.held != held);
+        for place in &mut self.threads.jobs {
+            if place.take_if(|job| job.held == held && job.unsent.is_some()).is_some() {
+                return self.place(turn);
+            }
+        }
         for job in self.threads.jobs.iter_mut().flatten().filter(|job| job.held == held) {
             job.is_over = true;
         }
@@ -203,13 +227,19 @@ impl Plugin {
     fn place(&mut self, turn: &mut Turn<'_>) {
         while !self.unplaced.is_empty() {
             let Some(thread) = self.threads.free(self.listing.registration().threads) else { return };
-            let Some(Unplaced { job, service, body }) = self.unplaced.pop_front() else { return };
+            let Some(unplaced) = self.unplaced.pop_front() else { return };
+            let Unplaced { mut job, service, body, starts_first } = unplaced;
             let held = job.held;
             turn.command(Command::Start(vec![held]), Waiting::Started(held));
             let id = held.task.to_string();
             let call = Call { thread: thread as u32, client: &job.client, job: &id, attempt: held.attempt };
             let parameters = for_worker(&body, &call);
-            say(&ToWorker::Call { service: service.to_string(), parameters }, Dialect::Pl, turn);
+            let message = ToWorker::Call { service: service.to_string(), parameters }.frames(Dialect::Pl);
+            match message {
+                Some(message) if starts_first => job.unsent = Some(message),
+                Some(message) => turn.say(message),
+                None => {}
+            }
             self.threads.jobs[thread] = Some(job);
             // Durable, so that the job finds its thread again after a restart of the broker.
             let note = Some(format!("{THREAD_NOTE}{thread}").into());
