@@ -7,7 +7,7 @@ use tenure_hub::topics::{Filter, Refusal};
 use crate::glob::literal_prefix;
 
 /// Channels that begin so tell of jobs; nobody else may publish there.
-pub const OWN: &str = "job:";
+pub(crate) const OWN: &str = "job:";
 
 /// Something a connection listens to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +33,7 @@ pub struct Wide {
 }
 
 /// A channel's topic. Not every name of a channel can be one.
-pub fn channel_filter(channel: &[u8]) -> Result<Wide, String> {
+pub(crate) fn channel_filter(channel: &[u8]) -> Result<Wide, String> {
     let name = std::str::from_utf8(channel).map_err(|_| "it is not UTF-8".to_owned())?;
     let filter = Filter::parse(name).map_err(|refusal: Refusal| refusal.to_string())?;
     if filter.is_wild() {
@@ -43,7 +43,7 @@ pub fn channel_filter(channel: &[u8]) -> Result<Wide, String> {
 }
 
 /// Redis' patterns know no levels, so a pattern is looked for among all topics below the levels it spells out.
-pub fn pattern_filter(pattern: &[u8]) -> Wide {
+pub(crate) fn pattern_filter(pattern: &[u8]) -> Wide {
     let prefix = literal_prefix(pattern);
     if prefix.len() == pattern.len()
         && let Ok(exact) = channel_filter(pattern)
@@ -63,7 +63,7 @@ pub fn pattern_filter(pattern: &[u8]) -> Wide {
 }
 
 /// Whether a pattern may match the channel of a job.
-pub fn may_be_own(pattern: &[u8]) -> bool {
+pub(crate) fn may_be_own(pattern: &[u8]) -> bool {
     let prefix = literal_prefix(pattern);
     prefix.starts_with(OWN.as_bytes()) || OWN.as_bytes().starts_with(prefix)
 }

@@ -14,9 +14,10 @@ mod reply;
 mod request;
 
 pub use decoder::Decoder;
-pub use encode::{Version, bulks, encode};
+pub(crate) use encode::bulks;
+pub use encode::{Version, encode};
 pub use error::ProtocolError;
 pub use limits::Limits;
-pub use reader::{REPLY_DEPTH_MAX, read_reply};
+pub use reader::read_reply;
 pub use reply::Reply;
 pub use request::Request;

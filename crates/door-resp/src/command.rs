@@ -15,27 +15,31 @@ mod options;
 mod plans;
 mod queues;
 mod table;
+#[cfg(test)]
+mod tests;
 mod views;
 mod workers;
 
-pub use actions::ActionCommand;
-pub use connection::{ClientCommand, CommandQuery, ConnectionCommand, Credentials, Hello, LibraryFact};
-pub use error::CommandError;
-pub use events::{Block, EventsCommand, ReadFrom, XRead};
-pub use jobs::{JobCommand, JobFilter, JobStatus, JobVerb};
-pub use lists::{Claim, ListCommand, PopReply, Wait};
-pub use options::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, Page};
-pub use plans::PlanCommand;
-pub use queues::QueueCommand;
-pub use table::{Entry, TABLE};
-pub use views::{Scan, ViewCommand};
-pub use workers::WorkerCommand;
+pub(crate) use actions::ActionCommand;
+pub(crate) use connection::{
+    ClientCommand, CommandQuery, ConnectionCommand, Credentials, Hello, LibraryFact,
+};
+pub(crate) use error::CommandError;
+pub(crate) use events::{Block, EventsCommand, ReadFrom, XRead};
+pub(crate) use jobs::{JobCommand, JobFilter, JobStatus, JobVerb};
+pub(crate) use lists::{Claim, ListCommand, PopReply, Wait};
+pub(crate) use options::Page;
+pub(crate) use plans::PlanCommand;
+pub(crate) use queues::QueueCommand;
+pub(crate) use table::{Entry, TABLE};
+pub(crate) use views::{Scan, ViewCommand};
+pub(crate) use workers::WorkerCommand;
 
 use crate::codec::Request;
 
 /// Everything a peer can ask for, by subject.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+pub(crate) enum Command {
     Connection(ConnectionCommand),
     List(ListCommand),
     View(ViewCommand),
@@ -49,7 +53,7 @@ pub enum Command {
 
 impl Command {
     /// Both steps at once.
-    pub fn parse(request: &Request<'_>) -> Result<Self, CommandError> {
+    pub(crate) fn parse(request: &Request<'_>) -> Result<Self, CommandError> {
         Entry::find(request.name())?.parse(request)
     }
 }

@@ -12,10 +12,10 @@ use crate::codec::Reply;
 use crate::command::{Block, ReadFrom};
 use crate::worker::{Call, CallAnswer};
 
-pub type Outcome = Result<Response, Refusal>;
-pub type Then<T> = Box<dyn FnOnce(Timestamp, T) -> Step + Send>;
+pub(crate) type Outcome = Result<Response, Refusal>;
+pub(crate) type Then<T> = Box<dyn FnOnce(Timestamp, T) -> Step + Send>;
 
-pub enum Step {
+pub(crate) enum Step {
     Reply(Reply),
     /// The last questions; their answers are all that is needed.
     Last(Vec<Request>, Box<dyn FnOnce(Timestamp, Vec<Outcome>) -> Reply + Send>),
@@ -36,7 +36,7 @@ pub enum Step {
 
 /// Which worker is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whom {
+pub(crate) enum Whom {
     /// The one that speaks on this connection, if any.
     Own,
     /// The same; a connection without a name becomes a worker of its own.
@@ -49,7 +49,7 @@ pub enum Whom {
 
 /// Streams to read, and how long to wait for something.
 #[derive(Debug)]
-pub struct Follow {
+pub(crate) struct Follow {
     pub streams: Vec<Stream>,
     pub count: usize,
     pub block: Option<Block>,
@@ -58,7 +58,7 @@ pub struct Follow {
 }
 
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     pub name: Bytes,
     pub filter: Filter,
     pub from: ReadFrom,
@@ -67,18 +67,24 @@ pub struct Stream {
 }
 
 impl Step {
-    pub fn ask(request: Request, then: impl FnOnce(Timestamp, Outcome) -> Step + Send + 'static) -> Self {
+    pub(crate) fn ask(
+        request: Request,
+        then: impl FnOnce(Timestamp, Outcome) -> Step + Send + 'static,
+    ) -> Self {
         Self::Ask(request, Box::new(then))
     }
 
-    pub fn last(request: Request, reply: impl FnOnce(Timestamp, Outcome) -> Reply + Send + 'static) -> Self {
+    pub(crate) fn last(
+        request: Request,
+        reply: impl FnOnce(Timestamp, Outcome) -> Reply + Send + 'static,
+    ) -> Self {
         Self::Last(
             vec![request],
             Box::new(move |now, mut outcomes| reply(now, outcomes.pop().expect("one question, one answer"))),
         )
     }
 
-    pub fn read(
+    pub(crate) fn read(
         blob: Blob,
         then: impl FnOnce(Timestamp, Result<Bytes, Refusal>) -> Step + Send + 'static,
     ) -> Self {
@@ -88,7 +94,7 @@ impl Step {
         )
     }
 
-    pub fn call(
+    pub(crate) fn call(
         whom: Whom,
         call: Call,
         then: impl FnOnce(Timestamp, CallAnswer) -> Step + Send + 'static,
@@ -96,7 +102,7 @@ impl Step {
         Self::Call(whom, call, Box::new(then))
     }
 
-    pub fn error(text: impl Into<String>) -> Self {
+    pub(crate) fn error(text: impl Into<String>) -> Self {
         Self::Reply(Reply::error(text))
     }
 }

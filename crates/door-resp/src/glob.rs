@@ -1,7 +1,7 @@
 //! Patterns as Redis writes them: `*`, `?`, `[a-z]`, `[^a]` and a backslash.
 
 /// Whether the whole text fits.
-pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut on) = (0, 0);
     // Where the last star was, and how much of the text it has swallowed: one point to go back to is enough.
     let mut star: Option<(usize, usize)> = None;
@@ -31,7 +31,7 @@ pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// What must stand at the beginning of everything that fits.
-pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
+pub(crate) fn literal_prefix(pattern: &[u8]) -> &[u8] {
     let end = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
     &pattern[..end]
 }

@@ -3,7 +3,7 @@
 
 /// What a key looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Key {
+pub(crate) enum Key {
     /// `queue:<queue>`: what waits.
     Queue(QueueKey),
     /// `job:<id>` and its fields.
@@ -34,7 +34,7 @@ pub enum QueueKey {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobField {
+pub(crate) enum JobField {
     Whole,
     Status,
     Worker,
@@ -46,13 +46,13 @@ pub enum JobField {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ActionField {
+pub(crate) enum ActionField {
     Whole,
     Jobs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerField {
+pub(crate) enum WorkerField {
     Metadata,
     Stats,
     Alive,
@@ -60,14 +60,14 @@ pub enum WorkerField {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventsKey {
+pub(crate) enum EventsKey {
     All,
     /// A queue or a job; which of the two is for the broker to know.
     Of(String),
 }
 
 impl Key {
-    pub fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         std::str::from_utf8(bytes).map_or(Self::Unknown, Self::parse_text)
     }
 
@@ -98,7 +98,7 @@ impl Key {
     }
 
     /// The word TYPE answers with, if something can live at this key.
-    pub fn redis_type(&self) -> Option<&'static str> {
+    pub(crate) fn redis_type(&self) -> Option<&'static str> {
         match self {
             Self::Queue(_) | Self::Action { field: ActionField::Jobs, .. } => Some("list"),
             Self::Capability { .. } => Some("set"),

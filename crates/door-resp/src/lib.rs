@@ -1,23 +1,26 @@
 //! The RESP door: any Redis client, and the worker registration protocol.
 //!
-//! Bytes become commands in [`codec`] and [`command`], keys and JSON become typed values in [`key`] and
-//! [`shapes`]. Nothing here reads a clock or a socket.
+//! Bytes become commands in `codec` and `command`, keys and JSON become typed values in `key` and `shapes`, commands become
+//! questions to the broker in `translate`, and `session` is one connection's conversation. Only `server` reads a clock or
+//! a socket.
 
-pub mod channel;
-pub mod codec;
-pub mod command;
-pub mod errand;
-pub mod fuzz;
-pub mod glob;
-pub mod key;
+mod channel;
+mod codec;
+mod command;
+mod errand;
+mod fuzz;
+mod glob;
+mod key;
 mod server;
-pub mod session;
+mod session;
 mod settings;
-pub mod shapes;
-pub mod throttle;
-pub mod translate;
-pub mod upkeep;
-pub mod worker;
+mod shapes;
+#[doc(hidden)]
+pub mod testing;
+mod throttle;
+mod translate;
+mod upkeep;
+mod worker;
 
 pub use server::serve;
 pub use settings::Settings;

@@ -14,7 +14,7 @@ const WAIT_MAX: Duration = Duration::from_secs(15 * 60);
 const ADDRESSES_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub struct Throttle {
+pub(crate) struct Throttle {
     addresses: HashMap<IpAddr, Record>,
 }
 
@@ -37,13 +37,13 @@ impl Record {
 
 impl Throttle {
     /// How long this address has to wait before its next try, if it has to.
-    pub fn must_wait(&self, now: Timestamp, address: IpAddr) -> Option<Duration> {
+    pub(crate) fn must_wait(&self, now: Timestamp, address: IpAddr) -> Option<Duration> {
         let record = self.addresses.get(&address)?;
         (record.blocked_until > now).then(|| record.blocked_until.since(now))
     }
 
     /// A wrong key was shown. After a few, each one more doubles the wait.
-    pub fn wrong(&mut self, now: Timestamp, address: IpAddr) {
+    pub(crate) fn wrong(&mut self, now: Timestamp, address: IpAddr) {
         self.make_room(now);
         let record = self.addresses.entry(address).or_default();
         if record.is_old(now) {
@@ -60,7 +60,7 @@ impl Throttle {
         }
     }
 
-    pub fn right(&mut self, address: IpAddr) {
+    pub(crate) fn right(&mut self, address: IpAddr) {
         self.addresses.remove(&address);
     }
 

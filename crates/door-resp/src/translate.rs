@@ -22,12 +22,12 @@ mod workers;
 
 use tenure_hub::words::{Name, Timestamp};
 
-pub use events::{event_entry, event_json, is_of_jobs};
-pub use names::{DEFAULT_QUEUE, itself, known_as, progress_note, queue_key_of, queue_name};
-pub use refusals::{call_refused, refusal, refused, shortened};
-pub use results::outcome;
-pub use submit::pushed;
-pub use workers::pinged;
+pub(crate) use events::{event_entry, event_json, is_of_jobs};
+pub(crate) use names::{itself, known_as, progress_note};
+pub(crate) use refusals::{refusal, refused, shortened};
+pub(crate) use results::outcome;
+pub(crate) use submit::pushed;
+pub(crate) use workers::pinged;
 
 use crate::codec::{Reply, Version};
 use crate::command::Command;
@@ -36,7 +36,7 @@ use crate::settings::Settings;
 
 /// What a translation may know about the connection.
 #[derive(Clone, Debug)]
-pub struct Speaker {
+pub(crate) struct Speaker {
     pub now: Timestamp,
     pub version: Version,
     /// It has greeted like a Redis library, so it reads what Redis would answer.
@@ -53,7 +53,7 @@ pub struct Speaker {
 }
 
 /// The first step of a command's errand. Commands about the connection itself never come here.
-pub fn start(command: Command, speaker: &Speaker) -> Step {
+pub(crate) fn start(command: Command, speaker: &Speaker) -> Step {
     match command {
         Command::Connection(_) => Step::Reply(Reply::error("ERR not a command for the broker")),
         Command::List(command) => lists::start(command, speaker),

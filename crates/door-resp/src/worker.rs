@@ -30,9 +30,9 @@ use crate::settings::Settings;
 use crate::shapes::{Registration, Statistics};
 
 /// A job that went out whole and was not mentioned for so long is being worked on.
-pub const UNREAD_FOR: Duration = Duration::from_secs(2);
+pub(crate) const UNREAD_FOR: Duration = Duration::from_secs(2);
 /// Slots of a connection that pops without having said who it is.
-pub const NAMELESS_SLOTS: u32 = 100;
+pub(crate) const NAMELESS_SLOTS: u32 = 100;
 /// Calls that may wait while a worker joins.
 const CALLS_WAITING_MAX: usize = 1024;
 

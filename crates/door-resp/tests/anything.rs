@@ -8,8 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::peer::command;
 use support::world::World;
-use tenure_door_resp::codec::{Reply, read_reply};
-use tenure_door_resp::command::TABLE;
+use tenure_door_resp::testing::{Reply, command_names, read_reply};
 
 /// What one act may lead to, for all clients together. The longest words here are a tenth of it.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
@@ -108,7 +107,8 @@ fn word() -> impl Strategy<Value = Vec<u8>> {
 
 fn act() -> impl Strategy<Value = Act> {
     let client = 1_usize..4;
-    let name = (0..TABLE.len()).prop_map(|index| TABLE[index].name.as_bytes().to_vec());
+    let names: Vec<&str> = command_names().collect();
+    let name = prop::sample::select(names).prop_map(|name| name.as_bytes().to_vec());
     let words = (name, prop::collection::vec(word(), 0..6)).prop_map(|(name, mut words)| {
         words.insert(0, name);
         words

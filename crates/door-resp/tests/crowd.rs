@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use support::broker::Broker;
 use support::peer::{Client, command};
 use tenure_door_resp::Settings;
-use tenure_door_resp::codec::Reply;
+use tenure_door_resp::testing::Reply;
 use tenure_hub::store::StoreSettings;
 
 /// Enough that a walk over all of them takes many turns of the hub.

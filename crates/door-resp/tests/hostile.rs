@@ -1,7 +1,6 @@
 //! Input that has broken other servers, kept as a corpus, and many mutations of it.
 
-use tenure_door_resp::codec::{Decoder, Limits};
-use tenure_door_resp::fuzz::fuzz;
+use tenure_door_resp::testing::{Decoder, Limits, fuzz};
 
 /// Each begins with the byte that chooses the piece size.
 const CORPUS: &[&[u8]] = &[

@@ -9,7 +9,7 @@ use support::broker::Broker;
 use support::peer::Client;
 use support::world::World;
 use tenure_door_resp::Settings;
-use tenure_door_resp::codec::Reply;
+use tenure_door_resp::testing::Reply;
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

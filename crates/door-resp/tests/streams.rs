@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use tenure_door_resp::codec::{Decoder, Limits, ProtocolError, Reply, Version, encode, read_reply};
+use tenure_door_resp::testing::{Decoder, Limits, ProtocolError, Reply, Version, encode, read_reply};
 
 type Commands = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 

@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 
 use support::pattern::Bindings;
 use support::transcript::{Act, Step, read};
-use tenure_door_resp::codec::{Decoder, Limits};
-use tenure_door_resp::command::{Command, TABLE};
+use tenure_door_resp::testing::{Decoder, Limits, command_names, understand};
 
 #[test]
 fn every_line_a_client_types_is_understood_or_refused_as_the_page_says() {
@@ -30,8 +29,7 @@ fn every_command_is_on_the_page() {
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '.')
         .map(|word| word.trim_matches('.'))
         .collect();
-    let missing: Vec<&str> =
-        TABLE.iter().map(|entry| entry.name).filter(|name| !words.contains(name)).collect();
+    let missing: Vec<&str> = command_names().filter(|name| !words.contains(name)).collect();
     assert_eq!(missing, [""; 0]);
 }
 
@@ -48,12 +46,12 @@ fn without_holes(words: &str) -> String {
     whole + rest
 }
 
-fn parse(words: &str) -> Result<Command, String> {
+fn parse(words: &str) -> Result<(), String> {
     let mut decoder = Decoder::new(Limits::friend());
     decoder.feed(words.as_bytes());
     decoder.feed(b"\r\n");
     let request = decoder.next_request().expect("framing").expect("a command");
-    Command::parse(&request).map_err(|error| error.to_string())
+    understand(&request)
 }
 
 fn next_answer(steps: &[Step], to: usize) -> &str {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use tenure_door_resp::codec::Reply;
+use tenure_door_resp::testing::Reply;
 
 use super::server::Server;
 

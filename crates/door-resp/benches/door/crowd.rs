@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_door_resp::codec::Reply;
+use tenure_door_resp::testing::Reply;
 
 use super::server::Server;
 

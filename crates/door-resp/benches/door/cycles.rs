@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use tenure_door_resp::codec::Reply;
+use tenure_door_resp::testing::Reply;
 use tokio::task::JoinSet;
 
 use super::load::push;

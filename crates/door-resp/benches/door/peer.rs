@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
-use tenure_door_resp::codec::{Reply, read_reply};
+use tenure_door_resp::testing::{Reply, read_reply};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

@@ -92,7 +92,7 @@ fn encode3(reply: &Reply, out: &mut BytesMut) {
 }
 
 /// Bulk strings one after the other, for [`Reply::Written`].
-pub fn bulks(items: impl Iterator<Item = String>) -> Bytes {
+pub(crate) fn bulks(items: impl Iterator<Item = String>) -> Bytes {
     let mut out = BytesMut::new();
     items.for_each(|item| bulk(b'$', item.as_bytes(), &mut out));
     out.freeze()

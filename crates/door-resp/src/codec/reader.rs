@@ -7,7 +7,7 @@ use super::limits::Limits;
 use super::reply::Reply;
 
 /// How deep a reply may nest. Ours never come near.
-pub const REPLY_DEPTH_MAX: usize = 16;
+pub(crate) const REPLY_DEPTH_MAX: usize = 16;
 
 /// One whole reply from the front of `bytes` and its length, or none yet. It starts over on each call.
 pub fn read_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, ProtocolError> {

@@ -8,7 +8,7 @@ use super::options::Page;
 use crate::shapes::Action;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum ActionCommand {
+pub(crate) enum ActionCommand {
     Submit(Box<Action>),
     Get { action: String, page: Page },
     Status { action: String },

@@ -8,7 +8,7 @@ use super::error::CommandError;
 use crate::codec::Version;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConnectionCommand {
+pub(crate) enum ConnectionCommand {
     Hello(Hello),
     Auth(Credentials),
     Client(ClientCommand),
@@ -28,7 +28,7 @@ pub enum ConnectionCommand {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hello {
+pub(crate) struct Hello {
     /// None keeps the version.
     pub version: Option<Version>,
     pub auth: Option<Credentials>,
@@ -37,13 +37,13 @@ pub struct Hello {
 
 /// A key is never shown, not even by `{:?}`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub(crate) struct Credentials {
     pub user: Option<String>,
     pub key: Bytes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientCommand {
+pub(crate) enum ClientCommand {
     SetInfo {
         fact: LibraryFact,
         value: String,
@@ -59,13 +59,13 @@ pub enum ClientCommand {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LibraryFact {
+pub(crate) enum LibraryFact {
     Name,
     Version,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CommandQuery {
+pub(crate) enum CommandQuery {
     All,
     Count,
     List,

@@ -5,7 +5,7 @@ use crate::codec::Reply;
 use crate::shapes::ShapeError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum CommandError {
+pub(crate) enum CommandError {
     #[error("ERR unknown command '{0}'")]
     UnknownCommand(String),
     #[error("ERR unknown command '{command}': {instead}")]
@@ -68,7 +68,7 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    pub fn reply(&self) -> Reply {
+    pub(crate) fn reply(&self) -> Reply {
         Reply::error(self.to_string())
     }
 }

@@ -17,7 +17,7 @@ const READ_COUNT_MAX: usize = 10_000;
 const CHANNELS_MAX: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventsCommand {
+pub(crate) enum EventsCommand {
     Read(XRead),
     /// XRANGE: a slice of a stream, both ends included.
     Range {
@@ -38,7 +38,7 @@ pub enum EventsCommand {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct XRead {
+pub(crate) struct XRead {
     /// Each stream as it was written, what it is, and from where.
     pub streams: Vec<(Bytes, EventsKey, ReadFrom)>,
     pub count: usize,
@@ -46,10 +46,10 @@ pub struct XRead {
 }
 
 /// `BLOCK 0` waits for ever.
-pub type Block = Option<Duration>;
+pub(crate) type Block = Option<Duration>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadFrom {
+pub(crate) enum ReadFrom {
     /// Everything after this event number.
     After(u64),
     /// `$`: only what is yet to come.

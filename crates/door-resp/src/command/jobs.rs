@@ -8,7 +8,7 @@ use crate::key::QueueKey;
 use crate::shapes::{JobUpdate, Submission};
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum JobCommand {
+pub(crate) enum JobCommand {
     Submit(Box<Submission>),
     Update {
         job: String,
@@ -43,7 +43,7 @@ pub enum JobCommand {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobVerb {
+pub(crate) enum JobVerb {
     Retry,
     Cancel,
     Pause,
@@ -52,7 +52,7 @@ pub enum JobVerb {
 
 /// The states of a job in this door's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobStatus {
+pub(crate) enum JobStatus {
     /// Waiting for a worker.
     Pending,
     /// Waiting for its time.
@@ -68,7 +68,7 @@ pub enum JobStatus {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobFilter {
+pub(crate) struct JobFilter {
     pub status: Option<JobStatus>,
     pub plan: Option<String>,
     pub action: Option<String>,
@@ -80,7 +80,7 @@ pub struct JobFilter {
 }
 
 impl JobStatus {
-    pub const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Pending,
         Self::Scheduled,
         Self::Running,
@@ -91,7 +91,7 @@ impl JobStatus {
         Self::Cancelled,
     ];
 
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Scheduled => "scheduled",
@@ -111,7 +111,7 @@ impl JobStatus {
         format!("{} and {last}", first.join(", "))
     }
 
-    pub fn parse(word: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(word: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|status| word.eq_ignore_ascii_case(status.word().as_bytes()))
     }
 }

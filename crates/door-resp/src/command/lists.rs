@@ -15,7 +15,7 @@ const POP_COUNT_MAX: usize = 1000;
 const POP_QUEUES_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListCommand {
+pub(crate) enum ListCommand {
     /// LPUSH: one task per body.
     Push {
         queue: QueueKey,
@@ -39,7 +39,7 @@ pub enum ListCommand {
 
 /// A pop in any of its forms. The queues are tried in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub(crate) struct Claim {
     pub queues: Vec<(Bytes, QueueKey)>,
     pub wait: Wait,
     pub reply: PopReply,
@@ -49,7 +49,7 @@ pub struct Claim {
 
 /// How long a pop may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub(crate) enum Wait {
     NotAtAll,
     AtMost(Duration),
     ForEver,
@@ -57,7 +57,7 @@ pub enum Wait {
 
 /// What a pop is answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PopReply {
+pub(crate) enum PopReply {
     /// RPOP: the job.
     Job,
     /// RPOP with a count: an array of jobs.

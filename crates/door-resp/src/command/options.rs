@@ -3,12 +3,12 @@
 use super::arguments::Arguments;
 use super::error::CommandError;
 
-pub const PAGE_LIMIT_DEFAULT: usize = 100;
-pub const PAGE_LIMIT_MAX: usize = 1000;
+pub(crate) const PAGE_LIMIT_DEFAULT: usize = 100;
+pub(crate) const PAGE_LIMIT_MAX: usize = 1000;
 
 /// Which part of a long list is wanted. More than the limit is answered with the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
+pub(crate) struct Page {
     pub offset: usize,
     pub limit: usize,
 }

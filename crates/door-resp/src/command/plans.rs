@@ -9,7 +9,7 @@ use super::options::Page;
 use crate::shapes::Plan;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum PlanCommand {
+pub(crate) enum PlanCommand {
     /// The plan and the JSON it came as, which is what workers get to see.
     Submit {
         plan: Box<Plan>,

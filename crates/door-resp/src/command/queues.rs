@@ -9,7 +9,7 @@ const PEEK_COUNT_DEFAULT: usize = 10;
 const PEEK_COUNT_MAX: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum QueueCommand {
+pub(crate) enum QueueCommand {
     /// Of one queue, or of all together.
     Stats {
         queue: Option<QueueKey>,

@@ -7,7 +7,7 @@ use crate::codec::Request;
 
 /// One command's grammar.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// In lower case, as Redis lists it.
     pub name: &'static str,
     /// As Redis counts: the name included, negative for "at least".
@@ -23,7 +23,7 @@ pub struct Entry {
 
 impl Entry {
     /// Looks a name up, in any case.
-    pub fn find(name: &[u8]) -> Result<&'static Self, CommandError> {
+    pub(crate) fn find(name: &[u8]) -> Result<&'static Self, CommandError> {
         let unknown = || not_offered(name).unwrap_or_else(|| CommandError::UnknownCommand(shown(name)));
         let letter = name.first().map_or(0, u8::to_ascii_lowercase);
         let (start, end) = LETTERS.get(usize::from(letter.wrapping_sub(b'a'))).ok_or_else(unknown)?;
@@ -32,7 +32,7 @@ impl Entry {
     }
 
     /// Turns the arguments into a command.
-    pub fn parse(&self, request: &Request<'_>) -> Result<Command, CommandError> {
+    pub(crate) fn parse(&self, request: &Request<'_>) -> Result<Command, CommandError> {
         if !self.takes(request.argument_count() + 1) {
             return Err(CommandError::WrongNumberOfArguments(self.name));
         }
@@ -106,7 +106,7 @@ const fn open(name: &'static str, arity: i32, parse: Parse, summary: &'static st
 }
 
 /// Sorted by name; the lookup relies on it.
-pub static TABLE: &[Entry] = &[
+pub(crate) static TABLE: &[Entry] = &[
     entry("action.get", -2, NO_KEY, READ, actions::get, "An action with a page of its job ids"),
     entry("action.list", -1, NO_KEY, READ, actions::list, "Actions, newest first"),
     entry(

@@ -13,7 +13,7 @@ pub(crate) const SCAN_COUNT_DEFAULT: usize = 10;
 pub(crate) const SCAN_COUNT_MAX: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ViewCommand {
+pub(crate) enum ViewCommand {
     Get(Key),
     GetMany(Vec<Key>),
     /// SET of a field that old workers report through.
@@ -45,7 +45,7 @@ pub enum ViewCommand {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scan {
+pub(crate) struct Scan {
     pub cursor: u64,
     pub pattern: Option<Bytes>,
     pub count: usize,

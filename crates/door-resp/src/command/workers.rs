@@ -6,7 +6,7 @@ use super::error::CommandError;
 use crate::shapes::{Challenge, Registration, Statistics, check_worker_id};
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum WorkerCommand {
+pub(crate) enum WorkerCommand {
     Register(Box<Registration>),
     Heartbeat {
         worker: String,

@@ -9,10 +9,10 @@ use super::options::TaskOptions;
 
 const WHAT: &str = "action schema";
 const ACTION_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
-pub const ACTION_INPUTS_MAX: usize = 100;
+pub(crate) const ACTION_INPUTS_MAX: usize = 100;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Action {
+pub(crate) struct Action {
     /// The broker chooses one if the client does not.
     pub id: Option<String>,
     pub plan: String,
@@ -21,7 +21,7 @@ pub struct Action {
 }
 
 impl Action {
-    pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
         let mut object = Object::parse(WHAT, json, ACTION_BYTES_MAX)?;
         let id = object.text("action_id", ID_BYTES_MAX)?;
         if let Some(id) = &id {

@@ -5,7 +5,7 @@ use serde_json::Value;
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// With padding.
-pub fn encode_base64(bytes: &[u8]) -> String {
+pub(crate) fn encode_base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let group = u32::from(chunk[0]) << 16
@@ -20,7 +20,7 @@ pub fn encode_base64(bytes: &[u8]) -> String {
 }
 
 /// A field of JSON that holds bytes: text as text, others as base64 under a name that says so.
-pub fn bytes_field(name: &str, bytes: &[u8]) -> (String, Value) {
+pub(crate) fn bytes_field(name: &str, bytes: &[u8]) -> (String, Value) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (name.to_owned(), text.into()),
         Err(_) => (format!("{name}_base64"), encode_base64(bytes).into()),
@@ -28,7 +28,7 @@ pub fn bytes_field(name: &str, bytes: &[u8]) -> (String, Value) {
 }
 
 /// The padding may be missing; anything else must be exact.
-pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').as_bytes();
     if digits.len() % 4 == 1 || text.len() - digits.len() > 2 {
         return None;

@@ -12,7 +12,7 @@ const CHALLENGE_BYTES_MAX: usize = 64 * 1024;
 const ARGUMENTS_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Challenge {
+pub(crate) enum Challenge {
     Ask {
         command: String,
         arguments: Vec<String>,
@@ -28,7 +28,7 @@ pub enum Challenge {
 }
 
 impl Challenge {
-    pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
         let mut object = Object::parse(WHAT, json, CHALLENGE_BYTES_MAX)?;
         if object.has("output") || object.has("exit_code") {
             let output = object.text("output", CHALLENGE_BYTES_MAX)?.unwrap_or_default();

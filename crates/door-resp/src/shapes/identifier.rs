@@ -2,11 +2,11 @@
 
 use super::error::ShapeError;
 
-pub const WORKER_ID_BYTES_MAX: usize = 64;
+pub(crate) const WORKER_ID_BYTES_MAX: usize = 64;
 pub(super) const ID_BYTES_MAX: usize = 128;
 
 /// `[A-Za-z0-9_-]{1,64}`
-pub fn check_worker_id(id: &str) -> Result<(), ShapeError> {
+pub(crate) fn check_worker_id(id: &str) -> Result<(), ShapeError> {
     if id.is_empty() {
         Err(ShapeError::WorkerIdEmpty)
     } else if !is_plain(id) {

@@ -11,7 +11,7 @@ const NAME_BYTES_MAX: usize = 128;
 const QUEUE_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskOptions {
+pub(crate) struct TaskOptions {
     pub queue: QueueKey,
     pub priority: i32,
     /// None leaves it to what the task consists of.
@@ -28,14 +28,14 @@ pub struct TaskOptions {
 
 /// What becomes of a task whose worker is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LostPolicy {
+pub(crate) enum LostPolicy {
     Requeue,
     Pause,
     Fail,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub(crate) enum When {
     /// Milliseconds since 1970.
     At(u64),
     In(Duration),

@@ -9,8 +9,8 @@ use super::identifier::check_plain_id;
 use super::object::Object;
 
 const WHAT: &str = "plan schema";
-pub const PLAN_BYTES_MAX: usize = 1024 * 1024;
-pub const PLAN_TASKS_MAX: usize = 100;
+pub(crate) const PLAN_BYTES_MAX: usize = 1024 * 1024;
+pub(crate) const PLAN_TASKS_MAX: usize = 100;
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 const COMMAND_BYTES_MAX: usize = 256;
 const ARGUMENTS_MAX: usize = 256;
@@ -19,7 +19,7 @@ const ARGUMENT_BYTES_MAX: usize = 64 * 1024;
 const TIMEOUT_SECONDS_MAX: i64 = 365 * 86_400;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub id: String,
     pub description: Option<String>,
     pub tasks: Vec<PlanTask>,
@@ -27,7 +27,7 @@ pub struct Plan {
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanTask {
+pub(crate) struct PlanTask {
     pub number: usize,
     pub command: String,
     pub arguments: Vec<String>,
@@ -37,7 +37,7 @@ pub struct PlanTask {
 }
 
 impl Plan {
-    pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
         Self::take(Object::parse(WHAT, json, PLAN_BYTES_MAX)?)
     }
 
@@ -54,7 +54,7 @@ impl Plan {
     }
 
     /// The commands of its steps, each once, sorted. A worker must offer them all.
-    pub fn needs(&self) -> Vec<String> {
+    pub(crate) fn needs(&self) -> Vec<String> {
         let mut needs: Vec<String> = self.tasks.iter().map(|task| task.command.clone()).collect();
         needs.sort_unstable();
         needs.dedup();

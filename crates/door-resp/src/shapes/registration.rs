@@ -9,13 +9,13 @@ use super::object::{Object, is_name};
 
 const WHAT: &str = "worker registration";
 const REGISTRATION_BYTES_MAX: usize = 64 * 1024;
-pub const CAPABILITIES_MAX: usize = 1024;
+pub(crate) const CAPABILITIES_MAX: usize = 1024;
 const CAPABILITY_BYTES_MAX: usize = 128;
 /// What begins like this tells one worker from all others, so nobody may offer it by itself.
 const RESERVED: &str = "worker=";
 const TAGS_MAX: usize = 64;
 const TAG_BYTES_MAX: usize = 128;
-pub const SLOTS_MAX: i64 = 10_000;
+pub(crate) const SLOTS_MAX: i64 = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {

@@ -15,7 +15,7 @@ const WHAT: &str = "job";
 const SUBMISSION_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Submission {
+pub(crate) struct Submission {
     /// Given by the client; makes the submission idempotent.
     pub name: Option<String>,
     pub work: Work,
@@ -25,7 +25,7 @@ pub struct Submission {
 
 /// What the job consists of.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Work {
+pub(crate) enum Work {
     /// Opaque bytes.
     Body(Bytes),
     /// A stored plan and its input.
@@ -37,7 +37,7 @@ pub enum Work {
 }
 
 impl Submission {
-    pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
         let mut object = Object::parse(WHAT, json, SUBMISSION_BYTES_MAX)?;
         let name = object.text("job_id", SUBMISSION_BYTES_MAX)?;
         if let Some(name) = &name {
@@ -52,7 +52,7 @@ impl Submission {
 }
 
 /// The `job_id` of a pushed body, if the body is a JSON object that has one. Any other body is opaque.
-pub fn pushed_name(body: &[u8]) -> Result<Option<String>, ShapeError> {
+pub(crate) fn pushed_name(body: &[u8]) -> Result<Option<String>, ShapeError> {
     #[derive(Deserialize)]
     struct Named {
         #[serde(default)]

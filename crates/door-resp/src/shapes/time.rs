@@ -3,7 +3,7 @@
 const DAY_SECONDS: i64 = 86_400;
 
 /// `2025-11-17T10:00:00.000Z`.
-pub fn format_time(millis: u64) -> String {
+pub(crate) fn format_time(millis: u64) -> String {
     let millis = i64::try_from(millis).unwrap_or(i64::MAX);
     let (seconds, milli) = (millis / 1000, millis % 1000);
     let (days, second) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
@@ -13,7 +13,7 @@ pub fn format_time(millis: u64) -> String {
 }
 
 /// Reads `2025-11-17T10:00:00Z`, with a fraction and with an offset such as `+01:00` if there is one.
-pub fn parse_time(text: &str) -> Option<u64> {
+pub(crate) fn parse_time(text: &str) -> Option<u64> {
     let text = text.as_bytes();
     if text.get(4) != Some(&b'-') || text.get(7) != Some(&b'-') {
         return None;

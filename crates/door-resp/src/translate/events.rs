@@ -68,12 +68,12 @@ fn resolve(
 }
 
 /// Whether an event is about a job, and not about what the broker keeps plans and actions in.
-pub fn is_of_jobs(event: &Event) -> bool {
+pub(crate) fn is_of_jobs(event: &Event) -> bool {
     !event.queue().is_some_and(|queue| is_reserved(queue))
 }
 
 /// An event as an entry of a stream: its number, and its fields as texts.
-pub fn event_entry(event: &Event, job: Option<&str>) -> Reply {
+pub(crate) fn event_entry(event: &Event, job: Option<&str>) -> Reply {
     let fields = event_fields(event, job);
     let mut texts = Vec::with_capacity(fields.len() * 2);
     for (field, value) in fields {
@@ -88,7 +88,7 @@ pub fn event_entry(event: &Event, job: Option<&str>) -> Reply {
 }
 
 /// An event as the message of a channel.
-pub fn event_json(event: &Event, job: Option<&str>) -> String {
+pub(crate) fn event_json(event: &Event, job: Option<&str>) -> String {
     Value::Object(event_fields(event, job)).to_string()
 }
 

@@ -6,13 +6,13 @@ use crate::command::{CommandError, JobStatus};
 use crate::key::QueueKey;
 
 /// `queue:ready` and `queue:default`.
-pub const DEFAULT_QUEUE: &str = "default";
+pub(crate) const DEFAULT_QUEUE: &str = "default";
 /// Plans and actions are tasks that are held back for ever, in queues of their own; nobody can pop them.
 pub(super) const PLANS: &str = "resp.plans";
 pub(super) const ACTIONS: &str = "resp.actions";
 
 /// The queue behind a key; none for the views that are not one.
-pub fn queue_name(key: &QueueKey) -> Option<Name> {
+pub(crate) fn queue_name(key: &QueueKey) -> Option<Name> {
     match key {
         QueueKey::Default => Some(DEFAULT_QUEUE.into()),
         QueueKey::Named(name) => Some(name.as_str().into()),
@@ -26,7 +26,7 @@ pub(super) fn open_queue(key: &QueueKey) -> Result<Name, CommandError> {
 }
 
 /// The key under which a client finds a queue.
-pub fn queue_key_of(queue: &str) -> String {
+pub(crate) fn queue_key_of(queue: &str) -> String {
     if queue == DEFAULT_QUEUE { "queue:ready".to_owned() } else { format!("queue:{queue}") }
 }
 
@@ -35,7 +35,7 @@ pub(super) fn is_reserved(queue: &str) -> bool {
 }
 
 /// The capability that only this worker offers.
-pub fn itself(worker: &str) -> Name {
+pub(crate) fn itself(worker: &str) -> Name {
     format!("worker={worker}").into()
 }
 
@@ -62,7 +62,7 @@ pub(super) fn plan_tag(plan: &str) -> Name {
 }
 
 /// How far a plan is, as the note of a progress report.
-pub fn progress_note(task: u64) -> String {
+pub(crate) fn progress_note(task: u64) -> String {
     format!("current_task={task}")
 }
 
@@ -81,7 +81,7 @@ pub(super) fn assigned_id(assignment: &Assignment) -> String {
 }
 
 /// The name its submitter gave it, or else the broker's id.
-pub fn known_as(name: Option<&str>, task: TaskId) -> String {
+pub(crate) fn known_as(name: Option<&str>, task: TaskId) -> String {
     name.map_or_else(|| task.to_string(), str::to_owned)
 }
 

@@ -12,7 +12,7 @@ use crate::worker::CallAnswer;
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// A refusal as an error reply.
-pub fn refusal(refusal: &Refusal) -> Reply {
+pub(crate) fn refusal(refusal: &Refusal) -> Reply {
     Reply::error(refusal_text(refusal))
 }
 
@@ -50,7 +50,7 @@ pub(super) fn refusal_text(refusal: &Refusal) -> String {
 }
 
 /// Some answers carry a refusal inside, for one thing of several. Where one thing was asked, that is the answer.
-pub fn refused(outcome: Outcome) -> Outcome {
+pub(crate) fn refused(outcome: Outcome) -> Outcome {
     match outcome? {
         Response::Command(Decided::Held(each)) => match each.iter().find_map(|held| held.as_ref().err()) {
             Some(refusal) => Err(refusal.clone()),
@@ -66,7 +66,7 @@ pub fn refused(outcome: Outcome) -> Outcome {
 }
 
 /// What a worker's desk says that is neither yes nor the answer hoped for.
-pub fn call_refused(answer: &CallAnswer, worker: &str) -> Reply {
+pub(crate) fn call_refused(answer: &CallAnswer, worker: &str) -> Reply {
     match answer {
         CallAnswer::Taken => Reply::error("ERR Worker ID already registered"),
         CallAnswer::NotRegistered => Reply::error(format!("ERR Worker not registered: {worker}")),
@@ -88,7 +88,7 @@ pub fn call_refused(answer: &CallAnswer, worker: &str) -> Reply {
 }
 
 /// A message within what a failure may carry.
-pub fn shortened(text: String) -> String {
+pub(crate) fn shortened(text: String) -> String {
     if text.len() <= MESSAGE_BYTES_MAX {
         return text;
     }

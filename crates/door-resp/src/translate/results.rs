@@ -36,7 +36,7 @@ pub(super) fn lone(result: Bytes) -> Bytes {
 }
 
 /// The output and the exit code of a result.
-pub fn outcome(result: &Bytes) -> (String, Option<i32>) {
+pub(crate) fn outcome(result: &Bytes) -> (String, Option<i32>) {
     let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
     let Some(outputs) = outputs(result) else { return (text(result), None) };
     let code = outputs.get("exit_code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());

@@ -40,7 +40,7 @@ pub(super) fn push(queue: &QueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> S
 }
 
 /// The answers to pushes that went together: to each how long the queue was after it.
-pub fn pushed(counts: &[usize], submitted: Outcome, queue: Outcome) -> Vec<Reply> {
+pub(crate) fn pushed(counts: &[usize], submitted: Outcome, queue: Outcome) -> Vec<Reply> {
     let (each, queue) = match (submitted, one_queue(queue)) {
         (Ok(Response::Command(Decided::Submitted(each))), Ok(queue)) => (each, queue),
         (Err(reason), _) | (_, Err(reason)) => return vec![refusal(&reason); counts.len()],

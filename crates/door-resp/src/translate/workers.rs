@@ -92,7 +92,7 @@ pub(super) fn about_held(
 }
 
 /// A ping of a worker that nobody has heard of since the broker was restarted: if it holds jobs, it is back.
-pub fn pinged(name: Name, reply: Reply) -> Step {
+pub(crate) fn pinged(name: Name, reply: Reply) -> Step {
     Step::call(Whom::Known(name.clone()), Call::Ping, move |_, answer| match answer {
         CallAnswer::NotRegistered => worker(&name.clone(), move |_, found| match found {
             Some(info) if info.presence == PresenceName::Lost && !info.held.is_empty() => {

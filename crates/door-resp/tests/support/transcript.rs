@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tenure_door_resp::codec::{Decoder, Limits, Reply, Version, encode, read_reply};
+use tenure_door_resp::testing::{Decoder, Limits, Reply, Version, encode, read_reply};
 
 #[derive(Debug)]
 pub(crate) struct Transcript {

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_door_resp::Settings;
-use tenure_door_resp::channel::ChannelAct;
-use tenure_door_resp::session::{Admission, DeskCall, Gate, Output, Session};
-use tenure_door_resp::upkeep::Upkeep;
-use tenure_door_resp::worker::{self, CallAnswer, Worker};
+use tenure_door_resp::testing::worker::{self, CallAnswer, Worker};
+use tenure_door_resp::testing::{Admission, ChannelAct, DeskCall, Gate, Output, Session, Upkeep};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};

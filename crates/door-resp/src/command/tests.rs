@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
+use super::*;
+use crate::codec::{Decoder, Limits, Version};
+use crate::key::{EventsKey, JobField, Key, QueueKey};
 use bytes::Bytes;
-use tenure_door_resp::codec::{Decoder, Limits, Version};
-use tenure_door_resp::command::{
-    ActionCommand, Claim, ClientCommand, Command, CommandQuery, ConnectionCommand, EventsCommand, JobCommand,
-    JobStatus, JobVerb, ListCommand, PlanCommand, PopReply, QueueCommand, ReadFrom, TABLE, ViewCommand, Wait,
-    WorkerCommand,
-};
-use tenure_door_resp::key::{EventsKey, JobField, Key, QueueKey};
 
 fn parse(line: &str) -> Result<Command, String> {
     let mut decoder = Decoder::new(Limits::friend());

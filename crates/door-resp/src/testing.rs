@@ -1,0 +1,22 @@
+//! What the tests, benches and fuzz targets of this crate reach. Not an interface for anyone else: it changes without notice.
+
+pub use crate::channel::ChannelAct;
+pub use crate::codec::{Decoder, Limits, ProtocolError, Reply, Request, Version, encode, read_reply};
+pub use crate::fuzz::fuzz;
+pub use crate::session::{Admission, DeskCall, Gate, Output, Session};
+pub use crate::upkeep::Upkeep;
+
+/// The side of a worker.
+pub mod worker {
+    pub use crate::worker::{Call, CallAnswer, Caller, Kind, Output, Pop, Worker};
+}
+
+/// Whether the grammar knows a command; if not, what the peer is told.
+pub fn understand(request: &Request<'_>) -> Result<(), String> {
+    crate::command::Command::parse(request).map(drop).map_err(|error| error.to_string())
+}
+
+/// The names of all commands, in lower case.
+pub fn command_names() -> impl ExactSizeIterator<Item = &'static str> {
+    crate::command::TABLE.iter().map(|entry| entry.name)
+}
