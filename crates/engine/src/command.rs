@@ -92,6 +92,12 @@ pub enum Command {
         held: Held,
         reason: Option<Box<str>>,
     },
+    /// The door could not hand the task to the worker: nothing of it has left the broker, so it waits again whatever its
+    /// policy is, even if it counts as started.
+    Undelivered {
+        held: Held,
+        reason: Option<Box<str>>,
+    },
     /// A worker that fetches for itself has a free hand, for one task of the first queue that has one.
     Ask {
         queues: Vec<Name>,
@@ -226,6 +232,10 @@ pub struct WorkerSpec {
     /// protocol says that a process started afresh registers it with an empty list, on the session it has or on a
     /// new one.
     pub held: Vec<Held>,
+    /// What it may hold from before: its door cannot tell until the worker says something about it. These attempts stay as
+    /// they are, neither confirmed nor crashed, and the worker's signs of life count for them. The door settles each of
+    /// them later, with a report, or with a list of what the worker holds.
+    pub may_hold: Vec<Held>,
     pub about: WorkerAbout,
 }
 
@@ -275,6 +285,7 @@ impl WorkerSpec {
             remembered: false,
             starts_on_assign: false,
             held: Vec::new(),
+            may_hold: Vec::new(),
             about: WorkerAbout::default(),
         }
     }

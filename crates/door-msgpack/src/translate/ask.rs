@@ -116,6 +116,7 @@ pub(crate) fn worker_spec(spec: worker::WorkerSpec) -> Result<WorkerSpec, Refusa
         on_close: from_on_close(&spec.on_close)?,
         remembered: false,
         starts_on_assign: false,
+        may_hold: Vec::new(),
         held: spec.held.into_iter().map(held).collect(),
         about: WorkerAbout {
             host: spec.host,

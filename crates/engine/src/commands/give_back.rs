@@ -29,6 +29,21 @@ impl Engine {
         Ok(Reply::Done)
     }
 
+    /// Nobody has seen the task, so nothing of it was done.
+    pub(crate) fn undelivered(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        held: Held,
+        reason: Option<Box<str>>,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        let slot = self.held_by(peer, held)?;
+        name::check_text("bytes in a reason", reason.as_deref(), REASON_BYTES_MAX)?;
+        self.return_task(now, slot, false, reason, out);
+        Ok(Reply::Done)
+    }
+
     /// The attempt is over without a crash. What was asked of it meanwhile comes true instead of another attempt.
     pub(crate) fn hand_back(
         &mut self,
@@ -37,10 +52,21 @@ impl Engine {
         reason: Option<Box<str>>,
         out: &mut dyn Output,
     ) {
+        let started = self.tasks.at(slot).state.name() == StateName::Running;
+        self.return_task(now, slot, started, reason, out);
+    }
+
+    fn return_task(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        started: bool,
+        reason: Option<Box<str>>,
+        out: &mut dyn Output,
+    ) {
         let task = self.tasks.at(slot);
         let holding = task.state.holding().expect("only a held task is handed back");
         let worker = holding.worker.clone();
-        let started = task.state.name() == StateName::Running;
         let pauses = self.terms.get(task.terms).on_lost == OnLost::Pause;
         match holding.intent.as_ref().map(|intent| intent.wanted) {
             Some(Wanted::Cancel) => self.end_cancelled(now, slot, crate::Blob::EMPTY, false, out),

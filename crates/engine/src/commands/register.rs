@@ -20,7 +20,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
         peer: &Peer,
-        spec: WorkerSpec,
+        mut spec: WorkerSpec,
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         check(&spec)?;
@@ -44,6 +44,7 @@ impl Engine {
         let returned = matches!(self.workers.at(key).presence, Presence::Lost { .. } | Presence::Live { .. });
         let same_process = spec.instance != 0 && spec.instance == self.workers.at(key).instance;
         self.bind_session(now, peer, key, out);
+        let may_hold = std::mem::take(&mut spec.may_hold);
         let held = self.adopt(now, key, spec, same_process, out);
         let mut answers = Vec::with_capacity(held.len());
         let mut kept = BTreeSet::new();
@@ -53,7 +54,9 @@ impl Engine {
             answers.push(answer.map(|_| ()));
         }
         let mut missing = self.workers.at(key).held_in_order();
-        missing.retain(|slot| !kept.contains(slot));
+        let open: BTreeSet<Slot> =
+            may_hold.iter().filter_map(|held| self.held_by(peer, *held).ok()).collect();
+        missing.retain(|slot| !kept.contains(slot) && !open.contains(slot));
         // A new process without the tasks of the one before means that the one before has crashed.
         let crashed =
             !same_process && missing.iter().any(|slot| self.state_name(*slot) == StateName::Running);
@@ -64,6 +67,7 @@ impl Engine {
             self.tell_worker(now, key, quarantine, out);
         }
         self.go_on(now, key, &kept, returned, out);
+        open.iter().for_each(|slot| self.deliver_intent(now, *slot, out));
         self.let_go(now, &missing, out);
         if self.workers.at(key).draining {
             out.notice(peer.session, Notice::Drain);
@@ -183,7 +187,7 @@ fn check(spec: &WorkerSpec) -> Result<(), Refusal> {
     if spec.capabilities.len() > WORKER_CAPABILITIES_MAX {
         return Err(Refusal::TooMany { what: "capabilities", limit: WORKER_CAPABILITIES_MAX });
     }
-    if spec.held.len() > SLOTS_MAX as usize {
+    if spec.held.len() + spec.may_hold.len() > SLOTS_MAX as usize {
         return Err(Refusal::TooMany { what: "held attempts", limit: SLOTS_MAX as usize });
     }
     spec.queues.iter().try_for_each(|queue| name::check("queue", queue))?;

@@ -228,3 +228,30 @@ fn a_restarted_worker_that_fetches_for_itself_and_names_nothing_has_lost_all() {
     ask(&mut broker, &again, &["q"]);
     broker.hears_nothing();
 }
+
+#[test]
+fn a_door_that_cannot_tell_what_its_worker_still_holds_settles_it_later() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = puller(&mut broker, "p", &["q"], 2);
+    let [running, unconfirmed] = [(); 2].map(|()| broker.submit(&ann, "q"));
+    for _ in 0..2 {
+        ask(&mut broker, &worker, &["q"]);
+    }
+    broker.start(&worker, running);
+    broker.disconnect(&worker);
+    broker.hush();
+    let may_hold = vec![broker.held(running), broker.held(unconfirmed)];
+    let spec = WorkerSpec { pulls: true, may_hold, ..spec("p", &["q"], 2) };
+    let again = broker.worker_with(spec);
+    broker.hears(&["p returned", "queue q served"]);
+    assert_eq!(
+        (broker.state(running), broker.state(unconfirmed)),
+        (StateName::Running, StateName::Assigned),
+        "nothing is decided"
+    );
+    broker.does(&again, Command::Heartbeat { held: Some(Vec::new()), stats: None });
+    broker.hears(&["#1/1 crashed on p, forgotten: requeued, 2 left"]);
+    broker.start(&again, unconfirmed);
+    broker.hears(&["#2/1 started by p"]);
+}

@@ -96,3 +96,15 @@ fn a_task_that_may_run_again_waits_for_its_start_and_a_lost_assignment_costs_no_
 fn silent_starter_comes_back(broker: &mut Broker, worker: &Peer) {
     broker.does(worker, Command::Register(Box::new(silent_starter_spec())));
 }
+
+#[test]
+fn it_waits_again_if_its_door_could_not_hand_it_over() {
+    let mut broker = Broker::new();
+    let worker = silent_starter(&mut broker);
+    let task = submit_and_ask(&mut broker, &worker, OnLost::Pause);
+    broker.hush();
+    let held = broker.held(task);
+    broker.does(&worker, Command::Undelivered { held, reason: None });
+    broker.hears(&["#1/1 given back by p"]);
+    assert_eq!(broker.state(task), StateName::Ready);
+}
