@@ -12,6 +12,7 @@ mod exit;
 mod output;
 mod own;
 mod serve;
+mod signals;
 mod units;
 mod verbs;
 mod work;

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use tenure_hub::store::{Disk, RealDisk, StoreError};
 use tenure_hub::{Hub, HubHandle};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind};
 
 use crate::config::{Config, random_seed};
 use crate::exit::{self, Failure, OK, Outcome};
+use crate::signals;
 use crate::verbs::config::read;
 use crate::verbs::serve::Serve;
 use banner::Banner;
@@ -138,20 +139,13 @@ fn explain(config: &Config, error: &StoreError) -> Failure {
 }
 
 struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
+    stop: signals::Signals,
     hang_up: Signal,
 }
 
 impl Signals {
     fn catch() -> Result<Signals, Failure> {
-        let catch =
-            |kind| signal(kind).map_err(|error| Failure::system(format!("cannot catch signals: {error}")));
-        Ok(Signals {
-            terminate: catch(SignalKind::terminate())?,
-            interrupt: catch(SignalKind::interrupt())?,
-            hang_up: catch(SignalKind::hangup())?,
-        })
+        Ok(Signals { stop: signals::Signals::catch()?, hang_up: signals::catch(SignalKind::hangup())? })
     }
 
     /// Reloads at a hang-up, drains at the first signal to stop, and leaves at the second.
@@ -163,9 +157,7 @@ impl Signals {
                     reload.run(&hub);
                     continue;
                 }
-                Some(()) = self.terminate.recv() => {}
-                Some(()) = self.interrupt.recv() => {}
-                else => return,
+                () = self.stop.next() => {}
             }
             if draining {
                 tracing::warn!("stopping at once; everything acknowledged is on disk");

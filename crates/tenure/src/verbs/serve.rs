@@ -12,8 +12,8 @@ use crate::config::flags::Flags;
 Every setting is a flag, an environment variable (--ended-kept is TENURE_ENDED_KEPT) and a key of the file
 (ended_kept). Flags win over the environment, and that over the file. `tenure config show` tells what holds and why.
 
-Signals: SIGTERM or SIGINT drain (doors close, what is decided is written, a last snapshot is taken); a second one stops
-at once, and loses nothing that was acknowledged. SIGHUP reads the configuration again.
+Signals: SIGTERM or SIGINT drain (doors close, what is decided is written, a last snapshot is taken); a second one, at
+least a second later, stops at once, and loses nothing that was acknowledged. SIGHUP reads the configuration again.
 
 Examples:
   tenure serve                                      on loopback, in ./tenure-data

@@ -17,7 +17,6 @@ mod plan;
 mod progress;
 mod said;
 mod shell;
-mod signals;
 mod supervise;
 
 use std::path::PathBuf;
@@ -31,12 +30,12 @@ use crate::args::Global;
 use crate::exit::{self, Failure, OK, Outcome};
 use crate::output::remark;
 use crate::output::times::{clock, now};
+use crate::signals::Signals;
 use crate::units::{parse_size, parse_span};
 use guard::Guard;
 use older::Older;
 use place::Places;
 use shell::Shell;
-use signals::Signals;
 
 /// How much may be kept of each stream of a command.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
@@ -52,7 +51,8 @@ TENURE_ATTEMPT, TENURE_QUEUE and more in its environment, and a directory of its
 `::progress 42 half way` on its stdout is told to whoever watches; `::checkpoint row 2000` is
 what the next attempt finds in $TENURE_CHECKPOINT if this one does not end well. Its output and exit code are kept: `tenure logs`.
 
-Signals: SIGTERM or SIGINT drain (nothing new is taken, what runs goes on); a second one ends what runs.
+Signals: SIGTERM or SIGINT drain (nothing new is taken, what runs goes on); a second one, at least a second later,
+ends what runs.
 
 Examples:
   tenure work                                    one task at a time, from the queue `default`

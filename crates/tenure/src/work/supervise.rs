@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::signals::Signals;
 use crate::exit::{self, Failure, OK, Outcome};
 use crate::output::remark;
 use crate::output::times::{clock, now};
+use crate::signals::Signals;
 use crate::units::show_span;
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);

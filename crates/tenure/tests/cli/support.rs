@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -96,7 +98,41 @@ pub(crate) struct Broker {
     pub(crate) doors: Value,
     pub(crate) address: String,
     pub(crate) dir: PathBuf,
+    pub(crate) log: Log,
     _scratch: Option<tempfile::TempDir>,
+}
+
+/// What a process writes to stderr, read as it comes: a pipe that nobody reads fills up and stops its writer.
+pub(crate) struct Log {
+    text: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Log {
+    pub(crate) fn of(mut stderr: impl Read + Send + 'static) -> Log {
+        let text = Arc::new(Mutex::new(String::new()));
+        let shared = Arc::clone(&text);
+        let reader = std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = stderr.read(&mut piece) {
+                shared.lock().expect("no panic").push_str(&String::from_utf8_lossy(&piece[..count]));
+            }
+        });
+        Log { text, reader: Some(reader) }
+    }
+
+    /// What was written until now.
+    pub(crate) fn so_far(&self) -> String {
+        self.text.lock().expect("no panic").clone()
+    }
+
+    /// Everything, once the process has ended.
+    pub(crate) fn whole(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        self.so_far()
+    }
 }
 
 impl Broker {
@@ -119,15 +155,14 @@ impl Broker {
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         out.read_line(&mut line).expect("the broker speaks");
+        let mut log = Log::of(child.stderr.take().expect("piped"));
         if line.is_empty() {
-            let mut err = String::new();
-            let _ = child.stderr.take().expect("piped").read_to_string(&mut err);
-            panic!("the broker did not start: {err}");
+            panic!("the broker did not start: {}", log.whole());
         }
         let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
         let doors = ready["doors"].clone();
         let address = doors["native"].as_str().unwrap_or_default().to_owned();
-        Broker { child, doors, address, dir: dir.to_owned(), _scratch: None }
+        Broker { child, doors, address, dir: dir.to_owned(), log, _scratch: None }
     }
 
     /// The program as a client of this broker.
@@ -189,9 +224,7 @@ impl Broker {
             assert!(begun.elapsed() < PATIENCE, "the broker does not end");
             std::thread::sleep(Duration::from_millis(20));
         };
-        let mut log = String::new();
-        let _ = self.child.stderr.take().expect("piped").read_to_string(&mut log);
-        (status.code(), log)
+        (status.code(), self.log.whole())
     }
 
     /// A worker of a queue that does what each task's body says: `fail N`, `wait`, `until FILE` (is there,

@@ -86,7 +86,10 @@ impl Stage {
 
     pub(crate) fn wait(&self, task: TaskId) -> Ended {
         let ended = self.block_on(self.client.wait_timeout(task, PATIENCE)).expect("the broker answers");
-        ended.unwrap_or_else(|| panic!("task {task} does not end: {:?}\n{}", self.show(task), self.log()))
+        ended.unwrap_or_else(|| {
+            let broker = self.broker.log.so_far();
+            panic!("task {task} does not end: {:?}\n{}\nthe broker:\n{broker}", self.show(task), self.log())
+        })
     }
 
     /// The end of a task, and its result as JSON.
@@ -135,6 +138,10 @@ impl Process {
 
     pub(crate) fn terminate(&self) {
         send(&self.child, Signal::TERM);
+    }
+
+    pub(crate) fn interrupt(&self) {
+        send(&self.child, Signal::INT);
     }
 
     pub(crate) fn ended(&mut self) -> ExitStatus {

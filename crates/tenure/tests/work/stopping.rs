@@ -93,12 +93,38 @@ fn a_worker_that_is_told_to_end_finishes_what_it_runs() {
 }
 
 #[test]
+fn a_signal_that_comes_twice_at_once_is_one_signal() {
+    let stage = Stage::new();
+    let mut worker = stage.worker("w", &[]);
+    let (begun, go_on) = (stage.path("begun"), stage.path("go-on"));
+    let wait = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.02; done; echo done",
+        begun.display(),
+        go_on.display()
+    );
+    let task = stage.script(&wait);
+    eventually("it runs", || begun.exists());
+    stage.until_running(task);
+    // As `timeout` does: once to its child, and once to the whole group. Two kinds, so that they are not merged.
+    worker.terminate();
+    worker.interrupt();
+    eventually("it drains", || stage.log().contains("draining"));
+    // Long enough for the command to be ended, if it were.
+    std::thread::sleep(Duration::from_millis(500));
+    touch(&go_on);
+    let (ended, result) = stage.result(task);
+    assert_eq!((ended.state.as_str(), result["stdout"].as_str()), ("completed", Some("done\n")));
+    assert!(worker.ended().success());
+}
+
+#[test]
 fn a_second_signal_ends_what_runs() {
     let stage = Stage::new();
     let mut worker = stage.worker("w", &[]);
     let (task, family) = start_a_family(&stage);
     worker.terminate();
     eventually("it drains", || stage.log().contains("draining"));
+    std::thread::sleep(Duration::from_millis(1_100));
     worker.terminate();
     worker.ended();
     assert!(!family.iter().any(|pid| is_running(pid)));

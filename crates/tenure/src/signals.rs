@@ -1,0 +1,77 @@
+//! The signals that ask this program to end, and which of them are only echoes.
+//!
+//! `timeout` signals its child and then the whole process group, and a terminal signals every process of the foreground
+//! group: one wish, heard twice. A signal that comes within [`ECHO`] of the one before is the same signal.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
+
+use crate::exit::Failure;
+
+/// A repeat within this time says nothing new.
+pub(crate) const ECHO: Duration = Duration::from_secs(1);
+
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    echoes: Echoes,
+}
+
+impl Signals {
+    pub(crate) fn catch() -> Result<Signals, Failure> {
+        Ok(Signals {
+            terminate: catch(SignalKind::terminate())?,
+            interrupt: catch(SignalKind::interrupt())?,
+            echoes: Echoes::default(),
+        })
+    }
+
+    /// Waits for the next one that is not an echo.
+    pub(crate) async fn next(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            if self.echoes.is_new(Instant::now()) {
+                return;
+            }
+        }
+    }
+}
+
+pub(crate) fn catch(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::system(format!("cannot catch signals: {error}")))
+}
+
+/// Remembers when the last signal came that counted.
+#[derive(Debug, Default)]
+struct Echoes {
+    last: Option<Instant>,
+}
+
+impl Echoes {
+    fn is_new(&mut self, now: Instant) -> bool {
+        let is_new = self.last.is_none_or(|last| now.duration_since(last) >= ECHO);
+        if is_new {
+            self.last = Some(now);
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeat_within_a_second_is_the_same_signal_and_a_later_one_is_another() {
+        let (mut echoes, first) = (Echoes::default(), Instant::now());
+        let at = |millis| first + Duration::from_millis(millis);
+        let heard: Vec<bool> =
+            [0, 1, 500, 999, 1_000, 1_001, 2_500].map(|millis| echoes.is_new(at(millis))).into();
+        assert_eq!(heard, [true, false, false, false, true, false, true]);
+    }
+}
