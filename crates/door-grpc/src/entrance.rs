@@ -1,7 +1,9 @@
 //! Who comes in: the key, the namespace and the name that a call's metadata show.
 
-use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Refusal};
-use tenure_hub::{Grant, HubHandle, Session};
+use std::sync::Arc;
+
+use tenure_hub::words::{Name, Refusal};
+use tenure_hub::{Grant, HubHandle, Needs, Principal, Right, Session, TopicAct};
 use tonic::Status;
 use tonic::codegen::http::HeaderMap;
 
@@ -14,7 +16,7 @@ const IDENTITY_KEY: &str = "tenure-identity";
 /// A peer that was let in.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
-    pub(crate) grant: Grant,
+    pub(crate) grant: Arc<Grant>,
     pub(crate) namespace: Name,
     /// The name under which its submissions can be watched.
     identity: Name,
@@ -29,7 +31,7 @@ impl Visitor {
         let no = if key.is_some() { translate::unknown_key } else { translate::stranger };
         let grant = hub.admit(key.map(str::as_bytes)).ok_or_else(no)?;
         let asked = text(metadata, NAMESPACE_KEY)?;
-        let namespace = namespace(&grant, asked).map_err(|no| translate::status(&no))?;
+        let namespace = grant.namespace_for(asked.map(Into::into)).map_err(|no| translate::status(&no))?;
         // Most calls are alone, so a name that is made up for each would be a name for nobody.
         let identity = text(metadata, IDENTITY_KEY)?.map_or_else(|| grant.name.clone(), Name::from);
         Ok(Visitor { grant, namespace, identity, flow })
@@ -37,39 +39,29 @@ impl Visitor {
 
     /// Begins the hub's session for this peer.
     pub(crate) fn open(&self, hub: &HubHandle) -> Result<Session, Status> {
-        hub.open(self.namespace.clone(), self.identity.clone()).map_err(|no| translate::status(&no))
+        let principal = Principal { grant: Arc::clone(&self.grant), door: "grpc", address: None };
+        hub.open(principal, self.namespace.clone(), self.identity.clone())
+            .map_err(|no| translate::status(&no))
     }
 
     pub(crate) fn may_submit(&self) -> Result<(), Status> {
-        allowed(self.grant.may_submit, "submit and steer tasks")
+        self.check(Needs::Right(Right::Submit))
     }
 
     pub(crate) fn may_manage(&self) -> Result<(), Status> {
-        allowed(self.grant.may_manage, "manage the broker")
+        self.check(Needs::Right(Right::Manage))
     }
 
     pub(crate) fn may_publish(&self) -> Result<(), Status> {
-        allowed(self.grant.may_submit || self.grant.may_work, "publish")
+        self.check(TopicAct::Publish.needs())
     }
 
     pub(crate) fn may_work(&self) -> Result<(), Status> {
-        allowed(self.grant.may_work, "work")
+        self.check(Needs::Right(Right::Work))
     }
-}
 
-fn allowed(allowed: bool, what: &'static str) -> Result<(), Status> {
-    if allowed { Ok(()) } else { Err(translate::status(&Refusal::NotAllowed { what })) }
-}
-
-/// A key may be bound to a namespace; whoever asks for another one is told so and not moved silently.
-fn namespace(grant: &Grant, asked: Option<&str>) -> Result<Name, Refusal> {
-    match (&grant.namespace, asked) {
-        (Some(bound), Some(asked)) if **bound != *asked => {
-            Err(Refusal::NotAllowed { what: "enter this namespace" })
-        }
-        (Some(bound), _) => Ok(bound.clone()),
-        (None, Some(asked)) => Ok(asked.into()),
-        (None, None) => Ok(DEFAULT_NAMESPACE.into()),
+    fn check(&self, needs: Needs) -> Result<(), Status> {
+        self.grant.rights.check(needs).map_err(|no| translate::status(&no))
     }
 }
 

@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::topics::Topics;
 use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
-use tenure_hub::{Appetite, Delivery, Grant, HubHandle, wall_clock};
+use tenure_hub::{Appetite, Delivery, Grant, HubHandle, Principal, wall_clock};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -178,15 +178,20 @@ struct WayIn {
 }
 
 impl Entrance for WayIn {
-    fn admit(&mut self, key: Option<&[u8]>) -> Option<Grant> {
+    fn admit(&mut self, key: Option<&[u8]>) -> Option<Arc<Grant>> {
         self.hub.admit(key)
     }
 
-    fn open(&mut self, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
-        let session = self.hub.open(namespace, identity)?;
+    fn open(&mut self, grant: &Arc<Grant>, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
+        let principal = Principal { grant: Arc::clone(grant), door: "native", address: None };
+        let session = self.hub.open(principal, namespace, identity)?;
         let id = session.id();
         self.session = Some(session);
         Ok(id)
+    }
+
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+        self.hub.may_work_as(grant, worker)
     }
 
     fn topics(&self) -> Topics {

@@ -86,10 +86,13 @@ pub trait Talk {
 
 /// The way into the hub, as far as a handshake needs it.
 pub trait Entrance {
-    fn admit(&mut self, key: Option<&[u8]>) -> Option<Grant>;
+    fn admit(&mut self, key: Option<&[u8]>) -> Option<Arc<Grant>>;
 
     /// Begins the hub's session for this peer.
-    fn open(&mut self, namespace: Name, identity: Name) -> Result<SessionId, Refusal>;
+    fn open(&mut self, grant: &Arc<Grant>, namespace: Name, identity: Name) -> Result<SessionId, Refusal>;
+
+    /// Whether a grant may use a worker id.
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
 
     fn topics(&self) -> Topics;
 }
@@ -109,7 +112,7 @@ pub struct Session {
 
 #[derive(Debug)]
 struct Known {
-    grant: Grant,
+    grant: Arc<Grant>,
     identity: Name,
     /// It has asked to be a worker: whatever it says is a sign of life.
     works: bool,

@@ -3,7 +3,7 @@
 mod support;
 
 use support::play::Play;
-use tenure_hub::Grant;
+use tenure_hub::{Grant, Right, Rights};
 
 #[test]
 fn without_a_known_key_nobody_comes_in() {
@@ -52,15 +52,12 @@ fn a_key_allows_what_it_allows() {
     let bound = Grant {
         name: "reader".into(),
         namespace: Some("lab".into()),
-        worker: None,
-        may_submit: true,
-        may_work: false,
-        may_manage: false,
+        rights: Rights::of(&[Right::Submit, Right::Read]),
+        ..Grant::default()
     };
     let worker = Grant {
         worker: Some("w1".into()),
-        may_submit: false,
-        may_work: true,
+        rights: Rights::of(&[Right::Work]),
         name: "worker".into(),
         ..bound.clone()
     };

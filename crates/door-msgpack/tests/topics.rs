@@ -3,7 +3,7 @@
 mod support;
 
 use support::play::Play;
-use tenure_hub::Grant;
+use tenure_hub::{Grant, Right, Rights};
 
 #[test]
 fn a_subscription_needs_a_number_of_its_own() {
@@ -73,7 +73,7 @@ fn a_connection_waits_for_so_many_answers_and_no_more() {
 #[test]
 fn who_may_neither_submit_nor_work_may_look_at_topics_and_nothing_else() {
     let mut play = Play::new();
-    let reader = Grant { may_submit: false, may_work: false, may_manage: false, ..Grant::everything() };
+    let reader = Grant { rights: Rights::of(&[Right::Read]), ..Grant::everything() };
     play.0.broker().keys.add(b"look", reader);
     play.hello("ada", r#""key": "look""#);
     play.hear("ada", &[r#"[1, "welcome", {…}]"#]);

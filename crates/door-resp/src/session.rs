@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
-use tenure_hub::{Ask, Delivery, Grant, Request};
+use tenure_hub::{Ask, Delivery, Grant, Request, Right};
 
 use crate::codec::{Decoder, Limits, Reply, Request as Words, Version, encode};
 use crate::command::{
@@ -60,7 +60,7 @@ pub struct Session {
     decoder: Decoder,
     version: Version,
     /// What it may do; none before it has authenticated.
-    grant: Option<Grant>,
+    grant: Option<Arc<Grant>>,
     namespace: Name,
     name: Option<String>,
     library: [Option<String>; 2],
@@ -148,7 +148,7 @@ pub trait Gate {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    Granted(Grant),
+    Granted(Arc<Grant>),
     Wrong,
     /// Too many wrong keys came from this address.
     Wait(std::time::Duration),
@@ -156,7 +156,7 @@ pub enum Admission {
 
 impl Session {
     pub fn new(id: u64, address: IpAddr, settings: Settings, upkeep: Arc<Upkeep>, gate: &dyn Gate) -> Self {
-        let grant = (!gate.wants_keys()).then(Grant::everything);
+        let grant = (!gate.wants_keys()).then(|| Arc::new(Grant::everything()));
         let limits = if grant.is_some() { settings.limits() } else { Limits::stranger() };
         Self {
             id,
@@ -230,6 +230,11 @@ impl Session {
     /// Where its tasks live.
     pub fn namespace(&self) -> &Name {
         &self.namespace
+    }
+
+    /// What the peer may do; everything that may be done without a key, as long as it has shown none.
+    pub fn grant(&self) -> Arc<Grant> {
+        self.grant.clone().unwrap_or_default()
     }
 
     /// How its session with the hub is called, and its worker if that has no name.
@@ -418,9 +423,9 @@ impl Session {
             | Command::Events(_) => Needs::Nothing,
         };
         let what = match needs {
-            Needs::Submit if !grant.may_submit => "submit",
+            Needs::Submit if !grant.rights.contains(Right::Submit) => "submit",
             Needs::Work
-                if !grant.may_work
+                if !grant.rights.contains(Right::Work)
                     && !matches!(command, Command::Worker(crate::command::WorkerCommand::List)) =>
             {
                 "work"

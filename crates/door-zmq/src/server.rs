@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tenure_hub::words::{DEFAULT_NAMESPACE, StateName};
-use tenure_hub::{Ask, Counters, Delivery, HubHandle, Request, Response, Stats, wall_clock};
+use tenure_hub::{
+    Ask, Counters, Delivery, HubHandle, Principal, Request, Response, Right, Stats, wall_clock,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -57,7 +59,10 @@ pub async fn serve_ping_pong(
 
 /// Whether workers may be at work from before the broker was started.
 async fn something_is_held(hub: &HubHandle) -> bool {
-    let Ok(session) = hub.open(DEFAULT_NAMESPACE.into(), "pingpong".into()) else { return true };
+    let Ok(session) = hub.open(Principal::trusted("pingpong"), DEFAULT_NAMESPACE.into(), "pingpong".into())
+    else {
+        return true;
+    };
     let asked = session.send(vec![Ask { token: 0, request: Request::Stats }]).await;
     if asked.is_err() {
         return true;
@@ -196,7 +201,9 @@ async fn converse<C: Conversation>(
             return Err(Ended::IdentityTaken);
         }
     };
-    let ended = match door.hub.open(key.namespace.clone(), name.clone()) {
+    // A client with the right to submit is told what became of its own requests.
+    let principal = Principal { grant: Arc::clone(&grant), door: "zmq", address: None }.with(Right::Read);
+    let ended = match door.hub.open(principal, key.namespace.clone(), name.clone()) {
         Ok(session) => {
             let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), grant });
             let ended = line.talk(&session, &mut conversation, &seat).await;

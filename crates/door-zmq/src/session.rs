@@ -14,9 +14,11 @@ mod telling;
 mod unseen;
 mod worker;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
-use tenure_hub::{Ask, Delivery, Grant};
+use tenure_hub::{Ask, Delivery, Grant, Right};
 
 pub use majordomo::Majordomo;
 pub use ping_pong_client::PingPongClient;
@@ -41,7 +43,7 @@ pub struct Me {
     pub name: Name,
     /// Whether it chose its identity and may come back under it.
     pub is_chosen: bool,
-    pub grant: Grant,
+    pub grant: Arc<Grant>,
 }
 
 impl Me {
@@ -63,7 +65,7 @@ pub(crate) fn namespace(grant: &Grant) -> Name {
 
 /// Whether a grant lets somebody work under this name.
 pub(crate) fn may_work_as(grant: &Grant, name: &Name) -> bool {
-    grant.may_work && grant.worker.as_ref().is_none_or(|only| only == name)
+    grant.rights.contains(Right::Work) && grant.worker.as_ref().is_none_or(|only| only == name)
 }
 
 /// A conversation, whatever the protocol.

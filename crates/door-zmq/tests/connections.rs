@@ -10,7 +10,7 @@ use support::wire::{PATIENCE, Wire};
 use support::{command, greeting, metadata, null_opening};
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::words::{Command, StateName};
-use tenure_hub::{Grant, Keys, Request};
+use tenure_hub::{Grant, Keys, Request, Right, Rights};
 
 const READY: [&str; 4] = ["", "MDPW01", "\x01", "echo"];
 
@@ -139,7 +139,7 @@ fn nobody_takes_the_identity_of_a_worker_of_another_namespace_or_without_the_rig
     let lab = Grant { namespace: Some("default".into()), ..everything.clone() };
     let only = Grant { worker: Some("node-8".into()), ..lab.clone() };
     keys.add(b"work", lab.clone());
-    keys.add(b"submit", Grant { may_work: false, ..lab });
+    keys.add(b"submit", Grant { rights: Rights::ALL.without(Right::Work), ..lab });
     keys.add(b"other name", only);
     keys.add(b"stranger", Grant { namespace: Some("strangers".into()), ..everything });
     let broker = Broker::with_keys(&keys);

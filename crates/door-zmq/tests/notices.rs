@@ -11,7 +11,7 @@ use support::wire::Wire;
 use tenure_door_zmq::mdp::SlotStyle;
 use tenure_door_zmq::{PingPongSettings, Settings};
 use tenure_hub::words::{Command, Reply};
-use tenure_hub::{Ask, Delivery, Request, Response};
+use tenure_hub::{Ask, Delivery, Principal, Request, Response};
 
 const PATH: &str = "Tools/Count";
 
@@ -238,7 +238,10 @@ fn a_job_that_somebody_cancels_or_that_waits_too_long_is_told() {
     client.submit(PATH, &["job-2"]);
     let waiting = client.notice();
     let Some(Item::Text(task)) = waiting.get("task") else { panic!("{waiting:?}") };
-    let session = broker.hub().open("default".into(), "somebody".into()).expect("a session");
+    let session = broker
+        .hub()
+        .open(Principal::trusted("test"), "default".into(), "somebody".into())
+        .expect("a session");
     let reason = Some("not needed".into());
     let cancel = Request::Command(Command::Cancel { task: task.parse().expect("an id"), reason });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -9,7 +9,7 @@ use support::cbor::Item;
 use support::native::Native;
 use support::plugin::{PluginClient, PluginWorker, says};
 use support::wire::Wire;
-use tenure_hub::{Grant, Keys};
+use tenure_hub::{Grant, Keys, Right, Rights};
 
 const PATH: &str = "Tools/Count";
 
@@ -198,8 +198,11 @@ fn ping_pong_work_meets_other_doors_too() {
 #[test]
 fn a_key_says_what_a_peer_may_do() {
     let mut keys = Keys::default();
-    let only_submits =
-        Grant { name: "clients".into(), may_work: false, may_manage: false, ..Grant::everything() };
+    let only_submits = Grant {
+        name: "clients".into(),
+        rights: Rights::of(&[Right::Submit, Right::Read]),
+        ..Grant::everything()
+    };
     keys.add(b"letmein", only_submits);
     let broker = Broker::with_keys(&keys);
 

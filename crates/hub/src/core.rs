@@ -21,6 +21,7 @@ use crate::calls::Calls;
 use crate::counters::Counters;
 use crate::mailbox::Mailbox;
 use crate::outbox::{Out, Outbox};
+use crate::principal::Principal;
 use crate::request::{Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch};
 use crate::stats::Stats;
 use crate::watches::{CatchUp, MAILBOX_EVENTS_MAX, WATCHES_MAX, Wanted, WatchKey, Watches};
@@ -46,8 +47,15 @@ pub struct Core {
 #[derive(Debug)]
 struct Entry {
     peer: Arc<Peer>,
+    principal: Principal,
     mailbox: Arc<Mailbox>,
     watches: BTreeSet<u64>,
+}
+
+impl Entry {
+    fn check(&self, request: &Request) -> Result<(), Refusal> {
+        self.principal.grant.rights.check(request.needs())
+    }
 }
 
 impl Core {
@@ -78,9 +86,10 @@ impl Core {
     }
 
     /// A peer has arrived.
-    pub fn open(&mut self, peer: Arc<Peer>, mailbox: Arc<Mailbox>) {
+    pub fn open(&mut self, peer: Arc<Peer>, principal: Principal, mailbox: Arc<Mailbox>) {
         self.stats.sessions += 1;
-        self.sessions.insert(peer.session, Entry { peer, mailbox, watches: BTreeSet::new() });
+        let session = peer.session;
+        self.sessions.insert(session, Entry { peer, principal, mailbox, watches: BTreeSet::new() });
     }
 
     /// A peer is gone: whatever it was to others ends.
@@ -107,6 +116,9 @@ impl Core {
         let Some(entry) = self.sessions.get(&session) else { return };
         let peer = Arc::clone(&entry.peer);
         let mark = self.outbox.mark();
+        if let Err(refusal) = entry.check(&ask.request) {
+            return self.reply_at(mark, session, ask.token, Err(refusal));
+        }
         let reply = match ask.request {
             Request::Submit(submissions) => self.submit(now, &peer, submissions),
             Request::Complete(done) => self.complete(now, &peer, &done),
@@ -175,6 +187,11 @@ impl Core {
             }
         };
         self.reply_at(mark, session, ask.token, reply);
+    }
+
+    /// Whether the grant of a session allows a request. `take` asks by itself.
+    pub fn check(&self, session: SessionId, request: &Request) -> Result<(), Refusal> {
+        self.sessions.get(&session).map_or(Ok(()), |entry| entry.check(request))
     }
 
     /// Answers a request of a session, in the order of what was decided.

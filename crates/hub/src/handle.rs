@@ -12,6 +12,7 @@ use crate::counters::Counters;
 use crate::keys::{Grant, Keys};
 use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
 use crate::mailbox::Mailbox;
+use crate::principal::Principal;
 use crate::request::{Ask, Request};
 use crate::topics::Topics;
 use crate::watches::Life;
@@ -21,6 +22,7 @@ use crate::watches::Life;
 pub(crate) enum Inbound {
     Open {
         peer: Arc<Peer>,
+        principal: Principal,
         mailbox: Arc<Mailbox>,
     },
     Asks {
@@ -109,8 +111,13 @@ impl HubHandle {
     }
 
     /// What a peer with this key may do; `None` if it may not come in.
-    pub fn admit(&self, key: Option<&[u8]>) -> Option<Grant> {
+    pub fn admit(&self, key: Option<&[u8]>) -> Option<Arc<Grant>> {
         self.keys().admit(key)
+    }
+
+    /// Whether a grant may use a worker id.
+    pub fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+        self.keys().may_work_as(grant, worker)
     }
 
     /// Whether peers need a key at all.
@@ -124,7 +131,7 @@ impl HubHandle {
     }
 
     /// Begins a session for a peer that has been admitted.
-    pub fn open(&self, namespace: Name, identity: Name) -> Result<Session, Refusal> {
+    pub fn open(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, Refusal> {
         if self.shared.sessions.fetch_add(1, Ordering::Relaxed) >= SESSIONS_MAX {
             self.shared.sessions.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::Full { what: "sessions", limit: SESSIONS_MAX as u64 });
@@ -135,13 +142,14 @@ impl HubHandle {
         let session =
             Session { hub: self.clone(), id, peer: Arc::clone(&peer), mailbox: Arc::clone(&mailbox) };
         // If the hub is gone, the first request finds out.
-        let _ = self.shared.inbox.send(Inbound::Open { peer, mailbox });
+        let _ = self.shared.inbox.send(Inbound::Open { peer, principal, mailbox });
         Ok(session)
     }
 
     /// Makes what a door counts part of the broker's figures. Doors stand as long as the hub, so it stays.
     pub async fn show(&self, counters: Arc<Counters>) {
-        let Ok(session) = self.open(DEFAULT_NAMESPACE.into(), "door".into()) else { return };
+        let principal = Principal::trusted("broker");
+        let Ok(session) = self.open(principal, DEFAULT_NAMESPACE.into(), "door".into()) else { return };
         // A hub that has stopped shows no figures any more.
         let _ = session.send(vec![Ask { token: 0, request: Request::ShowCounters(counters) }]).await;
     }

@@ -1,47 +1,74 @@
 //! Keys: who may come in, and as what. A key is 256 random bits, kept as its hash and compared in constant time.
 
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
-use tenure_engine::Name;
+use tenure_engine::{DEFAULT_NAMESPACE, Name, Refusal};
+
+use crate::rights::Rights;
 
 /// What a key allows. Without any keys the broker listens on loopback only and everybody may do everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The name of the key, for logs. The key itself is never logged.
     pub name: Name,
+    /// Tells two keys of one name apart.
+    pub key: KeyId,
     /// The namespace its sessions are bound to; `None` lets the handshake choose.
     pub namespace: Option<Name>,
-    /// The only worker id it may register, if it is bound to one.
+    /// The only worker id it may use, if it is bound to one.
     pub worker: Option<Name>,
-    pub may_submit: bool,
-    pub may_work: bool,
-    /// Limits, queues, draining others, backups.
-    pub may_manage: bool,
+    pub rights: Rights,
 }
+
+/// A part of a key's hash: enough to recognise the key, useless to guess it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct KeyId(u64);
 
 impl Grant {
     /// Everything: what a broker without keys gives to whoever reaches its loopback address.
     pub fn everything() -> Grant {
         Grant {
             name: "anyone".into(),
+            key: KeyId::default(),
             namespace: None,
             worker: None,
-            may_submit: true,
-            may_work: true,
-            may_manage: true,
+            rights: Rights::ALL,
         }
+    }
+
+    /// The namespace of a session: the key's own, else the one that was asked for. A peer that asks for another
+    /// namespace than its key's is refused, not moved silently.
+    pub fn namespace_for(&self, asked: Option<Name>) -> Result<Name, Refusal> {
+        match (&self.namespace, asked) {
+            (Some(own), Some(asked)) if *own != asked => {
+                Err(Refusal::NotAllowed { what: "enter this namespace" })
+            }
+            (Some(own), _) => Ok(own.clone()),
+            (None, Some(asked)) => Ok(asked),
+            (None, None) => Ok(DEFAULT_NAMESPACE.into()),
+        }
+    }
+}
+
+/// No rights at all: a peer that has shown no key where one is needed.
+impl Default for Grant {
+    fn default() -> Grant {
+        Grant { name: "nobody".into(), rights: Rights::NONE, ..Grant::everything() }
     }
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
-    known: Vec<([u8; 32], Grant)>,
+    known: Vec<([u8; 32], Arc<Grant>)>,
 }
 
 impl Keys {
     /// Adds a key in plain text; only its hash is kept.
     pub fn add(&mut self, key: &[u8], grant: Grant) {
-        self.known.push((hash(key), grant));
+        let hash = hash(key);
+        self.known.push((hash, Arc::new(Grant { key: key_id(&hash), ..grant })));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -50,7 +77,7 @@ impl Keys {
 
     /// The grant of a key. Every known key is compared, and each in constant time, so that the answer's time says
     /// nothing about how close a guess was.
-    pub fn find(&self, key: &[u8]) -> Option<&Grant> {
+    pub fn find(&self, key: &[u8]) -> Option<&Arc<Grant>> {
         let presented = hash(key);
         let mut found = None;
         for (known, grant) in &self.known {
@@ -63,11 +90,20 @@ impl Keys {
     }
 
     /// What a session may do that presents this key, or none. `None` means: no entry.
-    pub fn admit(&self, key: Option<&[u8]>) -> Option<Grant> {
+    pub fn admit(&self, key: Option<&[u8]>) -> Option<Arc<Grant>> {
         if self.is_empty() {
-            return Some(Grant::everything());
+            return Some(Arc::new(Grant::everything()));
         }
         self.find(key?).cloned()
+    }
+
+    /// Whether a grant may use a worker id. An id that has a key of its own belongs to the keys that name it.
+    pub fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+        let is_its_own = match &grant.worker {
+            Some(own) => **own == *worker,
+            None => !self.known.iter().any(|(_, other)| other.worker.as_deref() == Some(worker)),
+        };
+        if is_its_own { Ok(()) } else { Err(Refusal::NotAllowed { what: "use this worker id" }) }
     }
 }
 
@@ -75,19 +111,50 @@ fn hash(key: &[u8]) -> [u8; 32] {
     Sha256::digest(key).into()
 }
 
+fn key_id(hash: &[u8; 32]) -> KeyId {
+    let (first, _) = hash.split_first_chunk().expect("a hash has 32 bytes");
+    KeyId(u64::from_be_bytes(*first))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rights::Right;
 
     #[test]
     fn only_a_known_key_is_admitted_and_without_keys_everybody_is() {
         let mut keys = Keys::default();
-        assert_eq!(keys.admit(None), Some(Grant::everything()));
-        let grant = Grant { name: "lab".into(), may_manage: false, ..Grant::everything() };
+        assert_eq!(keys.admit(None).as_deref(), Some(&Grant::everything()));
+        let rights = Rights::ALL.without(Right::Manage);
+        let grant = Grant { name: "lab".into(), rights, ..Grant::everything() };
         keys.add(b"correct", grant.clone());
-        assert_eq!(keys.admit(Some(b"correct")), Some(grant));
+        let admitted = keys.admit(Some(b"correct")).expect("it is known");
+        assert_eq!(*admitted, Grant { key: admitted.key, ..grant });
+        assert_ne!(admitted.key, KeyId::default());
         assert_eq!(keys.admit(Some(b"wrong")), None);
         assert_eq!(keys.admit(None), None);
         assert!(!format!("{keys:?}").contains("correct"));
+    }
+
+    #[test]
+    fn a_worker_id_with_a_key_of_its_own_belongs_to_that_key() {
+        let mut keys = Keys::default();
+        keys.add(b"own", Grant { worker: Some("w1".into()), ..Grant::everything() });
+        keys.add(b"any", Grant::everything());
+        let [own, any] = [b"own", b"any"].map(|key| keys.admit(Some(key)).expect("it is known"));
+        assert!(keys.may_work_as(&own, "w1").is_ok());
+        assert!(keys.may_work_as(&own, "w2").is_err());
+        assert!(keys.may_work_as(&any, "w2").is_ok());
+        assert!(keys.may_work_as(&any, "w1").is_err(), "another key names it");
+    }
+
+    #[test]
+    fn a_key_with_a_namespace_enters_no_other() {
+        let bound = Grant { namespace: Some("lab".into()), ..Grant::everything() };
+        assert_eq!(bound.namespace_for(None), Ok("lab".into()));
+        assert_eq!(bound.namespace_for(Some("lab".into())), Ok("lab".into()));
+        assert!(bound.namespace_for(Some("other".into())).is_err());
+        assert_eq!(Grant::everything().namespace_for(Some("other".into())), Ok("other".into()));
+        assert_eq!(Grant::everything().namespace_for(None), Ok(DEFAULT_NAMESPACE.into()));
     }
 }

@@ -22,7 +22,9 @@ pub mod limits;
 mod listen;
 mod mailbox;
 mod outbox;
+mod principal;
 mod request;
+mod rights;
 mod runtime;
 mod solitude;
 mod stats;
@@ -34,12 +36,14 @@ pub use appetite::Appetite;
 pub use clock::wall_clock;
 pub use counters::{Counters, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};
-pub use keys::{Grant, Keys};
+pub use keys::{Grant, KeyId, Keys};
 pub use listen::{ListenError, listen};
 pub use mailbox::Mailbox;
+pub use principal::Principal;
 pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
 };
+pub use rights::{Needs, Right, Rights, TopicAct};
 pub use runtime::Hub;
 pub use stats::Stats;
 

@@ -275,15 +275,16 @@ impl Turns {
             Inbound::Asks { session, asks } => {
                 self.permits.add_permits(asks.len().min(INBOX_REQUESTS_MAX));
                 for ask in asks {
-                    if let Request::Backup { directory } = ask.request {
-                        self.back_up(session, ask.token, directory);
-                    } else {
-                        self.take_ask(now, session, ask)?;
+                    match (self.core.check(session, &ask.request), ask.request) {
+                        (Ok(()), Request::Backup { directory }) => {
+                            self.back_up(session, ask.token, directory);
+                        }
+                        (_, request) => self.take_ask(now, session, Ask { token: ask.token, request })?,
                     }
                 }
             }
             Inbound::Own { session, ask } => self.take_ask(now, session, ask)?,
-            Inbound::Open { peer, mailbox } => self.core.open(peer, mailbox),
+            Inbound::Open { peer, principal, mailbox } => self.core.open(peer, principal, mailbox),
             Inbound::Close { session } => self.core.close(now, session),
             Inbound::HasRead { watch, life, next } => {
                 if !life.is_over()

@@ -47,6 +47,7 @@ use saver::SaverLine;
 use space::Space;
 
 pub use events::EVENT_PREFIXES;
+pub(crate) use events::event_prefix;
 pub use publish::{Published, Receipt};
 pub use request::Answer;
 pub use settings::{DURABLE_MESSAGES, TopicSettings};

@@ -8,7 +8,7 @@ use tenure_hub::store::{Frame, MemoryDisk, Opened, Parts, Store, StoreSettings, 
 use tenure_hub::words::{
     Answer, Command, NewTask, Peer, Query, Refusal, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
-use tenure_hub::{Ask, Delivery, Mailbox, Request, Response, Stats, Submission};
+use tenure_hub::{Ask, Delivery, Mailbox, Principal, Request, Response, Stats, Submission};
 
 struct Bench {
     core: Core,
@@ -31,7 +31,7 @@ impl Bench {
         let mailbox = Arc::new(Mailbox::default());
         let peer =
             Peer { session: SessionId(number), namespace: "default".into(), identity: "somebody".into() };
-        self.core.open(Arc::new(peer), Arc::clone(&mailbox));
+        self.core.open(Arc::new(peer), Principal::trusted("test"), Arc::clone(&mailbox));
         mailbox
     }
 

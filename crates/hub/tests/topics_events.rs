@@ -14,7 +14,9 @@ use tenure_hub::topics::{
     TopicSettings, Topics,
 };
 use tenure_hub::words::{Command, Held, Name, NewTask, Notice, OnClose, Settings, TaskId, WorkerSpec};
-use tenure_hub::{Ask, Delivery as Mail, Done, Hub, HubHandle, Keys, Request, Session, Submission, fresh_id};
+use tenure_hub::{
+    Ask, Delivery as Mail, Done, Hub, HubHandle, Keys, Principal, Request, Session, Submission, fresh_id,
+};
 
 fn default() -> Name {
     Name::from("default")
@@ -73,7 +75,7 @@ struct Peer {
 
 impl Peer {
     fn new(hub: &HubHandle, namespace: &str, identity: &str) -> Peer {
-        Peer { session: hub.open(namespace.into(), identity.into()).unwrap() }
+        Peer { session: hub.open(Principal::trusted("test"), namespace.into(), identity.into()).unwrap() }
     }
 
     async fn ask(&self, request: Request) {

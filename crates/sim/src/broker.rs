@@ -9,7 +9,7 @@ use tenure_hub::store::{
     Frame, Keeper, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings, WriteError, Writer,
 };
 use tenure_hub::words::{Name, Peer, SessionId, Settings, Timestamp};
-use tenure_hub::{Ask, Mailbox, Stats};
+use tenure_hub::{Ask, Mailbox, Principal, Stats};
 
 use crate::plan::Mutation;
 
@@ -61,7 +61,7 @@ impl Broker {
         self.next_session += 1;
         let mailbox = Arc::new(Mailbox::default());
         let peer = Peer { session, namespace: "default".into(), identity: identity.clone() };
-        self.core.open(Arc::new(peer), Arc::clone(&mailbox));
+        self.core.open(Arc::new(peer), Principal::trusted("simulator"), Arc::clone(&mailbox));
         (session, mailbox)
     }
 

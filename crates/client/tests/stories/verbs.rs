@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_client::{
     Client, Code, Error, Move, OnLost, Outcome, Query, StateName, Submission, TaskId, Timestamp, WhyCode,
 };
-use tenure_hub::{Grant, Keys};
+use tenure_hub::{Grant, Keys, Right, Rights};
 
 use crate::broker::{Broker, LONG};
 
@@ -202,7 +202,11 @@ async fn thousands_of_requests_are_under_way_at_once() {
 #[tokio::test]
 async fn keys_open_the_door_and_a_wrong_one_says_so_at_once() {
     let mut keys = Keys::default();
-    let grant = Grant { namespace: Some("lab".into()), may_manage: false, ..Grant::everything() };
+    let grant = Grant {
+        namespace: Some("lab".into()),
+        rights: Rights::ALL.without(Right::Manage),
+        ..Grant::everything()
+    };
     keys.add(b"secret", grant);
     let broker = Broker::with_keys(keys);
     let refused = Client::builder().address(&broker.address()).key("wrong").connect().await.unwrap_err();

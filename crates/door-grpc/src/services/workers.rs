@@ -17,7 +17,7 @@ impl pb::workers_server::Workers for Desk {
         let visitor = self.enter(&mut request)?;
         visitor.may_work()?;
         let session = visitor.open(&self.hub)?;
-        let working = Working::new(session, request.into_inner(), visitor.grant.worker);
+        let working = Working::new(session, request.into_inner(), visitor.grant);
         Ok(Response::new(session::stream(working).boxed()))
     }
 

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::words::{Blob, Command, Name, Notice, Refusal, Reply};
-use tenure_hub::{Ask, Delivery, Request, Response, Session};
+use tenure_hub::{Ask, Delivery, Grant, Request, Response, Session};
 use tonic::{Status, Streaming};
 
 use super::Conversation;
@@ -19,8 +21,8 @@ const OWN_NUMBER: u64 = u64::MAX;
 pub(crate) struct Working {
     session: Session,
     messages: Streaming<pb::WorkerMessage>,
-    /// The only worker that the key may register, if it is bound to one.
-    bound_to: Option<Name>,
+    /// What the key of this worker allows.
+    grant: Arc<Grant>,
     /// The queues it registered with: those it asks for if it names none.
     queues: Vec<Name>,
     /// Asked and not answered yet.
@@ -73,12 +75,12 @@ impl Working {
     pub(crate) fn new(
         session: Session,
         messages: Streaming<pb::WorkerMessage>,
-        bound_to: Option<Name>,
+        grant: Arc<Grant>,
     ) -> Working {
         Working {
             session,
             messages,
-            bound_to,
+            grant,
             queues: Vec::new(),
             unanswered: 0,
             deliveries: VecDeque::new(),
@@ -111,9 +113,7 @@ impl Working {
         };
         let command = match message.message.ok_or(empty)? {
             Message::Register(spec) => {
-                if self.bound_to.as_ref().is_some_and(|worker| **worker != *spec.worker) {
-                    return Err(Refusal::NotAllowed { what: "register a worker of this name" });
-                }
+                self.session.hub().may_work_as(&self.grant, &spec.worker)?;
                 let spec = translate::worker_spec(spec)?;
                 self.queues.clone_from(&spec.queues);
                 Command::Register(Box::new(spec))

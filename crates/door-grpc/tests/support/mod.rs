@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tenure_door_grpc::{Settings, serve};
 use tenure_hub::store::{MemoryDisk, StoreSettings};
-use tenure_hub::{Grant, Hub, HubHandle, Keys};
+use tenure_hub::{Grant, Hub, HubHandle, Keys, Right, Rights};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
@@ -31,9 +31,10 @@ impl Broker {
     /// One key that may only look, one that may only work as one worker, and one bound to a namespace.
     pub(crate) async fn with_keys() -> Broker {
         let mut keys = Keys::default();
-        let nothing = Grant { may_submit: false, may_work: false, may_manage: false, ..Grant::everything() };
-        keys.add(b"looker", Grant { name: "looker".into(), ..nothing.clone() });
-        let worker = Grant { name: "w7".into(), worker: Some("w7".into()), may_work: true, ..nothing };
+        let reads = Grant { rights: Rights::of(&[Right::Read]), ..Grant::everything() };
+        keys.add(b"looker", Grant { name: "looker".into(), ..reads.clone() });
+        let rights = Rights::of(&[Right::Read, Right::Work]);
+        let worker = Grant { name: "w7".into(), worker: Some("w7".into()), rights, ..reads };
         keys.add(b"worker", worker);
         let lab = Grant { name: "lab".into(), namespace: Some("lab".into()), ..Grant::everything() };
         keys.add(b"lab-key", lab);

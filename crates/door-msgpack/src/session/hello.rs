@@ -1,8 +1,8 @@
 //! The handshake.
 
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX, SESSION_REQUESTS_MAX};
-use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
-use tenure_hub::{Grant, fresh_id};
+use tenure_hub::words::{Refusal, Timestamp};
+use tenure_hub::{Grant, Needs, Right, Rights, fresh_id};
 use tenure_wire::hello::{Hello, PeerLimits, Welcome};
 use tenure_wire::limits::FRAME_BYTES_MAX;
 use tenure_wire::words::Role;
@@ -59,11 +59,11 @@ impl Session {
             return Ok(());
         };
         check_roles(&grant, &hello.roles)?;
-        let namespace = namespace(&grant, hello.namespace)?;
+        let namespace = grant.namespace_for(hello.namespace)?;
         let identity = hello.identity.unwrap_or_else(|| format!("peer-{}", fresh_id()).into());
         check_name("namespace", &namespace)?;
         check_name("identity", &identity)?;
-        let session = entrance.open(namespace.clone(), identity.clone())?;
+        let session = entrance.open(&grant, namespace.clone(), identity.clone())?;
         self.peer = Some(Box::new(Known {
             grant,
             identity: identity.clone(),
@@ -96,25 +96,13 @@ fn check_roles(grant: &Grant, roles: &[Role]) -> Result<(), Refusal> {
     if roles.iter().any(|role| matches!(role, Role::Other(_))) {
         return Err(Refusal::BadValue { what: "role", why: "is neither `client` nor `worker`" });
     }
-    if roles.contains(&Role::Worker) && !grant.may_work {
-        return Err(Refusal::NotAllowed { what: "work" });
+    if roles.contains(&Role::Worker) {
+        grant.rights.check(Needs::Right(Right::Work))?;
     }
-    if roles.contains(&Role::Client) && !grant.may_submit {
-        return Err(Refusal::NotAllowed { what: "submit and steer tasks" });
+    if roles.contains(&Role::Client) && grant.rights == Rights::of(&[Right::Work]) {
+        return grant.rights.check(Needs::Right(Right::Submit));
     }
     Ok(())
-}
-
-/// A key may be bound to a namespace; whoever asks for another one is told so and not moved silently.
-fn namespace(grant: &Grant, asked: Option<Name>) -> Result<Name, Refusal> {
-    match (&grant.namespace, asked) {
-        (Some(bound), Some(asked)) if *bound != asked => {
-            Err(Refusal::NotAllowed { what: "enter this namespace" })
-        }
-        (Some(bound), _) => Ok(bound.clone()),
-        (None, Some(asked)) => Ok(asked),
-        (None, None) => Ok(DEFAULT_NAMESPACE.into()),
-    }
 }
 
 fn check_name(what: &'static str, name: &str) -> Result<(), Refusal> {

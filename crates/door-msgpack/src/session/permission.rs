@@ -1,15 +1,21 @@
-//! What a key allows, request by request.
+//! What a key allows, as far as the hub does not see to it: topics, which stand beside it, and worker ids.
 
-use tenure_hub::Grant;
 use tenure_hub::words::Refusal;
+use tenure_hub::{Grant, TopicAct};
 use tenure_wire::Request;
 
-/// Looking is allowed to everybody who may come in.
-pub(super) fn check(grant: &Grant, request: &Request) -> Result<(), Refusal> {
-    let (allowed, what) = match request {
-        Request::Hello(_)
-        | Request::Ping
-        | Request::Show(_)
+use super::Entrance;
+
+pub(super) fn check(entrance: &dyn Entrance, grant: &Grant, request: &Request) -> Result<(), Refusal> {
+    let act = match request {
+        Request::Publish(_) => TopicAct::Publish,
+        Request::Subscribe(subscribe) => TopicAct::subscribe_to(subscribe.topics.iter().map(AsRef::as_ref)),
+        Request::Unsubscribe(_) | Request::PauseSubscription(_) => TopicAct::ChangeSubscription,
+        Request::Request(_) => TopicAct::Request,
+        Request::Topics(_) | Request::Subscriptions(_) => TopicAct::List,
+        Request::Register(spec) => return entrance.may_work_as(grant, &spec.worker),
+        // These become requests of the hub, which refuses what the grant does not allow.
+        Request::Show(_)
         | Request::Find(_)
         | Request::Explain(_)
         | Request::List(_)
@@ -24,30 +30,20 @@ pub(super) fn check(grant: &Grant, request: &Request) -> Result<(), Refusal> {
         | Request::Watch(_)
         | Request::Unwatch(_)
         | Request::Wait(_)
-        | Request::Topics(_)
-        | Request::Subscriptions(_)
-        | Request::Unknown { .. } => return Ok(()),
-        Request::Submit(_)
+        | Request::Submit(_)
         | Request::Release(_)
         | Request::Cancel(_)
         | Request::Pause(_)
         | Request::Resume(_)
         | Request::Retry(_)
-        | Request::Move(_) => (grant.may_submit, "submit and steer tasks"),
-        Request::SetLimit(_)
+        | Request::Move(_)
+        | Request::SetLimit(_)
         | Request::PauseQueue(_)
         | Request::ResumeQueue(_)
         | Request::DrainWorker(_)
         | Request::ClearWorker(_)
-        | Request::Backup(_) => (grant.may_manage, "manage the broker"),
-        Request::Register(spec) => {
-            let bound_to_another = grant.worker.as_ref().is_some_and(|worker| *worker != spec.worker);
-            if bound_to_another {
-                return Err(Refusal::NotAllowed { what: "register a worker of this name" });
-            }
-            (grant.may_work, "work")
-        }
-        Request::Heartbeat(_)
+        | Request::Backup(_)
+        | Request::Heartbeat(_)
         | Request::Start(_)
         | Request::Progress(_)
         | Request::PutAside(_)
@@ -58,20 +54,16 @@ pub(super) fn check(grant: &Grant, request: &Request) -> Result<(), Refusal> {
         | Request::Ask(_)
         | Request::Unask
         | Request::Drain
-        | Request::Leave => (grant.may_work, "work"),
-        Request::Listen(_)
+        | Request::Leave
+        | Request::Listen(_)
         | Request::Unlisten(_)
         | Request::Call(_)
         | Request::DropCall(_)
         | Request::Answer(_)
         | Request::Broadcast(_)
         | Request::Hear(_)
-        | Request::Unhear => (grant.may_submit || grant.may_work, "call others"),
-        Request::Publish(_)
-        | Request::Subscribe(_)
-        | Request::Unsubscribe(_)
-        | Request::PauseSubscription(_)
-        | Request::Request(_) => (grant.may_submit || grant.may_work, "use topics"),
+        | Request::Unhear => return Ok(()),
+        Request::Hello(_) | Request::Ping | Request::Unknown { .. } => return Ok(()),
     };
-    if allowed { Ok(()) } else { Err(Refusal::NotAllowed { what }) }
+    grant.rights.check(act.needs())
 }

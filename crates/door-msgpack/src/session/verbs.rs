@@ -32,7 +32,7 @@ impl Session {
             let message = "say hello first";
             return say_no(number, tenure_wire::Refusal::new(Code::HelloFirst, message), turn);
         };
-        if let Err(no) = permission::check(&peer.grant, &request) {
+        if let Err(no) = permission::check(entrance, &peer.grant, &request) {
             return refuse(number, &no, turn);
         }
         if let Err(no) = self.obey(now, number, request, turn) {

@@ -90,14 +90,14 @@ impl Session {
             return turn_away("say HandShake with worker or actioner", turn);
         }
         // This dialect has no place for a key.
-        if entrance.admit(None).is_none() {
+        let Some(grant) = entrance.admit(None) else {
             return turn_away(
                 &translate::refusal(&Refusal::NotAllowed { what: "come in without a key" }),
                 turn,
             );
-        }
+        };
         let identity: Name = format!("{role}-{}", translate::fresh_task()).into();
-        if let Err(no) = entrance.open(DEFAULT_NAMESPACE.into(), Arc::clone(&identity)) {
+        if let Err(no) = entrance.open(&grant, DEFAULT_NAMESPACE.into(), Arc::clone(&identity)) {
             return turn_away(&translate::refusal(&no), turn);
         }
         encode(&mut turn.out, &Message::HandShake("Go".into()));

@@ -12,7 +12,7 @@ use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::topics::Topics;
 use tenure_hub::words::{Blob, Name, Peer, Refusal, SessionId, Timestamp};
-use tenure_hub::{Delivery, Grant, Hub, Keys, Mailbox, Stats};
+use tenure_hub::{Delivery, Grant, Hub, Keys, Mailbox, Principal, Stats};
 use tenure_wire::value::Value;
 
 use super::{Heard, Patience, Stage};
@@ -50,17 +50,23 @@ struct WayIn<'a> {
 }
 
 impl Entrance for WayIn<'_> {
-    fn admit(&mut self, key: Option<&[u8]>) -> Option<Grant> {
+    fn admit(&mut self, key: Option<&[u8]>) -> Option<Arc<Grant>> {
         self.broker.keys.admit(key)
     }
 
-    fn open(&mut self, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
+    fn open(&mut self, grant: &Arc<Grant>, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
         self.broker.next_session += 1;
         let session = SessionId(self.broker.next_session);
         let mailbox = Arc::new(Mailbox::default());
-        self.broker.core.open(Arc::new(Peer { session, namespace, identity }), Arc::clone(&mailbox));
+        let principal = Principal { grant: Arc::clone(grant), ..Principal::trusted("native") };
+        let peer = Peer { session, namespace, identity };
+        self.broker.core.open(Arc::new(peer), principal, Arc::clone(&mailbox));
         *self.opened = Some((session, mailbox));
         Ok(session)
+    }
+
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+        self.broker.keys.may_work_as(grant, worker)
     }
 
     fn topics(&self) -> Topics {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Timestamp};
-use tenure_hub::{Appetite, Delivery, wall_clock};
+use tenure_hub::{Appetite, Delivery, Principal, Right, wall_clock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -315,7 +315,10 @@ impl Conversation {
         let asks = std::mem::take(&mut self.out.asks);
         let (namespace, identity) = (self.session.namespace(), self.session.identity());
         if self.inside.as_ref().is_none_or(|(known, _)| known != namespace) {
-            match self.door.hub.open(namespace.clone(), identity.clone()) {
+            // A worker may read what it holds; the session sees to it that it reads no more.
+            let principal =
+                Principal { grant: self.session.grant(), door: "resp", address: Some(self.gate.address) };
+            match self.door.hub.open(principal.with(Right::Read), namespace.clone(), identity.clone()) {
                 Ok(inside) => self.inside = Some((namespace.clone(), inside)),
                 Err(refusal) => {
                     for ask in asks {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tenure_hub::words::{Name, Timestamp};
-use tenure_hub::{Delivery, HubHandle, wall_clock};
+use tenure_hub::{Delivery, HubHandle, Principal, wall_clock};
 use tokio::sync::{Mutex as Turns, Notify, mpsc};
 use tokio::time::{Duration, Instant, sleep_until};
 
@@ -89,7 +89,10 @@ impl Desks {
             return Ok(Arc::clone(desk));
         }
         let Some(kind) = call.open_as else { return Err(CallAnswer::NotRegistered) };
-        let session = self.hub.open(namespace.clone(), call.worker.clone()).map_err(CallAnswer::Refused)?;
+        let session = self
+            .hub
+            .open(Principal::trusted("resp"), namespace.clone(), call.worker.clone())
+            .map_err(CallAnswer::Refused)?;
         let worker = Worker::new(call.worker.clone(), kind, self.settings.clone(), wall_clock());
         let desk = Arc::new(Desk {
             namespace: namespace.clone(),

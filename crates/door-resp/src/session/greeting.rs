@@ -1,5 +1,7 @@
 //! The opening of a conversation and everything about the connection itself.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
 use tenure_hub::{Grant, Request};
@@ -121,8 +123,8 @@ impl Session {
     }
 
     /// Who it is and where its tasks live follows from what it may do.
-    fn set_grant(&mut self, grant: Option<Grant>) {
-        let granted = |of: fn(&Grant) -> Option<Name>| grant.as_ref().and_then(of);
+    fn set_grant(&mut self, grant: Option<Arc<Grant>>) {
+        let granted = |of: fn(&Grant) -> Option<Name>| grant.as_deref().and_then(of);
         self.worker = granted(|grant| grant.worker.clone());
         self.namespace = granted(|grant| grant.namespace.clone()).unwrap_or_else(|| DEFAULT_NAMESPACE.into());
         self.grant = grant;

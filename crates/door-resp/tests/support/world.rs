@@ -11,7 +11,7 @@ use tenure_door_resp::testing::{Admission, ChannelAct, DeskCall, Gate, Output, S
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};
-use tenure_hub::{Ask, Grant, Keys, Mailbox, Stats};
+use tenure_hub::{Ask, Grant, Keys, Mailbox, Principal, Stats};
 
 pub(crate) struct World {
     pub(crate) now: Timestamp,
@@ -317,7 +317,7 @@ impl World {
         self.next_session += 1;
         let mailbox = Arc::new(Mailbox::default());
         let peer = Peer { session, namespace: "default".into(), identity };
-        self.core.open(Arc::new(peer), Arc::clone(&mailbox));
+        self.core.open(Arc::new(peer), Principal::trusted("test"), Arc::clone(&mailbox));
         (session, mailbox)
     }
 

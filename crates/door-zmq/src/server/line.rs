@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -72,7 +73,10 @@ impl<'a> Line<'a> {
     }
 
     /// Greeting and handshake. Gives nothing if the peer went away.
-    pub(super) async fn introduce(&mut self, hub: &HubHandle) -> Result<Option<(Identity, Grant)>, Ended> {
+    pub(super) async fn introduce(
+        &mut self,
+        hub: &HubHandle,
+    ) -> Result<Option<(Identity, Arc<Grant>)>, Ended> {
         let mut grant = None;
         loop {
             match self.peer.next_event(&mut self.unsent) {

@@ -53,7 +53,7 @@ impl Client {
         if is_mmi(&request.service) {
             return self.inquire(request, turn);
         }
-        if !turn.me.grant.may_submit {
+        if !turn.me.grant.rights.contains(tenure_hub::Right::Submit) {
             return self.refuse(&request, &Refused::from(Refusal::NotAllowed { what: "submit" }), turn);
         }
         self.heard(&request.path, turn);
@@ -133,7 +133,7 @@ impl Client {
             return;
         }
         self.telling.begin(path, turn);
-        if turn.me.is_chosen && turn.me.grant.may_submit {
+        if turn.me.is_chosen && turn.me.grant.rights.contains(tenure_hub::Right::Submit) {
             self.returned = Some(path.clone());
             self.watch_ends(turn);
         }
@@ -291,7 +291,9 @@ impl Client {
         if let Mmi::Notify(notify) = question {
             return self.telling.ask(notify, request.path, turn);
         }
-        if let (Mmi::Cancel { .. }, false) = (&question, turn.me.grant.may_submit) {
+        if let (Mmi::Cancel { .. }, false) =
+            (&question, turn.me.grant.rights.contains(tenure_hub::Right::Submit))
+        {
             return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"403")]));
         }
         let finished = if question == Mmi::Status { self.jobs.take_finished() } else { 0 };

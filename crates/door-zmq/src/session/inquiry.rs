@@ -91,7 +91,7 @@ impl Inquiry {
             }
             Mmi::Cancel { client } => {
                 let client = client.map_or(mine.clone(), Name::from);
-                if client == mine || turn.me.grant.may_manage {
+                if client == mine || turn.me.grant.rights.contains(tenure_hub::Right::Manage) {
                     let question = Question::Cancel { found: Vec::new(), under_way: 0, cancelled: 0 };
                     submitter = Some(client);
                     (question, list(WAITING.to_vec(), submitter.clone(), None))

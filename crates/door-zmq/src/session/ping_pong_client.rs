@@ -47,7 +47,7 @@ impl PingPongClient {
     }
 
     fn submission(&self, now: Timestamp, work: &pingpong::Work) -> Result<Submission, Refusal> {
-        if !self.me.grant.may_submit {
+        if !self.me.grant.rights.contains(tenure_hub::Right::Submit) {
             return Err(Refusal::NotAllowed { what: "submit" });
         }
         if self.routes.len() >= JOBS_MAX {

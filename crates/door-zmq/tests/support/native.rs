@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{Answer, Command, Held, Notice, Query, Reply, TaskInfo, WorkerInfo, WorkerSpec};
-use tenure_hub::{Ask, Delivery, Done, HubHandle, Request, Response, Session, Submission, Watch, fresh_id};
+use tenure_hub::{
+    Ask, Delivery, Done, HubHandle, Principal, Request, Response, Session, Submission, Watch, fresh_id,
+};
 use tokio::runtime::Runtime;
 
 pub(crate) struct Native {
@@ -17,7 +19,8 @@ pub(crate) struct Native {
 impl Native {
     pub(crate) fn open(hub: &HubHandle, identity: &str) -> Native {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let session = hub.open("default".into(), identity.into()).expect("a session");
+        let session =
+            hub.open(Principal::trusted("test"), "default".into(), identity.into()).expect("a session");
         Native { runtime, hub: hub.clone(), session, arrived: Vec::new() }
     }
 

@@ -10,7 +10,7 @@ use tenure_door_zmq::{PingPongSettings, Registry, Settings};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, NewTask, OnLost, Peer, Refusal, SessionId, StateName, Timestamp};
-use tenure_hub::{Ask, Grant, Mailbox, Request, Stats, Submission, fresh_id};
+use tenure_hub::{Ask, Grant, Mailbox, Principal, Request, Stats, Submission, fresh_id};
 
 pub(crate) struct World {
     now: Timestamp,
@@ -105,7 +105,7 @@ impl World {
         begin: impl FnOnce(&World, Me) -> Box<dyn Conversation>,
     ) {
         let name: Name = peer.into();
-        let me = Me { name: name.clone(), is_chosen, grant: Grant::everything() };
+        let me = Me { name: name.clone(), is_chosen, grant: Arc::new(Grant::everything()) };
         let conversation = begin(self, me);
         let (session, mailbox) = self.open(name);
         self.seats.insert(
@@ -121,7 +121,7 @@ impl World {
         self.next_session += 1;
         let mailbox = Arc::new(Mailbox::default());
         let peer = Peer { session, namespace: "default".into(), identity };
-        self.core.open(Arc::new(peer), Arc::clone(&mailbox));
+        self.core.open(Arc::new(peer), Principal::trusted("test"), Arc::clone(&mailbox));
         (session, mailbox)
     }
 

@@ -34,6 +34,7 @@ impl Core {
             return Some(ask);
         }
         let reply = match &ask.request {
+            request if let Err(refusal) = self.check(session, request) => Err(refusal),
             Request::Submit(_) | Request::Checkpoint { .. } | Request::Query(_) => Err(Refusal::DiskFull),
             Request::Stats => Ok(Response::Stats(Box::new(self.stats(now)))),
             _ => return Some(ask),

@@ -12,7 +12,7 @@ pub const EVENT_PREFIXES: [&str; 3] = ["task", "queue", "worker"];
 
 /// The prefix of a name or pattern that belongs to the broker. A pattern has to begin with the word itself: `>` and `*.x`
 /// are about other topics.
-pub(super) fn event_prefix(text: &str) -> Option<&'static str> {
+pub(crate) fn event_prefix(text: &str) -> Option<&'static str> {
     let (first, _) = text.split_once('.')?;
     EVENT_PREFIXES.into_iter().find(|prefix| *prefix == first)
 }

@@ -17,6 +17,7 @@ use super::events::Interest;
 use super::space::{Bell, Space};
 use crate::handle::Session;
 use crate::limits::SESSIONS_MAX;
+use crate::principal::Principal;
 use crate::request::{Ask, Delivery as Mail, Request, Watch};
 
 /// How many events wait in a stream before its feed waits for it.
@@ -29,7 +30,7 @@ impl Topics {
     pub(super) fn watch(&self, namespace: &Name, interest: &Interest) -> Result<Session, Refusal> {
         let hub = self.shared.hub.get().and_then(crate::handle::WeakHub::upgrade).ok_or(Refusal::Stopping)?;
         let session = hub
-            .open(Arc::clone(namespace), Name::from("topics"))
+            .open(Principal::trusted("topics"), Arc::clone(namespace), Name::from("topics"))
             .map_err(|_| Refusal::TooManySubscriptions { limit: SESSIONS_MAX })?;
         let watch = Watch { watch: 1, filter: interest.event_filter(), from: interest.from };
         session.send_now(Ask { token: 1, request: Request::Watch(watch) });

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::words::{NewTask, Reply, Settings, StateName};
-use tenure_hub::{Ask, Delivery, Hub, HubHandle, Keys, Request, Response, Session, Submission, fresh_id};
+use tenure_hub::{
+    Ask, Delivery, Hub, HubHandle, Keys, Principal, Request, Response, Session, Submission, fresh_id,
+};
 
 use super::PATIENCE;
 
@@ -27,7 +29,8 @@ pub(crate) struct Talk {
 
 impl Talk {
     pub(crate) fn new(hub: &HubHandle, identity: &str) -> Talk {
-        let session = hub.open("default".into(), identity.into()).expect("there is room");
+        let session =
+            hub.open(Principal::trusted("test"), "default".into(), identity.into()).expect("there is room");
         Talk { session, mail: VecDeque::new() }
     }
 

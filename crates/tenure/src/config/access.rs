@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use tenure_hub::words::Name;
-use tenure_hub::{Grant, Keys};
+use tenure_hub::{Grant, Keys, Right, Rights};
 use toml::{Table, Value};
 
 use super::problem::Problem;
@@ -14,7 +14,6 @@ const KEY_DIGITS_MIN: usize = 32;
 /// How many keys one broker knows at most.
 const KEYS_MAX: usize = 10_000;
 const KEY_FIELDS: [&str; 5] = ["name", "key", "namespace", "worker", "may"];
-const VERBS: [&str; 3] = ["submit", "work", "manage"];
 
 /// What the file says about access.
 #[derive(Clone, Default)]
@@ -75,14 +74,9 @@ impl Access {
             keys.add(entry.secret.as_bytes(), entry.grant.clone());
         }
         for (worker, secret) in &self.workers {
-            // A worker may hand out work of its own, but steers nobody else.
             let worker: Name = worker.as_str().into();
-            let grant = Grant {
-                name: worker.clone(),
-                worker: Some(worker),
-                may_manage: false,
-                ..Grant::everything()
-            };
+            let rights = Rights::of(&[Right::Work]);
+            let grant = Grant { name: worker.clone(), worker: Some(worker), rights, ..Grant::everything() };
             keys.add(secret.as_bytes(), grant);
         }
         keys
@@ -96,13 +90,10 @@ impl Access {
     /// What may be shown: names and what they may do, never the keys.
     pub(crate) fn describe(&self) -> Vec<String> {
         let of = |entry: &Entry| {
-            let Grant { name, namespace, worker, may_submit, may_work, may_manage } = &entry.grant;
-            let verbs: Vec<&str> = VERBS
-                .into_iter()
-                .zip([may_submit, may_work, may_manage])
-                .filter_map(|(verb, may)| may.then_some(verb))
-                .collect();
-            let mut text = format!("{name} may {}", verbs.join(", "));
+            let Grant { name, key: _, namespace, worker, rights } = &entry.grant;
+            let rights: Vec<&str> = rights.iter().map(Right::as_str).collect();
+            let rights = if rights.is_empty() { "nothing".to_owned() } else { rights.join(", ") };
+            let mut text = format!("{name} may {rights}");
             if let Some(namespace) = namespace {
                 text += &format!(", in namespace {namespace}");
             }
@@ -156,28 +147,41 @@ fn read_entry(entry: &Value) -> Result<Entry, String> {
     let name = text("name")?.ok_or("`name` is missing: it stands for the key in logs")?;
     let secret = text("key")?.ok_or("`key` is missing: make one with `openssl rand -hex 32`")?;
     check_key(&secret)?;
-    let may = match table.get("may") {
-        None => VERBS.map(str::to_owned).to_vec(),
-        Some(Value::Array(verbs)) => {
-            let verbs =
-                verbs.iter().map(|verb| verb.as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>();
-            if let Some(wrong) = verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
-                return Err(super::nearest::unknown("right", wrong, VERBS));
-            }
-            verbs
-        }
-        Some(_) => return Err("`may` must be a list of submit, work, manage".to_owned()),
-    };
-    let may = |verb: &str| may.iter().any(|known| known == verb);
+    let namespace: Option<Name> = text("namespace")?.map(Into::into);
     let grant = Grant {
         name: name.into(),
-        namespace: text("namespace")?.map(Into::into),
+        rights: read_rights(table.get("may"), namespace.is_some())?,
+        namespace,
         worker: text("worker")?.map(Into::into),
-        may_submit: may("submit"),
-        may_work: may("work"),
-        may_manage: may("manage"),
+        ..Grant::default()
     };
     Ok(Entry { secret, grant })
+}
+
+/// The rights that an entry lists; all that are possible if it lists none. A backup holds every namespace, so a key of one
+/// namespace cannot make one.
+fn read_rights(may: Option<&Value>, has_namespace: bool) -> Result<Rights, String> {
+    let words = match may {
+        None if has_namespace => return Ok(Rights::ALL.without(Right::Backup)),
+        None => return Ok(Rights::ALL),
+        Some(Value::Array(words)) => words,
+        Some(_) => {
+            let known = Right::ALL.map(Right::as_str).join(", ");
+            return Err(format!("`may` must be a list of rights: {known}"));
+        }
+    };
+    let mut rights = Rights::NONE;
+    for word in words {
+        let word = word.as_str().unwrap_or_default();
+        let right = Right::find(word)
+            .ok_or_else(|| super::nearest::unknown("right", word, Right::ALL.map(Right::as_str)))?;
+        rights = rights.with(right);
+    }
+    if has_namespace && rights.contains(Right::Backup) {
+        return Err("a key with a namespace cannot have the right `backup`: a backup holds every namespace"
+            .to_owned());
+    }
+    Ok(rights)
 }
 
 /// Hexadecimal digits, and enough of them. What is wrong is told without the digits.
@@ -216,12 +220,12 @@ mod tests {
         let (access, problems) = read(&text);
         assert_eq!(problems, Vec::<String>::new());
         let grant = access.keys().admit(Some(KEY.as_bytes())).unwrap();
-        assert!(grant.may_submit && !grant.may_work && !grant.may_manage);
+        assert_eq!(grant.rights, Rights::of(&[Right::Submit]));
         assert_eq!(grant.namespace.as_deref(), Some("physics"));
         assert_eq!(access.describe(), ["lab may submit, in namespace physics"]);
         let worker = access.keys().admit(Some(OTHER.as_bytes())).unwrap();
         assert_eq!(worker.worker.as_deref(), Some("w1"));
-        assert!(worker.may_work && !worker.may_manage);
+        assert_eq!(worker.rights, Rights::of(&[Right::Work]));
         assert_eq!(access.count(), 2);
         assert!(!format!("{access:?}").contains(KEY));
     }

@@ -1,0 +1,251 @@
+//! Rights: what a key may do, and which right each request needs.
+//!
+//! The hub itself refuses a request whose right the session's grant lacks, so no door can forget to ask.
+
+use tenure_engine::{Command, Refusal};
+
+use crate::request::Request;
+use crate::topics::event_prefix;
+
+/// One thing that a key may be allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Right {
+    /// Submit tasks and steer them: cancel, pause, resume, retry, move.
+    Submit,
+    /// Read tasks, bodies, results, events, queues, workers and figures.
+    Read,
+    /// Register as a worker, take tasks and report on them.
+    Work,
+    /// Set limits, pause queues, drain and clear workers, challenge workers.
+    Manage,
+    /// Copy the whole store, all namespaces included.
+    Backup,
+}
+
+impl Right {
+    pub const ALL: [Right; 5] = [Right::Submit, Right::Read, Right::Work, Right::Manage, Right::Backup];
+
+    /// The word for it in configuration files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Right::Submit => "submit",
+            Right::Read => "read",
+            Right::Work => "work",
+            Right::Manage => "manage",
+            Right::Backup => "backup",
+        }
+    }
+
+    pub fn find(word: &str) -> Option<Right> {
+        Right::ALL.into_iter().find(|right| right.as_str() == word)
+    }
+}
+
+/// A set of rights.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Rights(u8);
+
+impl Rights {
+    pub const NONE: Rights = Rights(0);
+    pub const ALL: Rights = Rights(0b1_1111);
+
+    pub const fn of(rights: &[Right]) -> Rights {
+        let mut set = Rights::NONE;
+        let mut index = 0;
+        while index < rights.len() {
+            set = set.with(rights[index]);
+            index += 1;
+        }
+        set
+    }
+
+    #[must_use]
+    pub const fn with(self, right: Right) -> Rights {
+        Rights(self.0 | 1 << right as u8)
+    }
+
+    #[must_use]
+    pub const fn without(self, right: Right) -> Rights {
+        Rights(self.0 & !(1 << right as u8))
+    }
+
+    pub const fn contains(self, right: Right) -> bool {
+        self.0 & (1 << right as u8) != 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Right> {
+        Right::ALL.into_iter().filter(move |right| self.contains(*right))
+    }
+
+    /// Whether these rights are enough for something.
+    pub const fn suffice(self, needs: Needs) -> bool {
+        match needs {
+            Needs::Nothing => true,
+            Needs::Right(right) => self.contains(right),
+            Needs::SubmitOrWork => self.contains(Right::Submit) || self.contains(Right::Work),
+        }
+    }
+
+    /// Refuses by name what these rights do not allow.
+    pub const fn check(self, needs: Needs) -> Result<(), Refusal> {
+        if self.suffice(needs) { Ok(()) } else { Err(Refusal::NotAllowed { what: needs.what() }) }
+    }
+}
+
+impl std::fmt::Debug for Rights {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_set().entries(self.iter().map(Right::as_str)).finish()
+    }
+}
+
+/// What something needs of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Needs {
+    /// Whoever was let in may do it.
+    Nothing,
+    Right(Right),
+    /// Talking to other peers: either of the two.
+    SubmitOrWork,
+}
+
+impl Needs {
+    /// Completes "this key does not allow to …".
+    const fn what(self) -> &'static str {
+        match self {
+            Needs::Nothing => "do nothing",
+            Needs::Right(Right::Submit) => "submit and steer tasks (right: submit)",
+            Needs::Right(Right::Read) => "read tasks, results and events (right: read)",
+            Needs::Right(Right::Work) => "work (right: work)",
+            Needs::Right(Right::Manage) => "manage the broker (right: manage)",
+            Needs::Right(Right::Backup) => "make backups (right: backup)",
+            Needs::SubmitOrWork => "talk to other peers (right: submit or work)",
+        }
+    }
+}
+
+impl Request {
+    /// The right that this request needs.
+    pub fn needs(&self) -> Needs {
+        match self {
+            Request::Submit(_) => Needs::Right(Right::Submit),
+            Request::Complete(_)
+            | Request::Fail { .. }
+            | Request::Checkpoint { .. }
+            | Request::Confirm { .. } => Needs::Right(Right::Work),
+            Request::Command(command) => command_needs(command),
+            Request::Query(_) | Request::Stats | Request::Watch(_) => Needs::Right(Right::Read),
+            Request::Listen { .. }
+            | Request::Unlisten { .. }
+            | Request::Call { .. }
+            | Request::GiveUpCall { .. }
+            | Request::CallAnswer { .. }
+            | Request::HearBroadcasts { .. }
+            | Request::Broadcast(_) => Needs::SubmitOrWork,
+            Request::Backup { .. } => Needs::Right(Right::Backup),
+            Request::ShowCounters(_) | Request::Unwatch { .. } => Needs::Nothing,
+        }
+    }
+}
+
+fn command_needs(command: &Command) -> Needs {
+    match command {
+        Command::Submit(_)
+        | Command::Release { .. }
+        | Command::Cancel { .. }
+        | Command::Pause { .. }
+        | Command::Resume { .. }
+        | Command::Retry { .. }
+        | Command::Move { .. } => Needs::Right(Right::Submit),
+        Command::SetLimit { .. }
+        | Command::PauseQueue { .. }
+        | Command::ResumeQueue { .. }
+        | Command::DrainWorker { .. }
+        | Command::ClearWorker { .. } => Needs::Right(Right::Manage),
+        Command::Register(_)
+        | Command::Heartbeat { .. }
+        | Command::Start(_)
+        | Command::Progress { .. }
+        | Command::Checkpoint { .. }
+        | Command::Complete(_)
+        | Command::Fail(_)
+        | Command::Confirm { .. }
+        | Command::GiveBack { .. }
+        | Command::Ask { .. }
+        | Command::Unask
+        | Command::Drain
+        | Command::Leave => Needs::Right(Right::Work),
+        Command::SessionClosed => Needs::Nothing,
+    }
+}
+
+/// What a peer does with topics. They are shared memory beside the hub, so doors ask for the right themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TopicAct {
+    Publish,
+    /// Subscribe to topics, or answer requests on them.
+    Subscribe,
+    /// Subscribe to what the broker itself publishes: events of tasks, queues and workers.
+    SubscribeToEvents,
+    /// Pause, resume or end a subscription.
+    ChangeSubscription,
+    Request,
+    /// List topics and subscriptions.
+    List,
+}
+
+impl TopicAct {
+    pub const ALL: [TopicAct; 6] = [
+        TopicAct::Publish,
+        TopicAct::Subscribe,
+        TopicAct::SubscribeToEvents,
+        TopicAct::ChangeSubscription,
+        TopicAct::Request,
+        TopicAct::List,
+    ];
+
+    /// Subscribing to these topics or patterns.
+    pub fn subscribe_to<'a>(mut filters: impl Iterator<Item = &'a str>) -> TopicAct {
+        if filters.any(|filter| event_prefix(filter).is_some()) {
+            TopicAct::SubscribeToEvents
+        } else {
+            TopicAct::Subscribe
+        }
+    }
+
+    /// The right that this act needs.
+    pub const fn needs(self) -> Needs {
+        match self {
+            TopicAct::Publish | TopicAct::Subscribe | TopicAct::ChangeSubscription | TopicAct::Request => {
+                Needs::SubmitOrWork
+            }
+            TopicAct::SubscribeToEvents | TopicAct::List => Needs::Right(Right::Read),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_what_was_put_in() {
+        let set = Rights::of(&[Right::Submit, Right::Backup]);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Right::Submit, Right::Backup]);
+        assert_eq!(set.without(Right::Submit), Rights::of(&[Right::Backup]));
+        assert_eq!(Rights::of(&Right::ALL), Rights::ALL);
+        assert_eq!(format!("{set:?}"), r#"{"submit", "backup"}"#);
+        assert!(Right::ALL.into_iter().all(|right| Right::find(right.as_str()) == Some(right)));
+    }
+
+    #[test]
+    fn either_right_is_enough_to_talk_to_others_and_a_refusal_names_the_right() {
+        assert!(Rights::of(&[Right::Work]).suffice(Needs::SubmitOrWork));
+        assert!(Rights::of(&[Right::Submit]).suffice(Needs::SubmitOrWork));
+        let refusal = Rights::of(&[Right::Read]).check(Needs::SubmitOrWork).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "this key does not allow to talk to other peers (right: submit or work)"
+        );
+        assert!(Rights::NONE.suffice(Needs::Nothing));
+    }
+}
