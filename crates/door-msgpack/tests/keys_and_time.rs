@@ -76,7 +76,7 @@ fn a_key_allows_what_it_allows() {
     play.hear("client", &[r#"[1, "welcome", {"namespace": "lab", …}]"#]);
     play.say("client", r#"[2, "set-limit", {"tag": "gpu", "limit": 1}]"#);
     play.hear("client", &[r#"[2, "refused", {"code": "not-allowed", "what": "manage the broker", …}]"#]);
-    play.say("client", r#"[3, "register", {"worker": "w1", "queues": ["q"]}]"#);
+    play.say("client", r#"[3, "register", {"worker": "w3", "queues": ["q"]}]"#);
     play.hear("client", &[r#"[3, "refused", {"code": "not-allowed", "what": "work", …}]"#]);
     play.say("client", r#"[4, "submit", {"terms": [{"queue": "q"}], "tasks": [[]]}]"#);
     play.hear("client", &[r#"[4, "submitted", {…}]"#]);
@@ -86,12 +86,14 @@ fn a_key_allows_what_it_allows() {
     play.say("worker", r#"[2, "submit", {"terms": [{"queue": "q"}], "tasks": [[]]}]"#);
     play.hear("worker", &[r#"[2, "refused", {"code": "not-allowed", …}]"#]);
     play.say("worker", r#"[3, "register", {"worker": "w2", "queues": ["q"]}]"#);
+    play.hear("worker", &[r#"[3, "refused", {"code": "not-allowed", "what": "use this worker id", …}]"#]);
+    play.say("worker", r#"[4, "counts"]"#);
     play.hear(
         "worker",
-        &[r#"[3, "refused", {"code": "not-allowed", "what": "register a worker of this name", …}]"#],
+        &[r#"[4, "refused", {"code": "not-allowed", "what": "read tasks, results and events", …}]"#],
     );
-    play.say("worker", r#"[4, "counts"]"#);
-    play.hear("worker", &[r#"[4, "counts", {"by_state": {"ready": 1}, …}]"#]);
+    play.say("client", r#"[5, "counts"]"#);
+    play.hear("client", &[r#"[5, "counts", {"by_state": {"ready": 1}, …}]"#]);
 }
 
 #[test]

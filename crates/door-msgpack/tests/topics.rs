@@ -85,7 +85,7 @@ fn who_may_neither_submit_nor_work_may_look_at_topics_and_nothing_else() {
         r#"[2, "request", {"topic": "a"}]"#,
     ] {
         play.say("ada", request);
-        play.hear("ada", &[r#"[2, "refused", {"code": "not-allowed", "what": "use topics", …}]"#]);
+        play.hear("ada", &[r#"[2, "refused", {"code": "not-allowed", "what": "talk to other peers", …}]"#]);
     }
     play.say("ada", r#"[3, "topics"]"#);
     play.say("ada", r#"[4, "subscriptions", {"limit": 5}]"#);

@@ -113,12 +113,12 @@ impl Needs {
     const fn what(self) -> &'static str {
         match self {
             Needs::Nothing => "do nothing",
-            Needs::Right(Right::Submit) => "submit and steer tasks (right: submit)",
-            Needs::Right(Right::Read) => "read tasks, results and events (right: read)",
-            Needs::Right(Right::Work) => "work (right: work)",
-            Needs::Right(Right::Manage) => "manage the broker (right: manage)",
-            Needs::Right(Right::Backup) => "make backups (right: backup)",
-            Needs::SubmitOrWork => "talk to other peers (right: submit or work)",
+            Needs::Right(Right::Submit) => "submit and steer tasks",
+            Needs::Right(Right::Read) => "read tasks, results and events",
+            Needs::Right(Right::Work) => "work",
+            Needs::Right(Right::Manage) => "manage the broker",
+            Needs::Right(Right::Backup) => "make backups",
+            Needs::SubmitOrWork => "talk to other peers",
         }
     }
 }
@@ -242,10 +242,7 @@ mod tests {
         assert!(Rights::of(&[Right::Work]).suffice(Needs::SubmitOrWork));
         assert!(Rights::of(&[Right::Submit]).suffice(Needs::SubmitOrWork));
         let refusal = Rights::of(&[Right::Read]).check(Needs::SubmitOrWork).unwrap_err();
-        assert_eq!(
-            refusal.to_string(),
-            "this key does not allow to talk to other peers (right: submit or work)"
-        );
+        assert_eq!(refusal.to_string(), "this key does not allow to talk to other peers");
         assert!(Rights::NONE.suffice(Needs::Nothing));
     }
 }
