@@ -172,6 +172,7 @@ fn command_needs(command: &Command) -> Needs {
         | Command::GiveBack { .. }
         | Command::Ask { .. }
         | Command::Unask
+        | Command::Undelivered { .. }
         | Command::Drain
         | Command::Leave => Needs::Right(Right::Work),
         Command::SessionClosed => Needs::Nothing,
