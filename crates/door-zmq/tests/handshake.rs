@@ -161,3 +161,16 @@ fn words_out_of_place_end_the_handshake() {
         assert_eq!(talk.hears(&command("HELLO", data)), Err(CodecError::Malformed { command: "HELLO" }));
     }
 }
+
+#[test]
+fn a_message_before_the_end_of_the_handshake_is_refused_before_it_is_gathered() {
+    for admission in [Admission::Anyone, Admission::Credentials] {
+        let mechanism = if admission == Admission::Anyone { "NULL" } else { "PLAIN" };
+        let mut talk = Conversation::new(admission);
+        talk.hears(&greeting(3, 1, mechanism)).expect("a good greeting");
+        // The first bytes of a frame of sixteen megabytes.
+        let begun = talk.hears(&[2, 0, 0, 0, 0, 1]);
+        assert_eq!(begun, Err(CodecError::MessageInHandshake), "{mechanism}");
+        assert_eq!(talk.peer.held_bytes(), 0);
+    }
+}

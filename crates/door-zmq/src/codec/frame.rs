@@ -21,14 +21,30 @@ const COPIED_BYTES_MAX: usize = 4 << 10;
 /// Bodies above this size take the read buffer's memory with them.
 const SHARED_BYTES_MAX: usize = 256 << 10;
 
-/// Takes one frame from the front of `buffer`, or waits for more. The length is judged as soon as it is known.
-pub(super) fn read(buffer: &mut BytesMut, limits: &Limits) -> Result<Option<Frame>, CodecError> {
+/// Which frames may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// In the handshake.
+    Commands,
+    Anything,
+}
+
+/// Takes one frame from the front of `buffer`, or waits for more. Its kind and its length are judged as soon as they are
+/// known, so that a frame that is not wanted is never gathered.
+pub(super) fn read(
+    buffer: &mut BytesMut,
+    limits: &Limits,
+    expected: Expected,
+) -> Result<Option<Frame>, CodecError> {
     let Some(&flags) = buffer.first() else { return Ok(None) };
     if flags & !(MORE | LONG | COMMAND) != 0 {
         return Err(CodecError::ReservedFlags { flags });
     }
     if flags & COMMAND != 0 && flags & MORE != 0 {
         return Err(CodecError::CommandWithMore);
+    }
+    if flags & COMMAND == 0 && expected == Expected::Commands {
+        return Err(CodecError::MessageInHandshake);
     }
     let Some((header, length)) = read_length(buffer, flags & LONG != 0) else { return Ok(None) };
     let limit = if flags & COMMAND != 0 { COMMAND_BYTES_MAX } else { limits.frame_bytes };

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::assembly::Assembly;
 use super::command::{self, Command};
-use super::frame::{self, Frame};
+use super::frame::{self, Expected, Frame};
 use super::greeting::{self, Mechanism};
 use super::{Admission, CodecError, Event, Limits, metadata};
 
@@ -151,7 +151,10 @@ impl Peer {
                 // The peer has to wait for the verdict; what it sent too early stays unread.
                 State::Verdict => return Ok(None),
                 _ => {
-                    let Some(frame) = frame::read(&mut self.input, &self.limits)? else { return Ok(None) };
+                    let expected = if self.is_open() { Expected::Anything } else { Expected::Commands };
+                    let Some(frame) = frame::read(&mut self.input, &self.limits, expected)? else {
+                        return Ok(None);
+                    };
                     if let Some(event) = self.take(frame, out)? {
                         return Ok(Some(event));
                     }
@@ -162,7 +165,6 @@ impl Peer {
 
     fn take(&mut self, frame: Frame, out: &mut BytesMut) -> Result<Option<Event>, CodecError> {
         match frame {
-            Frame::Part { .. } if !self.is_open() => Err(CodecError::MessageInHandshake),
             Frame::Part { body, more } => {
                 Ok(self.assembly.add(body, more, &self.limits)?.map(Event::Message))
             }
