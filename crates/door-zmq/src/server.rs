@@ -1,5 +1,6 @@
 //! Sockets: what listens, and one task per connection, which reads, talks and writes. Nothing outside of here awaits.
 
+mod budget;
 mod line;
 mod seats;
 
@@ -21,6 +22,7 @@ use crate::session::{
 };
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
+use budget::Budget;
 use line::Line;
 use seats::{SeatKey, Seats, Taking};
 
@@ -87,6 +89,10 @@ struct Door {
     counters: Arc<Counters>,
     seats: Seats,
     room: Arc<Semaphore>,
+    /// Messages that are not whole yet.
+    unfinished: Arc<Budget>,
+    /// What peers have not read yet.
+    unsent: Arc<Budget>,
     /// When it was last said in the log that a key was refused.
     complained_at: Mutex<Option<Instant>>,
 }
@@ -98,7 +104,9 @@ impl Door {
     fn new(hub: HubHandle, transport: Transport, counters: Arc<Counters>) -> Arc<Door> {
         let room = Arc::new(Semaphore::new(transport.connections_max));
         let (seats, complained_at) = (Seats::default(), Mutex::default());
-        Arc::new(Door { hub, transport, counters, seats, room, complained_at })
+        let unfinished = Budget::new(transport.unfinished_bytes_max);
+        let unsent = Budget::new(transport.unsent_bytes_max);
+        Arc::new(Door { hub, transport, counters, seats, room, unfinished, unsent, complained_at })
     }
 
     fn may_complain(&self) -> bool {
@@ -158,6 +166,10 @@ enum Ended {
     Full,
     #[error("the peer gave no sign of life")]
     Silent,
+    #[error("the peer was too slow to finish a message")]
+    Slow,
+    #[error("there was no memory for the rest of a message")]
+    Memory,
     #[error("another connection has the identity and keeps it")]
     IdentityTaken,
 }
@@ -169,6 +181,8 @@ impl Ended {
             Ended::HandshakeTimeout => "handshake_timeout",
             Ended::Full => "full",
             Ended::Silent => "silent",
+            Ended::Slow => "slow",
+            Ended::Memory => "memory_ended",
             Ended::IdentityTaken => "identity_taken",
         }
     }
@@ -181,7 +195,7 @@ async fn converse<C: Conversation>(
     begin: impl Fn(Me) -> C,
 ) -> Result<(), Ended> {
     let _ = stream.set_nodelay(true);
-    let mut line = Line::new(stream, &door.transport, door.hub.wants_keys());
+    let mut line = Line::new(stream, door);
     let introduced = tokio::time::timeout(door.transport.handshake_timeout, line.introduce(&door.hub)).await;
     let Ok(introduced) = introduced else { return Err(Ended::HandshakeTimeout) };
     let Some((identity, grant)) = introduced? else { return Ok(()) };

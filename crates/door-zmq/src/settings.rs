@@ -58,7 +58,13 @@ pub struct Transport {
     pub ping_timeout: Duration,
     /// How long a peer may take to introduce itself.
     pub handshake_timeout: Duration,
+    /// How long a peer may take to finish a message, besides a second for every 16 KiB of it.
+    pub message_timeout: Duration,
     pub connections_max: usize,
+    /// How many bytes of unfinished messages all connections of one address may hold together, and how many bytes that
+    /// their peers have not read.
+    pub unfinished_bytes_max: usize,
+    pub unsent_bytes_max: usize,
 }
 
 impl Default for Settings {
@@ -100,7 +106,10 @@ impl Default for Transport {
             ping: Duration::from_secs(5),
             ping_timeout: Duration::from_secs(15),
             handshake_timeout: Duration::from_secs(10),
+            message_timeout: Duration::from_secs(60),
             connections_max: 10_000,
+            unfinished_bytes_max: 256 << 20,
+            unsent_bytes_max: 256 << 20,
         }
     }
 }

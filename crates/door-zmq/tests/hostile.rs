@@ -190,3 +190,79 @@ fn a_body_above_the_limit_is_refused_and_nothing_breaks() {
     assert!(support::plugin::says(&notice, r#"{"error": "JOB_REFUSED", …}"#), "{notice:?}");
     works(&broker);
 }
+
+/// The first bytes of a request whose body has so many bytes, and so many of these.
+fn half_a_request(peer: &mut Wire, announced: usize, sent: usize) {
+    for part in ["", "MDPC01", "echo"] {
+        peer.raw(&frame(1, part.as_bytes()));
+    }
+    peer.raw(&[&[2][..], &(announced as u64).to_be_bytes(), &vec![b'x'; sent]].concat());
+}
+
+#[test]
+fn unfinished_messages_of_all_peers_share_a_budget() {
+    const MIB: usize = 1 << 20;
+    let transport = Transport { unfinished_bytes_max: 3 * MIB, ..Transport::default() };
+    let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
+    let mut greedy = Wire::dealer(broker.mdp);
+    half_a_request(&mut greedy, 2 * MIB, 2 * MIB - 1);
+    works(&broker);
+    let mut second = Wire::dealer(broker.mdp);
+    second.send(&["", "MDPC01", "mmi.notify", "on"]);
+    second.texts();
+    half_a_request(&mut second, 2 * MIB, MIB);
+    let mut rest = second.again();
+    let writing = std::thread::spawn(move || rest.raw(&vec![b'x'; MIB]));
+    assert!(broker.counts("memory"), "it is not read from");
+    works(&broker);
+    drop(greedy);
+    let told = second.receive(Duration::from_secs(20)).expect("a notice: the message has come");
+    let notice = support::cbor::Item::decode(&told[3]).expect("a map");
+    assert!(support::plugin::says(&notice, r#"{"error": "NO_WORKERS", …}"#), "{notice:?}");
+    writing.join().expect("all is written");
+}
+
+#[test]
+fn a_peer_that_trickles_a_message_is_sent_away() {
+    let transport = Transport {
+        ping: Duration::from_millis(100),
+        message_timeout: Duration::from_millis(500),
+        ..Transport::default()
+    };
+    let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
+    let mut slow = Wire::dealer(broker.mdp);
+    half_a_request(&mut slow, 1 << 20, 1);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while broker.counters.get("slow") == 0 {
+        slow.raw(b"x");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(Instant::now() < deadline, "it may go on for hours");
+    }
+    assert!(slow.is_closed(Duration::from_secs(5)));
+}
+
+#[test]
+fn what_all_peers_have_not_read_shares_a_budget() {
+    const MIB: usize = 1 << 20;
+    // A socket takes some megabytes by itself.
+    let (results, each) = (4, 8 * MIB);
+    let transport = Transport { unsent_bytes_max: 9 * MIB, ..Transport::default() };
+    let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
+    let mut worker = Wire::dealer(broker.mdp);
+    worker.send(&["", "MDPW01", "\x01", "big"]);
+    let result = vec![b'x'; each];
+    let mut deaf: Vec<Wire> = (0..results).map(|_| Wire::dealer(broker.mdp)).collect();
+    for client in &mut deaf {
+        client.send(&["", "MDPC01", "big", "x"]);
+        let request = worker.receive(Duration::from_secs(20)).expect("a request");
+        worker.send(&[&b""[..], b"MDPW01", &[3], &request[3], b"", &result]);
+    }
+    assert!(broker.counts("memory"), "the second result waits on disk");
+    works(&broker);
+    let readers = deaf.into_iter().map(|mut client| {
+        std::thread::spawn(move || client.receive(Duration::from_secs(60)).expect("a reply")[3].len())
+    });
+    for reader in readers.collect::<Vec<_>>() {
+        assert_eq!(reader.join().expect("it reads"), each);
+    }
+}

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,8 +10,9 @@ use support::cbor::Item;
 use support::plugin::says;
 use support::world::World;
 use tenure_door_zmq::Settings;
-use tenure_hub::Request;
-use tenure_hub::words::Command;
+use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongWorker};
+use tenure_hub::words::{Answer, Command, Timestamp};
+use tenure_hub::{Delivery, Grant, Request, Response};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PATH: &str = "Tools/Count";
@@ -329,4 +331,22 @@ fn a_plugin_client_that_comes_back_gets_the_replies_to_what_it_submitted_before(
     assert_eq!(world.hears("lab"), Some(frames(&["", "MDPC01_PL", "", "result of job-1"])));
     assert_eq!(world.hears("lab"), None, "once");
     assert_eq!(world.hears("other"), None);
+}
+
+#[test]
+fn nothing_more_is_read_from_a_worker_until_it_is_known_what_it_holds() {
+    let me = Me { name: "w".into(), is_chosen: true, grant: Arc::new(Grant::everything()) };
+    let conversations: [Box<dyn Conversation>; 2] = [
+        Box::new(Majordomo::new(me.clone(), Arc::default(), Arc::default())),
+        Box::new(PingPongWorker::new(me, Arc::default(), Arc::default())),
+    ];
+    for mut conversation in conversations {
+        let (now, mut out) = (Timestamp(0), Out::default());
+        conversation.begin(now, &mut out);
+        assert!(conversation.is_held_back());
+        let reply = Ok(Response::Answer(Answer::Tasks { tasks: Vec::new(), next: None }));
+        let token = out.asks[0].token;
+        conversation.deliver(now, Delivery::Reply { token, reply }, Ok(Bytes::new()), &mut out);
+        assert!(!conversation.is_held_back());
+    }
 }

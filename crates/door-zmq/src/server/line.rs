@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
-use tenure_hub::{Delivery, Grant, HubHandle, Session, fresh_id, wall_clock};
+use tenure_hub::{Counters, Delivery, Grant, HubHandle, Session, fresh_id, wall_clock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::Ended;
+use super::budget::{FREE_BYTES, Share};
 use super::seats::Seat;
+use super::{Door, Ended};
 use crate::codec::{Admission, CodecError, Event, Identity, Peer};
 use crate::session::{Conversation, Out};
 use crate::settings::Transport;
@@ -32,6 +33,10 @@ const ASKS_AT_ONCE: usize = 256;
 const UNREAD_BYTES_MIN: usize = 16 << 10;
 /// How long such a peer may take nothing at all before its connection is given up.
 const UNREAD_PATIENCE: Duration = Duration::from_secs(300);
+/// How fast a message comes at least, once it has taken longer than the time that any message may take.
+const MESSAGE_BYTES_A_SECOND: usize = 16 << 10;
+/// How soon a connection that waits for memory looks again.
+const MEMORY_RETRY: Duration = Duration::from_millis(50);
 /// How long last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -39,9 +44,17 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub(super) struct Line<'a> {
     stream: TcpStream,
     transport: &'a Transport,
+    counters: &'a Counters,
     peer: Peer,
     unsent: BytesMut,
     read_bytes: usize,
+    /// What it holds of the door's budgets.
+    unfinished_share: Share,
+    unsent_share: Share,
+    /// Since when it waits for other connections to give memory back, before more is read from its peer.
+    waits_to_read: Option<Instant>,
+    /// Since when it has not finished the message that it sends.
+    unfinished_since: Instant,
     /// When it last said something, or took something that had not fitted into its socket.
     heard_at: Instant,
     /// How many bytes of messages were sent since it was last heard.
@@ -54,16 +67,21 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn new(stream: TcpStream, transport: &'a Transport, wants_keys: bool) -> Line<'a> {
-        let admission = if wants_keys { Admission::Credentials } else { Admission::Anyone };
+    pub(super) fn new(stream: TcpStream, door: &'a Door) -> Line<'a> {
+        let admission = if door.hub.wants_keys() { Admission::Credentials } else { Admission::Anyone };
         let mut unsent = BytesMut::new();
-        let peer = Peer::new(admission, transport.limits, &mut unsent);
+        let peer = Peer::new(admission, door.transport.limits, &mut unsent);
         Line {
             stream,
-            transport,
+            transport: &door.transport,
+            counters: &door.counters,
             peer,
             unsent,
             read_bytes: READ_BYTES_MIN,
+            unfinished_share: door.unfinished.share(),
+            unsent_share: door.unsent.share(),
+            waits_to_read: None,
+            unfinished_since: Instant::now(),
             heard_at: Instant::now(),
             unread_bytes: 0,
             asked_at: None,
@@ -146,12 +164,14 @@ impl<'a> Line<'a> {
             let has_room = self.unsent.len() < UNSENT_BYTES_MAX;
             let may_ask =
                 has_room && conversation.unanswered() < SESSION_REQUESTS_MAX && !conversation.is_held_back();
-            // Whoever is not listened to is not silent.
-            if has_room && !may_ask {
-                self.heard_at = Instant::now();
+            let may_read = may_ask && is_dry && self.has_memory_to_read();
+            // A peer that is not read from is neither silent nor slow.
+            if has_room && !may_ask || self.waits_to_read.is_some() {
+                (self.heard_at, self.unfinished_since) = (Instant::now(), Instant::now());
             }
-            self.is_listening = may_ask && is_dry;
-            let has_work = (may_ask && !is_dry) || (has_room && !deliveries.is_empty());
+            self.is_listening = may_read;
+            let has_work = (may_ask && !is_dry)
+                || (has_room && !self.unsent_share.is_waiting() && !deliveries.is_empty());
             let wake = self.wake_at(conversation);
             // An alarm that goes off too early does no harm, and setting it costs.
             if wake < alarm.deadline() || alarm.is_elapsed() {
@@ -165,7 +185,7 @@ impl<'a> Line<'a> {
                     return Ok(());
                 }
                 () = &mut stopped => out.close = true,
-                read = read_some(&mut reading, self.peer.input(), self.read_bytes), if may_ask && is_dry => {
+                read = read_some(&mut reading, self.peer.input(), self.read_bytes), if may_read => {
                     let Ok(count @ 1..) = read else { return Ok(()) };
                     self.read_bytes = next_read(self.read_bytes, count);
                     (self.heard_at, self.unread_bytes, self.asked_at) = (Instant::now(), 0, None);
@@ -179,6 +199,7 @@ impl<'a> Line<'a> {
                     if self.unsent.is_empty() && self.unsent.capacity() > SPARE_BYTES_MAX {
                         self.unsent = BytesMut::new();
                     }
+                    self.unsent_share.set(self.unsent.len());
                 }
                 () = session.mailbox().arrived(), if has_room && deliveries.is_empty() => {
                     session.mailbox().take(&mut arrived);
@@ -205,11 +226,15 @@ impl<'a> Line<'a> {
         out: &mut Out,
     ) {
         while self.unsent.len() < UNSENT_BYTES_MAX && out.asks.len() < ASKS_AT_ONCE {
+            let needed = deliveries.front().and_then(|delivery| conversation.needs(delivery));
+            if needed.is_some_and(|blob| !self.has_memory_to_send(blob.bytes() as usize)) {
+                return;
+            }
             let Some(delivery) = deliveries.pop_front() else {
                 conversation.settle(wall_clock(), out);
                 return self.compose(out);
             };
-            let bytes = match conversation.needs(&delivery) {
+            let bytes = match needed {
                 Some(blob) => match hub.cached(blob) {
                     Some(bytes) => Ok(bytes),
                     None => hub.read(blob).await,
@@ -221,15 +246,43 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Whether the door has memory for what is read next. Little is always there.
+    fn has_memory_to_read(&mut self) -> bool {
+        let has_memory = self.unfinished_share.try_grow(self.peer.held_bytes() + self.read_bytes);
+        if has_memory {
+            self.waits_to_read = None;
+        } else if self.waits_to_read.is_none() {
+            self.counters.count("memory");
+            self.waits_to_read = Some(Instant::now());
+        }
+        has_memory
+    }
+
+    /// Whether the door has memory for so much more that its peer has to read.
+    fn has_memory_to_send(&mut self, bytes: usize) -> bool {
+        let waited = self.unsent_share.is_waiting();
+        let has_memory = self.unsent_share.try_grow(self.unsent.len() + bytes);
+        if !has_memory && !waited {
+            self.counters.count("memory");
+        }
+        has_memory
+    }
+
     /// Takes the messages that were read, up to a handful of requests. Says whether everything was taken.
     fn listen(&mut self, conversation: &mut impl Conversation, out: &mut Out) -> Result<bool, CodecError> {
         let now = wall_clock();
         while out.asks.len() < ASKS_AT_ONCE && self.unsent.len() < UNSENT_BYTES_MAX {
             match self.peer.next_event(&mut self.unsent)? {
-                Some(Event::Message(frames)) => conversation.receive(now, frames, out),
+                Some(Event::Message(frames)) => {
+                    self.unfinished_since = Instant::now();
+                    conversation.receive(now, frames, out);
+                }
                 Some(Event::Ping { ttl }) => self.ttl = ttl.or(self.ttl),
                 Some(_) => {}
-                None => return Ok(true),
+                None => {
+                    self.unfinished_share.set(self.peer.held_bytes());
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
@@ -248,6 +301,7 @@ impl<'a> Line<'a> {
             self.peer.send(&message, &mut self.unsent);
         }
         self.unread_bytes += self.unsent.len() - before;
+        self.unsent_share.set(self.unsent.len());
     }
 
     /// Time has passed: heartbeats of the protocol, signs of life of the connection.
@@ -262,6 +316,8 @@ impl<'a> Line<'a> {
             0..=UNREAD_BYTES_MIN => self.transport.ping_timeout,
             // It may be the end of a broken line, and its peer be back on another.
             _ if seat.is_disputed() => self.transport.ping_timeout,
+            // Others need the memory.
+            _ if self.unsent_share.budget().is_short() => self.transport.ping_timeout,
             _ => self.transport.ping_timeout.max(UNREAD_PATIENCE),
         };
         let asked_in_vain = self.asked_at.is_some() && silence >= patience;
@@ -270,6 +326,16 @@ impl<'a> Line<'a> {
         let is_overdue = self.ttl.is_some_and(|ttl| silence >= ttl.max(self.transport.ping));
         if asked_in_vain || (self.is_listening && (stopped_halfway || is_overdue)) {
             return Err(Ended::Silent);
+        }
+        let held = self.peer.held_bytes();
+        // It keeps memory that others need to go on, as it needs theirs.
+        let waits_too_long = self.waits_to_read.is_some_and(|at| at.elapsed() >= self.transport.ping_timeout);
+        if waits_too_long && held > FREE_BYTES {
+            return Err(Ended::Memory);
+        }
+        let is_slow = held > 0 && self.unfinished_since.elapsed() >= self.time_for(held);
+        if self.is_listening && is_slow {
+            return Err(Ended::Slow);
         }
         if self.asked_at.is_none_or(|at| at.elapsed() >= self.transport.ping)
             && silence >= self.transport.ping
@@ -291,8 +357,16 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
+    /// How long a peer may take for so much of a message.
+    fn time_for(&self, bytes: usize) -> Duration {
+        self.transport.message_timeout + Duration::from_secs((bytes / MESSAGE_BYTES_A_SECOND) as u64)
+    }
+
     /// When there is something to do even if nothing happens.
     fn wake_at(&self, conversation: &impl Conversation) -> Instant {
+        if self.unsent_share.is_waiting() || self.waits_to_read.is_some() {
+            return Instant::now() + MEMORY_RETRY;
+        }
         let ping_at = self.asked_at.unwrap_or(self.heard_at) + self.transport.ping;
         let is_writable = self.unsent.is_empty();
         let tick_at =

@@ -29,6 +29,11 @@ impl<W> Asked<W> {
         self.waiting.remove(&token)
     }
 
+    /// What the answer with this token is for.
+    pub(super) fn get(&self, token: u64) -> Option<&W> {
+        self.waiting.get(&token)
+    }
+
     /// What is not answered yet, in no order.
     pub(super) fn all(&self) -> impl Iterator<Item = &W> {
         self.waiting.values()

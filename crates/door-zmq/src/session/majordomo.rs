@@ -122,7 +122,10 @@ impl Conversation for Majordomo {
 
     fn needs(&self, delivery: &Delivery) -> Option<Blob> {
         match delivery {
-            Delivery::Notice(Notice::Assign(assignment)) => Some(assignment.body),
+            Delivery::Notice(Notice::Assign(assignment)) => self.worker.body_of(assignment),
+            Delivery::Reply { token, .. } if let Some(Waiting::Started(held)) = self.asked.get(*token) => {
+                self.worker.body_after_start(*held)
+            }
             Delivery::Event { watch, event } => match event.kind {
                 Kind::Completed { result, .. } if self.client.awaits_result(*watch, event) => Some(result),
                 _ => None,
@@ -149,7 +152,7 @@ impl Conversation for Majordomo {
                     // A part that nobody could be found for is nobody's business.
                     Waiting::Nothing | Waiting::Part { .. } => {}
                     Waiting::Known => worker.known(&reply, &mut turn),
-                    Waiting::Started(held) => worker.started(held, &reply, &mut turn),
+                    Waiting::Started(held) => worker.started(held, &reply, bytes, &mut turn),
                     Waiting::HeldBefore => worker.held_before(reply, &mut turn),
                     Waiting::Submitted { service, tasks } => {
                         client.submitted(&service, &tasks, reply, &mut turn);
@@ -200,6 +203,9 @@ impl Conversation for Majordomo {
     }
 
     fn is_held_back(&self) -> bool {
+        if self.worker.is_arriving() {
+            return true;
+        }
         let parts = self.asked.all().filter_map(|waiting| match waiting {
             Waiting::Part { bytes } => Some(*bytes),
             _ => None,

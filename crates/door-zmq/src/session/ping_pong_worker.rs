@@ -255,6 +255,10 @@ impl Conversation for PingPongWorker {
         self.asked.len()
     }
 
+    fn is_held_back(&self) -> bool {
+        self.early.is_some()
+    }
+
     fn too_long(&mut self, _now: Timestamp, out: &mut Out) {
         if let Some(held) = self.job.take() {
             let refusal = Refusal::TooMany { what: "bytes in a result", limit: BODY_BYTES_MAX };

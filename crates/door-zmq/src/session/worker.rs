@@ -2,12 +2,13 @@
 
 mod handing;
 mod plugin;
+mod replies;
 mod results;
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, Command, Held, Name, Refusal, TaskInfo, Timestamp};
+use tenure_hub::words::{Answer, Assignment, Blob, Command, Held, Name, Refusal, TaskInfo, Timestamp};
 use tenure_hub::{Request, Response};
 
 use super::client::FINISHED_SUBJECT;
@@ -79,8 +80,15 @@ pub(super) struct Running {
     held: Held,
     client: Name,
     is_over: bool,
-    /// `_PL`: the message with the job, while it waits for its start to be on disk.
-    unsent: Option<Vec<Bytes>>,
+    /// `_PL`: where its message stays, while it waits for the start to be on disk.
+    unsent: Option<Unsent>,
+}
+
+/// A job that the worker has not been sent yet.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    service: Name,
+    body: Blob,
 }
 
 impl Running {
@@ -122,6 +130,30 @@ impl Worker {
         }
     }
 
+    /// Whether nothing more is to be read from it: it is not known yet what it holds, and what it says meanwhile is kept.
+    pub(super) fn is_arriving(&self) -> bool {
+        matches!(self, Worker::Arriving { .. })
+    }
+
+    /// Which bytes are needed to take an assignment.
+    pub(super) fn body_of(&self, assignment: &Assignment) -> Option<Blob> {
+        match self {
+            Worker::Plugin(_) if plugin::starts_first(assignment) => None,
+            Worker::Plugin(_)
+            | Worker::Simple(_)
+            | Worker::Unknown
+            | Worker::Arriving { .. }
+            | Worker::Returned { .. }
+            | Worker::Asked { .. } => Some(assignment.body),
+        }
+    }
+
+    /// Which bytes are needed when the start of this job is on disk.
+    pub(super) fn body_after_start(&self, held: Held) -> Option<Blob> {
+        let Worker::Plugin(plugin) = self else { return None };
+        plugin.unsent(held).map(|unsent| unsent.body)
+    }
+
     pub(super) fn receive(&mut self, dialect: Dialect, message: WorkerMessage, turn: &mut Turn<'_>) {
         if let Worker::Arriving { early } = self {
             if early.len() < EARLY_MAX {
@@ -140,7 +172,11 @@ impl Worker {
                 self.reply(dialect, &address, &body, turn);
             }
             WorkerMessage::Reply { address, body } => match self {
-                Worker::Plugin(plugin) => plugin.replied(address, body, turn),
+                Worker::Plugin(plugin) => {
+                    if !plugin.replied(address, body, turn) {
+                        self.dismiss(dialect, turn);
+                    }
+                }
                 _ => self.start_again(dialect, turn),
             },
             WorkerMessage::Partial { address, body } => self.partial(dialect, &address, body, turn),

@@ -61,6 +61,12 @@ impl Wire {
         Wire { stream, input: Vec::new(), parts: Vec::new() }
     }
 
+    /// The same connection, for another thread that writes.
+    pub(crate) fn again(&self) -> Wire {
+        let stream = self.stream.try_clone().expect("a second handle");
+        Wire { stream, input: Vec::new(), parts: Vec::new() }
+    }
+
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         // A broker that has hung up is found out by reading.
         let _ = self.stream.write_all(bytes);

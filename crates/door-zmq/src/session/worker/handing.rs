@@ -48,6 +48,7 @@ impl Worker {
         &mut self,
         held: Held,
         reply: &Result<Response, Refusal>,
+        task_body: Result<Bytes, Refusal>,
         turn: &mut Turn<'_>,
     ) {
         let went_on = match reply {
@@ -56,7 +57,7 @@ impl Worker {
         };
         match self {
             _ if !went_on => self.stopped(held, StopWhy::Stale, turn),
-            Worker::Plugin(plugin) => plugin.started(held, turn),
+            Worker::Plugin(plugin) => plugin.started(held, task_body, turn),
             Worker::Unknown
             | Worker::Arriving { .. }
             | Worker::Returned { .. }

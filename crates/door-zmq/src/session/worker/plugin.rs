@@ -3,13 +3,14 @@
 //! A `_PL` worker reports a client and a thread and no name of the job. So a job goes only into a thread that is known to be
 //! free, or the report of the job before would be taken for its own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
-use tenure_hub::words::{Assignment, Command, Held, Name, OnLost, Timestamp};
+use tenure_hub::words::{Assignment, Blob, Command, Held, Name, OnLost, Refusal, Timestamp};
 
 use super::super::majordomo::{Turn, Waiting};
-use super::{Running, THREAD_NOTE};
+use super::replies::Replies;
+use super::{Running, THREAD_NOTE, Unsent, say};
 use crate::mdp::{Call, Dialect, ToWorker, for_worker};
 use crate::registry::Listing;
 use crate::translate;
@@ -22,7 +23,7 @@ pub(in crate::session) struct Plugin {
     /// somebody else can have them.
     unplaced: VecDeque<Unplaced>,
     /// The last reply for each client whose job is not finished yet.
-    replies: HashMap<Bytes, Vec<Bytes>>,
+    replies: Replies,
     pub(super) beat_at: Timestamp,
 }
 
@@ -53,9 +54,20 @@ pub(super) enum Strays {
 struct Unplaced {
     job: Running,
     service: Name,
-    body: Bytes,
-    /// It must not run again by itself, so it does not leave before its start is on disk.
-    starts_first: bool,
+    body: Body,
+}
+
+/// The body of a job without a thread.
+#[derive(Debug)]
+enum Body {
+    Here(Bytes),
+    /// It stays on disk until the start of the job is there too.
+    OnDisk(Blob),
+}
+
+/// Whether a task must not run again by itself. Its job does not leave before its start is on disk.
+pub(super) fn starts_first(assignment: &Assignment) -> bool {
+    assignment.terms.on_lost != OnLost::Requeue
 }
 
 impl Threads {
@@ -92,6 +104,10 @@ impl Threads {
         place.take_if(|job| job.client.as_bytes() == client && job.unsent.is_none())
     }
 
+    fn thread_of(&self, held: Held) -> Option<usize> {
+        self.jobs.iter().position(|place| place.as_ref().is_some_and(|job| job.held == held))
+    }
+
     /// What the worker holds and the broker waits for.
     pub(super) fn held(&self) -> Vec<Held> {
         self.jobs.iter().flatten().filter(|job| !job.is_over).map(|job| job.held).collect()
@@ -118,7 +134,8 @@ impl Threads {
 impl Plugin {
     pub(super) fn new(listing: Listing, threads: Threads, turn: &mut Turn<'_>) -> Plugin {
         let beat_at = turn.now + turn.settings.heartbeat;
-        let plugin = Plugin { listing, threads, unplaced: VecDeque::new(), replies: HashMap::new(), beat_at };
+        let plugin =
+            Plugin { listing, threads, unplaced: VecDeque::new(), replies: Replies::default(), beat_at };
         plugin.register(turn);
         plugin
     }
@@ -149,21 +166,29 @@ impl Plugin {
     pub(super) fn assigned(&mut self, assignment: &Assignment, body: Bytes, turn: &mut Turn<'_>) {
         let held = Held { task: assignment.task, attempt: assignment.attempt };
         let job = Running::new(held, assignment.terms.submitter.clone());
-        let starts_first = assignment.terms.on_lost != OnLost::Requeue;
-        self.unplaced.push_back(Unplaced {
-            job,
-            service: assignment.terms.queue.clone(),
-            body,
-            starts_first,
-        });
+        let body = if starts_first(assignment) { Body::OnDisk(assignment.body) } else { Body::Here(body) };
+        self.unplaced.push_back(Unplaced { job, service: assignment.terms.queue.clone(), body });
         self.place(turn);
     }
 
+    /// The job of this attempt, if its message has not left yet.
+    pub(super) fn unsent(&self, held: Held) -> Option<&Unsent> {
+        let mut jobs = self.threads.jobs.iter().flatten();
+        jobs.find(|job| job.held == held).and_then(|job| job.unsent.as_ref())
+    }
+
     /// The start of a job is on disk. If its message waited for that, it leaves now.
-    pub(super) fn started(&mut self, held: Held, turn: &mut Turn<'_>) {
-        let mut jobs = self.threads.jobs.iter_mut().flatten();
-        if let Some(message) = jobs.find(|job| job.held == held).and_then(|job| job.unsent.take()) {
-            turn.say(message);
+    pub(super) fn started(&mut self, held: Held, body: Result<Bytes, Refusal>, turn: &mut Turn<'_>) {
+        let Some(thread) = self.threads.thread_of(held) else { return };
+        let Some(job) = self.threads.jobs[thread].as_mut() else { return };
+        let Some(Unsent { service, .. }) = job.unsent.take() else { return };
+        match body {
+            Ok(body) => send_call(&service, thread, job, &body, turn),
+            Err(refusal) => {
+                turn.ask(translate::given_up(held, &refusal), Waiting::Nothing);
+                self.threads.jobs[thread] = None;
+                self.place(turn);
+            }
         }
     }
 
@@ -181,15 +206,15 @@ impl Plugin {
     }
 
     /// Kept until the job is finished, when it becomes its result. A reply names only a client, so one that may belong to
-    /// a job that is over is nobody's.
-    pub(super) fn replied(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut Turn<'_>) {
+    /// a job that is over is nobody's. Gives false if the worker has more replies unfinished than it may.
+    pub(super) fn replied(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut Turn<'_>) -> bool {
         let mut jobs = self.threads.jobs.iter().flatten().filter(|job| job.client.as_bytes() == client);
         let is_certain = self.threads.strays == Strays::None && !jobs.clone().any(|job| job.is_over);
         if jobs.next().is_some() && is_certain {
-            self.replies.insert(client, reply);
-        } else {
-            turn.drop("stale");
+            return self.replies.insert(client, reply);
         }
+        turn.drop("stale");
+        true
     }
 
     /// A thread is free again. Gives the job that ends with this and its result.
@@ -208,7 +233,7 @@ impl Plugin {
             }
             return None;
         };
-        let reply = self.replies.remove(client).unwrap_or_default();
+        let reply = self.replies.remove(client);
         self.place(turn);
         if job.is_over {
             turn.drop("stale");
@@ -228,17 +253,12 @@ impl Plugin {
         while !self.unplaced.is_empty() {
             let Some(thread) = self.threads.free(self.listing.registration().threads) else { return };
             let Some(unplaced) = self.unplaced.pop_front() else { return };
-            let Unplaced { mut job, service, body, starts_first } = unplaced;
+            let Unplaced { mut job, service, body } = unplaced;
             let held = job.held;
             turn.command(Command::Start(vec![held]), Waiting::Started(held));
-            let id = held.task.to_string();
-            let call = Call { thread: thread as u32, client: &job.client, job: &id, attempt: held.attempt };
-            let parameters = for_worker(&body, &call);
-            let message = ToWorker::Call { service: service.to_string(), parameters }.frames(Dialect::Pl);
-            match message {
-                Some(message) if starts_first => job.unsent = Some(message),
-                Some(message) => turn.say(message),
-                None => {}
+            match body {
+                Body::Here(body) => send_call(&service, thread, &job, &body, turn),
+                Body::OnDisk(body) => job.unsent = Some(Unsent { service, body }),
             }
             self.threads.jobs[thread] = Some(job);
             // Durable, so that the job finds its thread again after a restart of the broker.
@@ -246,4 +266,11 @@ impl Plugin {
             turn.command(Command::Progress { held, percent: None, note }, Waiting::Nothing);
         }
     }
+}
+
+fn send_call(service: &Name, thread: usize, job: &Running, body: &Bytes, turn: &mut Turn<'_>) {
+    let id = job.held.task.to_string();
+    let call = Call { thread: thread as u32, client: &job.client, job: &id, attempt: job.held.attempt };
+    let parameters = for_worker(body, &call);
+    say(&ToWorker::Call { service: service.to_string(), parameters }, Dialect::Pl, turn);
 }
