@@ -5,18 +5,18 @@ use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::jobs::JobStatus;
 use super::options::Page;
-use crate::shapes::Action;
+use crate::shapes::SubmittedAction;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ActionCommand {
-    Submit(Box<Action>),
+    Submit(Box<SubmittedAction>),
     Get { action: String, page: Page },
     Status { action: String },
     List { status: Option<JobStatus>, page: Page },
 }
 
 pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    let action = Action::parse(arguments.required()?)?;
+    let action = SubmittedAction::parse(arguments.required()?)?;
     Ok(Command::Action(ActionCommand::Submit(Box::new(action))))
 }
 

@@ -1,5 +1,7 @@
 //! What can be wrong with a command's arguments, in the words Redis clients know.
 
+use tenure_plans::SchemaError;
+
 use super::jobs::JobStatus;
 use crate::codec::Reply;
 use crate::shapes::ShapeError;
@@ -65,6 +67,8 @@ pub(crate) enum CommandError {
     TooMany { what: &'static str, max: usize },
     #[error("ERR {0}")]
     Shape(#[from] ShapeError),
+    #[error("ERR {0}")]
+    Schema(#[from] SchemaError),
 }
 
 impl CommandError {

@@ -1,12 +1,12 @@
 //! Plans: stored recipes of steps that run on one worker, one after the other.
 
 use bytes::Bytes;
+use tenure_plans::Plan;
 
 use super::Command;
 use super::arguments::Arguments;
 use super::error::CommandError;
 use super::options::Page;
-use crate::shapes::Plan;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PlanCommand {

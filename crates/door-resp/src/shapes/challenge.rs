@@ -2,10 +2,10 @@
 //! answers with what came out.
 
 use serde_json::Value;
+use tenure_plans::{Document, SchemaError, TEXT_BYTES_MAX};
 
 use super::error::ShapeError;
 use super::identifier::check_worker_id;
-use super::object::{Object, TEXT_BYTES_MAX};
 
 const WHAT: &str = "challenge";
 const CHALLENGE_BYTES_MAX: usize = 64 * 1024;
@@ -29,7 +29,7 @@ pub(crate) enum Challenge {
 
 impl Challenge {
     pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
-        let mut object = Object::parse(WHAT, json, CHALLENGE_BYTES_MAX)?;
+        let mut object = Document::parse(WHAT, json, CHALLENGE_BYTES_MAX)?;
         if object.has("output") || object.has("exit_code") {
             let output = object.text("output", CHALLENGE_BYTES_MAX)?.unwrap_or_default();
             let exit_code = object.integer("exit_code", i64::from(i32::MIN)..=i64::from(i32::MAX))?;
@@ -41,7 +41,7 @@ impl Challenge {
         let arguments = match object.take("args") {
             None => Vec::new(),
             Some(Value::Array(items)) => arguments(&object, items)?,
-            Some(_) => return Err(object.invalid("args is not a list")),
+            Some(_) => return Err(object.invalid("args is not a list").into()),
         };
         let worker = object.text("worker_id", TEXT_BYTES_MAX)?;
         if let Some(worker) = &worker {
@@ -53,7 +53,7 @@ impl Challenge {
     }
 }
 
-fn arguments(object: &Object, items: Vec<Value>) -> Result<Vec<String>, ShapeError> {
+fn arguments(object: &Document, items: Vec<Value>) -> Result<Vec<String>, SchemaError> {
     if items.len() > ARGUMENTS_MAX {
         return Err(object.invalid(format!("args has more than {ARGUMENTS_MAX} entries")));
     }

@@ -1,10 +1,12 @@
-//! What can be wrong with a JSON document.
+//! What can be wrong with a JSON document of this door.
+
+use tenure_plans::SchemaError;
 
 /// A document that is refused. Its text follows the code `ERR`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
-    #[error("Invalid {what}: {why}")]
-    Invalid { what: &'static str, why: String },
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
     #[error("Invalid capabilities format")]
     Capabilities,
     #[error("Invalid capabilities: names that begin with worker= are reserved")]
@@ -15,20 +17,4 @@ pub enum ShapeError {
     WorkerIdTooLong,
     #[error("Worker ID is empty")]
     WorkerIdEmpty,
-    #[error("Too many inputs: max {max}")]
-    TooManyInputs { max: usize },
-}
-
-impl ShapeError {
-    pub(super) fn invalid(what: &'static str, why: impl Into<String>) -> Self {
-        Self::Invalid { what, why: why.into() }
-    }
-
-    /// Says in which part of the document it is.
-    pub(super) fn within(self, part: &str) -> Self {
-        match self {
-            Self::Invalid { what, why } => Self::Invalid { what, why: format!("{part}: {why}") },
-            other => other,
-        }
-    }
 }

@@ -1,9 +1,8 @@
 //! What a submission may say about how its tasks are to be run, whatever they consist of.
 
 use std::time::Duration;
+use tenure_plans::{Document, SchemaError};
 
-use super::error::ShapeError;
-use super::object::Object;
 use crate::key::QueueKey;
 
 const NAMES_MAX: usize = 64;
@@ -61,7 +60,7 @@ impl Default for TaskOptions {
 
 impl TaskOptions {
     /// Takes the options out of a document and leaves the rest.
-    pub(super) fn take(object: &mut Object) -> Result<Self, ShapeError> {
+    pub(super) fn take(object: &mut Document) -> Result<Self, SchemaError> {
         let queue = match object.text("queue", QUEUE_BYTES_MAX)? {
             None => QueueKey::Default,
             Some(name) => queue(object, &name)?,
@@ -89,7 +88,7 @@ impl TaskOptions {
     }
 }
 
-fn queue(object: &Object, name: &str) -> Result<QueueKey, ShapeError> {
+fn queue(object: &Document, name: &str) -> Result<QueueKey, SchemaError> {
     let bare = name.strip_prefix("queue:").unwrap_or(name);
     if bare.is_empty() || bare.chars().any(char::is_control) {
         return Err(object.invalid("queue is not a queue name"));
@@ -102,7 +101,7 @@ fn queue(object: &Object, name: &str) -> Result<QueueKey, ShapeError> {
     }
 }
 
-fn lost_policy(object: &mut Object) -> Result<Option<LostPolicy>, ShapeError> {
+fn lost_policy(object: &mut Document) -> Result<Option<LostPolicy>, SchemaError> {
     match object.text("policy", 32)?.as_deref() {
         None => Ok(None),
         Some("requeue") => Ok(Some(LostPolicy::Requeue)),
@@ -112,7 +111,7 @@ fn lost_policy(object: &mut Object) -> Result<Option<LostPolicy>, ShapeError> {
     }
 }
 
-fn count(object: &mut Object, field: &str) -> Result<Option<u32>, ShapeError> {
+fn count(object: &mut Document, field: &str) -> Result<Option<u32>, SchemaError> {
     const COUNT_MAX: i64 = 1_000_000;
     let count = object.integer(field, 0..=COUNT_MAX)?;
     Ok(count.map(|count| u32::try_from(count).expect("within the limit")))

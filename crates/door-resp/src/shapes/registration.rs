@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use tenure_plans::{Document, SchemaError, is_name};
 
 use super::error::ShapeError;
 use super::identifier::check_worker_id;
-use super::object::{Object, is_name};
 
 const WHAT: &str = "worker registration";
 const REGISTRATION_BYTES_MAX: usize = 64 * 1024;
@@ -39,7 +39,7 @@ pub struct Capabilities {
 
 impl Registration {
     pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
-        let mut object = Object::parse(WHAT, json, REGISTRATION_BYTES_MAX)?;
+        let mut object = Document::parse(WHAT, json, REGISTRATION_BYTES_MAX)?;
         // The id is read with room to spare, so that its own error can say what is wrong with it.
         let worker = object.required_text("worker_id", REGISTRATION_BYTES_MAX)?;
         check_worker_id(&worker)?;
@@ -128,7 +128,7 @@ fn names(items: Vec<Value>) -> Result<Vec<String>, ShapeError> {
     Ok(names)
 }
 
-fn tags(object: &mut Object) -> Result<Vec<(String, String)>, ShapeError> {
+fn tags(object: &mut Document) -> Result<Vec<(String, String)>, SchemaError> {
     let fields = match object.take("tags") {
         None => return Ok(Vec::new()),
         Some(Value::Object(fields)) => fields,

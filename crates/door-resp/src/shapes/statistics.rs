@@ -1,9 +1,7 @@
 //! `WORKER.HEARTBEAT`: what a worker says about itself along the way.
 
 use bytes::Bytes;
-
-use super::error::ShapeError;
-use super::object::Object;
+use tenure_plans::{Document, SchemaError};
 
 const WHAT: &str = "stats";
 const STATISTICS_BYTES_MAX: usize = 16 * 1024;
@@ -21,11 +19,11 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
-        let mut object = Object::parse(WHAT, json, STATISTICS_BYTES_MAX)?;
+    pub fn parse(json: &[u8]) -> Result<Self, SchemaError> {
+        let mut object = Document::parse(WHAT, json, STATISTICS_BYTES_MAX)?;
         let mut count = |field| {
             let number = object.integer(field, 0..=i64::MAX)?;
-            Ok::<_, ShapeError>(number.map(i64::unsigned_abs))
+            Ok::<_, SchemaError>(number.map(i64::unsigned_abs))
         };
         Ok(Self {
             active_jobs: count("active_jobs")?,

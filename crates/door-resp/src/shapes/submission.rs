@@ -3,13 +3,11 @@
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
+use tenure_plans::{Document, ID_BYTES_MAX, Plan, SchemaError, check_id};
 
 use super::base64::decode_base64;
-use super::error::ShapeError;
-use super::identifier::{ID_BYTES_MAX, check_job_id, check_plain_id};
-use super::object::Object;
+use super::identifier::check_job_id;
 use super::options::TaskOptions;
-use super::plan::Plan;
 
 const WHAT: &str = "job";
 const SUBMISSION_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
@@ -37,8 +35,8 @@ pub(crate) enum Work {
 }
 
 impl Submission {
-    pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
-        let mut object = Object::parse(WHAT, json, SUBMISSION_BYTES_MAX)?;
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, SchemaError> {
+        let mut object = Document::parse(WHAT, json, SUBMISSION_BYTES_MAX)?;
         let name = object.text("job_id", SUBMISSION_BYTES_MAX)?;
         if let Some(name) = &name {
             check_job_id(WHAT, name)?;
@@ -52,7 +50,7 @@ impl Submission {
 }
 
 /// The `job_id` of a pushed body, if the body is a JSON object that has one. Any other body is opaque.
-pub(crate) fn pushed_name(body: &[u8]) -> Result<Option<String>, ShapeError> {
+pub(crate) fn pushed_name(body: &[u8]) -> Result<Option<String>, SchemaError> {
     #[derive(Deserialize)]
     struct Named {
         #[serde(default)]
@@ -70,7 +68,7 @@ pub(crate) fn pushed_name(body: &[u8]) -> Result<Option<String>, ShapeError> {
     }
 }
 
-fn work(object: &mut Object) -> Result<Work, ShapeError> {
+fn work(object: &mut Document) -> Result<Work, SchemaError> {
     let forms = ["body", "body_base64", "plan", "tasks"].iter().filter(|field| object.has(field)).count();
     if forms > 1 {
         return Err(object.invalid("more than one of body, body_base64, plan and tasks"));
@@ -109,15 +107,15 @@ fn work(object: &mut Object) -> Result<Work, ShapeError> {
     let Some(plan) = object.text("plan_id", ID_BYTES_MAX)? else {
         return Err(object.invalid("none of body, body_base64, plan_id, plan and tasks"));
     };
-    check_plain_id(WHAT, "plan_id", &plan)?;
+    check_id(WHAT, "plan_id", &plan)?;
     // Clients repeat the plan's description here; the stored plan has the word.
     object.take("plan_description");
     Ok(Work::Plan { plan, input })
 }
 
-fn inline(json: Value, input: Value) -> Result<Work, ShapeError> {
+fn inline(json: Value, input: Value) -> Result<Work, SchemaError> {
     if json.is_object() && json["plan_id"].is_null() {
-        let needs = Plan::unnamed(json.clone())?.needs();
+        let needs = Plan::tasks_of(json.clone())?.needs();
         return Ok(Work::Unnamed { needs, json, input });
     }
     let plan = Box::new(Plan::from_value(json.clone())?);
@@ -125,7 +123,7 @@ fn inline(json: Value, input: Value) -> Result<Work, ShapeError> {
 }
 
 /// Older documents say `input`, newer ones `inputs`.
-fn input(object: &mut Object) -> Result<Value, ShapeError> {
+fn input(object: &mut Document) -> Result<Value, SchemaError> {
     match (object.take("input"), object.take("inputs")) {
         (Some(_), Some(_)) => Err(object.invalid("input and inputs exclude each other")),
         (Some(input), None) | (None, Some(input)) => Ok(input),
@@ -183,7 +181,7 @@ mod tests {
             json!({"plan": {"plan_id": "p", "plan_description": "d", "tasks": tasks}}),
         ] {
             let Work::Inline { plan, json, .. } = parse(&job).unwrap().work else { panic!("not inline") };
-            assert_eq!((plan.id.as_str(), plan.needs().as_slice()), ("p", &["sort".to_owned()][..]));
+            assert_eq!((plan.id.as_str(), plan.tasks.needs().as_slice()), ("p", &["sort".to_owned()][..]));
             assert_eq!(json["plan_description"], "d");
         }
     }

@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use tenure_plans::{Document, SchemaError, TEXT_BYTES_MAX};
 
-use super::error::ShapeError;
-use super::object::{Object, TEXT_BYTES_MAX};
 use super::outputs::Outputs;
 
 const WHAT: &str = "update";
@@ -67,8 +66,8 @@ impl JobUpdate {
         }
     }
 
-    pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
-        let mut object = Object::parse(WHAT, json, UPDATE_BYTES_MAX)?;
+    pub fn parse(json: &[u8]) -> Result<Self, SchemaError> {
+        let mut object = Document::parse(WHAT, json, UPDATE_BYTES_MAX)?;
         let report = match object.text("status", TEXT_BYTES_MAX)? {
             None => None,
             Some(word) => Some(Report::parse(word.as_bytes()).ok_or_else(|| {
@@ -104,7 +103,7 @@ impl JobUpdate {
     }
 
     /// An error and an exit code tell of an end, and of one that is not at odds with the status.
-    fn check_end(&self, object: &Object) -> Result<(), ShapeError> {
+    fn check_end(&self, object: &Document) -> Result<(), SchemaError> {
         match self.report {
             Some(Report::Completed) if self.error.is_some() => {
                 Err(object.invalid("a completed job has no error, report failed"))
@@ -120,7 +119,7 @@ impl JobUpdate {
     }
 }
 
-fn outputs(object: &mut Object) -> Result<Outputs, ShapeError> {
+fn outputs(object: &mut Document) -> Result<Outputs, SchemaError> {
     let result = object.take("result").map(|result| match result {
         Value::String(text) => Bytes::from(text),
         other => Bytes::from(other.to_string()),

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{Command, ListQuery, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp};
 use tenure_hub::{Request, Submission, fresh_id};
+use tenure_plans::{OfAction, Plan, PlanJob};
 
 use super::Speaker;
 use super::names::{ACTIONS, action_name, job_id, plan_tag, status};
@@ -14,11 +15,11 @@ use super::pages::{find_name, list, page as page_of, take_up};
 use super::plans::{held_in, with_plan};
 use super::refusals::refusal;
 use super::render::time;
-use super::submit::{OfAction, accepted, envelope, named, new_task};
+use super::submit::{accepted, named, new_task};
 use crate::codec::Reply;
 use crate::command::{ActionCommand, JobStatus, Page};
 use crate::errand::Step;
-use crate::shapes::{Action, Plan};
+use crate::shapes::SubmittedAction;
 
 /// How many of its jobs are shown. An action makes at most a hundred; more can only be put under it by hand.
 const JOBS_MAX: usize = 10_000;
@@ -43,16 +44,16 @@ pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> Step {
     }
 }
 
-fn submit_action(action: Action, speaker: &Speaker) -> Step {
+fn submit_action(submitted: SubmittedAction, speaker: &Speaker) -> Step {
     if speaker.tidies {
         let speaker = Speaker { tidies: false, ..speaker.clone() };
-        return tidy(held_in(ACTIONS), Box::new(move || submit_action(action, &speaker)));
+        return tidy(held_in(ACTIONS), Box::new(move || submit_action(submitted, &speaker)));
     }
     let speaker = speaker.clone();
-    with_plan(action.plan.clone(), move |now, plan, json| {
-        let id = action.id.clone().unwrap_or_else(|| fresh_id().to_string());
+    with_plan(submitted.action.plan.clone(), move |now, plan, json| {
+        let id = submitted.action.id.clone().unwrap_or_else(|| fresh_id().to_string());
         find_name(action_name(&id), move |_, found| {
-            let fan = |parent: TaskId| Fan::out(id.clone(), &plan, &json, &action, parent, now, &speaker);
+            let fan = |parent: TaskId| Fan::out(id.clone(), &plan, &json, &submitted, parent, now, &speaker);
             match found {
                 Err(_) => match fan(fresh_id()) {
                     Ok(fan) => fan.submit_first(),
@@ -85,13 +86,14 @@ impl Fan {
         id: String,
         plan: &Plan,
         json: &Value,
-        action: &Action,
+        submitted: &SubmittedAction,
         parent: TaskId,
         now: Timestamp,
         speaker: &Speaker,
     ) -> Result<Self, Reply> {
-        let mut options = action.options.clone();
-        options.needs.get_or_insert_with(|| plan.needs());
+        let SubmittedAction { action, options } = submitted;
+        let mut options = options.clone();
+        options.needs.get_or_insert_with(|| plan.tasks.needs());
         let (mut jobs, mut ids) = (Vec::new(), Vec::new());
         for (index, input) in action.inputs.iter().enumerate() {
             let mut task = named(new_task(&options, now, speaker)?, None);
@@ -99,7 +101,7 @@ impl Fan {
             task.tags.push(plan_tag(&plan.id));
             ids.push(task.id.to_string());
             let of = OfAction { action: &id, index, jobs: action.inputs.len() };
-            jobs.push(Submission::new(task, envelope(json, input, Some(&of))));
+            jobs.push(Submission::new(task, PlanJob::render(json, input, Some(of)).into()));
         }
         let about = json!({"action_id": id, "plan_id": plan.id, "jobs_created": ids.len()});
         let answer = json!({

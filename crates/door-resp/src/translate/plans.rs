@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tenure_hub::words::{Command, ListQuery, Name, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp};
 use tenure_hub::{Request, Submission, fresh_id};
+use tenure_plans::Plan;
 
 use super::names::{PLANS, live_states, plan_name, plan_of_recipe, plan_tag, recipe_name};
 use super::pages::{find_name, list, take_up};
@@ -18,7 +19,6 @@ use crate::codec::Reply;
 use crate::command::{Page, PlanCommand};
 use crate::errand::Step;
 use crate::glob::glob;
-use crate::shapes::Plan;
 
 pub(super) fn start(command: PlanCommand) -> Step {
     match command {

@@ -10,11 +10,12 @@ use tenure_hub::words::{
     Assignment, Name, OnLost, PresenceName, StateName, TaskInfo, TaskState, Timestamp, Wanted, Why,
     WorkerInfo,
 };
+use tenure_plans::format_time;
 
 use super::envelope::{Fields, envelope};
 use super::names::{assigned_id, current_task, job_id, status};
 use super::results;
-use crate::shapes::{bytes_field, encode_base64, format_time};
+use crate::shapes::{bytes_field, encode_base64};
 
 /// Fields that are the broker's to say. Where a body has them they are what its writer wrote, not what is in force.
 const OWN_FIELDS: [&str; 40] = [

@@ -1,11 +1,11 @@
 //! Submitting: pushes, jobs, and the bodies that carry plans.
 
 use bytes::Bytes;
-use serde_json::{Value, json};
 use tenure_hub::words::{
     Accepted, Backoff, Name, NewTask, OnLost, Refusal, Reply as Decided, TaskId, Timestamp,
 };
 use tenure_hub::{Request, Response, fresh_id};
+use tenure_plans::PlanJob;
 
 use super::Speaker;
 use super::names::{open_queue, plan_tag};
@@ -89,17 +89,17 @@ pub(super) fn job(submission: Submission, speaker: &Speaker) -> Step {
     let go_on = move |parent: Option<TaskId>| match work {
         Work::Body(body) => submit(name, parent, &options, Vec::new(), body, &speaker),
         Work::Plan { plan, input } => with_plan(plan, move |_, plan, json| {
-            let body = envelope(&json, &input, None);
-            submit_of_plan(name, parent, &options, &plan.id, plan.needs(), body, &speaker)
+            let body = PlanJob::render(&json, &input, None).into();
+            submit_of_plan(name, parent, &options, &plan.id, plan.tasks.needs(), body, &speaker)
         }),
         Work::Unnamed { needs, json, input } => {
             let mut options = options;
             options.needs.get_or_insert(needs);
-            submit(name, parent, &options, Vec::new(), envelope(&json, &input, None), &speaker)
+            submit(name, parent, &options, Vec::new(), PlanJob::render(&json, &input, None).into(), &speaker)
         }
         Work::Inline { plan, json, input } => {
-            let body = envelope(&json, &input, None);
-            let (id, needs) = (plan.id.clone(), plan.needs());
+            let body = PlanJob::render(&json, &input, None).into();
+            let (id, needs) = (plan.id.clone(), plan.tasks.needs());
             store_plan(&id.clone(), &json, move |_, stored| match stored {
                 Err(reply) => Step::Reply(reply),
                 Ok(()) => submit_of_plan(name, parent, &options, &id, needs, body, &speaker),
@@ -113,28 +113,6 @@ pub(super) fn job(submission: Submission, speaker: &Speaker) -> Step {
             Err(_) => Step::error(format!("ERR Parent job not found: {parent}")),
         }),
     }
-}
-
-/// Which job of which action.
-pub(super) struct OfAction<'a> {
-    pub(super) action: &'a str,
-    pub(super) index: usize,
-    /// How many there are.
-    pub(super) jobs: usize,
-}
-
-/// The body of a job that runs a plan.
-pub(super) fn envelope(plan: &Value, input: &Value, of: Option<&OfAction<'_>>) -> Bytes {
-    let mut body = json!({"plan": plan, "inputs": input});
-    if let Some(id) = plan.get("plan_id") {
-        body["plan_id"] = id.clone();
-    }
-    if let Some(of) = of {
-        body["action_id"] = of.action.into();
-        body["input_index"] = of.index.into();
-        body["jobs_created"] = of.jobs.into();
-    }
-    Bytes::from(body.to_string())
 }
 
 /// A task with everything its submitter may say about it.

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::plan::Plan;
+use tenure_plans::{PlanJob, PlanTask};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Form {
     Command(Command),
-    Plan(Plan),
+    Plan(PlanJob),
 }
 
 /// One command.
@@ -48,13 +48,21 @@ pub(crate) fn parse(body: &[u8], shell: bool) -> Result<Form, String> {
             check(&command)?;
             Ok(Form::Command(command))
         }
-        Ok(Value::Object(fields)) if fields.contains_key("plan") || fields.contains_key("tasks") => {
-            Plan::parse(&fields).map(Form::Plan)
-        }
+        Ok(Value::Object(fields)) if PlanJob::is_in(&fields) => plan(&fields).map(Form::Plan),
         _ if shell => line(body).map(Form::Command),
         _ => Err("the body is not a shell task: it should be JSON such as {\"command\": [\"sort\", \"-u\"], \"stdin\": \"b\\na\\n\"}, or a \
                   plan; `tenure work --shell` runs any text as a line of sh"
             .to_owned()),
+    }
+}
+
+fn plan(body: &Map<String, Value>) -> Result<PlanJob, String> {
+    let job = PlanJob::parse(body).map_err(|error| error.to_string())?;
+    let has_zero_byte =
+        |task: &&PlanTask| task.arguments.iter().chain([&task.command]).any(|text| text.contains('\0'));
+    match job.tasks.iter().find(has_zero_byte) {
+        Some(task) => Err(format!("task {} of the plan has a zero byte in its command", task.number)),
+        None => Ok(job),
     }
 }
 
@@ -116,6 +124,19 @@ mod tests {
         );
         assert!(command("  ", true).is_err());
         assert!(parse(b"\xff", true).is_err());
+    }
+
+    #[test]
+    fn a_plan_is_read_and_its_mistakes_are_told() {
+        let plan = |task: &str| parse(format!(r#"{{"tasks": [{{{task}}}], "input": "x"}}"#).as_bytes(), true);
+        assert!(matches!(plan(r#""task_number": 1, "command": "ls""#), Ok(Form::Plan(_))));
+        for (task, word) in [
+            (r#""task_number": 2, "command": "ls""#, "contiguous"),
+            (r#""task_number": 1, "command": "l\u0000s""#, "zero byte"),
+            (r#""task_number": 1, "command": "ls", "args": ["\u0000"]"#, "zero byte"),
+        ] {
+            assert!(plan(task).unwrap_err().contains(word), "{task}");
+        }
     }
 
     #[test]

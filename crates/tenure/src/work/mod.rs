@@ -13,7 +13,6 @@ mod guard;
 mod older;
 pub(crate) mod output;
 mod place;
-mod plan;
 mod progress;
 mod said;
 mod shell;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tenure_client::{Context, Failure, Interrupt, Outcome};
+use tenure_plans::{PlanJob, PlanTask};
 
 use super::command::{Input, Launch, Ran};
 use super::form::{self, Command, Form};
@@ -13,7 +14,6 @@ use super::guard::Guard;
 use super::older::Older;
 use super::output::{Output, StepOutput};
 use super::place::{Place, Places};
-use super::plan::{Plan, Step};
 use super::said::Said;
 use crate::output::paint::harmless;
 use crate::output::remark;
@@ -132,53 +132,50 @@ impl Shell {
     }
 
     /// Step by step, up to the first that fails.
-    async fn plan(&self, context: &Context, plan: &Plan, place: &Place) -> Done {
+    async fn plan(&self, context: &Context, plan: &PlanJob, place: &Place) -> Done {
         let env = self.env(context, place);
-        let kept_bytes = self.kept_bytes.min(PLAN_KEPT_BYTES / (2 * plan.steps.len()));
+        let kept_bytes = self.kept_bytes.min(PLAN_KEPT_BYTES / (2 * plan.tasks.len()));
         let passed_on = |number: u32| place.path().join(format!("step-{number}.out"));
         let mut done = Done { output: Output::default(), because: None, interrupted: false };
         let mut results = Vec::new();
-        let steps = plan.steps.len();
-        for (index, step) in plan.steps.iter().enumerate() {
+        let steps = plan.tasks.len();
+        for (index, step) in plan.tasks.iter().enumerate() {
             let percent = u8::try_from(index * 100 / steps).unwrap_or(100);
-            context
-                .progress(Some(percent), &format!("step {} of {steps}: {}", step.task_number, step.command));
+            context.progress(Some(percent), &format!("step {} of {steps}: {}", step.number, step.command));
             let launch = Launch {
                 program: &step.command,
-                args: &step.args,
+                args: &step.arguments,
                 env: &env,
                 cwd: place.path().to_owned(),
                 stdin: input(plan, step, index, passed_on),
-                time_limit: step.timeout_secs.map(Duration::from_secs),
+                time_limit: step.timeout,
                 kept_bytes,
-                passed_on: plan.is_read(step.task_number).then(|| passed_on(step.task_number)),
+                passed_on: plan.tasks.is_read(step.number).then(|| passed_on(step.number)),
                 grace: self.grace,
             };
             let took_before = done.output.duration_ms;
             done = match self.launch(launch, context).await {
                 Ok(ran) => {
                     results.push(step_output(step, &ran));
-                    let because = ran
-                        .timed_out
-                        .then(|| format!("step {} ran longer than its time limit", step.task_number));
+                    let because =
+                        ran.timed_out.then(|| format!("step {} ran longer than its time limit", step.number));
                     Done { because, interrupted: ran.interrupted, output: output(&ran) }
                 }
                 Err(error) => {
                     let mut done = not_started(&step.command, &error);
                     results.push(StepOutput {
-                        task_number: step.task_number,
+                        task_number: step.number,
                         exit_code: done.output.exit_code,
                         stderr: done.output.stderr.clone(),
                         ..StepOutput::default()
                     });
-                    done.because =
-                        done.because.map(|because| format!("step {}: {because}", step.task_number));
+                    done.because = done.because.map(|because| format!("step {}: {because}", step.number));
                     done
                 }
             };
             done.output.duration_ms += took_before;
             if done.output.exit_code != 0 || done.because.is_some() || done.interrupted {
-                done.because.get_or_insert_with(|| format!("step {} of {steps} failed", step.task_number));
+                done.because.get_or_insert_with(|| format!("step {} of {steps} failed", step.number));
                 break;
             }
         }
@@ -276,8 +273,8 @@ fn conclude(context: &Context, done: &Done) -> (Outcome, String) {
 }
 
 /// What a step reads: an earlier one's output, or the plan's input if it is the first.
-fn input(plan: &Plan, step: &Step, index: usize, passed_on: impl Fn(u32) -> PathBuf) -> Input {
-    match (step.input_from_task, &plan.input) {
+fn input(plan: &PlanJob, step: &PlanTask, index: usize, passed_on: impl Fn(u32) -> PathBuf) -> Input {
+    match (step.input_from, &plan.input) {
         (Some(from), _) => Input::File(passed_on(from)),
         (None, Some(input)) if index == 0 => Input::Text(input.clone()),
         (None, _) => Input::Nothing,
@@ -298,11 +295,11 @@ fn output(ran: &Ran) -> Output {
     }
 }
 
-fn step_output(step: &Step, ran: &Ran) -> StepOutput {
+fn step_output(step: &PlanTask, ran: &Ran) -> StepOutput {
     let Output { exit_code, signal, stdout, stderr, stdout_truncated, stderr_truncated, duration_ms, .. } =
         output(ran);
     StepOutput {
-        task_number: step.task_number,
+        task_number: step.number,
         exit_code,
         signal,
         stdout,

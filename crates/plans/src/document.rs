@@ -5,57 +5,57 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::error::ShapeError;
-use super::time::parse_time;
+use crate::{SchemaError, parse_time};
 
 /// Longest text in a field that has no limit of its own.
-pub(super) const TEXT_BYTES_MAX: usize = 64 * 1024;
+pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Ten years. Longer is a mistake in the unit.
 const DURATION_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 
-pub(super) struct Object {
+#[derive(Debug)]
+pub struct Document {
     what: &'static str,
     fields: Map<String, Value>,
 }
 
-impl Object {
+impl Document {
     /// `what` names the document in errors: `Invalid <what>: …`.
-    pub(super) fn parse(what: &'static str, json: &[u8], bytes_max: usize) -> Result<Self, ShapeError> {
+    pub fn parse(what: &'static str, json: &[u8], bytes_max: usize) -> Result<Self, SchemaError> {
         if json.len() > bytes_max {
-            return Err(ShapeError::invalid(what, format!("longer than {bytes_max} bytes")));
+            return Err(SchemaError::invalid(what, format!("longer than {bytes_max} bytes")));
         }
         match serde_json::from_slice(json) {
             Ok(Value::Object(fields)) => Ok(Self { what, fields }),
-            Ok(_) => Err(ShapeError::invalid(what, "not a JSON object")),
-            Err(error) => Err(ShapeError::invalid(what, format!("not JSON, {error}"))),
+            Ok(_) => Err(SchemaError::invalid(what, "not a JSON object")),
+            Err(error) => Err(SchemaError::invalid(what, format!("not JSON, {error}"))),
         }
     }
 
-    pub(super) fn from_value(what: &'static str, value: Value) -> Result<Self, ShapeError> {
+    pub fn from_value(what: &'static str, value: Value) -> Result<Self, SchemaError> {
         match value {
             Value::Object(fields) => Ok(Self { what, fields }),
-            _ => Err(ShapeError::invalid(what, "not a JSON object")),
+            _ => Err(SchemaError::invalid(what, "not a JSON object")),
         }
     }
 
-    pub(super) fn invalid(&self, why: impl Into<String>) -> ShapeError {
-        ShapeError::invalid(self.what, why)
+    pub fn invalid(&self, why: impl Into<String>) -> SchemaError {
+        SchemaError::invalid(self.what, why)
     }
 
-    pub(super) fn has(&self, field: &str) -> bool {
+    pub fn has(&self, field: &str) -> bool {
         self.fields.get(field).is_some_and(|value| !value.is_null())
     }
 
     /// A null is as good as absent.
-    pub(super) fn take(&mut self, field: &str) -> Option<Value> {
+    pub fn take(&mut self, field: &str) -> Option<Value> {
         self.fields.remove(field).filter(|value| !value.is_null())
     }
 
-    pub(super) fn required<T>(&self, field: &str, value: Option<T>) -> Result<T, ShapeError> {
+    pub fn required<T>(&self, field: &str, value: Option<T>) -> Result<T, SchemaError> {
         value.ok_or_else(|| self.invalid(format!("missing required field {field}")))
     }
 
-    pub(super) fn text(&mut self, field: &str, bytes_max: usize) -> Result<Option<String>, ShapeError> {
+    pub fn text(&mut self, field: &str, bytes_max: usize) -> Result<Option<String>, SchemaError> {
         match self.take(field) {
             None => Ok(None),
             Some(Value::String(text)) if text.len() > bytes_max => {
@@ -66,17 +66,13 @@ impl Object {
         }
     }
 
-    pub(super) fn required_text(&mut self, field: &str, bytes_max: usize) -> Result<String, ShapeError> {
+    pub fn required_text(&mut self, field: &str, bytes_max: usize) -> Result<String, SchemaError> {
         let text = self.text(field, bytes_max)?;
         let text = self.required(field, text)?;
         if text.is_empty() { Err(self.invalid(format!("{field} is empty"))) } else { Ok(text) }
     }
 
-    pub(super) fn integer(
-        &mut self,
-        field: &str,
-        range: RangeInclusive<i64>,
-    ) -> Result<Option<i64>, ShapeError> {
+    pub fn integer(&mut self, field: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, SchemaError> {
         let Some(value) = self.take(field) else { return Ok(None) };
         match value.as_i64() {
             Some(number) if range.contains(&number) => Ok(Some(number)),
@@ -87,11 +83,7 @@ impl Object {
         }
     }
 
-    pub(super) fn number(
-        &mut self,
-        field: &str,
-        range: RangeInclusive<f64>,
-    ) -> Result<Option<f64>, ShapeError> {
+    pub fn number(&mut self, field: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, SchemaError> {
         let Some(value) = self.take(field) else { return Ok(None) };
         match value.as_f64() {
             Some(number) if range.contains(&number) => Ok(Some(number)),
@@ -103,12 +95,12 @@ impl Object {
     }
 
     /// Seconds, possibly with a fraction.
-    pub(super) fn seconds(&mut self, field: &str) -> Result<Option<Duration>, ShapeError> {
+    pub fn seconds(&mut self, field: &str) -> Result<Option<Duration>, SchemaError> {
         Ok(self.number(field, 0.0..=DURATION_SECONDS_MAX)?.map(Duration::from_secs_f64))
     }
 
     /// A point in time as ISO 8601 or as Unix seconds, in milliseconds since 1970.
-    pub(super) fn time(&mut self, field: &str) -> Result<Option<u64>, ShapeError> {
+    pub fn time(&mut self, field: &str) -> Result<Option<u64>, SchemaError> {
         const UNIX_SECONDS_MAX: f64 = 253_402_300_799.0;
         let wrong = || self.invalid(format!("{field} is neither ISO 8601 nor Unix seconds"));
         match self.fields.get(field) {
@@ -125,12 +117,12 @@ impl Object {
     }
 
     /// A list of distinct names, in the order given.
-    pub(super) fn names(
+    pub fn names(
         &mut self,
         field: &str,
         count_max: usize,
         bytes_max: usize,
-    ) -> Result<Option<Vec<String>>, ShapeError> {
+    ) -> Result<Option<Vec<String>>, SchemaError> {
         let Some(value) = self.take(field) else { return Ok(None) };
         let wrong = || self.invalid(format!("{field} is not a list of names"));
         let Value::Array(items) = value else { return Err(wrong()) };
@@ -151,7 +143,7 @@ impl Object {
     }
 
     /// Whatever was not asked for is a mistake, most often in spelling.
-    pub(super) fn end(self) -> Result<(), ShapeError> {
+    pub fn end(self) -> Result<(), SchemaError> {
         match self.fields.keys().next() {
             None => Ok(()),
             Some(field) => {
@@ -163,6 +155,6 @@ impl Object {
 }
 
 /// A name of a capability, a tag or a queue: visible, without spaces, not too long.
-pub(super) fn is_name(name: &str, bytes_max: usize) -> bool {
+pub fn is_name(name: &str, bytes_max: usize) -> bool {
     !name.is_empty() && name.len() <= bytes_max && !name.chars().any(|c| c.is_control() || c.is_whitespace())
 }

@@ -1,0 +1,26 @@
+//! What can be wrong with a document.
+
+/// A document that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    #[error("Invalid {what}: {why}")]
+    Invalid { what: &'static str, why: String },
+    #[error("Too many inputs: max {max}")]
+    TooManyInputs { max: usize },
+}
+
+impl SchemaError {
+    /// `what` names the document.
+    pub fn invalid(what: &'static str, why: impl Into<String>) -> Self {
+        Self::Invalid { what, why: why.into() }
+    }
+
+    /// Says in which part of the document the mistake is.
+    #[must_use]
+    pub fn within(self, part: &str) -> Self {
+        match self {
+            Self::Invalid { what, why } => Self::Invalid { what, why: format!("{part}: {why}") },
+            Self::TooManyInputs { max } => Self::TooManyInputs { max },
+        }
+    }
+}
