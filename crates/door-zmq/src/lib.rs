@@ -14,6 +14,7 @@ pub mod codec;
 pub mod mdp;
 pub mod pingpong;
 mod registry;
+mod rights;
 mod server;
 pub mod session;
 mod settings;

@@ -1,30 +1,28 @@
 //! Sockets: what listens, and one task per connection, which reads, talks and writes. Nothing outside of here awaits.
 
 mod budget;
-mod line;
-mod seats;
+mod connection;
+mod identities;
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tenure_hub::words::{DEFAULT_NAMESPACE, StateName};
+use tenure_hub::words::{Answer, DEFAULT_NAMESPACE, Name, StateName};
 use tenure_hub::{
-    Ask, Counters, Delivery, HubHandle, Principal, Request, Response, Right, Stats, wall_clock,
+    Ask, Counters, Delivery, Grant, HubHandle, Principal, Request, Response, Right, Stats, wall_clock,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::codec::CodecError;
 use crate::registry::Registry;
-use crate::session::{
-    Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker, Unseen, may_work_as, namespace,
-};
+use crate::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker, Unseen, namespace};
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
 use budget::Budget;
-use line::Line;
-use seats::{SeatKey, Seats, Taking};
+use connection::Connection;
+use identities::{Claim, Holder, Identities, IdentityKey};
 
 /// Opens the Majordomo door. Returns when the hub stops.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
@@ -33,7 +31,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let (transport, counters) = (settings.transport.clone(), Arc::clone(&settings.counters));
     hub.show(Arc::clone(&counters)).await;
     let begin = move |me| Majordomo::new(me, Arc::clone(&settings), Arc::clone(&registry));
-    accept(listener, Door::new(hub, transport, counters), begin).await
+    accept(listener, Door::new("mdp", hub, transport, counters), begin).await
 }
 
 /// Opens the READY / PING / PONG door: one address for clients, one for workers. Returns when the hub stops.
@@ -45,7 +43,8 @@ pub async fn serve_ping_pong(
 ) -> io::Result<()> {
     let settings = Arc::new(settings);
     hub.show(Arc::clone(&settings.counters)).await;
-    let door = || Door::new(hub.clone(), settings.transport.clone(), Arc::clone(&settings.counters));
+    let door =
+        || Door::new("pingpong", hub.clone(), settings.transport.clone(), Arc::clone(&settings.counters));
     let for_clients = Arc::clone(&settings);
     let for_workers = Arc::clone(&settings);
     let unseen = Arc::new(Unseen::default());
@@ -84,16 +83,17 @@ async fn something_is_held(hub: &HubHandle) -> bool {
 
 /// What all connections of one address share.
 struct Door {
+    name: &'static str,
     hub: HubHandle,
     transport: Transport,
     counters: Arc<Counters>,
-    seats: Seats,
+    identities: Identities,
     room: Arc<Semaphore>,
     /// Messages that are not whole yet.
     unfinished: Arc<Budget>,
     /// What peers have not read yet.
     unsent: Arc<Budget>,
-    /// When it was last said in the log that a key was refused.
+    /// When the log last said that a peer was refused for its key.
     complained_at: Mutex<Option<Instant>>,
 }
 
@@ -101,12 +101,12 @@ struct Door {
 const COMPLAINTS_APART: Duration = Duration::from_secs(10);
 
 impl Door {
-    fn new(hub: HubHandle, transport: Transport, counters: Arc<Counters>) -> Arc<Door> {
+    fn new(name: &'static str, hub: HubHandle, transport: Transport, counters: Arc<Counters>) -> Arc<Door> {
         let room = Arc::new(Semaphore::new(transport.connections_max));
-        let (seats, complained_at) = (Seats::default(), Mutex::default());
+        let (identities, complained_at) = (Identities::default(), Mutex::default());
         let unfinished = Budget::new(transport.unfinished_bytes_max);
         let unsent = Budget::new(transport.unsent_bytes_max);
-        Arc::new(Door { hub, transport, counters, seats, room, unfinished, unsent, complained_at })
+        Arc::new(Door { name, hub, transport, counters, identities, room, unfinished, unsent, complained_at })
     }
 
     fn may_complain(&self) -> bool {
@@ -172,6 +172,8 @@ enum Ended {
     Memory,
     #[error("another connection has the identity and keeps it")]
     IdentityTaken,
+    #[error("the identity belongs to another key")]
+    IdentityOfAnotherKey,
 }
 
 impl Ended {
@@ -184,6 +186,7 @@ impl Ended {
             Ended::Slow => "slow",
             Ended::Memory => "memory_ended",
             Ended::IdentityTaken => "identity_taken",
+            Ended::IdentityOfAnotherKey => "identity_of_another_key",
         }
     }
 }
@@ -195,41 +198,85 @@ async fn converse<C: Conversation>(
     begin: impl Fn(Me) -> C,
 ) -> Result<(), Ended> {
     let _ = stream.set_nodelay(true);
-    let mut line = Line::new(stream, door);
-    let introduced = tokio::time::timeout(door.transport.handshake_timeout, line.introduce(&door.hub)).await;
-    let Ok(introduced) = introduced else { return Err(Ended::HandshakeTimeout) };
+    let address = stream.peer_addr().ok().map(|address| address.ip());
+    let mut connection = Connection::new(stream, door);
+    let handshake = connection.introduce(&door.hub);
+    let Ok(introduced) = tokio::time::timeout(door.transport.handshake_timeout, handshake).await else {
+        return Err(Ended::HandshakeTimeout);
+    };
     let Some((identity, grant)) = introduced? else { return Ok(()) };
     let name = translate::peer_name(&identity);
-    let may_work = may_work_as(&grant, &name);
-    let key = SeatKey { namespace: namespace(&grant), identity: identity.clone(), may_work };
-    let seat = match door.seats.take(&key).await {
-        Taking::Free(seat) => seat,
-        Taking::Replaced(seat) => {
-            door.counters.count("replaced");
-            seat
-        }
-        Taking::Refused { is_new } => {
-            if is_new {
-                tracing::warn!(identity = %name, namespace = %key.namespace, "two ZeroMQ peers use one identity, one is refused");
-            }
-            return Err(Ended::IdentityTaken);
-        }
-    };
-    // A client with the right to submit is told what became of its own requests.
-    let principal = Principal { grant: Arc::clone(&grant), door: "zmq", address: None }.with(Right::Read);
+    let key = IdentityKey { namespace: namespace(&grant), identity: identity.clone() };
+    let (holder, is_known) = claim(door, &key, &name, &grant).await?;
+    // A client with the right to submit is told what became of its own requests. What else this peer may read is
+    // decided in `rights.rs`.
+    let principal = Principal { grant: Arc::clone(&grant), door: door.name, address }.with(Right::Read);
+    let mut has_jobs = false;
     let ended = match door.hub.open(principal, key.namespace.clone(), name.clone()) {
         Ok(session) => {
-            let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), grant });
-            let ended = line.talk(&session, &mut conversation, &seat).await;
+            let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), is_known, grant });
+            let ended = connection.talk(&session, &mut conversation, &holder).await;
             let mut last = Out::default();
             conversation.end(wall_clock(), &mut last);
+            has_jobs = identity.is_chosen() && conversation.has_jobs();
             let _ = session.send(last.asks).await;
-            // The hub hears of the end before the seat is free.
+            // The hub hears of the end before the identity is free.
             drop(session);
             ended
         }
         Err(_) => Err(Ended::Full),
     };
-    door.seats.leave(&key, &seat);
+    door.identities.leave(&key, &holder, has_jobs);
     ended
+}
+
+/// Takes the identity, if it is this key's to take. Says whether the key is known to have used it before.
+async fn claim(door: &Door, key: &IdentityKey, name: &Name, grant: &Grant) -> Result<(Holder, bool), Ended> {
+    let is_bound = door.hub.may_work_as(&Grant::everything(), name).is_err();
+    if is_bound && grant.worker.as_ref() != Some(name) {
+        if door.may_complain() {
+            tracing::warn!(identity = %name, key = %grant.name, "a ZeroMQ peer was refused: its identity has a key of its own");
+        }
+        identities::delay_refusal().await;
+        return Err(Ended::IdentityOfAnotherKey);
+    }
+    let has_jobs = has_jobs(&door.hub, &key.namespace, name);
+    match door.identities.claim(key, grant.key, has_jobs).await {
+        Claim::Granted { holder, replaced, is_known } => {
+            if replaced {
+                door.counters.count("replaced");
+            }
+            Ok((holder, is_known))
+        }
+        Claim::Refused { is_new } => {
+            if is_new {
+                tracing::warn!(identity = %name, namespace = %key.namespace, "two ZeroMQ peers use one identity, one is refused");
+            }
+            Err(Ended::IdentityTaken)
+        }
+        Claim::OfAnotherKey => {
+            if door.may_complain() {
+                tracing::warn!(identity = %name, namespace = %key.namespace, key = %grant.name, "a ZeroMQ peer was refused: another key uses its identity");
+            }
+            Err(Ended::IdentityOfAnotherKey)
+        }
+    }
+}
+
+/// Whether anything is unfinished under this name. If nobody can tell, there may be.
+async fn has_jobs(hub: &HubHandle, namespace: &Name, name: &Name) -> bool {
+    let Ok(session) = hub.open(Principal::trusted("zmq"), namespace.clone(), "zmq".into()) else {
+        return true;
+    };
+    let request = translate::unfinished_of(name);
+    if session.send(vec![Ask { token: 0, request }]).await.is_err() {
+        return true;
+    }
+    session.mailbox().arrived().await;
+    let mut deliveries = Vec::new();
+    session.mailbox().take(&mut deliveries);
+    !matches!(
+        &deliveries[..],
+        [Delivery::Reply { reply: Ok(Response::Answer(Answer::Tasks { tasks, next: None })), .. }] if tasks.is_empty()
+    )
 }

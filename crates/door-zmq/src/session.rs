@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_hub::words::{Blob, DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
-use tenure_hub::{Ask, Delivery, Grant, Right};
+use tenure_hub::{Ask, Delivery, Grant};
+
+use crate::rights::{self, Verb};
 
 pub use majordomo::Majordomo;
 pub use ping_pong_client::PingPongClient;
@@ -43,6 +45,8 @@ pub struct Me {
     pub name: Name,
     /// Whether it chose its identity and may come back under it.
     pub is_chosen: bool,
+    /// Whether its key has used this identity since the broker was started.
+    pub is_known: bool,
     pub grant: Arc<Grant>,
 }
 
@@ -54,18 +58,22 @@ impl Me {
 
     /// Whether it may be a worker under its name.
     pub(crate) fn may_work(&self) -> bool {
-        may_work_as(&self.grant, &self.name)
+        self.may(Verb::Work) && self.grant.worker.as_ref().is_none_or(|only| *only == self.name)
+    }
+
+    /// Whether it may be told of what was submitted under its identity on other connections.
+    pub(crate) fn may_hear_earlier_replies(&self) -> bool {
+        self.is_chosen && self.may(Verb::Submit) && (self.is_known || self.may(Verb::EarlierReplies))
+    }
+
+    pub(crate) fn may(&self, verb: Verb<'_>) -> bool {
+        rights::allow(self.grant.rights, verb)
     }
 }
 
 /// The namespace that a grant is for.
 pub(crate) fn namespace(grant: &Grant) -> Name {
     grant.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.into())
-}
-
-/// Whether a grant lets somebody work under this name.
-pub(crate) fn may_work_as(grant: &Grant, name: &Name) -> bool {
-    grant.rights.contains(Right::Work) && grant.worker.as_ref().is_none_or(|only| only == name)
 }
 
 /// A conversation, whatever the protocol.
@@ -106,6 +114,11 @@ pub trait Conversation: Send {
 
     /// Another connection has taken the identity; this one is closed for it.
     fn replaced(&mut self, _now: Timestamp, _out: &mut Out) {}
+
+    /// Whether it leaves jobs under its identity that have not ended.
+    fn has_jobs(&self) -> bool {
+        false
+    }
 
     /// The connection is gone. What is to be asked of the hub before it hears of that goes into `out`.
     fn end(&mut self, _now: Timestamp, _out: &mut Out) {}

@@ -18,7 +18,7 @@ use crate::settings::{PingPongSettings, Settings};
 
 pub(crate) use health::{free_slots, health, slots};
 pub(crate) use news::{NOTICE_KINDS, REPLY_KINDS, gap_notice, notices, refused};
-pub(crate) use requests::{given_up, held_by, report, submission, watch_ends};
+pub(crate) use requests::{given_up, held_by, report, submission, unfinished_of, watch_ends};
 
 /// Longer than any computation: what "as long as its connection lives" means to the engine.
 const NO_LEASE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -42,6 +42,11 @@ pub(crate) fn peer_name(identity: &Identity) -> Name {
         end -= 1;
     }
     format!("{}~{hash:016x}", &text[..end]).into()
+}
+
+/// Whether a peer's name in the broker is one that the door gave it, because the peer chose none.
+pub(crate) fn is_given_name(name: &Name) -> bool {
+    name.starts_with("@00")
 }
 
 /// The address frame for an attempt that a worker is given, and the attempt of an address frame.

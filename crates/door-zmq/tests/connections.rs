@@ -133,7 +133,7 @@ fn whoever_is_refused_for_a_connection_that_is_dead_gets_its_identity_soon() {
 }
 
 #[test]
-fn nobody_takes_the_identity_of_a_worker_of_another_namespace_or_without_the_right_to_work() {
+fn nobody_takes_the_identity_of_a_worker_of_another_namespace_or_key() {
     let mut keys = Keys::default();
     let everything = Grant::everything();
     let lab = Grant { namespace: Some("default".into()), ..everything.clone() };
@@ -148,11 +148,13 @@ fn nobody_takes_the_identity_of_a_worker_of_another_namespace_or_without_the_rig
     let mut client = Wire::plain(broker.mdp, "", "submit");
     client.send(&["", "MDPC01", "echo", "x"]);
     let address = request(&mut worker);
-    for key in ["submit", "other name", "stranger"] {
-        let mut other = Wire::plain_named(broker.mdp, "", key, b"node-7");
-        other.send(&["", "MDPC01", "mmi.weather"]);
-        assert_eq!(other.texts()[3], "501", "{key} talks to the broker");
+    for key in ["submit", "other name"] {
+        let mut other = Wire::plain_introduced(broker.mdp, "", key, b"node-7");
+        assert!(other.is_closed(PATIENCE), "{key}: the identity is in use under another key");
     }
+    let mut stranger = Wire::plain_named(broker.mdp, "", "stranger", b"node-7");
+    stranger.send(&["", "MDPC01", "mmi.weather"]);
+    assert_eq!(stranger.texts()[3], "501", "in its own namespace it is another one");
     worker.send(&["", "MDPW01", "\x03", &address, "", "y"]);
     assert_eq!(client.texts()[3], "y");
     let mut native = Native::open(broker.hub(), "observer");

@@ -12,7 +12,7 @@ use support::world::World;
 use tenure_door_zmq::Settings;
 use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongWorker};
 use tenure_hub::words::{Answer, Command, Timestamp};
-use tenure_hub::{Delivery, Grant, Request, Response};
+use tenure_hub::{Delivery, Grant, Request, Response, Right};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PATH: &str = "Tools/Count";
@@ -335,7 +335,7 @@ fn a_plugin_client_that_comes_back_gets_the_replies_to_what_it_submitted_before(
 
 #[test]
 fn nothing_more_is_read_from_a_worker_until_it_is_known_what_it_holds() {
-    let me = Me { name: "w".into(), is_chosen: true, grant: Arc::new(Grant::everything()) };
+    let me = Me { name: "w".into(), is_chosen: true, is_known: true, grant: Arc::new(Grant::everything()) };
     let conversations: [Box<dyn Conversation>; 2] = [
         Box::new(Majordomo::new(me.clone(), Arc::default(), Arc::default())),
         Box::new(PingPongWorker::new(me, Arc::default(), Arc::default())),
@@ -348,5 +348,26 @@ fn nothing_more_is_read_from_a_worker_until_it_is_known_what_it_holds() {
         let token = out.asks[0].token;
         conversation.deliver(now, Delivery::Reply { token, reply }, Ok(Bytes::new()), &mut out);
         assert!(!conversation.is_held_back());
+    }
+}
+
+#[test]
+fn a_key_that_may_not_read_gets_earlier_replies_only_if_it_is_known_to_have_asked() {
+    for (rights, is_known, expected) in [
+        (&[Right::Submit][..], false, false),
+        (&[Right::Submit], true, true),
+        (&[Right::Submit, Right::Read], false, true),
+        (&[Right::Work], true, false),
+    ] {
+        let mut world = World::new(Settings::default());
+        plugin_worker(&mut world, "node-1");
+        world.named("lab");
+        submit(&mut world, "lab", "job-1");
+        world.closes("lab");
+        world.named_with("lab", rights, is_known);
+        world.says("lab", frames(&["", "MDPC01_PL", "mmi.status"]));
+        world.hears("lab").expect("an answer");
+        world.says("node-1", frames(&["", "MDPW01_PL", "\x01", "lab", "0", "result of job-1"]));
+        assert_eq!(world.hears("lab").is_some(), expected, "{rights:?} {is_known}");
     }
 }

@@ -16,6 +16,7 @@ use crate::body;
 use crate::mdp::{
     Address, ClientRequest, Dialect, KeyTable, MdpError, Mmi, ReturnPath, expand, is_mmi, text_parameter,
 };
+use crate::rights::{self, Verb};
 use crate::translate;
 
 /// The watch for notices. Its number is the lowest, so an event becomes a notice before it ends the job.
@@ -53,8 +54,8 @@ impl Client {
         if is_mmi(&request.service) {
             return self.inquire(request, turn);
         }
-        if !turn.me.grant.rights.contains(tenure_hub::Right::Submit) {
-            return self.refuse(&request, &Refused::from(Refusal::NotAllowed { what: "submit" }), turn);
+        if let Err(refusal) = rights::check(turn.me.grant.rights, Verb::Submit) {
+            return self.refuse(&request, &Refused::from(refusal), turn);
         }
         self.heard(&request.path, turn);
         let submitted = match request.path.dialect {
@@ -129,11 +130,11 @@ impl Client {
     /// A `_PL` client is told what becomes of its jobs. One that chose its identity also gets the replies to what it
     /// submitted on an earlier connection; now that it speaks, it is known how.
     fn heard(&mut self, path: &ReturnPath, turn: &mut Turn<'_>) {
-        if path.dialect != Dialect::Pl {
+        if path.dialect != Dialect::Pl || !turn.me.may(Verb::Notices) {
             return;
         }
         self.telling.begin(path, turn);
-        if turn.me.is_chosen && turn.me.grant.rights.contains(tenure_hub::Right::Submit) {
+        if turn.me.may_hear_earlier_replies() {
             self.returned = Some(path.clone());
             self.watch_ends(turn);
         }
@@ -288,13 +289,11 @@ impl Client {
             return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"503")]));
         }
         let question = Mmi::parse(&request.service, &request.body);
+        if !turn.me.may(Verb::Question(&question)) {
+            return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"403")]));
+        }
         if let Mmi::Notify(notify) = question {
             return self.telling.ask(notify, request.path, turn);
-        }
-        if let (Mmi::Cancel { .. }, false) =
-            (&question, turn.me.grant.rights.contains(tenure_hub::Right::Submit))
-        {
-            return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"403")]));
         }
         let finished = if question == Mmi::Status { self.jobs.take_finished() } else { 0 };
         let (inquiry, step) = Inquiry::new(request, question, finished, turn);

@@ -11,6 +11,7 @@ use tenure_hub::{Request, Response};
 
 use super::majordomo::Turn;
 use crate::mdp::{ClientRequest, Mmi, PendingCall, ReturnPath, RunningCall};
+use crate::rights::Verb;
 use crate::translate;
 
 /// How many pages of a list one question reads. With more tasks than that the answer counts what it saw.
@@ -91,7 +92,7 @@ impl Inquiry {
             }
             Mmi::Cancel { client } => {
                 let client = client.map_or(mine.clone(), Name::from);
-                if client == mine || turn.me.grant.rights.contains(tenure_hub::Right::Manage) {
+                if client == mine || turn.me.may(Verb::CancelForOthers) {
                     let question = Question::Cancel { found: Vec::new(), under_way: 0, cancelled: 0 };
                     submitter = Some(client);
                     (question, list(WAITING.to_vec(), submitter.clone(), None))

@@ -224,6 +224,10 @@ impl Conversation for Majordomo {
         worker.leave(&mut turn);
     }
 
+    fn has_jobs(&self) -> bool {
+        self.client.waiting_jobs() > 0
+    }
+
     fn end(&mut self, now: Timestamp, out: &mut Out) {
         let (_, worker, mut turn) = self.parts(now, out);
         worker.end(&mut turn);

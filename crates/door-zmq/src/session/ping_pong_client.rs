@@ -12,6 +12,7 @@ use super::jobs::JOBS_MAX;
 use super::{Conversation, Me, Out};
 use crate::body;
 use crate::pingpong;
+use crate::rights::{self, Verb};
 use crate::settings::PingPongSettings;
 use crate::translate;
 
@@ -47,9 +48,7 @@ impl PingPongClient {
     }
 
     fn submission(&self, now: Timestamp, work: &pingpong::Work) -> Result<Submission, Refusal> {
-        if !self.me.grant.rights.contains(tenure_hub::Right::Submit) {
-            return Err(Refusal::NotAllowed { what: "submit" });
-        }
+        rights::check(self.me.grant.rights, Verb::Submit)?;
         if self.routes.len() >= JOBS_MAX {
             return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX });
         }
@@ -111,6 +110,10 @@ impl Conversation for PingPongClient {
 
     fn unanswered(&self) -> usize {
         self.asked.len()
+    }
+
+    fn has_jobs(&self) -> bool {
+        !self.routes.is_empty()
     }
 
     fn end(&mut self, _now: Timestamp, _out: &mut Out) {

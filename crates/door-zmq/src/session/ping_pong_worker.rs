@@ -184,7 +184,7 @@ impl Drop for PingPongWorker {
 
 impl Conversation for PingPongWorker {
     fn begin(&mut self, _now: Timestamp, out: &mut Out) {
-        if !self.me.is_chosen || !self.me.grant.rights.contains(tenure_hub::Right::Work) {
+        if !self.me.is_chosen || !self.me.may_work() {
             return;
         }
         self.asked.ask(translate::held_by(&self.me.name, 2), Waiting::HeldBefore, out);

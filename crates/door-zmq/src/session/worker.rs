@@ -108,7 +108,7 @@ pub(super) struct Returning {
 impl Worker {
     /// A worker that chose its name may come back to what it holds: the connection or the broker was gone for a while.
     pub(super) fn begin(&mut self, turn: &mut Turn<'_>) {
-        if !turn.me.is_chosen || !turn.me.grant.rights.contains(tenure_hub::Right::Work) {
+        if !turn.me.is_chosen || !turn.me.may_work() {
             return;
         }
         turn.ask(translate::held_by(&turn.me.name, RETURNED_MAX), Waiting::HeldBefore);

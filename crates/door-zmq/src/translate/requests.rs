@@ -33,6 +33,13 @@ pub(crate) fn held_by(worker: &Name, limit: usize) -> Request {
     Request::Query(Query::List(Box::new(query)))
 }
 
+/// One of the tasks that this peer submitted and that have not ended, if there is one.
+pub(crate) fn unfinished_of(submitter: &Name) -> Request {
+    let states = StateName::ALL.into_iter().filter(|state| !state.has_ended()).collect();
+    let query = ListQuery { states, submitter: Some(submitter.clone()), limit: 1, ..ListQuery::default() };
+    Request::Query(Query::List(Box::new(query)))
+}
+
 /// The frames of a result. One that is too long to be kept is a failure.
 pub(crate) fn report(held: Held, result: &[Bytes]) -> Request {
     let result = if result.is_empty() { Bytes::new() } else { body::pack(result) };

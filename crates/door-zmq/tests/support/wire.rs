@@ -38,6 +38,18 @@ impl Wire {
     }
 
     pub(crate) fn plain_named(address: SocketAddr, username: &str, password: &str, identity: &[u8]) -> Wire {
+        let mut wire = Wire::plain_introduced(address, username, password, identity);
+        assert_eq!(&wire.frame(PATIENCE).expect("an answer").1[1..6], b"READY");
+        wire
+    }
+
+    /// A DEALER with credentials that has told who it is, and may be refused for it.
+    pub(crate) fn plain_introduced(
+        address: SocketAddr,
+        username: &str,
+        password: &str,
+        identity: &[u8],
+    ) -> Wire {
         let mut wire = Wire::silent(address);
         wire.raw(&greeting(3, 1, "PLAIN"));
         let mut hello = vec![username.len() as u8];
@@ -50,7 +62,6 @@ impl Wire {
         wire.stream.read_exact(&mut greeting).expect("the broker greets");
         assert_eq!(wire.frame(PATIENCE).expect("an answer").1, b"\x07WELCOME");
         wire.raw(&command("INITIATE", &metadata("DEALER", identity)));
-        assert_eq!(&wire.frame(PATIENCE).expect("an answer").1[1..6], b"READY");
         wire
     }
 

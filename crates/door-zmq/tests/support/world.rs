@@ -10,7 +10,7 @@ use tenure_door_zmq::{PingPongSettings, Registry, Settings};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, NewTask, OnLost, Peer, Refusal, SessionId, StateName, Timestamp};
-use tenure_hub::{Ask, Grant, Mailbox, Principal, Request, Stats, Submission, fresh_id};
+use tenure_hub::{Ask, Grant, Mailbox, Principal, Request, Right, Rights, Stats, Submission, fresh_id};
 
 pub(crate) struct World {
     now: Timestamp,
@@ -88,6 +88,14 @@ impl World {
         });
     }
 
+    /// A Majordomo peer that chose its identity and has only these rights. `is_known` if its key had the identity before.
+    pub(crate) fn named_with(&mut self, peer: &str, rights: &[Right], is_known: bool) {
+        let grant = Grant { rights: Rights::of(rights), ..Grant::everything() };
+        let me = Me { name: peer.into(), is_chosen: true, is_known, grant: Arc::new(grant) };
+        let conversation = Majordomo::new(me, Arc::clone(&self.settings), Arc::clone(&self.registry));
+        self.seat(peer, Box::new(conversation));
+    }
+
     pub(crate) fn ping_pong_client(&mut self, peer: &str) {
         self.arrive(peer, false, |world, me| Box::new(PingPongClient::new(me, Arc::clone(&world.ping_pong))));
     }
@@ -105,9 +113,13 @@ impl World {
         begin: impl FnOnce(&World, Me) -> Box<dyn Conversation>,
     ) {
         let name: Name = peer.into();
-        let me = Me { name: name.clone(), is_chosen, grant: Arc::new(Grant::everything()) };
+        let me = Me { name, is_chosen, is_known: false, grant: Arc::new(Grant::everything()) };
         let conversation = begin(self, me);
-        let (session, mailbox) = self.open(name);
+        self.seat(peer, conversation);
+    }
+
+    fn seat(&mut self, peer: &str, conversation: Box<dyn Conversation>) {
+        let (session, mailbox) = self.open(peer.into());
         self.seats.insert(
             peer.to_owned(),
             Seat { conversation, session, mailbox, heard: VecDeque::new(), is_deaf: false },

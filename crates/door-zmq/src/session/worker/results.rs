@@ -47,7 +47,10 @@ impl Worker {
             return turn.drop("stale");
         }
         let worker: Name = address.worker.as_str().into();
-        if turn.me.is_chosen && worker != turn.me.name {
+        // A name that a peer chose is that peer's, and may have a key of its own.
+        let is_its_own =
+            if turn.me.is_chosen { worker == turn.me.name } else { translate::is_given_name(&worker) };
+        if !is_its_own {
             return turn.drop("stale");
         }
         let spec = translate::returned_worker(&worker, vec![held], turn.settings);

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::budget::{FREE_BYTES, Share};
-use super::seats::Seat;
+use super::identities::Holder;
 use super::{Door, Ended};
 use crate::codec::{Admission, CodecError, Event, Identity, Peer};
 use crate::session::{Conversation, Out};
@@ -41,7 +41,7 @@ const MEMORY_RETRY: Duration = Duration::from_millis(50);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A socket with its codec, what is unsent, and when it was last heard.
-pub(super) struct Line<'a> {
+pub(super) struct Connection<'a> {
     stream: TcpStream,
     transport: &'a Transport,
     counters: &'a Counters,
@@ -66,12 +66,12 @@ pub(super) struct Line<'a> {
     ttl: Option<Duration>,
 }
 
-impl<'a> Line<'a> {
-    pub(super) fn new(stream: TcpStream, door: &'a Door) -> Line<'a> {
+impl<'a> Connection<'a> {
+    pub(super) fn new(stream: TcpStream, door: &'a Door) -> Connection<'a> {
         let admission = if door.hub.wants_keys() { Admission::Credentials } else { Admission::Anyone };
         let mut unsent = BytesMut::new();
         let peer = Peer::new(admission, door.transport.limits, &mut unsent);
-        Line {
+        Connection {
             stream,
             transport: &door.transport,
             counters: &door.counters,
@@ -133,7 +133,7 @@ impl<'a> Line<'a> {
         &mut self,
         session: &Session,
         conversation: &mut impl Conversation,
-        seat: &Seat,
+        holder: &Holder,
     ) -> Result<(), Ended> {
         let hub = session.hub();
         // Both are asked in every round, so they are made once.
@@ -179,7 +179,7 @@ impl<'a> Line<'a> {
             }
             let (mut reading, mut writing) = self.stream.split();
             tokio::select! {
-                () = seat.is_wanted().cancelled() => {
+                () = holder.is_wanted().cancelled() => {
                     conversation.replaced(wall_clock(), &mut out);
                     self.speak(session, &mut out).await;
                     return Ok(());
@@ -208,7 +208,7 @@ impl<'a> Line<'a> {
                     }
                     deliveries.extend(arrived.drain(..));
                 }
-                () = &mut alarm => self.look_around(conversation, seat, &mut out)?,
+                () = &mut alarm => self.look_around(conversation, holder, &mut out)?,
                 // What was read or has arrived and was not looked at yet does not wait for anything.
                 () = std::future::ready(()), if has_work => {}
             }
@@ -308,14 +308,14 @@ impl<'a> Line<'a> {
     fn look_around(
         &mut self,
         conversation: &mut impl Conversation,
-        seat: &Seat,
+        holder: &Holder,
         out: &mut Out,
     ) -> Result<(), Ended> {
         let silence = self.heard_at.elapsed();
         let patience = match self.unread_bytes {
             0..=UNREAD_BYTES_MIN => self.transport.ping_timeout,
             // It may be the end of a broken line, and its peer be back on another.
-            _ if seat.is_disputed() => self.transport.ping_timeout,
+            _ if holder.is_disputed() => self.transport.ping_timeout,
             // Others need the memory.
             _ if self.unsent_share.budget().is_short() => self.transport.ping_timeout,
             _ => self.transport.ping_timeout.max(UNREAD_PATIENCE),
