@@ -429,7 +429,7 @@ impl Turns {
             }
         }
         self.core.speak();
-        Ok(())
+        self.writing.close()
     }
 }
 

@@ -141,6 +141,11 @@ impl Writing {
         Some(self.note(written))
     }
 
+    /// The clean end, when nothing is under way.
+    pub(crate) fn close(&mut self) -> Result<(), StoreError> {
+        lock(&self.writer).close(wall_clock())
+    }
+
     fn note(&mut self, written: Written) -> Written {
         if let Written::Synced { frames, bytes, took, .. } = &written {
             self.frames_under_way -= frames;

@@ -25,18 +25,23 @@ pub enum StoreError {
     Failed,
 }
 
-/// Bytes that are not what was written.
+/// Bytes that are not what was written, or a file that is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     pub file: String,
     /// In bytes from the start of the file.
     pub offset: u64,
     pub why: String,
+    /// The whole file is missing.
+    pub is_missing: bool,
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Damage { file, offset, why } = self;
+        let Damage { file, offset, why, is_missing } = self;
+        if *is_missing {
+            return write!(f, "{file} is missing: {why}");
+        }
         write!(f, "{file} is damaged at byte {offset}: {why}")
     }
 }
@@ -44,8 +49,12 @@ impl fmt::Display for Damage {
 impl std::error::Error for Damage {}
 
 impl Damage {
-    pub(crate) fn new(file: &str, offset: u64, why: impl Into<String>) -> Damage {
-        Damage { file: file.to_owned(), offset, why: why.into() }
+    pub fn new(file: &str, offset: u64, why: impl Into<String>) -> Damage {
+        Damage { file: file.to_owned(), offset, why: why.into(), is_missing: false }
+    }
+
+    pub(crate) fn missing(file: &str, why: impl Into<String>) -> Damage {
+        Damage { file: file.to_owned(), offset: 0, why: why.into(), is_missing: true }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The names of the files. All numbers are written with twenty digits, so that a sorted list is in order.
 
 pub(crate) const LOCK: &str = "lock";
+pub(crate) const HIGH_WATER: &str = "high-water";
 pub(crate) const MANIFEST: &str = "manifest";
 pub(crate) const UNFINISHED: &str = ".tmp";
 
@@ -19,7 +20,7 @@ pub(crate) enum Named {
     Spare(u64),
     /// Left behind by a process that ended before it was done.
     Unfinished,
-    /// The lock, a manifest, or a file that is not ours.
+    /// The lock, the high-water mark, a manifest, or a file that is not ours.
     Other,
 }
 

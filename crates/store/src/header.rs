@@ -16,6 +16,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const JOURNAL_MAGIC: [u8; 8] = *b"tenureJL";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 8] = *b"tenureSN";
 pub(crate) const TOPICS_MAGIC: [u8; 8] = *b"tenureTP";
+pub(crate) const HIGH_WATER_MAGIC: [u8; 8] = *b"tenureHW";
 pub(crate) const EVENTS_MAGIC: [u8; 8] = *b"tenureEV";
 
 /// What the numbers mean depends on the file: see the module of each.
@@ -39,12 +40,19 @@ impl Header {
         bytes
     }
 
+    /// `None` unless it is a whole header of this kind and version.
+    pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], magic: [u8; 8]) -> Option<Header> {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let whole = bytes[..8] == magic && word(8) == VERSION && word(36) == crc32c(&bytes[..36]);
+        whole.then(|| Header { magic, salt: word(12), numbers: [long(16), long(24)] })
+    }
+
     /// Reads and checks. The version is looked at before the checksum, which a later version may compute differently.
     pub(crate) fn read(file: &dyn DiskFile, name: &str, magic: [u8; 8]) -> Result<Header, StoreError> {
         let mut bytes = [0; HEADER_BYTES];
         let count = file.read_at(&mut bytes, 0).doing("reading", name)?;
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         if count < HEADER_BYTES {
             return Err(Damage::new(name, count as u64, "it ends within its header").into());
         }
@@ -54,9 +62,7 @@ impl Header {
         if word(8) != VERSION && word(36) == crc32c(&bytes[..36]) {
             return Err(StoreError::Version { file: name.to_owned(), found: word(8), known: VERSION });
         }
-        if word(36) != crc32c(&bytes[..36]) {
-            return Err(Damage::new(name, 0, "the checksum of its header is wrong").into());
-        }
-        Ok(Header { magic, salt: word(12), numbers: [long(16), long(24)] })
+        Header::decode(&bytes, magic)
+            .ok_or_else(|| Damage::new(name, 0, "the checksum of its header is wrong").into())
     }
 }

@@ -16,7 +16,7 @@ use crate::files::{self, Named};
 use crate::header::HEADER_BYTES;
 use crate::segment::{self, Past, Segment};
 use crate::shared::{Shared, SnapshotFile, Spare};
-use crate::snapshot::SnapshotWriter;
+use crate::snapshot::{NeededSegment, SnapshotWriter};
 
 /// What the hub's side asks for, in this order: begin, blocks, finish; the others at any time.
 #[derive(Debug)]
@@ -146,24 +146,43 @@ impl Keeper {
         let disk = &*self.shared.disk;
         let (start, first_event) = (writer.start(), writer.first_event());
         self.copy_events(start, first_event)?;
-        let file = writer.finish(disk, finish.end, finish.now)?;
+        self.deferred.extend(finish.condemned);
+        self.deferred.sort_unstable();
+        self.deferred.dedup();
+        let needed = self.needed_segments(start)?;
+        let file = writer.finish(disk, finish.end, finish.now, Some(needed))?;
         let pinned = {
             let mut files = self.shared.files.write().expect("no holder of the lock panics");
             files.snapshot = Some(file);
             files.pins > 0
         };
-        self.deferred.extend(finish.condemned);
         let mut deleted = Vec::new();
         if !pinned {
             self.remove_old_snapshots(file.start)?;
             for segment in std::mem::take(&mut self.deferred) {
-                self.give_up(segment)?;
-                deleted.push(segment);
+                if self.give_up(segment)? {
+                    deleted.push(segment);
+                } else {
+                    self.deferred.push(segment);
+                }
             }
             self.trim_events(finish.now)?;
             disk.sync_dir().syncing("the directory")?;
         }
         Ok(Done::Snapshot { file, deleted })
+    }
+
+    /// The segments from before `start` that the snapshot needs: all but those that may go once it is there. A start looks
+    /// for them, because nothing else would miss them before a body is read.
+    fn needed_segments(&self, start: u64) -> Result<Vec<NeededSegment>, StoreError> {
+        let files = self.shared.files.read().expect("no holder of the lock panics");
+        let before = files.segments.range(..start).filter(|(segment, _)| !self.deferred.contains(segment));
+        before
+            .map(|(_, segment)| {
+                let end = segment.file_end()?.min(start);
+                Ok(NeededSegment { start: segment.start, bytes: end.saturating_sub(segment.start) })
+            })
+            .collect()
     }
 
     /// What was begun takes room that a full disk needs. Nobody but the keeper has unfinished files.
@@ -242,14 +261,20 @@ impl Keeper {
     }
 
     /// Deletes a segment, or keeps its file to be used again: overwriting blocks that exist is cheaper to sync than
-    /// making new ones.
-    fn give_up(&self, start: u64) -> Result<(), StoreError> {
-        let removed =
-            self.shared.files.write().expect("no holder of the lock panics").segments.remove(&start);
-        let Some(old) = removed else { return Ok(()) };
+    /// making new ones. Says no if a backup has begun meanwhile: it may have this very file on its list.
+    fn give_up(&self, start: u64) -> Result<bool, StoreError> {
+        let removed = {
+            let mut files = self.shared.files.write().expect("no holder of the lock panics");
+            if files.pins > 0 {
+                return Ok(false);
+            }
+            files.segments.remove(&start)
+        };
+        let Some(old) = removed else { return Ok(true) };
         let full_size = old.file.len().doing("measuring", &old.name)? >= self.shared.settings.segment_bytes;
         if !full_size || self.shared.spare_count() >= self.shared.settings.spare_segments {
-            return self.shared.disk.remove(&old.name).doing("removing", &old.name);
+            self.shared.disk.remove(&old.name).doing("removing", &old.name)?;
+            return Ok(true);
         }
         // The name goes first: under its old name the file must not bear a salt that its frames do not fit.
         let name = self.shared.next_spare_name();
@@ -259,7 +284,7 @@ impl Keeper {
         segment::write_header(&*old.file, salt, Past::Used).doing("writing", &name)?;
         old.file.sync().syncing(&name)?;
         self.shared.add_spare(Spare { name, salt, past: Past::Used, file: old.file.clone() });
-        Ok(())
+        Ok(true)
     }
 
     /// Makes a segment ahead of its use, full of zeros, so that appends to it change no metadata.

@@ -63,6 +63,15 @@ impl Ledger {
         }
     }
 
+    /// The same for a blob that was written earlier. Says no if it lies in no segment.
+    pub(crate) fn still_alive(&mut self, blob: Blob) -> bool {
+        let end = blob.at() + u64::from(blob.bytes()) + BLOB_CRC_BYTES as u64;
+        let Some(account) = self.account(blob) else { return blob.is_empty() };
+        account.live_bytes += weight(blob);
+        account.live_blobs += 1;
+        account.end.is_none_or(|known| end <= known)
+    }
+
     pub(crate) fn dead(&mut self, blob: Blob) {
         if let Some(account) = self.account(blob) {
             account.live_bytes = account.live_bytes.saturating_sub(weight(blob));

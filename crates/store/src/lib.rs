@@ -22,6 +22,7 @@ mod events;
 mod files;
 mod frame;
 mod header;
+mod high_water;
 mod keeper;
 mod ledger;
 mod random;

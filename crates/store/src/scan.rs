@@ -147,10 +147,21 @@ pub(crate) fn certain_frame_behind(segment: &Segment, bad: u64) -> Result<bool, 
 
 /// The next good frame behind a bad one.
 pub(crate) fn next_frame_behind(segment: &Segment, bad: u64) -> Result<Option<FrameHeader>, StoreError> {
+    frame_behind(segment, bad, |_| true)
+}
+
+/// The next good frame behind a bad one that is wanted.
+pub(crate) fn frame_behind(
+    segment: &Segment,
+    bad: u64,
+    is_wanted: impl Fn(&FrameHeader) -> bool,
+) -> Result<Option<FrameHeader>, StoreError> {
     let mut scan = Scan::new(segment, bad, u64::MAX)?;
     let mut from = bad + 1;
     while let Some(at) = scan.find_magic(from)? {
-        if let Found::Frame(header, _) = scan.next()? {
+        if let Found::Frame(header, _) = scan.next()?
+            && is_wanted(&header)
+        {
             return Ok(Some(header));
         }
         from = at + 1;

@@ -11,6 +11,7 @@ use crate::error::{Doing, StoreError};
 use crate::events::EventFile;
 use crate::files;
 use crate::header::HEADER_BYTES;
+use crate::high_water::{HighWater, HighWaterFile};
 use crate::random::Random;
 use crate::segment::{self, Past, Segment};
 use crate::settings::StoreSettings;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     spares: Mutex<Vec<Spare>>,
     buffer: Mutex<Option<BytesMut>>,
     salts: Mutex<Random>,
+    mark: Mutex<HighWaterFile>,
     spare_number: AtomicU64,
     _lock: DiskLock,
 }
@@ -83,6 +85,7 @@ impl Shared {
         files: Files,
         progress: Progress,
         salts: Random,
+        mark: HighWaterFile,
         lock: DiskLock,
     ) -> Shared {
         let tail = Tail::new(settings.cache_bytes);
@@ -96,6 +99,7 @@ impl Shared {
             spares: Mutex::default(),
             buffer: Mutex::default(),
             salts: Mutex::new(salts),
+            mark: Mutex::new(mark),
             spare_number: AtomicU64::new(0),
             _lock: lock,
         }
@@ -175,6 +179,11 @@ impl Shared {
         let mut files = self.files.write().expect("no holder of the lock panics");
         files.segments.insert(start, segment.clone());
         Ok(segment)
+    }
+
+    /// Everything before `position` is synced.
+    pub(crate) fn raise_high_water(&self, mark: HighWater) -> Result<(), StoreError> {
+        self.mark.lock().expect("no holder of the lock panics").write(mark)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::header::{HEADER_BYTES, Header, SNAPSHOT_MAGIC};
 use crate::shared::SnapshotFile;
 
 /// What the blocks of a snapshot add up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) tasks: u64,
     pub(crate) settings: u64,
@@ -25,6 +25,15 @@ pub(crate) struct Sum {
     /// The journal reaches at least to here.
     pub(crate) end: u64,
     pub(crate) taken_at: Timestamp,
+    /// The segments from before the snapshot that it needs, in order: each has at least so many bytes of journal. `None` if
+    /// the snapshot was written before this list existed.
+    pub(crate) segments: Option<Vec<NeededSegment>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeededSegment {
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Sum {
@@ -42,13 +51,30 @@ impl Sum {
         for number in [self.tasks, self.settings, self.blocks, self.end, self.taken_at.0] {
             put_varint(&mut page, number);
         }
+        if let Some(segments) = &self.segments {
+            put_varint(&mut page, segments.len() as u64);
+            for segment in segments {
+                put_varint(&mut page, segment.start);
+                put_varint(&mut page, segment.bytes);
+            }
+        }
         Block { kind: BlockKind::Sum, count: 0, base: Base::default(), page }
     }
 
     pub(crate) fn decode(page: &[u8]) -> Result<Sum, Malformed> {
         let mut take = Take::new(page);
         let (tasks, settings, blocks) = (take.varint()?, take.varint()?, take.varint()?);
-        Ok(Sum { tasks, settings, blocks, end: take.varint()?, taken_at: Timestamp(take.varint()?) })
+        let (end, taken_at) = (take.varint()?, Timestamp(take.varint()?));
+        let mut sum = Sum { tasks, settings, blocks, end, taken_at, segments: None };
+        if !take.is_empty() {
+            let count = take.varint()?;
+            let mut segments = Vec::new();
+            for _ in 0..count {
+                segments.push(NeededSegment { start: take.varint()?, bytes: take.varint()? });
+            }
+            sum.segments = Some(segments);
+        }
+        Ok(sum)
     }
 }
 
@@ -130,9 +156,11 @@ impl SnapshotWriter {
         disk: &dyn Disk,
         end: u64,
         now: Timestamp,
+        segments: Option<Vec<NeededSegment>>,
     ) -> Result<SnapshotFile, StoreError> {
         self.sum.end = end;
         self.sum.taken_at = now;
+        self.sum.segments = segments;
         self.put(&self.sum.encode())?;
         let unfinished = files::unfinished(&self.name);
         self.file.sync().syncing(&unfinished)?;
@@ -194,8 +222,8 @@ impl SnapshotReader {
             }
             BlockKind::Sum => {
                 let sum = Sum::decode(&page).map_err(|why| self.damage(offset, why.to_string()))?;
-                let found = Sum { end: sum.end, taken_at: sum.taken_at, ..self.found };
-                if found != sum {
+                let Sum { tasks, settings, blocks, .. } = &self.found;
+                if (*tasks, *settings, *blocks) != (sum.tasks, sum.settings, sum.blocks) {
                     return Err(self.damage(offset, "its blocks do not add up to what its end says").into());
                 }
                 self.sum = Some(sum);

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 
-use tenure_engine::{Engine, Settings, Timestamp, Which};
+use tenure_engine::{Engine, Settings, Task, Timestamp, Which};
 
 use crate::batches::Batches;
 use crate::chores::Chores;
 use crate::disk::{Disk, DiskLock};
 use crate::error::{Damage, Doing, StoreError};
 use crate::files;
+use crate::high_water::{HighWater, HighWaterFile};
 use crate::keeper::Keeper;
 use crate::ledger::Ledger;
 use crate::random::Random;
 use crate::reader::Reader;
-use crate::recover::{Inventory, JournalEnd, OpenReport, Recovered, recover};
-use crate::segment::{self, Segment};
+use crate::recover::{Inventory, JournalEnd, LostBlobs, OpenReport, Recovered, recover};
+use crate::segment;
 use crate::settings::StoreSettings;
 use crate::shared::{Files, Progress, Shared};
 use crate::writer::Writer;
@@ -64,9 +65,11 @@ impl Store {
         let inventory = Inventory::take(&*disk)?;
         let recovered = recover(&*disk, &inventory, engine, now)?;
         check_events(&recovered)?;
+        let ledger = count_live(&recovered)?;
+        // Nothing has been changed so far. From here on only the disk itself can fail.
         clear_away(&*disk, &inventory, &recovered)?;
         settle_tail(&recovered, settings.longer_by())?;
-        assemble(disk, settings, recovered, lock, now)
+        assemble(disk, settings, recovered, ledger, lock, now)
     }
 
     pub fn split(self) -> Parts {
@@ -116,11 +119,13 @@ fn assemble(
     disk: Arc<dyn Disk>,
     settings: StoreSettings,
     recovered: Recovered,
+    ledger: Ledger,
     lock: DiskLock,
     now: Timestamp,
 ) -> Result<Opened, StoreError> {
     let Recovered { engine, segments, snapshot, events, end, report } = recovered;
-    let ledger = count_live(&engine, &segments, end.segment)?;
+    let mut mark = HighWaterFile::open(&*disk)?;
+    mark.write(HighWater { position: end.position, segment: segments.last().map(|last| last.start) })?;
     let current = segments.last().cloned();
     let mut files = Files { snapshot, ..Files::default() };
     files.segments = segments.into_iter().map(|segment| (segment.start, segment)).collect();
@@ -130,7 +135,7 @@ fn assemble(
     let mut salts = Random::new(salts.next() ^ now.0.rotate_left(32) ^ end.position);
     salts.next();
     let progress = Progress::new(end.position, end.next_event);
-    let shared = Arc::new(Shared::new(disk, settings, files, progress, salts, lock));
+    let shared = Arc::new(Shared::new(disk, settings, files, progress, salts, mark, lock));
     let (jobs, job_queue) = channel();
     let (done, done_queue) = channel();
     let queued = Arc::new(AtomicUsize::new(0));
@@ -144,8 +149,9 @@ fn assemble(
     Ok(Opened { engine, store: Store { parts }, report })
 }
 
-/// Counts anew which bytes are somebody's.
-fn count_live(engine: &Engine, segments: &[Arc<Segment>], last: u64) -> Result<Ledger, StoreError> {
+/// Counts anew which bytes are somebody's. All of them must lie in a segment.
+fn count_live(recovered: &Recovered) -> Result<Ledger, StoreError> {
+    let (segments, last) = (&recovered.segments, recovered.end.segment);
     let mut ledger = Ledger::default();
     for (index, segment) in segments.iter().enumerate() {
         if segment.start == last {
@@ -155,9 +161,14 @@ fn count_live(engine: &Engine, segments: &[Arc<Segment>], last: u64) -> Result<L
             ledger.close_segment(segment.start, segment.file_end()?.min(next));
         }
     }
-    let see = &mut |task: &_, _: &_| {
-        Which::ALL.iter().for_each(|which| ledger.alive(which.of(task)));
+    let mut lost = LostBlobs::default();
+    let see = &mut |task: &Task, _: &_| {
+        for blob in Which::ALL.map(|which| which.of(task)) {
+            if !ledger.still_alive(blob) && !recovered.may_be_gone(task) {
+                lost.add(task.id, blob);
+            }
+        }
     };
-    assert_eq!(engine.scan_tasks(None, usize::MAX, see), None, "all tasks were seen");
-    Ok(ledger)
+    assert_eq!(recovered.engine.scan_tasks(None, usize::MAX, see), None, "all tasks were seen");
+    lost.damage(segments).map_or(Ok(ledger), |damage| Err(damage.into()))
 }

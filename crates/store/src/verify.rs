@@ -1,13 +1,17 @@
 //! Looking at every byte of a store that nobody uses, and telling everything that is wrong instead of the first thing.
 
+use std::sync::Arc;
+
 use tenure_engine::{Settings, StateName, TermsKey, Timestamp, Which};
 
 use crate::codec::{Base, Malformed, Names, Page, Take, decode_terms, event, next_record};
 use crate::disk::Disk;
-use crate::error::{Damage, Doing, StoreError};
+use crate::error::{Damage, StoreError};
 use crate::events::{EventDecoder, EventFile};
-use crate::frame::{BLOB_CRC_BYTES, FrameHeader, checked_blob};
-use crate::recover::{Cut, Inventory, recover};
+use crate::files;
+use crate::frame::FrameHeader;
+use crate::high_water::HighWater;
+use crate::recover::{Cut, Inventory, LostBlobs, is_whole, missing_segments, recover};
 use crate::scan::{Found, Scan, certain_frame_behind, next_frame_behind};
 use crate::segment::Segment;
 use crate::snapshot::SnapshotReader;
@@ -27,8 +31,12 @@ pub struct Verification {
     pub tasks: u64,
     /// Everything that is wrong. Empty means that the store can be started and every body can be read.
     pub damages: Vec<Damage>,
-    /// A torn tail, which the next start cuts off: not a damage.
+    /// The last frame is incomplete or damaged, and nothing shows that it was ever synced: the next start cuts it off.
     pub torn: Option<Cut>,
+    /// Where the journal ends.
+    pub position: u64,
+    /// Up to where the high-water mark knows it to have been synced. Without a mark, a missing end cannot be noticed.
+    pub high_water: Option<u64>,
     /// The same in the log of topics.
     pub torn_topics: Option<Cut>,
 }
@@ -54,6 +62,8 @@ pub fn verify(disk: &dyn Disk, settings: Settings, now: Timestamp) -> Result<Ver
     for (index, start) in inventory.topics.iter().enumerate() {
         found.topics(disk, *start, inventory.topics.get(index + 1).copied())?;
     }
+    found.high_water = HighWater::read(disk)?.map(|mark| mark.position);
+    found.needed_segments(disk, &inventory)?;
     found.start(disk, &inventory, settings, now)?;
     Ok(found)
 }
@@ -156,6 +166,24 @@ impl Verification {
         }
     }
 
+    /// All segments from before the snapshot that are missing, not only the first.
+    fn needed_segments(&mut self, disk: &dyn Disk, inventory: &Inventory) -> Result<(), StoreError> {
+        let segments: Vec<Arc<Segment>> = inventory
+            .segments
+            .iter()
+            .filter_map(|start| Segment::open(disk, *start).ok())
+            .map(Arc::new)
+            .collect();
+        let is_damaged = |damage: &Damage| {
+            inventory.segments.iter().any(|start| files::journal(*start) == damage.file) && damage.is_missing
+        };
+        let Ok(Some(mut snapshot)) = inventory.newest_snapshot(disk) else { return Ok(()) };
+        while let Ok(Some(_)) = snapshot.next() {}
+        let missing = missing_segments(snapshot.sum.as_ref(), &segments)?;
+        self.damages.extend(missing.into_iter().filter(|damage| !is_damaged(damage)));
+        Ok(())
+    }
+
     /// Starts in memory, as the broker would, and reads every body and result that is needed.
     fn start(
         &mut self,
@@ -170,31 +198,28 @@ impl Verification {
         };
         self.tasks = recovered.engine.task_count() as u64;
         self.torn.clone_from(&recovered.end.cut);
+        self.position = recovered.end.position;
         let mut wanted = Vec::new();
         recovered.engine.scan_tasks(None, usize::MAX, &mut |task, _| {
+            let may_be_gone = recovered.may_be_gone(task);
             for which in Which::ALL {
-                wanted.push((task.id, task.state.name(), which.of(task)));
+                wanted.push((task.id, task.state.name(), which.of(task), may_be_gone));
             }
         });
-        wanted.retain(|(_, _, blob)| !blob.is_empty());
-        wanted.sort_unstable_by_key(|(_, _, blob)| blob.at());
-        for (task, state, blob) in wanted {
-            let after = recovered.segments.partition_point(|segment| segment.start <= blob.at());
-            let Some(segment) = after.checked_sub(1).map(|index| &recovered.segments[index]) else {
-                if !state.has_ended() {
-                    self.damages.push(missing_bytes("the journal", 0, task, state));
+        wanted.retain(|(_, _, blob, _)| !blob.is_empty());
+        wanted.sort_unstable_by_key(|(_, _, blob, _)| blob.at());
+        let mut lost = LostBlobs::default();
+        for (task, state, blob, may_be_gone) in wanted {
+            match recovered.segment_of(blob)? {
+                Some(segment) if !is_whole(segment, blob)? => {
+                    let offset = segment.offset(blob.at());
+                    self.damages.push(missing_bytes(&segment.name, offset, task, state));
                 }
-                continue;
-            };
-            let mut bytes = vec![0; blob.bytes() as usize + BLOB_CRC_BYTES];
-            let offset = segment.offset(blob.at());
-            let count = segment.file.read_at(&mut bytes, offset).doing("reading", &segment.name)?;
-            let whole = count == bytes.len() && checked_blob(blob, bytes.into()).is_some();
-            // The bytes of an ended task may be gone if fewer ended ones were kept when the segment was deleted.
-            if !whole && (!state.has_ended() || blob.at() < segment.file_end()?) {
-                self.damages.push(missing_bytes(&segment.name, offset, task, state));
+                None if !may_be_gone => lost.add(task, blob),
+                Some(_) | None => {}
             }
         }
+        self.damages.extend(lost.damage(&recovered.segments));
         Ok(())
     }
 }
@@ -204,7 +229,7 @@ fn missing_bytes(file: &str, offset: u64, task: tenure_engine::TaskId, state: St
 }
 
 /// Decodes everything in a frame. Says how many records it has.
-fn check_frame(header: &FrameHeader, payload: &[u8], names: &mut Names) -> Result<u64, Malformed> {
+pub(crate) fn check_frame(header: &FrameHeader, payload: &[u8], names: &mut Names) -> Result<u64, Malformed> {
     if header.page_bytes == 0 {
         return Ok(0);
     }
@@ -215,7 +240,7 @@ fn check_frame(header: &FrameHeader, payload: &[u8], names: &mut Names) -> Resul
     let mut keys = Vec::new();
     let mut terms = Vec::new();
     for (index, bytes) in page.terms.iter().enumerate() {
-        terms.push(std::sync::Arc::new(decode_terms(bytes)?));
+        terms.push(Arc::new(decode_terms(bytes)?));
         keys.push(TermsKey::from_index(index as u32));
     }
     let (mut records, mut events) = (0, 0);

@@ -8,6 +8,7 @@ use tenure_engine::Timestamp;
 
 use crate::error::{Doing, StoreError, WriteError, is_full};
 use crate::frame::Frame;
+use crate::high_water::HighWater;
 use crate::segment::Segment;
 use crate::settings::Sync;
 use crate::shared::Shared;
@@ -83,6 +84,17 @@ impl Writer {
         Ok(Some(due.min(LOOK_FOR_CHECKPOINT)))
     }
 
+    /// The clean end: syncs what is not synced yet, and notes how far the journal reaches. Whatever is missing of it later was
+    /// lost by the disk, not by a crash.
+    pub fn close(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        if self.failed {
+            return Err(StoreError::Failed);
+        }
+        self.sync(now).inspect_err(|_| self.failed = true)?;
+        let segment = self.segment.as_ref().map(|segment| segment.start);
+        self.shared.raise_high_water(HighWater { position: self.position, segment })
+    }
+
     /// Whether everything that is appended is certain then.
     pub fn syncs_always(&self) -> bool {
         self.shared.settings.sync == Sync::Always
@@ -123,7 +135,7 @@ impl Writer {
             None => self.shared.create_spare().map_err(|error| full_or_fatal(error, 1))?,
         };
         self.segment = Some(self.shared.place_spare(spare, start)?);
-        Ok(())
+        Ok(self.shared.raise_high_water(HighWater { position: start, segment: Some(start) })?)
     }
 
     /// A file that was made or used before may be longer than what it holds now: the rest goes, so that the end of the

@@ -183,7 +183,7 @@ fn a_snapshot_without_the_journal_it_speaks_of_is_refused() {
     let copy = disk.reopen();
     copy.put(JOURNAL, &short);
     let error = Broker::open(&copy).err().unwrap().to_string();
-    assert!(error.contains("where the snapshot begins"), "{error}");
+    assert!(error.contains("the file ends here"), "{error}");
 }
 
 #[test]
@@ -239,4 +239,112 @@ fn a_body_that_looks_like_a_frame_fools_nobody() {
         let found = with_journal(&bytes[..length]);
         assert_eq!(Broker::open(&found).unwrap().picture(), promised, "{length}");
     }
+}
+
+/// A broker whose waiting tasks have their bodies in segments from before the snapshot.
+fn with_old_bodies() -> MemoryDisk {
+    let disk = MemoryDisk::new();
+    let mut broker = Broker::open(&disk).unwrap();
+    for number in 0..40 {
+        broker.submit(&body(number, 120));
+        broker.commit().unwrap();
+        broker.rest();
+    }
+    broker.take_snapshot();
+    disk.reopen()
+}
+
+#[test]
+fn a_missing_segment_from_before_the_snapshot_stops_the_start_and_is_named() {
+    let disk = with_old_bodies();
+    let segments: Vec<String> =
+        disk.list().unwrap().into_iter().filter(|name| name.starts_with("journal-0")).collect();
+    assert!(segments.len() > 3, "{segments:?}");
+    for name in &segments[..segments.len() - 1] {
+        let damaged = disk.reopen();
+        damaged.remove(name).unwrap();
+        let before = damaged.list().unwrap();
+        let error = Broker::open(&damaged).err().unwrap_or_else(|| panic!("{name} is not missed"));
+        assert!(error.to_string().starts_with(&format!("{name} is missing")), "{error}");
+        assert_eq!(damaged.list().unwrap(), before, "nothing was changed");
+    }
+}
+
+#[test]
+fn a_segment_from_before_the_snapshot_that_was_cut_short_stops_the_start() {
+    let disk = with_old_bodies();
+    let bytes = disk.content(JOURNAL).unwrap();
+    for length in [bytes.len() - 1, bytes.len() / 2, 40] {
+        let damaged = disk.reopen();
+        damaged.put(JOURNAL, &bytes[..length]);
+        let error = Broker::open(&damaged).err().expect("it is noticed").to_string();
+        assert!(error.starts_with(&format!("{JOURNAL} is damaged at byte {length}")), "{error}");
+    }
+}
+
+/// The frames of a journal, the last of them damaged, with or without a clean end before that.
+fn with_damaged_last_frame(end: impl FnOnce(&mut Broker)) -> (MemoryDisk, usize) {
+    let disk = MemoryDisk::new();
+    let mut broker = Broker::open_with(&disk, StoreSettings::default(), Settings::default()).unwrap();
+    broker.submit(b"first");
+    broker.commit().unwrap();
+    let last = broker.journal_len();
+    broker.submit(b"last");
+    broker.commit().unwrap();
+    end(&mut broker);
+    disk.flip(JOURNAL, last as u64 + 50, 1);
+    (disk.reopen(), last)
+}
+
+#[test]
+fn a_damaged_last_frame_is_damage_after_a_clean_end() {
+    let (disk, last) = with_damaged_last_frame(|broker| broker.parts.writer.close(broker.now).unwrap());
+    let error = Broker::open(&disk).err().expect("it is noticed").to_string();
+    assert!(
+        error.starts_with(&format!("{JOURNAL} is damaged at byte {last}: the checksum of a frame is wrong")),
+        "{error}"
+    );
+    assert!(error.contains("but it was synced up to"), "{error}");
+}
+
+#[test]
+fn a_damaged_last_frame_after_a_crash_cannot_be_told_from_a_torn_one() {
+    let (disk, last) = with_damaged_last_frame(|_| ());
+    let broker = Broker::open(&disk).unwrap();
+    assert_eq!(broker.report.cut.as_ref().map(|cut| cut.offset), Some(last as u64));
+    assert_eq!(broker.picture().len(), 1);
+}
+
+#[test]
+fn a_mark_that_cannot_be_read_keeps_nobody_from_starting() {
+    let (disk, _) = short_journal();
+    for rubbish in [&b""[..], b"rubbish", &[0; 2000]] {
+        let found = disk.reopen();
+        found.put("high-water", rubbish);
+        assert_eq!(Broker::open(&found).unwrap().picture().len(), 8);
+    }
+}
+
+/// The segment that ended where the snapshot began is let go, while an older one is kept for the body in it.
+#[test]
+fn a_journal_that_ends_at_the_snapshot_needs_no_segment_behind_it() {
+    let disk = MemoryDisk::new();
+    let settings = StoreSettings { clean_below_percent: 0, spare_segments: 0, ..small() };
+    let mut broker =
+        Broker::open_with(&disk, settings, Settings { ended_kept: 0, ..Settings::default() }).unwrap();
+    broker.submit(&body(1, 1600));
+    broker.commit().unwrap();
+    let ended = broker.submit(&body(2, 1600));
+    broker.ask(2, tenure_engine::Command::Cancel { task: ended, reason: None });
+    broker.commit().unwrap();
+    broker.tick(std::time::Duration::from_secs(1));
+    broker.take_snapshot();
+    let segments = disk.list().unwrap().into_iter().filter(|name| name.starts_with("journal")).count();
+    assert_eq!(segments, 1, "{:?}", disk.list().unwrap());
+    let picture = broker.picture();
+    let mut after = Broker::open(&disk.reopen()).unwrap();
+    assert_eq!(after.picture(), picture);
+    after.submit(b"it goes on");
+    after.commit().unwrap();
+    assert_eq!(Broker::open(&after.disk.crash(1)).unwrap().picture().len(), 2);
 }

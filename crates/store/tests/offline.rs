@@ -130,7 +130,8 @@ fn verify_finds_a_flipped_bit_in_any_file() {
     let disk = lived().disk.reopen();
     let last_journal = disk.list().unwrap().into_iter().rfind(|name| name.starts_with("journal"));
     for name in disk.list().unwrap() {
-        if name.starts_with("spare") {
+        // A mark that cannot be read is only a mark less.
+        if name.starts_with("spare") || name == "high-water" {
             continue;
         }
         let length = disk.content(&name).unwrap().len() as u64;
@@ -280,7 +281,8 @@ fn a_missing_segment_is_bridged() {
         broker.submit(&body(number, 100));
         broker.commit().unwrap();
     }
-    let names = disk.list().unwrap();
+    let names: Vec<String> =
+        disk.list().unwrap().into_iter().filter(|name| name.starts_with("journal")).collect();
     assert!(names.len() >= 4, "{names:?}");
     let damaged = copy(&disk);
     damaged.remove(&names[1]).unwrap();

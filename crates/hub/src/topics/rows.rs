@@ -190,5 +190,5 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
 }
 
 fn damaged(why: &str) -> StoreError {
-    Damage { file: "the log of topics".to_owned(), offset: 0, why: why.to_owned() }.into()
+    Damage::new("the log of topics", 0, why).into()
 }

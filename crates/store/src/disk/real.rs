@@ -1,8 +1,8 @@
 //! A directory of the file system.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,24 +10,89 @@ use super::{Disk, DiskFile, DiskLock};
 use crate::error::{Doing, StoreError};
 use crate::files::LOCK;
 
+/// Bodies and results are for the broker and its user alone.
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
 #[derive(Debug)]
 pub struct RealDisk {
     dir: PathBuf,
     handle: File,
+    access: Access,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    ReadWrite,
+    ReadOnly,
 }
 
 impl RealDisk {
-    /// Makes the directory if it is not there, certain from the start.
+    /// Makes the directory if it is not there, certain from the start, for its owner alone.
     pub fn new(dir: impl AsRef<Path>) -> io::Result<RealDisk> {
         let dir = dir.as_ref().to_owned();
         if !dir.is_dir() {
-            fs::create_dir_all(&dir)?;
+            DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(&dir)?;
             if let Some(parent) = dir.canonicalize()?.parent() {
                 File::open(parent)?.sync_all()?;
             }
         }
         let handle = File::open(&dir)?;
-        Ok(RealDisk { dir, handle })
+        Ok(RealDisk { dir, handle, access: Access::ReadWrite })
+    }
+
+    /// A directory that is there, to look at: nothing in it is ever changed, so it may lie on a file system that cannot be
+    /// written to.
+    pub fn read_only(dir: impl AsRef<Path>) -> io::Result<RealDisk> {
+        let dir = dir.as_ref().to_owned();
+        let handle = File::open(&dir)?;
+        Ok(RealDisk { dir, handle, access: Access::ReadOnly })
+    }
+
+    /// The permissions of the directory, if other users of the machine can look into it.
+    pub fn open_to_others(&self) -> io::Result<Option<u32>> {
+        let mode = self.handle.metadata()?.mode() & 0o7777;
+        Ok((mode & 0o077 != 0).then_some(mode))
+    }
+
+    fn may_write(&self) -> io::Result<()> {
+        match self.access {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOnly => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        }
+    }
+
+    /// An empty file that only its owner can read, whatever the mask of the process or an older file says.
+    fn create_private(&self, name: &str, truncate: bool) -> io::Result<File> {
+        self.may_write()?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(truncate).mode(FILE_MODE);
+        let file = options.open(self.dir.join(name))?;
+        if file.metadata()?.mode() & 0o777 != FILE_MODE {
+            // A file system without permissions cannot be told to have some.
+            let _ = file.set_permissions(Permissions::from_mode(FILE_MODE));
+        }
+        Ok(file)
+    }
+
+    fn lock_file(&self) -> io::Result<Option<File>> {
+        match self.access {
+            Access::ReadWrite => self.create_private(LOCK, false).map(Some),
+            Access::ReadOnly => match File::open(self.dir.join(LOCK)) {
+                Ok(file) => Ok(Some(file)),
+                // Whoever uses a directory makes this file first.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Who holds the lock, as far as the file says: its number is only believed while there is such a process.
+    fn holder(&self) -> String {
+        let pid = fs::read_to_string(self.dir.join(LOCK)).unwrap_or_default();
+        let pid = pid.trim();
+        let is_there = !Path::new("/proc/self").exists() || Path::new("/proc").join(pid).exists();
+        if pid.is_empty() || !is_there { "(unknown)".to_owned() } else { pid.to_owned() }
     }
 
     pub fn dir(&self) -> &Path {
@@ -37,19 +102,21 @@ impl RealDisk {
 
 impl Disk for RealDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let path = self.dir.join(name);
-        Ok(Arc::new(OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?))
+        Ok(Arc::new(self.create_private(name, true)?))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(OpenOptions::new().read(true).write(true).open(self.dir.join(name))?))
+        let write = self.access == Access::ReadWrite;
+        Ok(Arc::new(OpenOptions::new().read(true).write(write).open(self.dir.join(name))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.may_write()?;
         fs::rename(self.dir.join(from), self.dir.join(to))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.may_write()?;
         fs::remove_file(self.dir.join(name))
     }
 
@@ -75,26 +142,22 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self) -> Result<DiskLock, StoreError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(self.dir.join(LOCK))
-            .doing("opening", LOCK)?;
-        match file.try_lock() {
+        let Some(file) = self.lock_file().doing("opening", LOCK)? else { return Ok(DiskLock::new(())) };
+        let locked = match self.access {
+            Access::ReadWrite => file.try_lock(),
+            Access::ReadOnly => file.try_lock_shared(),
+        };
+        match locked {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let pid = fs::read_to_string(self.dir.join(LOCK)).unwrap_or_default();
-                let pid = if pid.trim().is_empty() { "(unknown)".to_owned() } else { pid.trim().to_owned() };
-                return Err(StoreError::Locked { pid });
-            }
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { pid: self.holder() }),
             Err(TryLockError::Error(source)) => return Err(source).doing("locking", LOCK),
         }
-        // The number is for the message of whoever comes second; the lock itself is what counts. A full disk must not
-        // keep the broker from starting.
-        let _ = file.set_len(0);
-        let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
+        if self.access == Access::ReadWrite {
+            // The number is for the message of whoever comes second; the lock itself is what counts. A full disk must not
+            // keep the broker from starting.
+            let _ = file.set_len(0);
+            let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
+        }
         Ok(DiskLock::new(file))
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! - [`inventory`] looks at which files there are;
 //! - [`read`] walks over blocks and frames, and judges what is not a frame: a torn tail, or damage;
+//! - [`lost`] finds bodies and results that no file holds;
 //! - [`decode`] makes tasks and settings of bytes.
 
 mod decode;
 mod inventory;
+mod lost;
 mod read;
 
 use std::sync::Arc;
@@ -18,13 +20,16 @@ use crate::codec::Setting;
 use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::events::EventFile;
+use crate::high_water::HighWater;
 use crate::recover::decode::{Fact, Piece};
 use crate::segment::Segment;
 use crate::shared::SnapshotFile;
 use crate::snapshot::SnapshotReader;
 
+pub(crate) use decode::Decoder;
 pub(crate) use inventory::Inventory;
-pub(crate) use read::JournalEnd;
+pub(crate) use lost::{LostBlobs, end_of, is_whole};
+pub(crate) use read::{JournalEnd, missing_segments};
 
 /// What was found when the store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,11 +78,12 @@ pub(crate) fn recover(
     let segments = inventory.open_segments(disk)?;
     let events = inventory.open_events(disk)?;
     let snapshot = inventory.newest_snapshot(disk)?;
+    let mark = HighWater::read(disk)?;
     let snapshot_file = snapshot.as_ref().map(SnapshotReader::file);
     let restore = Restore::new(settings);
     let (end, mut restore, mut report) = if bytes_to_read(&segments, snapshot_file)? < WORTH_A_THREAD_BYTES {
         let mut pieces = Vec::new();
-        let end = read::read_all(snapshot, &segments, &mut |piece| pieces.push(piece))?;
+        let end = read::read_all(snapshot, &segments, mark, &mut |piece| pieces.push(piece))?;
         let (restore, report) = apply(restore, pieces);
         (end, restore, report)
     } else {
@@ -86,7 +92,7 @@ pub(crate) fn recover(
             let segments = &segments;
             let reading = scope.spawn(move || {
                 // A receiver that is gone is no reason to stop: nobody hears the end.
-                read::read_all(snapshot, segments, &mut |piece| drop(send.send(piece)))
+                read::read_all(snapshot, segments, mark, &mut |piece| drop(send.send(piece)))
             });
             let (restore, report) = apply(restore, receive);
             let end = reading.join().expect("the reading thread does not panic")?;

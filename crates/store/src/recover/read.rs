@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use crate::error::{Damage, Doing, StoreError};
+use crate::files;
 use crate::frame::FRAME_HEADER_BYTES;
+use crate::high_water::HighWater;
 use crate::recover::Cut;
 use crate::recover::decode::{Decoder, Piece};
 use crate::scan::{Found, Scan, certain_frame_behind};
@@ -28,17 +30,78 @@ pub(crate) struct JournalEnd {
 pub(crate) fn read_all(
     snapshot: Option<SnapshotReader>,
     segments: &[Arc<Segment>],
+    mark: Option<HighWater>,
     to: &mut dyn FnMut(Piece),
 ) -> Result<JournalEnd, StoreError> {
     let mut decoder = Decoder::default();
     let file = snapshot.as_ref().map(SnapshotReader::file);
-    let at_least = match snapshot {
-        Some(snapshot) => Some(read_snapshot(snapshot, &mut decoder, to)?.end),
+    let sum = match snapshot {
+        Some(snapshot) => Some(read_snapshot(snapshot, &mut decoder, to)?),
         None => None,
     };
-    let end = read_journal(segments, file, at_least, &mut decoder, to)?;
+    if let Some(damage) = missing_segments(sum.as_ref(), segments)?.into_iter().next() {
+        return Err(damage.into());
+    }
+    let end = read_journal(segments, file, sum.as_ref(), &mut decoder, to)?;
+    check_end(&end, segments, file, sum.as_ref(), mark)?;
     to(decoder.take());
     Ok(end)
+}
+
+/// The segments from before the snapshot that it needs and that are not there, or not as long as they were.
+pub(crate) fn missing_segments(
+    sum: Option<&Sum>,
+    segments: &[Arc<Segment>],
+) -> Result<Vec<Damage>, StoreError> {
+    let mut missing = Vec::new();
+    for needed in sum.and_then(|sum| sum.segments.as_ref()).into_iter().flatten() {
+        let name = files::journal(needed.start);
+        match segments.iter().find(|segment| segment.start == needed.start) {
+            None => {
+                missing.push(Damage::missing(&name, "bodies and results that tasks still need are in it"));
+            }
+            Some(segment) if segment.file_end()? < needed.start + needed.bytes => {
+                let end = segment.file_end()?;
+                let why =
+                    format!("the file ends here; {} bytes are missing", needed.start + needed.bytes - end);
+                missing.push(Damage::new(&name, segment.offset(end), why));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(missing)
+}
+
+/// The journal must reach as far as the snapshot has seen it, and as far as the high-water mark knows it to be synced.
+fn check_end(
+    end: &JournalEnd,
+    segments: &[Arc<Segment>],
+    snapshot: Option<SnapshotFile>,
+    sum: Option<&Sum>,
+    mark: Option<HighWater>,
+) -> Result<(), StoreError> {
+    let snapshot_start = snapshot.map_or(0, |snapshot| snapshot.start);
+    // A snapshot that begins behind it may have let the segment go.
+    let last = mark.and_then(|mark| mark.segment).filter(|start| *start >= snapshot_start);
+    if let Some(start) = last.filter(|start| segments.iter().all(|segment| segment.start != *start)) {
+        let why =
+            format!("it was the last segment of the journal, which ends at position {} now", end.position);
+        return Err(Damage::missing(&files::journal(start), why).into());
+    }
+    let by_snapshot = sum.map(|sum| (sum.end, "the snapshot was taken at"));
+    let by_mark = mark.map(|mark| (mark.position, "it was synced up to"));
+    for (position, known) in by_snapshot.into_iter().chain(by_mark) {
+        if position <= end.position {
+            continue;
+        }
+        let last = segments.iter().rfind(|segment| segment.start <= end.position);
+        let file = last.map_or("the journal", |segment| &segment.name);
+        let offset = last.map_or(0, |segment| segment.offset(end.position));
+        let stopped = end.cut.as_ref().map(|cut| format!("{}; ", cut.why)).unwrap_or_default();
+        let why = format!("{stopped}the journal ends at position {}, but {known} {position}", end.position);
+        return Err(Damage::new(file, offset, why).into());
+    }
+    Ok(())
 }
 
 fn read_snapshot(
@@ -57,46 +120,43 @@ fn read_snapshot(
     Ok(snapshot.sum.expect("the last block was read"))
 }
 
-/// Reads the journal from where the snapshot began, or from its own beginning. It must reach `at_least`.
+/// Reads the journal from where the snapshot began, or from its own beginning.
 fn read_journal(
     segments: &[Arc<Segment>],
     snapshot: Option<SnapshotFile>,
-    at_least: Option<u64>,
+    sum: Option<&Sum>,
     decoder: &mut Decoder,
     to: &mut dyn FnMut(Piece),
 ) -> Result<JournalEnd, StoreError> {
     let (start, next_event) = snapshot.map_or((0, 1), |snapshot| (snapshot.start, snapshot.first_event));
     let mut end = JournalEnd { position: start, segment: start, next_event, certain: start, cut: None };
     let first = segments.partition_point(|segment| segment.start <= start).saturating_sub(1);
-    let needed = &segments[first.min(segments.len())..];
+    let mut needed = &segments[first.min(segments.len())..];
+    if let Some(before) = needed.first().filter(|first| first.start <= start)
+        && before.file_end()? < start
+    {
+        // The segment that ended at the snapshot may have been let go, while an older one is kept for its bodies. Only a
+        // snapshot that lists its segments can tell that from a file that was cut short.
+        if sum.is_none_or(|sum| sum.segments.is_none()) {
+            let offset = before.offset(before.file_end()?);
+            let why = format!("it ends before position {start}, where the snapshot begins");
+            return Err(Damage::new(&before.name, offset, why).into());
+        }
+        needed = &needed[1..];
+    }
     for (index, segment) in needed.iter().enumerate() {
         if segment.start > end.position {
             return Err(missing(segment, end.position).into());
         }
-        if segment.file_end()? < end.position {
-            let offset = segment.offset(segment.file_end()?);
-            let why = format!("it ends before position {}, where the snapshot begins", end.position);
-            return Err(Damage::new(&segment.name, offset, why).into());
-        }
         let next = needed.get(index + 1).map(|next| next.start);
         read_segment(segment, next, &mut end, decoder, to)?;
-    }
-    if let Some(at_least) = at_least.filter(|at_least| *at_least > end.position) {
-        let file = segments.last().map_or("the journal", |segment| &segment.name);
-        let offset = segments.last().map_or(0, |segment| segment.offset(end.position.max(segment.start)));
-        let why = format!(
-            "the journal ends at position {}, but the snapshot was taken at {at_least}",
-            end.position
-        );
-        return Err(Damage::new(file, offset, why).into());
     }
     Ok(end)
 }
 
 fn missing(segment: &Segment, position: u64) -> Damage {
-    let why =
-        format!("the journal before it is missing: it begins at {}, but {position} is needed", segment.start);
-    Damage::new(&segment.name, 0, why)
+    let why = format!("the journal goes on in {}, but position {position} is needed before", segment.name);
+    Damage::missing(&files::journal(position), why)
 }
 
 /// Reads one segment. `next` is where the following one starts: then this one must be complete up to there, because a
@@ -138,7 +198,12 @@ fn read_segment(
         }
     };
     let offset = segment.offset(end.position);
-    if next.is_some_and(|next| next != end.position) {
+    if let Some(next) = next.filter(|next| *next != end.position) {
+        if stopped.is_none() && end.position == segment.file_end()? {
+            let why =
+                format!("{} ends at its beginning, and {} follows it", segment.name, files::journal(next));
+            return Err(Damage::missing(&files::journal(end.position), why).into());
+        }
         let why = stopped.unwrap_or("frames are missing here");
         return Err(Damage::new(
             &segment.name,

@@ -60,8 +60,8 @@ impl Banner<'_> {
         text += &format!("  recovered        {}\n", self.recovered());
         if let Some(cut) = &self.report.cut {
             text += &format!(
-                "                   an unfinished write was cut off ({} at byte {})\n",
-                cut.file, cut.offset
+                "                   the last write was incomplete and was cut off ({} at byte {}: {});\n                   normal after a crash, otherwise a write that may have been acknowledged is lost\n",
+                cut.file, cut.offset, cut.why
             );
         }
         text + "\n" + &self.first_task()

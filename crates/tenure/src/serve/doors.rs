@@ -1,7 +1,9 @@
 //! The doors: which there are, where each stands, and how it is opened. One entry each.
 
+use std::fs::{DirBuilder, Permissions};
 use std::future::Future;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::pin::Pin;
 
@@ -164,13 +166,41 @@ impl Opening {
         if is_socket {
             std::fs::remove_file(path)?;
         }
-        let listener = UnixListener::bind(path)
+        let listener = bind_private(path)
             .map_err(|error| Failure::system(format!("{name}: cannot listen on {shown}: {error}")))?;
         let serve =
             |hub| Box::pin(msgpack::serve_unix(listener, hub, msgpack::Settings::default())) as Serving;
         self.doors.push(Door { name, address: format!("unix:{shown}"), about, serve: Box::new(serve) });
         Ok(())
     }
+}
+
+/// The socket is for the broker's user and group: without keys, whoever can connect may do everything.
+const SOCKET_MODE: u32 = 0o660;
+/// What a socket's address has room for.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// A socket that nobody else can connect to, not even between its making and the change of its permissions: it is made in a
+/// directory of its own and then moved.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let within = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let making = within.join(format!(".tenure-socket-{}", std::process::id()));
+    DirBuilder::new().mode(0o700).create(&making)?;
+    let made = making.join("s");
+    if made.as_os_str().len() > SOCKET_PATH_MAX {
+        let _ = std::fs::remove_dir(&making);
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, Permissions::from_mode(SOCKET_MODE))?;
+        return Ok(listener);
+    }
+    let bound = UnixListener::bind(&made).and_then(|listener| {
+        std::fs::set_permissions(&made, Permissions::from_mode(SOCKET_MODE))?;
+        std::fs::rename(&made, path)?;
+        Ok(listener)
+    });
+    let _ = std::fs::remove_file(&made);
+    let _ = std::fs::remove_dir(&making);
+    bound
 }
 
 fn explain(error: &ListenError) -> Failure {
@@ -184,6 +214,16 @@ fn explain(error: &ListenError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_for_the_user_and_the_group_and_leaves_nothing_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("broker.sock");
+        let _listener = bind_private(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, SOCKET_MODE);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+    }
 
     #[test]
     fn a_certificate_that_cannot_be_used_is_named() {

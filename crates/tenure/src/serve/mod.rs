@@ -100,6 +100,13 @@ fn open_directory(config: &Config) -> Result<Arc<RealDisk>, Failure> {
         ))
     })?;
     lock(&disk).map_err(|error| explain(config, &error))?;
+    if let Ok(Some(mode)) = disk.open_to_others() {
+        tracing::warn!(
+            directory = %dir,
+            mode = format!("{mode:o}"),
+            "other users of this machine may be able to read the data directory; close it with chmod 700"
+        );
+    }
     Ok(Arc::new(disk))
 }
 

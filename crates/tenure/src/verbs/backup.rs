@@ -7,7 +7,7 @@ use serde_json::json;
 use tenure_client::Client;
 use tenure_hub::store::{Manifest, RealDisk, check_backup, restore};
 
-use super::journal::{explain, open};
+use super::journal::{explain, look_at};
 use crate::config::flags::Flags;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::Screen;
@@ -71,7 +71,7 @@ impl Restore {
                 "{shown} is not a directory: name the one that `tenure backup` wrote"
             )));
         }
-        let from = open(&self.backup)?;
+        let from = look_at(&self.backup)?;
         if self.check {
             let manifest = check_backup(&from).map_err(|error| explain(&self.backup, &error))?;
             return tell(&manifest, &format!("{shown} is whole"), screen);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
-use tenure_hub::store::{self, RealDisk, StoreError, Verification};
+use tenure_hub::store::{self, Damage, RealDisk, Repaired, StoreError, Verification};
 use tenure_hub::words::Timestamp;
 
 use crate::config::flags::Flags;
@@ -13,6 +13,7 @@ use crate::config::{Config, random_seed};
 use crate::exit::{FOUND_TROUBLE, Failure, OK, Outcome};
 use crate::output::Screen;
 use crate::output::confirm::confirm;
+use crate::units::counted;
 use crate::verbs::config::read;
 
 /// Check, mend or show the files of a data directory that no broker uses
@@ -71,17 +72,20 @@ fn verify(config: &Config, screen: &Screen) -> Outcome {
     let dir = &config.data_dir;
     let now = Timestamp(screen.now);
     let found =
-        store::verify(&open(dir)?, config.engine.clone(), now).map_err(|error| explain(dir, &error))?;
+        store::verify(&look_at(dir)?, config.engine.clone(), now).map_err(|error| explain(dir, &error))?;
     screen.one(|| told(&found, dir), || {
         let damages: Vec<_> = found
             .damages
             .iter()
-            .map(|damage| json!({ "file": damage.file, "offset": damage.offset, "why": damage.why }))
+            .map(|damage| {
+                let Damage { file, offset, why, is_missing } = damage;
+                json!({ "file": file, "offset": offset, "missing": is_missing, "why": why })
+            })
             .collect();
         let torn = found.torn.as_ref().map(|cut| json!({ "file": cut.file, "offset": cut.offset, "why": cut.why }));
         json!({
             "sound": found.is_sound(), "segments": found.segments, "frames": found.frames, "records": found.records,
-            "events": found.events, "topic_frames": found.topic_frames, "tasks": found.tasks, "damages": damages, "torn": torn,
+            "position": found.position, "high_water": found.high_water, "events": found.events, "topic_frames": found.topic_frames, "tasks": found.tasks, "damages": damages, "torn": torn,
         })
     })?;
     Ok(if found.is_sound() { OK } else { FOUND_TROUBLE })
@@ -92,21 +96,40 @@ fn told(found: &Verification, dir: &Path) -> String {
     let mut text = format!("{tasks} tasks; {segments} segments with {frames} frames and {records} records");
     for cut in found.torn.iter().chain(&found.torn_topics) {
         text += &format!(
-            "\nunfinished: {} at byte {}: the next start cuts it off, nothing acknowledged is lost",
-            cut.file, cut.offset
+            "\nincomplete: {} at byte {}: {}. The next start cuts it off. If the broker was killed or the power failed while it \
+             wrote, this is normal and nothing acknowledged is lost; if not, the disk has damaged a write that may have been \
+             acknowledged",
+            cut.file, cut.offset, cut.why
         );
     }
     for damage in &found.damages {
         text += &format!("\ndamaged: {damage}");
     }
     match found.damages.len() {
-        0 => text + "\nall is well",
+        0 => text + "\nno damage found" + &known_end(found),
         _ => {
             text + &format!(
                 "\nRestore a backup (`tenure restore`), or copy {0} and save what can be saved:\n  tenure journal repair --data-dir {0}",
                 dir.display()
             )
         }
+    }
+}
+
+/// How much is known of the end of the journal, of which no later frame can tell.
+fn known_end(found: &Verification) -> String {
+    match found.high_water {
+        Some(position) if position == found.position => {
+            "; the journal is complete up to its last write".to_owned()
+        }
+        Some(position) => format!(
+            "; the journal is complete up to position {position}. The {} bytes after it were written since the broker last \
+             started or began a segment: whether more followed them cannot be told, because the broker did not stop cleanly",
+            found.position.saturating_sub(position)
+        ),
+        None => "; whether the end of the journal is complete cannot be told: there is no readable high-water file, which the \
+                 next start writes"
+            .to_owned(),
     }
 }
 
@@ -121,22 +144,47 @@ fn repair(args: &RepairArgs, screen: &Screen) -> Outcome {
         How::Cut => store::Repair::Cut,
     };
     let repaired = store::repair(&disk, how).map_err(|error| explain(&dir, &error))?;
-    let text = || {
-        if repaired.done.is_empty() {
-            "there was nothing to mend".to_owned()
-        } else {
-            repaired.done.join("\n")
-        }
-    };
     screen.one(
-        text,
-        || json!({ "done": repaired.done, "position": repaired.position, "next_event": repaired.next_event }),
+        || told_repaired(&repaired),
+        || {
+            let unreadable: Vec<_> = repaired
+                .unreadable
+                .iter()
+                .map(|(task, state)| json!({ "task": task.to_string(), "state": state.to_string() }))
+                .collect();
+            json!({
+                "done": repaired.done, "position": repaired.position, "next_event": repaired.next_event,
+                "unreadable": unreadable,
+            })
+        },
     )?;
     Ok(OK)
 }
 
+/// How many tasks are named before the rest is only counted.
+const TASKS_NAMED: usize = 20;
+
+fn told_repaired(repaired: &Repaired) -> String {
+    let mut lines = repaired.done.clone();
+    if lines.is_empty() {
+        lines.push("there was nothing to repair".to_owned());
+    }
+    let unreadable = &repaired.unreadable;
+    if !unreadable.is_empty() {
+        lines.push(format!(
+            "The body or result of {} cannot be read. Those that still have to run will fail; submit them again:",
+            counted(unreadable.len() as u64, "task", "tasks")
+        ));
+        lines.extend(unreadable.iter().take(TASKS_NAMED).map(|(task, state)| format!("  {task} {state}")));
+        if unreadable.len() > TASKS_NAMED {
+            lines.push(format!("  … and {} more; -o json names all", unreadable.len() - TASKS_NAMED));
+        }
+    }
+    lines.join("\n")
+}
+
 fn dump(dir: &Path) -> Outcome {
-    let disk = open(dir)?;
+    let disk = look_at(dir)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut written = Ok(());
     let dumped = store::dump(&disk, &mut |line| {
@@ -154,12 +202,18 @@ fn configured(flags: &Flags) -> Result<Config, Failure> {
 }
 
 /// A directory that must be there already.
-pub(crate) fn open(dir: &Path) -> Result<RealDisk, Failure> {
+fn open(dir: &Path) -> Result<RealDisk, Failure> {
+    look_at(dir)?;
+    RealDisk::new(dir).map_err(|error| Failure::system(format!("{} cannot be used: {error}", dir.display())))
+}
+
+/// The same for whoever changes nothing: it may lie on a file system that cannot be written to.
+pub(crate) fn look_at(dir: &Path) -> Result<RealDisk, Failure> {
     let shown = dir.display();
     if !dir.is_dir() {
         return Err(Failure::input(format!("there is no directory {shown}: name it with --data-dir")));
     }
-    RealDisk::new(dir).map_err(|error| Failure::system(format!("{shown} cannot be used: {error}")))
+    RealDisk::read_only(dir).map_err(|error| Failure::system(format!("{shown} cannot be read: {error}")))
 }
 
 /// What a failing store means for whoever looks after its files.
@@ -183,7 +237,7 @@ pub(crate) fn explain(dir: &Path, error: &StoreError) -> Failure {
 /// For `doctor`: whether somebody uses the directory.
 pub(crate) fn holder(dir: &PathBuf) -> Option<String> {
     use tenure_hub::store::Disk;
-    match RealDisk::new(dir).ok()?.lock() {
+    match RealDisk::read_only(dir).ok()?.lock() {
         Err(StoreError::Locked { pid }) => Some(pid),
         _ => None,
     }

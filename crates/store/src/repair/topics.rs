@@ -1,0 +1,52 @@
+//! The log of topics. A damaged file in the middle takes those before it along; the last one is cut.
+
+use super::Work;
+use crate::error::StoreError;
+use crate::files;
+use crate::recover::Inventory;
+use crate::topic_log::{check_file, good_part};
+
+impl Work<'_> {
+    pub(super) fn topics(&mut self) -> Result<(), StoreError> {
+        // What is set aside changes which file is the last, so all of them are looked at again.
+        while self.mend_topics()? {}
+        Ok(())
+    }
+
+    /// Says whether something was done.
+    fn mend_topics(&mut self) -> Result<bool, StoreError> {
+        let starts = Inventory::take(self.disk)?.topics;
+        let last = starts.len().saturating_sub(1);
+        for (index, start) in starts.iter().enumerate().rev() {
+            let damage = match check_file(self.disk, *start, starts.get(index + 1).copied()) {
+                Ok(_) => continue,
+                Err(StoreError::Damaged(damage)) => damage,
+                Err(other) => return Err(other),
+            };
+            if index < last {
+                self.say(format!("{damage}. Messages of durable topics up to there are lost"));
+                for start in &starts[..=index] {
+                    self.set_topics_aside(*start)?;
+                }
+            } else if let Some((segment, end)) = good_part(self.disk, *start)? {
+                self.keep_range(&segment, end, segment.file_end()?)?;
+                segment.settle(end, end)?;
+                self.say(format!("{damage}. It was cut there: what topics changed later is lost"));
+            } else {
+                self.say(format!(
+                    "{damage}. Topics are as they were in the file before it; if there is none, they begin empty"
+                ));
+                self.set_topics_aside(*start)?;
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn set_topics_aside(&mut self, start: u64) -> Result<(), StoreError> {
+        let name = files::topics(start);
+        let aside = self.set_aside(&name)?;
+        self.say(format!("{name} was set aside as {aside}"));
+        Ok(())
+    }
+}
