@@ -1,1 +1,30 @@
 //! The door kit: what every door needs, written once. A door keeps only what belongs to its protocol.
+//!
+//! ```text
+//! accept (caps, keepalive, TLS) → Stream → connection loop (Protocol, byte budget, deadlines) → hub
+//!                                              ↓ login
+//!                                        Authenticator (keys, throttle, log, counters)
+//! ```
+
+mod accept;
+mod authenticator;
+mod budget;
+mod connection;
+mod connections;
+mod descriptors;
+mod read_sizer;
+mod settings;
+mod stream;
+mod throttle;
+mod tls;
+
+pub use accept::{Door, Listener};
+pub use authenticator::{Authenticator, LoginError};
+pub use budget::{ByteBudget, Charge, Exhausted};
+pub use connection::{Connection, Entrance, Protocol, Turn};
+pub use connections::{Connections, Place};
+pub use descriptors::{Descriptors, raise_descriptor_limit};
+pub use read_sizer::ReadSizer;
+pub use settings::DoorSettings;
+pub use stream::{Stream, read_into};
+pub use tls::{Tls, TlsFault};

@@ -4,6 +4,7 @@
 //! conversation, and [`server`] is the only file that knows sockets. Every door has these files, in this order.
 
 pub mod codec;
+mod frames;
 mod pending;
 pub mod server;
 pub mod session;

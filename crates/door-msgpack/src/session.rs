@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
 use tenure_hub::topics::Topics;
-use tenure_hub::words::{Answer, Blob, Name, Notice, Refusal, SessionId, TaskId, Timestamp};
+use tenure_hub::words::{Answer, Blob, Name, Notice, Refusal, TaskId, Timestamp};
 use tenure_hub::{Ask, Delivery, Grant, Request, Response};
 use tenure_wire::address::{Broadcast, CallGivenUp, Called, Hear};
 use tenure_wire::envelope::NO_NUMBER;
@@ -27,7 +27,8 @@ use tenure_wire::notice::{Gap, Live, Replaced};
 use tenure_wire::reply::{Submitted, Watching};
 use tenure_wire::{Code, Reply, ToBroker};
 
-use crate::codec::{DecodeError, FrameError, decode_to_broker, encode_notice, encode_reply};
+use crate::codec::{DecodeError, FRAME_BYTES_MAX, FrameError, decode_to_broker, encode_notice, encode_reply};
+use crate::frames::{STRANGER_FRAME_BYTES_MAX, take_frames};
 use crate::pending::{Pendings, Token};
 use crate::settings::Settings;
 use crate::translate;
@@ -36,66 +37,7 @@ use expect::{Expect, Pending};
 use topics::TopicSide;
 use waits::Waits;
 
-/// What goes out of a session: bytes for the peer, asks for the hub.
-#[derive(Debug, Default)]
-pub struct Turn {
-    pub out: BytesMut,
-    pub asks: Vec<Ask>,
-    /// When `out` has been sent, the connection ends.
-    pub close: bool,
-}
-
-/// What the server needs of a dialect's session.
-pub trait Talk {
-    const FRAME_BYTES_MAX: usize;
-
-    /// The peer has just connected.
-    fn begin(&mut self, _turn: &mut Turn) {}
-
-    /// Takes one frame from the peer.
-    fn receive(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn);
-
-    /// The stream cannot be understood any more.
-    fn lost_track(&mut self, error: &FrameError, turn: &mut Turn);
-
-    /// Which bytes the server has to bring along with this delivery.
-    fn needs(&self, delivery: &Delivery) -> Option<Blob>;
-
-    /// Takes one delivery of the hub, with the bytes that it needs.
-    fn deliver(&mut self, delivery: Delivery, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn);
-
-    /// All that arrived together has been delivered: what was collected goes out.
-    fn flush(&mut self, turn: &mut Turn);
-
-    /// Requests that the hub has not answered. Those that wait for somebody else do not count.
-    fn open_requests(&self) -> usize;
-
-    fn next_deadline(&self) -> Option<Timestamp>;
-
-    /// Ready when something has happened on a topic, for `take_topics` to deal with.
-    fn poll_topics(&mut self, _context: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-
-    /// Takes what subscriptions hold, and answers what was under way.
-    fn take_topics(&mut self, _turn: &mut Turn) {}
-
-    /// Does what is due, and gives up what has taken too long.
-    fn tick(&mut self, now: Timestamp, turn: &mut Turn);
-}
-
-/// The way into the hub, as far as a handshake needs it.
-pub trait Entrance {
-    fn admit(&mut self, key: Option<&[u8]>) -> Option<Arc<Grant>>;
-
-    /// Begins the hub's session for this peer.
-    fn open(&mut self, grant: &Arc<Grant>, namespace: Name, identity: Name) -> Result<SessionId, Refusal>;
-
-    /// Whether a grant may use a worker id.
-    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
-
-    fn topics(&self) -> Topics;
-}
+pub use tenure_door_kit::{Entrance, Protocol, Turn};
 
 #[derive(Debug)]
 pub struct Session {
@@ -145,7 +87,7 @@ enum Due {
 
 impl Session {
     pub fn new(now: Timestamp, settings: Arc<Settings>) -> Session {
-        let hello_by = now + settings.hello_within;
+        let hello_by = now + settings.door.login_within;
         Session {
             settings,
             peer: None,
@@ -157,23 +99,30 @@ impl Session {
     }
 }
 
-impl Talk for Session {
-    const FRAME_BYTES_MAX: usize = crate::codec::FRAME_BYTES_MAX;
-
-    fn receive(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn) {
-        match decode_to_broker(frame) {
-            Ok(ToBroker { number, request }) => self.request(now, number, request, entrance, turn),
-            Err(error) => self.malformed(&error, turn),
-        }
-    }
-
-    fn lost_track(&mut self, error: &FrameError, turn: &mut Turn) {
-        let FrameError::TooLong { limit, .. } = error;
-        let refusal = tenure_wire::Refusal {
-            limit: Some(*limit as u64),
-            ..tenure_wire::Refusal::new(Code::TooLong, error.to_string())
+impl Protocol for Session {
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        arrived: &mut BytesMut,
+        entrance: &mut dyn Entrance,
+        turn: &mut Turn,
+    ) {
+        let most = |session: &Session| {
+            if session.peer.is_some() { FRAME_BYTES_MAX } else { STRANGER_FRAME_BYTES_MAX }
         };
-        farewell(refusal, turn);
+        let taken =
+            take_frames(self, arrived, turn, most, |session, frame, turn| match decode_to_broker(frame) {
+                Ok(ToBroker { number, request }) => session.request(now, number, request, entrance, turn),
+                Err(error) => session.malformed(&error, turn),
+            });
+        if let Err(error) = taken {
+            let FrameError::TooLong { limit, .. } = error;
+            let refusal = tenure_wire::Refusal {
+                limit: Some(limit as u64),
+                ..tenure_wire::Refusal::new(Code::TooLong, error.to_string())
+            };
+            farewell(refusal, turn);
+        }
     }
 
     fn needs(&self, delivery: &Delivery) -> Option<Blob> {

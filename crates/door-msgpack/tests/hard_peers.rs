@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use support::over_socket::SocketStage;
 use support::peer::{FOREVER, Peer, ids, submit};
+use tenure_door_kit::DoorSettings;
 use tenure_door_msgpack::{Settings, serve};
 use tenure_wire::request::{Complete, OneTask, Start, Wait, Watch};
 use tenure_wire::task::{Completion, Held};
@@ -52,7 +53,10 @@ fn noise_on_the_port_harms_nobody() {
 
 #[test]
 fn a_silent_stranger_is_sent_away_and_holds_up_nobody() {
-    let settings = Settings { hello_within: Duration::from_millis(100), ..Settings::default() };
+    let settings = Settings {
+        door: DoorSettings { login_within: Duration::from_millis(100), ..DoorSettings::default() },
+        ..Settings::default()
+    };
     let stage = SocketStage::new(|listener, hub| serve(listener, hub, settings));
     let silent = Peer::stranger(&stage);
     let mut honest = Peer::known(&stage, "honest");
@@ -95,7 +99,10 @@ fn fifty_thousand_requests_in_one_breath_are_all_answered_once() {
 
 #[test]
 fn who_does_not_read_is_left_alone_and_others_are_served() {
-    let settings = Settings { read_within: Duration::from_millis(500), ..Settings::default() };
+    let settings = Settings {
+        door: DoorSettings { read_within: Duration::from_millis(500), ..DoorSettings::default() },
+        ..Settings::default()
+    };
     let stage = SocketStage::new(|listener, hub| serve(listener, hub, settings));
     let mut honest = Peer::known(&stage, "honest");
     let body = Bytes::from(vec![7; 1 << 20]);

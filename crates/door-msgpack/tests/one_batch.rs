@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_door_msgpack::Settings;
-use tenure_door_msgpack::session::{Session, Talk as _, Turn};
+use tenure_door_msgpack::session::{Protocol as _, Session, Turn};
 use tenure_hub::Delivery;
 use tenure_hub::words::{
     About, Assignment, Blob, Event, Kind, Name, Notice, StopWhy, TaskId, Terms, Timestamp, Wanted,

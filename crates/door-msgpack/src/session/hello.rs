@@ -1,5 +1,8 @@
 //! The handshake.
 
+use std::sync::Arc;
+
+use tenure_door_kit::LoginError;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX, SESSION_REQUESTS_MAX};
 use tenure_hub::words::{Refusal, Timestamp};
 use tenure_hub::{Grant, Needs, Right, Rights, fresh_id};
@@ -46,24 +49,28 @@ impl Session {
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
         let key = hello.key.as_ref().map(|key| key.reveal().as_bytes());
-        let Some(grant) = entrance.admit(key) else {
-            if key.is_some() {
-                return Err(Refusal::NotAllowed { what: "come in" });
+        let principal = match entrance.login(now, key) {
+            Ok(principal) => principal,
+            Err(no) => {
+                if let LoginError::WrongKey { wait } = no {
+                    turn.hold = Some(wait);
+                }
+                let refusal = tenure_wire::Refusal {
+                    what: Some("come in".into()),
+                    ..tenure_wire::Refusal::new(Code::NotAllowed, no.to_string())
+                };
+                encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal)));
+                turn.close = true;
+                return Ok(());
             }
-            let refusal = tenure_wire::Refusal {
-                what: Some("come in".into()),
-                ..tenure_wire::Refusal::new(Code::NotAllowed, "a key is needed, and none was shown")
-            };
-            encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(refusal)));
-            turn.close = true;
-            return Ok(());
         };
+        let grant = Arc::clone(&principal.grant);
         check_roles(&grant, &hello.roles)?;
         let namespace = grant.namespace_for(hello.namespace)?;
         let identity = hello.identity.unwrap_or_else(|| format!("peer-{}", fresh_id()).into());
         check_name("namespace", &namespace)?;
         check_name("identity", &identity)?;
-        let session = entrance.open(&grant, namespace.clone(), identity.clone())?;
+        let session = entrance.open(principal, namespace.clone(), identity.clone())?;
         self.peer = Some(Box::new(Known {
             grant,
             identity: identity.clone(),

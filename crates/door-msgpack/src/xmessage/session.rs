@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
 use tenure_hub::words::{
     Answer, Assignment, Blob, Command, DEFAULT_NAMESPACE, Held, Name, Notice, Query, Refusal, Reply,
@@ -12,11 +12,11 @@ use tenure_hub::words::{
 };
 use tenure_hub::{Ask, Delivery, Request, Response};
 
-use super::codec::{CodecError, Message, Operation, State, decode, encode};
+use super::codec::{CodecError, FRAME_BYTES_MAX, Message, Operation, State, decode, encode};
 use super::translate;
-use crate::codec::FrameError;
+use crate::frames::{STRANGER_FRAME_BYTES_MAX, take_frames};
 use crate::pending::Pendings;
-use crate::session::{Entrance, Talk, Turn};
+use crate::session::{Entrance, Protocol, Turn};
 use crate::settings::Settings;
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ enum Expect {
 
 impl Session {
     pub fn new(now: Timestamp, settings: Arc<Settings>) -> Session {
-        let until = now + settings.hello_within;
+        let until = now + settings.door.login_within;
         Session { settings, who: Who::Stranger { until }, pendings: Pendings::default(), is_over: false }
     }
 
@@ -90,14 +90,14 @@ impl Session {
             return turn_away("say HandShake with worker or actioner", turn);
         }
         // This dialect has no place for a key.
-        let Some(grant) = entrance.admit(None) else {
+        let Ok(principal) = entrance.login(now, None) else {
             return turn_away(
                 &translate::refusal(&Refusal::NotAllowed { what: "come in without a key" }),
                 turn,
             );
         };
         let identity: Name = format!("{role}-{}", translate::fresh_task()).into();
-        if let Err(no) = entrance.open(&grant, DEFAULT_NAMESPACE.into(), Arc::clone(&identity)) {
+        if let Err(no) = entrance.open(principal, DEFAULT_NAMESPACE.into(), Arc::clone(&identity)) {
             return turn_away(&translate::refusal(&no), turn);
         }
         encode(&mut turn.out, &Message::HandShake("Go".into()));
@@ -329,28 +329,28 @@ impl Session {
     }
 }
 
-impl Talk for Session {
-    const FRAME_BYTES_MAX: usize = super::codec::FRAME_BYTES_MAX;
-
+impl Protocol for Session {
     fn begin(&mut self, turn: &mut Turn) {
         encode(&mut turn.out, &Message::HandShake("Who you are?".into()));
     }
 
-    fn receive(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn) {
-        let message = match decode(frame) {
-            Ok(message) => message,
-            Err(error) => return self.misunderstood(&error, turn),
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        arrived: &mut BytesMut,
+        entrance: &mut dyn Entrance,
+        turn: &mut Turn,
+    ) {
+        let most = |session: &Session| match session.who {
+            Who::Stranger { .. } => STRANGER_FRAME_BYTES_MAX,
+            Who::Actioner | Who::Worker { .. } => FRAME_BYTES_MAX,
         };
-        match (&self.who, message) {
-            (Who::Stranger { .. }, Message::HandShake(role)) => self.introduce(now, &role, entrance, turn),
-            (Who::Stranger { .. }, _) => turn_away("say HandShake with worker or actioner first", turn),
-            (Who::Actioner, message) => self.actioner_says(message, turn),
-            (Who::Worker { .. }, message) => self.worker_says(&message, turn),
+        let take = |session: &mut Session, frame: &Bytes, turn: &mut Turn| {
+            session.message(now, frame, entrance, turn);
+        };
+        if let Err(error) = take_frames(self, arrived, turn, most, take) {
+            turn_away(&error.to_string(), turn);
         }
-    }
-
-    fn lost_track(&mut self, error: &FrameError, turn: &mut Turn) {
-        turn_away(&error.to_string(), turn);
     }
 
     fn needs(&self, delivery: &Delivery) -> Option<Blob> {
@@ -407,6 +407,19 @@ impl Talk for Session {
 }
 
 impl Session {
+    fn message(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn) {
+        let message = match decode(frame) {
+            Ok(message) => message,
+            Err(error) => return self.misunderstood(&error, turn),
+        };
+        match (&self.who, message) {
+            (Who::Stranger { .. }, Message::HandShake(role)) => self.introduce(now, &role, entrance, turn),
+            (Who::Stranger { .. }, _) => turn_away("say HandShake with worker or actioner first", turn),
+            (Who::Actioner, message) => self.actioner_says(message, turn),
+            (Who::Worker { .. }, message) => self.worker_says(&message, turn),
+        }
+    }
+
     fn misunderstood(&mut self, error: &CodecError, turn: &mut Turn) {
         match self.who {
             Who::Stranger { .. } => turn_away(&error.to_string(), turn),

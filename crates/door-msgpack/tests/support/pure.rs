@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tenure_door_msgpack::session::{Entrance, Talk, Turn};
-use tenure_door_msgpack::{Settings, codec};
+use tenure_door_kit::LoginError;
+use tenure_door_msgpack::Settings;
+use tenure_door_msgpack::session::{Entrance, Protocol, Turn};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::topics::Topics;
@@ -44,21 +46,23 @@ struct OnStage<T> {
     closed: bool,
 }
 
-struct WayIn<'a> {
+struct TestEntrance<'a> {
     broker: &'a mut SmallBroker,
     opened: &'a mut Option<(SessionId, Arc<Mailbox>)>,
 }
 
-impl Entrance for WayIn<'_> {
-    fn admit(&mut self, key: Option<&[u8]>) -> Option<Arc<Grant>> {
-        self.broker.keys.admit(key)
+impl Entrance for TestEntrance<'_> {
+    fn login(&mut self, _: Timestamp, key: Option<&[u8]>) -> Result<Principal, LoginError> {
+        let no =
+            if key.is_some() { LoginError::WrongKey { wait: Duration::ZERO } } else { LoginError::NoKey };
+        let grant = self.broker.keys.admit(key).ok_or(no)?;
+        Ok(Principal { grant, ..Principal::trusted("native") })
     }
 
-    fn open(&mut self, grant: &Arc<Grant>, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
+    fn open(&mut self, principal: Principal, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
         self.broker.next_session += 1;
         let session = SessionId(self.broker.next_session);
         let mailbox = Arc::new(Mailbox::default());
-        let principal = Principal { grant: Arc::clone(grant), ..Principal::trusted("native") };
         let peer = Peer { session, namespace, identity };
         self.broker.core.open(Arc::new(peer), principal, Arc::clone(&mailbox));
         *self.opened = Some((session, mailbox));
@@ -110,7 +114,7 @@ impl SmallBroker {
     }
 }
 
-impl<T: Talk> PureStage<T> {
+impl<T: Protocol> PureStage<T> {
     pub(crate) fn new(begin: fn(Timestamp, Arc<Settings>) -> T) -> PureStage<T> {
         PureStage { begin, broker: SmallBroker::new(), peers: BTreeMap::new() }
     }
@@ -224,7 +228,7 @@ impl<T: Talk> PureStage<T> {
     }
 }
 
-impl<T: Talk> Stage for PureStage<T> {
+impl<T: Protocol> Stage for PureStage<T> {
     fn say(&mut self, name: &str, bytes: &[u8]) {
         self.meet(name);
         let runtime = self.broker.runtime.handle().clone();
@@ -232,23 +236,10 @@ impl<T: Talk> Stage for PureStage<T> {
         let peer = self.peers.get_mut(name).unwrap();
         peer.arrived.extend_from_slice(bytes);
         let mut turn = Turn::default();
-        loop {
-            match codec::split_frames(&mut peer.arrived, T::FRAME_BYTES_MAX) {
-                Ok(frames) if frames.is_empty() => break,
-                Ok(frames) => {
-                    for frame in frames {
-                        let mut opened = peer.hub_side.take();
-                        let mut way_in = WayIn { broker: &mut self.broker, opened: &mut opened };
-                        peer.session.receive(way_in.broker.now, &frame, &mut way_in, &mut turn);
-                        peer.hub_side = opened;
-                    }
-                }
-                Err(error) => {
-                    peer.session.lost_track(&error, &mut turn);
-                    break;
-                }
-            }
-        }
+        let mut opened = peer.hub_side.take();
+        let mut entrance = TestEntrance { broker: &mut self.broker, opened: &mut opened };
+        peer.session.receive(entrance.broker.now, &mut peer.arrived, &mut entrance, &mut turn);
+        peer.hub_side = opened;
         self.settle(name, turn);
         self.run();
     }
@@ -262,7 +253,8 @@ impl<T: Talk> Stage for PureStage<T> {
         self.meet(name);
         self.run();
         let peer = self.peers.get_mut(name).unwrap();
-        let frames = codec::split_frames(&mut peer.unheard, T::FRAME_BYTES_MAX).unwrap();
+        let frames =
+            tenure_wire::split_frames(&mut peer.unheard, tenure_wire::limits::FRAME_BYTES_MAX).unwrap();
         Heard { frames: frames.map(|frame| Value::read(&frame).unwrap()).collect(), closed: peer.closed }
     }
 }

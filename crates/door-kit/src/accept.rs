@@ -1,0 +1,169 @@
+//! Accepting connections: one loop for every door, with its caps, keepalive and TLS handshake.
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_hub::{Counters, HubHandle};
+#[cfg(unix)]
+use tokio::net::UnixListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::TaskTracker;
+
+use crate::authenticator::Authenticator;
+use crate::connections::Place;
+use crate::settings::DoorSettings;
+use crate::stream::Stream;
+
+/// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The log says no more than once in this time that connections cannot be accepted or are turned away.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// A peer whose machine is gone is noticed after about this much silence on the wire.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Where a door listens.
+#[derive(Debug)]
+pub enum Listener {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(UnixListener),
+}
+
+/// What all connections of a door share.
+#[derive(Debug)]
+pub struct Door {
+    pub name: &'static str,
+    pub hub: HubHandle,
+    pub settings: DoorSettings,
+    pub counters: Arc<Counters>,
+    pub authenticator: Authenticator,
+    /// Sent to a peer that finds no place, if the protocol has words for it.
+    pub full: &'static [u8],
+}
+
+impl Door {
+    pub fn new(name: &'static str, hub: HubHandle, settings: DoorSettings, counters: Arc<Counters>) -> Door {
+        let authenticator = Authenticator::new(hub.clone(), name, Arc::clone(&counters));
+        Door { name, hub, settings, counters, authenticator, full: b"" }
+    }
+
+    /// Accepts connections until the hub stops, then waits for those that are open to end. `serve` talks with one peer.
+    pub async fn accept<F>(
+        self: &Arc<Self>,
+        listener: Listener,
+        serve: impl Fn(Stream, Option<IpAddr>) -> F + Clone + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let connections = TaskTracker::new();
+        let mut log = LogInterval::default();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.hub.stopped() => break,
+            };
+            match accepted {
+                Ok((stream, address)) => match self.place_for(address) {
+                    Some(place) => {
+                        let (door, serve) = (Arc::clone(self), serve.clone());
+                        connections.spawn(async move {
+                            if let Some(stream) = door.secure(stream).await {
+                                serve(stream, address).await;
+                            }
+                            drop(place);
+                        });
+                    }
+                    None => self.turn_away(&stream, &mut log),
+                },
+                Err(error) => {
+                    self.counters.count("not_accepted");
+                    if log.is_due() {
+                        tracing::warn!(door = self.name, %error, "connections cannot be accepted");
+                    }
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        connections.close();
+        connections.wait().await;
+    }
+
+    fn place_for(&self, address: Option<IpAddr>) -> Option<Place> {
+        let DoorSettings { connections, connections_max, connections_per_address_max, .. } = &self.settings;
+        connections.take_place(self.name, address, *connections_max, *connections_per_address_max)
+    }
+
+    fn turn_away(&self, stream: &Stream, log: &mut LogInterval) {
+        self.counters.count("turned_away");
+        // A new socket has room for one line; if not, it is just closed.
+        if let (Stream::Tcp(stream), None) = (stream, &self.settings.tls) {
+            let _ = stream.try_write(self.full);
+        }
+        if log.is_due() {
+            let (of_door, in_all) = (self.settings.connections_max, self.settings.connections.max());
+            tracing::warn!(door = self.name, of_door, in_all, "too many connections, some are turned away");
+        }
+    }
+
+    /// Sets up a TCP connection, with the TLS handshake if the door speaks it. Nothing if the peer fails at that.
+    async fn secure(&self, stream: Stream) -> Option<Stream> {
+        let Stream::Tcp(stream) = stream else { return Some(stream) };
+        keep_alive(&stream);
+        let Some(tls) = &self.settings.tls else { return Some(Stream::Tcp(stream)) };
+        match timeout(self.settings.login_within, tls.acceptor().accept(stream)).await {
+            Ok(Ok(stream)) => Some(Stream::Tls(Box::new(stream))),
+            Ok(Err(error)) => {
+                self.counters.count("tls_handshake");
+                tracing::debug!(door = self.name, %error, "a TLS handshake failed");
+                None
+            }
+            Err(_) => {
+                self.counters.count("tls_handshake");
+                None
+            }
+        }
+    }
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                Ok((Stream::Tcp(stream), Some(address.ip())))
+            }
+            #[cfg(unix)]
+            Listener::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Stream::Unix(stream), None))
+            }
+        }
+    }
+}
+
+fn keep_alive(stream: &TcpStream) {
+    // Answers are small and waited for.
+    let _ = stream.set_nodelay(true);
+    let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4);
+    let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}
+
+/// Keeps one loop from filling the log.
+#[derive(Debug, Default)]
+struct LogInterval {
+    last: Option<Instant>,
+}
+
+impl LogInterval {
+    fn is_due(&mut self) -> bool {
+        let is_due = self.last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
+        if is_due {
+            self.last = Some(Instant::now());
+        }
+        is_due
+    }
+}

@@ -1,0 +1,75 @@
+//! Login: the key that a peer shows becomes the principal of its session, or a refusal that is counted, logged and
+//! held back for a while if there were too many.
+
+use std::hash::BuildHasher as _;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tenure_hub::words::Timestamp;
+use tenure_hub::{Counters, HubHandle, Principal};
+
+use crate::throttle::Throttle;
+
+/// The authenticator of one door.
+#[derive(Debug)]
+pub struct Authenticator {
+    hub: HubHandle,
+    door: &'static str,
+    counters: Arc<Counters>,
+    throttle: Mutex<Throttle>,
+    /// Makes the hashes of wrong keys useless to anybody who reads memory or logs.
+    hasher: std::hash::RandomState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    #[error("a key is needed, and none was shown")]
+    NoKey,
+    /// The door sends its refusal after this wait.
+    #[error("invalid key")]
+    WrongKey { wait: Duration },
+}
+
+impl Authenticator {
+    pub fn new(hub: HubHandle, door: &'static str, counters: Arc<Counters>) -> Authenticator {
+        Authenticator {
+            hub,
+            door,
+            counters,
+            throttle: Mutex::default(),
+            hasher: std::hash::RandomState::new(),
+        }
+    }
+
+    /// Whether peers need a key at all.
+    pub fn wants_keys(&self) -> bool {
+        self.hub.wants_keys()
+    }
+
+    /// Looks at the key first: a right one is never slowed, whatever others from its address have shown.
+    pub fn login(
+        &self,
+        now: Timestamp,
+        address: Option<IpAddr>,
+        key: Option<&[u8]>,
+    ) -> Result<Principal, LoginError> {
+        if let Some(grant) = self.hub.admit(key) {
+            return Ok(Principal { grant, door: self.door, address });
+        }
+        let Some(key) = key else {
+            self.counters.count("no_key");
+            return Err(LoginError::NoKey);
+        };
+        self.counters.count("wrong_key");
+        let hash = self.hasher.hash_one(key);
+        let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
+        let verdict = throttle.wrong(now, address, hash);
+        drop(throttle);
+        if verdict.is_news {
+            let from = address.map_or_else(|| "a local socket".to_owned(), |address| address.to_string());
+            tracing::warn!(door = self.door, from, tries = verdict.tries, "a peer showed a wrong key");
+        }
+        Err(LoginError::WrongKey { wait: verdict.wait })
+    }
+}

@@ -1,0 +1,91 @@
+//! A budget of bytes that all connections share, for what strangers can make the broker hold: unfinished frames, and
+//! answers that nobody reads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a connection may hold before it counts against the budget.
+const FREE_BYTES: usize = 64 << 10;
+
+#[derive(Debug)]
+pub struct ByteBudget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+/// The budget has no room for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the broker's connections hold {limit} bytes together, which is all they may")]
+pub struct Exhausted {
+    pub limit: usize,
+}
+
+impl ByteBudget {
+    pub fn new(limit: usize) -> Arc<ByteBudget> {
+        Arc::new(ByteBudget { limit, used: AtomicUsize::new(0) })
+    }
+
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Begins the account of one connection.
+    pub fn charge(self: &Arc<Self>) -> Charge {
+        Charge { budget: Arc::clone(self), held: 0 }
+    }
+}
+
+/// What one connection holds of the budget. Dropping it gives everything back.
+#[derive(Debug)]
+pub struct Charge {
+    budget: Arc<ByteBudget>,
+    held: usize,
+}
+
+impl Charge {
+    /// The connection holds this many bytes now. A few are free, so that quiet connections never touch the budget.
+    pub fn set(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        let wanted = bytes.saturating_sub(FREE_BYTES);
+        if wanted <= self.held {
+            self.budget.used.fetch_sub(self.held - wanted, Ordering::Relaxed);
+            self.held = wanted;
+            return Ok(());
+        }
+        let more = wanted - self.held;
+        let limit = self.budget.limit;
+        let add = |used: usize| used.checked_add(more).filter(|sum| *sum <= limit);
+        match self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
+            Ok(_) => {
+                self.held = wanted;
+                Ok(())
+            }
+            Err(_) => Err(Exhausted { limit }),
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.held, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_share_what_there_is_and_give_it_back() {
+        let budget = ByteBudget::new(1000);
+        let (mut one, mut other) = (budget.charge(), budget.charge());
+        assert_eq!(one.set(FREE_BYTES), Ok(()));
+        assert_eq!(budget.used(), 0, "quiet connections are free");
+        assert_eq!(one.set(FREE_BYTES + 700), Ok(()));
+        assert_eq!(other.set(FREE_BYTES + 301), Err(Exhausted { limit: 1000 }));
+        assert_eq!(other.set(FREE_BYTES + 300), Ok(()));
+        assert_eq!(one.set(FREE_BYTES + 100), Ok(()));
+        assert_eq!(budget.used(), 400);
+        drop((one, other));
+        assert_eq!(budget.used(), 0);
+    }
+}

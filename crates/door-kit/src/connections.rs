@@ -1,0 +1,108 @@
+//! How many connections there are: of the whole broker, and of each address. A connection holds a place while it lives.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug)]
+pub struct Connections {
+    max: usize,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    by_door: HashMap<&'static str, usize>,
+    by_address: HashMap<(&'static str, IpAddr), usize>,
+}
+
+impl Connections {
+    /// At most this many connections, of all doors together.
+    pub fn new(max: usize) -> Arc<Connections> {
+        Arc::new(Connections { max, counts: Mutex::default() })
+    }
+
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
+    /// A place for one more connection of a door, if there is one. A Unix socket has no address.
+    pub fn take_place(
+        self: &Arc<Self>,
+        door: &'static str,
+        address: Option<IpAddr>,
+        door_max: usize,
+        address_max: usize,
+    ) -> Option<Place> {
+        let mut counts = self.lock();
+        let of_door = counts.by_door.get(door).copied().unwrap_or(0);
+        let of_address =
+            address.map_or(0, |address| counts.by_address.get(&(door, address)).copied().unwrap_or(0));
+        if counts.all >= self.max || of_door >= door_max || of_address >= address_max {
+            return None;
+        }
+        counts.all += 1;
+        counts.by_door.insert(door, of_door + 1);
+        if let Some(address) = address {
+            counts.by_address.insert((door, address), of_address + 1);
+        }
+        Some(Place { connections: Arc::clone(self), door, address })
+    }
+
+    fn leave(&self, door: &'static str, address: Option<IpAddr>) {
+        let mut counts = self.lock();
+        counts.all -= 1;
+        if let Some(of_door) = counts.by_door.get_mut(door) {
+            *of_door -= 1;
+        }
+        if let Some(address) = address
+            && let Some(of_address) = counts.by_address.get_mut(&(door, address))
+        {
+            *of_address -= 1;
+            if *of_address == 0 {
+                counts.by_address.remove(&(door, address));
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        // The counts are whole between any two statements, whoever panicked.
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One connection's place. Dropping it makes room for another.
+#[derive(Debug)]
+pub struct Place {
+    connections: Arc<Connections>,
+    door: &'static str,
+    address: Option<IpAddr>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.leave(self.door, self.address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_in_all_by_door_and_by_address() {
+        let connections = Connections::new(4);
+        let [here, there] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|bytes| Some(IpAddr::from(bytes)));
+        let take = |door, address| connections.take_place(door, address, 3, 2);
+        let first = take("native", here).expect("there is room");
+        let _second = take("native", here).expect("there is room");
+        assert!(take("native", here).is_none(), "two of one address");
+        let _third = take("native", there).expect("another address");
+        assert!(take("native", None).is_none(), "three of one door");
+        let _fourth = take("resp", here).expect("another door");
+        assert!(take("resp", here).is_none(), "four in all");
+        drop(first);
+        assert!(take("native", here).is_some(), "one has left");
+    }
+}

@@ -1,0 +1,39 @@
+//! How much to read from a peer at once: little from one that says little, more from one that fills the buffer.
+
+#[derive(Clone, Copy, Debug)]
+pub struct ReadSizer {
+    least: usize,
+    most: usize,
+    now: usize,
+}
+
+impl ReadSizer {
+    pub const fn between(least: usize, most: usize) -> ReadSizer {
+        ReadSizer { least, most, now: least }
+    }
+
+    /// How many bytes to ask for.
+    pub fn bytes(&self) -> usize {
+        self.now
+    }
+
+    /// Learns from how many bytes came.
+    pub fn has_read(&mut self, count: usize) {
+        let wanted = if count >= self.now { 2 * self.now } else { count.next_power_of_two() };
+        self.now = wanted.clamp(self.least, self.most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReadSizer;
+
+    #[test]
+    fn it_grows_with_what_comes_and_shrinks_again() {
+        let mut sizer = ReadSizer::between(1024, 4096);
+        for (count, then) in [(10, 1024), (1024, 2048), (2048, 4096), (9999, 4096), (1500, 2048), (0, 1024)] {
+            sizer.has_read(count);
+            assert_eq!(sizer.bytes(), then, "after {count}");
+        }
+    }
+}

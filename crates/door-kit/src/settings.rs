@@ -1,0 +1,47 @@
+//! What every door is told at its start. Addresses are not among it: the caller binds them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::budget::ByteBudget;
+use crate::connections::Connections;
+use crate::tls::Tls;
+
+/// Bytes that all connections together may hold in buffers beyond a small allowance each.
+const BUFFERED_BYTES_MAX: usize = 256 << 20;
+const CONNECTIONS_MAX: usize = 100_000;
+
+#[derive(Clone, Debug)]
+pub struct DoorSettings {
+    /// How many connections this door takes at once, strangers included.
+    pub connections_max: usize,
+    /// How many of them may come from one address.
+    pub connections_per_address_max: usize,
+    /// How long a stranger may take for the TLS handshake and its login together.
+    pub login_within: Duration,
+    /// How long a frame may stay unfinished without a byte of it arriving.
+    pub frame_within: Duration,
+    /// How long a peer may leave what it is sent unread.
+    pub read_within: Duration,
+    /// The certificate that a TCP door shows, if it speaks TLS.
+    pub tls: Option<Tls>,
+    /// Shared by all doors of a broker.
+    pub connections: Arc<Connections>,
+    /// Shared by all doors of a broker.
+    pub budget: Arc<ByteBudget>,
+}
+
+impl Default for DoorSettings {
+    fn default() -> DoorSettings {
+        DoorSettings {
+            connections_max: CONNECTIONS_MAX,
+            connections_per_address_max: CONNECTIONS_MAX,
+            login_within: Duration::from_secs(10),
+            frame_within: Duration::from_secs(30),
+            read_within: Duration::from_secs(60),
+            tls: None,
+            connections: Connections::new(CONNECTIONS_MAX),
+            budget: ByteBudget::new(BUFFERED_BYTES_MAX),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Slows wrong keys down. Right keys are never slowed, so a misconfigured program locks nobody out.
+//!
+//! Wrong keys are counted by address and by a short hash of the key: a program that repeats one wrong key and a
+//! program that guesses are told apart in the log, and both wait longer with every try.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tenure_hub::words::Timestamp;
+
+/// This many wrong keys of one address are answered at once.
+const FREE_TRIES: u32 = 3;
+const WAIT_MIN: Duration = Duration::from_millis(250);
+const WAIT_MAX: Duration = Duration::from_secs(8);
+/// An address that shows no wrong key for this long starts afresh.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
+/// The log names one wrong key of one address once in this time.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// How many addresses are remembered; beyond that the oldest are forgotten.
+const ADDRESSES_MAX: usize = 10_000;
+/// How many different wrong keys are told apart for one address.
+const KEYS_MAX: usize = 16;
+
+#[derive(Debug, Default)]
+pub(crate) struct Throttle {
+    addresses: HashMap<Option<IpAddr>, Record>,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    tries: u32,
+    last: Timestamp,
+    /// When each key was last named in the log.
+    logged: HashMap<u64, Timestamp>,
+}
+
+/// What to do about a wrong key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// How long the refusal is held back.
+    pub(crate) wait: Duration,
+    /// How many wrong keys this address has shown lately.
+    pub(crate) tries: u32,
+    /// Whether the log has not said so lately.
+    pub(crate) is_news: bool,
+}
+
+impl Throttle {
+    /// A wrong key was shown. `key` is a hash that means nothing outside this process.
+    pub(crate) fn wrong(&mut self, now: Timestamp, address: Option<IpAddr>, key: u64) -> Verdict {
+        self.make_room(now);
+        let record = self.addresses.entry(address).or_default();
+        if record.last + FORGET_AFTER < now {
+            *record = Record::default();
+        }
+        record.last = now;
+        record.tries = record.tries.saturating_add(1);
+        let wait = match record.tries.checked_sub(FREE_TRIES + 1) {
+            None => Duration::ZERO,
+            Some(more) => WAIT_MIN.saturating_mul(1 << more.min(16)).min(WAIT_MAX),
+        };
+        let is_news = match record.logged.get(&key) {
+            Some(at) => *at + LOG_INTERVAL <= now,
+            None => record.logged.len() < KEYS_MAX,
+        };
+        if is_news {
+            record.logged.insert(key, now);
+        }
+        Verdict { wait, tries: record.tries, is_news }
+    }
+
+    fn make_room(&mut self, now: Timestamp) {
+        if self.addresses.len() < ADDRESSES_MAX {
+            return;
+        }
+        self.addresses.retain(|_, record| now <= record.last + FORGET_AFTER);
+        if self.addresses.len() >= ADDRESSES_MAX {
+            // A quarter at a time, so that a crowd of guessers does not cost a search for each guess.
+            let mut times: Vec<Timestamp> = self.addresses.values().map(|record| record.last).collect();
+            let (_, oldest, _) = times.select_nth_unstable(ADDRESSES_MAX / 4);
+            let oldest = *oldest;
+            self.addresses.retain(|_, record| record.last > oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
+
+    #[test]
+    fn a_few_wrong_keys_are_free_and_then_the_wait_doubles_up_to_a_limit() {
+        let mut throttle = Throttle::default();
+        let now = Timestamp(1_000_000);
+        let waits: Vec<u64> = (0..11).map(|_| throttle.wrong(now, HERE, 1).wait.as_millis() as u64).collect();
+        assert_eq!(waits, [0, 0, 0, 250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
+        let later = now + FORGET_AFTER + Duration::from_millis(1);
+        assert_eq!(throttle.wrong(later, HERE, 1).wait, Duration::ZERO, "it starts afresh");
+    }
+
+    #[test]
+    fn the_log_hears_of_each_wrong_key_once_a_minute() {
+        let mut throttle = Throttle::default();
+        let now = Timestamp(1_000_000);
+        assert!(throttle.wrong(now, HERE, 1).is_news);
+        assert!(!throttle.wrong(now, HERE, 1).is_news);
+        assert!(throttle.wrong(now, HERE, 2).is_news);
+        assert!(throttle.wrong(now + Duration::from_secs(30), None, 1).is_news, "another address");
+        assert!(throttle.wrong(now + LOG_INTERVAL, HERE, 1).is_news);
+    }
+
+    #[test]
+    fn a_crowd_of_addresses_is_forgotten_in_time() {
+        let mut throttle = Throttle::default();
+        for number in 0..u32::try_from(3 * ADDRESSES_MAX).unwrap() {
+            let address = IpAddr::from(number.to_be_bytes());
+            throttle.wrong(Timestamp(1_000_000 + u64::from(number)), Some(address), 1);
+        }
+        assert!(throttle.addresses.len() <= ADDRESSES_MAX);
+    }
+}
