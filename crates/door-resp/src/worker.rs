@@ -23,6 +23,7 @@ use tenure_hub::{Ask, Delivery, Request, Response};
 pub use call::{Call, CallAnswer, Caller, Pop};
 use challenges::Challenge;
 use claims::Claim;
+use joining::Survivors;
 use life::Belief;
 use pulls::Waiting;
 
@@ -31,6 +32,8 @@ use crate::shapes::{Registration, Statistics};
 
 /// A job that went out whole and was not mentioned for so long is being worked on.
 pub(crate) const UNREAD_FOR: Duration = Duration::from_secs(2);
+/// A worker that behaves as if it did not have a job has this long to mention it.
+pub(crate) const MENTION_WITHIN: Duration = Duration::from_secs(5);
 /// Slots of a connection that pops without having said who it is.
 pub(crate) const NAMELESS_SLOTS: u32 = 100;
 /// Calls that may wait while a worker joins.
@@ -55,6 +58,13 @@ pub struct Worker {
     /// How many of these questions the hub has not heard yet.
     asking: usize,
     claims: HashMap<TaskId, Claim>,
+    /// What it held before it was away, until the hub has said what is left of it.
+    before: HashMap<TaskId, Claim>,
+    survivors: Survivors,
+    /// Its claims are all it has: what it does not name is gone.
+    names_all: bool,
+    /// It goes on with a job from before, and the hub has not been told.
+    has_returned: bool,
     challenges: Vec<Challenge>,
     next_challenge: u64,
     pending: HashMap<u64, Pending>,
@@ -89,6 +99,8 @@ pub enum Kind {
 enum Standing {
     /// Not known to the hub: not yet, not any more, or dead.
     Out,
+    /// Nobody speaks as this worker. It has no session with the hub, which believes in its claims for a while.
+    Away,
     /// Asking the hub what it held before, then registering.
     Joining,
     Active,
@@ -139,6 +151,8 @@ pub struct Output {
     pub answers: Vec<(Caller, CallAnswer)>,
     /// News for connections that can take them: the job, and what is wanted.
     pub wishes: Vec<(u64, String, &'static str)>,
+    /// Its session with the hub ends after these requests; the next request begins another.
+    pub closes_session: bool,
 }
 
 impl Worker {
@@ -158,6 +172,10 @@ impl Worker {
             asked: None,
             asking: 0,
             claims: HashMap::new(),
+            before: HashMap::new(),
+            survivors: Survivors::Unknown,
+            names_all: false,
+            has_returned: false,
             challenges: Vec::new(),
             next_challenge: 0,
             pending: HashMap::new(),
@@ -187,7 +205,7 @@ impl Worker {
         let asks_before = out.asks.len();
         let mut speaks = false;
         for (caller, call) in calls {
-            if matches!(call, Call::Register(_)) && self.is_taken(caller) {
+            if matches!(&call, Call::Register(registration) if self.is_taken(caller, registration)) {
                 // Somebody else under the same id: what it says is no sign of this worker's life.
                 out.answers.push((caller, CallAnswer::Taken));
                 continue;
@@ -197,6 +215,9 @@ impl Worker {
         }
         if speaks {
             self.restore_terms(now, out);
+        }
+        if std::mem::take(&mut self.has_returned) && self.standing == Standing::Active {
+            self.join(now, None, out);
         }
         self.settle(out);
         if speaks {
@@ -208,6 +229,10 @@ impl Worker {
         if call.is_its_own() {
             self.heard = now;
             self.connections.insert(caller.connection);
+        }
+        if self.standing == Standing::Away && call.brings_back() {
+            // It goes on when the worker has joined again.
+            self.join(now, None, out);
         }
         if call == Call::Sign {
             return;
@@ -288,13 +313,14 @@ impl Worker {
         let unread: Vec<TaskId> = self
             .claims
             .values()
-            .filter(|claim| claim.connection == connection && !claim.confirmed)
+            .filter(|claim| claim.connection == connection && !claim.started && !claim.recalled)
             .map(|claim| claim.held.task)
             .collect();
         for task in unread {
             self.give_back(task, "the client was gone before it had read the job", out);
         }
         self.settle(out);
+        self.leave_if_gone(out);
     }
 
     /// Does what is due.
@@ -302,8 +328,9 @@ impl Worker {
         self.clock = now;
         self.give_up_waiting(now, out);
         self.confirm_silently(now, out);
+        self.disown(now, out);
         self.end_challenges(now, out);
-        self.doubt(now, out);
+        self.ask_if_alive(now, out);
     }
 
     pub fn next_deadline(&self) -> Option<Timestamp> {
@@ -311,8 +338,9 @@ impl Worker {
         let linger = lingers.then(|| self.heard + self.settings.dead_after());
         let waits = self.waiting.iter().filter_map(|waiting| waiting.until);
         let unread = self.claims.values().filter_map(Claim::silent_until);
+        let disowned = self.claims.values().filter_map(Claim::disowned_at);
         let challenges = self.challenges.iter().map(|challenge| challenge.until);
-        waits.chain(unread).chain(challenges).chain(linger).chain(self.doubts_at()).min()
+        waits.chain(unread).chain(disowned).chain(challenges).chain(linger).chain(self.doubts_at()).min()
     }
 
     /// Whether nobody needs this desk any more: its connection is gone, or it was silent for so long that it is dead.

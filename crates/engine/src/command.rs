@@ -98,6 +98,8 @@ pub enum Command {
         held: Held,
         reason: Option<Box<str>>,
     },
+    /// The worker does not have these attempts, whatever was thought: what runs has crashed, what is unconfirmed waits again.
+    Forgotten(Vec<Held>),
     /// A worker that fetches for itself has a free hand, for one task of the first queue that has one.
     Ask {
         queues: Vec<Name>,
@@ -227,16 +229,25 @@ pub struct WorkerSpec {
     /// never comes; for the others a `Start` changes nothing, so the door need not tell them apart.
     pub starts_on_assign: bool,
     /// What it brings along from before, whether it pulls or is sent its work: answered with go on or stop, attempt by
-    /// attempt. The list is complete: a running attempt that is not in it has crashed, and if this is a new process
-    /// (see `instance`), so has the worker; an attempt that is only assigned goes to another worker. A door whose
-    /// protocol says that a process started afresh registers it with an empty list, on the session it has or on a
-    /// new one.
+    /// attempt. Unless `unnamed` says otherwise the list is complete: a running attempt that is not in it has crashed,
+    /// and if this is a new process (see `instance`), so has the worker; an attempt that is only assigned goes to
+    /// another worker. A door whose protocol says that a process started afresh registers it with an empty list, on the
+    /// session it has or on a new one.
     pub held: Vec<Held>,
-    /// What it may hold from before: its door cannot tell until the worker says something about it. These attempts stay as
-    /// they are, neither confirmed nor crashed, and the worker's signs of life count for them. The door settles each of
-    /// them later, with a report, or with a list of what the worker holds.
-    pub may_hold: Vec<Held>,
+    /// What becomes of attempts that are not in `held`.
+    pub unnamed: Unnamed,
     pub about: WorkerAbout,
+}
+
+/// What a registration says about attempts that it does not name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unnamed {
+    /// The worker does not have them.
+    #[default]
+    Gone,
+    /// The door cannot tell, or they are on their way to the worker. They stay as they are, neither confirmed nor crashed,
+    /// and the worker's signs of life count for them, until a report or [`Command::Forgotten`] settles them.
+    Open,
 }
 
 /// Whether tasks die with their worker's connection.
@@ -285,7 +296,7 @@ impl WorkerSpec {
             remembered: false,
             starts_on_assign: false,
             held: Vec::new(),
-            may_hold: Vec::new(),
+            unnamed: Unnamed::default(),
             about: WorkerAbout::default(),
         }
     }

@@ -51,7 +51,7 @@ pub use stats::Stats;
 pub mod words {
     pub use tenure_engine::command::{
         Accepted, Answer, Command, Completion, Counts, Cursor, Failure, Gauges, Held, LimitInfo, ListQuery,
-        Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, WorkerAbout,
+        Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, Unnamed, WorkerAbout,
         WorkerInfo, WorkerSpec, WorkerStats,
     };
     pub use tenure_engine::event::{About, Event, Filter, Kind, LostReason, Next};

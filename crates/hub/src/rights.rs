@@ -173,6 +173,7 @@ fn command_needs(command: &Command) -> Needs {
         | Command::Ask { .. }
         | Command::Unask
         | Command::Undelivered { .. }
+        | Command::Forgotten(_)
         | Command::Drain
         | Command::Leave => Needs::Right(Right::Work),
         Command::SessionClosed => Needs::Nothing,

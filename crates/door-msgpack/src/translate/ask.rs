@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    Backoff, Failure, Filter, Held, ListQuery, Move, NewTask, Refusal, TaskId, WorkerAbout, WorkerSpec,
-    WorkerStats,
+    Backoff, Failure, Filter, Held, ListQuery, Move, NewTask, Refusal, TaskId, Unnamed, WorkerAbout,
+    WorkerSpec, WorkerStats,
 };
 use tenure_hub::{CallAnswer, Done, Submission, fresh_id};
 use tenure_wire::event::EventKind;
@@ -116,7 +116,7 @@ pub(crate) fn worker_spec(spec: worker::WorkerSpec) -> Result<WorkerSpec, Refusa
         on_close: from_on_close(&spec.on_close)?,
         remembered: false,
         starts_on_assign: false,
-        may_hold: Vec::new(),
+        unnamed: Unnamed::Gone,
         held: spec.held.into_iter().map(held).collect(),
         about: WorkerAbout {
             host: spec.host,

@@ -3,10 +3,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tenure_hub::words::{Name, Timestamp};
+use tenure_hub::words::{Name, Refusal, Timestamp};
 use tenure_hub::{Delivery, HubHandle, Principal, wall_clock};
 use tokio::sync::{Mutex as Turns, Notify, mpsc};
 use tokio::time::{Duration, Instant, sleep_until};
@@ -29,7 +30,11 @@ pub(super) struct Desk {
     pub(super) namespace: Name,
     /// Whoever has the turn asks the hub, so that questions leave in the order they were decided.
     seat: Turns<Seat>,
-    session: tenure_hub::Session,
+    name: Name,
+    /// None while nobody speaks as this worker: then the hub takes it for lost.
+    session: Mutex<Option<Arc<tenure_hub::Session>>>,
+    /// It has another session, or none.
+    changed: Notify,
     hub: HubHandle,
     routes: Mutex<HashMap<u64, mpsc::UnboundedSender<News>>>,
     /// How many connections take the mail.
@@ -89,15 +94,13 @@ impl Desks {
             return Ok(Arc::clone(desk));
         }
         let Some(kind) = call.open_as else { return Err(CallAnswer::NotRegistered) };
-        let session = self
-            .hub
-            .open(Principal::trusted("resp"), namespace.clone(), call.worker.clone())
-            .map_err(CallAnswer::Refused)?;
         let worker = Worker::new(call.worker.clone(), kind, self.settings.clone(), wall_clock());
         let desk = Arc::new(Desk {
             namespace: namespace.clone(),
             seat: Turns::new(Seat { worker, deliveries: Vec::new(), sleeps_until: None, over: false }),
-            session,
+            name: call.worker.clone(),
+            session: Mutex::default(),
+            changed: Notify::new(),
             hub: self.hub.clone(),
             routes: Mutex::default(),
             attendants: AtomicUsize::new(0),
@@ -137,7 +140,9 @@ impl Desk {
         let Seat { worker, deliveries, .. } = &mut *seat;
         let mut out = Output::default();
         let now = wall_clock();
-        self.session.mailbox().take(deliveries);
+        if let Some(session) = self.session() {
+            session.mailbox().take(deliveries);
+        }
         for delivery in deliveries.drain(..) {
             worker.deliver(now, delivery, &mut out);
         }
@@ -163,11 +168,40 @@ impl Desk {
 
     /// Waits for mail.
     pub(super) async fn mail(&self) {
-        let mailbox = self.session.mailbox();
-        mailbox.arrived().await;
-        if mailbox.is_closed() {
-            pending::<()>().await;
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let Some(session) = self.session() else {
+                changed.await;
+                continue;
+            };
+            let mailbox = session.mailbox();
+            tokio::select! {
+                () = mailbox.arrived() => {}
+                () = changed => continue,
+            }
+            if mailbox.is_closed() {
+                pending::<()>().await;
+            }
+            return;
         }
+    }
+
+    fn session(&self) -> Option<Arc<tenure_hub::Session>> {
+        locked(&self.session).clone()
+    }
+
+    /// Its session with the hub; a worker that has none begins one.
+    fn open_session(&self) -> Result<Arc<tenure_hub::Session>, Refusal> {
+        let mut session = locked(&self.session);
+        if let Some(session) = &*session {
+            return Ok(Arc::clone(session));
+        }
+        let opened =
+            Arc::new(self.hub.open(Principal::trusted("resp"), self.namespace.clone(), self.name.clone())?);
+        *session = Some(Arc::clone(&opened));
+        self.changed.notify_waiters();
+        Ok(opened)
     }
 
     /// Asks the hub, then answers connections.
@@ -177,8 +211,11 @@ impl Desk {
             let bytes = self.hub.read(blob).await;
             worker.has_read(token, bytes, &mut out);
         }
-        // If the hub is stopping, everybody is about to hear of it.
-        let _ = self.session.send(out.asks).await;
+        self.ask(worker, &mut out).await;
+        if out.closes_session {
+            *locked(&self.session) = None;
+            self.changed.notify_waiters();
+        }
         let mut news = |connection, news| {
             if own == Some(connection) {
                 told.push(news);
@@ -191,6 +228,23 @@ impl Desk {
         }
         for (connection, job, wanted) in out.wishes {
             news(connection, News::Wish { job, wanted });
+        }
+    }
+
+    async fn ask(&self, worker: &mut Worker, out: &mut Output) {
+        let asks = std::mem::take(&mut out.asks);
+        if asks.is_empty() {
+            return;
+        }
+        match self.open_session() {
+            // If the hub is stopping, everybody is about to hear of it.
+            Ok(session) => drop(session.send(asks).await),
+            Err(refusal) => {
+                for ask in asks {
+                    let reply = Err(refusal.clone());
+                    worker.deliver(wall_clock(), Delivery::Reply { token: ask.token, reply }, out);
+                }
+            }
         }
     }
 
@@ -240,7 +294,8 @@ async fn keep(desks: Arc<Desks>, key: (Name, Name), desk: Arc<Desk>) {
         }
         desk.attend(None, &mut Vec::new()).await;
         let mut seat = desk.seat.lock().await;
-        if seat.worker.is_over(wall_clock()) || desk.session.mailbox().is_closed() {
+        let hub_is_gone = desk.session().is_some_and(|session| session.mailbox().is_closed());
+        if seat.worker.is_over(wall_clock()) || hub_is_gone {
             seat.over = true;
             locked(&desks.open).remove(&key);
             return;

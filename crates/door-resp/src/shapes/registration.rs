@@ -13,6 +13,7 @@ pub(crate) const CAPABILITIES_MAX: usize = 1024;
 const CAPABILITY_BYTES_MAX: usize = 128;
 /// What begins like this tells one worker from all others, so nobody may offer it by itself.
 const RESERVED: &str = "worker=";
+const INSTANCE_BYTES_MAX: usize = 128;
 const TAGS_MAX: usize = 64;
 const TAG_BYTES_MAX: usize = 128;
 pub(crate) const SLOTS_MAX: i64 = 10_000;
@@ -27,6 +28,10 @@ pub struct Registration {
     pub slots: u32,
     /// Labels of the worker; a task selects by them with `needs`.
     pub tags: Vec<(String, String)>,
+    /// Tells one process of that id from the next.
+    pub instance: Option<String>,
+    /// The jobs it still works on from before, if it says so.
+    pub jobs: Option<Vec<String>>,
     /// As the worker sent it, for `GET worker:<id>:metadata`.
     pub json: Bytes,
 }
@@ -50,9 +55,11 @@ impl Registration {
         let slots = object.integer("max_concurrent_jobs", 1..=SLOTS_MAX)?.unwrap_or(1);
         let slots = u32::try_from(slots).expect("within the limit");
         let tags = tags(&mut object)?;
+        let instance = instance(&mut object)?;
+        let jobs = jobs(&mut object)?;
         // Workers add facts of their own; they are kept in the metadata and otherwise not looked at.
         let json = Bytes::copy_from_slice(json);
-        Ok(Self { worker, hostname, platform, version, capabilities, slots, tags, json })
+        Ok(Self { worker, hostname, platform, version, capabilities, slots, tags, instance, jobs, json })
     }
 
     /// Everything a task may ask for: tools, agentic units, and each tag as `key=value`. A tag that is
@@ -126,6 +133,36 @@ fn names(items: Vec<Value>) -> Result<Vec<String>, ShapeError> {
         }
     }
     Ok(names)
+}
+
+/// A text or a number, whatever the worker tells its processes apart by.
+fn instance(object: &mut Document) -> Result<Option<String>, SchemaError> {
+    match object.take("instance") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Number(number)) => Ok(Some(number.to_string())),
+        Some(Value::String(text)) if !text.is_empty() && text.len() <= INSTANCE_BYTES_MAX => Ok(Some(text)),
+        Some(_) => Err(object.invalid("instance is not a number or a short text")),
+    }
+}
+
+/// `jobs` and `running` mean the same.
+fn jobs(object: &mut Document) -> Result<Option<Vec<String>>, SchemaError> {
+    let mut jobs: Option<Vec<String>> = None;
+    for field in ["jobs", "running"] {
+        let items = match object.take(field) {
+            None | Some(Value::Null) => continue,
+            Some(Value::Array(items)) => items,
+            Some(_) => return Err(object.invalid(format!("{field} is not a list of job ids"))),
+        };
+        for item in items {
+            let Value::String(job) = item else {
+                return Err(object.invalid(format!("{field} is not a list of job ids")));
+            };
+            jobs.get_or_insert_default().push(job);
+        }
+        jobs.get_or_insert_default();
+    }
+    Ok(jobs)
 }
 
 fn tags(object: &mut Document) -> Result<Vec<(String, String)>, SchemaError> {

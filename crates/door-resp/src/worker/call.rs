@@ -71,6 +71,29 @@ impl Call {
     pub fn is_its_own(&self) -> bool {
         !matches!(self, Call::Challenge { .. } | Call::Unregister | Call::Identify)
     }
+
+    /// Whether a worker that nobody speaks as has to join again for this. Those that join by themselves do so under their own
+    /// terms; a worker that is not there cannot be put to the test.
+    pub(crate) fn brings_back(&self) -> bool {
+        match self {
+            Call::Register(_)
+            | Call::Tools(_)
+            | Call::Return
+            | Call::Identify
+            | Call::Retire
+            | Call::Challenge { .. } => false,
+            Call::Heartbeat(_)
+            | Call::Ping
+            | Call::Sign
+            | Call::Unregister
+            | Call::Pop(_)
+            | Call::Mention { .. }
+            | Call::Report { .. }
+            | Call::Output { .. }
+            | Call::Finish { .. }
+            | Call::Verified { .. } => true,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

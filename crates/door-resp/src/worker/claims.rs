@@ -1,8 +1,10 @@
 //! What a worker holds, and whether it knows.
 
-use tenure_hub::words::{Assignment, Blob, Command, Held, StopWhy, TaskId, TaskInfo, Timestamp, Wanted};
+use tenure_hub::words::{
+    Assignment, Blob, Command, Held, OnLost, StateName, StopWhy, TaskId, TaskInfo, Timestamp, Wanted,
+};
 
-use super::{CallAnswer, Caller, Output, Pending, UNREAD_FOR, Worker};
+use super::{CallAnswer, Caller, MENTION_WITHIN, Output, Pending, UNREAD_FOR, Worker};
 use crate::key::QueueKey;
 use crate::shapes::Outputs;
 
@@ -15,8 +17,14 @@ pub(super) struct Claim {
     pub(super) since: Timestamp,
     /// It went out whole: there is nothing to fetch.
     pub(super) whole: bool,
-    /// The worker has mentioned it.
-    pub(super) confirmed: bool,
+    /// The hub knows that it runs. One that must not run twice does from its assignment on.
+    pub(super) started: bool,
+    /// The worker has shown that it knows of it, or has had enough time to read it.
+    pub(super) known: bool,
+    /// It is from before the worker or the broker was away.
+    pub(super) recalled: bool,
+    /// When the worker first behaved as if it did not have it.
+    pub(super) doubted_since: Option<Timestamp>,
     /// The worker has reported its end, and the hub has not answered yet.
     pub(super) ending: bool,
     pub(super) wanted: Option<&'static str>,
@@ -34,7 +42,10 @@ impl Claim {
             connection,
             since: now,
             whole,
-            confirmed: false,
+            started: assignment.terms.on_lost != OnLost::Requeue,
+            known: false,
+            recalled: false,
+            doubted_since: None,
             ending: false,
             wanted: None,
             outputs: Outputs::default(),
@@ -48,15 +59,18 @@ impl Claim {
         own.map(|checkpoint| checkpoint.blob)
     }
 
-    /// From before the broker or the worker was away. Registering again confirms it.
+    /// From before the broker or the worker was away. Whether the worker still has it is not known.
     pub(super) fn recalled(task: &TaskInfo) -> Self {
         Self {
             held: Held { task: task.id, attempt: task.attempt },
             name: task.name.as_deref().map(str::to_owned),
             connection: 0,
             since: task.state.holding().map_or(task.submitted_at, |holding| holding.since),
-            whole: true,
-            confirmed: true,
+            whole: false,
+            started: task.state.name() == StateName::Running,
+            known: false,
+            recalled: true,
+            doubted_since: None,
             ending: false,
             wanted: None,
             outputs: Outputs::default(),
@@ -66,7 +80,22 @@ impl Claim {
 
     /// When silence about it means that the worker is at it.
     pub(super) fn silent_until(&self) -> Option<Timestamp> {
-        (self.whole && !self.confirmed).then(|| self.since + UNREAD_FOR)
+        (self.whole && !self.known && self.doubted_since.is_none()).then(|| self.since + UNREAD_FOR)
+    }
+
+    /// When silence about it means that the worker does not have it.
+    pub(super) fn disowned_at(&self) -> Option<Timestamp> {
+        self.doubted_since.filter(|_| !self.known).map(|since| since + MENTION_WITHIN)
+    }
+
+    /// Whether the worker means this one.
+    pub(super) fn goes_by(&self, job: &str) -> bool {
+        self.name.as_deref() == Some(job) || job.parse() == Ok(self.held.task)
+    }
+
+    /// The worker has shown that it knows of it. Says whether that tells of a return.
+    pub(super) fn becomes_known(&mut self) -> bool {
+        !std::mem::replace(&mut self.known, true) && self.recalled && self.started
     }
 
     /// Whether the worker is done with it when it takes it off this list.
@@ -100,7 +129,8 @@ impl Worker {
     /// The worker is at it. If that is news, the hub is told, and whoever waits is answered when it is on disk.
     pub(super) fn confirm(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output) -> bool {
         let Some(claim) = self.claims.get_mut(&task) else { return false };
-        let is_news = !std::mem::replace(&mut claim.confirmed, true);
+        self.has_returned |= claim.becomes_known();
+        let is_news = !std::mem::replace(&mut claim.started, true);
         if is_news {
             let held = claim.held;
             let pending = Pending::Report { caller: waits, task, ends: false };
@@ -115,12 +145,18 @@ impl Worker {
         self.command(give_back, Pending::Nothing, out);
     }
 
+    /// It was not handed to anybody.
+    pub(super) fn return_undelivered(&mut self, held: Held, reason: &str, out: &mut Output) {
+        let undelivered = Command::Undelivered { held, reason: Some(reason.into()) };
+        self.command(undelivered, Pending::Nothing, out);
+    }
+
     /// A worker that pops again did not read what it got before, unless it can do several things at once.
     pub(super) fn give_back_unread(&mut self, now: Timestamp, out: &mut Output) {
         let unread: Vec<(TaskId, bool, bool)> = self
             .claims
             .values()
-            .filter(|claim| !claim.confirmed)
+            .filter(|claim| !claim.started)
             .map(|claim| (claim.held.task, claim.whole, claim.since + UNREAD_FOR <= now))
             .collect();
         for (task, whole, long_ago) in unread {
@@ -135,6 +171,47 @@ impl Worker {
         let due: Vec<TaskId> = self.claims.values().filter(due).map(|claim| claim.held.task).collect();
         for task in due {
             self.confirm(task, None, out);
+        }
+    }
+
+    /// The worker asks for more than it can hold, as if it did not have what it has not mentioned. It gets a moment to mention
+    /// it. One that can do several things at once may just be early.
+    pub(super) fn doubt_unmentioned(&mut self, now: Timestamp) {
+        let is_single = self.slots == 1;
+        self.doubt(now, |claim| claim.recalled || is_single || !claim.whole);
+    }
+
+    /// The worker says that it works on nothing. What it was handed just now it may not have counted.
+    pub(super) fn doubt_recalled(&mut self, now: Timestamp) {
+        self.doubt(now, |claim| claim.recalled);
+    }
+
+    fn doubt(&mut self, now: Timestamp, may_be_gone: impl Fn(&Claim) -> bool) {
+        let claims = self.claims.values_mut().filter(|claim| claim.started && !claim.known && !claim.ending);
+        for claim in claims.filter(|claim| may_be_gone(claim)) {
+            claim.doubted_since.get_or_insert(now);
+        }
+    }
+
+    /// What it had time to mention and did not, it does not have.
+    pub(super) fn disown(&mut self, now: Timestamp, out: &mut Output) {
+        self.forget_claims(|claim| claim.disowned_at().is_some_and(|at| at <= now), out);
+    }
+
+    /// The worker does not have these: each follows its policy.
+    pub(super) fn forget_claims(&mut self, gone: impl Fn(&Claim) -> bool, out: &mut Output) {
+        let gone: Vec<Held> =
+            self.claims.values().filter(|claim| gone(claim)).map(|claim| claim.held).collect();
+        if gone.is_empty() {
+            return;
+        }
+        for held in &gone {
+            self.claims.remove(&held.task);
+        }
+        let tasks: Vec<TaskId> = gone.iter().map(|held| held.task).collect();
+        self.command(Command::Forgotten(gone), Pending::Nothing, out);
+        for task in tasks {
+            self.challenge_over(task, out);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Answer, Command, Held, ListQuery, OnClose, Query, Refusal, StateName, TaskId, Timestamp, WorkerAbout,
+    Answer, Command, ListQuery, OnClose, Query, Refusal, StateName, TaskId, Timestamp, Unnamed, WorkerAbout,
     WorkerSpec,
 };
 use tenure_hub::{Request, Response};
@@ -19,10 +19,12 @@ const PAGE: usize = 1000;
 const NAMELESS_SILENCE: std::time::Duration = std::time::Duration::from_secs(10 * 365 * 86_400);
 
 impl Worker {
-    /// Whether the worker is active and registered on another connection.
-    pub(super) fn is_taken(&self, caller: Caller) -> bool {
+    /// Whether the worker is active and registered on another connection. The same process may have lost that one.
+    pub(super) fn is_taken(&self, caller: Caller, registration: &Registration) -> bool {
         let elsewhere = self.registrar.is_some_and(|connection| connection != caller.connection);
-        elsewhere && self.standing == Standing::Active
+        let known = self.registration.as_ref().and_then(|known| known.instance.as_ref());
+        let same_process = known.is_some() && known == registration.instance.as_ref();
+        elsewhere && self.standing == Standing::Active && !same_process
     }
 
     pub(super) fn register(
@@ -37,7 +39,11 @@ impl Worker {
         self.registrar = Some(caller.connection);
         self.slots = registration.slots;
         self.offers = registration.offers().into_iter().map(Into::into).collect();
+        self.survivors = Survivors::told(&registration, self.registration.as_deref());
         self.registration = Some(registration);
+        if self.standing == Standing::Active {
+            self.settle_survivors(out);
+        }
         self.join(now, Some(caller), out);
     }
 
@@ -59,12 +65,17 @@ impl Worker {
         if self.standing == Standing::Out || self.came_back {
             return out.answers.push((caller, CallAnswer::NotRegistered));
         }
-        let held = stats.as_ref().and_then(|stats| self.survivors(now, stats));
+        if let Some(stats) = &stats {
+            self.forget_older_than(now, stats, out);
+            if stats.active_jobs == Some(0) {
+                self.doubt_recalled(now);
+            }
+        }
         let stats = stats.map(|stats| {
             self.stats = Some((now, stats));
             self.figures()
         });
-        self.command(Command::Heartbeat { held, stats }, Pending::Beat { caller: Some(caller) }, out);
+        self.command(Command::Heartbeat { held: None, stats }, Pending::Beat { caller: Some(caller) }, out);
     }
 
     /// The worker is back with what it held, although it has not registered.
@@ -85,7 +96,7 @@ impl Worker {
 
     /// Whether the connection that this worker was may get a name: what it works on would be lost.
     pub(super) fn retire(&self, caller: Caller, out: &mut Output) {
-        let held = self.claims.values().find(|claim| claim.confirmed && !claim.ending);
+        let held = self.claims.values().find(|claim| claim.started && !claim.ending);
         let answer = held.map_or(CallAnswer::Done, |claim| CallAnswer::Held(claim.held.task));
         out.answers.push((caller, answer));
     }
@@ -134,7 +145,7 @@ impl Worker {
             // It is answered like the calls that come meanwhile: when it has joined.
             self.calls.insert(0, (caller, super::Call::Ping));
         }
-        self.claims.clear();
+        self.before = std::mem::take(&mut self.claims);
         if self.kind == Kind::Nameless {
             // Nobody was this connection before it.
             let spec = self.spec();
@@ -159,7 +170,9 @@ impl Worker {
     pub(super) fn recalled(&mut self, reply: Result<Response, Refusal>, out: &mut Output) {
         if let Ok(Response::Answer(Answer::Tasks { tasks, next })) = reply {
             for task in tasks {
-                let claim = Claim::recalled(&task);
+                let mut claim = Claim::recalled(&task);
+                let before = self.before.remove(&task.id).filter(|before| before.held == claim.held);
+                claim.list = before.and_then(|before| before.list);
                 if let Some(blob) = Claim::put_aside(&task) {
                     let token = self.expect(Pending::Outputs { task: task.id });
                     out.reads.push((token, blob));
@@ -185,8 +198,35 @@ impl Worker {
     fn enlist_when_all_is_there(&mut self, out: &mut Output) {
         let is_missing = |pending: &Pending| matches!(pending, Pending::Recall | Pending::Outputs { .. });
         if self.standing == Standing::Joining && !self.pending.values().any(is_missing) {
+            self.before.clear();
+            self.settle_survivors(out);
             let spec = self.spec();
             self.enlist(spec, None, out);
+        }
+    }
+
+    /// What the worker said about the jobs it had before.
+    fn settle_survivors(&mut self, out: &mut Output) {
+        match std::mem::take(&mut self.survivors) {
+            Survivors::Unknown => {}
+            Survivors::All => {
+                self.claims.values_mut().filter(|claim| claim.started).for_each(|claim| claim.known = true);
+            }
+            Survivors::Named(jobs) => {
+                let is_named = |claim: &Claim| jobs.iter().any(|job| claim.goes_by(job));
+                // What it has just been handed it may not have read yet.
+                let is_new = |claim: &Claim| !claim.known && !claim.recalled;
+                if self.standing == Standing::Active {
+                    self.forget_claims(|claim| !is_named(claim) && !is_new(claim), out);
+                } else {
+                    // The hub hears of it by the registration.
+                    self.claims.retain(|_, claim| is_named(claim));
+                    self.names_all = true;
+                }
+                for claim in self.claims.values_mut().filter(|claim| is_named(claim)) {
+                    (claim.started, claim.known) = (true, true);
+                }
+            }
         }
     }
 
@@ -202,8 +242,6 @@ impl Worker {
             Ok(_) => {
                 self.standing = Standing::Active;
                 self.is_believed(self.heard);
-                // Whatever it was presented with counts as started.
-                self.claims.values_mut().for_each(|claim| claim.confirmed = true);
                 if self.registration.is_some() {
                     let stats = Some(self.figures());
                     self.command(Command::Heartbeat { held: None, stats }, Pending::Nothing, out);
@@ -212,6 +250,7 @@ impl Worker {
                     out.answers.push((caller, CallAnswer::Done));
                 }
                 self.call_all(now, calls, out);
+                self.leave_if_gone(out);
             }
             Err(refusal) => {
                 self.standing = Standing::Out;
@@ -228,6 +267,7 @@ impl Worker {
     }
 
     fn enlist(&mut self, spec: WorkerSpec, caller: Option<Caller>, out: &mut Output) {
+        self.names_all = false;
         self.on_short_terms = self.kind != Kind::Nameless && spec.lost_after < self.settings.dead_after();
         self.command(Command::Register(Box::new(spec)), Pending::Join { caller }, out);
     }
@@ -251,7 +291,9 @@ impl Worker {
             lease: silence,
             on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },
             remembered: !nameless,
-            held: self.claims.values().map(|claim| claim.held).collect(),
+            starts_on_assign: true,
+            held: self.claims.values().filter(|claim| claim.known).map(|claim| claim.held).collect(),
+            unnamed: if self.names_all { Unnamed::Gone } else { Unnamed::Open },
             about: WorkerAbout {
                 host: about.and_then(|about| text(&about.hostname)),
                 platform: about.and_then(|about| about.platform.as_deref().and_then(text)),
@@ -262,15 +304,36 @@ impl Worker {
         }
     }
 
-    /// If the worker's process is younger than one of its claims, that claim died with the process before: what is
-    /// left is returned, else none.
-    fn survivors(&mut self, now: Timestamp, stats: &Statistics) -> Option<Vec<Held>> {
-        let uptime = stats.uptime_seconds?.saturating_add(UPTIME_SLACK_SECONDS).saturating_mul(1000);
+    /// If the worker's process is younger than one of its claims, that claim died with the process before.
+    fn forget_older_than(&mut self, now: Timestamp, stats: &Statistics, out: &mut Output) {
+        let Some(uptime) = stats.uptime_seconds else { return };
+        let uptime = uptime.saturating_add(UPTIME_SLACK_SECONDS).saturating_mul(1000);
         let born = Timestamp(now.millis().saturating_sub(uptime));
-        if self.claims.values().all(|claim| claim.since >= born) {
-            return None;
+        self.forget_claims(|claim| claim.since < born, out);
+    }
+}
+
+/// What a registration says about the jobs that the worker had before.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Survivors {
+    /// Nothing: it may be the same process or another one.
+    #[default]
+    Unknown,
+    /// It is the same process.
+    All,
+    Named(Vec<String>),
+}
+
+impl Survivors {
+    fn told(registration: &Registration, before: Option<&Registration>) -> Survivors {
+        if let Some(jobs) = &registration.jobs {
+            return Survivors::Named(jobs.clone());
         }
-        self.claims.retain(|_, claim| claim.since >= born);
-        Some(self.claims.values().map(|claim| claim.held).collect())
+        let before = before.and_then(|before| before.instance.as_ref());
+        match (&registration.instance, before) {
+            (Some(now), Some(before)) if now == before => Survivors::All,
+            (Some(_), Some(_)) => Survivors::Named(Vec::new()),
+            (None, _) | (_, None) => Survivors::Unknown,
+        }
     }
 }

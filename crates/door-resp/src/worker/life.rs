@@ -58,7 +58,7 @@ impl Worker {
         (may_die && !self.belief.asked).then_some(self.belief.until)
     }
 
-    pub(super) fn doubt(&mut self, now: Timestamp, out: &mut Output) {
+    pub(super) fn ask_if_alive(&mut self, now: Timestamp, out: &mut Output) {
         if self.doubts_at().is_some_and(|at| at <= now) {
             self.belief.asked = true;
             let query = Query::Worker { worker: self.name.clone() };
@@ -102,6 +102,23 @@ impl Worker {
     /// Whether the worker itself, and not somebody for it, was heard lately enough to be alive.
     pub(super) fn was_heard(&self, now: Timestamp) -> bool {
         self.standing == Standing::Active && now < self.heard + self.settings.dead_after()
+    }
+
+    /// Nobody speaks as this worker any more. The hub is told at once; what it holds is believed until its lease ends, so the
+    /// worker may come back and go on.
+    pub(super) fn leave_if_gone(&mut self, out: &mut Output) {
+        let is_gone = self.connections.is_empty() && self.calls.is_empty() && self.kind != Kind::Nameless;
+        let says_goodbye = self.pending.values().any(|pending| matches!(pending, Pending::Leave { .. }));
+        if !is_gone || says_goodbye || self.standing != Standing::Active {
+            return;
+        }
+        self.drop_challenges(out);
+        self.standing = Standing::Away;
+        self.pending.clear();
+        self.asked = None;
+        self.asking = 0;
+        self.belief.asked = false;
+        out.closes_session = true;
     }
 
     /// The hub does not know it as a worker any more: it was silent for too long, it left, or somebody took its place.

@@ -1,7 +1,7 @@
 //! Pulling: a question for each pop that does not wait, and one for all that do.
 
 use tenure_hub::Request;
-use tenure_hub::words::{Assignment, Command, Name, Query, Timestamp};
+use tenure_hub::words::{Assignment, Command, Held, Name, Query, Timestamp};
 
 use super::claims::Claim;
 use super::{CallAnswer, Caller, Kind, Output, Pending, Pop, Standing, Worker};
@@ -42,6 +42,9 @@ impl Worker {
         }
         self.came_back = false;
         self.give_back_unread(now, out);
+        if self.waiting.len() >= self.free_slots() {
+            self.doubt_unmentioned(now);
+        }
         if let Some(queue) = pop.queues.first() {
             self.put_questions(queue, out);
         }
@@ -152,10 +155,8 @@ impl Worker {
             }
             None => {
                 // Whoever asked has given up meanwhile.
-                let claim = Claim::new(&assignment, 0, now, false);
-                let task = claim.held.task;
-                self.claims.insert(task, claim);
-                self.give_back(task, "nobody waited for it any more", out);
+                let held = Held { task: assignment.task, attempt: assignment.attempt };
+                self.return_undelivered(held, "nobody waited for it any more", out);
             }
         }
         self.settle(out);

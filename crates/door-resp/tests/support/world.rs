@@ -41,7 +41,8 @@ struct Connection {
 
 struct Desk {
     worker: Worker,
-    inside: (SessionId, Arc<Mailbox>),
+    /// None while nobody speaks as this worker.
+    inside: Option<(SessionId, Arc<Mailbox>)>,
 }
 
 /// A store that is quickly made.
@@ -332,11 +333,8 @@ impl World {
                 calls.pop_front();
                 return;
             };
-            let inside = self.open(name.clone());
-            self.desks.insert(
-                name.clone(),
-                Desk { worker: Worker::new(name.clone(), kind, Settings::default(), self.now), inside },
-            );
+            let worker = Worker::new(name.clone(), kind, Settings::default(), self.now);
+            self.desks.insert(name.clone(), Desk { worker, inside: None });
         }
         let mut told = worker::Output::default();
         let of_this = DeskCall::of_one_desk(calls, client as u64);
@@ -348,7 +346,9 @@ impl World {
         let Some(desk) = self.desks.get_mut(name) else { return false };
         let mut out = worker::Output::default();
         let mut mail = Vec::new();
-        desk.inside.1.take(&mut mail);
+        if let Some((_, mailbox)) = &desk.inside {
+            mailbox.take(&mut mail);
+        }
         let mut moved = !mail.is_empty();
         for delivery in mail {
             desk.worker.deliver(self.now, delivery, &mut out);
@@ -358,7 +358,9 @@ impl World {
         let over = desk.worker.is_over(self.now);
         self.tell(name, out);
         if over && let Some(desk) = self.desks.remove(name) {
-            self.core.close(self.now, desk.inside.0);
+            if let Some((session, _)) = desk.inside {
+                self.core.close(self.now, session);
+            }
             return true;
         }
         moved
@@ -370,8 +372,12 @@ impl World {
                 let bytes = self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
                 desk.worker.has_read(token, bytes, &mut out);
             }
-            let session = desk.inside.0;
-            self.take(session, out.asks);
+            self.ask_for(name, out.asks);
+            if out.closes_session
+                && let Some((session, _)) = self.desks.get_mut(name).and_then(|desk| desk.inside.take())
+            {
+                self.core.close(self.now, session);
+            }
         }
         for (caller, answer) in out.answers {
             let client = caller.connection as usize;
@@ -387,6 +393,19 @@ impl World {
             connection.session.wish(&job, wanted, &mut said);
             self.output(client, said);
         }
+    }
+
+    /// What a worker's desk asks, in its session.
+    fn ask_for(&mut self, name: &Name, asks: Vec<Ask>) {
+        if asks.is_empty() {
+            return;
+        }
+        if self.desks[name].inside.is_none() {
+            let inside = self.open(name.clone());
+            self.desks.get_mut(name).expect("it is open").inside = Some(inside);
+        }
+        let session = self.desks[name].inside.as_ref().expect("as above").0;
+        self.take(session, asks);
     }
 
     fn take(&mut self, session: SessionId, asks: Vec<Ask>) {

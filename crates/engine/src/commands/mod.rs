@@ -66,6 +66,7 @@ impl Engine {
             Command::Fail(failure) => self.fail(now, peer, failure, out),
             Command::Confirm { held, wanted, result } => self.confirm(now, peer, held, wanted, result, out),
             Command::GiveBack { held, reason } => self.give_back(now, peer, held, reason, out),
+            Command::Forgotten(held) => self.forgotten(now, peer, &held, out),
             Command::Undelivered { held, reason } => self.undelivered(now, peer, held, reason, out),
             Command::Ask { queues } => self.take_ask(now, peer, &queues, out),
             Command::Unask => self.unask(peer),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::command::{Held, Peer, Reply, WorkerAbout, WorkerSpec};
+use crate::command::{Held, Peer, Reply, Unnamed, WorkerAbout, WorkerSpec};
 use crate::engine::Engine;
 use crate::event::{Kind, LostReason};
 use crate::id::{Slot, WorkerKey};
@@ -20,7 +20,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
         peer: &Peer,
-        mut spec: WorkerSpec,
+        spec: WorkerSpec,
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         check(&spec)?;
@@ -44,7 +44,7 @@ impl Engine {
         let returned = matches!(self.workers.at(key).presence, Presence::Lost { .. } | Presence::Live { .. });
         let same_process = spec.instance != 0 && spec.instance == self.workers.at(key).instance;
         self.bind_session(now, peer, key, out);
-        let may_hold = std::mem::take(&mut spec.may_hold);
+        let unnamed = spec.unnamed;
         let held = self.adopt(now, key, spec, same_process, out);
         let mut answers = Vec::with_capacity(held.len());
         let mut kept = BTreeSet::new();
@@ -54,9 +54,11 @@ impl Engine {
             answers.push(answer.map(|_| ()));
         }
         let mut missing = self.workers.at(key).held_in_order();
-        let open: BTreeSet<Slot> =
-            may_hold.iter().filter_map(|held| self.held_by(peer, *held).ok()).collect();
-        missing.retain(|slot| !kept.contains(slot) && !open.contains(slot));
+        missing.retain(|slot| !kept.contains(slot));
+        let open = match unnamed {
+            Unnamed::Gone => Vec::new(),
+            Unnamed::Open => std::mem::take(&mut missing),
+        };
         // A new process without the tasks of the one before means that the one before has crashed.
         let crashed =
             !same_process && missing.iter().any(|slot| self.state_name(*slot) == StateName::Running);
@@ -154,6 +156,23 @@ impl Engine {
         }
     }
 
+    /// A door has found out what its worker does not hold. Answered attempt by attempt.
+    pub(crate) fn forgotten(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        held: &[Held],
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        self.worker_of(peer)?;
+        let let_go = |held: &Held| {
+            let slot = self.held_by(peer, *held)?;
+            self.let_go(now, &[slot], out);
+            Ok(())
+        };
+        Ok(Reply::Held(held.iter().map(let_go).collect()))
+    }
+
     /// The worker does not hold these tasks, whatever was thought.
     fn let_go(&mut self, now: Timestamp, missing: &[Slot], out: &mut dyn Output) {
         for slot in missing {
@@ -187,7 +206,7 @@ fn check(spec: &WorkerSpec) -> Result<(), Refusal> {
     if spec.capabilities.len() > WORKER_CAPABILITIES_MAX {
         return Err(Refusal::TooMany { what: "capabilities", limit: WORKER_CAPABILITIES_MAX });
     }
-    if spec.held.len() + spec.may_hold.len() > SLOTS_MAX as usize {
+    if spec.held.len() > SLOTS_MAX as usize {
         return Err(Refusal::TooMany { what: "held attempts", limit: SLOTS_MAX as usize });
     }
     spec.queues.iter().try_for_each(|queue| name::check("queue", queue))?;

@@ -1,5 +1,6 @@
 //! Pulling: a worker that fetches for itself asks for one task at a time, of queues in the order it names them.
 
+use tenure_engine::command::Unnamed;
 use tenure_engine::terms::OnLost;
 use tenure_engine::{Command, NewTask, Peer, Reply, StateName, Why, WorkerSpec};
 
@@ -241,8 +242,7 @@ fn a_door_that_cannot_tell_what_its_worker_still_holds_settles_it_later() {
     broker.start(&worker, running);
     broker.disconnect(&worker);
     broker.hush();
-    let may_hold = vec![broker.held(running), broker.held(unconfirmed)];
-    let spec = WorkerSpec { pulls: true, may_hold, ..spec("p", &["q"], 2) };
+    let spec = WorkerSpec { pulls: true, unnamed: Unnamed::Open, ..spec("p", &["q"], 2) };
     let again = broker.worker_with(spec);
     broker.hears(&["p returned", "queue q served"]);
     assert_eq!(
@@ -250,8 +250,11 @@ fn a_door_that_cannot_tell_what_its_worker_still_holds_settles_it_later() {
         (StateName::Running, StateName::Assigned),
         "nothing is decided"
     );
-    broker.does(&again, Command::Heartbeat { held: Some(Vec::new()), stats: None });
-    broker.hears(&["#1/1 crashed on p, forgotten: requeued, 2 left"]);
-    broker.start(&again, unconfirmed);
-    broker.hears(&["#2/1 started by p"]);
+    let held = vec![broker.held(running), broker.held(unconfirmed)];
+    broker.does(&again, Command::Forgotten(held));
+    broker.hears(&[
+        "#1/1 crashed on p, forgotten: requeued, 2 left",
+        "-> p: stop #2/1, taken-back",
+        "#2/1 given back by p",
+    ]);
 }
