@@ -1,7 +1,7 @@
 //! The engine itself: its tables, the one way in (`handle`, `ask`, `tick`), and the one way in which a task changes
 //! its state (`become_state`), which keeps every index, count and timer in step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::blob::{Blob, Which};
@@ -50,6 +50,8 @@ pub struct Engine {
     pub(crate) sidelined: BTreeSet<WorkerKey>,
     /// Assigned tasks that nobody has confirmed for a while: a freer worker may have them.
     pub(crate) overdue: BTreeSet<Slot>,
+    /// Held tasks whose holders have not been told yet what the event of this number says.
+    pub(crate) unspoken: VecDeque<(u64, Slot)>,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +81,7 @@ impl Engine {
             stirred: Stirred::default(),
             sidelined: BTreeSet::new(),
             overdue: BTreeSet::new(),
+            unspoken: VecDeque::new(),
         }
     }
 
@@ -112,7 +115,7 @@ impl Engine {
         self.prune_timers();
     }
 
-    fn prune_timers(&mut self) {
+    pub(crate) fn prune_timers(&mut self) {
         let tasks = &self.tasks;
         self.timers.prune(|at, timer| still_holds(tasks, at, timer));
     }

@@ -127,6 +127,7 @@ impl Restore {
         // In the order of the shelves and of the lines, so that each task joins at the end.
         shelved.sort_unstable();
         for (_, slot) in shelved {
+            engine.shorten_retry(now, slot);
             engine.arm_expiry(slot);
             engine.enter_state(slot);
         }
@@ -226,6 +227,18 @@ impl Engine {
             && !task.state.name().has_ended()
         {
             self.timers.arm(at, Timer::Expires(slot));
+        }
+    }
+
+    /// If the clock was set back, a retry must not wait for longer than its longest delay.
+    fn shorten_retry(&mut self, now: Timestamp, slot: Slot) {
+        let task = self.tasks.at(slot);
+        let longest = now + self.terms.get(task.terms).backoff.max;
+        if let TaskState::Delayed { until } = task.state
+            && until > longest
+            && task.not_before() != Some(until)
+        {
+            self.tasks.at_mut(slot).state = TaskState::Delayed { until: longest };
         }
     }
 

@@ -45,6 +45,11 @@ pub struct Holding {
     pub started_at: Option<Timestamp>,
     pub intent: Option<Intent>,
     pub progress: Option<Progress>,
+    /// Until the hub has said everything up to this event, the holder does not know, and no clock runs against it. Zero
+    /// once it does.
+    pub(crate) waits_for: u64,
+    /// When its assignment left the broker; never, as long as it has not.
+    pub(crate) told_at: Timestamp,
     /// When the engine looks again: unconfirmed for too long, or running for too long.
     pub(crate) check_at: Timestamp,
 }
@@ -66,6 +71,8 @@ impl Holding {
             started_at,
             intent,
             progress,
+            waits_for: 0,
+            told_at: Timestamp::NEVER,
             check_at: Timestamp::NEVER,
         }
     }

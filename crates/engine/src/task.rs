@@ -90,6 +90,10 @@ impl Task {
         self.extras.as_ref()?.parent
     }
 
+    pub fn not_before(&self) -> Option<Timestamp> {
+        self.extras.as_ref()?.not_before
+    }
+
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.extras.as_ref()?.checkpoint.as_ref()
     }

@@ -24,7 +24,7 @@ impl Timestamp {
     }
 
     /// As far from `to` as it was from `from`; never stays never.
-    pub(crate) fn carried(self, from: Timestamp, to: Timestamp) -> Timestamp {
+    pub fn carried(self, from: Timestamp, to: Timestamp) -> Timestamp {
         match self {
             Timestamp::NEVER => Timestamp::NEVER,
             Timestamp(at) => Timestamp(at.saturating_add(to.0).saturating_sub(from.0)),

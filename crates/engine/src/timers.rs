@@ -82,6 +82,15 @@ impl Timers {
         popped.map(|(_, timer)| timer)
     }
 
+    /// The delayed tasks and when each is due.
+    pub(crate) fn due(&self) -> Vec<(Timestamp, Slot)> {
+        let due = |(at, timer): &(Timestamp, Timer)| match timer {
+            Timer::Due(slot) => Some((*at, *slot)),
+            Timer::Expires(_) | Timer::Held(_) | Timer::Worker(_) | Timer::Quarantine(_) => None,
+        };
+        self.set.iter().filter_map(due).collect()
+    }
+
     /// For the audit: all that still hold.
     pub(crate) fn all(&self, holds: impl Fn(Timestamp, Timer) -> bool) -> BTreeSet<(Timestamp, Timer)> {
         let in_line = self.line.iter().filter(|(at, timer)| holds(*at, *timer));

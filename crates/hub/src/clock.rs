@@ -1,34 +1,73 @@
-//! The clock of the broker, and how the broker notices that it was away.
+//! The clocks of the broker, and how the broker notices that it was away or that its clock was set.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tenure_engine::Timestamp;
 
-/// The only clock of the broker, doors included. It never goes back within a turn, and the engine copes when it does.
+/// The time of day, for the engine and for doors. It goes back when it is set back: the hub notices and tells the engine,
+/// which keeps every span of time as long as it was.
 pub fn wall_clock() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(since_epoch.as_millis() as u64)
 }
 
-/// Compares each turn with the one before. If the process was stopped, the machine slept or the clock was set, there is
-/// a leap between them.
+/// Time since the first call, by a clock that cannot be set. It means nothing outside this process.
+pub(crate) fn steady_clock() -> Timestamp {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    Timestamp::ZERO + BEGUN.get_or_init(Instant::now).elapsed()
+}
+
+/// The same moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) wall: Timestamp,
+    pub(crate) steady: Timestamp,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Moment {
+        Moment { wall: wall_clock(), steady: steady_clock() }
+    }
+}
+
+/// What happened to the wall clock between two turns, besides that a little time passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Leap {
+    /// It was set, or the machine slept: from which time to which.
+    pub(crate) set: Option<(Timestamp, Timestamp)>,
+    /// The process did not run: from when until when.
+    pub(crate) away: Option<(Timestamp, Timestamp)>,
+}
+
+/// Compares each turn with the one before.
 #[derive(Debug)]
 pub(crate) struct Turning {
-    at: Timestamp,
-    leap_min: Duration,
+    before: Moment,
+    away_min: Duration,
 }
+
+/// A smaller correction makes a delay that much longer or shorter.
+const SET_MIN: Duration = Duration::from_millis(500);
 
 impl Turning {
     /// The hub takes a turn at least every `idle_max`, so twice that is no coincidence.
-    pub(crate) fn begin(now: Timestamp, idle_max: Duration) -> Turning {
-        Turning { at: now, leap_min: idle_max * 2 }
+    pub(crate) fn begin(now: Moment, idle_max: Duration) -> Turning {
+        Turning { before: now, away_min: idle_max * 2 }
     }
 
-    /// Another turn. After a leap, says when the one before was.
-    pub(crate) fn turn(&mut self, now: Timestamp) -> Option<Timestamp> {
-        let before = std::mem::replace(&mut self.at, now);
-        let leapt = now.since(before).max(before.since(now)) >= self.leap_min;
-        leapt.then_some(before)
+    /// Another turn. The steady clock says how much time has passed; whatever the wall clock says beyond that, it was set.
+    pub(crate) fn turn(&mut self, now: Moment) -> Leap {
+        let before = std::mem::replace(&mut self.before, now);
+        let passed = now.steady.since(before.steady);
+        // Where the wall clock would have been before, had it been set then.
+        let corrected = Timestamp(now.wall.millis().saturating_sub(passed.as_millis() as u64));
+        let is_set = corrected.since(before.wall).max(before.wall.since(corrected)) >= SET_MIN;
+        let from = if is_set { corrected } else { before.wall };
+        Leap {
+            set: is_set.then_some((before.wall, corrected)),
+            away: (passed >= self.away_min).then_some((from, now.wall)),
+        }
     }
 }
 
@@ -38,17 +77,64 @@ mod tests {
 
     use tenure_engine::Timestamp;
 
-    use super::Turning;
+    use super::{Leap, Moment, Turning};
+
+    const NOON: u64 = 43_200_000;
+    const HOUR: u64 = 3_600_000;
+
+    /// Milliseconds after noon by the wall clock, and after the start by the steady one.
+    fn at(wall: i64, steady: u64) -> Moment {
+        Moment { wall: noon(wall), steady: Timestamp(steady) }
+    }
+
+    fn noon(after: i64) -> Timestamp {
+        Timestamp(NOON.saturating_add_signed(after))
+    }
+
+    fn turning() -> Turning {
+        Turning::begin(at(0, 0), Duration::from_secs(1))
+    }
 
     #[test]
-    fn a_leap_is_longer_than_any_sleep_forward_or_back() {
-        let at = |millis: u64| Timestamp(1_000_000 + millis);
-        let mut turning = Turning::begin(at(0), Duration::from_secs(1));
-        assert_eq!(turning.turn(at(1_500)), None);
-        assert_eq!(turning.turn(at(1_000)), None, "a clock that is corrected a little");
-        assert_eq!(turning.turn(at(3_000)), Some(at(1_000)));
-        assert_eq!(turning.turn(at(3_001)), None);
-        assert_eq!(turning.turn(at(500)), Some(at(3_001)));
-        assert_eq!(turning.turn(at(501)), None);
+    fn a_turn_after_a_sleep_or_a_small_correction_is_no_leap() {
+        let mut turning = turning();
+        assert_eq!(turning.turn(at(1_500, 1_500)), Leap::default());
+        assert_eq!(turning.turn(at(1_700, 1_900)), Leap::default(), "the clock is corrected a little");
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_was_away() {
+        let mut turning = turning();
+        let away = Some((noon(0), noon(60_000)));
+        assert_eq!(turning.turn(at(60_000, 60_000)), Leap { set: None, away });
+        assert_eq!(turning.turn(at(60_001, 60_001)), Leap::default());
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_or_forward_is_told_from_time_that_passed() {
+        let mut turning = turning();
+        let back = -(HOUR as i64);
+        let set = Some((noon(0), noon(back)));
+        assert_eq!(turning.turn(at(back + 10, 10)), Leap { set, away: None });
+        let set = Some((noon(back + 10), noon(10)));
+        assert_eq!(turning.turn(at(1_010, 1_010)), Leap { set, away: None });
+        assert_eq!(turning.turn(at(1_011, 1_011)), Leap::default());
+    }
+
+    #[test]
+    fn a_machine_that_slept_has_set_its_clock() {
+        // The steady clock stands still meanwhile.
+        let mut turning = turning();
+        let hour = HOUR as i64;
+        assert_eq!(turning.turn(at(hour, 0)), Leap { set: Some((noon(0), noon(hour))), away: None });
+    }
+
+    #[test]
+    fn a_clock_that_was_set_while_the_process_was_stopped_is_both() {
+        let mut turning = turning();
+        let back = -(HOUR as i64);
+        let leap = turning.turn(at(back + 60_000, 60_000));
+        let (set, away) = ((noon(0), noon(back)), (noon(back), noon(back + 60_000)));
+        assert_eq!(leap, Leap { set: Some(set), away: Some(away) });
     }
 }

@@ -4,6 +4,7 @@
 //! The order is the promise. `take` decides and fills the open batch; `seal` hands the batch out to be written; only
 //! `synced` lets the replies, notices and events of a batch go.
 
+mod stall;
 mod stuck;
 
 use std::collections::{BTreeSet, HashMap};
@@ -20,7 +21,7 @@ use tenure_store::{Batches, Chores, Events, Frame, News, Pace, Reader};
 use crate::calls::Calls;
 use crate::counters::Counters;
 use crate::mailbox::Mailbox;
-use crate::outbox::{Out, Outbox};
+use crate::outbox::{Bundle, Out, Outbox};
 use crate::principal::Principal;
 use crate::request::{Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch};
 use crate::stats::Stats;
@@ -42,6 +43,10 @@ pub struct Core {
     to_read: Vec<(WatchKey, u64)>,
     disk_full: bool,
     draining: bool,
+    /// The moment of the last turn or sync.
+    now: Timestamp,
+    /// Since when the disk has not got on with what waits for it.
+    disk_waited_for_since: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -74,6 +79,8 @@ impl Core {
             to_read: Vec::new(),
             disk_full: false,
             draining: false,
+            now: Timestamp::ZERO,
+            disk_waited_for_since: None,
         }
     }
 
@@ -111,6 +118,7 @@ impl Core {
 
     /// Takes one request and decides. The answer waits in the outbox.
     pub fn take(&mut self, now: Timestamp, session: SessionId, ask: Ask) {
+        self.now = now;
         self.stats.requests_total += 1;
         // A session that the hub has dropped is not answered: its mailbox is closed.
         let Some(entry) = self.sessions.get(&session) else { return };
@@ -208,15 +216,17 @@ impl Core {
     }
 
     /// Does what is due, and a slice of the store's chores. Says how soon the chores want another turn.
+    ///
+    /// While the disk stalls, nothing is due: it could not be said anyway, and whoever waits for an answer cannot be
+    /// blamed for silence.
     pub fn tick(&mut self, now: Timestamp) -> Pace {
+        self.now = now;
+        let stalls = self.disk_stalls(now);
         let Core { engine, batches, outbox, stats, watches, .. } = self;
-        engine.tick(now, &mut Journaling { batches, outbox, stats, watched: !watches.is_empty() });
+        if !stalls {
+            engine.tick(now, &mut Journaling { batches, outbox, stats, watched: !watches.is_empty() });
+        }
         self.chores.turn(engine, batches, now)
-    }
-
-    /// Nobody was listened to between these two moments.
-    pub fn was_away(&mut self, from: Timestamp, to: Timestamp) {
-        self.engine.was_away(from, to);
     }
 
     /// What the chores have done since the last time, for the log.
@@ -226,7 +236,7 @@ impl Core {
 
     /// When `tick` has something to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.engine.next_deadline()
+        self.engine.next_deadline().filter(|_| !self.disk_stalls(self.now))
     }
 
     /// The open batch, to be written. Without one, what has no records of its own waits only for what is under way.
@@ -234,11 +244,12 @@ impl Core {
         match self.batches.seal() {
             Some(frame) => {
                 self.stats.batches_total += 1;
-                self.outbox.seal(frame.end());
+                self.outbox.seal(frame.end(), self.engine.last_event());
+                self.disk_waited_for_since.get_or_insert(self.now);
                 Some(frame)
             }
             None => {
-                self.outbox.seal_unwritten();
+                self.outbox.seal_unwritten(self.engine.last_event());
                 None
             }
         }
@@ -249,18 +260,14 @@ impl Core {
         self.batches.is_full()
     }
 
-    /// Everything before `position` is on disk.
-    pub fn synced(&mut self, position: u64) {
-        self.outbox.synced(position);
-    }
-
     /// Puts everything that may be said into the mailboxes.
     pub fn speak(&mut self) {
-        while let Some(mut outs) = self.outbox.pop() {
+        while let Some(Bundle { mut outs, last_event, .. }) = self.outbox.pop() {
             for out in outs.drain(..) {
                 self.say(out);
             }
             self.outbox.recycle(outs);
+            self.engine.spoken(self.now, last_event);
         }
     }
 

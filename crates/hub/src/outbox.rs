@@ -37,12 +37,21 @@ pub(crate) enum Out {
     },
 }
 
+/// What may be said together.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    position: u64,
+    /// The last event that was decided before it was sealed.
+    pub(crate) last_event: u64,
+    pub(crate) outs: Vec<Out>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// What goes with the open batch.
     open: Vec<Out>,
     /// What waits for a sync, by the position that must be reached.
-    waiting: VecDeque<(u64, Vec<Out>)>,
+    waiting: VecDeque<Bundle>,
     synced: u64,
     spare: Vec<Vec<Out>>,
 }
@@ -75,20 +84,26 @@ impl Outbox {
     }
 
     /// The open batch was sealed and ends at `position`.
-    pub(crate) fn seal(&mut self, position: u64) {
+    pub(crate) fn seal(&mut self, position: u64, last_event: u64) {
         let fresh = self.spare.pop().unwrap_or_default();
-        self.waiting.push_back((position, std::mem::replace(&mut self.open, fresh)));
+        let outs = std::mem::replace(&mut self.open, fresh);
+        self.waiting.push_back(Bundle { position, last_event, outs });
     }
 
     /// Nothing was written for what is in the open batch: it may be said as soon as everything before it is on disk.
-    pub(crate) fn seal_unwritten(&mut self) {
+    pub(crate) fn seal_unwritten(&mut self, last_event: u64) {
         if self.open.is_empty() {
             return;
         }
         match self.waiting.back_mut() {
-            Some((_, outs)) => outs.append(&mut self.open),
-            None => self.seal(self.synced),
+            Some(bundle) => bundle.outs.append(&mut self.open),
+            None => self.seal(self.synced, last_event),
         }
+    }
+
+    /// Whether something that was sealed waits for the disk.
+    pub(crate) fn waits_for_disk(&self) -> bool {
+        self.waiting.back().is_some_and(|bundle| bundle.position > self.synced)
     }
 
     pub(crate) fn synced(&mut self, position: u64) {
@@ -96,12 +111,8 @@ impl Outbox {
     }
 
     /// The next bundle that may be said.
-    pub(crate) fn pop(&mut self) -> Option<Vec<Out>> {
-        let (position, _) = self.waiting.front()?;
-        if *position > self.synced {
-            return None;
-        }
-        self.waiting.pop_front().map(|(_, outs)| outs)
+    pub(crate) fn pop(&mut self) -> Option<Bundle> {
+        self.waiting.pop_front_if(|bundle| bundle.position <= self.synced)
     }
 
     /// Gives an emptied bundle back for its capacity.
@@ -114,7 +125,7 @@ impl Outbox {
 
     /// Whether an answer for this session waits for the disk.
     pub(crate) fn owes(&self, session: SessionId) -> bool {
-        let all = self.waiting.iter().flat_map(|(_, outs)| outs).chain(&self.open);
+        let all = self.waiting.iter().flat_map(|bundle| &bundle.outs).chain(&self.open);
         all.into_iter().any(|out| matches!(out, Out::Reply { session: whose, .. } if *whose == session))
     }
 
@@ -122,7 +133,7 @@ impl Outbox {
     pub(crate) fn take_free(&mut self, is_free: impl Fn(&Result<Response, Refusal>) -> bool) -> Vec<Out> {
         let mut waiting = HashSet::new();
         let mut free = Vec::new();
-        for outs in self.waiting.iter_mut().map(|(_, outs)| outs).chain([&mut self.open]) {
+        for outs in self.waiting.iter_mut().map(|bundle| &mut bundle.outs).chain([&mut self.open]) {
             free.extend(outs.extract_if(.., |out| match out {
                 Out::Reply { session, reply, .. } => {
                     let goes = is_free(reply) && !waiting.contains(session);

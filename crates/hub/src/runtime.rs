@@ -16,7 +16,7 @@ use tenure_store::{
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::yield_now;
 
-use crate::clock::{Turning, wall_clock};
+use crate::clock::{Moment, Turning, wall_clock};
 use crate::core::Core;
 use crate::follow::follow;
 use crate::handle::{HubHandle, Inbound};
@@ -95,7 +95,7 @@ impl Hub {
             writing: Writing::start(writer),
             stopping,
             pace: Pace::Again,
-            turning: Turning::begin(wall_clock(), IDLE_MAX),
+            turning: Turning::begin(Moment::now(), IDLE_MAX),
             solitude: Solitude::default(),
             stuck: false,
             held_back: VecDeque::new(),
@@ -158,9 +158,10 @@ impl Turns {
             // With too much on its way to the disk, nothing more is taken: senders wait for permits.
             // Only a full disk is no reason to keep anybody waiting who can be answered all the same.
             let may_take = self.stuck || (self.held_back.is_empty() && !self.is_brimful());
+            let mut reported = None;
             tokio::select! {
                 biased;
-                Some(written) = self.writing.report() => self.written(written)?,
+                Some(written) = self.writing.report() => reported = Some(written),
                 count = self.inbound.recv_many(&mut messages, TURN_MESSAGES_MAX), if may_take => {
                     if count == 0 {
                         return self.finish().await;
@@ -175,11 +176,10 @@ impl Turns {
                 }
                 () = tokio::time::sleep(wait) => {}
             }
-            while let Some(written) = self.writing.try_report() {
-                self.written(written)?;
+            let now = self.read_clock();
+            while let Some(written) = reported.take().or_else(|| self.writing.try_report()) {
+                self.written(now, written)?;
             }
-            let now = wall_clock();
-            self.notice_absence(now);
             while !self.is_brimful()
                 && let Some(message) = self.held_back.pop_front()
             {
@@ -205,16 +205,25 @@ impl Turns {
         }
     }
 
-    /// Whoever could not be heard is not believed dead.
-    fn notice_absence(&mut self, now: Timestamp) {
-        if let Some(before) = self.turning.turn(now) {
-            let seconds = now.since(before).as_secs_f64() - before.since(now).as_secs_f64();
+    /// What time it is. Whoever could not be heard since the last time is not believed dead, and a clock that was set
+    /// makes no delay longer or shorter.
+    fn read_clock(&mut self) -> Timestamp {
+        let now = Moment::now();
+        let leap = self.turning.turn(now);
+        if let Some((from, to)) = leap.set {
+            let seconds = to.since(from).as_secs_f64() - from.since(to).as_secs_f64();
             tracing::warn!(
                 seconds,
-                "the broker was stopped, its machine slept or its clock was set: no worker is blamed for it"
+                "the clock was set or the machine slept: delays stay as long as they were"
             );
-            self.core.was_away(before, now);
+            self.core.clock_set(from, to);
         }
+        if let Some((from, to)) = leap.away {
+            let seconds = to.since(from).as_secs_f64();
+            tracing::warn!(seconds, "the broker was stopped: no worker is blamed for silence");
+            self.core.was_away(from, to);
+        }
+        now.wall
     }
 
     /// How long there is nothing to do.
@@ -322,17 +331,22 @@ impl Turns {
             self.writing.send(frame);
             return Ok(());
         }
-        self.writing.write_at_once(frame).map_or(Ok(()), |written| self.written(written))
+        let Some(written) = self.writing.write_at_once(frame) else { return Ok(()) };
+        let now = self.read_clock();
+        self.written(now, written)
     }
 
-    fn written(&mut self, written: Written) -> Result<(), StoreError> {
+    fn written(&mut self, now: Timestamp, written: Written) -> Result<(), StoreError> {
         match written {
             Written::Synced { position, bytes, took, .. } => {
                 let stats = self.core.stats_mut();
                 stats.synced_bytes_total += bytes;
                 stats.sync_seconds_total += took.as_secs_f64();
                 stats.sync_seconds_max = stats.sync_seconds_max.max(took.as_secs_f64());
-                self.core.synced(position);
+                if let Some(stall) = self.core.synced(now, position) {
+                    let seconds = stall.as_secs_f64();
+                    tracing::warn!(seconds, "the disk stalled: no worker is blamed for silence");
+                }
                 if std::mem::take(&mut self.stuck) {
                     tracing::info!("the disk has room again: what was decided meanwhile is written");
                     self.look_at_disk();
@@ -417,14 +431,18 @@ impl Turns {
         self.core.drain();
         self.core.begin_last_snapshot();
         loop {
-            self.pace = self.core.tick(wall_clock());
+            let now = self.read_clock();
+            self.pace = self.core.tick(now);
             self.write()?;
             self.core.speak();
             if !self.writing.is_busy() && self.core.is_idle() && self.pace == Pace::Idle {
                 break;
             }
             tokio::select! {
-                Some(written) = self.writing.report() => self.written(written)?,
+                Some(written) = self.writing.report() => {
+                    let now = self.read_clock();
+                    self.written(now, written)?;
+                }
                 () = tokio::time::sleep(Duration::from_millis(1)) => {}
             }
         }

@@ -1,6 +1,7 @@
 //! Decide, journal, then speak: nothing is heard before its records are on disk. On the core alone, step by step.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::core::Core;
@@ -47,7 +48,7 @@ impl Bench {
 
     fn sync(&mut self, frame: Frame) {
         let position = self.writer.append(&mut vec![frame], self.now).expect("the disk is fine");
-        self.core.synced(position);
+        self.core.synced(self.now, position);
         self.core.speak();
     }
 }
@@ -132,4 +133,65 @@ fn while_the_disk_is_full_new_work_is_refused_and_questions_are_answered() {
     let frame = bench.seal().expect("there is room again");
     bench.sync(frame);
     assert_eq!(heard(&client), ["reply 3 yes"]);
+}
+
+fn worker(name: &str) -> Request {
+    let spec = WorkerSpec::new(name, vec!["q".into()], 1);
+    Request::Command(Command::Register(Box::new(spec)))
+}
+
+fn live_workers(bench: &Bench) -> u64 {
+    let peer = Peer { session: SessionId(0), namespace: "default".into(), identity: "somebody".into() };
+    match bench.core.engine().ask(&peer, &Query::Counts) {
+        Ok(Answer::Counts(counts)) => counts.live_workers,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Lets time pass in small turns, with a batch on its way to the disk.
+fn turns(bench: &mut Bench, span: Duration) {
+    let end = bench.now + span;
+    while bench.now < end {
+        bench.now = bench.now + Duration::from_millis(100);
+        bench.core.tick(bench.now);
+        bench.core.speak();
+    }
+}
+
+#[test]
+fn a_slow_disk_hands_a_task_to_one_worker_only() {
+    let mut bench = Bench::new();
+    let mailboxes = [1, 2].map(|number| bench.session(number));
+    bench.ask(1, 1, worker("a"));
+    bench.ask(2, 1, worker("b"));
+    let frame = bench.seal().expect("two workers");
+    bench.sync(frame);
+    bench.session(3);
+    bench.ask(3, 1, submission(1));
+    bench.core.tick(bench.now);
+    let frame = bench.seal().expect("a task and its assignment");
+    turns(&mut bench, Duration::from_millis(2_500));
+    bench.sync(frame);
+    turns(&mut bench, Duration::from_millis(1_500));
+    assert!(bench.seal().is_none(), "nothing was decided meanwhile");
+    let notices = mailboxes.iter().flat_map(|mailbox| heard(mailbox)).filter(|word| word == "notice");
+    assert_eq!(notices.count(), 1);
+}
+
+#[test]
+fn nobody_is_lost_because_the_disk_keeps_every_answer_back() {
+    let mut bench = Bench::new();
+    let mailbox = bench.session(1);
+    bench.ask(1, 1, worker("a"));
+    bench.core.tick(bench.now);
+    let frame = bench.seal().expect("a worker");
+    // It waits for its answer before it says anything else.
+    turns(&mut bench, Duration::from_secs(60));
+    assert_eq!((live_workers(&bench), bench.core.next_deadline()), (1, None));
+    bench.sync(frame);
+    assert_eq!(heard(&mailbox), ["reply 1 yes"]);
+    turns(&mut bench, Duration::from_secs(14));
+    assert_eq!(live_workers(&bench), 1);
+    turns(&mut bench, Duration::from_secs(1));
+    assert_eq!(live_workers(&bench), 0, "it had its whole time to be heard, and used none of it");
 }

@@ -86,7 +86,7 @@ impl Broker {
         if self.mutation == Mutation::SpeakEarly
             && let Some(frame) = self.under_way.last()
         {
-            self.core.synced(frame.end());
+            self.core.synced(now, frame.end());
         }
         self.speak();
         if self.under_way.is_empty() { Step::Fine } else { Step::Writing }
@@ -96,7 +96,7 @@ impl Broker {
     pub(crate) fn sync(&mut self, now: Timestamp) -> Step {
         match self.writer.append(&mut self.under_way, now) {
             Ok(position) => {
-                self.core.synced(position);
+                self.core.synced(now, position);
                 self.speak();
                 self.turn(now)
             }

@@ -66,11 +66,13 @@ impl Client {
         self.next_token += 1;
         if self.known.is_empty() || random.percent(55) {
             let submission = self.submission(now, random);
+            ledger.begun.submitted(&submission.task);
             self.unanswered.insert(token, submission.clone());
             return vec![Ask { token, request: Request::Submit(vec![submission]) }];
         }
         let task = *random.pick(&self.known);
         let command = steering(task, random);
+        ledger.begun.steered(task);
         if let Command::Retry { task } = command {
             // Whether or not the answer arrives, from now on it may start over.
             ledger.retried(task);

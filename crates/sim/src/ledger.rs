@@ -7,6 +7,8 @@ use tenure_hub::words::{
     Answer, Event, Held, ListQuery, Name, Peer, PresenceName, Query, SessionId, StateName, TaskId, TaskInfo,
 };
 
+use crate::begun::Begun;
+
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     acknowledged: BTreeSet<TaskId>,
@@ -19,6 +21,7 @@ pub(crate) struct Ledger {
     checkpoints: BTreeMap<TaskId, (u32, u32)>,
     /// Events as anybody heard them: everybody must hear the same.
     events: BTreeMap<u64, String>,
+    pub(crate) begun: Begun,
     broken: Vec<String>,
     pub(crate) restarts: u64,
 }
@@ -61,6 +64,12 @@ impl Ledger {
         self.check(before.is_none(), || {
             format!("attempt {} of {} went to {worker} and before to {before:?}", held.attempt, held.task)
         });
+    }
+
+    /// A worker begins what it was sent, and says so.
+    pub(crate) fn begins(&mut self, held: Held, worker: &Name) {
+        let twice = self.begun.begins(held, worker);
+        self.check(twice.is_none(), || twice.unwrap_or_default());
     }
 
     /// A worker sends the next checkpoint of a task: its size.

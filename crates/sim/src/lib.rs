@@ -5,6 +5,7 @@
 //! and break; the broker's process and power fail at any write; the ledger (`ledger.rs`) remembers what was promised and
 //! looks into the broker again and again. A seed that breaks a promise replays to the letter.
 
+mod begun;
 mod broker;
 mod client;
 mod ledger;

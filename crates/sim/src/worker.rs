@@ -118,6 +118,7 @@ impl Worker {
         for task in due {
             let running = self.running.remove(&task).expect("it runs");
             let held = Held { task, attempt: running.attempt };
+            ledger.begun.ends(held);
             let token = self.token();
             self.reports.insert(token, held);
             asks.push(Ask { token, request: report(held, running.wanted, random) });
@@ -165,6 +166,7 @@ impl Worker {
                     format!("{} holds {} tasks and has {} slots", self.name, self.running.len(), self.slots)
                 });
                 if random.percent(90) {
+                    ledger.begins(held, &self.name);
                     return vec![Ask { token: 0, request: Request::Command(Command::Start(vec![held])) }];
                 }
                 if random.percent(50) {
@@ -185,7 +187,7 @@ impl Worker {
                 Vec::new()
             }
             Delivery::Notice(Notice::Stop { task, attempt, .. }) => {
-                self.drop_attempt(Held { task, attempt });
+                self.drop_attempt(Held { task, attempt }, ledger);
                 Vec::new()
             }
             Delivery::Reply { token, reply } => self.answered(token, reply, ledger),
@@ -197,7 +199,7 @@ impl Worker {
         if let Some((registering, held)) = self.registering.clone()
             && registering == token
         {
-            return self.registered(reply, &held);
+            return self.registered(reply, &held, ledger);
         }
         if let Some(held) = self.reports.remove(&token) {
             if let Ok(Response::Command(Reply::Held(each))) = &reply
@@ -219,12 +221,17 @@ impl Worker {
         Vec::new()
     }
 
-    fn registered(&mut self, reply: Result<Response, Refusal>, presented: &[Held]) -> Vec<Ask> {
+    fn registered(
+        &mut self,
+        reply: Result<Response, Refusal>,
+        presented: &[Held],
+        ledger: &mut Ledger,
+    ) -> Vec<Ask> {
         self.registering = None;
         let Ok(Response::Command(Reply::Registered { held, .. })) = reply else { return self.connected() };
         for (held, answer) in presented.iter().zip(held) {
             if answer.is_err() {
-                self.drop_attempt(*held);
+                self.drop_attempt(*held, ledger);
             }
         }
         // Reports that were on their way when the connection broke are sent again.
@@ -241,7 +248,8 @@ impl Worker {
         asks
     }
 
-    fn drop_attempt(&mut self, held: Held) {
+    fn drop_attempt(&mut self, held: Held, ledger: &mut Ledger) {
+        ledger.begun.ends(held);
         if self.running.get(&held.task).is_some_and(|running| running.attempt == held.attempt) {
             self.running.remove(&held.task);
         }

@@ -20,6 +20,9 @@ use crate::worker::Worker;
 const CALM_MILLIS: u64 = 600_000;
 /// How long a broker may be stopped: longer than any lease.
 const STOPPED_MILLIS: u64 = 60_000;
+/// How long the disk may take for a sync: longer than any lease as well.
+const STALL_MILLIS: u64 = 12_000;
+const STALLS_AGAIN_PERCENT: u64 = 70;
 
 #[derive(Debug)]
 struct World {
@@ -39,6 +42,7 @@ struct World {
     open_links: Vec<usize>,
     ledger: Ledger,
     syncing: bool,
+    disk_is_slow: bool,
     /// When the broker next wakes by itself.
     woken_at: Option<Timestamp>,
     calm: bool,
@@ -151,6 +155,7 @@ impl World {
             open_links: Vec::new(),
             ledger: Ledger::default(),
             syncing: false,
+            disk_is_slow: false,
             woken_at: None,
             calm: false,
             peers,
@@ -231,12 +236,14 @@ impl World {
                 }
             }
             Happening::BrokerNoticesCut { link } => {
+                self.disturb(link);
                 if std::mem::take(&mut self.links[link].broker_side) {
                     let session = self.links[link].session;
                     self.broker_does(|broker, now| broker.close(now, session));
                 }
             }
             Happening::PeerNoticesCut { link } => {
+                self.disturb(link);
                 let peer = self.links[link].peer;
                 if std::mem::take(&mut self.links[link].peer_side) {
                     if let Peer::Worker(worker) = &mut self.peers[peer] {
@@ -321,12 +328,14 @@ impl World {
             && storm
             && self.random.percent(self.plan.worker_dies_percent)
         {
+            self.ledger.begun.disturb(&worker.name);
             worker.dies(&mut self.random);
             return self.cut(link);
         }
+        let client_acts = if self.calm { 400 } else { self.plan.client_acts_millis };
         let (asks, next) = match &mut self.peers[peer] {
             Peer::Client(client) => {
-                (client.act(self.now, &mut self.random, self.calm, &mut self.ledger), 400)
+                (client.act(self.now, &mut self.random, self.calm, &mut self.ledger), client_acts)
             }
             Peer::Worker(worker) => (
                 worker.act(self.now, &mut self.random, &mut self.ledger),
@@ -346,6 +355,10 @@ impl World {
             }
             Peer::Worker(worker) => worker.receive(self.now, delivery, &mut self.random, &mut self.ledger),
         };
+        if !self.links[link].broker_side {
+            // What arrives here was given up by the broker meanwhile.
+            self.disturb(link);
+        }
         self.send(link, asks);
     }
 
@@ -353,6 +366,13 @@ impl World {
     fn cut(&mut self, link: usize) {
         self.soon(3_000, Happening::BrokerNoticesCut { link });
         self.soon(3_000, Happening::PeerNoticesCut { link });
+    }
+
+    /// From here on the broker may have its reasons to give up what the worker at this end runs.
+    fn disturb(&mut self, link: usize) {
+        if let Peer::Worker(worker) = &self.peers[self.links[link].peer] {
+            self.ledger.begun.disturb(&worker.name);
+        }
     }
 
     fn send(&mut self, link: usize, asks: Vec<Ask>) {
@@ -385,6 +405,7 @@ impl World {
         self.after(&step);
         self.soon(30, Happening::KeeperWorks);
         if storm && self.random.percent(self.plan.broker_stops_percent) {
+            self.ledger.begun.disturb_all();
             self.stopped = Some(Stopped { since: self.now, waiting: Vec::new() });
             self.soon(STOPPED_MILLIS, Happening::BrokerGoesOn);
         }
@@ -407,7 +428,11 @@ impl World {
             Step::Dead => return self.broker_dies(true),
             Step::Writing if !self.syncing => {
                 self.syncing = true;
-                self.soon(15, Happening::Synced);
+                // A disk that is slow once is slow for a while.
+                let chance =
+                    if self.disk_is_slow { STALLS_AGAIN_PERCENT } else { self.plan.disk_stalls_percent };
+                self.disk_is_slow = !self.calm && self.random.percent(chance);
+                self.soon(if self.disk_is_slow { STALL_MILLIS } else { 15 }, Happening::Synced);
             }
             Step::Writing | Step::Fine => {}
         }
@@ -432,6 +457,7 @@ impl World {
 
     /// The process is gone, and perhaps the power with it. What it has said may still be on its way.
     fn broker_dies(&mut self, power_failure: bool) {
+        self.ledger.begun.disturb_all();
         self.syncing = false;
         for link in 0..self.links.len() {
             if std::mem::take(&mut self.links[link].broker_side) {

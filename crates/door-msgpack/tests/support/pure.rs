@@ -101,7 +101,7 @@ impl SmallBroker {
         if let Some(frame) = self.core.seal() {
             let mut frames = vec![frame];
             let position = self.writer.append(&mut frames, self.now).unwrap();
-            self.core.synced(position);
+            self.core.synced(self.now, position);
         }
         self.core.speak();
         for (watch, from) in self.core.take_to_read() {

@@ -422,7 +422,7 @@ impl World {
         let wrote = !frames.is_empty();
         if wrote {
             let position = self.writer.append(&mut frames, self.now).expect("the disk has room");
-            self.core.synced(position);
+            self.core.synced(self.now, position);
             self.syncs += 1;
         }
         self.core.speak();

@@ -281,7 +281,7 @@ impl World {
         let wrote = !frames.is_empty();
         if wrote {
             let position = self.writer.append(&mut frames, self.now).expect("the disk has room");
-            self.core.synced(position);
+            self.core.synced(self.now, position);
         }
         self.core.speak();
         for (watch, from) in self.core.take_to_read() {

@@ -137,7 +137,6 @@ impl Engine {
         let task = self.tasks.at_mut(slot);
         task.attempt += 1;
         let terms = self.terms.get(self.tasks.at(slot).terms);
-        let patience = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
         let starts_now = starts_on_assign && terms.on_lost != OnLost::Requeue;
         let holding = Holding {
             worker: name.clone(),
@@ -147,8 +146,12 @@ impl Engine {
             started_at: None,
             intent: None,
             progress: None,
-            check_at: now + patience.min(self.settings.take_back_after),
+            // The event that tells of the assignment. The clock starts when the notice leaves (`spoken.rs`).
+            waits_for: self.next_event,
+            told_at: Timestamp::NEVER,
+            check_at: Timestamp::NEVER,
         };
+        self.unspoken.push_back((self.next_event, slot));
         self.become_state(
             now,
             slot,

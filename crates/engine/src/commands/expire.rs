@@ -42,7 +42,7 @@ impl Engine {
         let terms = self.terms.get(task.terms);
         let patience = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
         let holding = task.state.holding().expect("only held tasks have this timer");
-        let accept_until = holding.since + patience;
+        let accept_until = holding.told_at + patience;
         if now >= accept_until {
             // Whoever does not confirm is no better a choice than whoever crashes.
             self.take_back_blaming(now, slot, out);

@@ -26,6 +26,7 @@ mod release;
 mod resume;
 mod retention;
 mod retry;
+mod spoken;
 mod start;
 mod submit;
 

@@ -23,6 +23,7 @@ mod recovery;
 mod retention;
 mod retrying;
 mod scenarios;
+mod stalling;
 mod submitting;
 mod timing;
 mod transitions;

@@ -30,6 +30,7 @@ pub(crate) struct Broker {
     names: BTreeMap<SessionId, String>,
     next_task: u128,
     next_session: u64,
+    disk_stands_still: bool,
 }
 
 impl Broker {
@@ -47,6 +48,7 @@ impl Broker {
             names: BTreeMap::new(),
             next_task: 1,
             next_session: 1,
+            disk_stands_still: false,
         }
     }
 
@@ -85,6 +87,7 @@ impl Broker {
     pub(crate) fn tries(&mut self, peer: &Peer, command: Command) -> Result<Reply, Refusal> {
         let mut ears = Ears { said: &mut self.said, journal: &mut self.journal };
         let reply = self.engine.handle(self.now, peer, command, &mut ears);
+        self.speak();
         self.engine.audit();
         reply
     }
@@ -211,7 +214,24 @@ impl Broker {
     fn tick(&mut self) {
         let mut ears = Ears { said: &mut self.said, journal: &mut self.journal };
         self.engine.tick(self.now, &mut ears);
+        self.speak();
         self.engine.audit();
+    }
+
+    /// What was decided leaves the broker, unless the disk stands still.
+    fn speak(&mut self) {
+        if !self.disk_stands_still {
+            self.engine.spoken(self.now, self.engine.last_event());
+        }
+    }
+
+    pub(crate) fn disk_stops(&mut self) {
+        self.disk_stands_still = true;
+    }
+
+    pub(crate) fn disk_goes_on(&mut self) {
+        self.disk_stands_still = false;
+        self.speak();
     }
 
     /// The broker dies at once and is started again after a while.

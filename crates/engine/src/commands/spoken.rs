@@ -1,0 +1,48 @@
+//! Spoken: the hub has said what was decided. Until then a worker cannot know what it is asked to do, however long the disk
+//! takes, so the clocks that run against it start here.
+
+use crate::engine::Engine;
+use crate::id::Slot;
+use crate::state::TaskState;
+use crate::time::Timestamp;
+use crate::timers::Timer;
+
+impl Engine {
+    /// Everything that was decided up to this event has left the broker. The hub calls it for every batch that is on
+    /// disk, after it has sent the batch's notices.
+    pub fn spoken(&mut self, now: Timestamp, event: u64) {
+        while let Some((waits_for, slot)) = self.unspoken.front().copied()
+            && waits_for <= event
+        {
+            self.unspoken.pop_front();
+            self.start_clock(now, slot, waits_for);
+        }
+        self.prune_timers();
+    }
+
+    /// The holder has been told, unless the task has gone on without it.
+    fn start_clock(&mut self, now: Timestamp, slot: Slot, waits_for: u64) {
+        let Some(task) = self.tasks.get(slot) else { return };
+        let Some(holding) = task.state.holding().filter(|holding| holding.waits_for == waits_for) else {
+            return;
+        };
+        let terms = self.terms.get(task.terms);
+        let before = holding.check_at;
+        let is_assigned = matches!(task.state, TaskState::Assigned(_));
+        let check_at = if is_assigned {
+            let patience = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
+            now + patience.min(self.settings.take_back_after)
+        } else {
+            // It counts as started since its assignment, and really starts now.
+            terms.run_limit.map_or(Timestamp::NEVER, |limit| now + limit)
+        };
+        let holding = self.tasks.at_mut(slot).state.holding_mut().expect("it is held");
+        (holding.waits_for, holding.told_at, holding.check_at) = (0, now, check_at);
+        self.timers.disarm(before, Timer::Held(slot));
+        if is_assigned {
+            self.timers.arm_soon(check_at, Timer::Held(slot));
+        } else {
+            self.timers.arm(check_at, Timer::Held(slot));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Time that the broker itself costs: the disk keeps everything back, the process was stopped, the clock was set.
+
+use std::time::Duration;
+
+use tenure_engine::Timestamp;
+
+use super::Core;
+
+/// The disk stalls if it takes longer than this for what it was given.
+const STALL_MIN: Duration = Duration::from_millis(250);
+
+impl Core {
+    /// Everything before `position` is on disk. If the disk stalled before that, says for how long.
+    pub fn synced(&mut self, now: Timestamp, position: u64) -> Option<Duration> {
+        self.now = now;
+        let stalled_since = self.disk_waited_for_since.take().filter(|since| now.since(*since) >= STALL_MIN);
+        if let Some(since) = stalled_since {
+            self.engine.was_away(since, now);
+        }
+        self.outbox.synced(position);
+        self.disk_waited_for_since = self.outbox.waits_for_disk().then_some(now);
+        stalled_since.map(|since| now.since(since))
+    }
+
+    /// Nobody was listened to between these two moments.
+    pub fn was_away(&mut self, from: Timestamp, to: Timestamp) {
+        self.carry_wait(from, to);
+        self.engine.was_away(from, to);
+    }
+
+    /// The clock was set.
+    pub fn clock_set(&mut self, from: Timestamp, to: Timestamp) {
+        self.carry_wait(from, to);
+        self.engine.clock_set(from, to);
+    }
+
+    /// What is counted as absence is not counted as a stall as well.
+    fn carry_wait(&mut self, from: Timestamp, to: Timestamp) {
+        if let Some(since) = &mut self.disk_waited_for_since {
+            *since = since.carried(from, to).min(to);
+        }
+    }
+
+    pub(super) fn disk_stalls(&self, now: Timestamp) -> bool {
+        self.disk_waited_for_since.is_some_and(|since| now.since(since) >= STALL_MIN)
+    }
+}
