@@ -49,7 +49,7 @@ pub use command::{Answer, Command, Held, NewTask, Peer, Query, Reply, WorkerSpec
 pub use engine::Engine;
 pub use event::{Event, Filter};
 pub use id::{NotAnId, SessionId, Slot, TaskId};
-pub use name::{DEFAULT_NAMESPACE, Name};
+pub use name::{DEFAULT_NAMESPACE, Name, is_invisible};
 pub use notice::Notice;
 pub use record::{Change, Output};
 pub use recover::Restore;

@@ -30,5 +30,21 @@ pub fn check(what: &'static str, name: &str) -> Result<(), Refusal> {
     if name.chars().any(char::is_control) {
         return Err(Refusal::BadName { what, why: "holds control characters" });
     }
+    if name.chars().any(is_invisible) {
+        return Err(Refusal::BadName {
+            what,
+            why: "holds invisible characters (zero-width, or for the direction of writing)",
+        });
+    }
     Ok(())
+}
+
+/// Characters that show nothing and change how others are shown: two names that look alike would be different, or one
+/// would look like something it is not.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }

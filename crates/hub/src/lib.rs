@@ -63,7 +63,7 @@ pub mod words {
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
         Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Refusal, SessionId, Settings, TaskId, Timestamp,
-        Why,
+        Why, is_invisible,
     };
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod events;
 pub(crate) mod paint;
 pub(crate) mod shapes;
 pub(crate) mod table;
+pub(crate) mod text;
 pub(crate) mod times;
 
 use std::io::{self, IsTerminal, Write};
@@ -37,6 +38,7 @@ pub(crate) struct Screen {
     pub(crate) format: Format,
     pub(crate) paint: Paint,
     pub(crate) width: usize,
+    is_terminal: bool,
     /// When the program started: ages are told from here.
     pub(crate) now: u64,
 }
@@ -52,6 +54,7 @@ impl Screen {
             format,
             paint: Paint::new(wants_color),
             width: width.unwrap_or(WIDTH_WITHOUT_TERMINAL).max(WIDTH_MIN),
+            is_terminal,
             now: times::now(),
         }
     }
@@ -69,10 +72,10 @@ impl Screen {
         let mut out = io::stdout().lock();
         match self.format {
             Format::Table => out.write_all(table().render(self.width, self.paint).as_bytes())?,
-            Format::Json => writeln!(out, "{:#}", Value::Array(entries()))?,
+            Format::Json => writeln!(out, "{}", self.document(&Value::Array(entries())))?,
             Format::Jsonl => {
                 for entry in entries() {
-                    writeln!(out, "{entry}")?;
+                    writeln!(out, "{}", self.line(&entry))?;
                 }
             }
         }
@@ -84,16 +87,16 @@ impl Screen {
         let mut out = io::stdout().lock();
         match self.format {
             Format::Table => writeln!(out, "{}", text().trim_end())?,
-            Format::Json => writeln!(out, "{:#}", value())?,
-            Format::Jsonl => writeln!(out, "{}", value())?,
+            Format::Json => writeln!(out, "{}", self.document(&value()))?,
+            Format::Jsonl => writeln!(out, "{}", self.line(&value()))?,
         }
         out.flush()
     }
 
-    /// Bytes as they are, and the end of a line.
+    /// Bytes as they are (harmless on a terminal), and the end of a line.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(bytes)?;
+        text::write(&mut out, bytes)?;
         if !bytes.ends_with(b"\n") {
             out.write_all(b"\n")?;
         }
@@ -109,9 +112,21 @@ impl Screen {
         let mut out = io::stdout().lock();
         match self.format {
             Format::Table => writeln!(out, "{}", text())?,
-            Format::Json | Format::Jsonl => writeln!(out, "{}", value())?,
+            Format::Json | Format::Jsonl => writeln!(out, "{}", self.line(&value()))?,
         }
         out.flush()
+    }
+
+    fn document(&self, value: &Value) -> String {
+        self.json(format!("{value:#}"))
+    }
+
+    fn line(&self, value: &Value) -> String {
+        self.json(value.to_string())
+    }
+
+    fn json(&self, text: String) -> String {
+        if self.is_terminal { text::harmless_json(&text).into_owned() } else { text }
     }
 }
 

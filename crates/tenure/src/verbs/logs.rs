@@ -8,13 +8,14 @@ use tenure_client::Client;
 
 use super::which::show;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
-use crate::output::{Screen, remark};
+use crate::output::{Screen, remark, text};
 use crate::work::output::Output;
 
 /// Print the output that was kept of a shell task (or the result of any other)
 #[derive(Args, Debug)]
 #[command(after_help = "\
-What the command wrote to its stdout goes to stdout, and what it wrote to its stderr to stderr.
+What the command wrote to its stdout goes to stdout, and what it wrote to its stderr to stderr. On a terminal, control
+characters are shown escaped; into a file or a pipe everything passes unchanged.
 
 Examples:
   tenure logs 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f
@@ -50,15 +51,11 @@ impl Logs {
 /// Writes a task's result: a shell task's output to where it wrote it, anything else as it is.
 pub(crate) fn print(result: &[u8]) -> Result<(), Failure> {
     let Some(output) = read(result) else {
-        let mut out = std::io::stdout().lock();
-        out.write_all(result)?;
-        return Ok(out.flush()?);
+        return Ok(text::write(&mut std::io::stdout().lock(), result)?);
     };
-    let mut out = std::io::stdout().lock();
-    out.write_all(output.stdout.as_bytes())?;
-    out.flush()?;
+    text::write(&mut std::io::stdout().lock(), output.stdout.as_bytes())?;
     let mut err = std::io::stderr().lock();
-    err.write_all(output.stderr.as_bytes())?;
+    text::write(&mut err, output.stderr.as_bytes())?;
     for (stream, truncated) in [("stdout", output.stdout_truncated), ("stderr", output.stderr_truncated)] {
         if truncated {
             writeln!(err, "tenure: only a part of {stream} was kept")?;

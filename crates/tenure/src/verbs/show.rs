@@ -1,6 +1,5 @@
 //! `tenure show`: everything about one task, with the story of its attempts.
 
-use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,7 +13,7 @@ use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, harmless, of_state};
 use crate::output::times::{relative, rfc3339};
-use crate::output::{Screen, events, shapes};
+use crate::output::{self, Screen, events, shapes};
 use crate::units::{counted, show_size, show_span};
 
 /// Events of one task that are shown: a task that reports progress every second for days has many.
@@ -50,9 +49,7 @@ impl Show {
         let task = show(client, &self.task).await?;
         if self.body || self.result {
             let bytes = if self.body { client.body(task.id).await? } else { client.result(task.id).await? };
-            let mut out = std::io::stdout().lock();
-            out.write_all(&bytes)?;
-            out.flush()?;
+            output::text::write(&mut std::io::stdout().lock(), &bytes)?;
             return Ok(OK);
         }
         let timeline = if self.no_timeline { Timeline::default() } else { read(global, &task).await? };
@@ -80,7 +77,7 @@ async fn read(global: &Global, task: &TaskInfo) -> Result<Timeline, Failure> {
     let reading = history::of_task(global, task.id, &mut timeline);
     match tokio::time::timeout(READING_MAX, reading).await {
         Ok(result) => result?,
-        Err(_) => crate::output::remark("the log is long: the timeline is what could be read in 10 s"),
+        Err(_) => output::remark("the log is long: the timeline is what could be read in 10 s"),
     }
     Ok(timeline)
 }

@@ -1,0 +1,98 @@
+//! Text and bytes from others, made safe for a terminal.
+//!
+//! A task's output, a name or a message may hold escape sequences that move the cursor, forge lines or set the window's
+//! title, and characters that change the direction of what follows. On a terminal they are shown escaped. What goes into
+//! a file or a pipe stays as it is.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+use tenure_hub::words::is_invisible;
+
+/// A piece of one line: a line feed is shown too.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    escape(text, |c| if c == '\n' { Shown::As("⏎") } else { Shown::Escaped })
+}
+
+/// Text of several lines: their ends and tabs stay.
+pub(crate) fn harmless_lines(text: &str) -> Cow<'_, str> {
+    escape(text, |c| if matches!(c, '\n' | '\t') { Shown::As("") } else { Shown::Escaped })
+}
+
+/// A JSON document: what could do harm becomes an escape that JSON knows, and means the same.
+pub(crate) fn harmless_json(document: &str) -> Cow<'_, str> {
+    escape(document, |c| if c == '\n' { Shown::As("") } else { Shown::AsJson })
+}
+
+/// Writes bytes of a task: as they are, or harmless on a terminal.
+pub(crate) fn write<W: Write + IsTerminal>(out: &mut W, bytes: &[u8]) -> io::Result<()> {
+    if out.is_terminal() {
+        out.write_all(harmless_lines(&String::from_utf8_lossy(bytes)).as_bytes())?;
+    } else {
+        out.write_all(bytes)?;
+    }
+    out.flush()
+}
+
+/// How a character that could do harm is shown. An empty text stands for the character itself.
+enum Shown {
+    As(&'static str),
+    Escaped,
+    AsJson,
+}
+
+fn escape(text: &str, how: impl Fn(char) -> Shown) -> Cow<'_, str> {
+    let is_harmful = |c: char| c.is_control() || is_invisible(c);
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    // The carriage return of a line's end is part of the line's end.
+    let text = text.replace("\r\n", "\n");
+    for c in text.chars() {
+        if !is_harmful(c) {
+            shown.push(c);
+            continue;
+        }
+        match how(c) {
+            Shown::As("") => shown.push(c),
+            Shown::As(instead) => shown.push_str(instead),
+            Shown::Escaped if (c as u32) < 0x100 => shown += &format!("\\x{:02x}", c as u32),
+            Shown::Escaped => shown += &format!("\\u{{{:x}}}", c as u32),
+            Shown::AsJson => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    shown += &format!("\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_cannot_steer_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jb\nc"), "a\\x1b[2Jb⏎c");
+        assert_eq!(harmless("a\u{202e}b\u{9b}31m"), "a\\u{202e}b\\x9b31m");
+        assert_eq!(harmless("plain é 漢字"), "plain é 漢字");
+    }
+
+    #[test]
+    fn lines_stay_lines_and_a_lone_carriage_return_cannot_overwrite_one() {
+        assert_eq!(harmless_lines("a\tb\r\nc\rd\n"), "a\tb\nc\\x0dd\n");
+        assert_eq!(harmless_lines("\x1b]0;owned\x07"), "\\x1b]0;owned\\x07");
+    }
+
+    #[test]
+    fn an_escaped_document_means_the_same() {
+        let value = serde_json::json!({ "a\u{9b}": "b\u{202e}\u{e0001}c\x1b" });
+        for document in [value.to_string(), format!("{value:#}")] {
+            let shown = harmless_json(&document).into_owned();
+            assert!(shown.chars().all(|c| c == '\n' || !(c.is_control() || is_invisible(c))), "{shown}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+        }
+    }
+}
