@@ -48,8 +48,8 @@ pub use talk::{BROADCASTS_WAITING_MAX, CALLS_WAITING_MAX};
 pub use verbs::{Ear, Heard, IncomingCall, Listener, Listing, Move, Query, Waited};
 pub use watch::{Watch, Watched, Watcher};
 pub use worker::{
-    Context, Failure, Interrupt, IntoOutcome, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome, Receipt, Worker,
-    WorkerBuilder, WorkerHandle, WorkerStats,
+    Context, Failure, Interrupt, IntoOutcome, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome, Receipt,
+    Unreported, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
 };
 
 pub use tenure_wire as wire;

@@ -16,6 +16,7 @@ mod report;
 mod roster;
 mod run;
 mod signal;
+mod unreported;
 
 pub use aside::Receipt;
 pub use builder::{Worker, WorkerBuilder};
@@ -23,3 +24,4 @@ pub use context::{Context, NOTE_BYTES_MAX};
 pub use handle::{WorkerHandle, WorkerStats};
 pub use outcome::{Failure, IntoOutcome, MESSAGE_BYTES_MAX, Outcome};
 pub use signal::Interrupt;
+pub use unreported::Unreported;

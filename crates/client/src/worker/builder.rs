@@ -4,19 +4,20 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_wire::Name;
 use tenure_wire::time::millis;
 use tenure_wire::words::{OnClose, Role};
 use tenure_wire::worker::WorkerSpec;
+use tenure_wire::{Name, Refusal, TaskId};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use super::context::Context;
 use super::handle::{Tally, WorkerHandle, WorkerStats};
-use super::link::{Link, Settings};
+use super::link::{Link, OnAnswer, Settings};
 use super::outbox::Outbox;
 use super::outcome::IntoOutcome;
 use super::run::Handler;
+use super::unreported::Unreported;
 use crate::builder::PATIENCE;
 use crate::dialer::random;
 use crate::error::Error;
@@ -68,6 +69,8 @@ pub struct WorkerBuilder {
     stop_grace: Duration,
     patience: Duration,
     drain_on_sigterm: bool,
+    unreported: Vec<Unreported>,
+    on_answer: Option<OnAnswer>,
 }
 
 impl WorkerBuilder {
@@ -95,6 +98,8 @@ impl WorkerBuilder {
             stop_grace: STOP_GRACE,
             patience: PATIENCE,
             drain_on_sigterm: false,
+            unreported: Vec::new(),
+            on_answer: None,
         }
     }
 
@@ -184,6 +189,24 @@ impl WorkerBuilder {
         self
     }
 
+    /// Reports first what an earlier worker of the same name [could not](WorkerHandle::unreported). The broker takes it
+    /// if the attempt is still this worker's own.
+    #[must_use]
+    pub fn unreported(mut self, unreported: impl IntoIterator<Item = Unreported>) -> WorkerBuilder {
+        self.unreported.extend(unreported);
+        self
+    }
+
+    /// Calls this with each end of an attempt that the broker has taken, or refused for good.
+    #[must_use]
+    pub fn on_answer<F>(mut self, on_answer: F) -> WorkerBuilder
+    where
+        F: Fn(TaskId, u32, Result<(), &Refusal>) + Send + Sync + 'static,
+    {
+        self.on_answer = Some(OnAnswer(Box::new(on_answer)));
+        self
+    }
+
     /// Runs tasks in an async handler, on the runtime in which the worker is started.
     #[must_use]
     pub fn handle<F, Fut>(mut self, handler: F) -> WorkerBuilder
@@ -263,6 +286,8 @@ impl WorkerBuilder {
             stop_grace: self.stop_grace,
             patience: self.patience,
             drain_on_sigterm: self.drain_on_sigterm,
+            unreported: self.unreported,
+            on_answer: self.on_answer,
         };
         let link = Link::new(settings, runner, Arc::clone(&outbox), Arc::clone(&tally));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

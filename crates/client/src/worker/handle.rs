@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::watch;
 
 use super::outbox::{Leaving, Outbox};
+use super::unreported::Unreported;
 use crate::error::Error;
 
 /// A worker that runs. Cheap to clone. Dropping it does not end the worker.
@@ -32,6 +33,10 @@ pub struct WorkerStats {
     pub stale: u64,
     /// Attempts held at this moment, with those that are reported and not answered.
     pub held: u64,
+    /// Handlers that run at this moment.
+    pub running: u64,
+    /// Attempts that have ended here, and whose end the broker has not taken yet.
+    pub unreported: u64,
     /// Connections after the first.
     pub reconnects: u64,
 }
@@ -46,6 +51,18 @@ impl WorkerHandle {
     /// [grace](super::WorkerBuilder::stop_grace) the worker leaves without them: their tasks count as crashed.
     pub fn stop(&self) {
         self.outbox.leave(Leaving::Stop);
+    }
+
+    /// Leaves at once, whatever runs and whether the broker is there or not. What it has not taken is in
+    /// [`unreported`](WorkerHandle::unreported).
+    pub fn leave_now(&self) {
+        self.outbox.leave(Leaving::Now);
+    }
+
+    /// After the worker has [ended](WorkerHandle::ended): the ends of attempts that the broker has not taken. A later
+    /// worker of the same name reports them if it [gets them](super::WorkerBuilder::unreported).
+    pub fn unreported(&self) -> Vec<Unreported> {
+        self.outbox.unreported()
     }
 
     pub fn stats(&self) -> WorkerStats {
@@ -80,6 +97,8 @@ pub(crate) struct Tally {
     pub(crate) given_back: AtomicU64,
     pub(crate) stale: AtomicU64,
     pub(crate) held: AtomicU64,
+    pub(crate) running: AtomicU64,
+    pub(crate) unreported: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) connected: AtomicBool,
 }
@@ -96,6 +115,8 @@ impl Tally {
             given_back: read(&self.given_back),
             stale: read(&self.stale),
             held: read(&self.held),
+            running: read(&self.running),
+            unreported: read(&self.unreported),
             reconnects: read(&self.connections).saturating_sub(1),
         }
     }

@@ -7,12 +7,12 @@ mod terminate;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tenure_wire::Request;
 use tenure_wire::task::Held;
 use tenure_wire::worker::WorkerSpec;
+use tenure_wire::{Refusal, Request, TaskId};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
@@ -24,6 +24,7 @@ use super::outbox::{Finished, Leaving, Outbox};
 use super::roster::Roster;
 use super::run::{Finish, Runner};
 use super::signal::Interrupt;
+use super::unreported::Unreported;
 use crate::connection::{CONNECT_TIMEOUT, Connection};
 use crate::dialer::{Dialer, is_passing};
 use crate::error::Error;
@@ -39,6 +40,20 @@ pub(crate) struct Settings {
     pub(crate) stop_grace: Duration,
     pub(crate) patience: Duration,
     pub(crate) drain_on_sigterm: bool,
+    /// To be reported first.
+    pub(crate) unreported: Vec<Unreported>,
+    pub(crate) on_answer: Option<OnAnswer>,
+}
+
+type Answer = dyn Fn(TaskId, u32, Result<(), &Refusal>) + Send + Sync;
+
+/// The program's own ear for the broker's answers to reports.
+pub(crate) struct OnAnswer(pub(crate) Box<Answer>);
+
+impl std::fmt::Debug for OnAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an ear for answers")
+    }
 }
 
 pub(crate) struct Link {
@@ -94,10 +109,19 @@ enum Sent {
 }
 
 impl Link {
-    pub(crate) fn new(settings: Settings, runner: Runner, outbox: Arc<Outbox>, tally: Arc<Tally>) -> Link {
+    pub(crate) fn new(
+        mut settings: Settings,
+        runner: Runner,
+        outbox: Arc<Outbox>,
+        tally: Arc<Tally>,
+    ) -> Link {
         let now = Instant::now();
+        let mut roster = Roster::new(settings.spec.slots as usize);
+        for Unreported { held, report } in std::mem::take(&mut settings.unreported) {
+            roster.resume(held, report);
+        }
         Link {
-            roster: Roster::new(settings.spec.slots as usize),
+            roster,
             settings,
             runner,
             outbox,
@@ -128,6 +152,8 @@ impl Link {
             let _ = first.send(Err(error.clone()));
         }
         self.sent.drain();
+        self.collect();
+        self.outbox.set_unreported(self.roster.unreported());
         self.outbox.close();
         self.wind_up().await;
         result
@@ -195,8 +221,16 @@ impl Link {
                 let now = Instant::now();
                 self.collect();
                 self.hurry(now);
-                let may_leave = self.roster.is_empty() || self.stop_at.is_some_and(|at| at <= now);
-                if self.outbox.leaving() != Leaving::No && may_leave {
+                self.count();
+                let is_over = self.stop_at.is_some_and(|at| at <= now);
+                let may_leave = match self.outbox.leaving() {
+                    Leaving::No => false,
+                    Leaving::Drain => self.roster.is_empty() || is_over,
+                    // Nobody knows when the broker comes back: the program keeps what it has not taken.
+                    Leaving::Stop => self.roster.busy() == 0 || is_over,
+                    Leaving::Now => true,
+                };
+                if may_leave {
                     return None;
                 }
                 self.abort_overdue(now);
@@ -251,6 +285,9 @@ impl Link {
             }
             self.collect();
             self.say(now, connection)?;
+            if self.outbox.leaving() == Leaving::Now {
+                self.standing = Standing::Left;
+            }
             if self.standing == Standing::Left {
                 return Ok(());
             }
@@ -286,12 +323,20 @@ impl Link {
         }
     }
 
+    /// Tells the program how much is held.
+    fn count(&self) {
+        let set = |counter: &AtomicU64, count: usize| counter.store(count as u64, Ordering::Relaxed);
+        set(&self.tally.held, self.roster.len());
+        set(&self.tally.running, self.roster.busy());
+        set(&self.tally.unreported, self.roster.unreported_len());
+    }
+
     /// Tells handlers that the worker leaves, once.
     fn hurry(&mut self, now: Instant) {
         match self.outbox.leaving() {
             Leaving::No => {}
             Leaving::Drain => self.roster.leave(),
-            Leaving::Stop => {
+            Leaving::Stop | Leaving::Now => {
                 if self.stop_at.is_none() {
                     self.stop_at = Some(now + self.settings.stop_grace);
                     self.roster.leave();

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::aside::{Aside, Receipt};
 use super::outcome::Outcome;
+use super::unreported::Unreported;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -25,6 +26,7 @@ struct Inner {
     progress: HashMap<Held, Progress>,
     asides: HashMap<Held, Aside>,
     leaving: Leaving,
+    unreported: Vec<Unreported>,
     /// Nobody takes anything from here any more.
     closed: bool,
 }
@@ -51,6 +53,8 @@ pub(crate) enum Leaving {
     Drain,
     /// The same, but ask the handlers to hurry.
     Stop,
+    /// Leave without waiting for anything. What the broker has not taken is handed to the program.
+    Now,
 }
 
 impl Outbox {
@@ -119,6 +123,15 @@ impl Outbox {
 
     pub(crate) fn has_progress(&self) -> bool {
         !self.lock().progress.is_empty()
+    }
+
+    /// What the broker has not taken before the worker left.
+    pub(crate) fn unreported(&self) -> Vec<Unreported> {
+        self.lock().unreported.clone()
+    }
+
+    pub(crate) fn set_unreported(&self, unreported: Vec<Unreported>) {
+        self.lock().unreported = unreported;
     }
 
     /// The worker has left: whoever waits for a receipt is told.

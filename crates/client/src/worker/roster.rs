@@ -20,6 +20,7 @@ use super::context::Context;
 use super::outcome::{Failure, Outcome};
 use super::report::Report;
 use super::signal::Interrupt;
+use super::unreported::Unreported;
 
 /// How long a report waits that the broker could not take just now.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -101,6 +102,25 @@ impl Roster {
 
     pub(crate) fn len(&self) -> usize {
         self.held.len()
+    }
+
+    /// An end that an earlier worker of this name could not report. It is presented at the registration.
+    pub(crate) fn resume(&mut self, held: Held, report: Report) {
+        self.held.insert(held, Stage::Reported { report, sent: false });
+    }
+
+    /// The ends that the broker has not taken, but for those that say nothing of worth.
+    pub(crate) fn unreported(&self) -> Vec<Unreported> {
+        let reported = self.held.iter().filter_map(|(held, stage)| match stage {
+            Stage::Reported { report: Report::GiveBack { .. }, .. } => None,
+            Stage::Reported { report, .. } => Some(Unreported { held: *held, report: report.clone() }),
+            Stage::Fetching(_) | Stage::Waiting(_) | Stage::Starting(_) | Stage::Running(_) => None,
+        });
+        reported.collect()
+    }
+
+    pub(crate) fn unreported_len(&self) -> usize {
+        self.held.values().filter(|stage| matches!(stage, Stage::Reported { .. })).count()
     }
 
     /// The broker sends work. It begins if a hand is free and it is known how far an earlier attempt got.
@@ -273,15 +293,15 @@ impl Roster {
     }
 
     /// The broker knows the worker again. `refused` are positions in what was presented: those are over, all others go
-    /// on. Returns how many reports came too late.
-    pub(crate) fn registered(&mut self, now: Instant, presented: &[Held], refused: &[u32]) -> usize {
-        let mut late = 0;
+    /// on. Returns those whose report came too late.
+    pub(crate) fn registered(&mut self, now: Instant, presented: &[Held], refused: &[u32]) -> Vec<Held> {
+        let mut late = Vec::new();
         for (index, held) in presented.iter().enumerate() {
             let refused = refused.contains(&(index as u32));
             match self.held.get(held) {
                 Some(Stage::Reported { .. }) if refused => {
                     self.held.remove(held);
-                    late += 1;
+                    late.push(*held);
                 }
                 Some(Stage::Reported { .. }) => {
                     self.unsend(*held);

@@ -141,7 +141,7 @@ fn a_report_that_was_not_answered_is_sent_again_after_the_reconnect() {
     presented.sort_by_key(|held| held.task);
     assert_eq!(presented, [one, two, three]);
     // The first report had arrived before the connection broke.
-    assert_eq!(roster.registered(now, &presented, &[0]), 1);
+    assert_eq!(roster.registered(now, &presented, &[0]), [one]);
     assert_eq!(roster.unsent, [two]);
     assert_eq!(roster.len(), 2);
     assert_eq!(running.interrupt(), None, "what runs goes on");

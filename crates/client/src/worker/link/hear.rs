@@ -93,7 +93,12 @@ impl Link {
                     return Err(refusal.clone().into());
                 }
                 let late = self.roster.registered(now, &presented, &positions(refused));
-                Tally::add(&self.tally.stale, late);
+                Tally::add(&self.tally.stale, late.len());
+                for held in late {
+                    let refusal =
+                        Refusal::new(Code::StaleAttempt, "the attempt was over before its end was reported");
+                    self.answer(held, Err(&refusal));
+                }
                 Tally::add(&self.tally.connections, 1);
                 self.tally.connected.store(true, Ordering::Relaxed);
                 self.standing = Standing::Registered;
@@ -159,8 +164,14 @@ impl Link {
     }
 
     fn reported(&mut self, now: Instant, held: Held, refusal: Option<&Refusal>) {
+        let answered = self.roster.answered(now, held, refusal);
+        match (&answered, refusal) {
+            (Answered::Taken(_), _) => self.answer(held, Ok(())),
+            (Answered::Stale | Answered::Given(_), Some(refusal)) => self.answer(held, Err(refusal)),
+            _ => {}
+        }
         let tally = &self.tally;
-        let counter = match self.roster.answered(now, held, refusal) {
+        let counter = match answered {
             Answered::Taken(report) => match report {
                 Report::Complete(_) => &tally.completed,
                 Report::Fail(_) => &tally.failed,
@@ -176,6 +187,14 @@ impl Link {
             Answered::Again | Answered::Unknown => return,
         };
         Tally::add(counter, 1);
+    }
+}
+
+impl Link {
+    fn answer(&self, held: Held, answer: Result<(), &Refusal>) {
+        if let Some(on_answer) = &self.settings.on_answer {
+            (on_answer.0)(held.task, held.attempt, answer);
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! What a worker says: starts, reports, progress, heartbeats, and goodbye.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tenure_wire::Request;
@@ -52,7 +51,7 @@ impl Link {
         }
         self.begin_handlers();
         self.abort_overdue(now);
-        self.tally.held.store(self.roster.len() as u64, Ordering::Relaxed);
+        self.count();
         if self.told != Leaving::No && self.roster.is_empty() {
             self.ask(connection, Sent::Leave, &Request::Leave);
             self.standing = Standing::Leaving(now + LEAVE_TIMEOUT);
@@ -67,6 +66,10 @@ impl Link {
         self.hurry(now);
         if self.stop_at.is_some_and(|at| at <= now) && self.leave_by.is_none() {
             self.roster.abandon(now);
+            self.leave_by = Some(now + LEAVE_TIMEOUT);
+        }
+        // Only answers are missing. A broker that is there gives them at once.
+        if self.stop_at.is_some() && self.roster.busy() == 0 && self.leave_by.is_none() {
             self.leave_by = Some(now + LEAVE_TIMEOUT);
         }
         if self.outbox.leaving() != Leaving::No && self.told == Leaving::No {
