@@ -82,7 +82,7 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
 }
 
 /// The certificate and the key that the gRPC door shows, if it has any.
-fn tls(config: &Config) -> Result<Option<grpc::Tls>, Failure> {
+pub(crate) fn tls(config: &Config) -> Result<Option<grpc::Tls>, Failure> {
     let Some((certificate, key)) = &config.grpc_tls else { return Ok(None) };
     read_tls(certificate, key).map(Some)
 }

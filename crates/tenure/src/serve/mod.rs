@@ -1,6 +1,7 @@
 //! A broker: hub and doors, from the first look at the data directory to the last snapshot.
 
 mod banner;
+pub(crate) mod check;
 mod doors;
 mod logging;
 mod reload;
@@ -20,14 +21,14 @@ use crate::verbs::serve::Serve;
 use banner::Banner;
 use reload::Reload;
 
-/// How long the broker before this one may take to be gone.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How long doors may take to say their last words once the hub has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(serve: &Serve) -> Outcome {
     let loaded = read(&serve.flags)?;
     let config = Config::build(&loaded, random_seed());
+    refuse(&check::faults(&config))?;
+    check::directory(&config)?;
     let filter = logging::start(&config.log)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
@@ -42,6 +43,13 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     let outcome = runtime.block_on(broker(serve, &config, reload));
     runtime.shutdown_timeout(LAST_WORDS);
     outcome
+}
+
+/// All that is wrong is told at once.
+pub(crate) fn refuse(faults: &[Failure]) -> Result<(), Failure> {
+    let Some(first) = faults.first() else { return Ok(()) };
+    let messages: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+    Err(Failure::new(first.code, messages.join("\n")))
 }
 
 async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
@@ -115,7 +123,7 @@ fn lock(disk: &RealDisk) -> Result<(), StoreError> {
     let since = Instant::now();
     loop {
         match disk.lock() {
-            Err(StoreError::Locked { .. }) if since.elapsed() < LOCK_PATIENCE => {
+            Err(StoreError::Locked { .. }) if since.elapsed() < check::LOCK_PATIENCE => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             other => return other.map(drop),
@@ -127,10 +135,7 @@ fn lock(disk: &RealDisk) -> Result<(), StoreError> {
 fn explain(config: &Config, error: &StoreError) -> Failure {
     let dir = config.data_dir.display();
     match error {
-        StoreError::Locked { pid } => Failure::system(format!(
-            "the data directory {dir} is in use by process {pid}: stop that broker (kill {pid}), or choose another \
-             directory with --data-dir"
-        )),
+        StoreError::Locked { pid } => check::in_use(&config.data_dir, pid),
         StoreError::Damaged(damage) => Failure::system(format!(
             "in {dir}: {damage}\nNothing was changed. `tenure journal verify --data-dir {dir}` tells what is damaged; \
              restore a backup, or let `tenure journal repair` save what can be saved"

@@ -11,12 +11,15 @@ use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::{Screen, remark};
+use crate::serve::check::{directory, faults};
+use crate::serve::refuse;
 
 /// Check or show the broker's configuration
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tenure config check --config /etc/tenure.toml
+  tenure config check --running && pkill -HUP tenure    before a reload
   tenure config show                    every setting, its value, and where that was said
   tenure config show -o json | jq '.settings[] | select(.from != \"default\")'")]
 pub(crate) struct Config {
@@ -26,16 +29,27 @@ pub(crate) struct Config {
 
 #[derive(Debug, Subcommand)]
 enum ConfigVerb {
-    /// Say whether the broker would start with this configuration, and what is wrong if not
-    Check(Box<Flags>),
+    /// Say whether the broker would start with this configuration, and everything that is wrong if not
+    ///
+    /// Opens no port, so whether one is taken shows only when the broker starts.
+    Check(Box<Check>),
     /// Show every setting with its value and where it was said; keys are never shown
     Show(Box<Flags>),
+}
+
+#[derive(Args, Debug)]
+struct Check {
+    #[command(flatten)]
+    flags: Flags,
+    /// Do not mind that the data directory is in use: for a broker that runs, before it reloads
+    #[arg(long)]
+    running: bool,
 }
 
 impl Config {
     pub(crate) fn run(&self, screen: &Screen) -> Outcome {
         match &self.verb {
-            ConfigVerb::Check(flags) => check(&read(flags)?, screen),
+            ConfigVerb::Check(given) => check(&read(&given.flags)?, given.running, screen),
             ConfigVerb::Show(flags) => show(&read(flags)?, screen),
         }
     }
@@ -51,10 +65,24 @@ pub(crate) fn read(flags: &Flags) -> Result<Loaded, Failure> {
     })
 }
 
-fn check(loaded: &Loaded, screen: &Screen) -> Outcome {
+fn check(loaded: &Loaded, running: bool, screen: &Screen) -> Outcome {
     for warning in &loaded.warnings {
         remark(format!("tenure: {warning}"));
     }
+    let built = crate::config::Config::build(loaded, 0);
+    let mut faults = faults(&built);
+    if !running {
+        faults.extend(directory(&built).err());
+    }
+    if let Some(first) = faults.first()
+        && !screen.is_table()
+    {
+        let problems: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+        screen
+            .one(String::new, || json!({ "ok": false, "problems": problems, "warnings": loaded.warnings }))?;
+        return Ok(first.code);
+    }
+    refuse(&faults)?;
     let file = loaded.file.as_ref().map(|file| file.display().to_string());
     let text = || match &file {
         Some(file) => format!("the configuration is right ({file}, {} keys)", loaded.access.count()),

@@ -1,6 +1,6 @@
 //! The configuration: what is wrong is told by name, what holds is shown with its origin, and keys never are.
 
-use crate::support::{program, run};
+use crate::support::{Broker, NATIVE_ONLY, program, run};
 
 const KEY: &str = "00112233445566778899aabbccddeeff";
 
@@ -67,4 +67,72 @@ fn show_tells_every_value_and_where_it_was_said_but_no_key() {
         "{table}"
     );
     assert!(!table.contains(KEY) && !json.to_string().contains(KEY));
+}
+
+/// What `serve` refuses, `config check` tells, with the same words and the same exit code.
+#[test]
+fn what_serve_refuses_is_told_by_config_check() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("file"), "x").unwrap();
+    let tls = concat!(env!("CARGO_MANIFEST_DIR"), "/../door-grpc/tests/tls");
+    let (certificate, other_key) = (format!("{tls}/certificate.pem"), format!("{tls}/other_key.pem"));
+    let grpc = "127.0.0.1:0";
+    for (flags, hint) in [
+        (vec!["--native", "0.0.0.0:0"], "add keys, or listen on 127.0.0.1"),
+        (vec!["--native", "off"], "all doors are off"),
+        (vec!["--native", "no-such-host.invalid:7171"], "cannot be resolved"),
+        (vec!["--native", "127.0.0.1:7999", "--resp", "127.0.0.1:7999"], "is the address of native already"),
+        (
+            vec!["--grpc", grpc, "--grpc-tls-cert", "/nowhere.pem", "--grpc-tls-key", "/nowhere.pem"],
+            "/nowhere.pem",
+        ),
+        (
+            vec!["--grpc", grpc, "--grpc-tls-cert", &certificate, "--grpc-tls-key", &other_key],
+            "other_key.pem",
+        ),
+        (vec!["--native-unix", &path("file")], "is not a socket"),
+        (vec!["--native-unix", &path("none/socket")], "does not exist"),
+        (vec!["--data-dir", &path("file")], "not a directory"),
+        (vec!["--data-dir", &path("file/below")], "is not a directory"),
+    ] {
+        let data = path("data");
+        let mut all = flags.clone();
+        if !flags.contains(&"--data-dir") {
+            all.extend(["--data-dir", &data]);
+        }
+        let told = |verb: &[&str]| {
+            let mut command = program(verb);
+            command.envs(NATIVE_ONLY).args(&all);
+            run(command)
+        };
+        let served = told(&["serve"]);
+        let checked = told(&["config", "check"]);
+        assert!(checked.err.contains(hint), "{flags:?}: {checked:?}");
+        assert_eq!((served.code, &served.err), (checked.code, &checked.err), "{flags:?}");
+        assert!([64, 71].contains(&checked.code), "{flags:?}: {checked:?}");
+    }
+    assert!(!dir.path().join("data").exists(), "a check changes nothing");
+    let mut command = program(&["config", "check", "-o", "json", "--data-dir", &path("data")]);
+    command.envs(NATIVE_ONLY).args(["--native", "0.0.0.0:0", "--native-unix", &path("file")]);
+    let said = run(command);
+    assert_eq!(said.code, 64, "{said:?}");
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&said.out).unwrap()["problems"].as_array().unwrap().len(),
+        2,
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_data_directory_in_use_is_told_unless_the_broker_is_to_go_on() {
+    let broker = Broker::start();
+    let data = broker.dir.to_str().unwrap();
+    let check = |more: &[&str]| {
+        let mut command = program(&["config", "check", "--data-dir", data]);
+        command.envs(NATIVE_ONLY).args(more);
+        run(command)
+    };
+    check(&[]).fails(71, "is in use by process");
+    check(&["--running"]).ok();
 }
