@@ -20,10 +20,11 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The file that is read from the data directory if no other is named.
 const FILE_NAME: &str = "tenure.toml";
 /// Variables that belong to the verbs, and those that a shell task finds: it may start a broker of its own.
-const OTHER_VARIABLES: [&str; 12] = [
+const OTHER_VARIABLES: [&str; 14] = [
     "TENURE_CONFIG",
     "TENURE_BROKER",
     "TENURE_KEY",
+    "TENURE_KEY_FILE",
     "TENURE_NAMESPACE",
     "TENURE_ATTEMPT",
     "TENURE_QUEUE",
@@ -31,6 +32,7 @@ const OTHER_VARIABLES: [&str; 12] = [
     "TENURE_PARENT",
     "TENURE_SUBMITTER",
     "TENURE_WORKER",
+    "TENURE_WORKER_RUN",
     "TENURE_CRASHES",
     "TENURE_FAILURES",
 ];

@@ -173,7 +173,10 @@ impl Launch<'_> {
             .args(self.args)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(&self.cwd);
-        command.env_remove("TENURE_KEY").process_group(0).kill_on_drop(true);
+        for variable in crate::key::VARIABLES {
+            command.env_remove(variable);
+        }
+        command.process_group(0).kill_on_drop(true);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
     }
 

@@ -4,30 +4,29 @@
 //! The worker tells the guard which groups there are. When the worker is gone without a goodbye, the guard kills the
 //! groups and then tells the broker, which need not wait for the lease: the tasks are certainly not running any more. The
 //! directories that the worker had made for its tasks go as well.
-//! Until that is done it keeps a lock on the worker's name, so that the next worker of the same name on this machine,
-//! whose coming also tells the broker that the tasks are free, does not begin while they still run.
+//! Until the groups are dead it keeps the worker's name (`claim.rs`), so that the next worker of the same name on this
+//! machine does not begin while they still run. That worker's coming tells the broker as well that the tasks are free: if
+//! one waits for the name, the guard leaves the telling to it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
 use tenure_client::wire::hello::{Hello, Key};
 use tenure_client::wire::worker::WorkerSpec;
 use tenure_client::wire::{FromBroker, Reply, Request};
 use tenure_client::{Address, Connection, Name};
 
 use super::Work;
+use super::claim::Claim;
 use super::group::Group;
+use super::orphans;
 use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::remark;
@@ -37,14 +36,14 @@ const DYING: Duration = Duration::from_secs(5);
 /// How long the broker is looked for. After that the lease ends the matter.
 const TELLING: Duration = Duration::from_secs(30);
 const TELL_EVERY: Duration = Duration::from_millis(100);
-/// How long the guard of a worker before of the same name may take. It gives up earlier.
-const NAME_PATIENCE: Duration = Duration::from_secs(45);
-/// After this time it is told what is waited for.
-const NAME_TOLD: Duration = Duration::from_secs(1);
-/// What the guard says while the name is still somebody else's.
+/// How long one try may take: somebody may wait for the name meanwhile.
+const TRY: Duration = Duration::from_secs(3);
+/// What the guard says while the name is still somebody else's, and whose.
 const WAITING: &str = "waiting";
 /// What the guard says when the name is its worker's.
 const READY: &str = "ready";
+/// What the guard says when it cannot stand beside its worker, and why.
+const FAILED: &str = "failed";
 /// The last line of a worker that leaves in peace.
 const GOODBYE: &str = "goodbye";
 
@@ -57,18 +56,20 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Starts a guard for the worker of this name.
-    pub(crate) fn start(worker: &str, queues: &[String], global: &Global) -> Result<Guard, Failure> {
+    pub(crate) fn start(work: &Work, worker: &str, run: &str, global: &Global) -> Result<Guard, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| Failure::system(format!("cannot tell where this program is: {error}")))?;
         let mut command = Command::new(program);
         command.args(["work", "--guard", "--id", worker, "--broker", &global.broker]);
-        command.args(queues.iter().flat_map(|queue| ["--queue", queue]));
+        command.args(work.queues().iter().flat_map(|queue| ["--queue", queue]));
+        let takeover = format!("{}ms", work.takeover_timeout.as_millis());
+        command.args(["--takeover-timeout", &takeover]).env(orphans::MARK, run);
         if let Some(namespace) = &global.namespace {
             command.args(["--namespace", namespace]);
         }
         if let Some(key) = &global.key {
             // In the environment, where other users cannot see it.
-            command.env("TENURE_KEY", key);
+            command.env("TENURE_KEY", key.reveal());
         }
         // What a terminal sends to the worker's group is not meant for the guard.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -76,24 +77,21 @@ impl Guard {
             .spawn()
             .map_err(|error| Failure::system(format!("cannot start the worker's guard: {error}")))?;
         let line = child.stdin.take().ok_or_else(|| Failure::internal("the guard has no stdin"))?;
-        let mut said = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            let mut stdout = BufReader::new(stdout);
-            stdout.read_line(&mut said)?;
-            if said.trim_end() == WAITING {
-                remark(format!(
-                    "worker {worker} waits: another of this name runs on this machine, or what it ran is being ended"
-                ));
-                said.clear();
-                stdout.read_line(&mut said)?;
+        let stdout = child.stdout.take().ok_or_else(|| Failure::internal("the guard has no stdout"))?;
+        for said in BufReader::new(stdout).lines() {
+            let said = said?;
+            let (word, why) = said.split_once(' ').unwrap_or((&said, ""));
+            match word {
+                READY => return Ok(Guard { child: Mutex::new(child), line: Mutex::new(line) }),
+                WAITING => remark(format!("worker {worker} waits: {why}")),
+                FAILED => return Err(Failure::system(why)),
+                _ => {}
             }
         }
-        if said.trim_end() != READY {
-            return Err(Failure::system(format!(
-                "a worker named {worker} runs on this machine already: choose another name with --id"
-            )));
-        }
-        Ok(Guard { child: Mutex::new(child), line: Mutex::new(line) })
+        let ended = child.wait().map(|status| status.to_string()).unwrap_or_default();
+        Err(Failure::system(format!(
+            "the worker's guard has ended at its start ({ended}): start the worker again"
+        )))
     }
 
     pub(crate) fn add(&self, group: Group) {
@@ -136,14 +134,16 @@ impl Guard {
 
 /// The guard's side: listens on stdin until the worker is gone.
 pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
-    let _name = claim(worker, global, || {
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{WAITING}").and_then(|()| out.flush());
-    })?;
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{READY}").and_then(|()| out.flush())?;
-    drop(out);
-    let Some(Left { groups, places }) = listen(std::io::stdin().lock()) else { return Ok(OK) };
+    let worker_pid = std::os::unix::process::parent_id();
+    let waits = |for_whom: &str| drop(answer(WAITING, for_whom));
+    let claimed = Claim::take(worker, global, worker_pid, work.takeover_timeout, waits);
+    let name = claimed.inspect_err(|failure| drop(answer(FAILED, &failure.message)))?;
+    answer(READY, "")?;
+    let Some(Left { mut groups, places }) = listen(std::io::stdin().lock()) else { return Ok(OK) };
+    name.ending();
+    if let Some(run) = std::env::var_os(orphans::MARK) {
+        groups.extend(orphans::find(&run.to_string_lossy()));
+    }
     for group in &groups {
         group.kill();
     }
@@ -158,70 +158,35 @@ pub(crate) fn stand(work: &Work, worker: &str, global: &Global) -> Outcome {
             let _ = std::fs::remove_dir_all(place);
         }
     });
-    let told = tell_until_heard(work, worker, global);
+    let told = tell_until_heard(work, worker, global, &name);
+    drop(name);
     let _ = tidying.join();
     told
 }
 
-fn tell_until_heard(work: &Work, worker: &str, global: &Global) -> Outcome {
+/// Says something to the worker: a word, and one line about it.
+fn answer(word: &str, about: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", format!("{word} {}", about.replace('\n', " ")).trim_end()).and_then(|()| out.flush())
+}
+
+/// Tells the broker, unless the next worker of the name is there to do so.
+fn tell_until_heard(work: &Work, worker: &str, global: &Global, name: &Claim) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
     runtime.block_on(async {
         let since = Instant::now();
-        while since.elapsed() < TELLING {
-            match tell(work, worker, global).await {
-                Ok(()) => return Ok(OK),
+        while since.elapsed() < TELLING && !name.is_wanted() {
+            match tokio::time::timeout(TRY, tell(work, worker, global)).await {
+                Ok(Ok(())) => return Ok(OK),
                 // The broker may not have noticed yet that the worker's connection is closed, or it is away itself.
-                Err(_) => tokio::time::sleep(TELL_EVERY).await,
+                Ok(Err(_)) | Err(_) => tokio::time::sleep(TELL_EVERY).await,
             }
         }
         Ok(OK)
     })
-}
-
-/// Takes the worker's name on this machine, as soon as the guard of the worker before lets go of it.
-fn claim(worker: &str, global: &Global, tell: impl Fn()) -> Result<Claim, Failure> {
-    let namespace = global.namespace.as_deref().unwrap_or_default();
-    let hasher = BuildHasherDefault::<DefaultHasher>::default();
-    let hash = hasher.hash_one((worker, namespace, &global.broker));
-    let user = rustix::process::getuid().as_raw();
-    let path = std::env::temp_dir().join(format!("tenure-work-{user}-{hash:016x}.lock"));
-    let since = Instant::now();
-    let mut is_told = false;
-    loop {
-        let open = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let file =
-            open.map_err(|error| Failure::system(format!("cannot open {}: {error}", path.display())))?;
-        let is_locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        // Whoever let go has removed the file: the lock counts only on the one that can be found.
-        let found = std::fs::metadata(&path).map(|found| found.ino());
-        if is_locked && found.ok() == file.metadata().map(|own| own.ino()).ok() {
-            return Ok(Claim { path, _file: file });
-        }
-        if !is_told && since.elapsed() > NAME_TOLD {
-            tell();
-            is_told = true;
-        }
-        if since.elapsed() > NAME_PATIENCE {
-            return Err(Failure::system(format!("the name {worker} is taken")));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// The worker's name on this machine.
-struct Claim {
-    path: PathBuf,
-    _file: File,
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        // While it is still locked, so that nobody's but this one's is removed.
-        let _ = std::fs::remove_file(&self.path);
-    }
 }
 
 /// What a worker leaves behind that is gone without a goodbye.
@@ -268,7 +233,7 @@ async fn tell(work: &Work, worker: &str, global: &Global) -> Result<(), Failure>
     let hello = Hello {
         identity: Some(worker.into()),
         namespace: global.namespace.as_deref().map(Into::into),
-        key: global.key.as_deref().map(Key::new),
+        key: global.key.as_ref().map(|key| Key::new(key.reveal())),
         software: Some("tenure work, the guard".into()),
         ..Hello::default()
     };
@@ -276,18 +241,27 @@ async fn tell(work: &Work, worker: &str, global: &Global) -> Result<(), Failure>
     let address = addresses.first().ok_or_else(|| Failure::usage("no address"))?;
     let mut connection = Connection::open(address, hello).await?;
     for request in [Request::Register(Box::new(spec)), Request::Leave] {
-        connection.ask(&request);
-        let mut arrived = Vec::new();
-        connection.turn(&mut arrived).await?;
-        let refused = arrived.iter().find_map(|message| match message {
-            FromBroker::Reply { reply: Reply::Refused(refusal), .. } => Some(&**refusal),
-            _ => None,
-        });
-        if let Some(refusal) = refused {
-            return Err(Failure::from(refusal));
-        }
+        let asked = connection.ask(&request);
+        answered(&mut connection, asked).await?;
     }
     Ok(())
+}
+
+/// Waits for the reply with this number. Notices may come before it.
+async fn answered(connection: &mut Connection, asked: u64) -> Result<(), Failure> {
+    loop {
+        let mut arrived = Vec::new();
+        connection.turn(&mut arrived).await?;
+        for message in arrived {
+            match message {
+                FromBroker::Reply { number, reply: Reply::Refused(refusal) } if number == asked => {
+                    return Err(Failure::from(&*refusal));
+                }
+                FromBroker::Reply { number, .. } if number == asked => return Ok(()),
+                FromBroker::Reply { .. } | FromBroker::Notice(_) => {}
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,43 +3,55 @@
 //! The SDK's worker talks to the broker. Each task goes through `shell.rs`: its body is read (`form.rs`, `plan.rs`), a
 //! directory is made for it (`place.rs`), an older attempt is waited for (`older.rs`), the command runs in a process group of its own (`command.rs`, `group.rs`), what
 //! it writes is kept within bounds (`capture.rs`) and becomes its result (`output.rs`). `guard.rs` is for the worker's own
-//! sudden death, `supervise.rs` for starting it again.
+//! sudden death, `unreported.rs` for results that a broker does not take any more, `supervise.rs` for starting it again.
 
 mod capture;
+mod claim;
 mod command;
+mod drain;
 mod form;
 mod group;
 mod guard;
 mod older;
+mod orphans;
 pub(crate) mod output;
 mod place;
 mod progress;
 mod said;
 mod shell;
 mod supervise;
+mod unreported;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use tenure_client::{Worker, WorkerHandle};
+use tenure_client::{Unreported, Worker, WorkerHandle};
 
 use crate::args::Global;
+use crate::config::random_seed;
 use crate::exit::{self, Failure, OK, Outcome};
 use crate::output::remark;
 use crate::output::times::{clock, now};
 use crate::signals::Signals;
-use crate::units::{parse_size, parse_span};
+use crate::units::{counted, parse_size, parse_span, show_span};
+use drain::{Drain, Step};
 use guard::Guard;
 use older::Older;
 use place::Places;
 use shell::Shell;
+use unreported::Store;
 
 /// How much may be kept of each stream of a command.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
 /// How long a command that was killed may take to be gone, beyond the grace.
 const AFTER_GRACE: Duration = Duration::from_secs(10);
+
+/// How often a worker that leaves is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a broker that is there may take to take the last reports of a worker that was told twice to end.
+const LAST_REPORTS: Duration = Duration::from_secs(2);
 
 /// Run tasks: commands, plans, lines of shell
 #[derive(Args, Debug)]
@@ -51,7 +63,8 @@ TENURE_ATTEMPT, TENURE_QUEUE and more in its environment, and a directory of its
 what the next attempt finds in $TENURE_CHECKPOINT if this one does not end well. Its output and exit code are kept: `tenure logs`.
 
 Signals: SIGTERM or SIGINT drain (nothing new is taken, what runs goes on); a second one, at least a second later,
-ends what runs.
+ends what runs. Results that a broker does not take before --drain-timeout, or before the second signal, are kept as files:
+the next worker of the same --id in the same --dir reports them.
 
 Examples:
   tenure work                                    one task at a time, from the queue `default`
@@ -92,6 +105,12 @@ pub(crate) struct Work {
     /// How long the broker waits for a lost worker before its tasks go to another
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
     lease: Duration,
+    /// How long a draining worker waits for a broker that does not take its last results, once nothing runs
+    #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = parse_span)]
+    drain_timeout: Duration,
+    /// How long to wait until an earlier worker of the same name on this machine is gone
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
+    takeover_timeout: Duration,
     /// Keep so many workers alive, each a process of its own
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     supervise: Option<u32>,
@@ -115,10 +134,11 @@ impl Work {
             return guard::stand(self, &id, global);
         }
         if let Some(count) = self.supervise {
-            return supervise::run(count, &id);
+            return supervise::run(count, &id, global);
         }
         let places = Places::new(self.dir.as_deref(), self.keep)?;
-        let guard = Guard::start(&id, &self.queues, global)?;
+        let run = format!("{:016x}", random_seed());
+        let guard = Guard::start(self, &id, &run, global)?;
         if let Some(base) = places.passing() {
             guard.add_place(base);
         }
@@ -127,6 +147,7 @@ impl Work {
             older: Older::default(),
             places,
             worker: id,
+            run,
             broker: global.broker.clone(),
             namespace: global.namespace.clone(),
             any_line: self.shell,
@@ -166,7 +187,27 @@ impl Work {
             builder = builder.namespace(namespace.as_str());
         }
         if let Some(key) = &global.key {
-            builder = builder.key(key.as_str());
+            builder = builder.key(key.reveal());
+        }
+        let left = shell.places.given().map(|base| Store::new(base, &shell.worker));
+        if let Some(store) = left {
+            let (unreported, unreadable) = store.read();
+            unreadable.iter().for_each(|text| say(text));
+            if !unreported.is_empty() {
+                say(&format!(
+                    "reporting {} kept in {}",
+                    results(unreported.len() as u64),
+                    store.dir().display()
+                ));
+            }
+            builder = builder.unreported(unreported).on_answer(move |task, attempt, answer| {
+                if let Some(stale) = store.answered(task, attempt, answer) {
+                    say(&format!(
+                        "task {task}: the result of attempt {attempt} came too late, and stays in {}",
+                        stale.display()
+                    ));
+                }
+            });
         }
         let shared = Arc::clone(shell);
         let handle = builder
@@ -177,28 +218,82 @@ impl Work {
             .start()
             .await?;
         say(&format!("worker {} serves {} at {}", shell.worker, self.queues.join(", "), global.broker));
-        let obeying = tokio::spawn(obey(signals, handle.clone()));
-        let stats = handle.ended().await?;
+        let obeying = tokio::spawn(obey(signals, handle.clone(), self.drain_timeout, global.broker.clone()));
+        let ended = handle.ended().await;
         obeying.abort();
+        let kept = keep(&handle.unreported(), shell)?;
+        let stats = ended?;
         say(&format!(
             "worker {} has left: {} completed, {} failed",
             shell.worker, stats.completed, stats.failed
         ));
-        Ok(OK)
+        Ok(if kept { exit::UNREACHABLE } else { OK })
     }
 }
 
 /// Drains at the first signal, ends what runs at the second, and leaves at the third.
-async fn obey(mut signals: Signals, worker: WorkerHandle) {
+async fn obey(mut signals: Signals, worker: WorkerHandle, drain_timeout: Duration, broker: String) {
     signals.next().await;
-    say("draining: nothing new is taken; the same signal again ends what runs");
+    say("draining: nothing new is taken; the same signal again, after a second, ends what runs");
     worker.drain();
-    signals.next().await;
+    let mut drain = Drain::new(drain_timeout);
+    loop {
+        tokio::select! {
+            () = signals.next() => break,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        match drain.step(Instant::now(), &worker.stats()) {
+            Step::Wait => {}
+            Step::Tell { results: count, left } => say(&format!(
+                "waiting for the broker at {broker} to take {}: for {} still, then kept as files; the same signal again keeps them now",
+                results(count),
+                show_span(left)
+            )),
+            Step::GiveUp => return worker.leave_now(),
+        }
+    }
     say("stopping: what runs is told to end");
     worker.stop();
-    signals.next().await;
+    let mut last_reports = Drain::new(if worker.is_connected() { LAST_REPORTS } else { Duration::ZERO });
+    loop {
+        tokio::select! {
+            () = signals.next() => break,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        if last_reports.step(Instant::now(), &worker.stats()) == Step::GiveUp {
+            return worker.leave_now();
+        }
+    }
     // The guard ends what is left.
     std::process::exit(i32::from(exit::TASK_CANCELLED));
+}
+
+/// Keeps what the broker has not taken, and says where it is. Returns whether there was anything.
+fn keep(unreported: &[Unreported], shell: &Shell) -> Result<bool, Failure> {
+    if unreported.is_empty() {
+        return Ok(false);
+    }
+    let base = match shell.places.given() {
+        Some(base) => base.to_owned(),
+        None => crate::own::scratch("unreported")?.keep(),
+    };
+    let store = Store::new(&base, &shell.worker);
+    store.save(unreported)?;
+    let tasks: Vec<String> =
+        unreported.iter().map(|one| format!("{} attempt {}", one.task(), one.attempt())).collect();
+    say(&format!(
+        "the broker did not take {} ({}): kept in {}. Report with: tenure work --id {} --dir {}",
+        results(unreported.len() as u64),
+        tasks.join(", "),
+        store.dir().display(),
+        shell.worker,
+        base.display()
+    ));
+    Ok(true)
+}
+
+fn results(count: u64) -> String {
+    counted(count, "result", "results")
 }
 
 fn own_name() -> String {

@@ -46,6 +46,11 @@ impl Places {
         }
     }
 
+    /// The directory that was given, if one was.
+    pub(crate) fn given(&self) -> Option<&Path> {
+        self.own.is_none().then_some(&self.base)
+    }
+
     /// The base, if it must not outlive the worker.
     pub(crate) fn passing(&self) -> Option<&Path> {
         self.own.as_ref().map(TempDir::path).filter(|_| !self.keep_failed)

@@ -12,6 +12,7 @@ use super::command::{Input, Launch, Ran};
 use super::form::{self, Command, Form};
 use super::guard::Guard;
 use super::older::Older;
+use super::orphans::MARK;
 use super::output::{Output, StepOutput};
 use super::place::{Place, Places};
 use super::said::Said;
@@ -37,6 +38,8 @@ pub(crate) struct Shell {
     pub(crate) older: Older,
     pub(crate) places: Places,
     pub(crate) worker: String,
+    /// The mark of this worker's run, by which its guard finds commands that it was not told of.
+    pub(crate) run: String,
     pub(crate) broker: String,
     pub(crate) namespace: Option<String>,
     /// Whether a body that is no shell task is a line for `sh`.
@@ -212,6 +215,7 @@ impl Shell {
             set("TENURE_CHECKPOINT", checkpoint.into());
         }
         set("TENURE_WORKER", self.worker.clone().into());
+        set(MARK, self.run.clone().into());
         set("TENURE_BROKER", self.broker.clone().into());
         set("TENURE_TASK_DIR", place.path().into());
         if let Some(namespace) = &self.namespace {

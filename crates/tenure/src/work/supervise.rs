@@ -10,7 +10,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::args::Global;
 use crate::exit::{self, Failure, OK, Outcome};
+use crate::key::Secret;
 use crate::output::remark;
 use crate::output::times::{clock, now};
 use crate::signals::Signals;
@@ -22,7 +24,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 const STABLE: Duration = Duration::from_secs(60);
 
 /// Runs so many workers with the options of this process, until all have left.
-pub(crate) fn run(count: u32, id: &str) -> Outcome {
+pub(crate) fn run(count: u32, id: &str, global: &Global) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -34,7 +36,12 @@ pub(crate) fn run(count: u32, id: &str) -> Outcome {
         let (told, hears) = watch::channel(0_u32);
         let mut workers = JoinSet::new();
         for number in 1..=count {
-            let kept = Kept { id: format!("{id}-{number}"), options: options.clone(), told: hears.clone() };
+            let kept = Kept {
+                id: format!("{id}-{number}"),
+                options: options.clone(),
+                key: global.key.clone(),
+                told: hears.clone(),
+            };
             workers.spawn(kept.run());
         }
         let mut worst = OK;
@@ -56,6 +63,7 @@ pub(crate) fn run(count: u32, id: &str) -> Outcome {
 struct Kept {
     id: String,
     options: Vec<OsString>,
+    key: Option<Secret>,
     told: watch::Receiver<u32>,
 }
 
@@ -90,6 +98,10 @@ impl Kept {
         let mut command = Command::new(program);
         // A group of its own: what a terminal sends reaches it through this process, and so only once.
         command.args(&self.options).args(["--id", &self.id]).process_group(0);
+        if let Some(key) = &self.key {
+            // Typed once, for all of them.
+            command.env("TENURE_KEY", key.reveal());
+        }
         let child =
             command.spawn().map_err(|error| Failure::system(format!("cannot start a worker: {error}")))?;
         say(&format!("worker {} started, process {}", self.id, child.id().unwrap_or_default()));
@@ -134,7 +146,7 @@ impl Backoff {
 
 /// The options of this process without those that are only for it.
 fn without_own(options: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    const OWN: [&str; 2] = ["--supervise", "--id"];
+    const OWN: [&str; 4] = ["--supervise", "--id", "--key", "--key-file"];
     let mut kept = Vec::new();
     let mut options = options.into_iter();
     while let Some(option) = options.next() {
@@ -183,6 +195,7 @@ mod tests {
             "x",
             "--slots",
             "2",
+            "--key-file=-",
         ];
         let kept = without_own(options.map(OsString::from));
         assert_eq!(kept, ["work", "--queue", "q", "--slots", "2"].map(OsString::from));

@@ -143,7 +143,8 @@ fn nothing_is_lost_and_nothing_runs_beside_itself_whoever_is_killed_and_when() {
     let seed = std::env::var("TENURE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     let mut dice = Dice(seed);
-    let mut stage = Stage::new();
+    // So many crashes would put a worker into quarantine, which is another story.
+    let mut stage = Stage::with(&["--quarantine-crashes", "1000"]);
     let start =
         |stage: &Stage, index: usize| stage.worker(&format!("w{index}"), &["--slots", "2", "--lease", "5s"]);
     let mut workers: Vec<Process> = (0..3).map(|index| start(&stage, index)).collect();

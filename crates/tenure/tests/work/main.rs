@@ -3,6 +3,7 @@
 mod bench;
 mod crashing;
 mod demo;
+mod leaving;
 mod plans;
 mod running;
 mod stage;
@@ -11,3 +12,4 @@ mod supervising;
 #[path = "../cli/support.rs"]
 #[allow(dead_code, reason = "shared with the stories of the other verbs")]
 mod support;
+mod taking_over;

@@ -16,13 +16,19 @@ pub(crate) struct Stage {
     pub(crate) broker: Broker,
     pub(crate) client: Client,
     pub(crate) dir: tempfile::TempDir,
+    flags: Vec<String>,
     runtime: Runtime,
 }
 
 impl Stage {
     pub(crate) fn new() -> Stage {
+        Stage::with(&[])
+    }
+
+    /// With further flags for the broker.
+    pub(crate) fn with(flags: &[&str]) -> Stage {
         let dir = tempfile::tempdir().expect("a directory");
-        let broker = Broker::start_in(&dir.path().join("data"), &[]);
+        let broker = Broker::start_in(&dir.path().join("data"), flags);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -31,16 +37,28 @@ impl Stage {
         let connecting =
             Client::builder().address(&broker.address).identity("ada").patience(PATIENCE).connect();
         let client = runtime.block_on(connecting).expect("the broker answers");
-        Stage { broker, client, dir, runtime }
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Stage { broker, client, dir, flags, runtime }
     }
 
     /// `kill -9` of the broker, and a new one in its place.
     pub(crate) fn restart_broker(&mut self, away: Duration) {
+        self.kill_broker();
+        std::thread::sleep(away);
+        self.start_broker();
+    }
+
+    pub(crate) fn kill_broker(&mut self) {
         let _ = self.broker.child.kill();
         let _ = self.broker.child.wait();
-        std::thread::sleep(away);
+    }
+
+    /// A broker in the place of the one that was killed.
+    pub(crate) fn start_broker(&mut self) {
         let address = self.broker.address.clone();
-        self.broker = Broker::start_in(&self.dir.path().join("data"), &["--native", &address]);
+        let mut flags = vec!["--native", &address];
+        flags.extend(self.flags.iter().map(String::as_str));
+        self.broker = Broker::start_in(&self.dir.path().join("data"), &flags);
     }
 
     /// The broker's process does nothing for a while, as if its machine slept.

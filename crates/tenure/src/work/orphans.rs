@@ -1,0 +1,82 @@
+//! Commands that nobody was told of: their worker died between starting them and saying so.
+//!
+//! Every command carries a mark of its worker's run in its environment, and the kernel shows it. The pipe between worker
+//! and guard closes only when the last process that was about to become a command has become one, so none is missed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::group::Group;
+
+/// The variable that holds the mark.
+pub(crate) const MARK: &str = "TENURE_WORKER_RUN";
+
+/// The groups of all processes of this session that carry the mark. A command that began a session of its own wanted to
+/// live on.
+pub(crate) fn find(mark: &str) -> BTreeSet<Group> {
+    let wanted = format!("{MARK}={mark}");
+    let own = Place::of(Path::new("/proc/self"));
+    let mut groups = BTreeSet::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let path = entry.path();
+        let Some(place) = Place::of(&path) else { continue };
+        let is_ours =
+            own.as_ref().is_some_and(|own| own.session == place.session && own.group != place.group);
+        if is_ours && carries(&path, wanted.as_bytes()) {
+            groups.extend(Group::led_by(place.group));
+        }
+    }
+    groups
+}
+
+fn carries(process: &Path, wanted: &[u8]) -> bool {
+    let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|entry| entry == wanted)
+}
+
+/// Where a process stands.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    group: u32,
+    session: u32,
+}
+
+impl Place {
+    fn of(process: &Path) -> Option<Place> {
+        Place::parse(&std::fs::read_to_string(process.join("stat")).ok()?)
+    }
+
+    /// `pid (name) state parent group session …`; the name may hold anything.
+    fn parse(stat: &str) -> Option<Place> {
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(2);
+        let mut number = || fields.next()?.parse().ok();
+        Some(Place { group: number()?, session: number()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_found_by_the_mark_it_carries() {
+        let mark = format!("test-{}", std::process::id());
+        let mut command = std::process::Command::new("sleep");
+        let mut child = command.arg("300").env(MARK, &mark).process_group(0).spawn().unwrap();
+        let group = Group::led_by(child.id()).unwrap();
+        let found = find(&mark);
+        let others = find("nobody's");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((found, others), ([group].into(), BTreeSet::new()));
+    }
+
+    #[test]
+    fn a_name_with_brackets_does_not_shift_the_fields() {
+        let place = Place::parse("77 (a) b (c) S 1 42 7 0 -1").unwrap();
+        assert_eq!(place, Place { group: 42, session: 7 });
+        assert_eq!(Place::parse("77 (a"), None);
+    }
+}
