@@ -3,6 +3,7 @@
 use clap::{Args, Parser};
 
 use crate::exit;
+use crate::key::Secret;
 use crate::output::Format;
 use crate::verbs::Verb;
 
@@ -43,16 +44,22 @@ pub(crate) struct Global {
         help_heading = "Reaching a broker"
     )]
     pub(crate) broker: String,
-    /// The key to show the broker; better in the environment, where other users cannot see it
+    /// Read the key to show the broker from a file's first line; - is stdin [env: TENURE_KEY holds the key itself,
+    /// TENURE_KEY_FILE names a file]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Reaching a broker")]
+    pub(crate) key_file: Option<std::path::PathBuf>,
+    /// Ask for the key at the terminal
     #[arg(
-        long,
+        long = "key",
         global = true,
-        value_name = "KEY",
-        env = "TENURE_KEY",
-        hide_env_values = true,
+        value_name = "ask",
+        conflicts_with = "key_file",
         help_heading = "Reaching a broker"
     )]
-    pub(crate) key: Option<String>,
+    pub(crate) key_given: Option<String>,
+    /// The key, wherever it was found.
+    #[arg(skip)]
+    pub(crate) key: Option<Secret>,
     /// The namespace to work in
     #[arg(
         long,

@@ -9,6 +9,7 @@ mod bench;
 mod config;
 mod demo;
 mod exit;
+mod key;
 mod output;
 mod own;
 mod serve;
@@ -42,7 +43,8 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             if !failure.message.is_empty() {
-                output::remark(format!("tenure: {failure}"));
+                // It may quote what others have sent.
+                output::remark(format!("tenure: {}", output::text::harmless_lines(&failure.message)));
             }
             ExitCode::from(failure.code)
         }

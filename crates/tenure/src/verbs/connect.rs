@@ -38,7 +38,7 @@ pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
         builder = builder.namespace(namespace.as_str());
     }
     if let Some(key) = &global.key {
-        builder = builder.key(key.as_str());
+        builder = builder.key(key.reveal());
     }
     Ok(builder.connect().await?)
 }
@@ -74,7 +74,9 @@ impl From<&Refusal> for Failure {
     fn from(refusal: &Refusal) -> Failure {
         let code = code_of(&refusal.code);
         let hint = match &refusal.code {
-            Code::NotAllowed => "\nShow a key that may with --key or TENURE_KEY",
+            Code::NotAllowed => {
+                "\nPass a key that may in TENURE_KEY, with --key-file FILE, or with --key ask"
+            }
             Code::UnknownTask => "\n`tenure list` shows the tasks that are kept",
             _ => "",
         };

@@ -43,7 +43,7 @@ async fn open(global: &Global) -> Result<Connection, Failure> {
     let hello = Hello {
         version: VERSION,
         namespace: global.namespace.as_deref().map(Into::into),
-        key: global.key.as_deref().map(Key::new),
+        key: global.key.as_ref().map(|key| Key::new(key.reveal())),
         software: Some(concat!("tenure ", env!("CARGO_PKG_VERSION")).into()),
         ..Hello::default()
     };

@@ -38,6 +38,7 @@ use clap::Subcommand;
 
 use crate::args::Cli;
 use crate::exit::Outcome;
+use crate::key;
 use crate::output::Screen;
 use connect::with_broker;
 
@@ -79,8 +80,26 @@ pub(crate) enum Verb {
     Completions(completions::Completions),
 }
 
+impl Verb {
+    /// Whether it talks to a broker that may want a key.
+    fn wants_a_key(&self) -> bool {
+        !matches!(
+            self,
+            Verb::Serve(_)
+                | Verb::Restore(_)
+                | Verb::Journal(_)
+                | Verb::Demo(_)
+                | Verb::Config(_)
+                | Verb::Completions(_)
+        )
+    }
+}
+
 pub(crate) fn run(cli: Cli) -> Outcome {
-    let Cli { global, verb } = cli;
+    let Cli { mut global, verb } = cli;
+    if verb.wants_a_key() {
+        global.key = key::find(&global)?;
+    }
     let screen = &Screen::new(global.output, global.no_color);
     match verb {
         Verb::Serve(serve) => crate::serve::run(&serve),
