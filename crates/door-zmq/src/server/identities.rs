@@ -156,13 +156,13 @@ impl Identities {
         if entry.owner != owner {
             return if entry.holder.is_some() { Attempt::OfAnotherKey } else { Attempt::HasJobs };
         }
-        if let Some(holder) = &mut entry.holder {
-            if holder.contested_at.is_some_and(|at| now - at < CONTESTED) {
-                holder.contested_at = Some(now);
-                let is_new = !holder.refused.is_cancelled();
-                holder.refused.cancel();
-                return Attempt::Contested { holder: holder.clone(), is_new };
-            }
+        if let Some(holder) = &mut entry.holder
+            && holder.contested_at.is_some_and(|at| now - at < CONTESTED)
+        {
+            holder.contested_at = Some(now);
+            let is_new = !holder.refused.is_cancelled();
+            holder.refused.cancel();
+            return Attempt::Contested { holder: holder.clone(), is_new };
         }
         let before = entry.holder.take();
         if before.is_some() {
