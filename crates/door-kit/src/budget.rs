@@ -29,6 +29,11 @@ impl ByteBudget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether most of it is in use.
+    pub fn is_short(&self) -> bool {
+        self.used() > self.limit - self.limit / 4
+    }
+
     /// Begins the account of one connection.
     pub fn charge(self: &Arc<Self>) -> Charge {
         Charge { budget: Arc::clone(self), held: 0 }
@@ -81,8 +86,10 @@ mod tests {
         assert_eq!(one.set(FREE_BYTES), Ok(()));
         assert_eq!(budget.used(), 0, "quiet connections are free");
         assert_eq!(one.set(FREE_BYTES + 700), Ok(()));
+        assert!(!budget.is_short());
         assert_eq!(other.set(FREE_BYTES + 301), Err(Exhausted { limit: 1000 }));
         assert_eq!(other.set(FREE_BYTES + 300), Ok(()));
+        assert!(budget.is_short());
         assert_eq!(one.set(FREE_BYTES + 100), Ok(()));
         assert_eq!(budget.used(), 400);
         drop((one, other));

@@ -1,26 +1,25 @@
 //! Sockets: what listens, and one task per connection, which reads, talks and writes. Nothing outside of here awaits.
 
-mod budget;
 mod connection;
 mod identities;
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tenure_door_kit::{Listener, Stream};
 use tenure_hub::words::{Answer, DEFAULT_NAMESPACE, Name, StateName};
 use tenure_hub::{
     Ask, Counters, Delivery, Grant, HubHandle, Principal, Request, Response, Right, Stats, wall_clock,
 };
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::TcpListener;
 
 use crate::codec::CodecError;
 use crate::registry::Registry;
 use crate::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker, Unseen, namespace};
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
-use budget::Budget;
 use connection::Connection;
 use identities::{Claim, Holder, Identities, IdentityKey};
 
@@ -31,7 +30,8 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let (transport, counters) = (settings.transport.clone(), Arc::clone(&settings.counters));
     hub.show(Arc::clone(&counters)).await;
     let begin = move |me| Majordomo::new(me, Arc::clone(&settings), Arc::clone(&registry));
-    accept(listener, Door::new("mdp", hub, transport, counters), begin).await
+    accept(listener, Door::new("mdp", hub, transport, counters), begin).await;
+    Ok(())
 }
 
 /// Opens the READY / PING / PONG door: one address for clients, one for workers. Returns when the hub stops.
@@ -55,7 +55,8 @@ pub async fn serve_ping_pong(
     let workers = accept(workers, door(), move |me| {
         PingPongWorker::new(me, Arc::clone(&for_workers), Arc::clone(&unseen))
     });
-    tokio::try_join!(clients, workers).map(|_| ())
+    tokio::join!(clients, workers);
+    Ok(())
 }
 
 /// Whether workers may be at work from before the broker was started.
@@ -83,30 +84,21 @@ async fn something_is_held(hub: &HubHandle) -> bool {
 
 /// What all connections of one address share.
 struct Door {
-    name: &'static str,
-    hub: HubHandle,
+    kit: Arc<tenure_door_kit::Door>,
     transport: Transport,
-    counters: Arc<Counters>,
     identities: Identities,
-    room: Arc<Semaphore>,
-    /// Messages that are not whole yet.
-    unfinished: Arc<Budget>,
-    /// What peers have not read yet.
-    unsent: Arc<Budget>,
-    /// When the log last said that a peer was refused for its key.
+    /// When the log last said that a peer was refused for its identity.
     complained_at: Mutex<Option<Instant>>,
 }
 
-/// A peer with a wrong key comes again and again; the log says so once in this time.
+/// A peer that is refused comes again and again; the log says so once in this time.
 const COMPLAINTS_APART: Duration = Duration::from_secs(10);
 
 impl Door {
     fn new(name: &'static str, hub: HubHandle, transport: Transport, counters: Arc<Counters>) -> Arc<Door> {
-        let room = Arc::new(Semaphore::new(transport.connections_max));
+        let kit = Arc::new(tenure_door_kit::Door::new(name, hub, transport.door.clone(), counters));
         let (identities, complained_at) = (Identities::default(), Mutex::default());
-        let unfinished = Budget::new(transport.unfinished_bytes_max);
-        let unsent = Budget::new(transport.unsent_bytes_max);
-        Arc::new(Door { name, hub, transport, counters, identities, room, unfinished, unsent, complained_at })
+        Arc::new(Door { kit, transport, identities, complained_at })
     }
 
     fn may_complain(&self) -> bool {
@@ -119,40 +111,21 @@ impl Door {
     }
 }
 
-async fn accept<C, F>(listener: TcpListener, door: Arc<Door>, begin: F) -> io::Result<()>
+async fn accept<C, F>(listener: TcpListener, door: Arc<Door>, begin: F)
 where
     C: Conversation + 'static,
     F: Fn(Me) -> C + Clone + Send + Sync + 'static,
 {
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = door.hub.stopped() => return Ok(()),
-        };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Out of file handles, most likely: the ones in use go on, and the next may fit.
-                tracing::warn!(%error, "a ZeroMQ connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let Ok(room) = Arc::clone(&door.room).try_acquire_owned() else {
-            door.counters.count("connections");
-            continue;
-        };
+    let kit = Arc::clone(&door.kit);
+    let serve = move |stream, address| {
         let (door, begin) = (Arc::clone(&door), begin.clone());
-        tokio::spawn(async move {
-            let _room = room;
-            if let Err(error) = converse(stream, &door, begin).await {
-                door.counters.count(error.kind());
-                if matches!(error, Ended::Codec(CodecError::CredentialsRefused)) && door.may_complain() {
-                    tracing::warn!(%address, "a ZeroMQ peer was refused for its key");
-                }
+        async move {
+            if let Err(error) = converse(stream, address, &door, begin).await {
+                door.kit.counters.count(error.kind());
             }
-        });
-    }
+        }
+    };
+    kit.accept(Listener::Tcp(listener), serve).await;
 }
 
 /// Why a connection ended, other than by its peer's wish.
@@ -193,26 +166,26 @@ impl Ended {
 
 /// One connection, from its first byte to its last.
 async fn converse<C: Conversation>(
-    stream: TcpStream,
+    stream: Stream,
+    address: Option<IpAddr>,
     door: &Door,
     begin: impl Fn(Me) -> C,
 ) -> Result<(), Ended> {
-    let _ = stream.set_nodelay(true);
-    let address = stream.peer_addr().ok().map(|address| address.ip());
-    let mut connection = Connection::new(stream, door);
-    let handshake = connection.introduce(&door.hub);
-    let Ok(introduced) = tokio::time::timeout(door.transport.handshake_timeout, handshake).await else {
+    let mut connection = Connection::new(stream, address, door);
+    let deadline = door.kit.settings.login_within;
+    let Ok(introduced) = tokio::time::timeout(deadline, connection.introduce()).await else {
         return Err(Ended::HandshakeTimeout);
     };
-    let Some((identity, grant)) = introduced? else { return Ok(()) };
+    let Some((identity, principal)) = introduced? else { return Ok(()) };
+    let grant = Arc::clone(&principal.grant);
     let name = translate::peer_name(&identity);
     let key = IdentityKey { namespace: namespace(&grant), identity: identity.clone() };
     let (holder, is_known) = claim(door, &key, &name, &grant).await?;
     // A client with the right to submit is told what became of its own requests. What else this peer may read is
     // decided in `rights.rs`.
-    let principal = Principal { grant: Arc::clone(&grant), door: door.name, address }.with(Right::Read);
+    let principal = principal.with(Right::Read);
     let mut has_jobs = false;
-    let ended = match door.hub.open(principal, key.namespace.clone(), name.clone()) {
+    let ended = match door.kit.hub.open(principal, key.namespace.clone(), name.clone()) {
         Ok(session) => {
             let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), is_known, grant });
             let ended = connection.talk(&session, &mut conversation, &holder).await;
@@ -232,7 +205,7 @@ async fn converse<C: Conversation>(
 
 /// Takes the identity, if it is this key's to take. Says whether the key is known to have used it before.
 async fn claim(door: &Door, key: &IdentityKey, name: &Name, grant: &Grant) -> Result<(Holder, bool), Ended> {
-    let is_bound = door.hub.may_work_as(&Grant::everything(), name).is_err();
+    let is_bound = door.kit.hub.may_work_as(&Grant::everything(), name).is_err();
     if is_bound && grant.worker.as_ref() != Some(name) {
         if door.may_complain() {
             tracing::warn!(identity = %name, key = %grant.name, "a ZeroMQ peer was refused: its identity has a key of its own");
@@ -240,11 +213,11 @@ async fn claim(door: &Door, key: &IdentityKey, name: &Name, grant: &Grant) -> Re
         identities::delay_refusal().await;
         return Err(Ended::IdentityOfAnotherKey);
     }
-    let has_jobs = has_jobs(&door.hub, &key.namespace, name);
+    let has_jobs = has_jobs(&door.kit.hub, &key.namespace, name);
     match door.identities.claim(key, grant.key, has_jobs).await {
         Claim::Granted { holder, replaced, is_known } => {
             if replaced {
-                door.counters.count("replaced");
+                door.kit.counters.count("replaced");
             }
             Ok((holder, is_known))
         }

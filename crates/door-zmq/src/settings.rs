@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_door_kit::{ByteBudget, DoorSettings};
 use tenure_hub::Counters;
 use tenure_hub::words::Name;
 
@@ -56,15 +57,13 @@ pub struct Transport {
     pub ping: Duration,
     /// After so much silence a connection that was asked is given up.
     pub ping_timeout: Duration,
-    /// How long a peer may take to introduce itself.
-    pub handshake_timeout: Duration,
     /// How long a peer may take to finish a message, besides a second for every 16 KiB of it.
     pub message_timeout: Duration,
-    pub connections_max: usize,
-    /// How many bytes of unfinished messages all connections of one address may hold together, and how many bytes that
-    /// their peers have not read.
-    pub unfinished_bytes_max: usize,
-    pub unsent_bytes_max: usize,
+    /// What every door is told: caps, the deadline of the handshake, the byte budget for unfinished messages.
+    pub door: DoorSettings,
+    /// How many bytes the peers of all connections may leave unread together. Apart from the other budget, so that peers
+    /// that do not read keep nobody from sending.
+    pub unread_budget: Arc<ByteBudget>,
 }
 
 impl Default for Settings {
@@ -105,11 +104,9 @@ impl Default for Transport {
             limits: Limits::default(),
             ping: Duration::from_secs(5),
             ping_timeout: Duration::from_secs(15),
-            handshake_timeout: Duration::from_secs(10),
             message_timeout: Duration::from_secs(60),
-            connections_max: 10_000,
-            unfinished_bytes_max: 256 << 20,
-            unsent_bytes_max: 256 << 20,
+            door: DoorSettings { connections_max: 10_000, ..DoorSettings::default() },
+            unread_budget: ByteBudget::new(256 << 20),
         }
     }
 }

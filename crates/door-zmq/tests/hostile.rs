@@ -8,9 +8,14 @@ use support::broker::{Broker, calm};
 use support::native::Native;
 use support::wire::Wire;
 use support::{frame, null_opening};
+use tenure_door_kit::{ByteBudget, DoorSettings};
 use tenure_door_zmq::codec::Limits;
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::{Request, Response};
+
+fn door(door: DoorSettings) -> Transport {
+    Transport { door, ..Transport::default() }
+}
 
 /// A client and a worker get their work done.
 fn works(broker: &Broker) {
@@ -100,7 +105,8 @@ fn half_a_message_costs_its_limit_and_no_more() {
 
 #[test]
 fn a_peer_that_never_introduces_itself_is_sent_away() {
-    let transport = Transport { handshake_timeout: Duration::from_millis(100), ..Transport::default() };
+    let transport =
+        door(DoorSettings { login_within: Duration::from_millis(100), ..DoorSettings::default() });
     let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let mut mute = Wire::silent(broker.mdp);
     let mut half = Wire::silent(broker.mdp);
@@ -112,11 +118,11 @@ fn a_peer_that_never_introduces_itself_is_sent_away() {
 
 #[test]
 fn there_are_only_so_many_connections() {
-    let transport = Transport { connections_max: 3, ..Transport::default() };
+    let transport = door(DoorSettings { connections_max: 3, ..DoorSettings::default() });
     let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let kept: Vec<Wire> = (0..3).map(|_| Wire::dealer(broker.mdp)).collect();
     assert!(Wire::silent(broker.mdp).is_closed(Duration::from_secs(5)));
-    assert!(broker.counts("connections"));
+    assert!(broker.counts("turned_away"));
     drop(kept);
     // When the broker has noticed, there is room for as many again.
     let mut again = Vec::new();
@@ -202,7 +208,7 @@ fn half_a_request(peer: &mut Wire, announced: usize, sent: usize) {
 #[test]
 fn unfinished_messages_of_all_peers_share_a_budget() {
     const MIB: usize = 1 << 20;
-    let transport = Transport { unfinished_bytes_max: 3 * MIB, ..Transport::default() };
+    let transport = door(DoorSettings { budget: ByteBudget::new(3 * MIB), ..DoorSettings::default() });
     let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let mut greedy = Wire::dealer(broker.mdp);
     half_a_request(&mut greedy, 2 * MIB, 2 * MIB - 1);
@@ -246,7 +252,7 @@ fn what_all_peers_have_not_read_shares_a_budget() {
     const MIB: usize = 1 << 20;
     // A socket takes some megabytes by itself.
     let (results, each) = (4, 8 * MIB);
-    let transport = Transport { unsent_bytes_max: 9 * MIB, ..Transport::default() };
+    let transport = Transport { unread_budget: ByteBudget::new(9 * MIB), ..Transport::default() };
     let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let mut worker = Wire::dealer(broker.mdp);
     worker.send(&["", "MDPW01", "\x01", "big"]);

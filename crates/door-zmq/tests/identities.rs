@@ -142,3 +142,29 @@ fn a_key_that_only_submits_gets_the_replies_to_its_requests() {
     worker.send(&["", "MDPC01", "echo", "x"]);
     assert!(broker.counts("not-allowed"), "a worker does not submit");
 }
+
+#[test]
+fn wrong_keys_are_counted_and_slowed_and_right_ones_are_not() {
+    let broker = Broker::with_keys(&keys());
+    let refuse_one = || {
+        let begun = std::time::Instant::now();
+        let mut wrong = Wire::silent(broker.mdp);
+        wrong.raw(&support::greeting(3, 1, "PLAIN"));
+        wrong.raw(&support::command("HELLO", b"\x01x\x05wrong"));
+        assert!(wrong.is_closed(Duration::from_secs(20)));
+        begun.elapsed()
+    };
+    let slowest = (0..6).map(|_| refuse_one()).max().expect("some");
+    assert!(slowest >= Duration::from_millis(900), "{slowest:?}");
+    assert_eq!(broker.counters.get("wrong_key"), 6);
+    assert_eq!(broker.counters.get("credentials_refused"), 6);
+    // The next wrong key waits for two seconds. A right one that comes after it is let in before.
+    let mut wrong = Wire::silent(broker.mdp);
+    wrong.raw(&support::greeting(3, 1, "PLAIN"));
+    wrong.raw(&support::command("HELLO", b"\x01x\x05wrong"));
+    assert!(broker.counts_to("wrong_key", 7));
+    let mut right = Wire::plain(broker.mdp, "", "lab");
+    right.send(&["", "MDPC01", "mmi.weather"]);
+    assert_eq!(right.texts()[3], "501");
+    assert!(wrong.is_closed(Duration::from_secs(20)));
+}

@@ -1,29 +1,28 @@
 //! One connection: reads, lets the conversation answer, writes, and notices when the peer is gone.
 
 use std::collections::VecDeque;
-use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use tenure_door_kit::{Charge, LoginError, ReadSizer, Stream, read_into};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
-use tenure_hub::{Counters, Delivery, Grant, HubHandle, Session, fresh_id, wall_clock};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tenure_hub::{Delivery, HubHandle, Principal, Session, fresh_id, wall_clock};
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 
-use super::budget::{FREE_BYTES, Share};
 use super::identities::Holder;
 use super::{Door, Ended};
 use crate::codec::{Admission, CodecError, Event, Identity, Peer};
 use crate::session::{Conversation, Out};
 use crate::settings::Transport;
 
-/// How much is read at once: little from a peer that says little, since thousands of them may be idle, and more and
-/// more from one that fills its buffer.
+/// How much is read at once.
 const READ_BYTES_MIN: usize = 2 << 10;
-const READ_BYTES_MAX: usize = 64 << 10;
+const READ_BYTES_MAX: usize = 32 << 10;
+/// What every connection may hold without counting against the broker's byte budget.
+const FREE_BYTES: usize = 64 << 10;
 /// A send buffer that is empty and larger than this is given back.
 const SPARE_BYTES_MAX: usize = 16 << 10;
 /// How many requests are gathered before they go to the hub.
@@ -42,15 +41,19 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A socket with its codec, what is unsent, and when it was last heard.
 pub(super) struct Connection<'a> {
-    stream: TcpStream,
+    reading: ReadHalf<Stream>,
+    writing: WriteHalf<Stream>,
+    address: Option<IpAddr>,
+    door: &'a Door,
     transport: &'a Transport,
-    counters: &'a Counters,
     peer: Peer,
     unsent: BytesMut,
-    read_bytes: usize,
-    /// What it holds of the door's budgets.
-    unfinished_share: Share,
-    unsent_share: Share,
+    sizer: ReadSizer,
+    /// What it holds of the budgets of bytes: an unfinished message, and what its peer has not read.
+    unfinished: Charge,
+    unread: Charge,
+    /// There is no memory for what its peer is to be sent next.
+    waits_to_send: bool,
     /// Since when it waits for other connections to give memory back, before more is read from its peer.
     waits_to_read: Option<Instant>,
     /// Since when it has not finished the message that it sends.
@@ -67,19 +70,24 @@ pub(super) struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    pub(super) fn new(stream: TcpStream, door: &'a Door) -> Connection<'a> {
-        let admission = if door.hub.wants_keys() { Admission::Credentials } else { Admission::Anyone };
+    pub(super) fn new(stream: Stream, address: Option<IpAddr>, door: &'a Door) -> Connection<'a> {
+        let wants_keys = door.kit.authenticator.wants_keys();
+        let admission = if wants_keys { Admission::Credentials } else { Admission::Anyone };
         let mut unsent = BytesMut::new();
         let peer = Peer::new(admission, door.transport.limits, &mut unsent);
+        let (reading, writing) = tokio::io::split(stream);
         Connection {
-            stream,
+            reading,
+            writing,
+            address,
+            door,
             transport: &door.transport,
-            counters: &door.counters,
             peer,
             unsent,
-            read_bytes: READ_BYTES_MIN,
-            unfinished_share: door.unfinished.share(),
-            unsent_share: door.unsent.share(),
+            sizer: ReadSizer::between(READ_BYTES_MIN, READ_BYTES_MAX),
+            unfinished: door.kit.settings.budget.charge(),
+            unread: door.transport.unread_budget.charge(),
+            waits_to_send: false,
             waits_to_read: None,
             unfinished_since: Instant::now(),
             heard_at: Instant::now(),
@@ -91,27 +99,30 @@ impl<'a> Connection<'a> {
     }
 
     /// Greeting and handshake. Gives nothing if the peer went away.
-    pub(super) async fn introduce(
-        &mut self,
-        hub: &HubHandle,
-    ) -> Result<Option<(Identity, Arc<Grant>)>, Ended> {
-        let mut grant = None;
+    pub(super) async fn introduce(&mut self) -> Result<Option<(Identity, Principal)>, Ended> {
+        let mut principal = None;
         loop {
             match self.peer.next_event(&mut self.unsent) {
                 Ok(Some(Event::Credentials { password, .. })) => {
-                    grant = hub.admit(Some(&password.0));
-                    match grant {
-                        Some(_) => self.peer.admit(&mut self.unsent),
-                        None => self.peer.refuse(&mut self.unsent),
+                    match self.login(Some(&password.0)) {
+                        Ok(who) => {
+                            principal = Some(who);
+                            self.peer.admit(&mut self.unsent);
+                        }
+                        Err(LoginError::NoKey) => self.peer.refuse(&mut self.unsent),
+                        Err(LoginError::WrongKey { wait }) => {
+                            tokio::time::sleep(wait).await;
+                            self.peer.refuse(&mut self.unsent);
+                        }
                     }
                     continue;
                 }
                 Ok(Some(Event::Joined { identity, .. })) => {
-                    let Some(grant) = grant.or_else(|| hub.admit(None)) else {
+                    let Some(principal) = principal.or_else(|| self.login(None).ok()) else {
                         return Err(CodecError::CredentialsRefused.into());
                     };
                     let number = u128::from_be_bytes(*fresh_id().as_bytes());
-                    return Ok(Some((identity.unwrap_or_else(|| Identity::given(number)), grant)));
+                    return Ok(Some((identity.unwrap_or_else(|| Identity::given(number)), principal)));
                 }
                 Ok(Some(_)) => continue,
                 Ok(None) => {}
@@ -120,13 +131,18 @@ impl<'a> Connection<'a> {
                     return Err(error.into());
                 }
             }
-            if !self.unsent.is_empty() && self.stream.write_all_buf(&mut self.unsent).await.is_err() {
+            if !self.unsent.is_empty() && self.writing.write_all_buf(&mut self.unsent).await.is_err() {
                 return Ok(None);
             }
-            if !matches!(self.stream.read_buf(self.peer.input()).await, Ok(1..)) {
+            let read = read_into(&mut self.reading, self.peer.input(), READ_BYTES_MIN).await;
+            if !matches!(read, Ok(1..)) {
                 return Ok(None);
             }
         }
+    }
+
+    fn login(&self, key: Option<&[u8]>) -> Result<Principal, LoginError> {
+        self.door.kit.authenticator.login(wall_clock(), self.address, key)
     }
 
     pub(super) async fn talk(
@@ -161,7 +177,7 @@ impl<'a> Connection<'a> {
                     return Err(error.into());
                 }
             };
-            let has_room = self.unsent.len() < UNSENT_BYTES_MAX;
+            let has_room = self.has_room();
             let may_ask =
                 has_room && conversation.unanswered() < SESSION_REQUESTS_MAX && !conversation.is_held_back();
             let may_read = may_ask && is_dry && self.has_memory_to_read();
@@ -170,14 +186,13 @@ impl<'a> Connection<'a> {
                 (self.heard_at, self.unfinished_since) = (Instant::now(), Instant::now());
             }
             self.is_listening = may_read;
-            let has_work = (may_ask && !is_dry)
-                || (has_room && !self.unsent_share.is_waiting() && !deliveries.is_empty());
+            let has_work =
+                (may_ask && !is_dry) || (has_room && !self.waits_to_send && !deliveries.is_empty());
             let wake = self.wake_at(conversation);
             // An alarm that goes off too early does no harm, and setting it costs.
             if wake < alarm.deadline() || alarm.is_elapsed() {
                 alarm.as_mut().reset(wake);
             }
-            let (mut reading, mut writing) = self.stream.split();
             tokio::select! {
                 () = holder.is_wanted().cancelled() => {
                     conversation.replaced(wall_clock(), &mut out);
@@ -185,12 +200,12 @@ impl<'a> Connection<'a> {
                     return Ok(());
                 }
                 () = &mut stopped => out.close = true,
-                read = read_some(&mut reading, self.peer.input(), self.read_bytes), if may_read => {
+                read = read_into(&mut self.reading, self.peer.input(), self.sizer.bytes()), if may_read => {
                     let Ok(count @ 1..) = read else { return Ok(()) };
-                    self.read_bytes = next_read(self.read_bytes, count);
+                    self.sizer.has_read(count);
                     (self.heard_at, self.unread_bytes, self.asked_at) = (Instant::now(), 0, None);
                 }
-                written = writing.write_buf(&mut self.unsent), if !self.unsent.is_empty() => {
+                written = self.writing.write_buf(&mut self.unsent), if !self.unsent.is_empty() => {
                     let Ok(1..) = written else { return Ok(()) };
                     // What does not fit at once goes on as the peer takes what it has.
                     if !self.unsent.is_empty() {
@@ -199,7 +214,6 @@ impl<'a> Connection<'a> {
                     if self.unsent.is_empty() && self.unsent.capacity() > SPARE_BYTES_MAX {
                         self.unsent = BytesMut::new();
                     }
-                    self.unsent_share.set(self.unsent.len());
                 }
                 () = session.mailbox().arrived(), if has_room && deliveries.is_empty() => {
                     session.mailbox().take(&mut arrived);
@@ -225,7 +239,7 @@ impl<'a> Connection<'a> {
         conversation: &mut impl Conversation,
         out: &mut Out,
     ) {
-        while self.unsent.len() < UNSENT_BYTES_MAX && out.asks.len() < ASKS_AT_ONCE {
+        while self.has_room() && out.asks.len() < ASKS_AT_ONCE {
             let needed = deliveries.front().and_then(|delivery| conversation.needs(delivery));
             if needed.is_some_and(|blob| !self.has_memory_to_send(blob.bytes() as usize)) {
                 return;
@@ -246,25 +260,31 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Whether the door has memory for what is read next. Little is always there.
+    /// Whether its peer may be sent more. What is there already counts; if the budget has no room for it, no more is added.
+    fn has_room(&mut self) -> bool {
+        let is_free = self.unsent.len() <= FREE_BYTES;
+        self.unsent.len() < UNSENT_BYTES_MAX && (self.unread.set(self.unsent.len()).is_ok() || is_free)
+    }
+
+    /// Whether there is memory for what is read next. Little is always there.
     fn has_memory_to_read(&mut self) -> bool {
-        let has_memory = self.unfinished_share.try_grow(self.peer.held_bytes() + self.read_bytes);
+        let has_memory = self.unfinished.set(self.peer.held_bytes() + self.sizer.bytes()).is_ok();
         if has_memory {
             self.waits_to_read = None;
         } else if self.waits_to_read.is_none() {
-            self.counters.count("memory");
+            self.door.kit.counters.count("memory");
             self.waits_to_read = Some(Instant::now());
         }
         has_memory
     }
 
-    /// Whether the door has memory for so much more that its peer has to read.
+    /// Whether there is memory for so much more that its peer has to read.
     fn has_memory_to_send(&mut self, bytes: usize) -> bool {
-        let waited = self.unsent_share.is_waiting();
-        let has_memory = self.unsent_share.try_grow(self.unsent.len() + bytes);
-        if !has_memory && !waited {
-            self.counters.count("memory");
+        let has_memory = bytes <= FREE_BYTES || self.unread.set(self.unsent.len() + bytes).is_ok();
+        if !has_memory && !self.waits_to_send {
+            self.door.kit.counters.count("memory");
         }
+        self.waits_to_send = !has_memory;
         has_memory
     }
 
@@ -279,10 +299,7 @@ impl<'a> Connection<'a> {
                 }
                 Some(Event::Ping { ttl }) => self.ttl = ttl.or(self.ttl),
                 Some(_) => {}
-                None => {
-                    self.unfinished_share.set(self.peer.held_bytes());
-                    return Ok(true);
-                }
+                None => return Ok(true),
             }
         }
         Ok(false)
@@ -301,7 +318,6 @@ impl<'a> Connection<'a> {
             self.peer.send(&message, &mut self.unsent);
         }
         self.unread_bytes += self.unsent.len() - before;
-        self.unsent_share.set(self.unsent.len());
     }
 
     /// Time has passed: heartbeats of the protocol, signs of life of the connection.
@@ -317,7 +333,7 @@ impl<'a> Connection<'a> {
             // It may be the end of a broken line, and its peer be back on another.
             _ if holder.is_disputed() => self.transport.ping_timeout,
             // Others need the memory.
-            _ if self.unsent_share.budget().is_short() => self.transport.ping_timeout,
+            _ if self.transport.unread_budget.is_short() => self.transport.ping_timeout,
             _ => self.transport.ping_timeout.max(UNREAD_PATIENCE),
         };
         let asked_in_vain = self.asked_at.is_some() && silence >= patience;
@@ -364,7 +380,7 @@ impl<'a> Connection<'a> {
 
     /// When there is something to do even if nothing happens.
     fn wake_at(&self, conversation: &impl Conversation) -> Instant {
-        if self.unsent_share.is_waiting() || self.waits_to_read.is_some() {
+        if self.waits_to_send || self.waits_to_read.is_some() {
             return Instant::now() + MEMORY_RETRY;
         }
         let ping_at = self.asked_at.unwrap_or(self.heard_at) + self.transport.ping;
@@ -376,49 +392,6 @@ impl<'a> Connection<'a> {
 
     /// Tries to get out what is unsent before the connection is closed.
     async fn last_words(&mut self) {
-        let _ = tokio::time::timeout(LAST_WORDS, self.stream.write_all_buf(&mut self.unsent)).await;
-    }
-}
-
-async fn read_some(
-    reading: &mut (impl AsyncReadExt + Unpin),
-    input: &mut BytesMut,
-    bytes: usize,
-) -> io::Result<usize> {
-    if input.is_empty() && input.capacity() > bytes {
-        *input = BytesMut::with_capacity(bytes);
-    } else {
-        input.reserve(bytes);
-    }
-    reading.read_buf(input).await
-}
-
-/// How much to read next, after so much came.
-fn next_read(bytes: usize, came: usize) -> usize {
-    if came >= bytes {
-        (bytes * 4).min(READ_BYTES_MAX)
-    } else if came < bytes / 8 {
-        (bytes / 4).max(READ_BYTES_MIN)
-    } else {
-        bytes
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_peer_that_says_much_is_read_in_larger_pieces_and_one_that_falls_silent_in_small_ones() {
-        let mut bytes = READ_BYTES_MIN;
-        for _ in 0..5 {
-            bytes = next_read(bytes, bytes);
-        }
-        assert_eq!(bytes, READ_BYTES_MAX);
-        assert_eq!(next_read(bytes, bytes / 2), READ_BYTES_MAX);
-        for _ in 0..5 {
-            bytes = next_read(bytes, 20);
-        }
-        assert_eq!(bytes, READ_BYTES_MIN);
+        let _ = tokio::time::timeout(LAST_WORDS, self.writing.write_all_buf(&mut self.unsent)).await;
     }
 }

@@ -91,9 +91,14 @@ impl Broker {
 
     /// Waits until something was counted.
     pub(crate) fn counts(&self, reason: &str) -> bool {
+        self.counts_to(reason, 1)
+    }
+
+    /// Waits until something was counted so often.
+    pub(crate) fn counts_to(&self, reason: &str, count: u64) -> bool {
         let deadline = Instant::now() + Duration::from_secs(5);
         while Instant::now() < deadline {
-            if self.counters.get(reason) > 0 {
+            if self.counters.get(reason) >= count {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(ping_pong.retry_attempts, 12);
         for transport in [&mdp.transport, &ping_pong.transport] {
             assert_eq!((transport.ping, transport.ping_timeout), (seconds(13), seconds(14)));
-            assert_eq!((transport.handshake_timeout, transport.connections_max), (seconds(15), 16));
+            assert_eq!((transport.door.login_within, transport.door.connections_max), (seconds(15), 16));
         }
     }
 }

@@ -42,13 +42,11 @@ pub(crate) fn ping_pong(loaded: &Loaded) -> PingPongSettings {
 
 fn transport(loaded: &Loaded) -> Transport {
     let span = |key: &str| value::span(loaded.text(key)).expect(CHECKED);
-    Transport {
-        ping: span("zmq_ping"),
-        ping_timeout: span("zmq_ping_timeout"),
-        handshake_timeout: span("zmq_handshake_timeout"),
-        connections_max: count(loaded, "zmq_connections_max") as usize,
-        ..Transport::default()
-    }
+    let mut transport =
+        Transport { ping: span("zmq_ping"), ping_timeout: span("zmq_ping_timeout"), ..Transport::default() };
+    transport.door.login_within = span("zmq_handshake_timeout");
+    transport.door.connections_max = count(loaded, "zmq_connections_max") as usize;
+    transport
 }
 
 fn count(loaded: &Loaded, key: &str) -> u64 {
