@@ -13,10 +13,10 @@ use crate::verbs::Verb;
     version,
     about = "A task broker for work that takes minutes to days",
     long_about = "A task broker for work that takes minutes to days.\n\n\
-        Start a broker, give it work, start a worker:\n\n  \
-        tenure serve\n  \
-        tenure submit -- ./simulate --steps 1000000\n  \
-        tenure work",
+        Start a broker, start a worker, give it work, each in a terminal of its own:\n\n  \
+        tenure serve                           the broker, on this machine only\n  \
+        tenure work                            a worker that runs commands\n  \
+        tenure submit --wait -- echo hello     prints what happens, then hello",
     after_help = exit::HELP,
     max_term_width = 110,
     subcommand_required = true,

@@ -4,6 +4,7 @@ mod bulk;
 mod config;
 mod crowd;
 mod doors;
+mod examples;
 mod exits;
 mod files;
 mod keys;

@@ -25,18 +25,18 @@ use shell::Shell;
 /// Submit tasks
 #[derive(Args, Debug)]
 #[command(after_help = "\
-What follows -- is a command that `tenure work` runs in a shell task. Anything else is a body for your own workers.
-The answer, and with it the promise, comes when the task is on disk.
+What follows -- is a command for `tenure work`: start one first, in another terminal. Anything
+else is a body for your own workers. The answer, and with it the promise, comes when the task is
+on disk.
 
 Examples:
-  tenure submit -- ./simulate --steps 1000000
-  tenure submit --wait -- make test                   follow it, exit with its exit code
+  tenure submit --wait -- echo hello                  follow it, exit with its exit code
+  tenure submit --name report-7 --retries 3 -- sh -c 'date; sleep 1'
+  tenure submit --not-before 2h --on-lost pause --tag licence -- sleep 60
   tenure submit --queue images '{\"scan\": 7}'
-  tenure submit --queue images --file scan-7.bin --name scan-7 --retries 3
-  generate | tenure submit --queue images -
-  tenure submit --queue images --jsonl tasks.jsonl    one task per line:
-      {\"body\": {\"scan\": 7}, \"name\": \"scan-7\", \"priority\": 5, \"tags\": [\"gpu\"]}
-  tenure submit --not-before 2h --on-lost pause --tag licence -- ./solve")]
+  tenure submit --queue images --file /etc/hosts --name scan-7
+  date | tenure submit --queue images -
+  echo '{\"body\": {\"scan\": 8}, \"priority\": 5}' | tenure submit --queue images --jsonl -")]
 pub(crate) struct Submit {
     /// The body; - reads it from stdin
     #[arg(value_name = "BODY", conflicts_with_all = ["file", "jsonl", "command"])]
