@@ -7,7 +7,7 @@
 mod channel;
 mod codec;
 mod command;
-mod errand;
+mod flow;
 mod fuzz;
 mod glob;
 mod key;

@@ -1,7 +1,7 @@
 //! One connection's conversation. Pure: bytes and deliveries come in, requests and bytes go out, time is an argument.
 //!
 //! Answers leave in the order of the commands. A command whose answer needs one question only ([`Step::Last`]) does not
-//! keep the next one waiting; a longer errand does, unless both are a worker's (`overlap.rs`).
+//! keep the next one waiting; a longer flow does, unless both are a worker's (`overlap.rs`).
 
 mod about;
 mod desk;
@@ -11,7 +11,6 @@ mod greeting;
 mod output;
 mod overlap;
 mod pushing;
-mod shown;
 mod subscribing;
 mod transaction;
 
@@ -27,17 +26,18 @@ use crate::codec::{Decoder, Limits, Reply, Request as Words, Version, encode};
 use crate::command::{
     ActionCommand, Command, CommandError, ConnectionCommand, Entry, EventsCommand, ListCommand, ViewCommand,
 };
-use crate::errand::{Outcome, Step, Then};
+use crate::flow::{CommandFlow, Input, Outcome, Step};
 use crate::settings::Settings;
-use crate::translate::{self, Speaker, refusal};
+use crate::translate::{self, LastReply, Speaker, refusal};
 use crate::upkeep::Upkeep;
 use crate::worker::CallAnswer;
+pub(crate) use about::info;
 pub use desk::DeskCall;
 use desk::{Group, nameless};
 use expecting::Expected;
 use following::Following;
 pub use output::Output;
-use overlap::Errands;
+use overlap::RunningFlows;
 use pushing::Pushing;
 use subscribing::Subscriptions;
 use transaction::Transaction;
@@ -75,7 +75,7 @@ pub struct Session {
     first_reply: u64,
     waiting: HashMap<u64, Expect>,
     next_token: u64,
-    errands: Errands,
+    flows: RunningFlows,
     /// A command that has to wait for those before it.
     held_back: Option<Command>,
     transaction: Transaction,
@@ -88,6 +88,7 @@ pub struct Session {
 }
 
 /// The place of one answer.
+#[derive(Debug)]
 enum Slot {
     Ready(Reply),
     /// Several in one place, written already.
@@ -97,39 +98,31 @@ enum Slot {
         items: usize,
     },
     Open,
-    Last {
-        outcomes: Vec<Option<Outcome>>,
-        reply: LastReply,
-    },
 }
 
-type LastReply = Box<dyn FnOnce(Timestamp, Vec<Outcome>) -> Reply + Send>;
-
 /// What an unanswered question was for.
+#[derive(Debug)]
 enum Expect {
     Last {
         reply: u64,
-        index: usize,
+        last: LastReply,
     },
-    Step {
+    /// An answer of the hub, or bytes that were read.
+    Flow {
         reply: u64,
-        then: Then<Outcome>,
-    },
-    Read {
-        reply: u64,
-        then: Then<Vec<Result<Bytes, Refusal>>>,
+        flow: CommandFlow,
     },
     /// The answer of a desk.
     Call {
         reply: u64,
-        then: Then<CallAnswer>,
+        flow: CommandFlow,
         /// The worker this connection speaks for if the answer is good.
         becomes: Option<Name>,
     },
     /// Pushes were decided upon; the length of their queue follows.
     Submitted,
     Counted,
-    /// A watch of an errand or of a subscription was begun.
+    /// A watch of a flow or of a subscription was begun.
     Watch,
     /// Something was published.
     Published {
@@ -178,7 +171,7 @@ impl Session {
             first_reply: 0,
             waiting: HashMap::new(),
             next_token: 0,
-            errands: Errands::default(),
+            flows: RunningFlows::default(),
             held_back: None,
             transaction: Transaction::default(),
             group: None,
@@ -202,7 +195,7 @@ impl Session {
 
     /// Whether a command is under way that takes as long as somebody else takes.
     pub fn is_blocked(&self) -> bool {
-        self.errands.are_blocked() || self.following.is_some()
+        self.flows.are_blocked() || self.following.is_some()
     }
 
     /// Whether answers are still to be given.
@@ -213,7 +206,7 @@ impl Session {
     /// Whether more should be read. Behind a command that takes its time, or a peer that does not read its answers, only
     /// so much is kept.
     pub fn is_hungry(&self, out: &Output) -> bool {
-        let stuck = self.errands.keep_others_waiting()
+        let stuck = self.flows.keep_others_waiting()
             || self.held_back.is_some()
             || self.transaction.is_due()
             || self.replies.len() >= REPLIES_MAX
@@ -224,7 +217,7 @@ impl Session {
     /// Whether commands wait that may be looked at now.
     pub fn may_go_on(&self) -> bool {
         let waits = self.held_back.is_some() || self.transaction.is_due() || self.decoder.pending_bytes() > 0;
-        waits && !self.errands.keep_others_waiting()
+        waits && !self.flows.keep_others_waiting()
     }
 
     /// Where its tasks live.
@@ -244,7 +237,7 @@ impl Session {
 
     /// Looks at what has arrived, as far as answers may be given.
     pub fn receive(&mut self, now: Timestamp, gate: &dyn Gate, out: &mut Output) {
-        while !self.errands.keep_others_waiting() && !self.closing && self.has_room(out) {
+        while !self.flows.keep_others_waiting() && !self.closing && self.has_room(out) {
             let (is_known, only_listens) = (self.grant.is_some(), self.subscribed_old());
             let command = match self.held_back.take().or_else(|| self.transaction.next()) {
                 Some(command) => Ok(command),
@@ -272,7 +265,7 @@ impl Session {
                 }
                 Ok(command) => {
                     let place = self.open_place();
-                    self.errands.begin(place, &command);
+                    self.flows.begin(place, &command);
                     self.begin(now, gate, place, command, out);
                 }
                 Err(reply) => {
@@ -324,8 +317,8 @@ impl Session {
         read: Vec<Result<Bytes, Refusal>>,
         out: &mut Output,
     ) {
-        if let Some(Expect::Read { reply, then }) = self.waiting.remove(&token) {
-            let step = then(now, read);
+        if let Some(Expect::Flow { reply, flow }) = self.waiting.remove(&token) {
+            let step = flow.resume(now, Input::Read(read));
             self.run(now, reply, step, out);
         }
         self.flush(out);
@@ -356,7 +349,7 @@ impl Session {
         }
     }
 
-    /// A command must not overtake an errand, and one that changes who speaks or how must not overtake any answer.
+    /// A command must not overtake a flow, and one that changes who speaks or how must not overtake any answer.
     fn must_wait(&mut self, command: &Command, out: &mut Output) -> bool {
         let changes = matches!(
             command,
@@ -371,7 +364,7 @@ impl Session {
             self.flush(out);
             return !self.replies.is_empty();
         }
-        !self.errands.let_begin(command)
+        !self.flows.let_begin(command)
     }
 
     fn begin(&mut self, now: Timestamp, gate: &dyn Gate, place: u64, command: Command, out: &mut Output) {
@@ -435,35 +428,31 @@ impl Session {
         Some(refusal(&Refusal::NotAllowed { what }))
     }
 
-    /// Runs an errand as far as it goes without waiting.
+    /// Runs a flow as far as it goes without waiting.
     fn run(&mut self, now: Timestamp, place: u64, step: Step, out: &mut Output) {
         match step {
             Step::Reply(reply) => self.fill(place, reply),
-            Step::Last(requests, reply) => {
-                self.errands.end(place);
-                let outcomes = requests.iter().map(|_| None).collect();
-                *self.place(place) = Slot::Last { outcomes, reply };
-                for (index, request) in requests.into_iter().enumerate() {
-                    self.ask(request, Expect::Last { reply: place, index }, out);
-                }
+            Step::Last(request, last) => {
+                self.flows.end(place);
+                self.ask(request, Expect::Last { reply: place, last }, out);
             }
             Step::Push { queue, submissions } => {
-                self.errands.end(place);
+                self.flows.end(place);
                 self.push(place, queue, submissions, out);
             }
-            Step::Ask(request, then) => {
-                self.ask(request, Expect::Step { reply: place, then }, out);
+            Step::Ask(request, flow) => {
+                self.ask(request, Expect::Flow { reply: place, flow }, out);
             }
-            Step::Read(blobs, then) => {
+            Step::Read(blobs, flow) => {
                 let token = self.token();
-                self.waiting.insert(token, Expect::Read { reply: place, then });
+                self.waiting.insert(token, Expect::Flow { reply: place, flow });
                 out.reads.push((token, blobs));
             }
-            Step::Call(whom, call, then) => {
-                self.speak_with(now, place, whom, call, then, out);
+            Step::Call(whom, call, flow) => {
+                self.speak_with(now, place, whom, call, flow, out);
             }
-            Step::Calls(calls, then) => {
-                self.speak_with_all(now, place, calls, then, out);
+            Step::Calls(calls, flow) => {
+                self.speak_with_all(now, place, calls, flow, out);
             }
             Step::Follow(follow) => {
                 self.follow(now, place, follow, out);
@@ -473,15 +462,9 @@ impl Session {
 
     fn answered(&mut self, now: Timestamp, token: u64, outcome: Outcome, out: &mut Output) {
         match self.waiting.remove(&token) {
-            Some(Expect::Last { reply, index }) => {
-                let Slot::Last { outcomes, .. } = self.place(reply) else { return };
-                outcomes[index] = Some(outcome);
-                if outcomes.iter().all(Option::is_some) {
-                    self.finish_last(now, reply);
-                }
-            }
-            Some(Expect::Step { reply, then }) => {
-                let step = then(now, outcome);
+            Some(Expect::Last { reply, last }) => self.fill(reply, last.reply(now, outcome)),
+            Some(Expect::Flow { reply, flow }) => {
+                let step = flow.resume(now, Input::Answer(outcome));
                 self.run(now, reply, step, out);
             }
             Some(Expect::Submitted) => self.submitted(token, outcome),
@@ -492,16 +475,8 @@ impl Session {
                 }
             }
             Some(Expect::Channel(channel)) => self.looked_for(&channel, &outcome, out),
-            Some(Expect::Read { .. } | Expect::Call { .. } | Expect::Published { .. } | Expect::Nothing)
-            | None => {}
+            Some(Expect::Call { .. } | Expect::Published { .. } | Expect::Nothing) | None => {}
         }
-    }
-
-    fn finish_last(&mut self, now: Timestamp, place: u64) {
-        let slot = std::mem::replace(self.place(place), Slot::Open);
-        let Slot::Last { outcomes, reply } = slot else { return };
-        let reply = reply(now, outcomes.into_iter().flatten().collect());
-        self.fill(place, reply);
     }
 
     fn ask(&mut self, request: Request, expect: Expect, out: &mut Output) -> u64 {
@@ -531,7 +506,7 @@ impl Session {
     }
 
     fn fill_slot(&mut self, place: u64, slot: Slot) {
-        self.errands.end(place);
+        self.flows.end(place);
         *self.place(place) = slot;
     }
 
@@ -548,12 +523,12 @@ impl Session {
                     self.transaction.has_answered(out);
                 }
                 Slot::Header { items } => self.transaction.begin_array(*items, self.version, out),
-                Slot::Open | Slot::Last { .. } => break,
+                Slot::Open => break,
             }
             self.replies.pop_front();
             self.first_reply += 1;
         }
-        if self.closing && (self.replies.is_empty() || self.errands.are_under_way()) {
+        if self.closing && (self.replies.is_empty() || self.flows.are_under_way()) {
             out.close = true;
         }
     }

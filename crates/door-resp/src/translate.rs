@@ -1,6 +1,6 @@
 //! Between this door's words and the broker's: the only bilingual place. Pure.
 //!
-//! [`start`] turns a command into an errand. One file per subject; `render` puts tasks, workers and events into JSON,
+//! [`start`] turns a command into the first step of its flow. One file per subject; `render` puts tasks, workers and events into JSON,
 //! `names` says how queues, plans and actions are called on the other side, `refusals` spells out every "no".
 
 mod actions;
@@ -8,9 +8,10 @@ mod envelope;
 mod events;
 mod jobs;
 mod keyspace;
+mod last;
 mod lists;
+mod lookup;
 mod names;
-mod pages;
 mod plans;
 mod ranges;
 mod refusals;
@@ -22,16 +23,25 @@ mod workers;
 
 use tenure_hub::words::{Name, Timestamp};
 
+pub(crate) use actions::ActionFlow;
 pub(crate) use events::{event_entry, event_json, is_of_jobs};
+pub(crate) use jobs::JobFlow;
+pub(crate) use keyspace::KeyspaceFlow;
+pub(crate) use last::LastReply;
+pub(crate) use lists::ListFlow;
+pub(crate) use lookup::Lookup;
 pub(crate) use names::{itself, known_as, progress_note};
+pub(crate) use plans::PlanFlow;
+pub(crate) use ranges::RangeFlow;
 pub(crate) use refusals::{refusal, refused, shortened};
 pub(crate) use results::outcome;
 pub(crate) use submit::pushed;
-pub(crate) use workers::pinged;
+pub(crate) use views::ViewFlow;
+pub(crate) use workers::{WorkerFlow, pinged};
 
 use crate::codec::{Reply, Version};
 use crate::command::Command;
-use crate::errand::Step;
+use crate::flow::Step;
 use crate::settings::Settings;
 
 /// What a translation may know about the connection.
@@ -52,7 +62,7 @@ pub(crate) struct Speaker {
     pub tidies: bool,
 }
 
-/// The first step of a command's errand. Commands about the connection itself never come here.
+/// The first step of a command's flow. Commands about the connection itself never come here.
 pub(crate) fn start(command: Command, speaker: &Speaker) -> Step {
     match command {
         Command::Connection(_) => Step::Reply(Reply::error("ERR not a command for the broker")),

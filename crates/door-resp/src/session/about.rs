@@ -5,7 +5,7 @@ use tenure_hub::words::Timestamp;
 
 use crate::codec::{Reply, Version};
 use crate::command::{CommandQuery, Entry, TABLE};
-use crate::errand::Outcome;
+use crate::flow::Outcome;
 use crate::translate::refusal;
 
 /// The Redis version whose clients feel at home here.
@@ -25,7 +25,7 @@ pub(super) fn hello(version: Version, id: u64) -> Reply {
     ])
 }
 
-pub(super) fn info(sections: &[String], now: Timestamp, outcome: Outcome) -> Reply {
+pub(crate) fn info(sections: &[String], now: Timestamp, outcome: Outcome) -> Reply {
     let stats = match outcome {
         Ok(Response::Stats(stats)) => stats,
         Ok(_) => return Reply::error("ERR unexpected answer"),

@@ -7,7 +7,7 @@ use tenure_hub::words::{Name, Timestamp};
 use super::{Expect, Needs, Output, Session};
 use crate::codec::Reply;
 use crate::command::{ActionCommand, Command, JobCommand, PlanCommand, ViewCommand, WorkerCommand};
-use crate::errand::{Then, Whom};
+use crate::flow::{CommandFlow, Input, Whom};
 use crate::key::Key;
 use crate::shapes::Challenge;
 use crate::worker::{Call, CallAnswer, Caller, Kind};
@@ -38,10 +38,11 @@ impl DeskCall {
 }
 
 /// Words with several desks, until all have answered.
+#[derive(Debug)]
 pub(super) struct Group {
     place: u64,
     answers: Vec<(u64, Option<CallAnswer>)>,
-    then: Then<Vec<CallAnswer>>,
+    flow: CommandFlow,
 }
 
 impl Session {
@@ -62,15 +63,15 @@ impl Session {
         place: u64,
         whom: Whom,
         call: Call,
-        then: Then<CallAnswer>,
+        flow: CommandFlow,
         out: &mut Output,
     ) {
         let Some(Addressee { worker, open_as, becomes }) = self.address(whom, &call) else {
-            let step = then(now, CallAnswer::NotHeld);
+            let step = flow.resume(now, Input::Call(CallAnswer::NotHeld));
             return self.run(now, place, step, out);
         };
         let token = self.token();
-        self.waiting.insert(token, Expect::Call { reply: place, then, becomes });
+        self.waiting.insert(token, Expect::Call { reply: place, flow, becomes });
         out.calls.push(DeskCall { token, worker, open_as, call });
     }
 
@@ -79,7 +80,7 @@ impl Session {
         now: Timestamp,
         place: u64,
         calls: Vec<(Whom, Call)>,
-        then: Then<Vec<CallAnswer>>,
+        flow: CommandFlow,
         out: &mut Output,
     ) {
         let mut answers = Vec::with_capacity(calls.len());
@@ -93,12 +94,12 @@ impl Session {
                 None => answers.push((token, Some(CallAnswer::NotHeld))),
             }
         }
-        self.group = Some(Group { place, answers, then });
+        self.group = Some(Group { place, answers, flow });
         self.go_on_when_all_answered(now, out);
     }
 
     pub(super) fn collect(&mut self, now: Timestamp, token: u64, answer: CallAnswer, out: &mut Output) {
-        if let Some(Expect::Call { reply, then, becomes }) = self.waiting.remove(&token) {
+        if let Some(Expect::Call { reply, flow, becomes }) = self.waiting.remove(&token) {
             if !matches!(answer, CallAnswer::NotRegistered | CallAnswer::Taken | CallAnswer::Refused(_))
                 && let Some(name) = becomes
             {
@@ -107,7 +108,7 @@ impl Session {
                 // Now that it has a name, the worker that was this connection alone is not needed any more.
                 out.leaves.extend(before.filter(|before| *before == self.identity));
             }
-            let step = then(now, answer);
+            let step = flow.resume(now, Input::Call(answer));
             return self.run(now, reply, step, out);
         }
         let Some(group) = &mut self.group else { return };
@@ -170,8 +171,9 @@ impl Session {
 
     fn go_on_when_all_answered(&mut self, now: Timestamp, out: &mut Output) {
         let all = |group: &mut Group| group.answers.iter().all(|(_, answer)| answer.is_some());
-        if let Some(Group { place, answers, then }) = self.group.take_if(all) {
-            let step = then(now, answers.into_iter().filter_map(|(_, answer)| answer).collect());
+        if let Some(Group { place, answers, flow }) = self.group.take_if(all) {
+            let answers = answers.into_iter().filter_map(|(_, answer)| answer).collect();
+            let step = flow.resume(now, Input::Calls(answers));
             self.run(now, place, step, out);
         }
     }
@@ -225,15 +227,5 @@ pub(super) fn action_needs(command: &ActionCommand) -> Needs {
         ActionCommand::Get { .. } | ActionCommand::Status { .. } | ActionCommand::List { .. } => {
             Needs::Nothing
         }
-    }
-}
-
-impl std::fmt::Debug for Group {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Group")
-            .field("place", &self.place)
-            .field("answers", &self.answers)
-            .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use tenure_hub::words::{Answer, Filter, Name, Query};
 use tenure_hub::{Request, Response, Watch};
 
 use super::{Expect, Output, Session};
-use crate::errand::Outcome;
+use crate::flow::Outcome;
 
 /// How many channels of one connection may wait for their jobs.
 const EXPECTED_MAX: usize = 64;

@@ -9,7 +9,7 @@ use tenure_hub::{Request, Watch};
 use super::{Expect, Output, Session};
 use crate::codec::{Reply, Version};
 use crate::command::ReadFrom;
-use crate::errand::{Follow, Stream};
+use crate::flow::{Follow, Stream};
 use crate::translate::{event_entry, is_of_jobs, refusal};
 
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use tenure_hub::{Grant, Request};
 use super::{Admission, Gate, Output, Session, Slot, Transaction, about};
 use crate::codec::{Limits, Reply, Version};
 use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
-use crate::errand::Step;
+use crate::flow::Step;
 use crate::shapes::check_worker_id;
-use crate::translate::pinged;
+use crate::translate::{LastReply, pinged};
 
 /// Whether a peer that has to authenticate may say this first.
 pub(super) fn before_auth(command: &Command) -> bool {
@@ -63,8 +63,7 @@ impl Session {
                 Reply::simple("RESET")
             }
             ConnectionCommand::Info(sections) => {
-                let step =
-                    Step::last(Request::Stats, move |now, outcome| about::info(&sections, now, outcome));
+                let step = Step::Last(Request::Stats, LastReply::Info { sections });
                 return self.run(now, place, step, out);
             }
             ConnectionCommand::Command(query) => about::commands(&query),

@@ -35,9 +35,9 @@ impl Overlap {
     }
 }
 
-/// The errands under way, by the place of their answer.
+/// The command flows under way, by the place of their answer.
 #[derive(Debug, Default)]
-pub(super) struct Errands {
+pub(super) struct RunningFlows {
     places: Vec<u64>,
     /// One of them lets no other begin.
     alone: bool,
@@ -45,7 +45,7 @@ pub(super) struct Errands {
     blocked: bool,
 }
 
-impl Errands {
+impl RunningFlows {
     pub(super) fn are_under_way(&self) -> bool {
         !self.places.is_empty()
     }

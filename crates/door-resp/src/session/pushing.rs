@@ -4,7 +4,7 @@ use tenure_hub::words::{Name, Query};
 use tenure_hub::{Ask, Request, Submission};
 
 use super::{Expect, Output, Session};
-use crate::errand::Outcome;
+use crate::flow::Outcome;
 use crate::translate::pushed;
 
 /// How many tasks of several pushes go together.

@@ -67,7 +67,7 @@ impl Session {
                 return match publishable(&channel) {
                     Ok(channel) => {
                         let token = self.token();
-                        self.errands.end(place);
+                        self.flows.end(place);
                         self.waiting.insert(token, Expect::Published { reply: place });
                         out.channels.push(ChannelAct::Publish { token, channel, message });
                     }
@@ -132,7 +132,7 @@ impl Session {
                     self.confirm("punsubscribe", Some(pattern), &mut bytes);
                 }
             }
-            EventsCommand::Read(_) | EventsCommand::Range { .. } => unreachable!("errands of their own"),
+            EventsCommand::Read(_) | EventsCommand::Range { .. } => unreachable!("flows of their own"),
         }
         self.listen_as_needed(out);
         self.fill_slot(place, Slot::Written(bytes.freeze()));

@@ -5,20 +5,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use tenure_hub::words::{Command, ListQuery, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp};
+use tenure_hub::words::{Blob, Command, ListQuery, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp};
 use tenure_hub::{Request, Submission, fresh_id};
 use tenure_plans::{OfAction, Plan, PlanJob};
 
 use super::Speaker;
+use super::jobs::{AfterFilter, Keep, ids};
+use super::lookup::{
+    AfterList, AfterName, AfterPage, AfterTakeUp, Found, find_name, list, page as page_of, take_up,
+};
 use super::names::{ACTIONS, action_name, job_id, plan_tag, status};
-use super::pages::{find_name, list, page as page_of, take_up};
-use super::plans::{held_in, with_plan};
+use super::plans::{AfterPlan, held_in, with_plan};
+use super::ranges::part;
 use super::refusals::refusal;
 use super::render::time;
 use super::submit::{accepted, named, new_task};
+use super::views::{AfterIsThere, AfterValue};
 use crate::codec::Reply;
-use crate::command::{ActionCommand, JobStatus, Page};
-use crate::errand::Step;
+use crate::command::{ActionCommand, JobFilter, JobStatus, Page};
+use crate::flow::{CommandFlow, Input, Step};
 use crate::shapes::SubmittedAction;
 
 /// How many of its jobs are shown. An action makes at most a hundred; more can only be put under it by hand.
@@ -26,53 +31,231 @@ const JOBS_MAX: usize = 10_000;
 /// An action without jobs that is younger than this may be about to get them.
 const SETTLED_AFTER: Duration = Duration::from_secs(600);
 
+/// What an action waits for.
+#[derive(Debug)]
+pub(crate) enum ActionFlow {
+    SubmittingFirst { id: String, parent: TaskId, answer: Value },
+    SubmittingAgain { id: String, parent: TaskId, own: Vec<TaskId>, answer: Value },
+    ReadingAbout(Vec<TaskInfo>, AfterAbout),
+    Retiring(Vec<TaskId>, AfterRetire),
+}
+
+impl ActionFlow {
+    fn ask(self, request: Request) -> Step {
+        Step::Ask(request, CommandFlow::Action(self))
+    }
+
+    pub(crate) fn resume(self, _: Timestamp, input: Input) -> Step {
+        match self {
+            Self::SubmittingFirst { id, parent, answer } => match accepted(input.answer()) {
+                Ok(_) => Step::Reply(Reply::bulk(answer.to_string())),
+                Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => Step::Reply(exists(&id)),
+                // All of it or nothing: a job that was accepted goes with the action.
+                Err(reason) => retire(vec![parent], AfterRetire::Reply(refusal(&reason))),
+            },
+            Self::SubmittingAgain { id, parent, own, answer } => match accepted(input.answer()) {
+                Err(Refusal::BadParent { .. }) => Step::Reply(exists(&id)),
+                Err(reason) => retire(own, AfterRetire::Reply(refusal(&reason))),
+                Ok(_) => jobs_of(parent, AfterJobs::SubmittedAgain { id, own, answer }),
+            },
+            Self::ReadingAbout(jobs, then) => {
+                let words = input.read().ok().and_then(|words| serde_json::from_slice(&words).ok());
+                then.go(Some((About::new(words.unwrap_or_default(), &jobs), jobs)))
+            }
+            // One that is gone already need not be cancelled.
+            Self::Retiring(tasks, then) => retire(tasks, then),
+        }
+    }
+}
+
+/// Where the task that stands for an action leads.
+#[derive(Debug)]
+pub(crate) enum AfterAction {
+    About(AfterAbout),
+    Filtered { action: String, filter: Box<JobFilter>, page: Page, then: AfterFilter },
+    Length,
+    Range { start: i64, stop: i64 },
+    IsThere(AfterIsThere),
+}
+
+/// Where an action and its jobs lead; nothing if there is no such action, or none any more.
+#[derive(Debug)]
+pub(crate) enum AfterAbout {
+    Get(Page),
+    Status,
+    Value(AfterValue),
+    /// One of several that are listed, the last ones first.
+    Describe {
+        actions: Vec<TaskInfo>,
+        wanted: Option<JobStatus>,
+        page: Page,
+        shown: Vec<Reply>,
+    },
+}
+
+impl AfterAbout {
+    fn go(self, found: Option<(About, Vec<TaskInfo>)>) -> Step {
+        let status =
+            |(about, jobs): &(About, Vec<TaskInfo>)| Value::Object(action_status(about, jobs)).to_string();
+        match self {
+            Self::Get(page) => {
+                let Some((about, jobs)) = found else { return Step::Reply(Reply::Null) };
+                let mut shown = action_status(&about, &jobs);
+                let ids = jobs.iter().skip(page.offset).take(page.limit).map(|job| Value::from(job_id(job)));
+                shown.insert("job_ids".into(), ids.collect());
+                Step::Reply(Reply::bulk(Value::Object(shown).to_string()))
+            }
+            Self::Status => Step::Reply(found.as_ref().map(status).map_or(Reply::Null, Reply::bulk)),
+            Self::Value(then) => then.go(found.as_ref().map(status).map(Bytes::from)),
+            Self::Describe { actions, wanted, page, mut shown } => {
+                if let Some((about, jobs)) = &found
+                    && (wanted.is_none() || overall(about, jobs) == wanted)
+                {
+                    shown.push(Reply::bulk(Value::Object(action_status(about, jobs)).to_string()));
+                }
+                describe(actions, wanted, page, shown)
+            }
+        }
+    }
+}
+
+/// Where the jobs of an action lead.
+#[derive(Debug)]
+pub(crate) enum AfterJobs {
+    /// What was said when the action began is read from here, or else from its first job.
+    About {
+        words: Option<Blob>,
+        then: AfterAbout,
+    },
+    Length,
+    Range {
+        start: i64,
+        stop: i64,
+    },
+    SubmittedAgain {
+        id: String,
+        own: Vec<TaskId>,
+        answer: Value,
+    },
+}
+
+impl AfterJobs {
+    pub(super) fn go(self, jobs: Vec<TaskInfo>) -> Step {
+        match self {
+            Self::About { words, then } => {
+                let Some(first) = jobs.first() else { return then.go(None) };
+                let words = words.unwrap_or(first.body);
+                Step::Read(vec![words], CommandFlow::Action(ActionFlow::ReadingAbout(jobs, then)))
+            }
+            Self::Length => Step::Reply(Reply::count(jobs.len())),
+            Self::Range { start, stop } => {
+                let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
+                let (first, length) = part(count, start, stop).unwrap_or_default();
+                Step::Reply(ids(jobs.iter().skip(first).take(length)))
+            }
+            Self::SubmittedAgain { id, own, answer } => {
+                if jobs.iter().all(|job| own.contains(&job.id)) {
+                    return Step::Reply(Reply::bulk(answer.to_string()));
+                }
+                retire(own, AfterRetire::Reply(exists(&id)))
+            }
+        }
+    }
+}
+
+/// What follows when tasks that nobody needs are cancelled.
+#[derive(Debug)]
+pub(crate) enum AfterRetire {
+    Reply(Reply),
+    Submit(Box<(SubmittedAction, Speaker)>),
+    Tidy(Box<ListQuery>, Box<AfterRetire>),
+}
+
+impl AfterRetire {
+    fn go(self) -> Step {
+        match self {
+            Self::Reply(reply) => Step::Reply(reply),
+            Self::Submit(submit) => {
+                let (submitted, speaker) = *submit;
+                submit_action(submitted, &speaker)
+            }
+            Self::Tidy(next, then) => tidy(*next, *then),
+        }
+    }
+}
+
 pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> Step {
     match command {
-        ActionCommand::Submit(action) => submit_action(*action, speaker),
-        ActionCommand::Get { action, page } => with_action(&action, move |_, found| {
-            let Some((about, jobs)) = found else { return Step::Reply(Reply::Null) };
-            let mut shown = action_status(&about, &jobs);
-            let ids = jobs.iter().skip(page.offset).take(page.limit).map(|job| Value::from(job_id(job)));
-            shown.insert("job_ids".into(), ids.collect());
-            Step::Reply(Reply::bulk(Value::Object(shown).to_string()))
-        }),
-        ActionCommand::Status { action } => with_action(&action, |_, found| {
-            let shown = found.map(|(about, jobs)| Value::Object(action_status(&about, &jobs)).to_string());
-            Step::Reply(shown.map_or(Reply::Null, Reply::bulk))
-        }),
-        ActionCommand::List { status, page } => list_actions(status, page),
+        ActionCommand::Submit(submitted) => submit_action(*submitted, speaker),
+        ActionCommand::Get { action, page } => with_action(&action, AfterAbout::Get(page)),
+        ActionCommand::Status { action } => with_action(&action, AfterAbout::Status),
+        ActionCommand::List { status, page } => {
+            let then = AfterList::Actions { wanted: status, page };
+            list(held_in(ACTIONS), usize::MAX, Keep::Parents, then)
+        }
     }
 }
 
 fn submit_action(submitted: SubmittedAction, speaker: &Speaker) -> Step {
     if speaker.tidies {
         let speaker = Speaker { tidies: false, ..speaker.clone() };
-        return tidy(held_in(ACTIONS), Box::new(move || submit_action(submitted, &speaker)));
+        return tidy(held_in(ACTIONS), AfterRetire::Submit(Box::new((submitted, speaker))));
     }
-    let speaker = speaker.clone();
-    with_plan(submitted.action.plan.clone(), move |now, plan, json| {
+    let plan = submitted.action.plan.clone();
+    with_plan(plan, AfterPlan::Action(Box::new((submitted, speaker.clone()))))
+}
+
+/// An action whose plan was found.
+#[derive(Debug)]
+pub(crate) struct ActionSubmission {
+    id: String,
+    plan: Plan,
+    json: Value,
+    submitted: SubmittedAction,
+    now: Timestamp,
+    speaker: Speaker,
+}
+
+impl ActionSubmission {
+    pub(super) fn find(
+        submitted: SubmittedAction,
+        speaker: Speaker,
+        now: Timestamp,
+        plan: Plan,
+        json: Value,
+    ) -> Step {
         let id = submitted.action.id.clone().unwrap_or_else(|| fresh_id().to_string());
-        find_name(action_name(&id), move |_, found| {
-            let fan = |parent: TaskId| Fan::out(id.clone(), &plan, &json, &submitted, parent, now, &speaker);
-            match found {
-                Err(_) => match fan(fresh_id()) {
-                    Ok(fan) => fan.submit_first(),
-                    Err(reply) => Step::Reply(reply),
-                },
-                Ok(task) if *task.terms.queue != *ACTIONS || task.children > 0 => Step::Reply(exists(&id)),
-                // The jobs that it had are forgotten, and the action with them: only its name is left.
-                Ok(task) => match fan(task.id) {
-                    Ok(fan) if task.state.name().has_ended() => take_up(task.id, move || fan.submit_again()),
-                    Ok(fan) => fan.submit_again(),
-                    Err(reply) => Step::Reply(reply),
-                },
-            }
-        })
-    })
+        let name = action_name(&id);
+        let submission = Self { id, plan, json, submitted, now, speaker };
+        find_name(name, AfterName::SubmitAction(Box::new(submission)))
+    }
+
+    pub(super) fn found(self: Box<Self>, found: Found) -> Step {
+        let fan = |parent: TaskId| {
+            let Self { id, plan, json, submitted, now, speaker } = &*self;
+            Fan::out(id.clone(), plan, json, submitted, parent, *now, speaker)
+        };
+        match found {
+            Err(_) => match fan(fresh_id()) {
+                Ok(fan) => fan.submit_first(),
+                Err(reply) => Step::Reply(reply),
+            },
+            Ok(task) if *task.terms.queue != *ACTIONS || task.children > 0 => Step::Reply(exists(&self.id)),
+            // The jobs that it had are forgotten, and the action with them: only its name is left.
+            Ok(task) => match fan(task.id) {
+                Ok(fan) if task.state.name().has_ended() => {
+                    take_up(task.id, AfterTakeUp::Action(Box::new(fan)))
+                }
+                Ok(fan) => fan.submit_again(),
+                Err(reply) => Step::Reply(reply),
+            },
+        }
+    }
 }
 
 /// An action about to begin.
-struct Fan {
+#[derive(Debug)]
+pub(crate) struct Fan {
     id: String,
     parent: TaskId,
     jobs: Vec<Submission>,
@@ -119,28 +302,14 @@ impl Fan {
         task.hold = true;
         let mut all = vec![Submission::new(task, Bytes::from(about.to_string()))];
         all.extend(jobs);
-        Step::ask(Request::Submit(all), move |_, outcome| match accepted(outcome) {
-            Ok(_) => Step::Reply(Reply::bulk(answer.to_string())),
-            Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => Step::Reply(exists(&id)),
-            // All of it or nothing: a job that was accepted goes with the action.
-            Err(reason) => retire(vec![parent], Box::new(move || Step::Reply(refusal(&reason)))),
-        })
+        ActionFlow::SubmittingFirst { id, parent, answer }.ask(Request::Submit(all))
     }
 
     /// Jobs for an action that is there. Two that come at the same time would mix, so both of them step back.
-    fn submit_again(self) -> Step {
+    pub(super) fn submit_again(self) -> Step {
         let Self { id, parent, jobs, answer, .. } = self;
         let own: Vec<TaskId> = jobs.iter().map(|job| job.task.id).collect();
-        Step::ask(Request::Submit(jobs), move |_, outcome| match accepted(outcome) {
-            Err(Refusal::BadParent { .. }) => Step::Reply(exists(&id)),
-            Err(reason) => retire(own, Box::new(move || Step::Reply(refusal(&reason)))),
-            Ok(_) => jobs_of(parent, move |_, jobs| {
-                if jobs.iter().all(|job| own.contains(&job.id)) {
-                    return Step::Reply(Reply::bulk(answer.to_string()));
-                }
-                retire(own, Box::new(move || Step::Reply(exists(&id))))
-            }),
-        })
+        ActionFlow::SubmittingAgain { id, parent, own, answer }.ask(Request::Submit(jobs))
     }
 }
 
@@ -149,66 +318,73 @@ fn exists(action: &str) -> Reply {
 }
 
 /// What was said when an action began, which outlives some of its jobs.
-pub(super) struct About {
+#[derive(Debug)]
+pub(crate) struct About {
     action: Value,
     plan: Value,
     jobs_created: usize,
 }
 
-/// An action and its jobs; nothing if there is no such action, or none any more.
-pub(super) fn with_action(
-    action: &str,
-    then: impl FnOnce(Timestamp, Option<(About, Vec<TaskInfo>)>) -> Step + Send + 'static,
-) -> Step {
-    find_action(action, move |now, found| match found {
-        None => then(now, None),
-        Some(task) => with_jobs(&task, then),
-    })
+impl About {
+    fn new(mut words: Value, jobs: &[TaskInfo]) -> Self {
+        let created = words["jobs_created"].as_u64().and_then(|count| usize::try_from(count).ok());
+        Self {
+            action: words["action_id"].take(),
+            plan: words["plan_id"].take(),
+            // A client of another door may have added one.
+            jobs_created: created.unwrap_or(0).max(jobs.len()),
+        }
+    }
 }
 
-fn with_jobs(
-    action: &TaskInfo,
-    then: impl FnOnce(Timestamp, Option<(About, Vec<TaskInfo>)>) -> Step + Send + 'static,
-) -> Step {
+/// An action and its jobs.
+pub(super) fn with_action(action: &str, then: AfterAbout) -> Step {
+    find_action(action, AfterAction::About(then))
+}
+
+/// The task that stands for an action.
+pub(super) fn find_action(action: &str, then: AfterAction) -> Step {
+    find_name(action_name(action), AfterName::Action(then))
+}
+
+/// An action whose jobs are all forgotten is there no more, although its name is.
+pub(super) fn found(then: AfterAction, found: Found) -> Step {
+    let there = |task: &TaskInfo| *task.terms.queue == *ACTIONS && task.children > 0;
+    let found = found.ok().filter(|task| there(task));
+    match then {
+        AfterAction::About(then) => match found {
+            None => then.go(None),
+            Some(task) => with_jobs(&task, then),
+        },
+        AfterAction::Filtered { action, filter, page, then } => {
+            super::jobs::of_action(action, &filter, page, then, found.as_deref())
+        }
+        AfterAction::Length => match found {
+            None => Step::Reply(Reply::Integer(0)),
+            Some(action) => jobs_of(action.id, AfterJobs::Length),
+        },
+        AfterAction::Range { start, stop } => match found {
+            None => Step::Reply(Reply::Array(Vec::new())),
+            Some(action) => jobs_of(action.id, AfterJobs::Range { start, stop }),
+        },
+        AfterAction::IsThere(then) => then.go(found.is_some()),
+    }
+}
+
+fn with_jobs(action: &TaskInfo, then: AfterAbout) -> Step {
     // An action whose name was used before has the words of the former one; its jobs have its own.
     let words = (action.state.name() == StateName::Created).then_some(action.body);
-    jobs_of(action.id, move |now, jobs| {
-        let Some(first) = jobs.first() else { return then(now, None) };
-        Step::read(words.unwrap_or(first.body), move |now, words| {
-            let mut words: Value =
-                words.ok().and_then(|words| serde_json::from_slice(&words).ok()).unwrap_or_default();
-            let created = words["jobs_created"].as_u64().and_then(|count| usize::try_from(count).ok());
-            let about = About {
-                action: words["action_id"].take(),
-                plan: words["plan_id"].take(),
-                // Somebody at another door may have added one.
-                jobs_created: created.unwrap_or(0).max(jobs.len()),
-            };
-            then(now, Some((about, jobs)))
-        })
-    })
+    jobs_of(action.id, AfterJobs::About { words, then })
 }
 
 /// An action's jobs in the order of its inputs.
-pub(super) fn jobs_of(
-    action: TaskId,
-    then: impl FnOnce(Timestamp, Vec<TaskInfo>) -> Step + Send + 'static,
-) -> Step {
+fn jobs_of(action: TaskId, then: AfterJobs) -> Step {
     let query = ListQuery { parent: Some(action), ..ListQuery::default() };
-    list(
-        query,
-        JOBS_MAX,
-        |_| true,
-        move |now, mut jobs| {
-            // Their ids are made one after the other and sort by that.
-            jobs.sort_by_key(|job| job.id);
-            then(now, jobs)
-        },
-    )
+    list(query, JOBS_MAX, Keep::All, AfterList::JobsOfAction(then))
 }
 
 /// What an action's status is follows from its jobs. Those that are forgotten are counted as that.
-pub(super) fn action_status(about: &About, jobs: &[TaskInfo]) -> Map<String, Value> {
+fn action_status(about: &About, jobs: &[TaskInfo]) -> Map<String, Value> {
     let mut shown = Map::new();
     shown.insert("action_id".into(), about.action.clone());
     shown.insert("created_at".into(), jobs.first().map_or(Value::Null, |job| time(job.submitted_at)));
@@ -249,69 +425,43 @@ fn overall(about: &About, jobs: &[TaskInfo]) -> Option<JobStatus> {
     }
 }
 
-fn list_actions(wanted: Option<JobStatus>, page: Page) -> Step {
-    list(
-        held_in(ACTIONS),
-        usize::MAX,
-        |action| action.children > 0,
-        move |_, mut actions| {
-            // The newest first; they are taken from the end.
-            actions.sort_by_key(|action| action.id);
-            describe_actions(actions, wanted, page, Vec::new())
-        },
-    )
-}
-
-fn describe_actions(
+/// Describes one action after the other, the last of them first.
+pub(super) fn describe(
     mut actions: Vec<TaskInfo>,
     wanted: Option<JobStatus>,
     page: Page,
-    mut shown: Vec<Reply>,
+    shown: Vec<Reply>,
 ) -> Step {
     let enough = shown.len() >= page.offset.saturating_add(page.limit);
-    let Some(action) = actions.pop().filter(|_| !enough) else {
-        return Step::Reply(Reply::Array(shown.into_iter().skip(page.offset).collect()));
-    };
-    with_jobs(&action, move |_, found| {
-        if let Some((about, jobs)) = found
-            && (wanted.is_none() || overall(&about, &jobs) == wanted)
-        {
-            shown.push(Reply::bulk(Value::Object(action_status(&about, &jobs)).to_string()));
-        }
-        describe_actions(actions, wanted, page, shown)
-    })
-}
-
-/// The task that stands for an action. One whose jobs are all forgotten is there no more, although its name is.
-pub(super) fn find_action(
-    action: &str,
-    then: impl FnOnce(Timestamp, Option<Box<TaskInfo>>) -> Step + Send + 'static,
-) -> Step {
-    find_name(action_name(action), move |now, found| {
-        let there = |task: &TaskInfo| *task.terms.queue == *ACTIONS && task.children > 0;
-        then(now, found.ok().filter(|task| there(task)))
-    })
+    match actions.pop().filter(|_| !enough) {
+        Some(action) => with_jobs(&action, AfterAbout::Describe { actions, wanted, page, shown }),
+        None => Step::Reply(Reply::Array(shown.into_iter().skip(page.offset).collect())),
+    }
 }
 
 /// Ends the actions whose jobs are all forgotten, so that they are forgotten as well.
-fn tidy(query: ListQuery, then: ThenStep) -> Step {
-    page_of(query, move |now, actions, next| {
-        let over = |task: &&TaskInfo| task.children == 0 && task.submitted_at + SETTLED_AFTER < now;
-        let over: Vec<TaskId> = actions.iter().filter(over).map(|task| task.id).collect();
-        let then: ThenStep = match next {
-            Some(next) => Box::new(move || tidy(next, then)),
-            None => then,
-        };
-        retire(over, then)
-    })
+fn tidy(query: ListQuery, then: AfterRetire) -> Step {
+    page_of(query, AfterPage::Tidy(then))
 }
 
-type ThenStep = Box<dyn FnOnce() -> Step + Send>;
+pub(super) fn tidy_page(
+    now: Timestamp,
+    actions: &[TaskInfo],
+    next: Option<ListQuery>,
+    then: AfterRetire,
+) -> Step {
+    let over = |task: &&TaskInfo| task.children == 0 && task.submitted_at + SETTLED_AFTER < now;
+    let over: Vec<TaskId> = actions.iter().filter(over).map(|task| task.id).collect();
+    let then = match next {
+        Some(next) => AfterRetire::Tidy(Box::new(next), Box::new(then)),
+        None => then,
+    };
+    retire(over, then)
+}
 
 /// Cancels one after the other.
-fn retire(mut tasks: Vec<TaskId>, then: ThenStep) -> Step {
-    let Some(task) = tasks.pop() else { return then() };
+fn retire(mut tasks: Vec<TaskId>, then: AfterRetire) -> Step {
+    let Some(task) = tasks.pop() else { return then.go() };
     let cancel = Command::Cancel { task, reason: Some("its action is over".into()) };
-    // One that is gone already need not be cancelled.
-    Step::ask(Request::Command(cancel), move |_, _| retire(tasks, then))
+    ActionFlow::Retiring(tasks, then).ask(Request::Command(cancel))
 }

@@ -1,70 +1,81 @@
 //! Events: filters for streams and channels, and an event in words.
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{About, Event, Filter, Kind, LostReason, Name, Next};
 
+use super::lookup::{AfterFind, Found, find};
 use super::names::{DEFAULT_QUEUE, is_reserved, known_as};
-use super::pages::find;
 use super::render::{time, wanted};
 use crate::codec::Reply;
-use crate::command::{EventsCommand, ReadFrom, XRead};
-use crate::errand::{Follow, Step, Stream};
+use crate::command::{Block, EventsCommand, ReadFrom, XRead};
+use crate::flow::{Follow, Step, Stream};
 use crate::key::EventsKey;
+
+/// Streams whose names are looked up: each is of a job or of a queue.
+#[derive(Debug)]
+pub(crate) struct Resolving {
+    /// The last one first; the one that is being looked up is apart.
+    left: Vec<(Bytes, EventsKey, ReadFrom)>,
+    current: Option<(Bytes, String, ReadFrom)>,
+    found: Vec<Stream>,
+    count: usize,
+    block: Option<Block>,
+    range_to: Option<u64>,
+}
+
+impl Resolving {
+    fn go(mut self: Box<Self>) -> Step {
+        while let Some((name, key, from)) = self.left.pop() {
+            match key {
+                EventsKey::All => {
+                    self.found.push(Stream { name, filter: Filter::default(), from, job: None });
+                }
+                EventsKey::Of(id) => {
+                    self.current = Some((name, id.clone(), from));
+                    return find(&id, AfterFind::Stream(self));
+                }
+            }
+        }
+        let Self { found: streams, count, block, range_to, .. } = *self;
+        Step::Follow(Follow { streams, count, block, range_to })
+    }
+
+    pub(super) fn found(mut self: Box<Self>, task: Found) -> Step {
+        if let Some((name, id, from)) = self.current.take() {
+            self.found.push(match task {
+                Ok(task) => {
+                    let filter = Filter { task: Some(task.id), ..Filter::default() };
+                    Stream { name, filter, from, job: Some(id) }
+                }
+                Err(_) => {
+                    let queue = if id == "ready" { DEFAULT_QUEUE } else { &id };
+                    let filter = Filter { queue: Some(Name::from(queue)), ..Filter::default() };
+                    Stream { name, filter, from, job: None }
+                }
+            });
+        }
+        self.go()
+    }
+}
 
 /// Subscriptions are the connection's own affair and never come here.
 pub(super) fn start(command: EventsCommand) -> Step {
-    match command {
+    let (left, count, block, range_to) = match command {
         EventsCommand::Read(XRead { streams, count, block }) => {
-            let streams: Vec<_> = streams.into_iter().rev().collect();
-            resolve(streams, Vec::new(), move |streams| {
-                Step::Follow(Follow { streams, count, block, range_to: None })
-            })
+            (streams.into_iter().rev().collect(), count, block, None)
         }
         EventsCommand::Range { stream, from, to, count } => {
             let from = from.checked_sub(1).map_or(ReadFrom::After(0), ReadFrom::After);
-            resolve(vec![(bytes::Bytes::new(), stream, from)], Vec::new(), move |streams| {
-                Step::Follow(Follow { streams, count, block: None, range_to: Some(to) })
-            })
+            (vec![(Bytes::new(), stream, from)], count, None, Some(to))
         }
         EventsCommand::Subscribe(_)
         | EventsCommand::Unsubscribe(_)
         | EventsCommand::SubscribePattern(_)
         | EventsCommand::UnsubscribePattern(_)
-        | EventsCommand::Publish { .. } => Step::error("ERR not a command for the broker"),
-    }
-}
-
-/// Finds out whether each stream is of a job or of a queue. The streams come last one first.
-fn resolve(
-    mut left: Vec<(bytes::Bytes, EventsKey, ReadFrom)>,
-    mut found: Vec<Stream>,
-    then: impl FnOnce(Vec<Stream>) -> Step + Send + 'static,
-) -> Step {
-    let Some((name, key, from)) = left.pop() else { return then(found) };
-    match key {
-        EventsKey::All => {
-            found.push(Stream { name, filter: Filter::default(), from, job: None });
-            resolve(left, found, then)
-        }
-        EventsKey::Of(id) => {
-            let then: Box<dyn FnOnce(Vec<Stream>) -> Step + Send> = Box::new(then);
-            find(&id.clone(), move |_, task| {
-                let stream = match task {
-                    Ok(task) => {
-                        let filter = Filter { task: Some(task.id), ..Filter::default() };
-                        Stream { name, filter, from, job: Some(id) }
-                    }
-                    Err(_) => {
-                        let queue = if id == "ready" { DEFAULT_QUEUE } else { &id };
-                        let filter = Filter { queue: Some(Name::from(queue)), ..Filter::default() };
-                        Stream { name, filter, from, job: None }
-                    }
-                };
-                found.push(stream);
-                resolve(left, found, then)
-            })
-        }
-    }
+        | EventsCommand::Publish { .. } => return Step::error("ERR not a command for the broker"),
+    };
+    Box::new(Resolving { left, current: None, found: Vec::new(), count, block, range_to }).go()
 }
 
 /// Whether an event is about a job, and not about what the broker keeps plans and actions in.

@@ -4,26 +4,80 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, Query, TaskInfo, Timestamp, WorkerInfo};
+use tenure_hub::words::{Answer, Name, Query, Refusal, TaskInfo, Timestamp, WorkerInfo};
 use tenure_hub::{Request, Response};
 
+use super::lookup::{PAGE, one_queue};
 use super::names::{ACTIONS, PLANS, is_reserved, job_id, plan_of_recipe, queue_key_of, queue_name};
-use super::pages::{PAGE, one_queue, unexpected};
 use super::refusals::refusal;
 use super::render;
+use super::views::AfterIsThere;
 use crate::codec::Reply;
 use crate::command::Scan;
-use crate::errand::Step;
+use crate::flow::{CommandFlow, Input, OTHER_KIND, Outcome, Step};
 use crate::glob::{glob, literal_prefix};
 use crate::key::{Key, QueueKey};
 
 /// How many keys KEYS answers with. Whoever has more is told to use SCAN.
 const KEYS_MAX: usize = 100_000;
 
+/// What a walk over keys waits for.
+#[derive(Debug)]
+pub(crate) enum KeyspaceFlow {
+    Walking(At, AfterSlice),
+    /// Whether the broker has ever heard of a queue.
+    FindingQueue(Name, AfterIsThere),
+}
+
+impl KeyspaceFlow {
+    pub(crate) fn resume(self, now: Timestamp, input: Input) -> Step {
+        match self {
+            Self::Walking(at, then) => match at.keys(now, input.answer()) {
+                Ok((keys, next)) => then.go(keys, next),
+                Err(reason) => Step::Reply(refusal(&reason)),
+            },
+            Self::FindingQueue(name, then) => match one_queue(input.answer()) {
+                Ok(found) => then.go(found.is_some() && !is_reserved(&name)),
+                Err(reason) => Step::Reply(refusal(&reason)),
+            },
+        }
+    }
+}
+
+/// Where a slice of keys leads.
+#[derive(Debug)]
+pub(crate) enum AfterSlice {
+    Keys(Wanted, BTreeSet<String>),
+    Scan(Wanted),
+}
+
+impl AfterSlice {
+    fn go(self, found: Vec<String>, next: Option<At>) -> Step {
+        match self {
+            Self::Keys(wanted, mut keys) => {
+                keys.extend(found.into_iter().filter(|key| wanted.key(key)));
+                if keys.len() > KEYS_MAX {
+                    return Step::error(format!("ERR more than {KEYS_MAX} keys match, use SCAN"));
+                }
+                match next.and_then(|next| wanted.onwards(next)) {
+                    Some(next) => slice(next, PAGE, Self::Keys(wanted, keys)),
+                    None => Step::Reply(Reply::array(keys.into_iter().map(Reply::bulk))),
+                }
+            }
+            Self::Scan(wanted) => {
+                // A capability has many workers; within a slice it is told once.
+                let found: BTreeSet<String> = found.into_iter().filter(|key| wanted.key(key)).collect();
+                let next = next.and_then(|next| wanted.onwards(next));
+                Step::Reply(scanned(next, found.into_iter().collect()))
+            }
+        }
+    }
+}
+
 pub(super) fn keys(pattern: Bytes) -> Step {
     let wanted = Wanted { pattern, kind: None };
     match wanted.first() {
-        Some(at) => collect(wanted, at, BTreeSet::new()),
+        Some(at) => slice(at, PAGE, AfterSlice::Keys(wanted, BTreeSet::new())),
         None => Step::Reply(Reply::Array(Vec::new())),
     }
 }
@@ -32,38 +86,17 @@ pub(super) fn keys(pattern: Bytes) -> Step {
 pub(super) fn scan(scan: Scan) -> Step {
     let Scan { cursor, pattern, count, kind } = scan;
     let wanted = Wanted { pattern: pattern.unwrap_or_else(|| Bytes::from_static(b"*")), kind };
-    let at = At::from_cursor(cursor).and_then(|at| wanted.onwards(at));
-    let Some(at) = at else { return Step::Reply(scanned(None, Vec::new())) };
-    slice(at, count, move |found, next| {
-        let found = found.into_iter().filter(|key| wanted.key(key));
-        // A capability has many workers; within a slice it is told once.
-        let found: BTreeSet<String> = found.collect();
-        Step::Reply(scanned(next.and_then(|next| wanted.onwards(next)), found.into_iter().collect()))
-    })
+    match At::from_cursor(cursor).and_then(|at| wanted.onwards(at)) {
+        Some(at) => slice(at, count, AfterSlice::Scan(wanted)),
+        None => Step::Reply(scanned(None, Vec::new())),
+    }
 }
 
-/// Whether a queue has ever been heard of.
-pub(super) fn queue_exists(queue: &QueueKey, then: impl FnOnce(bool) -> Step + Send + 'static) -> Step {
-    let Some(name) = queue_name(queue) else { return then(true) };
-    Step::ask(Request::Query(Query::Queue { queue: name.clone() }), move |_, outcome| {
-        match one_queue(outcome) {
-            Ok(found) => then(found.is_some() && !is_reserved(&name)),
-            Err(reason) => Step::Reply(refusal(&reason)),
-        }
-    })
-}
-
-fn collect(wanted: Wanted, at: At, mut keys: BTreeSet<String>) -> Step {
-    slice(at, PAGE, move |found, next| {
-        keys.extend(found.into_iter().filter(|key| wanted.key(key)));
-        if keys.len() > KEYS_MAX {
-            return Step::error(format!("ERR more than {KEYS_MAX} keys match, use SCAN"));
-        }
-        match next.and_then(|next| wanted.onwards(next)) {
-            Some(next) => collect(wanted, next, keys),
-            None => Step::Reply(Reply::array(keys.into_iter().map(Reply::bulk))),
-        }
-    })
+/// Whether the broker has ever heard of a queue.
+pub(super) fn queue_exists(queue: &QueueKey, then: AfterIsThere) -> Step {
+    let Some(name) = queue_name(queue) else { return then.go(true) };
+    let query = Query::Queue { queue: name.clone() };
+    Step::Ask(Request::Query(query), CommandFlow::Keyspace(KeyspaceFlow::FindingQueue(name, then)))
 }
 
 fn scanned(next: Option<At>, keys: Vec<String>) -> Reply {
@@ -73,7 +106,7 @@ fn scanned(next: Option<At>, keys: Vec<String>) -> Reply {
 
 /// Where a walk over all keys is: a table, and a place in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct At {
+pub(crate) struct At {
     table: Table,
     place: u32,
 }
@@ -111,10 +144,41 @@ impl At {
         let table = *Table::ALL.get(usize::try_from(cursor >> 32).ok()?)?;
         Some(Self { table, place: cursor as u32 })
     }
+
+    /// The keys of what was found here, and where to go on.
+    fn keys(self, now: Timestamp, outcome: Outcome) -> Result<(Vec<String>, Option<At>), Refusal> {
+        let Self { table, place } = self;
+        let (keys, next) = match outcome {
+            // The broker gives all queues at once, so a slice of them is long whatever was asked for.
+            Ok(Response::Answer(Answer::Queues(queues))) => {
+                let names = queues.iter().filter(|queue| !is_reserved(&queue.queue));
+                let mut names = names.skip(place as usize).map(|queue| queue_key_of(&queue.queue));
+                let mut keys: Vec<String> = names.by_ref().take(PAGE).collect();
+                let next = names.next().is_some().then(|| place.saturating_add(PAGE as u32));
+                if place == 0 {
+                    keys.push("events".to_owned());
+                }
+                (keys, next)
+            }
+            Ok(Response::Answer(Answer::ScannedWorkers { workers, next })) => {
+                (workers.iter().flat_map(|worker| of_worker(worker, now)).collect(), next)
+            }
+            Ok(Response::Answer(Answer::ScannedTasks { tasks, next })) => {
+                (tasks.iter().filter_map(of_task).collect(), next)
+            }
+            other => return Err(other.err().unwrap_or(OTHER_KIND)),
+        };
+        let next = match next {
+            Some(place) => Some(At { table, place }),
+            None => Table::ALL.into_iter().find(|later| *later > table).map(|table| At { table, place: 0 }),
+        };
+        Ok((keys, next))
+    }
 }
 
 /// Which keys are looked for.
-struct Wanted {
+#[derive(Debug)]
+pub(crate) struct Wanted {
     pattern: Bytes,
     kind: Option<String>,
 }
@@ -145,41 +209,15 @@ impl Wanted {
     }
 }
 
-/// The keys of so many things from a place on, and where to go on.
-fn slice(at: At, count: usize, then: impl FnOnce(Vec<String>, Option<At>) -> Step + Send + 'static) -> Step {
+/// Asks for so many things from a place on.
+fn slice(at: At, count: usize, then: AfterSlice) -> Step {
     let At { table, place } = at;
     let query = match table {
         Table::Queues => Query::Queues,
         Table::Workers => Query::ScanWorkers { from: place, limit: count.min(PAGE) },
         Table::Tasks => Query::ScanTasks { from: place, limit: count.min(PAGE) },
     };
-    Step::ask(Request::Query(query), move |now, outcome| {
-        let (keys, next) = match outcome {
-            // The broker gives all queues at once, so a slice of them is long whatever was asked for.
-            Ok(Response::Answer(Answer::Queues(queues))) => {
-                let names = queues.iter().filter(|queue| !is_reserved(&queue.queue));
-                let mut names = names.skip(place as usize).map(|queue| queue_key_of(&queue.queue));
-                let mut keys: Vec<String> = names.by_ref().take(PAGE).collect();
-                let next = names.next().is_some().then(|| place.saturating_add(PAGE as u32));
-                if place == 0 {
-                    keys.push("events".to_owned());
-                }
-                (keys, next)
-            }
-            Ok(Response::Answer(Answer::ScannedWorkers { workers, next })) => {
-                (workers.iter().flat_map(|worker| of_worker(worker, now)).collect(), next)
-            }
-            Ok(Response::Answer(Answer::ScannedTasks { tasks, next })) => {
-                (tasks.iter().filter_map(of_task).collect(), next)
-            }
-            other => return unexpected(other),
-        };
-        let next = match next {
-            Some(place) => Some(At { table, place }),
-            None => Table::ALL.into_iter().find(|later| *later > table).map(|table| At { table, place: 0 }),
-        };
-        then(keys, next)
-    })
+    Step::Ask(Request::Query(query), CommandFlow::Keyspace(KeyspaceFlow::Walking(at, then)))
 }
 
 fn of_worker(worker: &WorkerInfo, now: Timestamp) -> Vec<String> {

@@ -1,24 +1,91 @@
 //! Lists and queues: a pop claims, a range looks.
 
 use bytes::Bytes;
-use serde_json::json;
+use tenure_hub::Request;
 use tenure_hub::words::{
-    Answer, Assignment, Command, ListQuery, Name, Query, QueueInfo, Refusal, StateName, TaskInfo, Timestamp,
+    Assignment, Command, ListQuery, Name, Query, QueueInfo, Refusal, StateName, TaskInfo,
 };
-use tenure_hub::{Request, Response};
 
-use super::names::{assigned_id, job_id, open_queue, queue_name};
-use super::pages::{find, list, one_queue};
+use super::jobs::Keep;
+use super::last::LastReply;
+use super::lookup::{AfterFind, AfterList, find, list};
+use super::names::{assigned_id, open_queue, queue_name};
 use super::refusals::{call_refused, refusal};
-use super::render::{pulled, time};
-use super::workers::about_held;
+use super::render::pulled;
+use super::workers::{AfterHeld, about_held};
 use super::{Speaker, ranges, submit};
 use crate::codec::{Reply, Version};
 use crate::command::{Claim, ListCommand, PopReply, QueueCommand, Wait};
-use crate::errand::{Step, Whom};
+use crate::flow::{CommandFlow, Input, Step, Whom};
 use crate::key::QueueKey;
 use crate::shapes::pushed_name;
 use crate::worker::{Call, CallAnswer, Pop};
+
+/// What a pop waits for.
+#[derive(Debug)]
+pub(crate) enum ListFlow {
+    Popping(Box<Popping>),
+    PoppingMany { worker: Name },
+    Reading { assignment: Box<Assignment>, keys: Keys },
+    ReadingMany(Vec<Assignment>),
+}
+
+/// A pop of one job, and how its answer looks.
+#[derive(Debug)]
+pub(crate) struct Popping {
+    reply: PopReply,
+    /// The reply names the key that the job came from.
+    as_pair: bool,
+    keys: Keys,
+    worker: Name,
+}
+
+/// The keys of a pop, by the queues behind them. Empty if the reply names no key.
+type Keys = Vec<(Name, Bytes)>;
+
+impl ListFlow {
+    pub(crate) fn resume(self, input: Input) -> Step {
+        match self {
+            Self::Popping(popping) => popping.popped(input.call()),
+            Self::PoppingMany { worker } => popped_many(input.calls(), &worker),
+            Self::Reading { assignment, keys } => Step::Reply(match input.read() {
+                Ok(body) => {
+                    let job = Reply::Bulk(pulled(&assignment, &body));
+                    let asked = keys.iter().find(|(name, _)| *name == assignment.terms.queue);
+                    match asked.or(keys.first()) {
+                        Some((_, key)) => Reply::array([Reply::Bulk(key.clone()), job]),
+                        None => job,
+                    }
+                }
+                Err(reason) => refusal(&reason),
+            }),
+            Self::ReadingMany(popped) => {
+                let whole = |(assignment, body): (Assignment, Result<Bytes, Refusal>)| {
+                    Reply::Bulk(pulled(&assignment, &body.unwrap_or_default()))
+                };
+                Step::Reply(Reply::Array(popped.into_iter().zip(input.read_all()).map(whole).collect()))
+            }
+        }
+    }
+}
+
+impl Popping {
+    fn popped(self, answer: CallAnswer) -> Step {
+        let Self { reply, as_pair, keys, worker } = self;
+        match answer {
+            CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => {
+                Step::Reply(Reply::NullArray)
+            }
+            CallAnswer::Nothing => Step::Reply(Reply::Null),
+            CallAnswer::Popped(assignment) => match reply {
+                PopReply::Id => Step::Reply(Reply::bulk(assigned_id(&assignment))),
+                PopReply::Job | PopReply::Jobs { .. } => read_body(assignment, Vec::new()),
+                PopReply::KeyAndJob => read_body(assignment, keys),
+            },
+            other => Step::Reply(call_refused(&other, &worker)),
+        }
+    }
+}
 
 pub(super) fn start(command: ListCommand, speaker: &Speaker) -> Step {
     match command {
@@ -32,27 +99,11 @@ pub(super) fn start(command: ListCommand, speaker: &Speaker) -> Step {
 
 pub(super) fn start_queue(command: QueueCommand) -> Step {
     match command {
-        QueueCommand::Stats { queue: None } => {
-            Step::last(Request::Query(Query::Counts), |_, outcome| match outcome {
-                Ok(Response::Answer(Answer::Counts(counts))) => Reply::array([
-                    Reply::word("pending_jobs"),
-                    number(counts.by_state[StateName::Ready as usize]),
-                    Reply::word("scheduled_jobs"),
-                    number(counts.by_state[StateName::Delayed as usize]),
-                ]),
-                Ok(_) => Reply::error("ERR unexpected answer"),
-                Err(reason) => refusal(&reason),
-            })
-        }
+        QueueCommand::Stats { queue: None } => Step::Last(Request::Query(Query::Counts), LastReply::Counts),
         QueueCommand::Stats { queue: Some(queue) } => stats(&queue),
         QueueCommand::Peek { queue, count } => match open_queue(&queue) {
             Err(error) => Step::Reply(error.reply()),
-            Ok(name) => list(
-                waiting_in(name),
-                count,
-                |_| true,
-                |_, tasks| Step::Reply(Reply::array(tasks.iter().map(|task| Reply::bulk(job_id(task))))),
-            ),
+            Ok(name) => list(waiting_in(name), count, Keep::All, AfterList::Peek),
         },
     }
 }
@@ -88,28 +139,14 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     let worker = speaker.worker.clone().unwrap_or_default();
     let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3;
     // A long wait holds on to the keys only if the answer names one.
-    let keys = if as_pair { names.iter().cloned().zip(queues).collect() } else { Vec::new() };
+    let keys = if as_pair {
+        names.iter().cloned().zip(queues.into_iter().map(|(key, _)| key)).collect()
+    } else {
+        Vec::new()
+    };
     let call = Call::Pop(Pop { queues: names, wait, whole, list });
-    Step::call(Whom::Puller, call, move |_, answer| match answer {
-        CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => {
-            Step::Reply(Reply::NullArray)
-        }
-        CallAnswer::Nothing => Step::Reply(Reply::Null),
-        CallAnswer::Popped(assignment) => match reply {
-            PopReply::Id => Step::Reply(Reply::bulk(assigned_id(&assignment))),
-            PopReply::Job | PopReply::Jobs { .. } | PopReply::KeyAndJob => {
-                with_body(assignment, move |job, queue| {
-                    if !matches!(reply, PopReply::KeyAndJob) || !as_pair {
-                        return Reply::Bulk(job);
-                    }
-                    let asked = keys.iter().position(|(name, _)| *name == queue).unwrap_or(0);
-                    let (_, (key, _)) = &keys[asked];
-                    Reply::array([Reply::Bulk(key.clone()), Reply::Bulk(job)])
-                })
-            }
-        },
-        other => Step::Reply(call_refused(&other, &worker)),
-    })
+    let popping = Box::new(Popping { reply, as_pair, keys, worker });
+    Step::Call(Whom::Puller, call, CommandFlow::List(ListFlow::Popping(popping)))
 }
 
 /// Several at once share a sync.
@@ -118,46 +155,29 @@ fn pop_many(pop: &Pop, count: usize, worker: Name) -> Step {
         return Step::Reply(Reply::Array(Vec::new()));
     }
     let calls = (0..count).map(|_| (Whom::Puller, Call::Pop(pop.clone()))).collect();
-    Step::Calls(
-        calls,
-        Box::new(move |_, answers| {
-            let mut popped = Vec::new();
-            let mut reply = Reply::NullArray;
-            for answer in answers {
-                match answer {
-                    CallAnswer::Popped(assignment) => popped.push(assignment),
-                    CallAnswer::Nothing => {}
-                    other => reply = call_refused(&other, &worker),
-                }
-            }
-            if popped.is_empty() {
-                return Step::Reply(reply);
-            }
-            let bodies = popped.iter().map(|assignment| assignment.body).collect();
-            Step::Read(
-                bodies,
-                Box::new(move |_, bodies| {
-                    let whole = |(assignment, body): (Box<Assignment>, Result<Bytes, Refusal>)| {
-                        Reply::Bulk(pulled(&assignment, &body.unwrap_or_default()))
-                    };
-                    Step::Reply(Reply::Array(popped.into_iter().zip(bodies).map(whole).collect()))
-                }),
-            )
-        }),
-    )
+    Step::Calls(calls, CommandFlow::List(ListFlow::PoppingMany { worker }))
 }
 
-fn with_body(assignment: Box<Assignment>, reply: impl FnOnce(Bytes, Name) -> Reply + Send + 'static) -> Step {
+fn popped_many(answers: Vec<CallAnswer>, worker: &str) -> Step {
+    let mut popped = Vec::new();
+    let mut reply = Reply::NullArray;
+    for answer in answers {
+        match answer {
+            CallAnswer::Popped(assignment) => popped.push(*assignment),
+            CallAnswer::Nothing => {}
+            other => reply = call_refused(&other, worker),
+        }
+    }
+    if popped.is_empty() {
+        return Step::Reply(reply);
+    }
+    let bodies = popped.iter().map(|assignment| assignment.body).collect();
+    Step::Read(bodies, CommandFlow::List(ListFlow::ReadingMany(popped)))
+}
+
+fn read_body(assignment: Box<Assignment>, keys: Keys) -> Step {
     let body = assignment.body;
-    Step::read(body, move |_, body| {
-        Step::Reply(match body {
-            Ok(body) => {
-                let queue = assignment.terms.queue.clone();
-                reply(pulled(&assignment, &body), queue)
-            }
-            Err(reason) => refusal(&reason),
-        })
-    })
+    Step::Read(vec![body], CommandFlow::List(ListFlow::Reading { assignment, keys }))
 }
 
 /// `LREM`: the element is an id, or for the oldest workers the whole job.
@@ -171,18 +191,23 @@ fn remove(queue: QueueKey, element: &Bytes, speaker: &Speaker) -> Step {
     };
     let worker = speaker.worker.clone();
     let finish = Call::Finish { job: job.clone(), list: queue.clone() };
-    about_held(Whom::Own, job.clone(), worker.clone(), finish, move |answer| match answer {
+    let then = AfterHeld::Remove { queue, job: job.clone(), worker: worker.clone() };
+    about_held(Whom::Own, job, worker, finish, then)
+}
+
+/// What the worker's side says to a removal.
+pub(super) fn removed(queue: QueueKey, job: String, worker: Option<Name>, answer: &CallAnswer) -> Step {
+    match answer {
         CallAnswer::Done => Step::Reply(Reply::Integer(1)),
-        CallAnswer::NotHeld | CallAnswer::NotRegistered => find(&job.clone(), move |_, found| match found {
-            Err(_) => Step::Reply(Reply::Integer(0)),
-            Ok(task) => remove_other(&task, &queue, &job, worker.as_deref()),
-        }),
-        other => Step::Reply(call_refused(&other, worker.as_deref().unwrap_or_default())),
-    })
+        CallAnswer::NotHeld | CallAnswer::NotRegistered => {
+            find(&job.clone(), AfterFind::Remove { queue, job, worker })
+        }
+        other => Step::Reply(call_refused(other, worker.as_deref().unwrap_or_default())),
+    }
 }
 
 /// A job that the speaker does not hold on this list: it has ended, waits, is on another list or another's.
-fn remove_other(task: &TaskInfo, queue: &QueueKey, job: &str, worker: Option<&str>) -> Step {
+pub(super) fn remove_other(task: &TaskInfo, queue: &QueueKey, job: &str, worker: Option<&str>) -> Step {
     let is_held_list = *queue == QueueKey::Processing;
     if task.state.name().has_ended() {
         // A worker that reported the end takes the job off the list afterwards.
@@ -198,43 +223,17 @@ fn remove_other(task: &TaskInfo, queue: &QueueKey, job: &str, worker: Option<&st
         return Step::Reply(Reply::Integer(0));
     }
     let reason = Some(format!("{job} was removed from its queue").into_boxed_str());
-    Step::last(Request::Command(Command::Cancel { task: task.id, reason }), |_, outcome| {
-        outcome.map_or_else(|reason| refusal(&reason), |_| Reply::Integer(1))
-    })
+    let cancel = Request::Command(Command::Cancel { task: task.id, reason });
+    Step::Last(cancel, LastReply::Done(Reply::Integer(1)))
 }
 
 fn stats(queue: &QueueKey) -> Step {
-    let name = match open_queue(queue) {
-        Ok(name) => name,
-        Err(error) => return Step::Reply(error.reply()),
-    };
-    Step::last(Request::Query(Query::Queue { queue: name }), |now: Timestamp, outcome| {
-        match one_queue(outcome) {
-            Ok(None) => Reply::Null,
-            Ok(Some(queue)) => {
-                let count = |state: StateName| queue.counts[state as usize];
-                let age = queue.oldest_ready.map(|at| now.since(at).as_secs());
-                let shown = json!({
-                    "queue": &*queue.queue, "paused": queue.paused, "pending": count(StateName::Ready),
-                    "length": count(StateName::Ready), "scheduled": count(StateName::Delayed),
-                    "running": count(StateName::Assigned) + count(StateName::Running),
-                    "held": count(StateName::Paused), "completed": count(StateName::Completed),
-                    "failed": count(StateName::Failed), "cancelled": count(StateName::Cancelled),
-                    "workers": queue.live_workers, "oldest_job_age_seconds": age,
-                    "oldest_job_at": queue.oldest_ready.map(time),
-                    "unserved_since": queue.unserved_since.map(time),
-                });
-                Reply::bulk(shown.to_string())
-            }
-            Err(reason) => refusal(&reason),
-        }
-    })
+    match open_queue(queue) {
+        Ok(queue) => Step::Last(Request::Query(Query::Queue { queue }), LastReply::Queue),
+        Err(error) => Step::Reply(error.reply()),
+    }
 }
 
 pub(super) fn whole(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-fn number(count: u64) -> Reply {
-    Reply::Integer(whole(count))
 }

@@ -6,74 +6,276 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tenure_hub::words::{Command, ListQuery, Name, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp};
+use tenure_hub::words::{
+    Blob, Command, ListQuery, Name, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp,
+};
 use tenure_hub::{Request, Submission, fresh_id};
 use tenure_plans::Plan;
 
-use super::names::{PLANS, live_states, plan_name, plan_of_recipe, plan_tag, recipe_name};
-use super::pages::{find_name, list, take_up};
+use super::Speaker;
+use super::actions::ActionSubmission;
+use super::jobs::{JobView, Keep, of_bare_plan};
+use super::last::LastReply;
+use super::lookup::{AfterList, AfterName, AfterTakeUp, Found, find_name, list, take_up};
+use super::names::{PLANS, live_states, plan_name, plan_tag, recipe_name};
 use super::refusals::refusal;
 use super::render::time;
-use super::submit::accepted;
+use super::submit::{PlannedJob, accepted};
+use super::views::{AfterValue, ViewFlow};
 use crate::codec::Reply;
-use crate::command::{Page, PlanCommand};
-use crate::errand::Step;
-use crate::glob::glob;
+use crate::command::PlanCommand;
+use crate::flow::{CommandFlow, Input, Step};
+use crate::shapes::SubmittedAction;
+
+/// What a plan's command waits for.
+#[derive(Debug)]
+pub(crate) enum PlanFlow {
+    Reading {
+        plan: String,
+        then: AfterPlan,
+    },
+    /// Whether the plan that is stored is the one that came along.
+    Comparing {
+        plan: String,
+        json: Value,
+        then: AfterStore,
+    },
+    StoringFirst {
+        plan: String,
+        then: AfterStore,
+    },
+    StoringAgain {
+        plan: String,
+        place: TaskId,
+        own: TaskId,
+        then: AfterStore,
+    },
+    /// Another recipe was first.
+    SteppingBack {
+        plan: String,
+        then: AfterStore,
+    },
+    Getting,
+    Describing {
+        task: Box<TaskInfo>,
+        left: Vec<TaskInfo>,
+        shown: Vec<Reply>,
+    },
+}
+
+impl PlanFlow {
+    fn ask(self, request: Request) -> Step {
+        Step::Ask(request, CommandFlow::Plan(self))
+    }
+
+    fn read(self, blob: Blob) -> Step {
+        Step::Read(vec![blob], CommandFlow::Plan(self))
+    }
+
+    pub(crate) fn resume(self, now: Timestamp, input: Input) -> Step {
+        match self {
+            Self::Reading { plan, then } => match input.read() {
+                Err(reason) => Step::Reply(refusal(&reason)),
+                Ok(body) => match (Plan::parse(&body), serde_json::from_slice(&body)) {
+                    (Ok(plan), Ok(json)) => then.go(now, plan, json),
+                    _ => Step::error(format!("ERR Plan not found: {plan}")),
+                },
+            },
+            Self::Comparing { plan, json, then } => {
+                let same = input.read().is_ok_and(|body| body == json.to_string());
+                then.go(if same { Ok(()) } else { Err(exists(&plan)) })
+            }
+            Self::StoringFirst { plan, then } => then.go(match accepted(input.answer()) {
+                Ok(_) => Ok(()),
+                Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => Err(exists(&plan)),
+                Err(reason) => Err(refusal(&reason)),
+            }),
+            Self::StoringAgain { plan, place, own, then } => match accepted(input.answer()) {
+                Err(Refusal::BadParent { .. }) => {
+                    let text = format!("ERR Plan {plan} was deleted meanwhile, submit it again");
+                    then.go(Err(Reply::error(text)))
+                }
+                Err(reason) => then.go(Err(refusal(&reason))),
+                Ok(_) => first_recipe(place, AfterRecipe::Stored { plan, own, then }),
+            },
+            Self::SteppingBack { plan, then } => then.go(Err(exists(&plan))),
+            Self::Getting => Step::Reply(input.read().map_or_else(|reason| refusal(&reason), Reply::bulk)),
+            Self::Describing { task, left, mut shown } => {
+                let plan = input.read().ok().and_then(|body| serde_json::from_slice(&body).ok());
+                shown.push(described(&task, &plan.unwrap_or(Value::Null)));
+                describe(left, shown)
+            }
+        }
+    }
+}
+
+/// Where a stored plan leads: as we understand it, and as it was submitted.
+#[derive(Debug)]
+pub(crate) enum AfterPlan {
+    Action(Box<(SubmittedAction, Speaker)>),
+    Job(Box<PlannedJob>, Value),
+}
+
+impl AfterPlan {
+    fn go(self, now: Timestamp, plan: Plan, json: Value) -> Step {
+        match self {
+            Self::Action(submit) => {
+                let (submitted, speaker) = *submit;
+                ActionSubmission::find(submitted, speaker, now, plan, json)
+            }
+            Self::Job(job, input) => job.of_stored(&plan, &json, &input),
+        }
+    }
+}
+
+/// Where the task that holds a plan's recipe leads.
+#[derive(Debug)]
+pub(crate) enum AfterFindPlan {
+    With {
+        plan: String,
+        then: AfterPlan,
+    },
+    Get,
+    Value(AfterValue),
+    /// No jobs were found of a plan that a bare word names.
+    Bare {
+        plan: String,
+        view: JobView,
+    },
+}
+
+impl AfterFindPlan {
+    fn go(self, found: Option<Box<TaskInfo>>) -> Step {
+        match self {
+            Self::With { plan, then } => match found {
+                Some(recipe) => PlanFlow::Reading { plan, then }.read(recipe.body),
+                None => Step::error(format!("ERR Plan not found: {plan}")),
+            },
+            Self::Get => match found {
+                Some(recipe) => PlanFlow::Getting.read(recipe.body),
+                None => Step::Reply(Reply::Null),
+            },
+            Self::Value(then) => match found {
+                Some(recipe) => Step::Read(vec![recipe.body], CommandFlow::View(ViewFlow::ReadingPlan(then))),
+                None => then.go(None),
+            },
+            Self::Bare { plan, view } => Step::Reply(of_bare_plan(plan, view, found.is_some())),
+        }
+    }
+}
+
+/// Where the place of a plan leads.
+#[derive(Debug)]
+pub(crate) enum AfterPlace {
+    Find(AfterFindPlan),
+    Submit {
+        plan: String,
+        json: Value,
+    },
+    /// The same plan twice is one; another one under its id is refused.
+    Store {
+        plan: String,
+        json: Value,
+        then: AfterStore,
+    },
+    Delete {
+        plan: String,
+    },
+}
+
+impl AfterPlace {
+    fn go(self, place: Place) -> Step {
+        match self {
+            Self::Find(then) => match place {
+                Place::Open { recipe, .. } => then.go(recipe),
+                Place::None | Place::Ended(_) | Place::Taken => then.go(None),
+            },
+            Self::Submit { plan, json } => store(plan.clone(), &json, &place, AfterStore::Submitted { plan }),
+            Self::Store { plan, json, then } => match place {
+                Place::Open { recipe: Some(recipe), .. } => {
+                    PlanFlow::Comparing { plan, json, then }.read(recipe.body)
+                }
+                place => store(plan, &json, &place, then),
+            },
+            Self::Delete { plan } => {
+                let Place::Open { place, recipe: Some(_) } = place else {
+                    return Step::Reply(Reply::Integer(0));
+                };
+                let jobs =
+                    ListQuery { states: live_states(), tag: Some(plan_tag(&plan)), ..ListQuery::default() };
+                list(jobs, 1, Keep::All, AfterList::JobsOfPlan { place })
+            }
+        }
+    }
+}
+
+/// Where the first recipe on a place leads.
+#[derive(Debug)]
+pub(crate) enum AfterRecipe {
+    Place { place: TaskId, then: AfterPlace },
+    Stored { plan: String, own: TaskId, then: AfterStore },
+}
+
+impl AfterRecipe {
+    pub(super) fn go(self, first: Option<Box<TaskInfo>>) -> Step {
+        match self {
+            Self::Place { place, then } => then.go(Place::Open { place, recipe: first }),
+            Self::Stored { plan, own, then } => {
+                if first.is_some_and(|first| first.id == own) {
+                    return then.go(Ok(()));
+                }
+                let cancel = Command::Cancel { task: own, reason: Some("another one was first".into()) };
+                PlanFlow::SteppingBack { plan, then }.ask(Request::Command(cancel))
+            }
+        }
+    }
+}
+
+/// Where a plan that was stored leads.
+#[derive(Debug)]
+pub(crate) enum AfterStore {
+    Submitted { plan: String },
+    Job(Box<PlannedJob>),
+}
+
+impl AfterStore {
+    fn go(self, stored: Result<(), Reply>) -> Step {
+        match (self, stored) {
+            (_, Err(reply)) => Step::Reply(reply),
+            (Self::Submitted { plan }, Ok(())) => Step::Reply(Reply::bulk(plan)),
+            (Self::Job(job), Ok(())) => job.submit(),
+        }
+    }
+}
 
 pub(super) fn start(command: PlanCommand) -> Step {
     match command {
         PlanCommand::Submit { plan, json } => {
             let json: Value = serde_json::from_slice(&json).unwrap_or(Value::Null);
-            submit_plan(plan.id, json)
+            look_up(&plan.id.clone(), AfterPlace::Submit { plan: plan.id, json })
         }
-        PlanCommand::Get { plan } => get_plan(&plan),
-        PlanCommand::List { pattern, page } => list_plans(pattern, page),
-        PlanCommand::Delete { plan } => delete_plan(plan),
+        PlanCommand::Get { plan } => find_plan(&plan, AfterFindPlan::Get),
+        PlanCommand::List { pattern, page } => {
+            let limit = page.offset.saturating_add(page.limit);
+            list(held_in(PLANS), limit, Keep::Plans { pattern }, AfterList::Plans { page })
+        }
+        PlanCommand::Delete { plan } => look_up(&plan.clone(), AfterPlace::Delete { plan }),
     }
 }
 
-/// A stored plan as it was submitted, and as we understand it. Answers for itself if there is none.
-pub(super) fn with_plan(
-    plan: String,
-    then: impl FnOnce(Timestamp, Plan, Value) -> Step + Send + 'static,
-) -> Step {
-    find_plan(&plan.clone(), move |_, found| {
-        let Some(recipe) = found else { return Step::error(format!("ERR Plan not found: {plan}")) };
-        Step::read(recipe.body, move |now, body| match body {
-            Err(reason) => Step::Reply(refusal(&reason)),
-            Ok(body) => match (Plan::parse(&body), serde_json::from_slice(&body)) {
-                (Ok(plan), Ok(json)) => then(now, plan, json),
-                _ => Step::error(format!("ERR Plan not found: {plan}")),
-            },
-        })
-    })
+/// A stored plan. Answers for itself if there is none.
+pub(super) fn with_plan(plan: String, then: AfterPlan) -> Step {
+    find_plan(&plan.clone(), AfterFindPlan::With { plan, then })
 }
 
-/// Stores a plan that came along with a job. The same plan twice is one; another one under its id is refused.
-pub(super) fn store_plan(
-    plan: &str,
-    json: &Value,
-    then: impl FnOnce(Timestamp, Result<(), Reply>) -> Step + Send + 'static,
-) -> Step {
-    let (plan, json) = (plan.to_owned(), json.clone());
-    look_up(&plan.clone(), move |now, place| match place {
-        Place::Open { recipe: Some(recipe), .. } => Step::read(recipe.body, move |_, body| {
-            let same = body.is_ok_and(|body| body == json.to_string());
-            then(now, if same { Ok(()) } else { Err(exists(&plan)) })
-        }),
-        place => store(now, plan, &json, &place, then),
-    })
+/// Stores a plan that came along with a job.
+pub(super) fn store_plan(plan: String, json: Value, then: AfterStore) -> Step {
+    look_up(&plan.clone(), AfterPlace::Store { plan, json, then })
 }
 
 /// The task that holds a plan's recipe.
-pub(super) fn find_plan(
-    plan: &str,
-    then: impl FnOnce(Timestamp, Option<Box<TaskInfo>>) -> Step + Send + 'static,
-) -> Step {
-    look_up(plan, move |now, place| match place {
-        Place::Open { recipe, .. } => then(now, recipe),
-        Place::None | Place::Ended(_) | Place::Taken => then(now, None),
-    })
+pub(super) fn find_plan(plan: &str, then: AfterFindPlan) -> Step {
+    look_up(plan, AfterPlace::Find(then))
 }
 
 /// Where a plan is, or would be.
@@ -90,98 +292,63 @@ enum Place {
     Taken,
 }
 
-fn look_up(plan: &str, then: impl FnOnce(Timestamp, Place) -> Step + Send + 'static) -> Step {
-    find_name(plan_name(plan), move |now, found| match found {
-        Err(_) => then(now, Place::None),
-        Ok(task) if *task.terms.queue != *PLANS => then(now, Place::Taken),
-        Ok(task) if task.state.name().has_ended() => then(now, Place::Ended(task.id)),
-        Ok(task) => {
-            let place = task.id;
-            first_recipe(place, move |now, recipe| then(now, Place::Open { place, recipe }))
-        }
-    })
+fn look_up(plan: &str, then: AfterPlace) -> Step {
+    find_name(plan_name(plan), AfterName::Plan(then))
 }
 
-fn first_recipe(
-    place: TaskId,
-    then: impl FnOnce(Timestamp, Option<Box<TaskInfo>>) -> Step + Send + 'static,
-) -> Step {
-    let recipes = ListQuery { parent: Some(place), ..held_in(PLANS) };
-    list(recipes, 1, |_| true, move |now, mut recipes| then(now, recipes.pop().map(Box::new)))
-}
-
-fn submit_plan(plan: String, json: Value) -> Step {
-    look_up(&plan.clone(), move |now, place| {
-        store(now, plan.clone(), &json, &place, move |_, stored| {
-            Step::Reply(match stored {
-                Ok(()) => Reply::bulk(plan),
-                Err(reply) => reply,
-            })
-        })
-    })
-}
-
-fn store(
-    now: Timestamp,
-    plan: String,
-    json: &Value,
-    place: &Place,
-    then: impl FnOnce(Timestamp, Result<(), Reply>) -> Step + Send + 'static,
-) -> Step {
-    let body = Bytes::from(json.to_string());
-    match *place {
-        Place::None => store_first(plan, body, then),
-        Place::Ended(place) => take_up(place, move || store_again(plan, body, place, then)),
-        Place::Open { place, recipe: None } => store_again(plan, body, place, then),
-        Place::Open { recipe: Some(_), .. } | Place::Taken => then(now, Err(exists(&plan))),
+pub(super) fn found_place(then: AfterPlace, found: Found) -> Step {
+    match found {
+        Err(_) => then.go(Place::None),
+        Ok(task) if *task.terms.queue != *PLANS => then.go(Place::Taken),
+        Ok(task) if task.state.name().has_ended() => then.go(Place::Ended(task.id)),
+        Ok(task) => first_recipe(task.id, AfterRecipe::Place { place: task.id, then }),
     }
 }
 
-/// The place and the recipe together. If somebody else has made the place meanwhile, the recipe has none and is refused.
-fn store_first(
-    plan: String,
-    body: Bytes,
-    then: impl FnOnce(Timestamp, Result<(), Reply>) -> Step + Send + 'static,
-) -> Step {
+fn first_recipe(place: TaskId, then: AfterRecipe) -> Step {
+    let recipes = ListQuery { parent: Some(place), ..held_in(PLANS) };
+    list(recipes, 1, Keep::All, AfterList::Recipe(then))
+}
+
+fn store(plan: String, json: &Value, place: &Place, then: AfterStore) -> Step {
+    let body = Bytes::from(json.to_string());
+    match *place {
+        Place::None => store_first(plan, body, then),
+        Place::Ended(place) => {
+            take_up(place, AfterTakeUp::Plan(Box::new(NewRecipe { plan, body, place, then })))
+        }
+        Place::Open { place, recipe: None } => NewRecipe { plan, body, place, then }.store_again(),
+        Place::Open { recipe: Some(_), .. } | Place::Taken => then.go(Err(exists(&plan))),
+    }
+}
+
+/// The place and the recipe together. If another client has made the place meanwhile, the recipe has none and is refused.
+fn store_first(plan: String, body: Bytes, then: AfterStore) -> Step {
     let mut place = NewTask::new(fresh_id(), PLANS);
     place.name = Some(plan_name(&plan));
     place.hold = true;
     let recipe = recipe(&plan, place.id, body);
     let both = vec![Submission::new(place, Bytes::new()), recipe];
-    Step::ask(Request::Submit(both), move |now, outcome| {
-        then(
-            now,
-            match accepted(outcome) {
-                Ok(_) => Ok(()),
-                Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => Err(exists(&plan)),
-                Err(reason) => Err(refusal(&reason)),
-            },
-        )
-    })
+    PlanFlow::StoringFirst { plan, then }.ask(Request::Submit(both))
 }
 
-/// A recipe on a place that is there. Of two that come at the same time, the first one stays.
-fn store_again(
+/// A recipe for a place that is there.
+#[derive(Debug)]
+pub(crate) struct NewRecipe {
     plan: String,
     body: Bytes,
     place: TaskId,
-    then: impl FnOnce(Timestamp, Result<(), Reply>) -> Step + Send + 'static,
-) -> Step {
-    let recipe = recipe(&plan, place, body);
-    let own = recipe.task.id;
-    Step::ask(Request::Submit(vec![recipe]), move |now, outcome| match accepted(outcome) {
-        Err(Refusal::BadParent { .. }) => {
-            then(now, Err(Reply::error(format!("ERR Plan {plan} was deleted meanwhile, submit it again"))))
-        }
-        Err(reason) => then(now, Err(refusal(&reason))),
-        Ok(_) => first_recipe(place, move |now, first| {
-            if first.is_some_and(|first| first.id == own) {
-                return then(now, Ok(()));
-            }
-            let cancel = Command::Cancel { task: own, reason: Some("another one was first".into()) };
-            Step::ask(Request::Command(cancel), move |now, _| then(now, Err(exists(&plan))))
-        }),
-    })
+    then: AfterStore,
+}
+
+impl NewRecipe {
+    /// Of two that come at the same time, the first one stays.
+    pub(super) fn store_again(self) -> Step {
+        let Self { plan, body, place, then } = self;
+        let recipe = recipe(&plan, place, body);
+        let own = recipe.task.id;
+        PlanFlow::StoringAgain { plan, place, own, then }.ask(Request::Submit(vec![recipe]))
+    }
 }
 
 fn recipe(plan: &str, place: TaskId, body: Bytes) -> Submission {
@@ -196,62 +363,29 @@ fn exists(plan: &str) -> Reply {
     Reply::error(format!("ERR Plan already exists: {plan}"))
 }
 
-fn get_plan(plan: &str) -> Step {
-    find_plan(plan, |_, found| match found {
-        None => Step::Reply(Reply::Null),
-        Some(task) => Step::read(task.body, |_, body| {
-            Step::Reply(body.map_or_else(|reason| refusal(&reason), Reply::bulk))
-        }),
-    })
+/// Reads one plan after the other, the last of them first.
+pub(super) fn describe(mut left: Vec<TaskInfo>, shown: Vec<Reply>) -> Step {
+    let Some(task) = left.pop().map(Box::new) else { return Step::Reply(Reply::Array(shown)) };
+    let body = task.body;
+    PlanFlow::Describing { task, left, shown }.read(body)
 }
 
-fn list_plans(pattern: Option<Bytes>, page: Page) -> Step {
-    let fits = move |task: &TaskInfo| {
-        let plan = task.name.as_deref().and_then(plan_of_recipe);
-        plan.is_some_and(|plan| pattern.as_ref().is_none_or(|pattern| glob(pattern, plan.as_bytes())))
-    };
-    list(held_in(PLANS), page.offset.saturating_add(page.limit), fits, move |_, tasks| {
-        // They are taken from the end.
-        let tasks: Vec<TaskInfo> = tasks.into_iter().skip(page.offset).rev().collect();
-        describe_plans(tasks, Vec::new())
-    })
+fn described(task: &TaskInfo, plan: &Value) -> Reply {
+    let steps = plan["tasks"].as_array().map_or(0, Vec::len);
+    let summary = json!({
+        "plan_id": plan["plan_id"], "plan_description": plan["plan_description"],
+        "description": plan["plan_description"], "task_count": steps, "created_at": time(task.submitted_at),
+    });
+    Reply::bulk(summary.to_string())
 }
 
-/// Reads one plan after the other.
-fn describe_plans(mut tasks: Vec<TaskInfo>, mut shown: Vec<Reply>) -> Step {
-    let Some(task) = tasks.pop() else { return Step::Reply(Reply::Array(shown)) };
-    Step::read(task.body, move |_, body| {
-        let plan: Value =
-            body.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
-        let steps = plan["tasks"].as_array().map_or(0, Vec::len);
-        let summary = json!({
-            "plan_id": plan["plan_id"], "plan_description": plan["plan_description"],
-            "description": plan["plan_description"], "task_count": steps, "created_at": time(task.submitted_at),
-        });
-        shown.push(Reply::bulk(summary.to_string()));
-        describe_plans(tasks, shown)
-    })
-}
-
-fn delete_plan(plan: String) -> Step {
-    look_up(&plan.clone(), move |_, found| {
-        let Place::Open { place, recipe: Some(_) } = found else { return Step::Reply(Reply::Integer(0)) };
-        let jobs = ListQuery { states: live_states(), tag: Some(plan_tag(&plan)), ..ListQuery::default() };
-        list(
-            jobs,
-            1,
-            |_| true,
-            move |_, jobs| {
-                if !jobs.is_empty() {
-                    return Step::error("ERR Cannot delete plan with active jobs");
-                }
-                let cancel = Command::Cancel { task: place, reason: Some("the plan was deleted".into()) };
-                Step::last(Request::Command(cancel), |_, outcome| {
-                    outcome.map_or_else(|reason| refusal(&reason), |_| Reply::Integer(1))
-                })
-            },
-        )
-    })
+/// Deletes a plan, unless jobs of it have not ended.
+pub(super) fn delete(place: TaskId, jobs: &[TaskInfo]) -> Step {
+    if !jobs.is_empty() {
+        return Step::error("ERR Cannot delete plan with active jobs");
+    }
+    let cancel = Command::Cancel { task: place, reason: Some("the plan was deleted".into()) };
+    Step::Last(Request::Command(cancel), LastReply::Done(Reply::Integer(1)))
 }
 
 pub(super) fn held_in(queue: &str) -> ListQuery {

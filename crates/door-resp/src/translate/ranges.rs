@@ -4,94 +4,98 @@
 //! a range is the line read backwards. It is walked page by page, and only what was asked for is kept.
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, ListQuery, Query, StateName};
+use tenure_hub::words::{Answer, ListQuery, Query, Refusal, StateName, TaskInfo};
 use tenure_hub::{Request, Response};
 
-use super::actions::{find_action, jobs_of};
+use super::actions::{AfterAction, find_action};
+use super::last::LastReply;
 use super::lists::{ready, waiting_in, whole};
+use super::lookup::{AfterPage, one_queue, page};
 use super::names::{job_id, queue_name};
-use super::pages::{one_queue, page};
 use super::refusals::refusal;
 use crate::codec::{Reply, bulks};
-use crate::errand::{Outcome, Step};
+use crate::flow::{CommandFlow, Input, Outcome, Step};
 use crate::key::{ActionField, Key, QueueKey};
 
 /// How many elements one LRANGE answers with.
 const RANGE_MAX: usize = 1_000_000;
 
+/// What a range waits for.
+#[derive(Debug)]
+pub(crate) enum RangeFlow {
+    Counting { queue: QueueKey, start: i64, stop: i64 },
+}
+
+impl RangeFlow {
+    pub(crate) fn resume(self, input: Input) -> Step {
+        let Self::Counting { queue, start, stop } = self;
+        let count = match count_of(&queue, input.answer()) {
+            Ok(count) => count,
+            Err(reason) => return Step::Reply(refusal(&reason)),
+        };
+        let Some((first, length)) = part(count, start, stop) else {
+            return Step::Reply(Reply::Array(Vec::new()));
+        };
+        if length > RANGE_MAX {
+            return Step::error(format!("ERR the range is too long, at most {RANGE_MAX} at a time"));
+        }
+        // The line is walked from its front, which is the end of the list.
+        let skip = usize::try_from(count).unwrap_or(usize::MAX) - first - length;
+        let window = Window { skip, left: length, count: 0, parts: Vec::new() };
+        page(of(&queue), AfterPage::Range(window))
+    }
+}
+
 pub(super) fn length(key: Key) -> Step {
     match key {
-        Key::Queue(queue) => Step::last(Request::Query(counting(&queue)), move |_, outcome| {
-            count_of(&queue, outcome).map_or_else(|reason| refusal(&reason), Reply::Integer)
-        }),
-        Key::Action { id, field: ActionField::Jobs } => find_action(&id, |_, found| match found {
-            None => Step::Reply(Reply::Integer(0)),
-            Some(action) => jobs_of(action.id, |_, jobs| Step::Reply(Reply::count(jobs.len()))),
-        }),
+        Key::Queue(queue) => Step::Last(Request::Query(counting(&queue)), LastReply::Length(queue)),
+        Key::Action { id, field: ActionField::Jobs } => find_action(&id, AfterAction::Length),
         _ => Step::Reply(Reply::Integer(0)),
     }
 }
 
 pub(super) fn range(key: Key, start: i64, stop: i64) -> Step {
     match key {
-        Key::Queue(queue) => Step::ask(Request::Query(counting(&queue)), move |_, outcome| {
-            let count = match count_of(&queue, outcome) {
-                Ok(count) => count,
-                Err(reason) => return Step::Reply(refusal(&reason)),
-            };
-            let Some((first, length)) = part(count, start, stop) else {
-                return Step::Reply(Reply::Array(Vec::new()));
-            };
-            if length > RANGE_MAX {
-                return Step::error(format!("ERR the range is too long, at most {RANGE_MAX} at a time"));
-            }
-            // The line is walked from its front, which is the end of the list.
-            let skip = usize::try_from(count).unwrap_or(usize::MAX) - first - length;
-            walk(of(&queue), Window { skip, left: length, count: 0, parts: Vec::new() })
-        }),
-        Key::Action { id, field: ActionField::Jobs } => find_action(&id, move |_, found| match found {
-            None => Step::Reply(Reply::Array(Vec::new())),
-            Some(action) => jobs_of(action.id, move |_, jobs| {
-                let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
-                let (first, length) = part(count, start, stop).unwrap_or_default();
-                let ids = jobs.iter().skip(first).take(length).map(|job| Reply::bulk(job_id(job)));
-                Step::Reply(Reply::array(ids))
-            }),
-        }),
+        Key::Queue(queue) => {
+            let request = Request::Query(counting(&queue));
+            Step::Ask(request, CommandFlow::Range(RangeFlow::Counting { queue, start, stop }))
+        }
+        Key::Action { id, field: ActionField::Jobs } => find_action(&id, AfterAction::Range { start, stop }),
         _ => Step::Reply(Reply::Array(Vec::new())),
     }
 }
 
 /// What is still to be passed over and to be kept, and what has been kept: page by page, each ready to be sent.
-struct Window {
+#[derive(Debug)]
+pub(crate) struct Window {
     skip: usize,
     left: usize,
     count: usize,
     parts: Vec<Bytes>,
 }
 
-fn walk(query: ListQuery, mut window: Window) -> Step {
-    page(query, move |_, tasks, next| {
-        let skipped = window.skip.min(tasks.len());
-        let kept = &tasks[skipped..][..window.left.min(tasks.len() - skipped)];
-        window.skip -= skipped;
-        window.left -= kept.len();
-        window.count += kept.len();
+impl Window {
+    pub(super) fn go(mut self, tasks: &[TaskInfo], next: Option<ListQuery>) -> Step {
+        let skipped = self.skip.min(tasks.len());
+        let kept = &tasks[skipped..][..self.left.min(tasks.len() - skipped)];
+        self.skip -= skipped;
+        self.left -= kept.len();
+        self.count += kept.len();
         if !kept.is_empty() {
-            window.parts.push(bulks(kept.iter().rev().map(job_id)));
+            self.parts.push(bulks(kept.iter().rev().map(job_id)));
         }
         match next {
-            Some(next) if window.left > 0 => walk(next, window),
+            Some(next) if self.left > 0 => page(next, AfterPage::Range(self)),
             _ => {
-                window.parts.reverse();
-                Step::Reply(Reply::Written { count: window.count, parts: window.parts })
+                self.parts.reverse();
+                Step::Reply(Reply::Written { count: self.count, parts: self.parts })
             }
         }
-    })
+    }
 }
 
 /// The first index and the number of elements of a range, both ends included, negative ones counted from the end.
-fn part(count: i64, start: i64, stop: i64) -> Option<(usize, usize)> {
+pub(super) fn part(count: i64, start: i64, stop: i64) -> Option<(usize, usize)> {
     let index = |at: i64| if at < 0 { count.saturating_add(at) } else { at };
     let (start, stop) = (index(start).max(0), index(stop).min(count - 1));
     (start <= stop).then(|| {
@@ -120,7 +124,7 @@ fn counting(queue: &QueueKey) -> Query {
     queue_name(queue).map_or(Query::Counts, |queue| Query::Queue { queue })
 }
 
-fn count_of(queue: &QueueKey, outcome: Outcome) -> Result<i64, tenure_hub::words::Refusal> {
+pub(super) fn count_of(queue: &QueueKey, outcome: Outcome) -> Result<i64, Refusal> {
     if let Ok(Response::Answer(Answer::Counts(counts))) = &outcome {
         return Ok(whole(states(queue).iter().map(|state| counts.by_state[*state as usize]).sum()));
     }

@@ -5,7 +5,7 @@ use tenure_hub::words::{Refusal, Reply as Decided};
 
 use super::names::state_status;
 use crate::codec::Reply;
-use crate::errand::Outcome;
+use crate::flow::Outcome;
 use crate::worker::CallAnswer;
 
 /// The longest text a failure may carry.

@@ -1,19 +1,21 @@
 //! Submitting: pushes, jobs, and the bodies that carry plans.
 
 use bytes::Bytes;
+use serde_json::Value;
 use tenure_hub::words::{
     Accepted, Backoff, Name, NewTask, OnLost, Refusal, Reply as Decided, TaskId, Timestamp,
 };
 use tenure_hub::{Request, Response, fresh_id};
-use tenure_plans::PlanJob;
+use tenure_plans::{Plan, PlanJob};
 
 use super::Speaker;
+use super::last::LastReply;
+use super::lookup::{AfterFind, find, one_queue};
 use super::names::{open_queue, plan_tag};
-use super::pages::{find, one_queue};
-use super::plans::{store_plan, with_plan};
+use super::plans::{AfterPlan, AfterStore, store_plan, with_plan};
 use super::refusals::{refusal, refusal_text, refused};
 use crate::codec::Reply;
-use crate::errand::{Outcome, Step};
+use crate::flow::{OTHER_KIND, Outcome, Step};
 use crate::key::QueueKey;
 use crate::shapes::{LostPolicy, Submission, TaskOptions, When, Work, pushed_name};
 
@@ -85,33 +87,78 @@ fn partly_refused(each: &[Result<Accepted, Refusal>], first: usize) -> Reply {
 /// `JOB.SUBMIT`.
 pub(super) fn job(submission: Submission, speaker: &Speaker) -> Step {
     let Submission { name, work, parent, options } = submission;
-    let speaker = speaker.clone();
-    let go_on = move |parent: Option<TaskId>| match work {
-        Work::Body(body) => submit(name, parent, &options, Vec::new(), body, &speaker),
-        Work::Plan { plan, input } => with_plan(plan, move |_, plan, json| {
-            let body = PlanJob::render(&json, &input, None).into();
-            submit_of_plan(name, parent, &options, &plan.id, plan.tasks.needs(), body, &speaker)
-        }),
-        Work::Unnamed { needs, json, input } => {
-            let mut options = options;
-            options.needs.get_or_insert(needs);
-            submit(name, parent, &options, Vec::new(), PlanJob::render(&json, &input, None).into(), &speaker)
-        }
-        Work::Inline { plan, json, input } => {
-            let body = PlanJob::render(&json, &input, None).into();
-            let (id, needs) = (plan.id.clone(), plan.tasks.needs());
-            store_plan(&id.clone(), &json, move |_, stored| match stored {
-                Err(reply) => Step::Reply(reply),
-                Ok(()) => submit_of_plan(name, parent, &options, &id, needs, body, &speaker),
-            })
-        }
-    };
+    let job = PendingJob { name, work, options, speaker: speaker.clone() };
     match parent {
-        None => go_on(None),
-        Some(parent) => find(&parent.clone(), move |_, found| match found {
-            Ok(task) => go_on(Some(task.id)),
-            Err(_) => Step::error(format!("ERR Parent job not found: {parent}")),
-        }),
+        None => job.with_parent(None),
+        Some(parent) => find(&parent.clone(), AfterFind::Parent { parent, job: Box::new(job) }),
+    }
+}
+
+/// A job that is about to be submitted.
+#[derive(Debug)]
+pub(crate) struct PendingJob {
+    name: Option<String>,
+    work: Work,
+    options: TaskOptions,
+    speaker: Speaker,
+}
+
+impl PendingJob {
+    pub(super) fn with_parent(self, parent: Option<TaskId>) -> Step {
+        let Self { name, work, options, speaker } = self;
+        let mut job = PlannedJob { name, parent, options, tags: Vec::new(), body: Bytes::new(), speaker };
+        match work {
+            Work::Body(body) => {
+                job.body = body;
+                job.submit()
+            }
+            Work::Plan { plan, input } => with_plan(plan, AfterPlan::Job(Box::new(job), input)),
+            Work::Unnamed { needs, json, input } => {
+                job.options.needs.get_or_insert(needs);
+                job.body = PlanJob::render(&json, &input, None).into();
+                job.submit()
+            }
+            Work::Inline { plan, json, input } => {
+                job.runs(&plan, &json, &input);
+                store_plan(plan.id, json, AfterStore::Job(Box::new(job)))
+            }
+        }
+    }
+}
+
+/// A job whose parent is known, and its body as soon as its plan is.
+#[derive(Debug)]
+pub(crate) struct PlannedJob {
+    name: Option<String>,
+    parent: Option<TaskId>,
+    options: TaskOptions,
+    tags: Vec<Name>,
+    body: Bytes,
+    speaker: Speaker,
+}
+
+impl PlannedJob {
+    pub(super) fn of_stored(mut self: Box<Self>, plan: &Plan, json: &Value, input: &Value) -> Step {
+        self.runs(plan, json, input);
+        self.submit()
+    }
+
+    pub(super) fn submit(self) -> Step {
+        let Self { name, parent, options, tags, body, speaker } = self;
+        let mut task = match new_task(&options, speaker.now, &speaker) {
+            Ok(task) => named(task, name.as_deref()),
+            Err(reply) => return Step::Reply(reply),
+        };
+        task.parent = parent;
+        task.tags.extend(tags);
+        let submission = tenure_hub::Submission::new(task, body);
+        Step::Last(Request::Submit(vec![submission]), LastReply::Submitted { name })
+    }
+
+    fn runs(&mut self, plan: &Plan, json: &Value, input: &Value) {
+        self.options.needs.get_or_insert_with(|| plan.tasks.needs());
+        self.tags.push(plan_tag(&plan.id));
+        self.body = PlanJob::render(json, input, None).into();
     }
 }
 
@@ -157,44 +204,6 @@ pub(super) fn named(mut task: NewTask, name: Option<&str>) -> NewTask {
 pub(super) fn accepted(outcome: Outcome) -> Result<Vec<Accepted>, Refusal> {
     match refused(outcome)? {
         Response::Command(Decided::Submitted(each)) => Ok(each.into_iter().flatten().collect()),
-        _ => Err(Refusal::BadValue { what: "answer", why: "is of another kind" }),
+        _ => Err(OTHER_KIND),
     }
-}
-
-fn submit_of_plan(
-    name: Option<String>,
-    parent: Option<TaskId>,
-    options: &TaskOptions,
-    plan: &str,
-    needs: Vec<String>,
-    body: Bytes,
-    speaker: &Speaker,
-) -> Step {
-    let mut options = options.clone();
-    options.needs.get_or_insert(needs);
-    submit(name, parent, &options, vec![plan_tag(plan)], body, speaker)
-}
-
-fn submit(
-    name: Option<String>,
-    parent: Option<TaskId>,
-    options: &TaskOptions,
-    tags: Vec<Name>,
-    body: Bytes,
-    speaker: &Speaker,
-) -> Step {
-    let mut task = match new_task(options, speaker.now, speaker) {
-        Ok(task) => named(task, name.as_deref()),
-        Err(reply) => return Step::Reply(reply),
-    };
-    task.parent = parent;
-    task.tags.extend(tags);
-    let submission = tenure_hub::Submission::new(task, body);
-    Step::last(Request::Submit(vec![submission]), move |_, outcome| match accepted(outcome) {
-        Err(reason) => refusal(&reason),
-        Ok(each) => {
-            let task = each.first().map(|accepted| accepted.task.to_string()).unwrap_or_default();
-            Reply::bulk(name.unwrap_or(task))
-        }
-    })
 }

@@ -1,38 +1,138 @@
 //! Views: keys that look at jobs, plans, actions and workers, and the few that report.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde_json::{Map, Value};
-use tenure_hub::words::{Name, TaskInfo, Timestamp, WorkerInfo};
+use tenure_hub::Request;
+use tenure_hub::words::{Name, Query, TaskInfo, Timestamp, WorkerInfo};
 
-use super::actions::{action_status, find_action, with_action};
+use super::actions::{AfterAbout, AfterAction, find_action, with_action};
 use super::jobs::explain_not_held;
+use super::lookup::{
+    AfterFind, AfterResult, AfterWhole, AfterWorker, AfterWorkers, Found, find, read_result, read_whole,
+    worker, workers,
+};
 use super::names::status;
-use super::pages::{find, read_result, read_whole, worker, workers};
-use super::plans::find_plan;
+use super::plans::{AfterFindPlan, find_plan};
 use super::refusals::call_refused;
-use super::workers::{about_held, named_anew};
+use super::workers::{AfterHeld, Saying, about_held, named_anew};
 use super::{Speaker, keyspace, render, results};
 use crate::codec::Reply;
 use crate::command::ViewCommand;
-use crate::errand::{Step, Whom};
+use crate::flow::{CommandFlow, Input, Step, Whom};
 use crate::key::{ActionField, JobField, Key, WorkerField};
 use crate::shapes::{Capabilities, JobUpdate, Outputs, Report, check_worker_id};
 use crate::worker::{Call, CallAnswer};
 
 /// How long a worker's statistics are shown.
-const STATS_FOR: std::time::Duration = std::time::Duration::from_secs(120);
+const STATS_FOR: Duration = Duration::from_secs(120);
+
+/// What a view waits for.
+#[derive(Debug)]
+pub(crate) enum ViewFlow {
+    /// An answer that nobody needs: it keeps the order of answers.
+    Nothing(AfterValue),
+    ReadingPlan(AfterValue),
+    /// The worker on this connection, if there is one, hears that the job was mentioned.
+    Mentioning {
+        job: String,
+        field: JobField,
+        then: AfterValue,
+    },
+}
+
+impl ViewFlow {
+    pub(crate) fn resume(self, input: Input) -> Step {
+        match self {
+            Self::Nothing(then) => then.go(None),
+            Self::ReadingPlan(then) => then.go(input.read().ok()),
+            Self::Mentioning { job, field, then } => find(&job, AfterFind::Field(field, then)),
+        }
+    }
+}
+
+/// Where the value at a key leads.
+#[derive(Debug)]
+pub(crate) enum AfterValue {
+    Get,
+    /// MGET: the keys that are left, the last one first, and what was found before.
+    GetMany {
+        left: Vec<Key>,
+        found: Vec<Reply>,
+    },
+    Hash,
+    HashField(String),
+    IsThere(AfterIsThere),
+}
+
+impl AfterValue {
+    pub(super) fn go(self, value: Option<Bytes>) -> Step {
+        match self {
+            Self::Get => Step::Reply(value.map_or(Reply::Null, Reply::Bulk)),
+            Self::GetMany { left, mut found } => {
+                found.push(value.map_or(Reply::Null, Reply::Bulk));
+                values(left, found)
+            }
+            Self::Hash => Step::Reply(hash(value.as_ref())),
+            Self::HashField(field) => {
+                let object = value.and_then(|json| serde_json::from_slice::<Map<String, Value>>(&json).ok());
+                let text = object.and_then(|mut object| object.remove(&field)).map(text_of);
+                Step::Reply(text.map_or(Reply::Null, Reply::bulk))
+            }
+            Self::IsThere(then) => then.go(value.is_some()),
+        }
+    }
+}
+
+/// Where it leads whether something lives at a key.
+#[derive(Debug)]
+pub(crate) enum AfterIsThere {
+    Type(Option<&'static str>),
+    /// EXISTS: the keys that are left, and how many were there before.
+    Exists(Vec<Key>, i64),
+    TimeToLive {
+        milliseconds: bool,
+    },
+}
+
+impl AfterIsThere {
+    pub(super) fn go(self, there: bool) -> Step {
+        match self {
+            Self::Type(kind) => Step::Reply(Reply::simple(kind.filter(|_| there).unwrap_or("none"))),
+            Self::Exists(keys, found) => exists(keys, found + i64::from(there)),
+            Self::TimeToLive { milliseconds } => Step::Reply(time_left(None, there, milliseconds)),
+        }
+    }
+}
+
+/// Where the workers that offer a capability lead.
+#[derive(Debug)]
+pub(crate) enum AfterMembers {
+    All,
+    Has(String),
+    Count,
+    IsThere(AfterIsThere),
+}
+
+impl AfterMembers {
+    pub(super) fn go(self, members: Vec<String>) -> Step {
+        Step::Reply(match self {
+            Self::All => Reply::Set(members.into_iter().map(Reply::bulk).collect()),
+            Self::Has(member) => Reply::from(members.contains(&member)),
+            Self::Count => Reply::count(members.len()),
+            Self::IsThere(then) => return then.go(!members.is_empty()),
+        })
+    }
+}
 
 pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
     match command {
-        ViewCommand::Get(key) => value(key, |_, found| Step::Reply(found.map_or(Reply::Null, Reply::Bulk))),
+        ViewCommand::Get(key) => value(key, AfterValue::Get),
         ViewCommand::GetMany(keys) => values(keys.into_iter().rev().collect(), Vec::new()),
         ViewCommand::Set { key, value } => set(key, value, speaker),
-        ViewCommand::GetHash(key) => value(key, |_, found| Step::Reply(hash(found.as_ref()))),
-        ViewCommand::GetHashField { key, field } => value(key, move |_, found| {
-            let object = found.and_then(|json| serde_json::from_slice::<Map<String, Value>>(&json).ok());
-            let text = object.and_then(|mut object| object.remove(&field)).map(text_of);
-            Step::Reply(text.map_or(Reply::Null, Reply::bulk))
-        }),
+        ViewCommand::GetHash(key) => value(key, AfterValue::Hash),
+        ViewCommand::GetHashField { key, field } => value(key, AfterValue::HashField(field)),
         ViewCommand::Keys { pattern } => keyspace::keys(pattern),
         ViewCommand::Scan(scan) => keyspace::scan(scan),
         ViewCommand::TimeToLive { key, milliseconds } => {
@@ -41,105 +141,78 @@ pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
         ViewCommand::Exists(keys) => exists(keys, 0),
         ViewCommand::Type(key) => {
             let kind = key.redis_type();
-            is_there(key, move |there| Step::Reply(Reply::simple(kind.filter(|_| there).unwrap_or("none"))))
+            is_there(key, AfterIsThere::Type(kind))
         }
-        ViewCommand::Members(key) => {
-            members(key, |members| Reply::Set(members.into_iter().map(Reply::bulk).collect()))
-        }
-        ViewCommand::IsMember { key, member } => {
-            members(key, move |members| Reply::from(members.contains(&member)))
-        }
-        ViewCommand::MemberCount(key) => members(key, |members| Reply::count(members.len())),
+        ViewCommand::Members(key) => members(key, AfterMembers::All),
+        ViewCommand::IsMember { key, member } => members(key, AfterMembers::Has(member)),
+        ViewCommand::MemberCount(key) => members(key, AfterMembers::Count),
     }
 }
 
 /// Whether something lives at a key.
-pub(super) fn is_there(key: Key, then: impl FnOnce(bool) -> Step + Send + 'static) -> Step {
+fn is_there(key: Key, then: AfterIsThere) -> Step {
     match key {
         Key::Queue(queue) => keyspace::queue_exists(&queue, then),
-        Key::Capability { .. } => members_then(key, move |members| then(!members.is_empty())),
-        Key::Events(_) => then(true),
-        Key::Unknown => then(false),
-        Key::Action { id, field: ActionField::Jobs } => {
-            find_action(&id, move |_, found| then(found.is_some()))
-        }
-        Key::Job { id, field: JobField::Whole } => find(&id, move |_, found| then(found.is_ok())),
-        other => value(other, move |_, found| then(found.is_some())),
+        Key::Capability { .. } => members(key, AfterMembers::IsThere(then)),
+        Key::Events(_) => then.go(true),
+        Key::Unknown => then.go(false),
+        Key::Action { id, field: ActionField::Jobs } => find_action(&id, AfterAction::IsThere(then)),
+        Key::Job { id, field: JobField::Whole } => find(&id, AfterFind::IsThere(then)),
+        other => value(other, AfterValue::IsThere(then)),
     }
 }
 
 /// What GET answers.
-fn value(key: Key, then: impl FnOnce(Timestamp, Option<Bytes>) -> Step + Send + 'static) -> Step {
+fn value(key: Key, then: AfterValue) -> Step {
     match key {
-        Key::Job { id, field } => job_field(id, field, then),
-        Key::Plan { id } => find_plan(&id, move |now, found| match found {
-            None => then(now, None),
-            Some(task) => Step::read(task.body, move |now, body| then(now, body.ok())),
-        }),
-        Key::Action { id, field: ActionField::Whole } => with_action(&id, move |now, found| {
-            let shown = found.map(|(about, jobs)| Value::Object(action_status(&about, &jobs)).to_string());
-            then(now, shown.map(Bytes::from))
-        }),
-        Key::Worker { id, field } => worker_field(&id, field, then),
+        Key::Job { id, field } => {
+            let call = Call::Mention { job: id.clone() };
+            Step::Call(Whom::Own, call, CommandFlow::View(ViewFlow::Mentioning { job: id, field, then }))
+        }
+        Key::Plan { id } => find_plan(&id, AfterFindPlan::Value(then)),
+        Key::Action { id, field: ActionField::Whole } => with_action(&id, AfterAbout::Value(then)),
+        Key::Worker { id, field } => worker(&id, AfterWorker::Field(field, then)),
         Key::Action { .. } | Key::Queue(_) | Key::Capability { .. } | Key::Events(_) | Key::Unknown => {
-            Step::ask(nothing(), move |now, _| then(now, None))
+            Step::Ask(Request::Query(Query::Counts), CommandFlow::View(ViewFlow::Nothing(then)))
         }
     }
 }
 
-/// A question whose answer nobody needs: it keeps the order of answers.
-fn nothing() -> tenure_hub::Request {
-    tenure_hub::Request::Query(tenure_hub::words::Query::Counts)
-}
-
-fn values(mut left: Vec<Key>, mut found: Vec<Reply>) -> Step {
+fn values(mut left: Vec<Key>, found: Vec<Reply>) -> Step {
     match left.pop() {
         None => Step::Reply(Reply::Array(found)),
         Some(key) => {
             let key = if key.redis_type() == Some("string") { key } else { Key::Unknown };
-            value(key, move |_, bytes| {
-                found.push(bytes.map_or(Reply::Null, Reply::Bulk));
-                values(left, found)
-            })
+            value(key, AfterValue::GetMany { left, found })
         }
     }
 }
 
-fn job_field(
-    id: String,
-    field: JobField,
-    then: impl FnOnce(Timestamp, Option<Bytes>) -> Step + Send + 'static,
-) -> Step {
-    Step::call(Whom::Own, Call::Mention { job: id.clone() }, move |_, _| {
-        find(&id, move |now, found| match found {
-            Err(_) => then(now, None),
-            Ok(task) => match field {
-                JobField::Whole => read_whole(task, move |now, task, body, result| {
-                    then(now, Some(render::whole(&task, &body, &result).to_string().into()))
-                }),
-                JobField::Status => then(now, Some(Bytes::from(status(&task.state).word()))),
-                JobField::Worker => {
-                    let holder = task.state.holding().map(|holding| Bytes::from(holding.worker.to_string()));
-                    then(now, holder)
-                }
-                JobField::Progress => {
-                    let progress = task.state.holding().and_then(|holding| holding.progress.as_ref());
-                    let percent = progress.and_then(|progress| progress.percent);
-                    then(now, percent.map(|percent| Bytes::from(percent.to_string())))
-                }
-                JobField::Error => {
-                    let message = task.state.end().and_then(|end| end.message.as_deref());
-                    then(now, message.map(|message| Bytes::from(message.to_owned())))
-                }
-                JobField::Result | JobField::Stdout | JobField::Stderr => {
-                    read_result(task, move |now, task, result| then(now, result_field(&task, field, result)))
-                }
-            },
-        })
-    })
+/// One field of a job.
+pub(super) fn job_field_of(field: JobField, then: AfterValue, found: Found) -> Step {
+    let Ok(task) = found else { return then.go(None) };
+    match field {
+        JobField::Whole => read_whole(task, AfterWhole::Value(then)),
+        JobField::Status => then.go(Some(Bytes::from(status(&task.state).word()))),
+        JobField::Worker => {
+            then.go(task.state.holding().map(|holding| Bytes::from(holding.worker.to_string())))
+        }
+        JobField::Progress => {
+            let progress = task.state.holding().and_then(|holding| holding.progress.as_ref());
+            let percent = progress.and_then(|progress| progress.percent);
+            then.go(percent.map(|percent| Bytes::from(percent.to_string())))
+        }
+        JobField::Error => {
+            let message = task.state.end().and_then(|end| end.message.as_deref());
+            then.go(message.map(|message| Bytes::from(message.to_owned())))
+        }
+        JobField::Result | JobField::Stdout | JobField::Stderr => {
+            read_result(task, AfterResult::Field(field, then))
+        }
+    }
 }
 
-fn result_field(task: &TaskInfo, field: JobField, result: Bytes) -> Option<Bytes> {
+pub(super) fn result_field(task: &TaskInfo, field: JobField, result: Bytes) -> Option<Bytes> {
     task.state.end()?;
     let name = match field {
         JobField::Stdout => "stdout",
@@ -149,15 +222,7 @@ fn result_field(task: &TaskInfo, field: JobField, result: Bytes) -> Option<Bytes
     results::output(&result, name)
 }
 
-fn worker_field(
-    id: &str,
-    field: WorkerField,
-    then: impl FnOnce(Timestamp, Option<Bytes>) -> Step + Send + 'static,
-) -> Step {
-    worker(id, move |now, found| then(now, found.and_then(|worker| of_worker(&worker, field, now))))
-}
-
-fn of_worker(worker: &WorkerInfo, field: WorkerField, now: Timestamp) -> Option<Bytes> {
+pub(super) fn of_worker(worker: &WorkerInfo, field: WorkerField, now: Timestamp) -> Option<Bytes> {
     match field {
         WorkerField::Metadata => Some(Bytes::from(render::metadata(worker))),
         WorkerField::Stats => {
@@ -196,15 +261,8 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
                     (Whom::Known(name), Call::Heartbeat(None))
                 }
             };
-            let said = move || {
-                Step::call(whom, call, move |_, answer| {
-                    Step::Reply(match answer {
-                        CallAnswer::Done => Reply::OK,
-                        other => call_refused(&other, &id),
-                    })
-                })
-            };
-            if field == WorkerField::Tools { named_anew(speaker, said) } else { said() }
+            let saying = Saying { worker: id, whom, call, done: Reply::OK };
+            if field == WorkerField::Tools { named_anew(speaker, saying) } else { saying.say() }
         }
         Key::Job { id, field: JobField::Status } => {
             let Some(report) = Report::parse(&value) else {
@@ -229,11 +287,22 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
 }
 
 fn reported(job: String, call: Call, report: Option<Report>, worker: Option<Name>) -> Step {
-    about_held(Whom::Own, job.clone(), worker.clone(), call, move |answer| match answer {
+    let then = AfterHeld::Set { job: job.clone(), report, worker: worker.clone() };
+    about_held(Whom::Own, job, worker, call, then)
+}
+
+/// What the worker's side says to a view that was set.
+pub(super) fn was_set(
+    job: String,
+    report: Option<Report>,
+    worker: Option<Name>,
+    answer: &CallAnswer,
+) -> Step {
+    match answer {
         CallAnswer::Done | CallAnswer::Wanted(_) => Step::Reply(Reply::OK),
         CallAnswer::NotHeld | CallAnswer::NotRegistered => explain_not_held(job, report, worker),
-        other => Step::Reply(call_refused(&other, worker.as_deref().unwrap_or_default())),
-    })
+        other => Step::Reply(call_refused(other, worker.as_deref().unwrap_or_default())),
+    }
 }
 
 /// A view's JSON object as a map of texts.
@@ -252,57 +321,72 @@ fn text_of(value: Value) -> String {
     }
 }
 
-fn time_to_live(key: Key, milliseconds: bool, dead_after: std::time::Duration) -> Step {
-    let answer = move |left: Option<std::time::Duration>, there: bool| {
-        let whole = |left: std::time::Duration| {
-            let millis = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
-            if milliseconds { millis } else { millis.saturating_add(999) / 1000 }
-        };
-        Reply::Integer(match left {
-            Some(left) => whole(left),
-            None if there => -1,
-            None => -2,
-        })
-    };
+fn time_to_live(key: Key, milliseconds: bool, dead_after: Duration) -> Step {
     match key {
-        Key::Worker { id, field } => worker(&id, move |now, found| {
-            let found = found.as_ref();
-            let there = found.is_some_and(|worker| of_worker(worker, field, now).is_some());
-            let until = found.filter(|_| there).and_then(|worker| match field {
-                WorkerField::Alive => Some(worker.last_seen + worker.lost_after.min(dead_after)),
-                WorkerField::Stats => stats_until(worker),
-                WorkerField::Metadata | WorkerField::Tools => None,
-            });
-            Step::Reply(answer(until.map(|until| until.since(now)), there))
-        }),
-        Key::Job { id, field: JobField::Worker } => find(&id, move |now, found| {
-            let Ok(task) = found else { return Step::Reply(answer(None, false)) };
-            let Some(holding) = task.state.holding() else { return Step::Reply(answer(None, false)) };
-            let left =
-                task.terms.run_limit.map(|limit| (holding.started_at.unwrap_or(now) + limit).since(now));
-            Step::Reply(answer(left, true))
-        }),
-        other => is_there(other, move |there| Step::Reply(answer(None, there))),
+        Key::Worker { id, field } => worker(&id, AfterWorker::TimeToLive { field, milliseconds, dead_after }),
+        Key::Job { id, field: JobField::Worker } => find(&id, AfterFind::TimeToLive { milliseconds }),
+        other => is_there(other, AfterIsThere::TimeToLive { milliseconds }),
     }
+}
+
+/// How long a view of a worker stays.
+pub(super) fn time_alive(
+    now: Timestamp,
+    field: WorkerField,
+    milliseconds: bool,
+    dead_after: Duration,
+    found: Option<&WorkerInfo>,
+) -> Step {
+    let there = found.is_some_and(|worker| of_worker(worker, field, now).is_some());
+    let until = found.filter(|_| there).and_then(|worker| match field {
+        WorkerField::Alive => Some(worker.last_seen + worker.lost_after.min(dead_after)),
+        WorkerField::Stats => stats_until(worker),
+        WorkerField::Metadata | WorkerField::Tools => None,
+    });
+    Step::Reply(time_left(until.map(|until| until.since(now)), there, milliseconds))
+}
+
+/// How long the holder of a job may still run it.
+pub(super) fn time_held(now: Timestamp, milliseconds: bool, found: Found) -> Step {
+    let Ok(task) = found else { return Step::Reply(time_left(None, false, milliseconds)) };
+    let Some(holding) = task.state.holding() else {
+        return Step::Reply(time_left(None, false, milliseconds));
+    };
+    let left = task.terms.run_limit.map(|limit| (holding.started_at.unwrap_or(now) + limit).since(now));
+    Step::Reply(time_left(left, true, milliseconds))
+}
+
+/// As TTL and PTTL write it: -1 for what stays, -2 for what is not there.
+fn time_left(left: Option<Duration>, there: bool, milliseconds: bool) -> Reply {
+    let whole = |left: Duration| {
+        let millis = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
+        if milliseconds { millis } else { millis.saturating_add(999) / 1000 }
+    };
+    Reply::Integer(match left {
+        Some(left) => whole(left),
+        None if there => -1,
+        None => -2,
+    })
 }
 
 fn exists(mut keys: Vec<Key>, found: i64) -> Step {
     match keys.pop() {
         None => Step::Reply(Reply::Integer(found)),
-        Some(key) => is_there(key, move |there| exists(keys, found + i64::from(there))),
+        Some(key) => is_there(key, AfterIsThere::Exists(keys, found)),
     }
 }
 
-fn members(key: Key, reply: impl FnOnce(Vec<String>) -> Reply + Send + 'static) -> Step {
-    members_then(key, move |members| Step::Reply(reply(members)))
+fn members(key: Key, then: AfterMembers) -> Step {
+    match key {
+        Key::Capability { name } => workers(AfterWorkers::Members { capability: name, then }),
+        _ => then.go(Vec::new()),
+    }
 }
 
-fn members_then(key: Key, then: impl FnOnce(Vec<String>) -> Step + Send + 'static) -> Step {
-    let Key::Capability { name } = key else { return then(Vec::new()) };
-    workers(move |now, all| {
-        let offers = |worker: &&WorkerInfo| {
-            render::is_alive(worker, now) && worker.capabilities.iter().any(|offer| **offer == *name)
-        };
-        then(all.iter().filter(offers).map(|worker| worker.worker.to_string()).collect())
-    })
+/// The workers that offer a capability and are alive.
+pub(super) fn members_of(now: Timestamp, capability: &str, all: &[WorkerInfo]) -> Vec<String> {
+    let offers = |worker: &&WorkerInfo| {
+        render::is_alive(worker, now) && worker.capabilities.iter().any(|offer| **offer == *capability)
+    };
+    all.iter().filter(offers).map(|worker| worker.worker.to_string()).collect()
 }

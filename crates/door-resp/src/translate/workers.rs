@@ -2,149 +2,242 @@
 
 use serde_json::Value;
 use tenure_hub::Request;
-use tenure_hub::words::{Command, Name, PresenceName, TaskInfo, WorkerInfo};
+use tenure_hub::words::{Command, Name, PresenceName, TaskInfo, Timestamp, WorkerInfo};
 
-use super::Speaker;
-use super::pages::{find, worker, workers};
-use super::refusals::{call_refused, refusal};
-use super::render;
+use super::last::LastReply;
+use super::lookup::{AfterFind, AfterWorker, AfterWorkers, Found, find, worker, workers};
+use super::refusals::call_refused;
+use super::{Speaker, jobs, lists, render, views};
 use crate::codec::Reply;
 use crate::command::WorkerCommand;
-use crate::errand::{Step, Whom};
-use crate::shapes::{Challenge, check_worker_id};
+use crate::flow::{CommandFlow, Input, Step, Whom};
+use crate::key::QueueKey;
+use crate::shapes::{Challenge, Report, check_worker_id};
 use crate::worker::{Call, CallAnswer};
+
+/// What a worker's command waits for.
+#[derive(Debug)]
+pub(crate) enum WorkerFlow {
+    Saying {
+        worker: String,
+        done: Reply,
+    },
+    /// A connection that works without a name finishes what it holds before it gets one.
+    Renaming(Box<Saying>),
+    /// A call about a job that the worker should hold.
+    AboutHeld {
+        then: AfterHeld,
+        job: String,
+        worker: Option<Name>,
+        again: Call,
+    },
+    HeldAgain(AfterHeld),
+    Returning(AfterReturn),
+    Pinging {
+        name: Name,
+        reply: Reply,
+    },
+    Unregistering {
+        worker: String,
+    },
+    Verifying,
+    Challenging {
+        capability: String,
+        asked: Vec<Name>,
+    },
+}
+
+impl WorkerFlow {
+    fn call(self, whom: Whom, call: Call) -> Step {
+        Step::Call(whom, call, CommandFlow::Worker(self))
+    }
+
+    pub(crate) fn resume(self, input: Input) -> Step {
+        match self {
+            Self::Saying { worker, done } => Step::Reply(match input.call() {
+                CallAnswer::Done | CallAnswer::Wanted(_) => done,
+                other => call_refused(&other, &worker),
+            }),
+            Self::Renaming(saying) => match input.call() {
+                CallAnswer::Held(task) => Step::error(format!(
+                    "ERR This connection holds job {task} as a worker without a name, finish it first"
+                )),
+                _ => saying.say(),
+            },
+            Self::AboutHeld { job, worker, again, then } => match (input.call(), worker) {
+                (CallAnswer::NotHeld | CallAnswer::NotRegistered, Some(worker))
+                    if check_worker_id(&worker).is_ok() =>
+                {
+                    find(&job, AfterFind::HeldAfterAll { worker, call: again, then })
+                }
+                (answer, _) => then.go(answer),
+            },
+            Self::HeldAgain(then) => then.go(input.call()),
+            Self::Returning(then) => match then {
+                AfterReturn::Pong(reply) => Step::Reply(reply),
+                AfterReturn::Again(call, then) => Self::HeldAgain(then).call(Whom::Own, call),
+            },
+            Self::Pinging { name, reply } => match input.call() {
+                CallAnswer::NotRegistered => worker(&name.clone(), AfterWorker::Pinged { name, reply }),
+                _ => Step::Reply(reply),
+            },
+            // A dead worker is remembered until it is unregistered.
+            Self::Unregistering { worker: name } => match input.call() {
+                CallAnswer::NotRegistered => worker(&name.clone(), AfterWorker::Forget { name }),
+                CallAnswer::Done => Step::Reply(Reply::OK),
+                other => Step::Reply(call_refused(&other, &name)),
+            },
+            Self::Verifying => Step::Reply(match input.call() {
+                CallAnswer::Done => Reply::OK,
+                CallAnswer::NotHeld => call_refused(&CallAnswer::NoChallenge, ""),
+                other => call_refused(&other, ""),
+            }),
+            Self::Challenging { capability, asked } => {
+                Step::Reply(verdict(&capability, &asked, &input.calls()))
+            }
+        }
+    }
+}
+
+/// Where the answer to a call about a job leads.
+#[derive(Debug)]
+pub(crate) enum AfterHeld {
+    Report { job: String, report: Option<Report>, worker: Option<Name> },
+    Set { job: String, report: Option<Report>, worker: Option<Name> },
+    Remove { queue: QueueKey, job: String, worker: Option<Name> },
+}
+
+impl AfterHeld {
+    fn go(self, answer: CallAnswer) -> Step {
+        match self {
+            Self::Report { job, report, worker } => jobs::reported(job, report, worker, answer),
+            Self::Set { job, report, worker } => views::was_set(job, report, worker, &answer),
+            Self::Remove { queue, job, worker } => lists::removed(queue, job, worker, &answer),
+        }
+    }
+}
+
+/// What follows when a worker is back.
+#[derive(Debug)]
+pub(crate) enum AfterReturn {
+    Pong(Reply),
+    Again(Call, AfterHeld),
+}
+
+/// One call to a worker, and the reply if all is well.
+#[derive(Debug)]
+pub(crate) struct Saying {
+    pub(super) worker: String,
+    pub(super) whom: Whom,
+    pub(super) call: Call,
+    pub(super) done: Reply,
+}
+
+impl Saying {
+    pub(super) fn say(self) -> Step {
+        let Self { worker, whom, call, done } = self;
+        WorkerFlow::Saying { worker, done }.call(whom, call)
+    }
+}
 
 pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
     match command {
         WorkerCommand::Register(registration) => {
             let worker = registration.worker.clone();
             let seconds = speaker.settings.heartbeat.as_secs().max(1);
-            let answer = format!("OK worker_id={worker} heartbeat_interval={seconds}");
-            named_anew(speaker, move || {
-                said(worker, Call::Register(registration), Whom::Become, Reply::simple(answer))
-            })
+            let done = Reply::simple(format!("OK worker_id={worker} heartbeat_interval={seconds}"));
+            let whom = Whom::Become(worker.as_str().into());
+            named_anew(speaker, Saying { worker, whom, call: Call::Register(registration), done })
         }
         WorkerCommand::Heartbeat { worker, statistics } => {
             let call = Call::Heartbeat(statistics.map(Box::new));
-            said(worker, call, Whom::Known, Reply::OK)
+            let whom = Whom::Known(worker.as_str().into());
+            Saying { worker, whom, call, done: Reply::OK }.say()
         }
-        WorkerCommand::Unregister { worker } => unregister(worker),
+        WorkerCommand::Unregister { worker } => {
+            let whom = Whom::Known(worker.as_str().into());
+            WorkerFlow::Unregistering { worker }.call(whom, Call::Unregister)
+        }
         WorkerCommand::Verify { capability, challenge } => match challenge {
             Challenge::Ask { command, arguments, worker, expect } => {
-                ask(capability, command, arguments, worker, expect)
+                let asking = Asking { capability, command, arguments, worker, expect };
+                workers(AfterWorkers::Challenge(Box::new(asking)))
             }
             Challenge::Answer { output, exit_code } => {
-                let call = Call::Verified { capability, output, exit_code };
-                Step::call(Whom::Own, call, |_, answer| {
-                    Step::Reply(match answer {
-                        CallAnswer::Done => Reply::OK,
-                        CallAnswer::NotHeld => call_refused(&CallAnswer::NoChallenge, ""),
-                        other => call_refused(&other, ""),
-                    })
-                })
+                WorkerFlow::Verifying.call(Whom::Own, Call::Verified { capability, output, exit_code })
             }
         },
-        WorkerCommand::List => workers(|now, workers| {
-            let shown = workers.iter().map(|worker| Reply::bulk(render::worker(worker, now).to_string()));
-            Step::Reply(Reply::array(shown))
-        }),
+        WorkerCommand::List => workers(AfterWorkers::List),
     }
+}
+
+pub(super) fn list_reply(now: Timestamp, all: &[WorkerInfo]) -> Reply {
+    Reply::array(all.iter().map(|worker| Reply::bulk(render::worker(worker, now).to_string())))
 }
 
 /// A connection that works without a name finishes what it holds before it gets one.
-pub(super) fn named_anew(speaker: &Speaker, step: impl FnOnce() -> Step + Send + 'static) -> Step {
+pub(super) fn named_anew(speaker: &Speaker, saying: Saying) -> Step {
     if !speaker.is_nameless {
-        return step();
+        return saying.say();
     }
-    Step::call(Whom::Own, Call::Retire, move |_, answer| match answer {
-        CallAnswer::Held(task) => Step::error(format!(
-            "ERR This connection holds job {task} as a worker without a name, finish it first"
-        )),
-        _ => step(),
-    })
+    WorkerFlow::Renaming(Box::new(saying)).call(Whom::Own, Call::Retire)
 }
 
-/// A word to the speaker's desk about a job it holds. The desk does not know of the job if the broker was restarted
-/// and the worker has not come back yet: then it does now.
-pub(super) fn about_held(
-    whom: Whom,
-    job: String,
-    worker: Option<Name>,
-    call: Call,
-    then: impl FnOnce(CallAnswer) -> Step + Send + 'static,
-) -> Step {
-    let again = call.clone();
-    Step::call(whom, call, move |_, answer| match (answer, worker) {
-        (CallAnswer::NotHeld | CallAnswer::NotRegistered, Some(worker))
-            if check_worker_id(&worker).is_ok() =>
-        {
-            find(&job, move |_, found| {
-                let holds =
-                    |task: &TaskInfo| task.state.holding().is_some_and(|holding| holding.worker == worker);
-                if !found.as_ref().is_ok_and(|task| holds(task)) {
-                    return then(CallAnswer::NotHeld);
-                }
-                come_back(worker, move || Step::call(Whom::Own, again, move |_, answer| then(answer)))
-            })
-        }
-        (answer, _) => then(answer),
-    })
+/// A call about a job that the worker on this connection holds. The worker's side does not know of the job if the broker
+/// was restarted and the worker has not come back yet: then it does now.
+pub(super) fn about_held(whom: Whom, job: String, worker: Option<Name>, call: Call, then: AfterHeld) -> Step {
+    WorkerFlow::AboutHeld { job, worker, again: call.clone(), then }.call(whom, call)
+}
+
+pub(super) fn held_after_all(worker: Name, call: Call, then: AfterHeld, found: &Found) -> Step {
+    let holds = |task: &TaskInfo| task.state.holding().is_some_and(|holding| holding.worker == worker);
+    if !found.as_ref().is_ok_and(|task| holds(task)) {
+        return then.go(CallAnswer::NotHeld);
+    }
+    come_back(worker, AfterReturn::Again(call, then))
 }
 
 /// A ping of a worker that nobody has heard of since the broker was restarted: if it holds jobs, it is back.
 pub(crate) fn pinged(name: Name, reply: Reply) -> Step {
-    Step::call(Whom::Known(name.clone()), Call::Ping, move |_, answer| match answer {
-        CallAnswer::NotRegistered => worker(&name.clone(), move |_, found| match found {
-            Some(info) if info.presence == PresenceName::Lost && !info.held.is_empty() => {
-                come_back(name, move || Step::Reply(reply))
-            }
-            _ => Step::Reply(reply),
-        }),
+    WorkerFlow::Pinging { name: name.clone(), reply }.call(Whom::Known(name), Call::Ping)
+}
+
+pub(super) fn pinged_found(name: Name, reply: Reply, found: Option<&WorkerInfo>) -> Step {
+    match found {
+        Some(info) if info.presence == PresenceName::Lost && !info.held.is_empty() => {
+            come_back(name, AfterReturn::Pong(reply))
+        }
         _ => Step::Reply(reply),
-    })
+    }
 }
 
-fn come_back(worker: Name, then: impl FnOnce() -> Step + Send + 'static) -> Step {
-    Step::call(Whom::Become(worker), Call::Return, move |_, _| then())
+fn come_back(worker: Name, then: AfterReturn) -> Step {
+    WorkerFlow::Returning(then).call(Whom::Become(worker), Call::Return)
 }
 
-fn unregister(worker: String) -> Step {
-    Step::call(Whom::Known(worker.as_str().into()), Call::Unregister, move |_, answer| match answer {
-        CallAnswer::NotRegistered => forget(worker),
-        CallAnswer::Done => Step::Reply(Reply::OK),
-        other => Step::Reply(call_refused(&other, &worker)),
-    })
-}
-
-/// A dead worker is remembered until somebody says that it need not be.
-fn forget(name: String) -> Step {
-    worker(&name.clone(), move |_, found| match found {
+pub(super) fn forget_found(name: &str, found: Option<WorkerInfo>) -> Step {
+    match found {
         Some(WorkerInfo { worker, presence: PresenceName::Gone, .. }) => {
             let clear = Request::Command(Command::ClearWorker { worker });
-            Step::last(clear, |_, outcome| outcome.map_or_else(|reason| refusal(&reason), |_| Reply::OK))
+            Step::Last(clear, LastReply::Done(Reply::OK))
         }
-        _ => Step::Reply(call_refused(&CallAnswer::NotRegistered, &name)),
-    })
+        _ => Step::Reply(call_refused(&CallAnswer::NotRegistered, name)),
+    }
 }
 
-/// One word with the desk of a worker.
-fn said(worker: String, call: Call, whom: impl FnOnce(Name) -> Whom, done: Reply) -> Step {
-    Step::call(whom(worker.as_str().into()), call, move |_, answer| {
-        Step::Reply(match answer {
-            CallAnswer::Done | CallAnswer::Wanted(_) => done,
-            other => call_refused(&other, &worker),
-        })
-    })
-}
-
-fn ask(
+/// A challenge, for one worker or for all that offer the capability.
+#[derive(Debug)]
+pub(crate) struct Asking {
     capability: String,
     command: String,
     arguments: Vec<String>,
     worker: Option<String>,
     expect: Option<String>,
-) -> Step {
-    workers(move |now, all| {
+}
+
+impl Asking {
+    pub(super) fn ask(self, now: Timestamp, all: &[WorkerInfo]) -> Step {
+        let Self { capability, command, arguments, worker, expect } = self;
         if let Some(name) = &worker
             && !all.iter().any(|info| *info.worker == **name && render::is_alive(info, now))
         {
@@ -170,8 +263,8 @@ fn ask(
             expect: expect.clone(),
         };
         let calls = asked.iter().map(|name| (Whom::Known(name.clone()), challenge())).collect();
-        Step::Calls(calls, Box::new(move |_, answers| Step::Reply(verdict(&capability, &asked, &answers))))
-    })
+        Step::Calls(calls, CommandFlow::Worker(WorkerFlow::Challenging { capability, asked }))
+    }
 }
 
 /// One worker's output, or who passed and who did not.

@@ -1,0 +1,158 @@
+//! A command flow: the steps a command takes until there is a reply. Pure, and every state can be printed.
+//!
+//! Most commands ask the hub one thing and put the answer into words ([`Step::Last`]); those may be under way together.
+//! Others look something up first, read bytes or call a worker: their [`Step`] carries the [`CommandFlow`] that goes on
+//! with the answer. While such a flow runs, the commands after it wait.
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use tenure_hub::words::{Blob, Filter, Name, Refusal, Timestamp};
+use tenure_hub::{Request, Response, Submission};
+
+use crate::codec::Reply;
+use crate::command::{Block, ReadFrom};
+use crate::translate::{
+    ActionFlow, JobFlow, KeyspaceFlow, LastReply, ListFlow, Lookup, PlanFlow, RangeFlow, ViewFlow, WorkerFlow,
+};
+use crate::worker::{Call, CallAnswer};
+
+pub(crate) type Outcome = Result<Response, Refusal>;
+
+/// What a command does next.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Reply(Reply),
+    /// The last question: its answer is all that is needed.
+    Last(Request, LastReply),
+    /// Submit to a queue and answer with its length. Pushes that arrive together go together.
+    Push {
+        queue: Name,
+        submissions: Vec<Submission>,
+    },
+    Ask(Request, CommandFlow),
+    Read(Vec<Blob>, CommandFlow),
+    /// Call a worker.
+    Call(Whom, Call, CommandFlow),
+    /// Call several workers, or one of them several times.
+    Calls(Vec<(Whom, Call)>, CommandFlow),
+    /// Collect events.
+    Follow(Follow),
+}
+
+impl Step {
+    pub(crate) fn error(text: impl Into<String>) -> Self {
+        Self::Reply(Reply::error(text))
+    }
+}
+
+/// What a command waits for, by the family of the state that goes on with it.
+#[derive(Debug)]
+pub(crate) enum CommandFlow {
+    Lookup(Lookup),
+    Job(JobFlow),
+    List(ListFlow),
+    Range(RangeFlow),
+    View(ViewFlow),
+    Keyspace(KeyspaceFlow),
+    Plan(PlanFlow),
+    Action(ActionFlow),
+    Worker(WorkerFlow),
+}
+
+impl CommandFlow {
+    /// Goes on with the answer that the last step asked for.
+    pub(crate) fn resume(self, now: Timestamp, input: Input) -> Step {
+        match self {
+            Self::Lookup(flow) => flow.resume(now, input),
+            Self::Job(flow) => flow.resume(input),
+            Self::List(flow) => flow.resume(input),
+            Self::Range(flow) => flow.resume(input),
+            Self::View(flow) => flow.resume(input),
+            Self::Keyspace(flow) => flow.resume(now, input),
+            Self::Plan(flow) => flow.resume(now, input),
+            Self::Action(flow) => flow.resume(now, input),
+            Self::Worker(flow) => flow.resume(input),
+        }
+    }
+}
+
+/// The answer to a step.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Answer(Outcome),
+    Read(Vec<Result<Bytes, Refusal>>),
+    Call(CallAnswer),
+    Calls(Vec<CallAnswer>),
+}
+
+impl Input {
+    /// The hub's answer. The session answers each step in its own kind, so another kind is a mistake of the session.
+    pub(crate) fn answer(self) -> Outcome {
+        match self {
+            Self::Answer(outcome) => outcome,
+            Self::Read(_) | Self::Call(_) | Self::Calls(_) => Err(OTHER_KIND),
+        }
+    }
+
+    pub(crate) fn read_all(self) -> Vec<Result<Bytes, Refusal>> {
+        match self {
+            Self::Read(read) => read,
+            Self::Answer(_) | Self::Call(_) | Self::Calls(_) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn read(self) -> Result<Bytes, Refusal> {
+        self.read_all().pop().unwrap_or(Err(OTHER_KIND))
+    }
+
+    pub(crate) fn call(self) -> CallAnswer {
+        match self {
+            Self::Call(answer) => answer,
+            Self::Answer(_) | Self::Read(_) | Self::Calls(_) => CallAnswer::Refused(OTHER_KIND),
+        }
+    }
+
+    pub(crate) fn calls(self) -> Vec<CallAnswer> {
+        match self {
+            Self::Calls(answers) => answers,
+            Self::Answer(_) | Self::Read(_) | Self::Call(_) => Vec::new(),
+        }
+    }
+}
+
+/// An answer of another kind than the question.
+pub(crate) const OTHER_KIND: Refusal = Refusal::BadValue { what: "answer", why: "is of another kind" };
+
+/// Which worker is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// The one that speaks on this connection, if any.
+    Own,
+    /// The same; a connection without a name becomes a worker of its own.
+    Puller,
+    /// By its id, if it is there.
+    Known(Name),
+    /// By its id, and this connection speaks for it from now on.
+    Become(Name),
+}
+
+/// Streams to read, and how long to wait for something.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    pub streams: Vec<Stream>,
+    pub count: usize,
+    pub block: Option<Block>,
+    /// XRANGE: one stream's entries without its name, and up to this number.
+    pub range_to: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub name: Bytes,
+    pub filter: Filter,
+    pub from: ReadFrom,
+    /// The id by which a single job was asked for.
+    pub job: Option<String>,
+}

@@ -1,0 +1,387 @@
+//! Prints the flow of every command that takes more than one step: what it asks, and the state that waits for the answer.
+//! Every answer here is the least helpful one, so each flow is shown up to the first thing that is missing.
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+use tenure_hub::words::{Answer, Query, Refusal, Timestamp};
+use tenure_hub::{Request, Response};
+
+use super::{Input, Step};
+use crate::codec::{Decoder, Limits, Version};
+use crate::command::Command;
+use crate::settings::Settings;
+use crate::translate::{Speaker, start};
+use crate::worker::CallAnswer;
+
+const NOW: Timestamp = Timestamp(1_763_373_600_000);
+
+fn first(line: &str) -> Step {
+    let mut decoder = Decoder::new(Limits::friend());
+    decoder.feed(line.as_bytes());
+    decoder.feed(b"\r\n");
+    let request = decoder.next_request().expect("framing").expect("a command");
+    let speaker = Speaker {
+        now: NOW,
+        version: Version::Resp2,
+        is_library: false,
+        worker: Some("w".into()),
+        is_nameless: false,
+        may_claim: true,
+        settings: Settings::default(),
+        tidies: false,
+    };
+    start(Command::parse(&request).expect(line), &speaker)
+}
+
+/// One line for each step; what was asked stands before the state that waits for the answer.
+fn printed(line: &str) -> String {
+    let mut text = format!("{line}\n");
+    let mut step = first(line);
+    for _ in 0..9 {
+        let (flow, input) = match step {
+            Step::Reply(reply) => {
+                let _ = writeln!(text, "  reply {reply:?}");
+                return text;
+            }
+            Step::Last(request, last) => {
+                let _ = writeln!(text, "  last {} -> {last:?}", kind(&request));
+                return text;
+            }
+            Step::Push { queue, .. } => {
+                let _ = writeln!(text, "  push to {queue}");
+                return text;
+            }
+            Step::Follow(follow) => {
+                let _ = writeln!(text, "  follow {} streams", follow.streams.len());
+                return text;
+            }
+            Step::Ask(request, flow) => {
+                let _ = writeln!(text, "  ask {} -> {}", kind(&request), state(&flow));
+                (flow, Input::Answer(nothing(&request)))
+            }
+            Step::Read(blobs, flow) => {
+                let _ = writeln!(text, "  read {} -> {}", blobs.len(), state(&flow));
+                (flow, Input::Read(vec![Err(Refusal::Unreadable { what: "body" })]))
+            }
+            Step::Call(whom, _, flow) => {
+                let _ = writeln!(text, "  call {whom:?} -> {}", state(&flow));
+                (flow, Input::Call(CallAnswer::NotRegistered))
+            }
+            Step::Calls(calls, flow) => {
+                let _ = writeln!(text, "  call {} times -> {}", calls.len(), state(&flow));
+                (flow, Input::Calls(vec![CallAnswer::Nothing; calls.len()]))
+            }
+        };
+        step = flow.resume(NOW, input);
+    }
+    text
+}
+
+/// The name of a request.
+fn kind(request: &Request) -> String {
+    let whole = format!("{request:?}");
+    let mut words = whole.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    match words.next() {
+        Some("Query") => words.next().unwrap_or_default().to_owned(),
+        first => first.unwrap_or_default().to_owned(),
+    }
+}
+
+/// A state with the beginning of what it holds.
+fn state(flow: &super::CommandFlow) -> String {
+    let whole = format!("{flow:?}");
+    match whole.char_indices().nth(100) {
+        Some((end, _)) => format!("{}…", &whole[..end]),
+        None => whole,
+    }
+}
+
+/// An answer without anything in it.
+fn nothing(request: &Request) -> Result<Response, Refusal> {
+    match request {
+        Request::Query(Query::List(_)) => {
+            Ok(Response::Answer(Answer::Tasks { tasks: Vec::new(), next: None }))
+        }
+        Request::Query(Query::Worker { .. }) => Ok(Response::Answer(Answer::Workers(Vec::new()))),
+        Request::Query(Query::Queue { .. } | Query::Queues) => {
+            Ok(Response::Answer(Answer::Queues(Vec::new())))
+        }
+        Request::Query(Query::ScanWorkers { .. }) => {
+            Ok(Response::Answer(Answer::ScannedWorkers { workers: Vec::new(), next: None }))
+        }
+        Request::Query(Query::ScanTasks { .. }) => {
+            Ok(Response::Answer(Answer::ScannedTasks { tasks: Vec::new(), next: None }))
+        }
+        _ => Err(Refusal::UnknownName { name: "nobody".into() }),
+    }
+}
+
+fn check(lines: &[&str], wanted: &Expect) {
+    wanted.assert_eq(&lines.iter().map(|line| printed(line)).collect::<String>());
+}
+
+#[test]
+fn flows_of_jobs() {
+    let lines = [
+        "JOB.GET j",
+        "JOB.STATUS j",
+        "JOB.CANCEL j",
+        r#"JOB.UPDATE j '{"status":"completed"}'"#,
+        r#"JOB.UPDATE j '{"status":"completed","worker_id":"v"}'"#,
+        r#"JOB.SUBMIT '{"body":"x","parent":"p"}'"#,
+        "JOB.LIST a",
+        "JOBS.LIST",
+        "JOBS.SEARCH pending p",
+    ];
+    check(
+        &lines,
+        &expect![[r#"
+        JOB.GET j
+          call Own -> Job(Mentioning { job: "j", then: Get })
+          ask Find -> Lookup(Job(Mentioned(Get)))
+          reply Null
+        JOB.STATUS j
+          call Own -> Job(Mentioning { job: "j", then: Status })
+          ask Find -> Lookup(Job(Mentioned(Status)))
+          reply Null
+        JOB.CANCEL j
+          ask Find -> Lookup(Job(Steer { job: "j", verb: Cancel, reason: None }))
+          reply Error("ERR Job not found: j")
+        JOB.UPDATE j '{"status":"completed"}'
+          call Own -> Worker(AboutHeld { then: Report { job: "j", report: Some(Completed), worker: Some("w") }, job: "j", …
+          ask Find -> Lookup(Job(HeldAfterAll { then: Report { job: "j", report: Some(Completed), worker: Some("w") }, wor…
+          ask Find -> Lookup(Job(NotHeld { job: "j", report: Some(Completed), worker: Some("w") }))
+          reply Error("ERR Job not found: j")
+        JOB.UPDATE j '{"status":"completed","worker_id":"v"}'
+          ask Find -> Lookup(Job(NotHeld { job: "j", report: Some(Completed), worker: Some("w") }))
+          reply Error("ERR Job not found: j")
+        JOB.SUBMIT '{"body":"x","parent":"p"}'
+          ask Find -> Lookup(Job(Parent { parent: "p", job: PendingJob { name: None, work: Body(b"x"), options: TaskOption…
+          reply Error("ERR Parent job not found: p")
+        JOB.LIST a
+          ask Find -> Lookup(Named(Action(Filtered { action: "a", filter: JobFilter { status: None, plan: None, action: So…
+          reply Error("ERR Invalid status: a, and there is no action of that id; the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled")
+        JOBS.LIST
+          ask List -> Lookup(Page(List(Listing { then: Filtered { of_action: false, page: Page { offset: 0, limit: 100 }, …
+          reply Array([])
+        JOBS.SEARCH pending p
+          ask List -> Lookup(Page(List(Listing { then: Filtered { of_action: false, page: Page { offset: 0, limit: 100 }, …
+          ask Find -> Lookup(Named(Plan(Find(Bare { plan: "p", view: Ids }))))
+          reply Error("ERR Invalid status: p, and there is no plan of that id; the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled")
+    "#]],
+    );
+}
+
+#[test]
+fn flows_of_lists_and_streams() {
+    let lines = [
+        "BRPOP queue:a 1",
+        "RPOP queue:a 2",
+        "LREM queue:processing 1 j",
+        "LRANGE queue:a 0 -1",
+        "LRANGE action:a:jobs 0 -1",
+        "LLEN action:a:jobs",
+        "QUEUE.PEEK a",
+        "XREAD STREAMS events:j events 0 0",
+    ];
+    check(
+        &lines,
+        &expect![[r#"
+        BRPOP queue:a 1
+          call Puller -> List(Popping(Popping { reply: KeyAndJob, as_pair: false, keys: [], worker: "w" }))
+          reply Error("ERR Worker not registered: w")
+        RPOP queue:a 2
+          call 2 times -> List(PoppingMany { worker: "w" })
+          reply NullArray
+        LREM queue:processing 1 j
+          call Own -> Worker(AboutHeld { then: Remove { queue: Processing, job: "j", worker: Some("w") }, job: "j", worker…
+          ask Find -> Lookup(Job(HeldAfterAll { then: Remove { queue: Processing, job: "j", worker: Some("w") }, worker: "…
+          ask Find -> Lookup(Job(Remove { queue: Processing, job: "j", worker: Some("w") }))
+          reply Integer(0)
+        LRANGE queue:a 0 -1
+          ask Queue -> Range(Counting { queue: Named("a"), start: 0, stop: -1 })
+          reply Array([])
+        LRANGE action:a:jobs 0 -1
+          ask Find -> Lookup(Named(Action(Range { start: 0, stop: -1 })))
+          reply Array([])
+        LLEN action:a:jobs
+          ask Find -> Lookup(Named(Action(Length)))
+          reply Integer(0)
+        QUEUE.PEEK a
+          ask List -> Lookup(Page(List(Listing { then: Peek, keep: All, limit: 10, found: [] }), ListQuery { states: [Read…
+          reply Array([])
+        XREAD STREAMS events:j events 0 0
+          ask Find -> Lookup(Job(Stream(Resolving { left: [(b"events", All, After(0))], current: Some((b"events:j", "j", A…
+          follow 2 streams
+    "#]],
+    );
+}
+
+#[test]
+fn flows_of_views() {
+    let lines = [
+        "GET job:j:stdout",
+        "GET plan:p",
+        "GET action:a",
+        "GET worker:w:alive",
+        "GET nothing",
+        "HGET job:j status",
+        "MGET job:j plan:p",
+        "SET job:j:status completed",
+        "SET worker:w:tools a,b",
+        "TTL job:j:worker",
+        "TTL worker:w:alive",
+        "TTL queue:a",
+        "EXISTS job:j queue:a",
+        "TYPE job:j",
+        "SISMEMBER capability:sort:workers w",
+        "KEYS queue:*",
+        "SCAN 0",
+    ];
+    check(
+        &lines,
+        &expect![[r#"
+        GET job:j:stdout
+          call Own -> View(Mentioning { job: "j", field: Stdout, then: Get })
+          ask Find -> Lookup(Job(Field(Stdout, Get)))
+          reply Null
+        GET plan:p
+          ask Find -> Lookup(Named(Plan(Find(Value(Get)))))
+          reply Null
+        GET action:a
+          ask Find -> Lookup(Named(Action(About(Value(Get)))))
+          reply Null
+        GET worker:w:alive
+          ask Worker -> Lookup(Worker(Field(Alive, Get)))
+          reply Null
+        GET nothing
+          ask Counts -> View(Nothing(Get))
+          reply Null
+        HGET job:j status
+          call Own -> View(Mentioning { job: "j", field: Whole, then: HashField("status") })
+          ask Find -> Lookup(Job(Field(Whole, HashField("status"))))
+          reply Null
+        MGET job:j plan:p
+          call Own -> View(Mentioning { job: "j", field: Whole, then: GetMany { left: [Plan { id: "p" }], found: [] } })
+          ask Find -> Lookup(Job(Field(Whole, GetMany { left: [Plan { id: "p" }], found: [] })))
+          ask Find -> Lookup(Named(Plan(Find(Value(GetMany { left: [], found: [Null] })))))
+          reply Array([Null, Null])
+        SET job:j:status completed
+          call Own -> Worker(AboutHeld { then: Set { job: "j", report: Some(Completed), worker: Some("w") }, job: "j", wor…
+          ask Find -> Lookup(Job(HeldAfterAll { then: Set { job: "j", report: Some(Completed), worker: Some("w") }, worker…
+          ask Find -> Lookup(Job(NotHeld { job: "j", report: Some(Completed), worker: Some("w") }))
+          reply Error("ERR Job not found: j")
+        SET worker:w:tools a,b
+          call Become("w") -> Worker(Saying { worker: "w", done: Simple("OK") })
+          reply Error("ERR Worker not registered: w")
+        TTL job:j:worker
+          ask Find -> Lookup(Job(TimeToLive { milliseconds: false }))
+          reply Integer(-2)
+        TTL worker:w:alive
+          ask Worker -> Lookup(Worker(TimeToLive { field: Alive, milliseconds: false, dead_after: 90s }))
+          reply Integer(-2)
+        TTL queue:a
+          ask Queue -> Keyspace(FindingQueue("a", TimeToLive { milliseconds: false }))
+          reply Integer(-2)
+        EXISTS job:j queue:a
+          ask Queue -> Keyspace(FindingQueue("a", Exists([Job { id: "j", field: Whole }], 0)))
+          ask Find -> Lookup(Job(IsThere(Exists([], 0))))
+          reply Integer(0)
+        TYPE job:j
+          ask Find -> Lookup(Job(IsThere(Type(Some("string")))))
+          reply Simple("none")
+        SISMEMBER capability:sort:workers w
+          ask ScanWorkers -> Lookup(Workers([], Members { capability: "sort", then: Has("w") }))
+          reply Integer(0)
+        KEYS queue:*
+          ask Queues -> Keyspace(Walking(At { table: Queues, place: 0 }, Keys(Wanted { pattern: b"queue:*", kind: None }, {}…
+          reply Array([])
+        SCAN 0
+          ask Queues -> Keyspace(Walking(At { table: Queues, place: 0 }, Scan(Wanted { pattern: b"*", kind: None })))
+          reply Array([Bulk(b"4294967296"), Array([Bulk(b"events")])])
+    "#]],
+    );
+}
+
+#[test]
+fn flows_of_plans_and_actions() {
+    let lines = [
+        r#"PLAN.SUBMIT '{"plan_id":"p","tasks":[{"task_number":1,"command":"ls"}]}'"#,
+        "PLAN.GET p",
+        "PLAN.LIST",
+        "PLAN.DELETE p",
+        r#"ACTION.SUBMIT '{"plan_id":"p","inputs":[1]}'"#,
+        "ACTION.GET a",
+        "ACTION.LIST",
+    ];
+    check(
+        &lines,
+        &expect![[r#"
+        PLAN.SUBMIT '{"plan_id":"p","tasks":[{"task_number":1,"command":"ls"}]}'
+          ask Find -> Lookup(Named(Plan(Submit { plan: "p", json: Object {"plan_id": String("p"), "tasks": Array [Object {…
+          ask Submit -> Plan(StoringFirst { plan: "p", then: Submitted { plan: "p" } })
+          reply Error("ERR Job not found: nobody")
+        PLAN.GET p
+          ask Find -> Lookup(Named(Plan(Find(Get))))
+          reply Null
+        PLAN.LIST
+          ask List -> Lookup(Page(List(Listing { then: Plans { page: Page { offset: 0, limit: 100 } }, keep: Plans { patte…
+          reply Array([])
+        PLAN.DELETE p
+          ask Find -> Lookup(Named(Plan(Delete { plan: "p" })))
+          reply Integer(0)
+        ACTION.SUBMIT '{"plan_id":"p","inputs":[1]}'
+          ask Find -> Lookup(Named(Plan(Find(With { plan: "p", then: Action((SubmittedAction { action: Action { id: None, …
+          reply Error("ERR Plan not found: p")
+        ACTION.GET a
+          ask Find -> Lookup(Named(Action(About(Get(Page { offset: 0, limit: 100 })))))
+          reply Null
+        ACTION.LIST
+          ask List -> Lookup(Page(List(Listing { then: Actions { wanted: None, page: Page { offset: 0, limit: 100 } }, kee…
+          reply Array([])
+    "#]],
+    );
+}
+
+#[test]
+fn flows_of_workers() {
+    let lines = [
+        r#"WORKER.REGISTER '{"worker_id":"w","hostname":"h","agw_version":"1","capabilities":[]}'"#,
+        "WORKER.HEARTBEAT w",
+        "WORKER.UNREGISTER w",
+        r#"WORKER.VERIFY sort '{"command":"sort"}'"#,
+        r#"WORKER.VERIFY sort '{"output":"x"}'"#,
+        "WORKERS.LIST",
+    ];
+    check(
+        &lines,
+        &expect![[r#"
+        WORKER.REGISTER '{"worker_id":"w","hostname":"h","agw_version":"1","capabilities":[]}'
+          call Become("w") -> Worker(Saying { worker: "w", done: Simple("OK worker_id=w heartbeat_interval=30") })
+          reply Error("ERR Worker not registered: w")
+        WORKER.HEARTBEAT w
+          call Known("w") -> Worker(Saying { worker: "w", done: Simple("OK") })
+          reply Error("ERR Worker not registered: w")
+        WORKER.UNREGISTER w
+          call Known("w") -> Worker(Unregistering { worker: "w" })
+          ask Worker -> Lookup(Worker(Forget { name: "w" }))
+          reply Error("ERR Worker not registered: w")
+        WORKER.VERIFY sort '{"command":"sort"}'
+          ask ScanWorkers -> Lookup(Workers([], Challenge(Asking { capability: "sort", command: "sort", arguments: [], worker: No…
+          reply Error("ERR No worker offers sort")
+        WORKER.VERIFY sort '{"output":"x"}'
+          call Own -> Worker(Verifying)
+          reply Error("ERR Worker not registered: ")
+        WORKERS.LIST
+          ask ScanWorkers -> Lookup(Workers([], List))
+          reply Array([])
+    "#]],
+    );
+}
+
+#[test]
+fn a_connection_that_waits_holds_little() {
+    let bytes = (size_of::<super::CommandFlow>(), size_of::<Step>());
+    assert!(bytes.0 <= 200, "{bytes:?}");
+}

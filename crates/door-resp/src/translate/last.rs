@@ -1,0 +1,112 @@
+//! The last question of a command: its answer becomes the reply.
+
+use serde_json::json;
+use tenure_hub::Response;
+use tenure_hub::words::{Answer, QueueInfo, Refusal, StateName, Timestamp};
+
+use super::jobs::NOT_FAILED;
+use super::lists::whole;
+use super::lookup::one_queue;
+use super::ranges::count_of;
+use super::refusals::refusal;
+use super::render::time;
+use super::submit::accepted;
+use crate::codec::Reply;
+use crate::command::{JobStatus, JobVerb};
+use crate::flow::Outcome;
+use crate::key::QueueKey;
+
+/// What becomes of the last answer.
+#[derive(Debug)]
+pub(crate) enum LastReply {
+    /// This reply, unless the broker refuses.
+    Done(Reply),
+    /// The id of the job: its submitter's, or else the broker's.
+    Submitted {
+        name: Option<String>,
+    },
+    Steered {
+        job: String,
+        verb: JobVerb,
+        from: JobStatus,
+        is_running: bool,
+    },
+    Counts,
+    Queue,
+    Length(QueueKey),
+    Info {
+        sections: Vec<String>,
+    },
+}
+
+impl LastReply {
+    pub(crate) fn reply(self, now: Timestamp, outcome: Outcome) -> Reply {
+        match self {
+            Self::Done(reply) => outcome.map_or_else(|reason| refusal(&reason), |_| reply),
+            Self::Submitted { name } => match accepted(outcome) {
+                Err(reason) => refusal(&reason),
+                Ok(each) => {
+                    let task = each.first().map(|accepted| accepted.task.to_string()).unwrap_or_default();
+                    Reply::bulk(name.unwrap_or(task))
+                }
+            },
+            Self::Steered { job, verb, from, is_running } => steered(&job, verb, from, is_running, outcome),
+            Self::Counts => match outcome {
+                Ok(Response::Answer(Answer::Counts(counts))) => Reply::array([
+                    Reply::word("pending_jobs"),
+                    Reply::Integer(whole(counts.by_state[StateName::Ready as usize])),
+                    Reply::word("scheduled_jobs"),
+                    Reply::Integer(whole(counts.by_state[StateName::Delayed as usize])),
+                ]),
+                Ok(_) => Reply::error("ERR unexpected answer"),
+                Err(reason) => refusal(&reason),
+            },
+            Self::Queue => match one_queue(outcome) {
+                Ok(None) => Reply::Null,
+                Ok(Some(queue)) => queue_stats(&queue, now),
+                Err(reason) => refusal(&reason),
+            },
+            Self::Length(queue) => {
+                count_of(&queue, outcome).map_or_else(|reason| refusal(&reason), Reply::Integer)
+            }
+            Self::Info { sections } => crate::session::info(&sections, now, outcome),
+        }
+    }
+}
+
+/// A worker has to stop first; until then the wish is remembered.
+fn steered(job: &str, verb: JobVerb, from: JobStatus, is_running: bool, outcome: Outcome) -> Reply {
+    match outcome {
+        Ok(_) => Reply::simple(match verb {
+            JobVerb::Cancel if is_running => "OK cancellation requested",
+            JobVerb::Pause if is_running => "OK pause requested",
+            JobVerb::Retry => "OK job re-queued",
+            JobVerb::Cancel => "OK job cancelled",
+            JobVerb::Pause => "OK job paused",
+            JobVerb::Resume => "OK job resumed",
+        }),
+        Err(Refusal::WrongState { .. }) => Reply::error(match verb {
+            JobVerb::Retry => NOT_FAILED.to_owned(),
+            JobVerb::Resume => format!("ERR Job not paused: {job} is {}", from.word()),
+            JobVerb::Cancel => format!("ERR Job cannot be cancelled: {job} is {}", from.word()),
+            JobVerb::Pause => format!("ERR Job cannot be paused: {job} is {}", from.word()),
+        }),
+        Err(reason) => refusal(&reason),
+    }
+}
+
+fn queue_stats(queue: &QueueInfo, now: Timestamp) -> Reply {
+    let count = |state: StateName| queue.counts[state as usize];
+    let age = queue.oldest_ready.map(|at| now.since(at).as_secs());
+    let shown = json!({
+        "queue": &*queue.queue, "paused": queue.paused, "pending": count(StateName::Ready),
+        "length": count(StateName::Ready), "scheduled": count(StateName::Delayed),
+        "running": count(StateName::Assigned) + count(StateName::Running),
+        "held": count(StateName::Paused), "completed": count(StateName::Completed),
+        "failed": count(StateName::Failed), "cancelled": count(StateName::Cancelled),
+        "workers": queue.live_workers, "oldest_job_age_seconds": age,
+        "oldest_job_at": queue.oldest_ready.map(time),
+        "unserved_since": queue.unserved_since.map(time),
+    });
+    Reply::bulk(shown.to_string())
+}

@@ -1,0 +1,416 @@
+//! Looking things up: one job, one worker, one queue, a list over several pages. Each lookup says where it leads.
+
+use bytes::Bytes;
+use tenure_hub::words::{
+    Answer, Blob, Command, ListQuery, Name, Query, QueueInfo, Refusal, TaskId, TaskInfo, Timestamp,
+    WorkerInfo,
+};
+use tenure_hub::{Request, Response};
+
+use super::actions::{self, ActionSubmission, AfterAction, AfterJobs, AfterRetire};
+use super::events::Resolving;
+use super::jobs::{self, AfterFilter, AfterMention, Keep};
+use super::lists;
+use super::names::is_reserved;
+use super::plans::{self, AfterPlace, AfterRecipe, NewRecipe};
+use super::ranges::Window;
+use super::refusals::refusal;
+use super::submit::PendingJob;
+use super::views::{self, AfterIsThere, AfterMembers, AfterValue};
+use super::workers::{self, AfterHeld, Asking};
+use crate::codec::Reply;
+use crate::command::{JobStatus, JobVerb, Page};
+use crate::flow::{CommandFlow, Input, OTHER_KIND, Outcome, Step};
+use crate::key::{JobField, QueueKey, WorkerField};
+use crate::shapes::Report;
+use crate::worker::Call;
+
+/// How many things the broker gives at a time. A long walk is many short questions, and others are answered between.
+pub(super) const PAGE: usize = 1000;
+
+pub(super) type Found = Result<Box<TaskInfo>, Refusal>;
+
+/// What is being looked up.
+#[derive(Debug)]
+pub(crate) enum Lookup {
+    Job(AfterFind),
+    Named(AfterName),
+    /// A task that has ended is made one that is held back: first it is tried again, then paused.
+    Retrying(TaskId, AfterTakeUp),
+    Pausing(AfterTakeUp),
+    Body(Box<TaskInfo>, AfterWhole),
+    Result(Box<TaskInfo>, AfterResult),
+    Page(AfterPage, Box<ListQuery>),
+    Workers(Vec<WorkerInfo>, AfterWorkers),
+    Worker(AfterWorker),
+}
+
+impl Lookup {
+    pub(super) fn ask(self, request: Request) -> Step {
+        Step::Ask(request, CommandFlow::Lookup(self))
+    }
+
+    pub(super) fn read(self, blob: Blob) -> Step {
+        Step::Read(vec![blob], CommandFlow::Lookup(self))
+    }
+
+    pub(crate) fn resume(self, now: Timestamp, input: Input) -> Step {
+        match self {
+            Self::Job(then) => {
+                // The tasks behind plans and actions are no jobs.
+                let found = task_of(input.answer()).and_then(|task| match is_reserved(&task.terms.queue) {
+                    true => Err(Refusal::UnknownTask { task: task.id }),
+                    false => Ok(task),
+                });
+                then.go(now, found)
+            }
+            Self::Named(then) => then.go(task_of(input.answer())),
+            // Two that come at the same time do the same; what was refused to one of them is done.
+            Self::Retrying(task, then) => {
+                let reason = Some("it waits for nobody".into());
+                Self::Pausing(then).ask(Request::Command(Command::Pause { task, reason }))
+            }
+            Self::Pausing(then) => then.go(),
+            Self::Body(task, then) => match input.read() {
+                Err(reason) => Step::Reply(refusal(&reason)),
+                Ok(body) => read_result(task, AfterResult::Whole(body, then)),
+            },
+            Self::Result(task, then) => match input.read() {
+                Err(reason) => Step::Reply(refusal(&reason)),
+                Ok(result) => then.go(&task, result),
+            },
+            Self::Page(then, query) => match input.answer() {
+                Ok(Response::Answer(Answer::Tasks { tasks, next })) => {
+                    let next = next.map(|cursor| ListQuery { cursor: Some(cursor), ..*query });
+                    then.go(now, tasks, next)
+                }
+                other => unexpected(other),
+            },
+            Self::Workers(mut found, then) => match input.answer() {
+                Ok(Response::Answer(Answer::ScannedWorkers { workers, next })) => {
+                    found.extend(workers);
+                    match next {
+                        Some(next) => workers_on(next, found, then),
+                        None => {
+                            found.sort_by(|one, other| one.worker.cmp(&other.worker));
+                            then.go(now, &found)
+                        }
+                    }
+                }
+                other => unexpected(other),
+            },
+            Self::Worker(then) => match input.answer() {
+                Ok(Response::Answer(Answer::Workers(mut workers))) => then.go(now, workers.pop()),
+                other => unexpected(other),
+            },
+        }
+    }
+}
+
+/// Where a job that was looked for by its id or name leads.
+#[derive(Debug)]
+pub(crate) enum AfterFind {
+    NotHeld { job: String, report: Option<Report>, worker: Option<Name> },
+    Mentioned(AfterMention),
+    Steer { job: String, verb: JobVerb, reason: Option<String> },
+    HeldAfterAll { then: AfterHeld, worker: Name, call: Call },
+    Parent { parent: String, job: Box<PendingJob> },
+    Remove { queue: QueueKey, job: String, worker: Option<Name> },
+    IsThere(AfterIsThere),
+    Field(JobField, AfterValue),
+    TimeToLive { milliseconds: bool },
+    Stream(Box<Resolving>),
+}
+
+impl AfterFind {
+    fn go(self, now: Timestamp, found: Found) -> Step {
+        match self {
+            Self::NotHeld { job, report, worker } => {
+                Step::Reply(jobs::not_held(&job, report, worker.as_deref(), found))
+            }
+            Self::Mentioned(then) => match found {
+                Ok(task) => then.go(task),
+                Err(Refusal::UnknownTask { .. } | Refusal::UnknownName { .. }) => Step::Reply(Reply::Null),
+                Err(reason) => Step::Reply(refusal(&reason)),
+            },
+            Self::Steer { job, verb, reason } => jobs::steer_found(job, verb, reason, found),
+            Self::HeldAfterAll { worker, call, then } => workers::held_after_all(worker, call, then, &found),
+            Self::Parent { parent, job } => match found {
+                Ok(task) => job.with_parent(Some(task.id)),
+                Err(_) => Step::error(format!("ERR Parent job not found: {parent}")),
+            },
+            Self::Remove { queue, job, worker } => match found {
+                Err(_) => Step::Reply(Reply::Integer(0)),
+                Ok(task) => lists::remove_other(&task, &queue, &job, worker.as_deref()),
+            },
+            Self::IsThere(then) => then.go(found.is_ok()),
+            Self::Field(field, then) => views::job_field_of(field, then, found),
+            Self::TimeToLive { milliseconds } => views::time_held(now, milliseconds, found),
+            Self::Stream(resolving) => resolving.found(found),
+        }
+    }
+}
+
+/// Where a task that was looked for by its whole name leads.
+#[derive(Debug)]
+pub(crate) enum AfterName {
+    SubmitAction(Box<ActionSubmission>),
+    Action(AfterAction),
+    Plan(AfterPlace),
+}
+
+impl AfterName {
+    fn go(self, found: Found) -> Step {
+        match self {
+            Self::SubmitAction(submission) => submission.found(found),
+            Self::Action(then) => actions::found(then, found),
+            Self::Plan(then) => plans::found_place(then, found),
+        }
+    }
+}
+
+/// What a task is taken up again for.
+#[derive(Debug)]
+pub(crate) enum AfterTakeUp {
+    Plan(Box<NewRecipe>),
+    Action(Box<actions::Fan>),
+}
+
+impl AfterTakeUp {
+    fn go(self) -> Step {
+        match self {
+            Self::Plan(recipe) => recipe.store_again(),
+            Self::Action(fan) => fan.submit_again(),
+        }
+    }
+}
+
+/// Where a job with its body and its result leads.
+#[derive(Debug)]
+pub(crate) enum AfterWhole {
+    Get,
+    Value(AfterValue),
+}
+
+/// Where a job with its result leads.
+#[derive(Debug)]
+pub(crate) enum AfterResult {
+    Whole(Bytes, AfterWhole),
+    Status(Box<Outcome>),
+    Field(JobField, AfterValue),
+}
+
+impl AfterResult {
+    fn go(self, task: &TaskInfo, result: Bytes) -> Step {
+        match self {
+            Self::Whole(body, then) => {
+                let shown = super::render::whole(task, &body, &result).to_string();
+                match then {
+                    AfterWhole::Get => Step::Reply(Reply::bulk(shown)),
+                    AfterWhole::Value(then) => then.go(Some(shown.into())),
+                }
+            }
+            Self::Status(why) => Step::Reply(jobs::status_reply(task, &result, &why)),
+            Self::Field(field, then) => then.go(views::result_field(task, field, result)),
+        }
+    }
+}
+
+/// Where a page of tasks leads.
+#[derive(Debug)]
+pub(crate) enum AfterPage {
+    List(Box<Listing>),
+    Range(Window),
+    Tidy(AfterRetire),
+}
+
+impl AfterPage {
+    fn go(self, now: Timestamp, tasks: Vec<TaskInfo>, next: Option<ListQuery>) -> Step {
+        match self {
+            Self::List(listing) => listing.go(tasks, next),
+            Self::Range(window) => window.go(&tasks, next),
+            Self::Tidy(then) => actions::tidy_page(now, &tasks, next, then),
+        }
+    }
+}
+
+/// A list that grows page by page.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    then: AfterList,
+    keep: Keep,
+    limit: usize,
+    found: Vec<TaskInfo>,
+}
+
+impl Listing {
+    fn go(mut self: Box<Self>, tasks: Vec<TaskInfo>, next: Option<ListQuery>) -> Step {
+        self.found.extend(tasks.into_iter().filter(|task| self.keep.keeps(task)));
+        match next {
+            Some(next) if self.found.len() < self.limit => page(next, AfterPage::List(self)),
+            _ => {
+                self.found.truncate(self.limit);
+                self.then.go(self.found)
+            }
+        }
+    }
+}
+
+/// Where a list of tasks leads.
+#[derive(Debug)]
+pub(crate) enum AfterList {
+    JobsOfAction(AfterJobs),
+    Actions { wanted: Option<JobStatus>, page: Page },
+    Filtered { of_action: bool, page: Page, then: AfterFilter },
+    Peek,
+    Recipe(AfterRecipe),
+    Plans { page: Page },
+    JobsOfPlan { place: TaskId },
+}
+
+impl AfterList {
+    fn go(self, mut tasks: Vec<TaskInfo>) -> Step {
+        match self {
+            Self::JobsOfAction(then) => {
+                // Their ids are made one after the other and sort by that.
+                tasks.sort_by_key(|job| job.id);
+                then.go(tasks)
+            }
+            Self::Actions { wanted, page } => {
+                // The newest first; they are taken from the end.
+                tasks.sort_by_key(|action| action.id);
+                actions::describe(tasks, wanted, page, Vec::new())
+            }
+            Self::Filtered { of_action, page, then } => {
+                if of_action {
+                    tasks.sort_by_key(|task| task.id);
+                }
+                then.go(tasks.get(page.offset..).unwrap_or_default())
+            }
+            Self::Peek => Step::Reply(jobs::ids(&tasks)),
+            Self::Recipe(then) => then.go(tasks.pop().map(Box::new)),
+            // They are taken from the end.
+            Self::Plans { page } => {
+                plans::describe(tasks.into_iter().skip(page.offset).rev().collect(), Vec::new())
+            }
+            Self::JobsOfPlan { place } => plans::delete(place, &tasks),
+        }
+    }
+}
+
+/// Where the list of all workers leads.
+#[derive(Debug)]
+pub(crate) enum AfterWorkers {
+    List,
+    Challenge(Box<Asking>),
+    Members { capability: String, then: AfterMembers },
+}
+
+impl AfterWorkers {
+    fn go(self, now: Timestamp, all: &[WorkerInfo]) -> Step {
+        match self {
+            Self::List => Step::Reply(workers::list_reply(now, all)),
+            Self::Challenge(asking) => asking.ask(now, all),
+            Self::Members { capability, then } => then.go(views::members_of(now, &capability, all)),
+        }
+    }
+}
+
+/// Where one worker leads.
+#[derive(Debug)]
+pub(crate) enum AfterWorker {
+    Pinged { name: Name, reply: Reply },
+    Forget { name: String },
+    Field(WorkerField, AfterValue),
+    TimeToLive { field: WorkerField, milliseconds: bool, dead_after: std::time::Duration },
+}
+
+impl AfterWorker {
+    fn go(self, now: Timestamp, found: Option<WorkerInfo>) -> Step {
+        match self {
+            Self::Pinged { name, reply } => workers::pinged_found(name, reply, found.as_ref()),
+            Self::Forget { name } => workers::forget_found(&name, found),
+            Self::Field(field, then) => {
+                then.go(found.and_then(|worker| views::of_worker(&worker, field, now)))
+            }
+            Self::TimeToLive { field, milliseconds, dead_after } => {
+                views::time_alive(now, field, milliseconds, dead_after, found.as_ref())
+            }
+        }
+    }
+}
+
+/// A job by its id or by its name.
+pub(super) fn find(job: &str, then: AfterFind) -> Step {
+    let query = match job.parse::<TaskId>() {
+        Ok(task) => Query::Show { task },
+        Err(_) => Query::Find { name: Name::from(job) },
+    };
+    Lookup::Job(then).ask(Request::Query(query))
+}
+
+pub(super) fn find_name(name: Name, then: AfterName) -> Step {
+    Lookup::Named(then).ask(Request::Query(Query::Find { name }))
+}
+
+/// Makes a task that has ended one that is held back again, with its name and without its family.
+pub(super) fn take_up(task: TaskId, then: AfterTakeUp) -> Step {
+    Lookup::Retrying(task, then).ask(Request::Command(Command::Retry { task }))
+}
+
+/// A job with its body and its result.
+pub(super) fn read_whole(task: Box<TaskInfo>, then: AfterWhole) -> Step {
+    let body = task.body;
+    Lookup::Body(task, then).read(body)
+}
+
+pub(super) fn read_result(task: Box<TaskInfo>, then: AfterResult) -> Step {
+    let result = task.state.end().map(|end| end.result).unwrap_or_default();
+    Lookup::Result(task, then).read(result)
+}
+
+/// All tasks that match and are kept, up to a number of them.
+pub(super) fn list(query: ListQuery, limit: usize, keep: Keep, then: AfterList) -> Step {
+    page(query, AfterPage::List(Box::new(Listing { then, keep, limit, found: Vec::new() })))
+}
+
+/// One page of tasks.
+pub(super) fn page(mut query: ListQuery, then: AfterPage) -> Step {
+    query.limit = PAGE;
+    let request = Request::Query(Query::List(Box::new(query.clone())));
+    Lookup::Page(then, Box::new(query)).ask(request)
+}
+
+/// Every worker.
+pub(super) fn workers(then: AfterWorkers) -> Step {
+    workers_on(0, Vec::new(), then)
+}
+
+/// One worker, if anybody has heard of it.
+pub(super) fn worker(name: &str, then: AfterWorker) -> Step {
+    Lookup::Worker(then).ask(Request::Query(Query::Worker { worker: Name::from(name) }))
+}
+
+/// The only queue of an answer, if there is one.
+pub(super) fn one_queue(outcome: Outcome) -> Result<Option<QueueInfo>, Refusal> {
+    match outcome? {
+        Response::Answer(Answer::Queues(mut queues)) => Ok(queues.pop()),
+        _ => Err(OTHER_KIND),
+    }
+}
+
+/// An answer that leads nowhere.
+pub(super) fn unexpected(outcome: Outcome) -> Step {
+    Step::Reply(refusal(&outcome.err().unwrap_or(OTHER_KIND)))
+}
+
+fn workers_on(from: u32, found: Vec<WorkerInfo>, then: AfterWorkers) -> Step {
+    Lookup::Workers(found, then).ask(Request::Query(Query::ScanWorkers { from, limit: PAGE }))
+}
+
+fn task_of(outcome: Outcome) -> Found {
+    match outcome? {
+        Response::Answer(Answer::Task(task)) => Ok(task),
+        _ => Err(OTHER_KIND),
+    }
+}
