@@ -11,6 +11,7 @@ mod flow;
 mod fuzz;
 mod glob;
 mod key;
+mod rights;
 mod server;
 mod session;
 mod settings;

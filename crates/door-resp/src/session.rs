@@ -20,13 +20,12 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Refusal, Timestamp};
-use tenure_hub::{Ask, Delivery, Grant, Request, Right};
+use tenure_hub::{Ask, Delivery, Grant, Request};
 
 use crate::codec::{Decoder, Limits, Reply, Request as Words, Version, encode};
-use crate::command::{
-    ActionCommand, Command, CommandError, ConnectionCommand, Entry, EventsCommand, ListCommand, ViewCommand,
-};
+use crate::command::{ActionCommand, Command, CommandError, ConnectionCommand, Entry, EventsCommand};
 use crate::flow::{CommandFlow, Input, Outcome, Step};
+use crate::rights::{Need, Reader};
 use crate::settings::Settings;
 use crate::translate::{self, LastReply, Speaker, refusal};
 use crate::upkeep::Upkeep;
@@ -390,6 +389,7 @@ impl Session {
                     is_nameless: self.worker.as_ref() == Some(&self.identity),
                     may_claim: !gate.wants_keys(),
                     settings: self.settings.clone(),
+                    reader: Reader::of(self.grant.as_deref()),
                     tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
                         && self.upkeep.is_due(now, &self.namespace),
                 };
@@ -402,30 +402,10 @@ impl Session {
     /// What the key does not allow.
     fn forbidden(&self, command: &Command) -> Option<Reply> {
         let grant = self.grant.as_ref()?;
-        let needs = match command {
-            Command::List(ListCommand::Push { .. }) => Needs::Submit,
-            Command::List(ListCommand::Claim(_) | ListCommand::Remove { .. }) => Needs::Work,
-            Command::View(ViewCommand::Set { .. }) | Command::Worker(_) => Needs::Work,
-            Command::Job(job) => desk::job_needs(job),
-            Command::Plan(plan) => desk::plan_needs(plan),
-            Command::Action(action) => desk::action_needs(action),
-            Command::Connection(_)
-            | Command::List(_)
-            | Command::View(_)
-            | Command::Queue(_)
-            | Command::Events(_) => Needs::Nothing,
-        };
-        let what = match needs {
-            Needs::Submit if !grant.rights.contains(Right::Submit) => "submit",
-            Needs::Work
-                if !grant.rights.contains(Right::Work)
-                    && !matches!(command, Command::Worker(crate::command::WorkerCommand::List)) =>
-            {
-                "work"
-            }
-            Needs::Nothing | Needs::Submit | Needs::Work => return self.not_its_key(command),
-        };
-        Some(refusal(&Refusal::NotAllowed { what }))
+        match Need::of(command, self.worker.as_deref()).check(grant.rights) {
+            Ok(()) => self.not_its_key(command),
+            Err(reason) => Some(refusal(&reason)),
+        }
     }
 
     /// Runs a flow as far as it goes without waiting.
@@ -532,14 +512,6 @@ impl Session {
             out.close = true;
         }
     }
-}
-
-/// What a command takes part in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Needs {
-    Nothing,
-    Submit,
-    Work,
 }
 
 /// From words to a command, or to the error that answers them.

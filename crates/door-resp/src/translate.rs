@@ -42,6 +42,7 @@ pub(crate) use workers::{WorkerFlow, pinged};
 use crate::codec::{Reply, Version};
 use crate::command::Command;
 use crate::flow::Step;
+use crate::rights::Reader;
 use crate::settings::Settings;
 
 /// What a translation may know about the connection.
@@ -58,6 +59,8 @@ pub(crate) struct Speaker {
     /// A connection that is nobody yet may say in a report which worker it is.
     pub may_claim: bool,
     pub settings: Settings,
+    /// Whose jobs it may read.
+    pub reader: Reader,
     /// It falls to this command to look after what nobody needs any more.
     pub tidies: bool,
 }

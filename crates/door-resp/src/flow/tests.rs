@@ -10,6 +10,7 @@ use tenure_hub::{Request, Response};
 use super::{Input, Step};
 use crate::codec::{Decoder, Limits, Version};
 use crate::command::Command;
+use crate::rights::Reader;
 use crate::settings::Settings;
 use crate::translate::{Speaker, start};
 use crate::worker::CallAnswer;
@@ -29,6 +30,7 @@ fn first(line: &str) -> Step {
         is_nameless: false,
         may_claim: true,
         settings: Settings::default(),
+        reader: Reader::Everyone,
         tidies: false,
     };
     start(Command::parse(&request).expect(line), &speaker)
@@ -137,39 +139,39 @@ fn flows_of_jobs() {
     check(
         &lines,
         &expect![[r#"
-        JOB.GET j
-          call Own -> Job(Mentioning { job: "j", then: Get })
-          ask Find -> Lookup(Job(Mentioned(Get)))
-          reply Null
-        JOB.STATUS j
-          call Own -> Job(Mentioning { job: "j", then: Status })
-          ask Find -> Lookup(Job(Mentioned(Status)))
-          reply Null
-        JOB.CANCEL j
-          ask Find -> Lookup(Job(Steer { job: "j", verb: Cancel, reason: None }))
-          reply Error("ERR Job not found: j")
-        JOB.UPDATE j '{"status":"completed"}'
-          call Own -> Worker(AboutHeld { then: Report { job: "j", report: Some(Completed), worker: Some("w") }, job: "j", …
-          ask Find -> Lookup(Job(HeldAfterAll { then: Report { job: "j", report: Some(Completed), worker: Some("w") }, wor…
-          ask Find -> Lookup(Job(NotHeld { job: "j", report: Some(Completed), worker: Some("w") }))
-          reply Error("ERR Job not found: j")
-        JOB.UPDATE j '{"status":"completed","worker_id":"v"}'
-          ask Find -> Lookup(Job(NotHeld { job: "j", report: Some(Completed), worker: Some("w") }))
-          reply Error("ERR Job not found: j")
-        JOB.SUBMIT '{"body":"x","parent":"p"}'
-          ask Find -> Lookup(Job(Parent { parent: "p", job: PendingJob { name: None, work: Body(b"x"), options: TaskOption…
-          reply Error("ERR Parent job not found: p")
-        JOB.LIST a
-          ask Find -> Lookup(Named(Action(Filtered { action: "a", filter: JobFilter { status: None, plan: None, action: So…
-          reply Error("ERR Invalid status: a, and there is no action of that id; the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled")
-        JOBS.LIST
-          ask List -> Lookup(Page(List(Listing { then: Filtered { of_action: false, page: Page { offset: 0, limit: 100 }, …
-          reply Array([])
-        JOBS.SEARCH pending p
-          ask List -> Lookup(Page(List(Listing { then: Filtered { of_action: false, page: Page { offset: 0, limit: 100 }, …
-          ask Find -> Lookup(Named(Plan(Find(Bare { plan: "p", view: Ids }))))
-          reply Error("ERR Invalid status: p, and there is no plan of that id; the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled")
-    "#]],
+            JOB.GET j
+              call Own -> Job(Mentioning { job: "j", then: Get, reader: Everyone, worker: Some("w") })
+              ask Find -> Lookup(Job(Mentioned(Get)))
+              reply Null
+            JOB.STATUS j
+              call Own -> Job(Mentioning { job: "j", then: Status, reader: Everyone, worker: Some("w") })
+              ask Find -> Lookup(Job(Mentioned(Status)))
+              reply Null
+            JOB.CANCEL j
+              ask Find -> Lookup(Job(Steer { job: "j", verb: Cancel, reason: None }))
+              reply Error("ERR Job not found: j")
+            JOB.UPDATE j '{"status":"completed"}'
+              call Own -> Worker(AboutHeld { then: Report { job: "j", report: Some(Completed), worker: Some("w") }, job: "j", …
+              ask Find -> Lookup(Job(HeldAfterAll { then: Report { job: "j", report: Some(Completed), worker: Some("w") }, wor…
+              ask Find -> Lookup(Job(NotHeld { job: "j", report: Some(Completed), worker: Some("w") }))
+              reply Error("ERR Job not found: j")
+            JOB.UPDATE j '{"status":"completed","worker_id":"v"}'
+              ask Find -> Lookup(Job(NotHeld { job: "j", report: Some(Completed), worker: Some("w") }))
+              reply Error("ERR Job not found: j")
+            JOB.SUBMIT '{"body":"x","parent":"p"}'
+              ask Find -> Lookup(Job(Parent { parent: "p", job: PendingJob { name: None, work: Body(b"x"), options: TaskOption…
+              reply Error("ERR Parent job not found: p")
+            JOB.LIST a
+              ask Find -> Lookup(Named(Action(Filtered { action: "a", filter: JobFilter { status: None, plan: None, action: So…
+              reply Error("ERR Invalid status: a, and there is no action of that id; the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled")
+            JOBS.LIST
+              ask List -> Lookup(Page(List(Listing { then: Filtered { of_action: false, page: Page { offset: 0, limit: 100 }, …
+              reply Array([])
+            JOBS.SEARCH pending p
+              ask List -> Lookup(Page(List(Listing { then: Filtered { of_action: false, page: Page { offset: 0, limit: 100 }, …
+              ask Find -> Lookup(Named(Plan(Find(Bare { plan: "p", view: Ids }))))
+              reply Error("ERR Invalid status: p, and there is no plan of that id; the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled")
+        "#]],
     );
 }
 
@@ -242,65 +244,65 @@ fn flows_of_views() {
     check(
         &lines,
         &expect![[r#"
-        GET job:j:stdout
-          call Own -> View(Mentioning { job: "j", field: Stdout, then: Get })
-          ask Find -> Lookup(Job(Field(Stdout, Get)))
-          reply Null
-        GET plan:p
-          ask Find -> Lookup(Named(Plan(Find(Value(Get)))))
-          reply Null
-        GET action:a
-          ask Find -> Lookup(Named(Action(About(Value(Get)))))
-          reply Null
-        GET worker:w:alive
-          ask Worker -> Lookup(Worker(Field(Alive, Get)))
-          reply Null
-        GET nothing
-          ask Counts -> View(Nothing(Get))
-          reply Null
-        HGET job:j status
-          call Own -> View(Mentioning { job: "j", field: Whole, then: HashField("status") })
-          ask Find -> Lookup(Job(Field(Whole, HashField("status"))))
-          reply Null
-        MGET job:j plan:p
-          call Own -> View(Mentioning { job: "j", field: Whole, then: GetMany { left: [Plan { id: "p" }], found: [] } })
-          ask Find -> Lookup(Job(Field(Whole, GetMany { left: [Plan { id: "p" }], found: [] })))
-          ask Find -> Lookup(Named(Plan(Find(Value(GetMany { left: [], found: [Null] })))))
-          reply Array([Null, Null])
-        SET job:j:status completed
-          call Own -> Worker(AboutHeld { then: Set { job: "j", report: Some(Completed), worker: Some("w") }, job: "j", wor…
-          ask Find -> Lookup(Job(HeldAfterAll { then: Set { job: "j", report: Some(Completed), worker: Some("w") }, worker…
-          ask Find -> Lookup(Job(NotHeld { job: "j", report: Some(Completed), worker: Some("w") }))
-          reply Error("ERR Job not found: j")
-        SET worker:w:tools a,b
-          call Become("w") -> Worker(Saying { worker: "w", done: Simple("OK") })
-          reply Error("ERR Worker not registered: w")
-        TTL job:j:worker
-          ask Find -> Lookup(Job(TimeToLive { milliseconds: false }))
-          reply Integer(-2)
-        TTL worker:w:alive
-          ask Worker -> Lookup(Worker(TimeToLive { field: Alive, milliseconds: false, dead_after: 90s }))
-          reply Integer(-2)
-        TTL queue:a
-          ask Queue -> Keyspace(FindingQueue("a", TimeToLive { milliseconds: false }))
-          reply Integer(-2)
-        EXISTS job:j queue:a
-          ask Queue -> Keyspace(FindingQueue("a", Exists([Job { id: "j", field: Whole }], 0)))
-          ask Find -> Lookup(Job(IsThere(Exists([], 0))))
-          reply Integer(0)
-        TYPE job:j
-          ask Find -> Lookup(Job(IsThere(Type(Some("string")))))
-          reply Simple("none")
-        SISMEMBER capability:sort:workers w
-          ask ScanWorkers -> Lookup(Workers([], Members { capability: "sort", then: Has("w") }))
-          reply Integer(0)
-        KEYS queue:*
-          ask Queues -> Keyspace(Walking(At { table: Queues, place: 0 }, Keys(Wanted { pattern: b"queue:*", kind: None }, {}…
-          reply Array([])
-        SCAN 0
-          ask Queues -> Keyspace(Walking(At { table: Queues, place: 0 }, Scan(Wanted { pattern: b"*", kind: None })))
-          reply Array([Bulk(b"4294967296"), Array([Bulk(b"events")])])
-    "#]],
+            GET job:j:stdout
+              call Own -> View(Mentioning { job: "j", field: Stdout, then: Get, reader: Everyone, worker: Some("w") })
+              ask Find -> Lookup(Job(Field(Stdout, Get)))
+              reply Null
+            GET plan:p
+              ask Find -> Lookup(Named(Plan(Find(Value(Get)))))
+              reply Null
+            GET action:a
+              ask Find -> Lookup(Named(Action(About(Value(Get)))))
+              reply Null
+            GET worker:w:alive
+              ask Worker -> Lookup(Worker(Field(Alive, Get)))
+              reply Null
+            GET nothing
+              ask Counts -> View(Nothing(Get))
+              reply Null
+            HGET job:j status
+              call Own -> View(Mentioning { job: "j", field: Whole, then: HashField("status"), reader: Everyone, worker: Some(…
+              ask Find -> Lookup(Job(Field(Whole, HashField("status"))))
+              reply Null
+            MGET job:j plan:p
+              call Own -> View(Mentioning { job: "j", field: Whole, then: GetMany { left: [Plan { id: "p" }], found: [] }, rea…
+              ask Find -> Lookup(Job(Field(Whole, GetMany { left: [Plan { id: "p" }], found: [] })))
+              ask Find -> Lookup(Named(Plan(Find(Value(GetMany { left: [], found: [Null] })))))
+              reply Array([Null, Null])
+            SET job:j:status completed
+              call Own -> Worker(AboutHeld { then: Set { job: "j", report: Some(Completed), worker: Some("w") }, job: "j", wor…
+              ask Find -> Lookup(Job(HeldAfterAll { then: Set { job: "j", report: Some(Completed), worker: Some("w") }, worker…
+              ask Find -> Lookup(Job(NotHeld { job: "j", report: Some(Completed), worker: Some("w") }))
+              reply Error("ERR Job not found: j")
+            SET worker:w:tools a,b
+              call Become("w") -> Worker(Saying { worker: "w", done: Simple("OK") })
+              reply Error("ERR Worker not registered: w")
+            TTL job:j:worker
+              ask Find -> Lookup(Job(TimeToLive { milliseconds: false }))
+              reply Integer(-2)
+            TTL worker:w:alive
+              ask Worker -> Lookup(Worker(TimeToLive { field: Alive, milliseconds: false, dead_after: 90s }))
+              reply Integer(-2)
+            TTL queue:a
+              ask Queue -> Keyspace(FindingQueue("a", TimeToLive { milliseconds: false }))
+              reply Integer(-2)
+            EXISTS job:j queue:a
+              ask Queue -> Keyspace(FindingQueue("a", Exists([Job { id: "j", field: Whole }], 0)))
+              ask Find -> Lookup(Job(IsThere(Exists([], 0))))
+              reply Integer(0)
+            TYPE job:j
+              ask Find -> Lookup(Job(IsThere(Type(Some("string")))))
+              reply Simple("none")
+            SISMEMBER capability:sort:workers w
+              ask ScanWorkers -> Lookup(Workers([], Members { capability: "sort", then: Has("w") }))
+              reply Integer(0)
+            KEYS queue:*
+              ask Queues -> Keyspace(Walking(At { table: Queues, place: 0 }, Keys(Wanted { pattern: b"queue:*", kind: None }, {}…
+              reply Array([])
+            SCAN 0
+              ask Queues -> Keyspace(Walking(At { table: Queues, place: 0 }, Scan(Wanted { pattern: b"*", kind: None })))
+              reply Array([Bulk(b"4294967296"), Array([Bulk(b"events")])])
+        "#]],
     );
 }
 

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use tenure_hub::words::{Name, Timestamp};
 
-use super::{Expect, Needs, Output, Session};
+use super::{Expect, Output, Session};
 use crate::codec::Reply;
-use crate::command::{ActionCommand, Command, JobCommand, PlanCommand, ViewCommand, WorkerCommand};
+use crate::command::{Command, ViewCommand, WorkerCommand};
 use crate::flow::{CommandFlow, Input, Whom};
 use crate::key::Key;
 use crate::shapes::Challenge;
@@ -199,33 +199,5 @@ struct Addressee {
 impl Addressee {
     fn known(worker: Name) -> Addressee {
         Addressee { worker, open_as: None, becomes: None }
-    }
-}
-
-pub(super) fn job_needs(command: &JobCommand) -> Needs {
-    match command {
-        JobCommand::Submit(_) | JobCommand::Steer { .. } => Needs::Submit,
-        JobCommand::Update { .. } => Needs::Work,
-        JobCommand::Get { .. }
-        | JobCommand::Status { .. }
-        | JobCommand::Ids { .. }
-        | JobCommand::List { .. }
-        | JobCommand::Search { .. } => Needs::Nothing,
-    }
-}
-
-pub(super) fn plan_needs(command: &PlanCommand) -> Needs {
-    match command {
-        PlanCommand::Submit { .. } | PlanCommand::Delete { .. } => Needs::Submit,
-        PlanCommand::Get { .. } | PlanCommand::List { .. } => Needs::Nothing,
-    }
-}
-
-pub(super) fn action_needs(command: &ActionCommand) -> Needs {
-    match command {
-        ActionCommand::Submit(_) => Needs::Submit,
-        ActionCommand::Get { .. } | ActionCommand::Status { .. } | ActionCommand::List { .. } => {
-            Needs::Nothing
-        }
     }
 }

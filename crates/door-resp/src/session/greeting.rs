@@ -10,6 +10,7 @@ use super::{Admission, Gate, Output, Session, Slot, Transaction, about};
 use crate::codec::{Limits, Reply, Version};
 use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
 use crate::flow::Step;
+use crate::rights::Reader;
 use crate::shapes::check_worker_id;
 use crate::translate::{LastReply, pinged};
 
@@ -63,6 +64,10 @@ impl Session {
                 Reply::simple("RESET")
             }
             ConnectionCommand::Info(sections) => {
+                let sections = match Reader::of(self.grant.as_deref()) {
+                    Reader::Everyone => sections,
+                    Reader::Holder => vec!["server".to_owned()],
+                };
                 let step = Step::Last(Request::Stats, LastReply::Info { sections });
                 return self.run(now, place, step, out);
             }

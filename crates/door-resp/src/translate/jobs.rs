@@ -8,7 +8,7 @@ use tenure_hub::{Request, Response};
 use super::actions::{AfterAction, find_action};
 use super::last::LastReply;
 use super::lookup::{
-    AfterFind, AfterList, AfterResult, AfterWhole, Found, find, list, read_result, read_whole,
+    AfterFind, AfterList, AfterResult, AfterWhole, Found, find, find_readable, list, read_result, read_whole,
 };
 use super::names::{is_reserved, job_id, plan_of_recipe, plan_tag, queue_name, states, status};
 use super::plans::{AfterFindPlan, find_plan};
@@ -20,6 +20,7 @@ use crate::codec::Reply;
 use crate::command::{CommandError, JobCommand, JobFilter, JobStatus, JobVerb, Page};
 use crate::flow::{CommandFlow, Input, Outcome, Step, Whom};
 use crate::glob::glob;
+use crate::rights::Reader;
 use crate::shapes::{JobUpdate, Report};
 use crate::worker::{Call, CallAnswer};
 
@@ -29,7 +30,7 @@ pub(super) const NOT_FAILED: &str = "ERR Job not in failed status";
 #[derive(Debug)]
 pub(crate) enum JobFlow {
     /// The worker on this connection, if there is one, hears that the job was mentioned.
-    Mentioning { job: String, then: AfterMention },
+    Mentioning { job: String, then: AfterMention, reader: Reader, worker: Option<Name> },
     /// Whether a worker that a report names may speak here.
     Identifying { name: Name, job: String, update: Box<JobUpdate> },
     /// Why a job waits.
@@ -39,7 +40,9 @@ pub(crate) enum JobFlow {
 impl JobFlow {
     pub(crate) fn resume(self, input: Input) -> Step {
         match self {
-            Self::Mentioning { job, then } => find(&job, AfterFind::Mentioned(then)),
+            Self::Mentioning { job, then, reader, worker } => {
+                find_readable(&job, reader, worker, AfterFind::Mentioned(then))
+            }
             Self::Identifying { name, job, update } => match input.call() {
                 CallAnswer::Taken => explain_not_held(job, update.report, None),
                 _ => report_on(Whom::Known(name.clone()), job, update, Some(name)),
@@ -148,8 +151,8 @@ pub(super) fn start(command: JobCommand, speaker: &Speaker) -> Step {
     match command {
         JobCommand::Submit(submission) => submit::job(*submission, speaker),
         JobCommand::Update { job, update } => update_job(job, update, speaker),
-        JobCommand::Get { job } => mentioned(job, AfterMention::Get),
-        JobCommand::Status { job } => mentioned(job, AfterMention::Status),
+        JobCommand::Get { job } => mentioned(job, AfterMention::Get, speaker),
+        JobCommand::Status { job } => mentioned(job, AfterMention::Status, speaker),
         JobCommand::Ids { action, status, page } => {
             let filter = JobFilter { is_bare: action.is_some(), action, status, ..JobFilter::default() };
             filtered(filter, page, JobView::Ids)
@@ -189,9 +192,10 @@ pub(super) fn not_held(job: &str, report: Option<Report>, worker: Option<&str>, 
 }
 
 /// A worker that asks for its own job has read that it has it.
-fn mentioned(job: String, then: AfterMention) -> Step {
+fn mentioned(job: String, then: AfterMention, speaker: &Speaker) -> Step {
     let call = Call::Mention { job: job.clone() };
-    Step::Call(Whom::Own, call, CommandFlow::Job(JobFlow::Mentioning { job, then }))
+    let (reader, worker) = (speaker.reader, speaker.worker.clone());
+    Step::Call(Whom::Own, call, CommandFlow::Job(JobFlow::Mentioning { job, then, reader, worker }))
 }
 
 fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> Step {

@@ -22,6 +22,7 @@ use crate::codec::Reply;
 use crate::command::{JobStatus, JobVerb, Page};
 use crate::flow::{CommandFlow, Input, OTHER_KIND, Outcome, Step};
 use crate::key::{JobField, QueueKey, WorkerField};
+use crate::rights::{Reader, is_held_by, not_its_own};
 use crate::shapes::Report;
 use crate::worker::Call;
 
@@ -34,6 +35,8 @@ pub(super) type Found = Result<Box<TaskInfo>, Refusal>;
 #[derive(Debug)]
 pub(crate) enum Lookup {
     Job(AfterFind),
+    /// The same, for a reader that reads only what its worker holds.
+    HeldJob(Box<(Option<Name>, AfterFind)>),
     Named(AfterName),
     /// A task that has ended is made one that is held back: first it is tried again, then paused.
     Retrying(TaskId, AfterTakeUp),
@@ -56,13 +59,13 @@ impl Lookup {
 
     pub(crate) fn resume(self, now: Timestamp, input: Input) -> Step {
         match self {
-            Self::Job(then) => {
-                // The tasks behind plans and actions are no jobs.
-                let found = task_of(input.answer()).and_then(|task| match is_reserved(&task.terms.queue) {
-                    true => Err(Refusal::UnknownTask { task: task.id }),
-                    false => Ok(task),
-                });
-                then.go(now, found)
+            Self::Job(then) => then.go(now, job_of(input.answer())),
+            Self::HeldJob(held) => {
+                let (worker, then) = *held;
+                match job_of(input.answer()) {
+                    Ok(task) if !is_held_by(&task, worker.as_deref()) => Step::Reply(refusal(&not_its_own())),
+                    found => then.go(now, found),
+                }
             }
             Self::Named(then) => then.go(task_of(input.answer())),
             // Two that come at the same time do the same; what was refused to one of them is done.
@@ -342,11 +345,22 @@ impl AfterWorker {
 
 /// A job by its id or by its name.
 pub(super) fn find(job: &str, then: AfterFind) -> Step {
-    let query = match job.parse::<TaskId>() {
+    Lookup::Job(then).ask(query_for(job))
+}
+
+/// The same for a reader that may be allowed to read only what its worker holds.
+pub(super) fn find_readable(job: &str, reader: Reader, worker: Option<Name>, then: AfterFind) -> Step {
+    match reader {
+        Reader::Everyone => find(job, then),
+        Reader::Holder => Lookup::HeldJob(Box::new((worker, then))).ask(query_for(job)),
+    }
+}
+
+fn query_for(job: &str) -> Request {
+    Request::Query(match job.parse::<TaskId>() {
         Ok(task) => Query::Show { task },
         Err(_) => Query::Find { name: Name::from(job) },
-    };
-    Lookup::Job(then).ask(Request::Query(query))
+    })
 }
 
 pub(super) fn find_name(name: Name, then: AfterName) -> Step {
@@ -406,6 +420,12 @@ pub(super) fn unexpected(outcome: Outcome) -> Step {
 
 fn workers_on(from: u32, found: Vec<WorkerInfo>, then: AfterWorkers) -> Step {
     Lookup::Workers(found, then).ask(Request::Query(Query::ScanWorkers { from, limit: PAGE }))
+}
+
+/// The tasks behind plans and actions are no jobs.
+fn job_of(outcome: Outcome) -> Found {
+    let task = task_of(outcome)?;
+    if is_reserved(&task.terms.queue) { Err(Refusal::UnknownTask { task: task.id }) } else { Ok(task) }
 }
 
 fn task_of(outcome: Outcome) -> Found {

@@ -10,8 +10,8 @@ use tenure_hub::words::{Name, Query, TaskInfo, Timestamp, WorkerInfo};
 use super::actions::{AfterAbout, AfterAction, find_action, with_action};
 use super::jobs::explain_not_held;
 use super::lookup::{
-    AfterFind, AfterResult, AfterWhole, AfterWorker, AfterWorkers, Found, find, read_result, read_whole,
-    worker, workers,
+    AfterFind, AfterResult, AfterWhole, AfterWorker, AfterWorkers, Found, find, find_readable, read_result,
+    read_whole, worker, workers,
 };
 use super::names::status;
 use super::plans::{AfterFindPlan, find_plan};
@@ -22,6 +22,7 @@ use crate::codec::Reply;
 use crate::command::ViewCommand;
 use crate::flow::{CommandFlow, Input, Step, Whom};
 use crate::key::{ActionField, JobField, Key, WorkerField};
+use crate::rights::Reader;
 use crate::shapes::{Capabilities, JobUpdate, Outputs, Report, check_worker_id};
 use crate::worker::{Call, CallAnswer};
 
@@ -39,6 +40,8 @@ pub(crate) enum ViewFlow {
         job: String,
         field: JobField,
         then: AfterValue,
+        reader: Reader,
+        worker: Option<Name>,
     },
 }
 
@@ -47,7 +50,9 @@ impl ViewFlow {
         match self {
             Self::Nothing(then) => then.go(None),
             Self::ReadingPlan(then) => then.go(input.read().ok()),
-            Self::Mentioning { job, field, then } => find(&job, AfterFind::Field(field, then)),
+            Self::Mentioning { job, field, then, reader, worker } => {
+                find_readable(&job, reader, worker, AfterFind::Field(field, then))
+            }
         }
     }
 }
@@ -128,11 +133,11 @@ impl AfterMembers {
 
 pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
     match command {
-        ViewCommand::Get(key) => value(key, AfterValue::Get),
+        ViewCommand::Get(key) => value_for(speaker, key, AfterValue::Get),
         ViewCommand::GetMany(keys) => values(keys.into_iter().rev().collect(), Vec::new()),
         ViewCommand::Set { key, value } => set(key, value, speaker),
-        ViewCommand::GetHash(key) => value(key, AfterValue::Hash),
-        ViewCommand::GetHashField { key, field } => value(key, AfterValue::HashField(field)),
+        ViewCommand::GetHash(key) => value_for(speaker, key, AfterValue::Hash),
+        ViewCommand::GetHashField { key, field } => value_for(speaker, key, AfterValue::HashField(field)),
         ViewCommand::Keys { pattern } => keyspace::keys(pattern),
         ViewCommand::Scan(scan) => keyspace::scan(scan),
         ViewCommand::TimeToLive { key, milliseconds } => {
@@ -158,16 +163,21 @@ fn is_there(key: Key, then: AfterIsThere) -> Step {
         Key::Unknown => then.go(false),
         Key::Action { id, field: ActionField::Jobs } => find_action(&id, AfterAction::IsThere(then)),
         Key::Job { id, field: JobField::Whole } => find(&id, AfterFind::IsThere(then)),
-        other => value(other, AfterValue::IsThere(then)),
+        other => value(other, Reader::Everyone, None, AfterValue::IsThere(then)),
     }
 }
 
-/// What GET answers.
-fn value(key: Key, then: AfterValue) -> Step {
+/// What GET answers to this reader.
+fn value_for(speaker: &Speaker, key: Key, then: AfterValue) -> Step {
+    value(key, speaker.reader, speaker.worker.clone(), then)
+}
+
+fn value(key: Key, reader: Reader, worker_here: Option<Name>, then: AfterValue) -> Step {
     match key {
         Key::Job { id, field } => {
             let call = Call::Mention { job: id.clone() };
-            Step::Call(Whom::Own, call, CommandFlow::View(ViewFlow::Mentioning { job: id, field, then }))
+            let flow = ViewFlow::Mentioning { job: id, field, then, reader, worker: worker_here };
+            Step::Call(Whom::Own, call, CommandFlow::View(flow))
         }
         Key::Plan { id } => find_plan(&id, AfterFindPlan::Value(then)),
         Key::Action { id, field: ActionField::Whole } => with_action(&id, AfterAbout::Value(then)),
@@ -183,7 +193,7 @@ fn values(mut left: Vec<Key>, found: Vec<Reply>) -> Step {
         None => Step::Reply(Reply::Array(found)),
         Some(key) => {
             let key = if key.redis_type() == Some("string") { key } else { Key::Unknown };
-            value(key, AfterValue::GetMany { left, found })
+            value(key, Reader::Everyone, None, AfterValue::GetMany { left, found })
         }
     }
 }

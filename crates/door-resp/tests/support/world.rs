@@ -11,7 +11,7 @@ use tenure_door_resp::testing::{Admission, ChannelAct, DeskCall, Gate, Output, S
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};
-use tenure_hub::{Ask, Grant, Keys, Mailbox, Principal, Stats};
+use tenure_hub::{Ask, Grant, Keys, Mailbox, Principal, Right, Rights, Stats};
 
 pub(crate) struct World {
     pub(crate) now: Timestamp,
@@ -72,6 +72,13 @@ impl World {
             }
             // And one that is no worker's.
             keys.add("3".repeat(64).as_bytes(), Grant { name: "anybody".into(), ..Grant::everything() });
+            // And three with one right each.
+            for (digit, right) in [("4", Right::Submit), ("5", Right::Read), ("6", Right::Work)] {
+                let worker = (right == Right::Work).then(|| "worker-006".into());
+                let rights = Rights::of(&[right]);
+                let grant = Grant { name: right.as_str().into(), worker, rights, ..Grant::everything() };
+                keys.add(digit.repeat(64).as_bytes(), grant);
+            }
         }
         World::begin(Timestamp(1_763_373_600_000), MemoryDisk::new(), keys, EngineSettings::default())
     }

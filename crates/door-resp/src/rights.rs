@@ -1,0 +1,279 @@
+//! Which right each command needs. The hub refuses requests by the same rights; this door asks first, because one command
+//! may be several requests, and because a worker may read what it holds.
+
+use tenure_hub::words::{Refusal, TaskInfo};
+use tenure_hub::{Grant, Needs, Right, Rights, TopicAct};
+
+use crate::channel::{OWN, channel_filter};
+use crate::command::{
+    ActionCommand, Command, EventsCommand, JobCommand, ListCommand, PlanCommand, QueueCommand, ViewCommand,
+    WorkerCommand,
+};
+use crate::glob::literal_prefix;
+use crate::key::Key;
+use crate::shapes::Challenge;
+
+const SUBMIT: Need = Need::Right(Needs::Right(Right::Submit));
+const READ: Need = Need::Right(Needs::Right(Right::Read));
+const WORK: Need = Need::Right(Needs::Right(Right::Work));
+const MANAGE: Need = Need::Right(Needs::Right(Right::Manage));
+const NOTHING: Need = Need::Right(Needs::Nothing);
+
+/// How the channels begin on which the broker tells of tasks, queues and workers.
+const EVENTS: [&str; 4] = [OWN, "task.", "queue.", "worker."];
+
+/// What a command needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Right(Needs),
+    /// `read`; with `work` alone, a worker reads what concerns its own work.
+    ReadOwn,
+}
+
+impl Need {
+    /// `worker` is the one that speaks on the connection.
+    pub(crate) fn of(command: &Command, worker: Option<&str>) -> Need {
+        match command {
+            // INFO shows its figures to those that may read; libraries ask for the rest when they connect.
+            Command::Connection(_) => NOTHING,
+            Command::List(command) => match command {
+                ListCommand::Push { .. } => SUBMIT,
+                ListCommand::Claim(_) | ListCommand::Remove { .. } => WORK,
+                ListCommand::Length { .. } | ListCommand::Range { .. } => READ,
+            },
+            Command::View(command) => of_view(command, worker),
+            Command::Worker(command) => match command {
+                WorkerCommand::Register(_)
+                | WorkerCommand::Heartbeat { .. }
+                | WorkerCommand::Unregister { .. } => WORK,
+                WorkerCommand::Verify { challenge: Challenge::Answer { .. }, .. } => WORK,
+                WorkerCommand::Verify { challenge: Challenge::Ask { .. }, .. } => MANAGE,
+                WorkerCommand::List => READ,
+            },
+            Command::Job(command) => match command {
+                JobCommand::Submit(_) | JobCommand::Steer { .. } => SUBMIT,
+                JobCommand::Update { .. } => WORK,
+                JobCommand::Get { .. } | JobCommand::Status { .. } => Need::ReadOwn,
+                JobCommand::Ids { .. } | JobCommand::List { .. } | JobCommand::Search { .. } => READ,
+            },
+            Command::Plan(command) => match command {
+                PlanCommand::Submit { .. } | PlanCommand::Delete { .. } => SUBMIT,
+                PlanCommand::Get { .. } => Need::ReadOwn,
+                PlanCommand::List { .. } => READ,
+            },
+            Command::Action(command) => match command {
+                ActionCommand::Submit(_) => SUBMIT,
+                ActionCommand::Get { .. } | ActionCommand::Status { .. } | ActionCommand::List { .. } => READ,
+            },
+            Command::Queue(QueueCommand::Stats { .. } | QueueCommand::Peek { .. }) => READ,
+            Command::Events(command) => match command {
+                EventsCommand::Read(_) | EventsCommand::Range { .. } => READ,
+                EventsCommand::Subscribe(channels) => subscribing(channels, |channel| {
+                    if channel.starts_with(OWN.as_bytes()) {
+                        return TopicAct::SubscribeToEvents;
+                    }
+                    channel_filter(channel).map_or(TopicAct::Subscribe, |wide| {
+                        TopicAct::subscribe_to([wide.filter.as_str()].into_iter())
+                    })
+                }),
+                EventsCommand::SubscribePattern(patterns) => subscribing(patterns, |pattern| {
+                    match EVENTS.iter().any(|events| may_begin_with(pattern, events)) {
+                        true => TopicAct::SubscribeToEvents,
+                        false => TopicAct::Subscribe,
+                    }
+                }),
+                EventsCommand::Unsubscribe(_) | EventsCommand::UnsubscribePattern(_) => NOTHING,
+                EventsCommand::Publish { .. } => Need::Right(TopicAct::Publish.needs()),
+            },
+        }
+    }
+
+    /// Refuses by name what these rights do not allow.
+    pub(crate) fn check(self, rights: Rights) -> Result<(), Refusal> {
+        match self {
+            Need::Right(needs) => rights.check(needs),
+            Need::ReadOwn if rights.contains(Right::Work) => Ok(()),
+            Need::ReadOwn => rights.check(Needs::Right(Right::Read)),
+        }
+    }
+}
+
+/// Whose jobs a connection may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    Everyone,
+    /// Without `read`, a worker reads the jobs that it holds.
+    Holder,
+}
+
+impl Reader {
+    /// A connection that needs no key reads everything.
+    pub(crate) fn of(grant: Option<&Grant>) -> Reader {
+        match grant {
+            Some(grant) if !grant.rights.contains(Right::Read) => Reader::Holder,
+            Some(_) | None => Reader::Everyone,
+        }
+    }
+}
+
+pub(crate) fn is_held_by(task: &TaskInfo, worker: Option<&str>) -> bool {
+    worker.is_some() && task.state.holding().map(|holding| &*holding.worker) == worker
+}
+
+/// The refusal of a reader without `read` that asks for a job which its worker does not hold.
+pub(crate) fn not_its_own() -> Refusal {
+    Refusal::NotAllowed { what: "read jobs that this worker does not hold" }
+}
+
+fn of_view(command: &ViewCommand, worker: Option<&str>) -> Need {
+    let own = |key: &Key| match key {
+        Key::Worker { id, .. } => worker == Some(id),
+        Key::Queue(_)
+        | Key::Job { .. }
+        | Key::Plan { .. }
+        | Key::Action { .. }
+        | Key::Capability { .. }
+        | Key::Events(_)
+        | Key::Unknown => false,
+    };
+    match command {
+        // Whether it holds the job is known when the job is.
+        ViewCommand::Get(Key::Job { .. } | Key::Plan { .. })
+        | ViewCommand::GetHash(Key::Job { .. } | Key::Plan { .. })
+        | ViewCommand::GetHashField { key: Key::Job { .. } | Key::Plan { .. }, .. } => Need::ReadOwn,
+        ViewCommand::Get(key)
+        | ViewCommand::GetHash(key)
+        | ViewCommand::GetHashField { key, .. }
+        | ViewCommand::TimeToLive { key, .. }
+        | ViewCommand::Type(key)
+            if own(key) =>
+        {
+            Need::ReadOwn
+        }
+        ViewCommand::GetMany(keys) | ViewCommand::Exists(keys) if keys.iter().all(own) => Need::ReadOwn,
+        ViewCommand::Set { .. } => WORK,
+        ViewCommand::Get(_)
+        | ViewCommand::GetMany(_)
+        | ViewCommand::GetHash(_)
+        | ViewCommand::GetHashField { .. }
+        | ViewCommand::Keys { .. }
+        | ViewCommand::Scan(_)
+        | ViewCommand::TimeToLive { .. }
+        | ViewCommand::Exists(_)
+        | ViewCommand::Type(_)
+        | ViewCommand::Members(_)
+        | ViewCommand::IsMember { .. }
+        | ViewCommand::MemberCount(_) => READ,
+    }
+}
+
+/// Whether a pattern may match a channel that begins so.
+fn may_begin_with(pattern: &[u8], events: &str) -> bool {
+    let prefix = literal_prefix(pattern);
+    prefix.starts_with(events.as_bytes()) || events.as_bytes().starts_with(prefix)
+}
+
+/// Events need more than topics, and one channel of them is enough.
+fn subscribing<T: AsRef<[u8]>>(channels: &[T], act: impl Fn(&[u8]) -> TopicAct) -> Need {
+    let events = channels.iter().any(|channel| act(channel.as_ref()) == TopicAct::SubscribeToEvents);
+    Need::Right(if events { TopicAct::SubscribeToEvents.needs() } else { TopicAct::Subscribe.needs() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::{Decoder, Limits};
+
+    fn need(line: &str) -> Need {
+        let mut decoder = Decoder::new(Limits::friend());
+        decoder.feed(line.as_bytes());
+        decoder.feed(b"\r\n");
+        let request = decoder.next_request().expect("framing").expect("a command");
+        Need::of(&Command::parse(&request).expect(line), Some("w"))
+    }
+
+    #[test]
+    fn every_kind_of_command_needs_its_right() {
+        let plan = r#"'{"plan_id":"p","tasks":[{"task_number":1,"command":"ls"}]}'"#;
+        let action = r#"'{"plan_id":"p","inputs":[1]}'"#;
+        let worker = r#"'{"worker_id":"w","hostname":"h","agw_version":"1","capabilities":[]}'"#;
+        let topic = Need::Right(Needs::SubmitOrWork);
+        let cases: Vec<(String, Need)> = [
+            ("PING", NOTHING),
+            ("INFO", NOTHING),
+            ("LPUSH queue:a x", SUBMIT),
+            ("JOB.SUBMIT '{\"body\":\"x\"}'", SUBMIT),
+            ("JOB.CANCEL j", SUBMIT),
+            ("JOB.RETRY j", SUBMIT),
+            ("JOB.PAUSE j", SUBMIT),
+            ("JOB.RESUME j", SUBMIT),
+            ("PLAN.DELETE p", SUBMIT),
+            ("BRPOP queue:a 1", WORK),
+            ("RPOP queue:a", WORK),
+            ("LREM queue:processing 1 j", WORK),
+            ("JOB.UPDATE j '{\"status\":\"completed\"}'", WORK),
+            ("SET job:j:status completed", WORK),
+            ("SET worker:w:alive 1", WORK),
+            ("WORKER.HEARTBEAT w", WORK),
+            ("WORKER.UNREGISTER w", WORK),
+            ("WORKER.VERIFY sort '{\"command\":\"sort\"}'", MANAGE),
+            ("WORKERS.LIST", READ),
+            ("LLEN queue:a", READ),
+            ("LRANGE queue:a 0 -1", READ),
+            ("QUEUE.PEEK a", READ),
+            ("QUEUE.STATS", READ),
+            ("JOB.LIST", READ),
+            ("JOBS.LIST", READ),
+            ("JOBS.SEARCH pending", READ),
+            ("ACTION.GET a", READ),
+            ("ACTION.LIST", READ),
+            ("PLAN.LIST", READ),
+            ("KEYS *", READ),
+            ("SCAN 0", READ),
+            ("MGET job:a job:b", READ),
+            ("EXISTS job:a", READ),
+            ("TTL job:a:worker", READ),
+            ("GET worker:other:metadata", READ),
+            ("SMEMBERS capability:sort:workers", READ),
+            ("XREAD STREAMS events 0", READ),
+            ("XRANGE events 0 9", READ),
+            ("SUBSCRIBE job:updates", READ),
+            ("SUBSCRIBE news task.created", READ),
+            ("PSUBSCRIBE *", READ),
+            ("PSUBSCRIBE job:*", READ),
+            ("PSUBSCRIBE t*", READ),
+            ("SUBSCRIBE news", topic),
+            ("PSUBSCRIBE news.*", topic),
+            ("PUBLISH news x", topic),
+            ("UNSUBSCRIBE", NOTHING),
+            ("JOB.GET j", Need::ReadOwn),
+            ("JOB.STATUS j", Need::ReadOwn),
+            ("GET job:j", Need::ReadOwn),
+            ("GET job:j:stdout", Need::ReadOwn),
+            ("HGETALL job:j", Need::ReadOwn),
+            ("GET plan:p", Need::ReadOwn),
+            ("PLAN.GET p", Need::ReadOwn),
+            ("GET worker:w:metadata", Need::ReadOwn),
+            ("TTL worker:w:alive", Need::ReadOwn),
+        ]
+        .into_iter()
+        .map(|(line, need)| (line.to_owned(), need))
+        .chain([
+            (format!("PLAN.SUBMIT {plan}"), SUBMIT),
+            (format!("ACTION.SUBMIT {action}"), SUBMIT),
+            (format!("WORKER.REGISTER {worker}"), WORK),
+        ])
+        .collect();
+        for (line, wanted) in &cases {
+            assert_eq!(need(line), *wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn work_reads_its_own_and_nothing_else() {
+        let (work, read) = (Rights::of(&[Right::Work]), Rights::of(&[Right::Read]));
+        assert!(Need::ReadOwn.check(work).is_ok() && Need::ReadOwn.check(read).is_ok());
+        assert!(Need::ReadOwn.check(Rights::of(&[Right::Submit])).is_err());
+        assert!(READ.check(work).is_err() && WORK.check(read).is_err());
+    }
+}
