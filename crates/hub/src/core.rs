@@ -277,12 +277,17 @@ impl Core {
     }
 
     pub fn set_disk_full(&mut self, full: bool) {
+        if self.disk_full != full {
+            self.chores.set_short(full);
+        }
         self.disk_full = full;
         self.stats.disk_full = full;
     }
 
     pub fn configure(&mut self, settings: &Settings) {
         self.engine.configure(settings);
+        // Fewer ended tasks may be kept now: whoever asks for that wants the room.
+        self.chores.reclaim();
     }
 
     /// The last chore: a snapshot, so that the next start is quick.

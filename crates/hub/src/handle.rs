@@ -1,5 +1,6 @@
 //! The handle: all that a door sees of the hub. Cheap to clone.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -72,6 +73,7 @@ struct Shared {
     reader: Reader,
     topics: Topics,
     stopped: watch::Receiver<bool>,
+    backup_dir: std::sync::RwLock<Option<PathBuf>>,
 }
 
 #[derive(Debug)]
@@ -106,6 +108,7 @@ impl HubHandle {
             reader,
             topics,
             stopped,
+            backup_dir: std::sync::RwLock::default(),
         };
         HubHandle { shared: Arc::new(shared) }
     }
@@ -194,6 +197,15 @@ impl HubHandle {
     /// Changes settings while the broker runs.
     pub fn configure(&self, settings: tenure_engine::Settings) {
         let _ = self.shared.inbox.send(Inbound::Configure(Box::new(settings)));
+    }
+
+    /// Names the directory that backups go below. Without one, none is taken.
+    pub fn set_backup_dir(&self, directory: PathBuf) {
+        *self.shared.backup_dir.write().expect("no holder of the lock panics") = Some(directory);
+    }
+
+    pub(crate) fn backup_dir(&self) -> Option<PathBuf> {
+        self.shared.backup_dir.read().expect("no holder of the lock panics").clone()
     }
 
     /// Asks the hub to stop: nothing new is taken, what is decided is written, a last snapshot is made.

@@ -11,6 +11,7 @@
 //! here because no door depends on the engine.
 
 mod appetite;
+mod backup;
 mod calls;
 mod clock;
 pub mod core;

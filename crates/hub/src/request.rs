@@ -72,7 +72,7 @@ pub enum Request {
         hear: bool,
     },
     Broadcast(Broadcast),
-    /// Write a copy of the store to a directory of the broker's machine, while it runs.
+    /// Write a copy of the store to a new directory below the broker's `backup_dir`, while it runs.
     Backup {
         directory: std::path::PathBuf,
     },

@@ -4,25 +4,23 @@
 //! there, and the next sync is for all of them: that is the group commit. For a lone asker the turn syncs itself.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_engine::{Refusal, SessionId, Settings, Timestamp};
-use tenure_store::{
-    Disk, News, OpenReport, Opened, Pace, Parts, RealDisk, Store, StoreError, StoreSettings, Sync,
-};
+use tenure_engine::{SessionId, Settings, Timestamp};
+use tenure_store::{Disk, News, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::yield_now;
 
+use crate::backup::back_up;
 use crate::clock::{Moment, Turning, wall_clock};
 use crate::core::Core;
 use crate::follow::follow;
 use crate::handle::{HubHandle, Inbound};
 use crate::keys::Keys;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
-use crate::request::{Ask, Request, Response};
+use crate::request::{Ask, Request};
 use crate::solitude::Solitude;
 use crate::stats::Stats;
 use crate::topics::{TopicSettings, Topics};
@@ -286,7 +284,7 @@ impl Turns {
                 for ask in asks {
                     match (self.core.check(session, &ask.request), ask.request) {
                         (Ok(()), Request::Backup { directory }) => {
-                            self.back_up(session, ask.token, directory);
+                            back_up(self.handle.clone(), session, ask.token, directory);
                         }
                         (_, request) => self.take_ask(now, session, Ask { token: ask.token, request })?,
                     }
@@ -385,6 +383,10 @@ impl Turns {
                 News::Cleaned { segment, blobs, bytes } => {
                     tracing::debug!(segment, blobs, bytes, "segment cleaned");
                 }
+                News::NoRoomForSnapshot { bytes } => tracing::error!(
+                    last_snapshot_bytes = bytes,
+                    "the disk has no room for a snapshot, and only a snapshot frees room: make room on this disk; it is tried again"
+                ),
                 News::Failed { doing, error } => tracing::warn!(doing, %error, "a chore of the store failed"),
             }
         }
@@ -405,22 +407,6 @@ impl Turns {
                 "the disk is almost full: new tasks are refused until there is room, finishing work goes on"
             );
         }
-    }
-
-    fn back_up(&self, session: SessionId, token: u64, directory: PathBuf) {
-        let handle = self.handle.clone();
-        tokio::task::spawn_blocking(move || {
-            let copied = copy_to(&handle, &directory);
-            let reply = copied.map(|bytes| Response::BackedUp { bytes }).map_err(|error| {
-                tracing::warn!(directory = %directory.display(), %error, "the backup failed");
-                let why = match error {
-                    StoreError::NotEmpty { .. } => "is not empty: a backup needs a new one",
-                    _ => "cannot be written by the broker: its log says why",
-                };
-                Refusal::BadValue { what: "backup directory", why }
-            });
-            handle.send(Inbound::Reply { session, token, reply });
-        });
     }
 
     /// The clean end: say goodbye, write what is decided, take a last snapshot.
@@ -449,13 +435,6 @@ impl Turns {
         self.core.speak();
         self.writing.close()
     }
-}
-
-fn copy_to(handle: &HubHandle, directory: &Path) -> Result<u64, StoreError> {
-    let doing = |source| StoreError::Io { doing: "creating", file: directory.display().to_string(), source };
-    let disk = RealDisk::new(directory).map_err(doing)?;
-    let manifest = handle.reader().backup(&disk)?;
-    Ok(manifest.files.iter().map(|file| file.bytes).sum())
 }
 
 pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) {

@@ -7,8 +7,8 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::store::{MemoryDisk, StoreSettings};
-use tenure_hub::words::{Held, NewTask, Query, Refusal, Reply};
+use tenure_hub::store::{Disk, MemoryDisk, StoreSettings};
+use tenure_hub::words::{Command, Held, NewTask, Query, Refusal, Reply, Settings};
 use tenure_hub::{Delivery, Done, Hub, Request, Response, Submission, fresh_id};
 
 use support::PATIENCE;
@@ -156,4 +156,45 @@ async fn a_full_disk_keeps_nobody_waiting_who_needs_no_record() {
     }
     assert_eq!(tasks_after_power_failure(&disk).await, ONE_BY_ONE as u64 + 1);
     talk.submit(1).await;
+}
+
+#[tokio::test]
+async fn keeping_fewer_ended_tasks_frees_room_while_new_ones_are_refused() {
+    let disk = MemoryDisk::new();
+    let hub = start_hub_with(&disk, StoreSettings { segment_bytes: 4 << 10, ..StoreSettings::default() });
+    let mut talk = Talk::new(hub.handle(), "ada");
+    for _ in 0..60 {
+        let task = NewTask::new(fresh_id(), "q");
+        let id = task.id;
+        talk.ask(1, Request::Submit(vec![Submission::new(task, Bytes::from(vec![b'x'; 1000]))])).await;
+        talk.next().await;
+        talk.ask(2, Request::Command(Command::Cancel { task: id, reason: None })).await;
+        talk.next().await;
+    }
+    let files = || disk.list().expect("the disk is there");
+    let used: usize = files().iter().filter_map(|name| disk.content(name)).map(|bytes| bytes.len()).sum();
+    let segments = || files().iter().filter(|name| name.starts_with("journal")).count();
+    let before = segments();
+    assert!(before > 10, "{before}");
+    // Less than the reserve is left.
+    disk.limit_capacity(Some(used as u64 + (1 << 20)));
+    let refused = answer_until_refused(&hub).await;
+    assert!(matches!(refused, Err(Refusal::DiskFull)), "{refused:?}");
+    hub.handle().configure(Settings { ended_kept: 2, ..Settings::default() });
+    let begun = std::time::Instant::now();
+    while segments() > 4 {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", files());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn answer_until_refused(hub: &Hub) -> Result<Response, Refusal> {
+    let begun = std::time::Instant::now();
+    loop {
+        let reply = answer(hub, submission(1)).await;
+        if matches!(reply, Err(_)) || begun.elapsed() > PATIENCE {
+            return reply;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::Duration;
 
 use tenure_engine::{Engine, Slot, Timestamp};
 
@@ -29,8 +30,15 @@ pub struct Chores {
     /// The segments are looked at again after so many turns, or when the journal has come this far.
     look_in: u32,
     look_at: u64,
-    /// After a failure, no snapshot is tried before the journal has come this far.
+    /// After a failure, no snapshot is tried before the journal has come this far, or this moment.
     not_before: u64,
+    not_before_time: Timestamp,
+    /// It was said that a snapshot does not fit.
+    told_no_room: bool,
+    /// The disk is short of room: whatever can be freed is freed at once.
+    short: bool,
+    /// The same, once.
+    reclaiming: bool,
     asked: bool,
     /// Nothing new is begun but the snapshot that was asked for.
     closing: bool,
@@ -62,6 +70,11 @@ pub enum News {
     Cleaned {
         segment: u64,
         blobs: u64,
+        bytes: u64,
+    },
+    /// The disk has no room for a snapshot, and only a snapshot frees room. Said once, until one fits.
+    NoRoomForSnapshot {
+        /// How large the last one was.
         bytes: u64,
     },
     /// It will be tried again later; nothing is lost, but the disk may grow.
@@ -104,6 +117,8 @@ const QUEUED_BYTES_MAX: usize = 8 << 20;
 /// The segments are looked at once in so many turns, or so often while a checkpoint's worth of journal is written.
 const LOOK_EVERY: u32 = 256;
 const LOOKS_PER_CHECKPOINT: u64 = 32;
+/// A snapshot that failed is tried again after this time, however little is written.
+const SNAPSHOT_RETRY: Duration = Duration::from_secs(30);
 /// A shorter journal is not worth a snapshot at shutdown: it is read in a moment.
 const SHUTDOWN_JOURNAL_BYTES: u64 = 1 << 20;
 
@@ -127,6 +142,10 @@ impl Chores {
             look_in: 0,
             look_at: 0,
             not_before: 0,
+            not_before_time: Timestamp::ZERO,
+            told_no_room: false,
+            short: false,
+            reclaiming: false,
             asked: false,
             closing: false,
             uncleanable: Vec::new(),
@@ -138,18 +157,22 @@ impl Chores {
     pub fn turn(&mut self, engine: &mut Engine, batches: &mut Batches, now: Timestamp) -> Pace {
         loop {
             match self.done.try_recv() {
-                Ok(done) => self.hear(done, engine, batches),
+                Ok(done) => self.hear(done, engine, batches, now),
                 Err(TryRecvError::Empty) => break,
                 // Without a keeper there is nothing to wait for. The journal alone is enough to come back from.
                 Err(TryRecvError::Disconnected) => return Pace::Idle,
             }
         }
         self.look_in = self.look_in.saturating_sub(1);
-        if self.look_in == 0 || self.asked || batches.position() >= self.look_at {
-            self.look(batches);
+        let in_need = self.asked || self.short || self.reclaiming;
+        if self.look_in == 0 || in_need || batches.position() >= self.look_at {
+            self.look(batches, now);
         }
         self.go_on_with_snapshot(engine, batches, now);
-        self.cleaning.go_on(engine, batches, &self.jobs, self.shared.settings.clean_slice_bytes);
+        // What cannot be written must not gather in memory.
+        if !batches.is_full() {
+            self.cleaning.go_on(engine, batches, &self.jobs, self.shared.settings.clean_slice_bytes);
+        }
         if let Some(cleaned) = self.cleaning.take_news() {
             self.news.push(cleaned);
             self.look_in = 1;
@@ -157,10 +180,25 @@ impl Chores {
         self.prepare_spare(batches);
         match &self.snapshot {
             Snapshot::Walking { .. } if self.queued.load(Ordering::Acquire) < QUEUED_BYTES_MAX => Pace::Again,
-            _ if self.cleaning.has_more() || self.look_in <= 1 => Pace::Again,
+            _ if (self.cleaning.has_more() && !batches.is_full()) || self.look_in <= 1 => Pace::Again,
             Snapshot::None if self.cleaning.is_idle() && self.spare != SpareWork::Asked => Pace::Idle,
             _ => Pace::Soon,
         }
+    }
+
+    /// Says whether the disk is short of room. If it is, spare segments go, and snapshots are taken as soon as they free a
+    /// segment.
+    pub fn set_short(&mut self, short: bool) {
+        self.short = short;
+        self.shared.set_short(short);
+        if short && self.shared.spare_count() > 0 {
+            self.send(Job::DropSpares);
+        }
+    }
+
+    /// Frees in the coming turns what is not needed any more, without waiting until it is much.
+    pub fn reclaim(&mut self) {
+        self.reclaiming = true;
     }
 
     /// Takes a snapshot in the coming turns, whether it is due or not.
@@ -182,7 +220,7 @@ impl Chores {
         std::mem::take(&mut self.news)
     }
 
-    fn hear(&mut self, done: Done, engine: &mut Engine, batches: &mut Batches) {
+    fn hear(&mut self, done: Done, engine: &mut Engine, batches: &mut Batches, now: Timestamp) {
         match done {
             Done::Snapshot { file, deleted } => {
                 for segment in &deleted {
@@ -192,12 +230,19 @@ impl Chores {
                 self.news.push(News::Snapshot { start, bytes, segments_deleted });
                 self.last = Some(file);
                 self.snapshot = Snapshot::None;
+                self.told_no_room = false;
                 self.look_in = 1;
             }
             Done::SnapshotFailed(error) => {
-                self.news.push(News::Failed { doing: "taking a snapshot", error });
+                if !error.is_full() {
+                    self.news.push(News::Failed { doing: "taking a snapshot", error });
+                } else if !std::mem::replace(&mut self.told_no_room, true) {
+                    let bytes = self.last.map_or(0, |last| last.bytes);
+                    self.news.push(News::NoRoomForSnapshot { bytes });
+                }
                 self.snapshot = Snapshot::None;
                 self.not_before = batches.position() + self.shared.settings.checkpoint_bytes / 4;
+                self.not_before_time = now + SNAPSHOT_RETRY;
             }
             Done::Spare(Ok(())) => self.spare = SpareWork::Idle,
             Done::Spare(Err(error)) => {
@@ -214,7 +259,7 @@ impl Chores {
     }
 
     /// Decides whether there is something to begin.
-    fn look(&mut self, batches: &mut Batches) {
+    fn look(&mut self, batches: &mut Batches, now: Timestamp) {
         self.look_in = LOOK_EVERY;
         self.look_at = batches.position() + self.shared.settings.checkpoint_bytes / LOOKS_PER_CHECKPOINT;
         if !matches!(self.snapshot, Snapshot::None) {
@@ -229,9 +274,10 @@ impl Chores {
             .filter(|balance| balance.live_blobs == 0)
             .map(|balance| balance.bytes())
             .sum();
-        let due = !self.closing
-            && (since >= threshold || empty >= threshold)
-            && batches.position() >= self.not_before;
+        let is_reclaiming = std::mem::take(&mut self.reclaiming) || self.short;
+        let frees = is_reclaiming && self.can_free(batches);
+        let may_try = batches.position() >= self.not_before || now >= self.not_before_time;
+        let due = !self.closing && may_try && (since >= threshold || empty >= threshold || frees);
         if due || self.asked {
             self.asked = false;
             self.begin_snapshot(batches);
@@ -243,10 +289,22 @@ impl Chores {
                 .filter(|balance| balance.live_blobs > 0 && balance.live_percent() < below)
                 .filter(|balance| !self.uncleanable.contains(&balance.start))
                 .min_by_key(Balance::live_percent);
-            if let Some(balance) = dirtiest {
+            if let Some(balance) = dirtiest.filter(|balance| self.has_room_to_clean(balance, size)) {
                 self.cleaning.begin(balance.start, &self.jobs);
             }
         }
+    }
+
+    /// Whether a snapshot would let a segment go. A backup that is under way keeps all of them.
+    fn can_free(&self, batches: &Batches) -> bool {
+        let pinned = self.shared.files.read().expect("no holder of the lock panics").pins > 0;
+        !pinned && batches.ledger.before(batches.position()).any(|balance| balance.live_blobs == 0)
+    }
+
+    /// What is moved is there twice until the next snapshot, which needs room as well.
+    fn has_room_to_clean(&self, balance: &Balance, snapshot_bytes: u64) -> bool {
+        let needed = 2 * balance.live_bytes + snapshot_bytes;
+        !self.short || self.shared.disk.free_bytes().is_ok_and(|free| free > needed)
     }
 
     /// A segment that has no live blob now will have none when this snapshot is done, and the snapshot will not speak
@@ -307,7 +365,7 @@ impl Chores {
     fn prepare_spare(&mut self, batches: &Batches) {
         let settings = &self.shared.settings;
         let half_full = batches.segment_used() >= settings.segment_bytes / 2;
-        let wanted = !self.closing && (half_full || batches.wants_preparation());
+        let wanted = !self.closing && !self.short && (half_full || batches.wants_preparation());
         match self.spare {
             SpareWork::Idle if wanted && settings.spare_segments > 0 && self.shared.spare_count() == 0 => {
                 self.spare = SpareWork::Asked;

@@ -25,6 +25,13 @@ pub enum StoreError {
     Failed,
 }
 
+impl StoreError {
+    /// Whether the disk has no room.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, StoreError::Io { source, .. } if is_full(source))
+    }
+}
+
 /// Bytes that are not what was written, or a file that is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {

@@ -28,6 +28,8 @@ pub(crate) enum Job {
     Block(Block),
     FinishSnapshot(Finish),
     PrepareSpare,
+    /// The disk needs the room of segments that wait to be used.
+    DropSpares,
     /// Find out whose bytes lie in a segment, from a position on.
     ListBlobs {
         segment: u64,
@@ -121,6 +123,8 @@ impl Keeper {
                     && let Err(error) = writer.add(&block)
                 {
                     self.snapshot = Some(Err(error));
+                    // The room is needed by the journal, which this snapshot would wait for.
+                    self.remove_unfinished();
                 }
                 return;
             }
@@ -131,6 +135,12 @@ impl Keeper {
                     Done::SnapshotFailed(error)
                 }
             },
+            Job::DropSpares => {
+                while let Some(spare) = self.shared.take_spare() {
+                    let _ = self.shared.disk.remove(&spare.name);
+                }
+                return;
+            }
             Job::PrepareSpare => Done::Spare(self.prepare_spare()),
             Job::ListBlobs { segment, from } => Done::Listed(cleaning::list(&self.shared, segment, from)),
             Job::FetchBlobs(candidates) => Done::Fetched(cleaning::fetch(&self.shared, candidates)),
@@ -272,7 +282,7 @@ impl Keeper {
         };
         let Some(old) = removed else { return Ok(true) };
         let full_size = old.file.len().doing("measuring", &old.name)? >= self.shared.settings.segment_bytes;
-        if !full_size || self.shared.spare_count() >= self.shared.settings.spare_segments {
+        if !full_size || self.shared.spare_count() >= self.shared.spares_wanted() {
             self.shared.disk.remove(&old.name).doing("removing", &old.name)?;
             return Ok(true);
         }

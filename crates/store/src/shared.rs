@@ -1,7 +1,7 @@
 //! What the parts of an open store have in common: the disk, which files there are, and how far the journal is.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use bytes::BytesMut;
@@ -16,7 +16,7 @@ use crate::random::Random;
 use crate::segment::{self, Past, Segment};
 use crate::settings::StoreSettings;
 use crate::tail::Tail;
-use crate::topic_log::TopicFile;
+use crate::topic_log::{TopicFile, TopicsFound};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) files: RwLock<Files>,
     /// The files of the log of topics, oldest first.
     pub(crate) topics: Mutex<Vec<TopicFile>>,
+    /// What was read of it at the start, until it is opened.
+    topics_found: Mutex<Option<TopicsFound>>,
     pub(crate) tail: Tail,
     pub(crate) progress: Progress,
     spares: Mutex<Vec<Spare>>,
@@ -32,6 +34,8 @@ pub(crate) struct Shared {
     salts: Mutex<Random>,
     mark: Mutex<HighWaterFile>,
     spare_number: AtomicU64,
+    /// The disk is short of room.
+    short: AtomicBool,
     _lock: DiskLock,
 }
 
@@ -86,6 +90,7 @@ impl Shared {
         progress: Progress,
         salts: Random,
         mark: HighWaterFile,
+        topics_found: TopicsFound,
         lock: DiskLock,
     ) -> Shared {
         let tail = Tail::new(settings.cache_bytes);
@@ -94,6 +99,7 @@ impl Shared {
             settings,
             files: RwLock::new(files),
             topics: Mutex::default(),
+            topics_found: Mutex::new(Some(topics_found)),
             tail,
             progress,
             spares: Mutex::default(),
@@ -101,6 +107,7 @@ impl Shared {
             salts: Mutex::new(salts),
             mark: Mutex::new(mark),
             spare_number: AtomicU64::new(0),
+            short: AtomicBool::new(false),
             _lock: lock,
         }
     }
@@ -179,6 +186,19 @@ impl Shared {
         let mut files = self.files.write().expect("no holder of the lock panics");
         files.segments.insert(start, segment.clone());
         Ok(segment)
+    }
+
+    pub(crate) fn set_short(&self, short: bool) {
+        self.short.store(short, Ordering::Release);
+    }
+
+    /// How many segments may be kept to be used again.
+    pub(crate) fn spares_wanted(&self) -> usize {
+        if self.short.load(Ordering::Acquire) { 0 } else { self.settings.spare_segments }
+    }
+
+    pub(crate) fn take_topics_found(&self) -> Option<TopicsFound> {
+        self.topics_found.lock().expect("no holder of the lock panics").take()
     }
 
     /// Everything before `position` is synced.

@@ -20,6 +20,7 @@ use crate::recover::{Inventory, JournalEnd, LostBlobs, OpenReport, Recovered, re
 use crate::segment;
 use crate::settings::StoreSettings;
 use crate::shared::{Files, Progress, Shared};
+use crate::topic_log::TopicsFound;
 use crate::writer::Writer;
 
 /// An open store, before it is split into the parts that work on their own.
@@ -66,10 +67,11 @@ impl Store {
         let recovered = recover(&*disk, &inventory, engine, now)?;
         check_events(&recovered)?;
         let ledger = count_live(&recovered)?;
+        let topics = TopicsFound::read(&*disk)?;
         // Nothing has been changed so far. From here on only the disk itself can fail.
         clear_away(&*disk, &inventory, &recovered)?;
         settle_tail(&recovered, settings.longer_by())?;
-        assemble(disk, settings, recovered, ledger, lock, now)
+        assemble(disk, settings, recovered, ledger, topics, lock, now)
     }
 
     pub fn split(self) -> Parts {
@@ -120,6 +122,7 @@ fn assemble(
     settings: StoreSettings,
     recovered: Recovered,
     ledger: Ledger,
+    topics: TopicsFound,
     lock: DiskLock,
     now: Timestamp,
 ) -> Result<Opened, StoreError> {
@@ -135,7 +138,7 @@ fn assemble(
     let mut salts = Random::new(salts.next() ^ now.0.rotate_left(32) ^ end.position);
     salts.next();
     let progress = Progress::new(end.position, end.next_event);
-    let shared = Arc::new(Shared::new(disk, settings, files, progress, salts, mark, lock));
+    let shared = Arc::new(Shared::new(disk, settings, files, progress, salts, mark, topics, lock));
     let (jobs, job_queue) = channel();
     let (done, done_queue) = channel();
     let queued = Arc::new(AtomicUsize::new(0));

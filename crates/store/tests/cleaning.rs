@@ -51,6 +51,7 @@ fn long_lived_tasks_among_short_ones_survive_cleaning() {
             match news {
                 News::Cleaned { .. } => cleaned += 1,
                 News::Snapshot { .. } => {}
+                News::NoRoomForSnapshot { .. } => panic!("there is room"),
                 News::Failed { doing, error } => panic!("{doing}: {error}"),
             }
         }
@@ -182,7 +183,7 @@ fn a_disk_without_room_for_a_snapshot_fails_it_and_tries_again_later() {
         broker.chore();
     }
     let news = broker.parts.chores.news();
-    assert!(matches!(news[..], [News::Failed { doing: "taking a snapshot", .. }]), "{news:?}");
+    assert!(matches!(news[..], [News::NoRoomForSnapshot { .. }]), "{news:?}");
     assert!(disk.list().unwrap().iter().all(|name| !name.ends_with(".tmp")), "nothing half takes room");
     disk.limit_capacity(None);
     broker.take_snapshot();
@@ -317,4 +318,90 @@ fn a_shutdown_does_not_wait_for_cleaning() {
     let turns = (1..).find(|_| broker.chore() == Pace::Idle).unwrap();
     assert!(turns < 20, "{turns} turns");
     assert_eq!(Broker::open(&disk.crash(0)).unwrap().picture(), broker.picture());
+}
+
+/// A broker that remembers many ended tasks, and has taken no snapshot for long.
+fn full_of_ended_tasks(disk: &MemoryDisk) -> Broker {
+    let settings = StoreSettings { checkpoint_bytes: 1 << 20, events_kept: 50, ..small() };
+    let mut broker = Broker::open_with(disk, settings, Settings::default()).unwrap();
+    broker.register_worker();
+    for round in 0..200 {
+        broker.submit(&body(round, 150));
+        broker.start();
+        broker.complete(&body(round, 60));
+        broker.commit().unwrap();
+        broker.rest();
+    }
+    assert!(broker.parts.chores.news().is_empty(), "nothing was worth a snapshot");
+    broker
+}
+
+fn segments(disk: &MemoryDisk) -> usize {
+    disk.list().unwrap().iter().filter(|name| name.starts_with("journal")).count()
+}
+
+fn keep_fewer(broker: &mut Broker) {
+    broker.engine.configure(&few_ended());
+    broker.tick(Duration::from_millis(1));
+}
+
+#[test]
+fn fewer_ended_tasks_free_room_on_a_disk_that_takes_nothing_new() {
+    let disk = MemoryDisk::new();
+    let mut broker = full_of_ended_tasks(&disk);
+    let (before, segments_before) = (used(&disk), segments(&disk));
+    disk.limit_capacity(Some(before as u64 + 6000));
+    broker.parts.chores.set_short(true);
+    keep_fewer(&mut broker);
+    broker.rest();
+    assert!(segments(&disk) < segments_before / 4, "{:?}", disk.list().unwrap());
+    assert!(used(&disk) < before / 2, "{} of {before} bytes", used(&disk));
+    assert!(disk.list().unwrap().iter().all(|name| !name.starts_with("spare")), "{:?}", disk.list().unwrap());
+    let picture = broker.picture();
+    assert_eq!(picture.len(), 4);
+    assert_eq!(Broker::open(&disk.crash(1)).unwrap().picture(), picture);
+}
+
+#[test]
+fn fewer_ended_tasks_free_room_whenever_that_is_asked_for() {
+    let disk = MemoryDisk::new();
+    let mut broker = full_of_ended_tasks(&disk);
+    let segments_before = segments(&disk);
+    keep_fewer(&mut broker);
+    broker.rest();
+    assert_eq!(segments(&disk), segments_before, "little is not worth a snapshot");
+    broker.parts.chores.reclaim();
+    broker.rest();
+    assert!(segments(&disk) < segments_before / 4, "{:?}", disk.list().unwrap());
+    assert_eq!(Broker::open(&disk.crash(1)).unwrap().picture(), broker.picture());
+}
+
+#[test]
+fn a_snapshot_that_does_not_fit_is_told_once_and_tried_again() {
+    let disk = MemoryDisk::new();
+    let mut broker = full_of_ended_tasks(&disk);
+    broker.parts.chores.set_short(true);
+    broker.rest();
+    keep_fewer(&mut broker);
+    broker.commit().unwrap();
+    disk.limit_capacity(Some(used(&disk) as u64 + 60));
+    let mut told = Vec::new();
+    for _ in 0..5 {
+        for _ in 0..30 {
+            broker.chore();
+        }
+        told.extend(broker.parts.chores.news());
+        assert!(
+            disk.list().unwrap().iter().all(|name| !name.ends_with(".tmp")),
+            "it leaves the room to others"
+        );
+        broker.tick(Duration::from_secs(40));
+    }
+    assert!(matches!(told[..], [News::NoRoomForSnapshot { .. }]), "{told:?}");
+    disk.limit_capacity(None);
+    broker.rest();
+    broker.tick(Duration::from_secs(40));
+    broker.rest();
+    assert!(broker.parts.chores.news().iter().any(|news| matches!(news, News::Snapshot { .. })));
+    assert!(segments(&disk) < 5, "{:?}", disk.list().unwrap());
 }

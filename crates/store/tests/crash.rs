@@ -118,6 +118,7 @@ fn the_story_passes_through_everything() {
         .map(|news| match news {
             tenure_store::News::Snapshot { segments_deleted, .. } => *segments_deleted,
             tenure_store::News::Cleaned { .. } => 0,
+            tenure_store::News::NoRoomForSnapshot { .. } => panic!("there is room"),
             tenure_store::News::Failed { doing, error } => panic!("{doing}: {error}"),
         })
         .sum();

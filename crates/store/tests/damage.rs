@@ -348,3 +348,18 @@ fn a_journal_that_ends_at_the_snapshot_needs_no_segment_behind_it() {
     after.commit().unwrap();
     assert_eq!(Broker::open(&after.disk.crash(1)).unwrap().picture().len(), 2);
 }
+
+#[test]
+fn a_damaged_log_of_topics_stops_the_start_before_anything_is_changed() {
+    let (disk, _) = short_journal();
+    let mut journal = disk.content(JOURNAL).unwrap();
+    journal.extend(b"a torn tail, which a start would cut off, and which is a little longer than a header");
+    disk.put(JOURNAL, &journal);
+    disk.put("spare-00000000000000000001", b"left behind");
+    disk.put("topics-00000000000000000000", b"rubbish");
+    let error = Broker::open(&disk).err().expect("it is noticed").to_string();
+    assert!(error.starts_with("topics-00000000000000000000 is damaged at byte 7"), "{error}");
+    assert_eq!(disk.content(JOURNAL).unwrap(), journal);
+    assert!(disk.content("spare-00000000000000000001").is_some());
+    assert!(disk.content("high-water").is_none());
+}

@@ -77,6 +77,7 @@ fn a_whole_life_on_real_files() {
             match news {
                 tenure_store::News::Snapshot { .. } => snapshots += 1,
                 tenure_store::News::Cleaned { .. } => {}
+                tenure_store::News::NoRoomForSnapshot { .. } => panic!("there is room"),
                 tenure_store::News::Failed { doing, error } => panic!("{doing}: {error}"),
             }
         }

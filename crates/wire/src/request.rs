@@ -164,7 +164,7 @@ message! {
 }
 
 message! {
-    /// Writes a copy of the store to a directory of the broker's machine, while it runs.
+    /// Writes a copy of the store to a new directory below the broker's `backup_dir`, while it runs.
     pub struct Backup {
         directory: Box<str>,
     }

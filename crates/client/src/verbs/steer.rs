@@ -91,9 +91,10 @@ impl Client {
         self.command("clear-worker", Request::ClearWorker(OneWorker { worker: worker.into() })).await
     }
 
-    /// Writes a copy of the store to a directory of the broker's machine, while it runs. Answers how many bytes it has.
-    pub async fn backup(&self, directory: &str) -> Result<u64, Error> {
-        let backup = Backup { directory: directory.into() };
+    /// Writes a copy of the store to a new directory below the broker's `backup_dir`, while it runs. Answers how many bytes it
+    /// has.
+    pub async fn backup(&self, name: &str) -> Result<u64, Error> {
+        let backup = Backup { directory: name.into() };
         match self.ask("backup", Request::Backup(backup), Repeat::Unsafe).await? {
             Reply::BackedUp(backed_up) => Ok(backed_up.bytes),
             other => Err(unexpected("backup", &other)),

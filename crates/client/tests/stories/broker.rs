@@ -48,6 +48,7 @@ impl Broker {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (path, keys, address) = (self.directory.path().join("data"), self.keys.clone(), self.address);
+        let backups = self.directory.path().join("backups");
         let (hub, ended, bound) = runtime.block_on(async move {
             let disk = Arc::new(RealDisk::new(&path).unwrap());
             // What is freshly stopped may hold the directory and the port for a moment.
@@ -68,6 +69,7 @@ impl Broker {
             let listener = TcpListener::bind(address).await.unwrap();
             let bound = listener.local_addr().unwrap();
             let handle = hub.handle().clone();
+            handle.set_backup_dir(backups);
             let door = tenure_door_msgpack::serve(
                 listener,
                 handle.clone(),

@@ -276,7 +276,7 @@ impl DiskFile for MemoryFile {
         let grows = (offset + bytes.len()).saturating_sub(state.nodes[self.node].now.written.len()) as u64;
         let room = state.faults.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used()));
         if grows > room {
-            let fits = bytes.len() - (grows - room) as usize;
+            let fits = bytes.len().saturating_sub((grows - room) as usize);
             state.nodes[self.node].write(&bytes[..fits], offset);
             return Err(io::ErrorKind::StorageFull.into());
         }

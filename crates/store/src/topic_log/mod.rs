@@ -35,6 +35,7 @@ pub use open::TopicsOpened;
 pub use rows::TopicRows;
 
 pub(crate) use check::{check_file, good_part};
+pub(crate) use open::TopicsFound;
 
 /// Written under this name until it is complete. There is one writer, so there is one such file.
 pub(crate) const UNFINISHED_TOPICS: &str = "topics-unfinished";

@@ -27,15 +27,49 @@ pub struct TopicsOpened {
     pub cut: Option<Cut>,
 }
 
+/// The log as it lies on the disk, read and not yet touched.
+#[derive(Debug)]
+pub(crate) struct TopicsFound {
+    files: Vec<(Arc<Segment>, Read)>,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl TopicsFound {
+    /// Reads all files. A start does this before it changes anything, so that damage here leaves everything as it was.
+    pub(crate) fn read(disk: &dyn Disk) -> Result<TopicsFound, StoreError> {
+        let segments = segments(disk)?;
+        let (mut files, mut rows) = (Vec::new(), BTreeMap::new());
+        for (index, segment) in segments.iter().enumerate() {
+            let next = segments.get(index + 1).map(|next| next.start);
+            let read = match next {
+                Some(_) => read_file(segment, next, |_| ())?,
+                None => read_file(segment, None, |row| match row {
+                    Row::Put { key, value } => {
+                        rows.insert(key.to_vec(), value.to_vec());
+                    }
+                    Row::Delete { key } => {
+                        rows.remove(key);
+                    }
+                    Row::Message { .. } => {}
+                })?,
+            };
+            files.push((Arc::clone(segment), read));
+        }
+        Ok(TopicsFound { files, rows })
+    }
+}
+
 impl Reader {
     /// Opens the log of topics that lies beside the journal, or begins one.
     pub fn open_topics(&self, settings: TopicLogSettings) -> Result<TopicsOpened, StoreError> {
         let shared = Arc::clone(&self.shared);
         let disk = &*shared.disk;
+        let TopicsFound { mut files, rows } = match shared.take_topics_found() {
+            Some(found) => found,
+            None => TopicsFound::read(disk)?,
+        };
         remove_unfinished(disk)?;
-        let segments = segments(disk)?;
-        let mut rows = BTreeMap::new();
-        let Some(last) = segments.last().map(Arc::clone) else {
+        let Some((last, read)) = files.pop() else {
             let Begun { segment, end } = begin(&shared, 0, std::iter::empty())?;
             let log = TopicLog {
                 shared,
@@ -49,20 +83,10 @@ impl Reader {
             };
             return Ok(TopicsOpened { log, rows, cut: None });
         };
-        for pair in segments.windows(2) {
-            let read = read_file(&pair[0], Some(pair[1].start), |_| ())?;
-            let file = TopicFile { segment: Arc::clone(&pair[0]), end: read.end, messages: read.messages };
+        for (segment, read) in files {
+            let file = TopicFile { segment, end: read.end, messages: read.messages };
             shared.topics.lock().expect("no holder of the lock panics").push(file);
         }
-        let read = read_file(&last, None, |row| match row {
-            Row::Put { key, value } => {
-                rows.insert(key.to_vec(), value.to_vec());
-            }
-            Row::Delete { key } => {
-                rows.remove(key);
-            }
-            Row::Message { .. } => {}
-        })?;
         last.settle(read.certain, read.end)?;
         let file = TopicFile { segment: Arc::clone(&last), end: read.end, messages: read.messages };
         shared.topics.lock().expect("no holder of the lock panics").push(file);

@@ -27,6 +27,8 @@ use load::Loaded;
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
+    /// Absolute, unless the current directory is unknown.
+    pub(crate) backup_dir: PathBuf,
     pub(crate) log: String,
     pub(crate) doors: Doors,
     pub(crate) resp: tenure_door_resp::Settings,
@@ -103,6 +105,7 @@ impl Config {
         };
         Config {
             data_dir: PathBuf::from(text("data_dir")),
+            backup_dir: backup_dir(text("backup_dir"), text("data_dir")),
             log: text("log").to_owned(),
             doors,
             resp,
@@ -115,6 +118,11 @@ impl Config {
             grpc_tls: value::path(text("grpc_tls_cert")).zip(value::path(text("grpc_tls_key"))),
         }
     }
+}
+
+fn backup_dir(said: &str, data_dir: &str) -> PathBuf {
+    let directory = value::path(said).unwrap_or_else(|| PathBuf::from(data_dir).join("backups"));
+    std::path::absolute(&directory).unwrap_or(directory)
 }
 
 /// A number nobody can guess, from the operating system's randomness behind the standard library's hash maps.

@@ -124,6 +124,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "tenure-data",
         "Where the broker keeps everything; one broker per directory",
     ),
+    reloading(
+        BROKER,
+        "backup_dir",
+        Kind::Path,
+        "",
+        "Where `tenure backup NAME` writes; empty for `backups` in the data directory",
+    ),
     setting(
         BROKER,
         "log",

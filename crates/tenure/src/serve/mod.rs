@@ -71,6 +71,7 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
     banner.print(serve)?;
     tracing::info!(pid = std::process::id(), doors = doors.len(), "the broker is ready");
     let handle = hub.handle().clone();
+    handle.set_backup_dir(config.backup_dir.clone());
     let standing: Vec<_> = doors.into_iter().map(|door| door.stand(handle.clone())).collect();
     let ended = tokio::spawn(hub.ended());
     let stopping = tokio::spawn(signals.obey(handle, reload));
@@ -91,6 +92,11 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
             tracing::info!("the broker has stopped");
             Ok(OK)
         }
+        Ok(Err(StoreError::Damaged(damage))) => Err(Failure::system(format!(
+            "in {0}: {damage}\nThe broker has stopped. Everything that was acknowledged before is on disk as it was; \
+             `tenure journal verify --data-dir {0}` lists what is damaged",
+            config.data_dir.display()
+        ))),
         Ok(Err(error)) => Err(explain(config, &error)),
         Err(_) => Err(Failure::internal(
             "the broker has found itself in an impossible state and stopped; what was acknowledged is on disk. \

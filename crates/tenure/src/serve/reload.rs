@@ -55,6 +55,7 @@ impl Reload {
         // The table of ids was hashed with the old seed.
         let config = Config::build(&loaded, self.config.store.seed);
         hub.configure(config.engine.clone());
+        hub.set_backup_dir(config.backup_dir.clone());
         hub.set_keys(keys);
         let _ = self.filter.reload(EnvFilter::builder().parse_lossy(&config.log));
         tracing::info!(keys = loaded.access.count(), "the configuration was read again");

@@ -14,31 +14,29 @@ use crate::output::Screen;
 use crate::units::show_size;
 use crate::verbs::config::read;
 
-/// Copy everything to a directory of the broker's machine, while the broker goes on working
+/// Copy everything to a new directory on the broker's machine, while the broker goes on working
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The directory is made if it is not there, and must be empty. Everything that was acknowledged before the backup began
-is in it.
+The backup is written below the directory that the broker's setting backup_dir names: `backups` in its data directory,
+unless it says otherwise. The broker makes the directory NAME there; it must not hold files. Everything that was
+acknowledged before the backup began is in it.
 
 Examples:
-  tenure backup /backup/tenure-2026-01-31
-  tenure restore /backup/tenure-2026-01-31 --data-dir /var/lib/tenure")]
+  tenure backup monday
+  tenure restore /var/lib/tenure/backups/monday --data-dir /var/lib/tenure-restored")]
 pub(crate) struct Backup {
-    /// Where to, on the broker's machine
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// A name below the broker's backup_dir, such as 2026-01-31
+    #[arg(value_name = "NAME")]
+    name: String,
 }
 
 impl Backup {
     pub(crate) async fn run(&self, client: &Client, screen: &Screen) -> Outcome {
-        // The broker has another current directory.
-        let directory = std::path::absolute(&self.directory)?;
-        let directory =
-            directory.to_str().ok_or_else(|| Failure::usage("the directory's name is not readable text"))?;
-        let bytes = client.backup(directory).await?;
+        let name = &self.name;
+        let bytes = client.backup(name).await?;
         screen.one(
-            || format!("{directory} holds a backup of {}", show_size(bytes)),
-            || json!({ "directory": directory, "bytes": bytes }),
+            || format!("backup {name} holds {}, below the broker's backup_dir", show_size(bytes)),
+            || json!({ "name": name, "bytes": bytes }),
         )?;
         Ok(OK)
     }
@@ -50,8 +48,8 @@ impl Backup {
 Every file is checked against the backup's list before anything is copied.
 
 Examples:
-  tenure restore /backup/tenure-2026-01-31 --data-dir /var/lib/tenure
-  tenure restore /backup/tenure-2026-01-31 --check        only look whether it is whole")]
+  tenure restore /var/lib/tenure/backups/monday --data-dir /var/lib/tenure-restored
+  tenure restore /var/lib/tenure/backups/monday --check        only look whether it is whole")]
 pub(crate) struct Restore {
     /// The backup
     #[arg(value_name = "BACKUP")]

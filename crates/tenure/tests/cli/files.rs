@@ -4,13 +4,16 @@ use crate::support::{Broker, program, run};
 
 #[test]
 fn a_backup_is_made_while_the_broker_runs_and_brought_back() {
-    let broker = Broker::start();
-    let task = broker.submit(&["-q", "q", "precious"]);
     let dir = tempfile::tempdir().unwrap();
-    let backup = dir.path().join("backup");
+    let broker = Broker::start_in(&dir.path().join("data"), &[]);
+    let task = broker.submit(&["-q", "q", "precious"]);
+    assert!(broker.tenure(&["backup", "monday", "-o", "json"]).json()["bytes"].as_u64().unwrap() > 0);
+    broker.tenure(&["backup", "monday"]).fails(76, "not empty");
+    for outside in ["/tmp/monday", "../monday", "monday/../../lock"] {
+        broker.tenure(&["backup", outside]).fails(76, "backup_dir");
+    }
+    let backup = dir.path().join("data/backups/monday");
     let backup = backup.to_str().unwrap();
-    assert!(broker.tenure(&["backup", backup, "-o", "json"]).json()["bytes"].as_u64().unwrap() > 0);
-    broker.tenure(&["backup", backup]).fails(76, "backup");
     assert!(run(program(&["restore", backup, "--check"])).ok().contains("is whole"));
     let back = dir.path().join("back");
     let back_dir = back.to_str().unwrap();
@@ -53,6 +56,7 @@ fn the_journal_is_verified_dumped_and_repaired_when_nobody_uses_it() {
 /// Flips one bit in the middle of what was written.
 fn damage(data: &std::path::Path) {
     let mut files: Vec<_> = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.is_file());
     files.retain(|file| std::fs::read(file).unwrap().windows(14).any(|bytes| bytes == b"body number 25"));
     let mut bytes = std::fs::read(&files[0]).unwrap();
     let at = bytes.windows(14).position(|bytes| bytes == b"body number 25").unwrap();

@@ -1,0 +1,83 @@
+//! Backups: a copy of the store below the one directory that the broker's owner has set aside for them.
+
+use std::path::{Component, Path, PathBuf};
+
+use tenure_engine::{Refusal, SessionId};
+use tenure_store::{RealDisk, StoreError};
+
+use crate::handle::{HubHandle, Inbound};
+use crate::request::Response;
+
+/// Takes a backup on a thread of its own, and answers.
+pub(crate) fn back_up(handle: HubHandle, session: SessionId, token: u64, name: PathBuf) {
+    tokio::task::spawn_blocking(move || {
+        let reply = copy(&handle, &name);
+        handle.send(Inbound::Reply { session, token, reply });
+    });
+}
+
+fn copy(handle: &HubHandle, name: &Path) -> Result<Response, Refusal> {
+    let refused = |why| Refusal::BadValue { what: "backup name", why };
+    let base = handle.backup_dir().ok_or_else(|| refused("cannot be used: this broker has no backup_dir"))?;
+    let directory = place(&base, name).map_err(refused)?;
+    match copy_to(handle, &directory) {
+        Ok(bytes) => {
+            tracing::info!(directory = %directory.display(), bytes, "backup written");
+            Ok(Response::BackedUp { bytes })
+        }
+        Err(error) => {
+            tracing::warn!(directory = %directory.display(), %error, "the backup failed");
+            Err(refused(match error {
+                StoreError::NotEmpty { .. } => {
+                    "names a directory that is not empty: a backup needs a new one"
+                }
+                _ => "names a directory that the broker cannot write to: its log says why",
+            }))
+        }
+    }
+}
+
+/// Where below `base` a backup of this name goes. A peer must not choose any other place of the broker's machine.
+fn place(base: &Path, name: &Path) -> Result<PathBuf, &'static str> {
+    let below = if name.is_absolute() { name.strip_prefix(base).unwrap_or(name) } else { name };
+    let is_plain = below.components().all(|component| matches!(component, Component::Normal(_)));
+    if !is_plain {
+        return Err(
+            "must be a name below the broker's backup_dir, such as monday: other absolute paths and .. are refused",
+        );
+    }
+    if below.as_os_str().is_empty() {
+        return Err("is empty: give the backup a name of its own below the broker's backup_dir");
+    }
+    Ok(base.join(below))
+}
+
+fn copy_to(handle: &HubHandle, directory: &Path) -> Result<u64, StoreError> {
+    let doing = |source| StoreError::Io { doing: "creating", file: directory.display().to_string(), source };
+    let disk = RealDisk::new(directory).map_err(doing)?;
+    let manifest = handle.reader().backup(&disk)?;
+    Ok(manifest.files.iter().map(|file| file.bytes).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_goes_below_its_directory_and_nowhere_else() {
+        let base = Path::new("/srv/backups");
+        let place = |name: &str| place(base, Path::new(name));
+        assert_eq!(place("monday"), Ok("/srv/backups/monday".into()));
+        assert_eq!(place("2026/monday"), Ok("/srv/backups/2026/monday".into()));
+        assert_eq!(place("/srv/backups/monday"), Ok("/srv/backups/monday".into()));
+        for outside in
+            ["/etc/cron.d", "..", "../other", "monday/../../other", "/srv/backups/../other", "/", "."]
+        {
+            let why = place(outside).expect_err(outside);
+            assert!(why.contains("backup_dir"), "{outside}: {why}");
+        }
+        for unnamed in ["", "/srv/backups", "/srv/backups/"] {
+            assert!(place(unnamed).is_err_and(|why| why.contains("is empty")), "{unnamed}");
+        }
+    }
+}
