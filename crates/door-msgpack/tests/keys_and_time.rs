@@ -97,6 +97,29 @@ fn a_key_allows_what_it_allows() {
 }
 
 #[test]
+fn a_worker_id_belongs_to_its_own_key_or_to_the_one_that_registered_it() {
+    let mut play = Play::new();
+    let crew = Grant { name: "crew".into(), rights: Rights::of(&[Right::Work]), ..Grant::default() };
+    let own = Grant { name: "w1".into(), worker: Some("w1".into()), ..crew.clone() };
+    play.0.broker().keys.add(b"own", own);
+    play.0.broker().keys.add(b"crew", crew.clone());
+    play.0.broker().keys.add(b"other", Grant { name: "other crew".into(), ..crew });
+    for peer in ["crew", "other"] {
+        play.hello(peer, &format!(r#""key": "{peer}", "roles": ["worker"]"#));
+        play.hear(peer, &[r#"[1, "welcome", {…}]"#]);
+    }
+    let refused = |number: u8| {
+        format!(r#"[{number}, "refused", {{"code": "not-allowed", "what": "use this worker id", …}}]"#)
+    };
+    play.say("crew", r#"[2, "register", {"worker": "w1", "queues": ["q"]}]"#);
+    play.hear("crew", &[&refused(2)]);
+    play.say("crew", r#"[3, "register", {"worker": "w2", "queues": ["q"]}]"#);
+    play.hear("crew", &[r#"[3, "registered", {…}]"#]);
+    play.say("other", r#"[2, "register", {"worker": "w2", "queues": ["q"]}]"#);
+    play.hear("other", &[&refused(2)]);
+}
+
+#[test]
 fn a_wait_ends_with_its_time_and_says_what_has_not_ended() {
     let mut play = Play::new();
     play.greet("ada");

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tenure_hub::HubHandle;
-use tenure_hub::words::Timestamp;
+use tenure_hub::words::{Refusal, Timestamp};
+use tenure_hub::{Grant, HubHandle};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_util::task::TaskTracker;
@@ -140,6 +140,10 @@ struct HubGate {
 impl Gate for HubGate {
     fn wants_keys(&self) -> bool {
         self.hub.wants_keys()
+    }
+
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+        self.hub.may_work_as(grant, worker)
     }
 
     fn admit(&self, now: Timestamp, key: &[u8]) -> Admission {

@@ -10,6 +10,7 @@ mod following;
 mod greeting;
 mod output;
 mod overlap;
+mod ownership;
 mod pushing;
 mod subscribing;
 mod transaction;
@@ -135,6 +136,8 @@ enum Expect {
 /// Who may come in. The session asks, the server knows.
 pub trait Gate {
     fn wants_keys(&self) -> bool;
+    /// Whether a key may speak as a worker.
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
     fn admit(&self, now: Timestamp, key: &[u8]) -> Admission;
 }
 
@@ -246,7 +249,7 @@ impl Session {
                         let understood = understand(&words, is_known, only_listens);
                         if self.transaction.is_open() {
                             let bytes = words.iter().map(<[u8]>::len).sum();
-                            self.put_by(understood, bytes)
+                            self.put_by(gate, understood, bytes)
                         } else {
                             understood
                         }
@@ -285,8 +288,13 @@ impl Session {
     }
 
     /// Between MULTI and EXEC a command is looked at and put by.
-    fn put_by(&mut self, understood: Result<Command, Reply>, bytes: usize) -> Result<Command, Reply> {
-        let allowed = understood.and_then(|command| self.forbidden(&command).map_or(Ok(command), Err));
+    fn put_by(
+        &mut self,
+        gate: &dyn Gate,
+        understood: Result<Command, Reply>,
+        bytes: usize,
+    ) -> Result<Command, Reply> {
+        let allowed = understood.and_then(|command| self.forbidden(gate, &command).map_or(Ok(command), Err));
         self.transaction.put_by(allowed, bytes)
     }
 
@@ -368,7 +376,7 @@ impl Session {
 
     fn begin(&mut self, now: Timestamp, gate: &dyn Gate, place: u64, command: Command, out: &mut Output) {
         self.show_life(now, out);
-        if let Some(reply) = self.forbidden(&command) {
+        if let Some(reply) = self.forbidden(gate, &command) {
             return self.fill(place, reply);
         }
         match command {
@@ -400,10 +408,10 @@ impl Session {
     }
 
     /// What the key does not allow.
-    fn forbidden(&self, command: &Command) -> Option<Reply> {
+    fn forbidden(&self, gate: &dyn Gate, command: &Command) -> Option<Reply> {
         let grant = self.grant.as_ref()?;
         match Need::of(command, self.worker.as_deref()).check(grant.rights) {
-            Ok(()) => self.not_its_key(command),
+            Ok(()) => self.not_its_key(gate, command),
             Err(reason) => Some(refusal(&reason)),
         }
     }

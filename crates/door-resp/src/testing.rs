@@ -8,7 +8,7 @@ pub use crate::upkeep::Upkeep;
 
 /// The side of a worker.
 pub mod worker {
-    pub use crate::worker::{Call, CallAnswer, Caller, Kind, Output, Pop, Worker};
+    pub use crate::worker::{Call, CallAnswer, Caller, KeyHolder, Kind, Output, Pop, Worker};
 }
 
 /// Whether the grammar knows a command; if not, what the peer is told.

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use tenure_hub::words::{Blob, Command, Name, Notice, Refusal, TaskId, Timestamp, WorkerStats};
 use tenure_hub::{Ask, Delivery, Request, Response};
 
-pub use call::{Call, CallAnswer, Caller, Pop};
+pub use call::{Call, CallAnswer, Caller, KeyHolder, Pop};
 use challenges::Challenge;
 use claims::Claim;
 use joining::Survivors;
@@ -42,6 +42,8 @@ const CALLS_WAITING_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Worker {
     name: Name,
+    /// The key that it belongs to while it is there or may come back.
+    owner: Name,
     kind: Kind,
     settings: Settings,
     standing: Standing,
@@ -153,12 +155,15 @@ pub struct Output {
     pub wishes: Vec<(u64, String, &'static str)>,
     /// Its session with the hub ends after these requests; the next request begins another.
     pub closes_session: bool,
+    /// It has another owner, so these requests need a session of that key.
+    pub changes_owner: bool,
 }
 
 impl Worker {
-    pub fn new(name: Name, kind: Kind, settings: Settings, now: Timestamp) -> Self {
+    pub fn new(name: Name, owner: Name, kind: Kind, settings: Settings, now: Timestamp) -> Self {
         Self {
             name,
+            owner,
             kind,
             settings,
             standing: Standing::Out,
@@ -192,6 +197,39 @@ impl Worker {
 
     pub fn call(&mut self, now: Timestamp, caller: Caller, call: Call, out: &mut Output) {
         self.call_all(now, [(caller, call)], out);
+    }
+
+    /// Calls of one connection that come together. A worker listens to its owner only.
+    pub fn call_from(
+        &mut self,
+        now: Timestamp,
+        from: &KeyHolder,
+        calls: impl IntoIterator<Item = (Caller, Call)>,
+        out: &mut Output,
+    ) {
+        if self.owner == from.name {
+            return self.call_all(now, calls, out);
+        }
+        let mut allowed = Vec::new();
+        for (caller, call) in calls {
+            if call.is_allowed_to_others(from) || self.takes_owner(from, out) {
+                allowed.push((caller, call));
+            } else {
+                let refusal = Refusal::NotAllowed { what: "use this worker id" };
+                out.answers.push((caller, CallAnswer::Refused(refusal)));
+            }
+        }
+        self.call_all(now, allowed, out);
+    }
+
+    /// The id of a worker that is gone is free.
+    fn takes_owner(&mut self, from: &KeyHolder, out: &mut Output) -> bool {
+        if self.standing != Standing::Out || !self.pending.is_empty() {
+            return self.owner == from.name;
+        }
+        self.owner = from.name.clone();
+        out.changes_owner = true;
+        true
     }
 
     /// Several calls that come together.

@@ -206,6 +206,9 @@ pub struct WorkerSpec {
     /// Tells one process of that name from the next: only the same instance takes over its own live session. Zero means
     /// that the door cannot tell; then every registration is that of a new process.
     pub instance: u64,
+    /// Whose worker it is: the name of the key behind the session, filled in by the hub. While the worker is there or may
+    /// come back, nobody else registers its id.
+    pub owner: Option<Name>,
     pub queues: Vec<Name>,
     pub capabilities: Vec<Name>,
     pub slots: u32,
@@ -284,6 +287,7 @@ impl WorkerSpec {
         WorkerSpec {
             worker: worker.into(),
             instance: 0,
+            owner: None,
             queues,
             capabilities: Vec::new(),
             slots,

@@ -61,6 +61,11 @@ impl Entry {
     fn check(&self, request: &Request) -> Result<(), Refusal> {
         self.principal.grant.rights.check(request.needs())
     }
+
+    /// Whose worker it registers.
+    fn owner(&self, request: &Request) -> Option<Name> {
+        matches!(request, Request::Command(Command::Register(_))).then(|| self.principal.grant.name.clone())
+    }
 }
 
 impl Core {
@@ -123,6 +128,7 @@ impl Core {
         // A session that the hub has dropped is not answered: its mailbox is closed.
         let Some(entry) = self.sessions.get(&session) else { return };
         let peer = Arc::clone(&entry.peer);
+        let owner = entry.owner(&ask.request);
         let mark = self.outbox.mark();
         if let Err(refusal) = entry.check(&ask.request) {
             return self.reply_at(mark, session, ask.token, Err(refusal));
@@ -156,6 +162,10 @@ impl Core {
                 | Command::Checkpoint { .. },
             ) => {
                 Err(Refusal::BadValue { what: "command", why: "carries bytes and has a request of its own" })
+            }
+            Request::Command(Command::Register(mut spec)) => {
+                spec.owner = owner;
+                self.command(now, &peer, Command::Register(spec))
             }
             Request::Command(command) => self.command(now, &peer, command),
             Request::Query(query) => self.query(&peer, &query),

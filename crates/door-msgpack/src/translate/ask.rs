@@ -117,6 +117,7 @@ pub(crate) fn worker_spec(spec: worker::WorkerSpec) -> Result<WorkerSpec, Refusa
         remembered: false,
         starts_on_assign: false,
         unnamed: Unnamed::Gone,
+        owner: None,
         held: spec.held.into_iter().map(held).collect(),
         about: WorkerAbout {
             host: spec.host,

@@ -206,12 +206,16 @@ impl Conversation {
     /// Speaks with the desks of workers; what is for one desk and comes together is said together.
     async fn call(&mut self) {
         let mut calls = VecDeque::from(std::mem::take(&mut self.out.calls));
+        if calls.is_empty() {
+            return;
+        }
+        let principal = self.principal();
         while let Some(call) = calls.front() {
             let namespace = self.session.namespace();
             let known = self.desks.get(&call.worker).filter(|desk| desk.namespace == *namespace);
             let desk = match known {
                 Some(desk) => Arc::clone(desk),
-                None => match self.door.desks.find(namespace, call, &self.route) {
+                None => match self.door.desks.find(namespace, call, &self.route, &principal) {
                     Ok(desk) => desk,
                     Err(answer) => {
                         self.told.push(News::Answer { token: call.token, answer });
@@ -221,13 +225,17 @@ impl Conversation {
                 },
             };
             let worker = call.worker.clone();
-            if desk.call(&mut calls, &self.route, &mut self.told).await {
+            if desk.call(&mut calls, &self.route, &principal, &mut self.told).await {
                 self.has_spoken_with(worker, desk).await;
             } else {
                 // Nobody needed it any more; now somebody does.
                 self.desks.remove(&worker);
             }
         }
+    }
+
+    fn principal(&self) -> Principal {
+        Principal { grant: self.session.grant(), door: "resp", address: Some(self.gate.address) }
     }
 
     /// The mail of the desk that was spoken with last is taken here.
@@ -316,8 +324,7 @@ impl Conversation {
         let (namespace, identity) = (self.session.namespace(), self.session.identity());
         if self.inside.as_ref().is_none_or(|(known, _)| known != namespace) {
             // A worker may read what it holds; the session sees to it that it reads no more.
-            let principal =
-                Principal { grant: self.session.grant(), door: "resp", address: Some(self.gate.address) };
+            let principal = self.principal();
             match self.door.hub.open(principal.with(Right::Read), namespace.clone(), identity.clone()) {
                 Ok(inside) => self.inside = Some((namespace.clone(), inside)),
                 Err(refusal) => {

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tenure_hub::words::{Name, Refusal, Timestamp};
-use tenure_hub::{Delivery, HubHandle, Principal, wall_clock};
+use tenure_hub::{Delivery, HubHandle, Principal, Right, wall_clock};
 use tokio::sync::{Mutex as Turns, Notify, mpsc};
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::locked;
 use crate::session::DeskCall;
 use crate::settings::Settings;
-use crate::worker::{CallAnswer, Caller, Output, Worker};
+use crate::worker::{CallAnswer, Caller, KeyHolder, Output, Worker};
 
 /// How far ahead a desk looks if nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -31,6 +31,8 @@ pub(super) struct Desk {
     /// Whoever has the turn asks the hub, so that questions leave in the order they were decided.
     seat: Turns<Seat>,
     name: Name,
+    /// Whose worker it is.
+    principal: Mutex<Principal>,
     /// None while nobody speaks as this worker: then the hub takes it for lost.
     session: Mutex<Option<Arc<tenure_hub::Session>>>,
     /// It has another session, or none.
@@ -86,6 +88,7 @@ impl Desks {
         namespace: &Name,
         call: &DeskCall,
         route: &Route,
+        principal: &Principal,
     ) -> Result<Arc<Desk>, CallAnswer> {
         let mut open = locked(&self.open);
         let key = (namespace.clone(), call.worker.clone());
@@ -94,11 +97,18 @@ impl Desks {
             return Ok(Arc::clone(desk));
         }
         let Some(kind) = call.open_as else { return Err(CallAnswer::NotRegistered) };
-        let worker = Worker::new(call.worker.clone(), kind, self.settings.clone(), wall_clock());
+        let worker = Worker::new(
+            call.worker.clone(),
+            principal.grant.name.clone(),
+            kind,
+            self.settings.clone(),
+            wall_clock(),
+        );
         let desk = Arc::new(Desk {
             namespace: namespace.clone(),
             seat: Turns::new(Seat { worker, deliveries: Vec::new(), sleeps_until: None, over: false }),
             name: call.worker.clone(),
+            principal: Mutex::new(principal.clone()),
             session: Mutex::default(),
             changed: Notify::new(),
             hub: self.hub.clone(),
@@ -121,6 +131,7 @@ impl Desk {
         &self,
         calls: &mut VecDeque<DeskCall>,
         route: &Route,
+        principal: &Principal,
         told: &mut Vec<News>,
     ) -> bool {
         let mut seat = self.seat.lock().await;
@@ -128,7 +139,13 @@ impl Desk {
             return false;
         }
         let mut out = Output::default();
-        seat.worker.call_all(wall_clock(), DeskCall::of_one_desk(calls, route.connection), &mut out);
+        let from = KeyHolder::from(&*principal.grant);
+        let calls = DeskCall::of_one_desk(calls, route.connection);
+        seat.worker.call_from(wall_clock(), &from, calls, &mut out);
+        if out.changes_owner {
+            *locked(&self.principal) = principal.clone();
+            self.close_session();
+        }
         self.tell(&mut seat.worker, out, Some(route.connection), told).await;
         self.be_awake_for(&seat);
         true
@@ -197,11 +214,17 @@ impl Desk {
         if let Some(session) = &*session {
             return Ok(Arc::clone(session));
         }
-        let opened =
-            Arc::new(self.hub.open(Principal::trusted("resp"), self.namespace.clone(), self.name.clone())?);
+        // The door looks after the worker: it reads what the worker held before, and submits challenges.
+        let principal = locked(&self.principal).with(Right::Read).with(Right::Submit);
+        let opened = Arc::new(self.hub.open(principal, self.namespace.clone(), self.name.clone())?);
         *session = Some(Arc::clone(&opened));
         self.changed.notify_waiters();
         Ok(opened)
+    }
+
+    fn close_session(&self) {
+        *locked(&self.session) = None;
+        self.changed.notify_waiters();
     }
 
     /// Asks the hub, then answers connections.
@@ -213,8 +236,7 @@ impl Desk {
         }
         self.ask(worker, &mut out).await;
         if out.closes_session {
-            *locked(&self.session) = None;
-            self.changed.notify_waiters();
+            self.close_session();
         }
         let mut news = |connection, news| {
             if own == Some(connection) {

@@ -5,11 +5,7 @@ use std::collections::VecDeque;
 use tenure_hub::words::{Name, Timestamp};
 
 use super::{Expect, Output, Session};
-use crate::codec::Reply;
-use crate::command::{Command, ViewCommand, WorkerCommand};
 use crate::flow::{CommandFlow, Input, Whom};
-use crate::key::Key;
-use crate::shapes::Challenge;
 use crate::worker::{Call, CallAnswer, Caller, Kind};
 
 /// A word for the desk of a worker.
@@ -116,23 +112,6 @@ impl Session {
             *place = Some(answer);
             self.go_on_when_all_answered(now, out);
         }
-    }
-
-    /// A key that is bound to one worker speaks for that worker only.
-    pub(super) fn not_its_key(&self, command: &Command) -> Option<Reply> {
-        let bound = self.grant.as_ref()?.worker.as_ref()?;
-        let named = match command {
-            Command::Worker(WorkerCommand::Register(registration)) => &registration.worker,
-            Command::Worker(
-                WorkerCommand::Heartbeat { worker, .. } | WorkerCommand::Unregister { worker },
-            ) => worker,
-            Command::Worker(WorkerCommand::Verify { challenge: Challenge::Ask { .. }, .. }) => {
-                return Some(Reply::error("NOPERM a worker's key does not allow to challenge others"));
-            }
-            Command::View(ViewCommand::Set { key: Key::Worker { id, .. }, .. }) => id,
-            _ => return None,
-        };
-        (**named != **bound).then(|| Reply::error(format!("ERR This key belongs to worker {bound}")))
     }
 
     /// Who pops here: the worker that spoke, the one a ping named, or the connection itself.

@@ -47,7 +47,7 @@ impl Session {
             },
             ConnectionCommand::Client(command) => self.client(command),
             ConnectionCommand::Select => Reply::OK,
-            ConnectionCommand::Ping(message) => return self.ping(now, place, message, out),
+            ConnectionCommand::Ping(message) => return self.ping(now, gate, place, message, out),
             ConnectionCommand::Echo(message) => Reply::Bulk(message),
             ConnectionCommand::Quit => {
                 self.closing = true;
@@ -174,7 +174,14 @@ impl Session {
     }
 
     /// A ping with a worker's id is a heartbeat, if there is such a worker, and says who may be about to pop here.
-    fn ping(&mut self, now: Timestamp, place: u64, message: Option<Bytes>, out: &mut Output) {
+    fn ping(
+        &mut self,
+        now: Timestamp,
+        gate: &dyn Gate,
+        place: u64,
+        message: Option<Bytes>,
+        out: &mut Output,
+    ) {
         let Some(message) = message else {
             let pong = if self.subscribed_old() {
                 Reply::array([Reply::word("pong"), Reply::word("")])
@@ -187,9 +194,8 @@ impl Session {
             return self.fill(place, Reply::array([Reply::word("pong"), Reply::Bulk(message)]));
         }
         let id = std::str::from_utf8(&message).ok().filter(|id| check_worker_id(id).is_ok());
-        let bound = self.grant.as_ref().and_then(|grant| grant.worker.as_deref());
         match id {
-            Some(id) if bound.is_none_or(|bound| bound == id) => {
+            Some(id) if self.may_speak_as(gate, id) => {
                 let name = Name::from(id);
                 if self.worker.is_none() {
                     self.hinted = Some(name.clone());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tenure_hub::words::{Assignment, Name, Refusal, TaskId};
+use tenure_hub::{Grant, Right};
 
 use crate::key::QueueKey;
 use crate::shapes::{Capabilities, JobUpdate, Outputs, Registration, Statistics};
@@ -12,6 +13,20 @@ use crate::shapes::{Capabilities, JobUpdate, Outputs, Registration, Statistics};
 pub struct Caller {
     pub connection: u64,
     pub token: u64,
+}
+
+/// Whose key is behind a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyHolder {
+    pub name: Name,
+    /// It has the right to manage workers.
+    pub manages: bool,
+}
+
+impl From<&Grant> for KeyHolder {
+    fn from(grant: &Grant) -> KeyHolder {
+        KeyHolder { name: grant.name.clone(), manages: grant.rights.contains(Right::Manage) }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +85,15 @@ impl Call {
     /// Whether it is the worker that says this. Anybody may put it to the test, send it away or claim to be it.
     pub fn is_its_own(&self) -> bool {
         !matches!(self, Call::Challenge { .. } | Call::Unregister | Call::Identify)
+    }
+
+    /// Whether only the owner of the worker may ask this. Who manages workers may send one away.
+    pub(crate) fn is_allowed_to_others(&self, from: &KeyHolder) -> bool {
+        match self {
+            Call::Unregister => from.manages,
+            Call::Challenge { .. } | Call::Identify => true,
+            other => !other.is_its_own(),
+        }
     }
 
     /// Whether a worker that nobody speaks as has to join again for this. Those that join by themselves do so under their own

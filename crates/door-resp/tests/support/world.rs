@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_door_resp::Settings;
-use tenure_door_resp::testing::worker::{self, CallAnswer, Worker};
+use tenure_door_resp::testing::worker::{self, CallAnswer, KeyHolder, Worker};
 use tenure_door_resp::testing::{Admission, ChannelAct, DeskCall, Gate, Output, Session, Upkeep};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
@@ -43,6 +43,7 @@ struct Desk {
     worker: Worker,
     /// None while nobody speaks as this worker.
     inside: Option<(SessionId, Arc<Mailbox>)>,
+    grant: Arc<Grant>,
 }
 
 /// A store that is quickly made.
@@ -55,6 +56,10 @@ struct KeyGate(Keys);
 impl Gate for KeyGate {
     fn wants_keys(&self) -> bool {
         !self.0.is_empty()
+    }
+
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+        self.0.may_work_as(grant, worker)
     }
 
     fn admit(&self, _: Timestamp, key: &[u8]) -> Admission {
@@ -79,6 +84,15 @@ impl World {
                 let grant = Grant { name: right.as_str().into(), worker, rights, ..Grant::everything() };
                 keys.add(digit.repeat(64).as_bytes(), grant);
             }
+            // Two crews of workers without ids of their own, and one who may only submit and read.
+            let some = |name: &str, rights: &[Right]| Grant {
+                name: name.into(),
+                rights: Rights::of(rights),
+                ..Grant::everything()
+            };
+            keys.add("7".repeat(64).as_bytes(), some("crew", &[Right::Work]));
+            keys.add("8".repeat(64).as_bytes(), some("other crew", &[Right::Work]));
+            keys.add("9".repeat(64).as_bytes(), some("clerk", &[Right::Submit, Right::Read]));
         }
         World::begin(Timestamp(1_763_373_600_000), MemoryDisk::new(), keys, EngineSettings::default())
     }
@@ -314,18 +328,21 @@ impl World {
     fn inside(&mut self, client: usize) -> SessionId {
         let identity = self.connections[&client].session.identity().clone();
         if self.connections[&client].inside.is_none() {
-            let inside = self.open(identity);
+            let grant = self.connections[&client].session.grant();
+            let inside = self.open(identity, grant);
             self.connections.get_mut(&client).expect("it is open").inside = Some(inside);
         }
         self.connections[&client].inside.as_ref().expect("as above").0
     }
 
-    fn open(&mut self, identity: Name) -> (SessionId, Arc<Mailbox>) {
+    fn open(&mut self, identity: Name, grant: Arc<Grant>) -> (SessionId, Arc<Mailbox>) {
         let session = SessionId(self.next_session);
         self.next_session += 1;
         let mailbox = Arc::new(Mailbox::default());
         let peer = Peer { session, namespace: "default".into(), identity };
-        self.core.open(Arc::new(peer), Principal::trusted("test"), Arc::clone(&mailbox));
+        let principal = Principal { grant, ..Principal::trusted("test") };
+        let principal = principal.with(Right::Read);
+        self.core.open(Arc::new(peer), principal, Arc::clone(&mailbox));
         (session, mailbox)
     }
 
@@ -340,12 +357,21 @@ impl World {
                 calls.pop_front();
                 return;
             };
-            let worker = Worker::new(name.clone(), kind, Settings::default(), self.now);
-            self.desks.insert(name.clone(), Desk { worker, inside: None });
+            let grant = self.connections[&client].session.grant();
+            let worker = Worker::new(name.clone(), grant.name.clone(), kind, Settings::default(), self.now);
+            self.desks.insert(name.clone(), Desk { worker, inside: None, grant });
         }
         let mut told = worker::Output::default();
         let of_this = DeskCall::of_one_desk(calls, client as u64);
-        self.desks.get_mut(&name).expect("it is open").worker.call_all(self.now, of_this, &mut told);
+        let grant = self.connections[&client].session.grant();
+        let desk = self.desks.get_mut(&name).expect("it is open");
+        desk.worker.call_from(self.now, &KeyHolder::from(&*grant), of_this, &mut told);
+        if told.changes_owner {
+            desk.grant = grant;
+            if let Some((session, _)) = desk.inside.take() {
+                self.core.close(self.now, session);
+            }
+        }
         self.tell(&name, told);
     }
 
@@ -408,7 +434,7 @@ impl World {
             return;
         }
         if self.desks[name].inside.is_none() {
-            let inside = self.open(name.clone());
+            let inside = self.open(name.clone(), Arc::clone(&self.desks[name].grant));
             self.desks.get_mut(name).expect("it is open").inside = Some(inside);
         }
         let session = self.desks[name].inside.as_ref().expect("as above").0;

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::event::{Kind, LostReason};
 use crate::id::{Slot, WorkerKey};
 use crate::limits::{ABOUT_BYTES_MAX, LOST_AFTER_MIN, SLOTS_MAX, WORKER_CAPABILITIES_MAX, WORKER_QUEUES_MAX};
-use crate::name;
+use crate::name::{self, Name};
 use crate::notice::{Notice, StopWhy};
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -27,6 +27,7 @@ impl Engine {
         self.check_queue_room(&peer.namespace, &spec.queues)?;
         let known = self.workers.find(&peer.namespace, &spec.worker);
         if let Some(key) = known {
+            self.check_owner(key, spec.owner.as_ref())?;
             self.check_takeover(peer, key, spec.instance)?;
         } else if self.workers.len() >= self.settings.workers_max {
             return Err(Refusal::Full { what: "workers", limit: self.settings.workers_max as u64 });
@@ -79,6 +80,19 @@ impl Engine {
         Ok(Reply::Registered { held: answers, returned })
     }
 
+    /// A worker that is there, or may come back to its tasks, belongs to the key that registered it. Who that was is not
+    /// known after a restart of the broker.
+    fn check_owner(&self, key: WorkerKey, owner: Option<&Name>) -> Result<(), Refusal> {
+        let worker = self.workers.at(key);
+        let is_free = matches!(worker.presence, Presence::Gone { .. });
+        match (&worker.owner, owner) {
+            (Some(known), Some(owner)) if known != owner && !is_free => {
+                Err(Refusal::NotAllowed { what: "use this worker id" })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A live worker's name is taken, except by the same process that has lost its old connection.
     fn check_takeover(&self, peer: &Peer, key: WorkerKey, instance: u64) -> Result<(), Refusal> {
         let worker = self.workers.at(key);
@@ -116,6 +130,7 @@ impl Engine {
         self.join_class(now, key, &spec.queues, &spec.capabilities, out);
         let worker = self.workers.at_mut(key);
         worker.instance = spec.instance;
+        worker.owner = spec.owner;
         worker.last_seen = now;
         spec.capabilities.sort();
         spec.capabilities.dedup();

@@ -2,7 +2,7 @@
 
 use tenure_engine::command::Unnamed;
 use tenure_engine::terms::OnLost;
-use tenure_engine::{Command, NewTask, Peer, Reply, StateName, Why, WorkerSpec};
+use tenure_engine::{Command, NewTask, Peer, Refusal, Reply, StateName, Why, WorkerSpec};
 
 use crate::broker::{Broker, SECOND, names, spec};
 
@@ -257,4 +257,26 @@ fn a_door_that_cannot_tell_what_its_worker_still_holds_settles_it_later() {
         "-> p: stop #2/1, taken-back",
         "#2/1 given back by p",
     ]);
+}
+
+#[test]
+fn a_workers_id_belongs_to_the_key_that_registered_it_while_it_may_come_back() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let owned = |owner: &str| WorkerSpec { pulls: true, owner: Some(owner.into()), ..spec("p", &["q"], 1) };
+    let worker = broker.worker_with(owned("crew"));
+    let task = broker.submit(&ann, "q");
+    ask(&mut broker, &worker, &["q"]);
+    broker.start(&worker, task);
+    broker.disconnect(&worker);
+    let thief = broker.client("thief");
+    let refusal = broker.refuses(&thief, Command::Register(Box::new(owned("other crew"))));
+    assert_eq!(refusal, Refusal::NotAllowed { what: "use this worker id" });
+    assert_eq!(broker.state(task), StateName::Running);
+    let held = vec![broker.held(task)];
+    let again = broker.worker_with(WorkerSpec { held, ..owned("crew") });
+    broker.complete(&again, task);
+    broker.does(&again, Command::Leave);
+    broker.does(&thief, Command::Register(Box::new(owned("other crew"))));
+    broker.hush();
 }

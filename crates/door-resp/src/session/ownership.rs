@@ -1,0 +1,41 @@
+//! Whose worker a connection may be.
+
+use tenure_hub::Right;
+
+use super::{Gate, Session};
+use crate::codec::Reply;
+use crate::command::{Command, ViewCommand, WorkerCommand};
+use crate::key::Key;
+use crate::translate::refusal;
+
+impl Session {
+    /// A worker id may have a key of its own; then no other key speaks for it. Who manages workers may send any away.
+    pub(super) fn not_its_key(&self, gate: &dyn Gate, command: &Command) -> Option<Reply> {
+        let grant = self.grant.as_ref()?;
+        let named = match command {
+            Command::Worker(WorkerCommand::Register(registration)) => &registration.worker,
+            Command::Worker(WorkerCommand::Unregister { .. })
+                if grant.worker.is_none() && grant.rights.contains(Right::Manage) =>
+            {
+                return None;
+            }
+            Command::Worker(
+                WorkerCommand::Heartbeat { worker, .. } | WorkerCommand::Unregister { worker },
+            ) => worker,
+            Command::View(ViewCommand::Set { key: Key::Worker { id, .. }, .. }) => id,
+            _ => return None,
+        };
+        let reason = gate.may_work_as(grant, named).err()?;
+        Some(match &grant.worker {
+            Some(bound) => Reply::error(format!("ERR This key belongs to worker {bound}")),
+            None => refusal(&reason),
+        })
+    }
+
+    /// Whether this connection may say to be that worker.
+    pub(super) fn may_speak_as(&self, gate: &dyn Gate, worker: &str) -> bool {
+        self.grant.as_ref().is_some_and(|grant| {
+            grant.rights.contains(Right::Work) && gate.may_work_as(grant, worker).is_ok()
+        })
+    }
+}
