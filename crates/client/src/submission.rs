@@ -161,6 +161,14 @@ impl Submission {
         self
     }
 
+    /// How long a worker may take to stop it once it is cancelled, if not as long as the broker's setting says. Zero is as
+    /// long as it takes.
+    #[must_use]
+    pub fn cancel_timeout(mut self, span: Duration) -> Submission {
+        self.terms.cancel_timeout_ms = Some(millis(span));
+        self
+    }
+
     /// Bytes that this submission takes on the wire, at most.
     pub(crate) fn bytes(&self) -> usize {
         let names = |names: &[Name]| names.iter().map(|name| name.len() + 5).sum::<usize>();

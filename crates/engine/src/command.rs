@@ -134,6 +134,7 @@ pub struct NewTask {
     pub backoff: Backoff,
     pub accept_timeout: Option<Duration>,
     pub run_limit: Option<Duration>,
+    pub cancel_timeout: Option<Duration>,
     pub body: Blob,
     /// A stable hash of the body's bytes, needed only with a name.
     pub body_digest: u64,
@@ -159,6 +160,7 @@ impl NewTask {
             backoff: Backoff::default(),
             accept_timeout: None,
             run_limit: None,
+            cancel_timeout: None,
             body: Blob::EMPTY,
             body_digest: 0,
         }
@@ -496,6 +498,8 @@ pub struct WorkerInfo {
     pub slots: u32,
     pub pulls: bool,
     pub held: Vec<Held>,
+    /// Attempts that are over but that it still lists: each occupies a slot.
+    pub stopping: Vec<Held>,
     pub draining: bool,
     pub crashes: u32,
     pub last_crash: Option<Timestamp>,

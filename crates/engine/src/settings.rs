@@ -11,6 +11,9 @@ pub struct Settings {
     pub accept_timeout: Duration,
     /// How long an assigned task stays unconfirmed before a freer worker may have it.
     pub take_back_after: Duration,
+    /// How long a worker may take to stop a task that is cancelled, unless the task says otherwise. `None`: as long as it
+    /// takes.
+    pub cancel_timeout: Option<Duration>,
     /// How long after a restart the workers of running tasks may take to come back.
     pub restart_grace: Duration,
     /// So many crashes within the window put a worker into quarantine.
@@ -33,6 +36,7 @@ impl Default for Settings {
             ended_kept_for: Duration::from_secs(7 * 24 * 3600),
             accept_timeout: Duration::from_secs(30),
             take_back_after: Duration::from_secs(2),
+            cancel_timeout: Some(Duration::from_secs(60)),
             restart_grace: Duration::from_secs(60),
             quarantine_crashes: 5,
             quarantine_window: Duration::from_secs(600),

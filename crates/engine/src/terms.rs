@@ -54,6 +54,9 @@ pub struct Terms {
     pub accept_timeout: Option<Duration>,
     /// How long one attempt may run. `None`, the default, is as long as it takes.
     pub run_limit: Option<Duration>,
+    /// How long a worker may take to stop a task that is cancelled. `None` takes the broker's setting, zero is as long as
+    /// it takes.
+    pub cancel_timeout: Option<Duration>,
 }
 
 impl Terms {
@@ -70,6 +73,7 @@ impl Terms {
             backoff: Backoff::default(),
             accept_timeout: None,
             run_limit: None,
+            cancel_timeout: None,
         }
     }
 

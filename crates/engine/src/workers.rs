@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::classes::{Choice, ClassKey};
-use crate::command::{OnClose, PresenceName, WorkerAbout, WorkerStats};
+use crate::command::{Held, OnClose, PresenceName, WorkerAbout, WorkerStats};
 use crate::event::LostReason;
 use crate::id::{SessionId, Slot, WorkerKey};
 use crate::name::Name;
@@ -37,6 +37,10 @@ pub(crate) struct Worker {
     pub(crate) stats: Option<Box<WorkerStats>>,
     /// In no order; each task knows its place here.
     pub(crate) held: Vec<Slot>,
+    /// Its heartbeats list what it holds.
+    pub(crate) lists_held: bool,
+    /// Attempts that the broker has ended and told it to stop. Each occupies a slot as long as its heartbeats list it.
+    pub(crate) stopping: Vec<Held>,
     /// The class it counts in as a live worker.
     pub(crate) class: Option<ClassKey>,
     /// Whether it is counted there now.
@@ -87,6 +91,8 @@ impl Worker {
             about: WorkerAbout::default(),
             stats: None,
             held: Vec::new(),
+            lists_held: false,
+            stopping: Vec::new(),
             class: None,
             counted: false,
             asking: None,
@@ -125,8 +131,12 @@ impl Worker {
         held
     }
 
+    pub(crate) fn slots_in_use(&self) -> usize {
+        self.held.len() + self.stopping.len()
+    }
+
     pub(crate) fn load_permille(&self) -> u32 {
-        (self.held.len() as u64 * 1000 / u64::from(self.slots.max(1))) as u32
+        (self.slots_in_use() as u64 * 1000 / u64::from(self.slots.max(1))) as u32
     }
 
     /// Silence until this moment is nothing to worry about.

@@ -101,6 +101,7 @@ impl Client {
         task.hold = random.percent(8);
         task.not_before = random.percent(10).then(|| now + Duration::from_millis(random.between(1, 20_000)));
         task.run_limit = random.percent(10).then(|| Duration::from_millis(random.between(2_000, 30_000)));
+        task.cancel_timeout = random.percent(30).then(|| Duration::from_millis(random.between(0, 10_000)));
         task.retries = random.between(0, 3) as u16;
         task.crash_budget = random.between(1, 4) as u16;
         task.on_lost =

@@ -183,7 +183,7 @@ impl Ledger {
                 worker.presence == PresenceName::Live
                     && !worker.draining
                     && worker.quarantined_until.is_none()
-                    && worker.held.len() < worker.slots as usize
+                    && worker.held.len() + worker.stopping.len() < worker.slots as usize
             })
             .collect();
         if free.is_empty() {

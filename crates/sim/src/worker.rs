@@ -182,7 +182,8 @@ impl Worker {
                 if let Some(running) =
                     self.running.get_mut(&task).filter(|running| running.attempt == attempt)
                 {
-                    running.wanted = Some(wanted);
+                    // Some handlers do not listen.
+                    running.wanted = random.percent(80).then_some(wanted);
                 }
                 Vec::new()
             }

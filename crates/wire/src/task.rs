@@ -29,6 +29,9 @@ message! {
         accept_timeout_ms: Option<u64>,
         /// How long one attempt may run, if not as long as it takes.
         run_limit_ms: Option<u64>,
+        /// How long a worker may take to stop it once it is cancelled, if not as long as the broker's setting says; 0 is as
+        /// long as it takes.
+        cancel_timeout_ms: Option<u64>,
         /// Who is told. Filled in by the broker; what a client puts here is not looked at.
         submitter: Option<Name>,
     }
@@ -47,6 +50,7 @@ impl Terms {
             backoff_max_ms: 300_000,
             accept_timeout_ms: None,
             run_limit_ms: None,
+            cancel_timeout_ms: None,
             submitter: None,
         }
     }

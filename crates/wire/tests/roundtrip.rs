@@ -57,7 +57,8 @@ fn state() -> impl Strategy<Value = StateName> {
 
 fn terms() -> impl Strategy<Value = Terms> {
     let policy = (word(OnLost::KNOWN, |text| OnLost::from(text)), 0_u16..5, any::<u16>());
-    let spans = (any::<u64>(), any::<u64>(), option::of(any::<u64>()), option::of(any::<u64>()));
+    let span = || option::of(any::<u64>());
+    let spans = (any::<u64>(), any::<u64>(), span(), span(), span());
     (name(), vec(name(), 0..3), vec(name(), 0..3), policy, spans, option::of(name())).prop_map(
         |(queue, needs, tags, policy, spans, submitter)| Terms {
             queue,
@@ -70,6 +71,7 @@ fn terms() -> impl Strategy<Value = Terms> {
             backoff_max_ms: spans.1,
             accept_timeout_ms: spans.2,
             run_limit_ms: spans.3,
+            cancel_timeout_ms: spans.4,
             submitter,
         },
     )

@@ -41,6 +41,7 @@ impl Template {
             },
             accept_timeout: terms.accept_timeout_ms.map(Duration::from_millis),
             run_limit: terms.run_limit_ms.map(Duration::from_millis),
+            cancel_timeout: terms.cancel_timeout_ms.map(Duration::from_millis),
             ..plain
         })
     }

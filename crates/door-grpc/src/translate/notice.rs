@@ -19,6 +19,7 @@ pub(super) fn terms(terms: &Terms) -> pb::Terms {
         backoff_max_ms: Some(span(terms.backoff.max)),
         accept_timeout_ms: terms.accept_timeout.map(span),
         run_limit_ms: terms.run_limit.map(span),
+        cancel_timeout_ms: terms.cancel_timeout.map(span),
         submitter: terms.submitter.to_string(),
     }
 }

@@ -35,6 +35,7 @@ impl Template {
             },
             accept_timeout: terms.accept_timeout_ms.map(from_span),
             run_limit: terms.run_limit_ms.map(from_span),
+            cancel_timeout: terms.cancel_timeout_ms.map(from_span),
             ..NewTask::new(TaskId([0; 16]), terms.queue)
         }))
     }

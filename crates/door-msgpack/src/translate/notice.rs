@@ -22,6 +22,7 @@ pub(crate) fn terms(terms: &Terms) -> wire_task::Terms {
         backoff_max_ms: span(terms.backoff.max),
         accept_timeout_ms: terms.accept_timeout.map(span),
         run_limit_ms: terms.run_limit.map(span),
+        cancel_timeout_ms: terms.cancel_timeout.map(span),
         submitter: Some(terms.submitter.clone()),
     }
 }

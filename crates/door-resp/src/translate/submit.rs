@@ -181,6 +181,7 @@ pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker)
     task.expires_at = options.start_within.map(|within| task.not_before.unwrap_or(now).max(now) + within);
     task.run_limit =
         Some(options.run_limit.unwrap_or(speaker.settings.run_limit)).filter(|limit| !limit.is_zero());
+    task.cancel_timeout = options.cancel_timeout;
     let few = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
     task.retries = options.retries.map_or(0, few);
     task.crash_budget = options.crash_budget.map_or(task.crash_budget, few);

@@ -279,7 +279,7 @@ impl Engine {
     /// The class in which a worker may be given a task now.
     fn class_to_serve(&self, key: WorkerKey) -> Option<ClassKey> {
         let worker = self.workers.at(key);
-        let is_free = worker.may_work() && worker.held.len() < worker.slots as usize;
+        let is_free = worker.may_work() && worker.slots_in_use() < worker.slots as usize;
         let class = if worker.pulls { worker.asking } else { worker.class };
         class.filter(|_| is_free)
     }

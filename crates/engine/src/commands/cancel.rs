@@ -92,16 +92,30 @@ impl Engine {
             Notice::Wanted { task: task.id, attempt: task.attempt, wanted, reason: intent.reason.clone() };
         let name = holding.worker.clone();
         out.notice(session, notice);
-        if was_delivered {
-            return;
-        }
+        let is_timed = wanted == Wanted::Cancel && self.cancel_timeout(self.terms.get(task.terms)).is_some();
+        let next_event = self.next_event;
         let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
             unreachable!("as above")
         };
+        if is_timed {
+            // Its time to stop starts when this notice leaves (`spoken.rs`); a reminder does not prolong it.
+            holding.waits_for = if was_delivered { next_event - 1 } else { next_event };
+            self.unspoken.push_back((holding.waits_for, slot));
+        }
+        if was_delivered {
+            return;
+        }
         if let Some(intent) = &mut holding.intent {
             intent.delivered = true;
         }
         self.tell_task(now, slot, Kind::IntentDelivered { wanted, worker: name }, out);
+    }
+
+    /// A worker that was told to cancel has not done so in time: the attempt is over, whatever the worker does.
+    pub(crate) fn enforce_cancel(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        self.order_stop(slot, StopWhy::Cancelled, out);
+        self.note_stopping(slot);
+        self.end_cancelled(now, slot, Blob::EMPTY, true, out);
     }
 
     /// Tells the holder, if it is connected, that its attempt is over.

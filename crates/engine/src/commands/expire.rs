@@ -6,7 +6,7 @@ use crate::event::{Kind, LostReason};
 use crate::id::Slot;
 use crate::notice::StopWhy;
 use crate::record::Output;
-use crate::state::{EXIT_EXPIRED, StateName, TaskState};
+use crate::state::{EXIT_EXPIRED, StateName, TaskState, Wanted};
 use crate::time::Timestamp;
 use crate::timers::Timer;
 
@@ -35,7 +35,12 @@ impl Engine {
     /// A held task is looked at: is it confirmed, has it run too long?
     fn check_held(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         if self.state_name(slot) == StateName::Running {
-            self.crash(now, slot, LostReason::RunLimit, None, out);
+            if self.wanted_of(slot) == Some(Wanted::Cancel) && !self.is_at_run_limit(now, slot) {
+                self.enforce_cancel(now, slot, out);
+            } else {
+                self.note_stopping(slot);
+                self.crash(now, slot, LostReason::RunLimit, None, out);
+            }
             return;
         }
         let task = self.tasks.at(slot);
@@ -59,5 +64,12 @@ impl Engine {
             let free = self.classes.at(*class).free.first();
             self.stirred.workers.extend(free.map(|choice| choice.worker));
         }
+    }
+
+    fn is_at_run_limit(&self, now: Timestamp, slot: Slot) -> bool {
+        let task = self.tasks.at(slot);
+        let started_at = task.state.holding().and_then(|holding| holding.started_at);
+        let limit = self.terms.get(task.terms).run_limit;
+        started_at.zip(limit).is_some_and(|(started_at, limit)| started_at + limit <= now)
     }
 }

@@ -3,7 +3,7 @@
 use crate::command::{Held, Peer, Reply, WorkerStats};
 use crate::engine::Engine;
 use crate::event::LostReason;
-use crate::id::Slot;
+use crate::id::{Slot, WorkerKey};
 use crate::limits::ABOUT_BYTES_MAX;
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -31,6 +31,8 @@ impl Engine {
             self.workers.at_mut(key).stats = stats;
         }
         let Some(held) = held else { return Ok(Reply::Held(Vec::new())) };
+        self.workers.at_mut(key).lists_held = true;
+        self.keep_stopping(key, &held);
         let mut kept = Vec::with_capacity(held.len());
         let mut answers = Vec::with_capacity(held.len());
         for presented in held {
@@ -57,5 +59,26 @@ impl Engine {
             self.crash(now, slot, LostReason::Forgotten, None, out);
         }
         Ok(Reply::Held(answers))
+    }
+
+    /// The broker ends an attempt that its worker may still run. If the worker says in its heartbeats what it holds, the
+    /// slot stays occupied until the attempt is missing there; otherwise nobody would ever know, and it is free.
+    pub(crate) fn note_stopping(&mut self, slot: Slot) {
+        let task = self.tasks.at(slot);
+        let Some(holding) = task.state.holding() else { return };
+        let worker = self.workers.at_mut(holding.key);
+        if worker.lists_held && worker.is_live() {
+            worker.stopping.push(Held { task: task.id, attempt: task.attempt });
+        }
+    }
+
+    /// Attempts that are over occupy a slot only as long as the worker lists them.
+    pub(crate) fn keep_stopping(&mut self, key: WorkerKey, listed: &[Held]) {
+        let stopping = &mut self.workers.at_mut(key).stopping;
+        let before = stopping.len();
+        stopping.retain(|held| listed.contains(held));
+        if stopping.len() < before {
+            self.stirred.workers.push(key);
+        }
     }
 }

@@ -147,6 +147,8 @@ impl Engine {
         worker.on_close = spec.on_close;
         worker.remembered = spec.remembered;
         worker.starts_on_assign = spec.starts_on_assign;
+        // What it presents and may not go on with, it is told so now.
+        (worker.lists_held, worker.stopping) = (false, Vec::new());
         worker.about = spec.about;
         spec.held
     }

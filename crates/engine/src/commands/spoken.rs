@@ -1,9 +1,12 @@
 //! Spoken: the hub has said what was decided. Until then a worker cannot know what it is asked to do, however long the disk
 //! takes, so the clocks that run against it start here.
 
+use std::time::Duration;
+
 use crate::engine::Engine;
 use crate::id::Slot;
-use crate::state::TaskState;
+use crate::state::{TaskState, Wanted};
+use crate::terms::Terms;
 use crate::time::Timestamp;
 use crate::timers::Timer;
 
@@ -32,6 +35,9 @@ impl Engine {
         let check_at = if is_assigned {
             let patience = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
             now + patience.min(self.settings.take_back_after)
+        } else if self.wanted_of(slot) == Some(Wanted::Cancel) {
+            // If its run limit ends before that, the wish comes true then.
+            self.cancel_timeout(terms).map_or(before, |timeout| before.min(now + timeout))
         } else {
             // It counts as started since its assignment, and really starts now.
             terms.run_limit.map_or(Timestamp::NEVER, |limit| now + limit)
@@ -44,5 +50,10 @@ impl Engine {
         } else {
             self.timers.arm(check_at, Timer::Held(slot));
         }
+    }
+
+    /// How long a worker may take to stop a task of these terms, if there is a limit.
+    pub(crate) fn cancel_timeout(&self, terms: &Terms) -> Option<Duration> {
+        terms.cancel_timeout.or(self.settings.cancel_timeout).filter(|timeout| !timeout.is_zero())
     }
 }

@@ -231,6 +231,7 @@ fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         backoff: new.backoff,
         accept_timeout: new.accept_timeout,
         run_limit: new.run_limit,
+        cancel_timeout: new.cancel_timeout,
     };
     terms.settle();
     terms
@@ -251,6 +252,7 @@ fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
         && terms.backoff == new.backoff
         && terms.accept_timeout == new.accept_timeout
         && terms.run_limit == new.run_limit
+        && terms.cancel_timeout == new.cancel_timeout
 }
 
 /// Tells one request under a name from another. It is stored, so it must be the same in every version: FNV-1a over a
@@ -276,6 +278,10 @@ fn fingerprint(new: &NewTask) -> u64 {
     }
     hash.number(u64::from(new.body.bytes()));
     hash.number(new.body_digest);
+    // Requests that were made before there was such a term keep their fingerprint.
+    if let Some(timeout) = new.cancel_timeout {
+        hash.number(timeout.as_millis() as u64);
+    }
     hash.0
 }
 

@@ -50,7 +50,7 @@ impl Engine {
         for worker in serving {
             workers += 1;
             slots += worker.slots;
-            waiting_to_ask += u32::from(worker.pulls && (worker.held.len() as u32) < worker.slots);
+            waiting_to_ask += u32::from(worker.pulls && (worker.slots_in_use() as u32) < worker.slots);
         }
         if waiting_to_ask > 0 {
             Why::NobodyAsks { workers: waiting_to_ask }

@@ -62,6 +62,7 @@ impl Engine {
             slots: worker.slots,
             pulls: worker.pulls,
             held: held.collect(),
+            stopping: worker.stopping.clone(),
             draining: worker.draining,
             crashes: worker.health.crashes,
             last_crash: worker.health.last_crash,

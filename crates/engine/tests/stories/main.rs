@@ -5,6 +5,7 @@ mod absence;
 mod acceptance;
 mod any_order;
 mod broker;
+mod cancel_timeouts;
 mod checkpoints;
 mod explaining;
 mod families;

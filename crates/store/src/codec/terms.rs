@@ -24,6 +24,10 @@ pub(super) fn encode_terms(out: &mut Vec<u8>, terms: &Terms) {
     put::span(out, terms.backoff.max);
     put::maybe_span(out, terms.accept_timeout);
     put::maybe_span(out, terms.run_limit);
+    // Terms that were written before there was such a term end here, and so do those that do not use it.
+    if let Some(timeout) = terms.cancel_timeout {
+        put::span(out, timeout);
+    }
 }
 
 pub(crate) fn decode_terms(bytes: &[u8]) -> Result<Terms, Malformed> {
@@ -44,6 +48,9 @@ pub(crate) fn decode_terms(bytes: &[u8]) -> Result<Terms, Malformed> {
     terms.accept_timeout = take.maybe_span()?;
     terms.run_limit = take.maybe_span()?;
     if !take.is_empty() {
+        terms.cancel_timeout = Some(take.span()?);
+    }
+    if !take.is_empty() {
         return Err(Malformed("terms are longer than they should be"));
     }
     Ok(terms)
@@ -59,4 +66,33 @@ fn encode_names(out: &mut Vec<u8>, names: &[Name]) {
 fn decode_names(take: &mut Take<'_>) -> Result<Vec<Name>, Malformed> {
     let count = take.count()?;
     (0..count).map(|_| take.text().map(Name::from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Terms as a build wrote them that knew no cancel timeout.
+    const OLD: &[u8] = b"\x07default\x01q\x03ann\x00\x00\x00\x03\x00\x01\x00\xac\x02\x00\x00\x00";
+
+    #[test]
+    fn terms_without_a_cancel_timeout_are_the_bytes_that_older_builds_wrote() {
+        let mut bytes = Vec::new();
+        let terms = Terms::new("default".into(), "q".into(), "ann".into());
+        encode_terms(&mut bytes, &terms);
+        assert_eq!(bytes, OLD, "{bytes:x?}");
+        assert_eq!(decode_terms(OLD), Ok(terms));
+    }
+
+    #[test]
+    fn a_cancel_timeout_comes_behind_what_older_builds_wrote() {
+        let mut terms = decode_terms(OLD).expect("terms");
+        terms.cancel_timeout = Some(Duration::from_secs(5));
+        let mut bytes = Vec::new();
+        encode_terms(&mut bytes, &terms);
+        assert!(bytes.starts_with(OLD) && bytes.len() > OLD.len());
+        assert_eq!(decode_terms(&bytes).expect("terms"), terms);
+    }
 }

@@ -93,6 +93,7 @@ impl Config {
             ended_kept_for: span("ended_kept_for"),
             accept_timeout: span("accept_timeout"),
             take_back_after: span("take_back_after"),
+            cancel_timeout: value::span_or_off(text("cancel_timeout")).expect("checked when loaded"),
             restart_grace: span("restart_grace"),
             quarantine_crashes: u32::try_from(count("quarantine_crashes")).unwrap_or(u32::MAX),
             quarantine_window: span("quarantine_window"),

@@ -260,6 +260,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
     ),
     reloading(
         TASKS,
+        "cancel_timeout",
+        Kind::SpanOrOff,
+        "1m",
+        "How long a worker may take to stop a cancelled task before the broker ends it, unless the task says otherwise",
+    ),
+    reloading(
+        TASKS,
         "restart_grace",
         Kind::Span,
         "1m",

@@ -143,6 +143,7 @@ fn terms(terms: &Terms) -> Map<String, Value> {
         "backoff_max_ms": terms.backoff_max_ms,
         "accept_timeout_ms": terms.accept_timeout_ms,
         "run_limit_ms": terms.run_limit_ms,
+        "cancel_timeout_ms": terms.cancel_timeout_ms,
     });
     match value {
         Value::Object(fields) => fields,

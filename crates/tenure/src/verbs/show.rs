@@ -186,6 +186,13 @@ fn policy(task: &TaskInfo) -> String {
     if let Some(limit) = terms.run_limit_ms {
         text += &format!("; runs at most {}", show_span(Duration::from_millis(limit)));
     }
+    match terms.cancel_timeout_ms {
+        Some(0) => text += "; has as long as it takes to cancel",
+        Some(timeout) => {
+            text += &format!("; has {} to cancel", show_span(Duration::from_millis(timeout)));
+        }
+        None => {}
+    }
     text
 }
 

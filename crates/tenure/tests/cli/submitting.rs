@@ -62,6 +62,8 @@ fn every_option_of_a_task_arrives() {
         "9s",
         "--run-limit",
         "3h",
+        "--cancel-timeout",
+        "20s",
         "x",
     ]);
     let shown = broker.tenure(&["show", "name:scan-7", "-o", "json"]).json();
@@ -81,6 +83,7 @@ fn every_option_of_a_task_arrives() {
         ("backoff_max_ms", json!(60_000)),
         ("accept_timeout_ms", json!(9_000)),
         ("run_limit_ms", json!(10_800_000)),
+        ("cancel_timeout_ms", json!(20_000)),
         ("submitter", json!("ada")),
     ] {
         assert_eq!(shown[field], value, "{field}");

@@ -23,7 +23,7 @@ use crate::verbs::input::BYTES_MAX;
 const CHUNK: usize = 1_000;
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 2 * BYTES_MAX;
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 19] = [
     "body",
     "queue",
     "name",
@@ -42,6 +42,7 @@ const FIELDS: [&str; 18] = [
     "backoff_max",
     "accept_timeout",
     "run_limit",
+    "cancel_timeout",
 ];
 
 pub(crate) struct Submitted {
@@ -224,6 +225,8 @@ fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draf
             "backoff_max" => task.backoff(Duration::from_secs(1), span()?),
             "accept_timeout" => task.accept_timeout(span()?),
             "run_limit" => task.run_limit(span()?),
+            "cancel_timeout" if value == "off" => task.cancel_timeout(Duration::ZERO),
+            "cancel_timeout" => task.cancel_timeout(span()?),
             _ => return Err(nearest::unknown("field", field, FIELDS)),
         };
     }

@@ -64,6 +64,9 @@ pub(crate) struct Options {
     /// How long one attempt may run [default: as long as it takes]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     run_limit: Option<Duration>,
+    /// End it after this long if a worker does not stop it when it is cancelled, or off [default: the broker's]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span_or_off)]
+    cancel_timeout: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -134,10 +137,18 @@ impl Options {
         if let Some(limit) = self.run_limit {
             task = task.run_limit(limit);
         }
+        if let Some(timeout) = self.cancel_timeout {
+            task = task.cancel_timeout(timeout);
+        }
         Ok(task)
     }
 }
 
 pub(crate) fn task_id(what: &str, text: &str) -> Result<TaskId, Failure> {
     text.parse().map_err(|_| Failure::usage(format!("{what}: `{text}` is not a UUID")))
+}
+
+/// No limit is written as zero.
+fn parse_span_or_off(text: &str) -> Result<Duration, String> {
+    if text == "off" { Ok(Duration::ZERO) } else { parse_span(text) }
 }
