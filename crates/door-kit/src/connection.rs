@@ -329,7 +329,7 @@ impl<P: Protocol> Connection<P> {
             for delivery in self.deliveries.drain(..count) {
                 let needs_bytes = self.protocol.needs(&delivery).is_some();
                 let bytes = if needs_bytes { fetched.pop_front() } else { None };
-                if matches!(delivery, Delivery::Goodbye) {
+                if matches!(delivery, Delivery::Goodbye | Delivery::Ended(_)) {
                     self.until = Some(wall_clock() + GOODBYE);
                 }
                 self.protocol.deliver(delivery, bytes, &mut self.turn);

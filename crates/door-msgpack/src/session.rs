@@ -193,6 +193,12 @@ impl Protocol for Session {
                 let refusal = translate::refusal(&Refusal::Draining);
                 encode_notice(&mut turn.out, &tenure_wire::Notice::Bye(Box::new(refusal)));
             }
+            Delivery::Ended(why) => {
+                self.bulk.flush(&mut turn.out);
+                let refusal = translate::refusal(&why);
+                encode_notice(&mut turn.out, &tenure_wire::Notice::Bye(Box::new(refusal)));
+                turn.close = true;
+            }
         }
     }
 

@@ -305,7 +305,7 @@ impl Session {
             Delivery::Event { watch, event } => self.event(watch, &event, out),
             Delivery::Gap { watch, from, oldest } => self.gap(watch, from, oldest, out),
             Delivery::Live { watch, .. } => self.live(watch, out),
-            Delivery::Goodbye => self.closing = true,
+            Delivery::Goodbye | Delivery::Ended(_) => self.closing = true,
             // This session is no worker, takes no calls and hears no broadcasts.
             Delivery::Notice(_)
             | Delivery::Broadcast(_)

@@ -321,7 +321,9 @@ impl Worker {
             Delivery::Notice(Notice::Wanted { task, wanted, .. }) => self.wanted(task, wanted, out),
             Delivery::Notice(Notice::Stop { task, attempt, why }) => self.stopped(task, attempt, why, out),
             Delivery::Notice(Notice::Replaced { .. }) => self.fall_out(out),
-            Delivery::Notice(Notice::Drain) | Delivery::Goodbye => self.send_away(&CallAnswer::Nothing, out),
+            Delivery::Notice(Notice::Drain) | Delivery::Goodbye | Delivery::Ended(_) => {
+                self.send_away(&CallAnswer::Nothing, out);
+            }
             // This session watches nothing and takes no calls.
             Delivery::Event { .. }
             | Delivery::Gap { .. }

@@ -31,6 +31,7 @@ mod refusal;
 mod roads;
 mod settings;
 mod shelves;
+mod size;
 mod slab;
 mod spaces;
 pub mod state;

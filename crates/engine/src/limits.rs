@@ -28,3 +28,5 @@ pub const REASON_BYTES_MAX: usize = 4 * 1024;
 pub const ABOUT_BYTES_MAX: usize = 16 * 1024;
 /// The largest page of a list.
 pub const PAGE_MAX: usize = 1_000;
+/// A page of a list ends behind the task with which it has this many bytes. It has a cursor then, as every short page.
+pub const PAGE_BYTES_MAX: usize = 1024 * 1024;

@@ -4,8 +4,11 @@
 //! The order is the promise. `take` decides and fills the open batch; `seal` hands the batch out to be written; only
 //! `synced` lets the replies, notices and events of a batch go.
 
+mod calling;
 mod stall;
 mod stuck;
+mod unread;
+mod watching;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,19 +16,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use tenure_engine::{
-    Answer, Blob, Change, Command, Engine, Event, Name, Notice, Output, Peer, Query, Refusal, Reply,
-    SessionId, Settings, Timestamp, Why,
+    Answer, Blob, Change, Command, Engine, Event, Notice, Output, Peer, Query, Refusal, Reply, SessionId,
+    Settings, Timestamp, Why,
 };
-use tenure_store::{Batches, Chores, Events, Frame, News, Pace, Reader};
+use tenure_store::{Batches, Chores, Frame, News, Pace};
 
 use crate::calls::Calls;
 use crate::counters::Counters;
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::outbox::{Bundle, Out, Outbox};
 use crate::principal::Principal;
-use crate::request::{Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch};
+use crate::request::{Ask, Delivery, Done, Request, Response, Submission};
+use crate::settings::UnreadLimits;
 use crate::stats::Stats;
-use crate::watches::{CatchUp, MAILBOX_EVENTS_MAX, WATCHES_MAX, Wanted, WatchKey, Watches};
+use crate::watches::{WatchKey, Watches};
 
 #[derive(Debug)]
 pub struct Core {
@@ -41,6 +45,10 @@ pub struct Core {
     counters: Vec<Arc<Counters>>,
     /// Watches that must read the log before they are live: the runtime does the reading.
     to_read: Vec<(WatchKey, u64)>,
+    /// What may wait for peers that do not read, and what has been answered to them and is not in a mailbox yet.
+    unread_limits: UnreadLimits,
+    unread: Arc<UnreadBytes>,
+    unsaid_bytes: usize,
     disk_full: bool,
     draining: bool,
     /// The moment of the last turn or sync.
@@ -55,6 +63,8 @@ struct Entry {
     principal: Principal,
     mailbox: Arc<Mailbox>,
     watches: BTreeSet<u64>,
+    /// Answers that are in the outbox.
+    unsaid_bytes: usize,
 }
 
 impl Entry {
@@ -82,6 +92,9 @@ impl Core {
             stats,
             counters: Vec::new(),
             to_read: Vec::new(),
+            unread_limits: UnreadLimits::default(),
+            unread: Arc::default(),
+            unsaid_bytes: 0,
             disk_full: false,
             draining: false,
             now: Timestamp::ZERO,
@@ -101,7 +114,8 @@ impl Core {
     pub fn open(&mut self, peer: Arc<Peer>, principal: Principal, mailbox: Arc<Mailbox>) {
         self.stats.sessions += 1;
         let session = peer.session;
-        self.sessions.insert(session, Entry { peer, principal, mailbox, watches: BTreeSet::new() });
+        self.sessions
+            .insert(session, Entry { peer, principal, mailbox, watches: BTreeSet::new(), unsaid_bytes: 0 });
     }
 
     /// A peer is gone: whatever it was to others ends.
@@ -168,8 +182,8 @@ impl Core {
                 self.command(now, &peer, Command::Register(spec))
             }
             Request::Command(command) => self.command(now, &peer, command),
-            Request::Query(query) => self.query(&peer, &query),
-            Request::Stats => Ok(Response::Stats(Box::new(self.stats(now)))),
+            Request::Query(query) => self.answer(session, |core| core.query(&peer, &query)),
+            Request::Stats => self.answer(session, |core| Ok(Response::Stats(Box::new(core.stats(now))))),
             Request::ShowCounters(counters) => {
                 self.counters.push(counters);
                 Ok(Response::Done)
@@ -313,54 +327,6 @@ impl Core {
         }
     }
 
-    /// The watches that have just begun or fell behind, with the first event each wants.
-    pub fn take_to_read(&mut self) -> Vec<(WatchKey, u64)> {
-        std::mem::take(&mut self.to_read)
-    }
-
-    /// What a follower needs to read the log for a watch.
-    pub(crate) fn reading(&self, key: WatchKey) -> Option<(Arc<Mailbox>, Wanted)> {
-        let wanted = self.watches.wanted(key)?;
-        Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), wanted))
-    }
-
-    /// A watch has read the log up to `next`. Either it is live now, or it has to read on up to the number returned.
-    pub fn has_read(&mut self, key: WatchKey, next: u64) -> Option<u64> {
-        let entry = self.sessions.get(&key.0)?;
-        let mailbox = Arc::clone(&entry.mailbox);
-        let caught =
-            self.watches.catch_up(key, next, |event| mailbox.put(Delivery::Event { watch: key.1, event }));
-        match caught {
-            CatchUp::Live => {
-                mailbox.put(Delivery::Live { watch: key.1, next: self.watches.next() });
-                None
-            }
-            CatchUp::Read { until } => Some(until),
-            CatchUp::Gone => None,
-        }
-    }
-
-    /// Reads the log for a watch right here, for whoever has no other task to do it in. The runtime has: `follow.rs`.
-    pub fn read_log(&mut self, watch: WatchKey, mut from: u64, reader: &Reader) {
-        while let Some(until) = self.has_read(watch, from) {
-            let Some((mailbox, wanted)) = self.reading(watch) else { return };
-            match reader.events(from, (until - from) as usize) {
-                Ok(Events::Some { events, next }) if next > from => {
-                    for event in events.into_iter().filter(|event| wanted.matches(event)) {
-                        mailbox.put(Delivery::Event { watch: watch.1, event: Arc::new(event) });
-                    }
-                    from = next;
-                }
-                Ok(Events::Gap { oldest }) => {
-                    mailbox.put(Delivery::Gap { watch: watch.1, from, oldest });
-                    from = oldest;
-                }
-                // Not on disk yet, or not readable: it is tried again when more has been said.
-                Ok(Events::Some { .. }) | Err(_) => return self.to_read.push((watch, from)),
-            }
-        }
-    }
-
     pub fn stats(&self, now: Timestamp) -> Stats {
         let gauges = self.engine.gauges();
         Stats {
@@ -457,78 +423,14 @@ impl Core {
         Ok(Response::Answer(answer))
     }
 
-    fn watch(&mut self, peer: &Peer, token: u64, watch: Watch) {
-        let key = (peer.session, watch.watch);
-        let Some(entry) = self.sessions.get_mut(&peer.session) else { return };
-        if entry.watches.len() >= WATCHES_MAX {
-            return self.reply(
-                peer.session,
-                token,
-                Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }),
-            );
-        }
-        entry.watches.insert(watch.watch);
-        let from = watch.from.unwrap_or(self.engine.last_event() + 1);
-        self.watches.add(key, peer.namespace.clone(), watch.filter, from, self.engine.last_event());
-        self.reply(peer.session, token, Ok(Response::Done));
-        self.outbox.push(Out::Begin { watch: key, from });
-    }
-
-    fn unwatch(&mut self, session: SessionId, watch: u64) -> Result<Response, Refusal> {
-        if let Some(entry) = self.sessions.get_mut(&session) {
-            entry.watches.remove(&watch);
-        }
-        self.watches.remove((session, watch));
-        Ok(Response::Done)
-    }
-
-    fn call(&mut self, peer: &Peer, token: u64, address: Name, body: Bytes) -> Result<(), Refusal> {
-        self.stats.calls_total += 1;
-        let (call, receiver) = self.calls.open(peer.session, token, &peer.namespace, &address)?;
-        let delivery = Delivery::Call { call, from: peer.identity.clone(), address, body };
-        self.outbox.push(Out::Other { session: receiver, delivery });
-        Ok(())
-    }
-
-    fn answer_call(
-        &mut self,
-        receiver: SessionId,
-        call: u64,
-        answer: CallAnswer,
-    ) -> Result<Response, Refusal> {
-        let Some(pending) = self.calls.waiting(receiver, call) else {
-            return Err(Refusal::BadValue { what: "call", why: "is over, or was not made to this session" });
-        };
-        if answer != CallAnswer::Pending {
-            self.calls.close(call);
-        }
-        let delivery = Delivery::CallAnswered { token: pending.token, answer };
-        self.outbox.push(Out::Other { session: pending.caller, delivery });
-        Ok(Response::Done)
-    }
-
-    fn call_given_up(&mut self, call: u64, receiver: SessionId) {
-        self.outbox.push(Out::Other { session: receiver, delivery: Delivery::CallGivenUp { call } });
-    }
-
-    fn broadcast(&mut self, peer: &Peer, broadcast: &Broadcast) -> Response {
-        self.stats.broadcasts_total += 1;
-        let hearers = self.calls.hearers(&peer.namespace);
-        for session in &hearers {
-            let delivery = Delivery::Broadcast(broadcast.clone());
-            self.outbox.push(Out::Other { session: *session, delivery });
-        }
-        Response::Heard(hearers.len())
-    }
-
     fn say(&mut self, out: Out) {
         match out {
-            Out::Reply { session, token, reply } => self.put(session, Delivery::Reply { token, reply }),
+            Out::Reply { session, token, reply } => self.say_reply(session, token, reply),
             Out::Notice { session, notice } => self.put(session, Delivery::Notice(notice)),
             Out::Other { session, delivery: delivery @ Delivery::Broadcast(_) } => {
                 // Nobody asked for a broadcast one by one, so a full mailbox does without it.
                 if let Some(entry) = self.sessions.get(&session)
-                    && entry.mailbox.len() < MAILBOX_EVENTS_MAX
+                    && entry.mailbox.has_room_for_events()
                 {
                     entry.mailbox.put(delivery);
                 }
@@ -544,25 +446,6 @@ impl Core {
         if let Some(entry) = self.sessions.get(&session) {
             entry.mailbox.put(delivery);
         }
-    }
-
-    fn publish(&mut self, event: &Arc<Event>) {
-        let Core { watches, sessions, to_read, stats, .. } = self;
-        watches.publish(
-            event,
-            |(session, watch)| {
-                let Some(entry) = sessions.get(&session) else { return true };
-                if entry.mailbox.len() >= MAILBOX_EVENTS_MAX {
-                    return false;
-                }
-                entry.mailbox.put(Delivery::Event { watch, event: Arc::clone(event) });
-                true
-            },
-            |key, from| {
-                stats.watches_lagged_total += 1;
-                to_read.push((key, from));
-            },
-        );
     }
 }
 

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_engine::SessionId;
+use tenure_engine::{Event, SessionId};
 use tenure_store::Events;
 
 use crate::core::Core;
 use crate::handle::{HubHandle, Inbound};
 use crate::mailbox::Mailbox;
 use crate::request::Delivery;
-use crate::watches::{MAILBOX_EVENTS_MAX, Wanted};
+use crate::watches::Wanted;
 
-/// How many events are read at a time.
+/// How many events are read at first, how many at most, and how many bytes of them at a time from then on.
+const READ_FIRST: usize = 64;
 const READ_MAX: usize = 1_024;
+const READ_BYTES: usize = 1024 * 1024;
 /// How often a follower looks whether its peer has made room.
 const ROOM_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -32,28 +34,31 @@ struct Follower {
 }
 
 impl Follower {
+    /// The watches of one session read one at a time: what each adds is seen by the next before it reads.
     async fn read(self, mut from: u64, until: u64) {
-        while from < until {
+        let mut count = READ_FIRST;
+        loop {
+            let _turn = self.mailbox.read_turn().await;
             if !self.has_room().await {
                 return;
             }
+            if from >= until {
+                break;
+            }
             let reader = self.handle.reader().clone();
-            let read = tokio::task::spawn_blocking(move || reader.events(from, READ_MAX)).await;
+            let read = tokio::task::spawn_blocking(move || reader.events(from, count)).await;
             match read {
                 Ok(Ok(Events::Some { events, next })) => {
-                    for event in events.into_iter().filter(|event| event.seq < until) {
-                        if self.wanted.life.is_over() {
-                            return;
-                        }
-                        if self.wanted.matches(&event) {
-                            self.mailbox.put(Delivery::Event { watch: self.watch.1, event: Arc::new(event) });
-                        }
-                    }
                     if next == from {
                         // Decided but not on disk yet.
                         tokio::time::sleep(ROOM_INTERVAL).await;
                     }
-                    from = next;
+                    count = next_count(&events);
+                    from = match self.put(events, until) {
+                        Put::All => next,
+                        Put::Until(seq) => seq,
+                        Put::Over => return,
+                    };
                 }
                 Ok(Ok(Events::Gap { oldest })) => {
                     self.mailbox.put(Delivery::Gap { watch: self.watch.1, from, oldest });
@@ -71,12 +76,42 @@ impl Follower {
         self.handle.send(Inbound::HasRead { watch: self.watch, life, next: from.min(until) });
     }
 
+    /// Adds events as long as there is room.
+    fn put(&self, events: Vec<Event>, until: u64) -> Put {
+        for event in events.into_iter().filter(|event| event.seq < until) {
+            if self.wanted.life.is_over() {
+                return Put::Over;
+            }
+            if self.wanted.matches(&event) {
+                if !self.mailbox.has_room_for_events() {
+                    return Put::Until(event.seq);
+                }
+                self.mailbox.put(Delivery::Event { watch: self.watch.1, event: Arc::new(event) });
+            }
+        }
+        Put::All
+    }
+
     /// Waits until the peer has taken enough of what is there. Says whether it still wants the rest.
     async fn has_room(&self) -> bool {
-        let is_over = || self.mailbox.is_closed() || self.wanted.life.is_over();
-        while self.mailbox.len() >= MAILBOX_EVENTS_MAX && !is_over() {
+        let is_over = || self.mailbox.is_ended() || self.wanted.life.is_over();
+        while !self.mailbox.has_room_for_events() && !is_over() {
             tokio::time::sleep(ROOM_INTERVAL).await;
         }
         !is_over()
     }
+}
+
+enum Put {
+    All,
+    /// The mailbox is full: this event is the next one.
+    Until(u64),
+    /// Nobody wants them any more.
+    Over,
+}
+
+/// How many events to read next, if they are as large as these.
+fn next_count(events: &[Event]) -> usize {
+    let bytes: usize = events.iter().map(Event::size).sum();
+    (READ_BYTES * events.len().max(1) / bytes.max(1)).clamp(1, READ_MAX)
 }

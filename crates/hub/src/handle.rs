@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use crate::counters::Counters;
 use crate::keys::{Grant, Keys};
 use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::principal::Principal;
 use crate::request::{Ask, Request};
 use crate::topics::Topics;
@@ -72,6 +72,8 @@ struct Shared {
     keys: std::sync::RwLock<Arc<Keys>>,
     reader: Reader,
     topics: Topics,
+    /// What waits in the mailboxes of all sessions.
+    unread: Arc<UnreadBytes>,
     stopped: watch::Receiver<bool>,
     backup_dir: std::sync::RwLock<Option<PathBuf>>,
 }
@@ -107,6 +109,7 @@ impl HubHandle {
             keys: std::sync::RwLock::new(Arc::new(keys)),
             reader,
             topics,
+            unread: Arc::default(),
             stopped,
             backup_dir: std::sync::RwLock::default(),
         };
@@ -141,7 +144,7 @@ impl HubHandle {
         }
         let id = SessionId(self.shared.next_session.fetch_add(1, Ordering::Relaxed));
         let peer = Arc::new(Peer { session: id, namespace, identity });
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = Arc::new(Mailbox::new(self.unread()));
         let session =
             Session { hub: self.clone(), id, peer: Arc::clone(&peer), mailbox: Arc::clone(&mailbox) };
         // If the hub is gone, the first request finds out.
@@ -226,6 +229,10 @@ impl HubHandle {
 
     pub(crate) fn send(&self, inbound: Inbound) {
         let _ = self.shared.inbox.send(inbound);
+    }
+
+    pub(crate) fn unread(&self) -> Arc<UnreadBytes> {
+        Arc::clone(&self.shared.unread)
     }
 
     pub(crate) fn reader(&self) -> &Reader {

@@ -16,6 +16,7 @@ mod calls;
 mod clock;
 pub mod core;
 mod counters;
+mod delivery_size;
 mod follow;
 mod handle;
 mod keys;
@@ -27,6 +28,7 @@ mod principal;
 mod request;
 mod rights;
 mod runtime;
+mod settings;
 mod solitude;
 mod stats;
 pub mod topics;
@@ -39,13 +41,14 @@ pub use counters::{Counters, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};
 pub use keys::{Grant, KeyId, Keys};
 pub use listen::{ListenError, listen};
-pub use mailbox::Mailbox;
+pub use mailbox::{Mailbox, UnreadBytes};
 pub use principal::Principal;
 pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
 };
 pub use rights::{Needs, Right, Rights, TopicAct};
 pub use runtime::Hub;
+pub use settings::{HubSettings, UnreadLimits};
 pub use stats::Stats;
 
 /// The engine's words, for doors.

@@ -10,6 +10,14 @@ pub const INBOX_REQUESTS_MAX: usize = 32_768;
 pub const SESSION_REQUESTS_MAX: usize = 8_192;
 /// How much a door may hold unsent for one peer before it takes no more from the mailbox.
 pub const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How much a door takes from a mailbox at a time.
+pub const TAKE_BYTES_MAX: usize = 1024 * 1024;
+/// How many bytes may wait in a mailbox before a watch stops adding to it and reads the log later.
+pub const MAILBOX_EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How many bytes may wait for one session before its queries are refused, and for all sessions together before the
+/// largest holder is disconnected, unless the settings say otherwise.
+pub const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const UNREAD_BYTES_TOTAL_MAX: usize = 256 * 1024 * 1024;
 /// How many sessions may be open at once.
 pub const SESSIONS_MAX: usize = 100_000;
 /// Below so much free space, new tasks are refused; finishing work may use what is left.

@@ -1,31 +1,80 @@
-//! A session's mailbox. The hub puts deliveries in and never waits; the door takes all of them at once.
+//! A session's mailbox. The hub puts deliveries in and never waits; the door takes them a portion at a time.
 //!
-//! It is bounded by what the session has asked for: one reply per request (doors limit how many are under way), one
-//! assignment per slot, and a window of events per watch. A stuck peer therefore costs its own window and nothing else.
+//! Every delivery is counted in bytes from `put` to `take`, for its session and for all sessions together. Watches and
+//! queries of a session stop at its limit; when all sessions together are over theirs, the hub ends the largest holder.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{MutexGuard as Turn, Notify};
 
+use crate::limits::{MAILBOX_EVENT_BYTES_MAX, MAILBOX_EVENTS_MAX, TAKE_BYTES_MAX};
 use crate::request::Delivery;
 
 #[derive(Debug, Default)]
 pub struct Mailbox {
-    content: Mutex<Vec<Delivery>>,
+    content: Mutex<Content>,
     arrived: Notify,
     closed: AtomicBool,
+    /// Of all mailboxes of the hub.
+    unread: Arc<UnreadBytes>,
+    /// Held by the watch that reads the log for this session. Two at once would both find the same room.
+    reading: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    deliveries: Vec<Delivery>,
+    bytes: usize,
+}
+
+/// How many bytes wait in all mailboxes together.
+#[derive(Debug, Default)]
+pub struct UnreadBytes(AtomicUsize);
+
+impl UnreadBytes {
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Mailbox {
-    /// Moves everything that has arrived to the end of `into`. Says whether there was anything.
+    pub fn new(unread: Arc<UnreadBytes>) -> Mailbox {
+        Mailbox {
+            content: Mutex::default(),
+            arrived: Notify::default(),
+            closed: AtomicBool::default(),
+            unread,
+            reading: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Moves what has arrived to the end of `into`: everything, or the first so many bytes of it. Says whether there was
+    /// anything.
     pub fn take(&self, into: &mut Vec<Delivery>) -> bool {
         let mut content = self.lock();
-        if into.is_empty() {
-            std::mem::swap(into, &mut content);
+        let bytes = if content.bytes <= TAKE_BYTES_MAX {
+            let Content { deliveries, bytes } = &mut *content;
+            if into.is_empty() {
+                std::mem::swap(into, deliveries);
+            } else {
+                into.append(deliveries);
+            }
+            std::mem::take(bytes)
         } else {
-            into.append(&mut content);
-        }
+            let mut taken = 0;
+            let fits = |delivery: &&Delivery| {
+                let has_room = taken < TAKE_BYTES_MAX;
+                taken += if has_room { delivery.bytes() } else { 0 };
+                has_room
+            };
+            let count = content.deliveries.iter().take_while(fits).count();
+            into.extend(content.deliveries.drain(..count));
+            content.bytes -= taken;
+            taken
+        };
+        drop(content);
+        self.unread.0.fetch_sub(bytes, Ordering::Relaxed);
         !into.is_empty()
     }
 
@@ -34,41 +83,137 @@ impl Mailbox {
     pub async fn arrived(&self) {
         loop {
             let arrived = self.arrived.notified();
-            if !self.lock().is_empty() || self.is_closed() {
+            if !self.lock().deliveries.is_empty() || self.is_ended() {
                 return;
             }
             arrived.await;
         }
     }
 
-    /// The hub is gone or has dropped the session: nothing will arrive any more.
+    /// The hub is gone or has dropped the session: nothing is here, and nothing will arrive any more.
     pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.is_ended() && self.lock().deliveries.is_empty()
     }
 
-    pub(crate) fn put(&self, delivery: Delivery) {
+    /// About how many bytes wait here.
+    pub fn unread_bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// Says how many bytes the delivery counts for.
+    pub(crate) fn put(&self, delivery: Delivery) -> usize {
+        let bytes = delivery.bytes();
         let was_empty = {
             let mut content = self.lock();
-            content.push(delivery);
-            content.len() == 1
+            if self.is_ended() {
+                return bytes;
+            }
+            // Before anybody can take it.
+            self.unread.0.fetch_add(bytes, Ordering::Relaxed);
+            content.bytes += bytes;
+            content.deliveries.push(delivery);
+            content.deliveries.len() == 1
         };
         if was_empty {
             self.arrived.notify_one();
         }
+        bytes
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+    /// Whether one more event may be added, or has to be read from the log later.
+    pub(crate) fn has_room_for_events(&self) -> bool {
+        let content = self.lock();
+        content.deliveries.len() < MAILBOX_EVENTS_MAX && content.bytes < MAILBOX_EVENT_BYTES_MAX
     }
 
+    /// Waits until no other watch of this session reads the log.
+    pub(crate) async fn read_turn(&self) -> Turn<'_, ()> {
+        self.reading.lock().await
+    }
+
+    /// Nothing will arrive any more. Whether the hub is gone or has dropped the session, what is here can still be taken.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        {
+            let _content = self.lock();
+            self.closed.store(true, Ordering::Release);
+        }
         // Whoever comes later sees that it is closed before it waits.
         self.arrived.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Delivery>> {
+    /// Throws away what waits here, leaves the last words, and closes. Says how many bytes that were.
+    pub(crate) fn close_with(&self, last_words: Delivery) -> usize {
+        let thrown_away = std::mem::take(&mut *self.lock());
+        self.unread.0.fetch_sub(thrown_away.bytes, Ordering::Relaxed);
+        self.put(last_words);
+        self.close();
+        thrown_away.bytes
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Content> {
         // A panic elsewhere leaves a list that is whole: pushing and swapping cannot stop half-way.
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        let bytes = self.lock().bytes;
+        self.unread.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::request::CallAnswer;
+
+    fn large(bytes: usize) -> Delivery {
+        Delivery::CallAnswered { token: 0, answer: CallAnswer::Result(Bytes::from(vec![0; bytes])) }
+    }
+
+    #[test]
+    fn bytes_are_counted_from_put_to_take_and_a_large_mailbox_is_taken_in_portions() {
+        let unread = Arc::new(UnreadBytes::default());
+        let [one, two] = [(); 2].map(|()| Mailbox::new(Arc::clone(&unread)));
+        let put = two.put(Delivery::Goodbye);
+        let each = one.put(large(TAKE_BYTES_MAX / 2));
+        assert!(each > TAKE_BYTES_MAX / 2);
+        for _ in 0..3 {
+            one.put(large(TAKE_BYTES_MAX / 2));
+        }
+        assert_eq!(one.unread_bytes(), 4 * each);
+        assert_eq!(unread.get(), 4 * each + put);
+        let mut taken = Vec::new();
+        assert!(one.take(&mut taken));
+        assert_eq!(taken.len(), 2, "the rest waits");
+        assert_eq!(unread.get(), 2 * each + put);
+        one.close();
+        assert!(!one.is_closed(), "something is left");
+        one.take(&mut taken);
+        assert_eq!(taken.len(), 4);
+        assert!(one.is_closed());
+        drop(two);
+        assert_eq!(unread.get(), 0);
+    }
+
+    #[test]
+    fn a_mailbox_that_is_thrown_away_holds_the_last_words_alone() {
+        let unread = Arc::new(UnreadBytes::default());
+        let mailbox = Mailbox::new(Arc::clone(&unread));
+        let bytes = mailbox.put(large(1_000));
+        assert_eq!(mailbox.close_with(Delivery::Goodbye), bytes);
+        mailbox.put(large(1_000));
+        assert!(unread.get() < 1_000, "nothing is added after the end");
+        let mut taken = Vec::new();
+        mailbox.take(&mut taken);
+        assert!(matches!(taken[..], [Delivery::Goodbye]));
+        assert!(mailbox.is_closed());
     }
 }

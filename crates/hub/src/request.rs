@@ -182,6 +182,8 @@ pub enum Delivery {
     Broadcast(Broadcast),
     /// The broker stops; reconnect later.
     Goodbye,
+    /// The hub has ended this session, and says why. Nothing follows; the door closes the connection.
+    Ended(Refusal),
 }
 
 #[derive(Debug)]

@@ -21,6 +21,7 @@ use crate::handle::{HubHandle, Inbound};
 use crate::keys::Keys;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
 use crate::request::{Ask, Request};
+use crate::settings::HubSettings;
 use crate::solitude::Solitude;
 use crate::stats::Stats;
 use crate::topics::{TopicSettings, Topics};
@@ -47,7 +48,7 @@ impl Hub {
         engine: Settings,
         keys: Keys,
     ) -> Result<Hub, StoreError> {
-        Hub::start_with_topics(disk, store, engine, TopicSettings::default(), keys)
+        Hub::start_with(disk, store, engine, HubSettings::default(), keys)
     }
 
     /// The same with settings for topics.
@@ -56,6 +57,17 @@ impl Hub {
         store: StoreSettings,
         engine: Settings,
         topics: TopicSettings,
+        keys: Keys,
+    ) -> Result<Hub, StoreError> {
+        Hub::start_with(disk, store, engine, HubSettings { topics, ..HubSettings::default() }, keys)
+    }
+
+    /// The same with settings of the hub itself.
+    pub fn start_with(
+        disk: Arc<dyn Disk>,
+        store: StoreSettings,
+        engine: Settings,
+        settings: HubSettings,
         keys: Keys,
     ) -> Result<Hub, StoreError> {
         let begun = Instant::now();
@@ -75,7 +87,7 @@ impl Hub {
         let (inbox, inbound) = mpsc::unbounded_channel();
         let permits = Arc::new(Semaphore::new(INBOX_REQUESTS_MAX));
         let (stopping, stopped) = watch::channel(false);
-        let (topics, saver) = Topics::open(&reader, topics)?;
+        let (topics, saver) = Topics::open(&reader, settings.topics)?;
         topics.start_reaper();
         let failures = inbox.clone();
         start_thread("tenure-topics", move || {
@@ -85,8 +97,10 @@ impl Hub {
         });
         let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, reader, topics, stopped);
         handle.topics().connect(handle.downgrade());
+        let mut core = Core::new(engine, batches, chores, stats);
+        core.bound_unread(settings.unread, handle.unread());
         let turns = Turns {
-            core: Core::new(engine, batches, chores, stats),
+            core,
             handle: handle.clone(),
             inbound,
             permits,
@@ -194,6 +208,7 @@ impl Turns {
             self.tell_news();
             self.write()?;
             self.core.speak();
+            self.core.end_largest_holders(now);
             self.start_reading();
             if disk_looked_at.elapsed() > IDLE_MAX {
                 disk_looked_at = Instant::now();
@@ -295,9 +310,9 @@ impl Turns {
             Inbound::Close { session } => self.core.close(now, session),
             Inbound::HasRead { watch, life, next } => {
                 if !life.is_over()
-                    && let Some(until) = self.core.has_read(watch, next)
+                    && let Some((from, until)) = self.core.has_read(watch, next)
                 {
-                    follow(&self.handle, &mut self.core, watch, next, until);
+                    follow(&self.handle, &mut self.core, watch, from, until);
                 }
             }
             Inbound::Reply { session, token, reply } => self.core.reply(session, token, reply),
@@ -368,7 +383,7 @@ impl Turns {
     /// Watches that have just begun, or fell behind.
     fn start_reading(&mut self) {
         for (watch, from) in self.core.take_to_read() {
-            if let Some(until) = self.core.has_read(watch, from) {
+            if let Some((from, until)) = self.core.has_read(watch, from) {
                 follow(&self.handle, &mut self.core, watch, from, until);
             }
         }

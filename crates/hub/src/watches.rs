@@ -126,23 +126,27 @@ impl Watches {
     }
 
     /// The watch has seen everything before `from`. If memory reaches back that far, it gets the rest and is live;
-    /// otherwise the log has to be read up to the number returned.
+    /// otherwise the log has to be read, from where memory begins too late or the mailbox is full. `deliver` says whether
+    /// there was room.
     pub(crate) fn catch_up(
         &mut self,
         key: WatchKey,
         from: u64,
-        mut deliver: impl FnMut(Arc<Event>),
+        mut deliver: impl FnMut(&Arc<Event>) -> bool,
     ) -> CatchUp {
         let oldest = self.recent.front().map_or(self.next, |event| event.seq);
         let Some(entry) = self.all.get_mut(&key) else { return CatchUp::Gone };
         if from < oldest {
-            return CatchUp::Read { until: self.next };
+            return CatchUp::Read { from, until: self.next };
         }
         if from < self.kept_from && self.next < self.kept_from {
-            return CatchUp::Read { until: self.kept_from };
+            return CatchUp::Read { from, until: self.kept_from };
         }
-        let missed = self.recent.iter().skip((from - oldest) as usize).filter(|event| wants(entry, event));
-        missed.for_each(|event| deliver(Arc::clone(event)));
+        for event in self.recent.iter().skip((from - oldest) as usize) {
+            if wants(entry, event) && !deliver(event) {
+                return CatchUp::Read { from: event.seq, until: self.next };
+            }
+        }
         entry.live = true;
         CatchUp::Live
     }
@@ -184,7 +188,7 @@ impl Life {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CatchUp {
     Live,
-    Read { until: u64 },
+    Read { from: u64, until: u64 },
     Gone,
 }
 

@@ -140,7 +140,8 @@ impl Client {
             | Delivery::CallGivenUp { .. }
             | Delivery::CallAnswered { .. }
             | Delivery::Broadcast(_)
-            | Delivery::Goodbye => {}
+            | Delivery::Goodbye
+            | Delivery::Ended(_) => {}
         }
     }
 

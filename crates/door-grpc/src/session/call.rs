@@ -20,8 +20,10 @@ impl Call {
             let is_closed = self.0.mailbox().is_closed();
             self.0.mailbox().take(&mut arrived);
             for delivery in arrived.drain(..) {
-                if let Delivery::Reply { reply, .. } = delivery {
-                    return reply.map_err(|no| translate::status(&no));
+                match delivery {
+                    Delivery::Reply { reply, .. } => return reply.map_err(|no| translate::status(&no)),
+                    Delivery::Ended(why) => return Err(translate::status(&why)),
+                    _ => {}
                 }
             }
             if is_closed {

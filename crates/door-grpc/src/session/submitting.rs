@@ -126,6 +126,7 @@ impl Submitting {
                     self.answers.push_back(answer(response, &refused)?);
                 }
                 Delivery::Goodbye => self.is_goodbye = true,
+                Delivery::Ended(why) => return Err(translate::status(&why)),
                 // Nothing else was asked for.
                 _ => {}
             }

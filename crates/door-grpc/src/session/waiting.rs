@@ -66,6 +66,7 @@ impl Waiting {
                     // Events may have been missed: whatever is left is looked at again.
                     Delivery::Gap { .. } => look_at.extend(&self.left),
                     Delivery::Goodbye => return Err(translate::unavailable()),
+                    Delivery::Ended(why) => return Err(translate::status(&why)),
                     Delivery::Notice(_)
                     | Delivery::Call { .. }
                     | Delivery::CallAnswered { .. }

@@ -55,6 +55,7 @@ impl Watching {
                 Delivery::Gap { from, oldest, .. } => return Ok(translate::gap(from, oldest)),
                 Delivery::Live { next, .. } => return Ok(News::Live(pb::Live { next })),
                 Delivery::Goodbye => return Err(translate::unavailable()),
+                Delivery::Ended(why) => return Err(translate::status(&why)),
                 // Nothing else was asked for.
                 Delivery::Reply { .. }
                 | Delivery::Notice(_)

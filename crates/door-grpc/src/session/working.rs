@@ -209,6 +209,7 @@ impl Working {
                 self.news(broker_message::Message::Replaced(pb::Replaced { worker }));
             }
             Delivery::Goodbye => self.is_goodbye = true,
+            Delivery::Ended(why) => return Err(translate::status(&why)),
             // Nothing else was asked for.
             Delivery::Event { .. }
             | Delivery::Gap { .. }

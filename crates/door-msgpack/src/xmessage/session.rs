@@ -367,6 +367,10 @@ impl Protocol for Session {
             Delivery::Reply { token, reply } => self.reply(token, reply, turn),
             Delivery::Notice(notice) => self.notice(notice, bytes, turn),
             Delivery::Goodbye => say(&translate::refusal(&Refusal::Draining), turn),
+            Delivery::Ended(why) => {
+                say(&translate::refusal(&why), turn);
+                turn.close = true;
+            }
             // Nothing of this was asked for.
             Delivery::Event { .. }
             | Delivery::Gap { .. }

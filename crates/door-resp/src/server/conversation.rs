@@ -349,7 +349,7 @@ impl Conversation {
         inside.mailbox().take(&mut deliveries);
         let now = wall_clock();
         for delivery in deliveries.drain(..) {
-            if matches!(delivery, Delivery::Goodbye) {
+            if matches!(delivery, Delivery::Goodbye | Delivery::Ended(_)) {
                 self.until = Some(now + GOODBYE);
             }
             self.session.deliver(now, delivery, &mut self.out);

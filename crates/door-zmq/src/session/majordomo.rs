@@ -139,7 +139,8 @@ impl Conversation for Majordomo {
             | Delivery::CallGivenUp { .. }
             | Delivery::CallAnswered { .. }
             | Delivery::Broadcast(_)
-            | Delivery::Goodbye => None,
+            | Delivery::Goodbye
+            | Delivery::Ended(_) => None,
         }
     }
 
@@ -179,7 +180,7 @@ impl Conversation for Majordomo {
             Delivery::CallGivenUp { .. } => {}
             Delivery::CallAnswered { token, .. } => drop(turn.asked.answered(token)),
             Delivery::Broadcast(heard) => worker.broadcast(heard.subject.as_deref(), &heard.body, &mut turn),
-            Delivery::Goodbye => turn.out.close = true,
+            Delivery::Goodbye | Delivery::Ended(_) => turn.out.close = true,
         }
     }
 

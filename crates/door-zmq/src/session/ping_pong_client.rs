@@ -96,7 +96,7 @@ impl Conversation for PingPongClient {
                     Err(refusal) => self.settings.counters.count(refusal.code()),
                 }
             }
-            Delivery::Goodbye => out.close = true,
+            Delivery::Goodbye | Delivery::Ended(_) => out.close = true,
             Delivery::Event { .. }
             | Delivery::Notice(_)
             | Delivery::Gap { .. }

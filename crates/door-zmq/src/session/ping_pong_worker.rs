@@ -240,7 +240,7 @@ impl Conversation for PingPongWorker {
                 Notice::Drain => {}
                 Notice::Replaced { .. } => out.close = true,
             },
-            Delivery::Goodbye => out.close = true,
+            Delivery::Goodbye | Delivery::Ended(_) => out.close = true,
             Delivery::Event { .. }
             | Delivery::Gap { .. }
             | Delivery::Live { .. }

@@ -10,7 +10,7 @@ use crate::command::{Answer, Cursor, ListQuery, Peer, Place, TaskInfo};
 use crate::engine::Engine;
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::lanes::LaneKey;
-use crate::limits::PAGE_MAX;
+use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX};
 use crate::line::Rank;
 use crate::name::Name;
 use crate::refusal::Refusal;
@@ -111,10 +111,19 @@ impl Engine {
                 && self.matches(peer, query, task)
         });
         few.sort_unstable();
-        let tasks = few.iter().take(query.limit).map(|slot| self.info(*slot)).collect();
-        let last = few.get(query.limit - 1).filter(|_| few.len() > query.limit);
-        let next = last.map(|slot| Cursor { state: None, after: in_table(*slot) });
-        Page { tasks, looks: few.len(), next }
+        let mut page = Page { looks: few.len(), ..Page::default() };
+        let mut left = few.iter();
+        for slot in left.by_ref() {
+            page.push(self.info(*slot));
+            if page.is_full(query.limit) {
+                page.next = Some(Cursor { state: None, after: in_table(*slot) });
+                break;
+            }
+        }
+        if left.next().is_none() {
+            page.next = None;
+        }
+        page
     }
 
     fn page_of_table(
@@ -268,7 +277,7 @@ impl Engine {
     ) -> bool {
         let task = self.tasks.at(slot);
         if states.contains(&task.state.name()) && self.matches(peer, query, task) {
-            page.tasks.push(self.info(slot));
+            page.push(self.info(slot));
         }
         page.look(query, states, place)
     }
@@ -293,15 +302,25 @@ impl Engine {
 #[derive(Default)]
 struct Page {
     tasks: Vec<TaskInfo>,
+    bytes: usize,
     looks: usize,
     next: Option<Cursor>,
 }
 
 impl Page {
+    fn push(&mut self, task: TaskInfo) {
+        self.bytes += task.size();
+        self.tasks.push(task);
+    }
+
+    fn is_full(&self, limit: usize) -> bool {
+        self.tasks.len() == limit || self.bytes >= PAGE_BYTES_MAX
+    }
+
     /// Counts a look. Says whether there is room for more; if not, the list goes on behind `place`.
     fn look(&mut self, query: &ListQuery, states: &[StateName], place: Place) -> bool {
         self.looks += 1;
-        if self.tasks.len() == query.limit || self.looks == LOOKS_MAX {
+        if self.is_full(query.limit) || self.looks == LOOKS_MAX {
             let state = if query.parent.is_some() { None } else { one(states) };
             self.next = Some(Cursor { state, after: place });
         }

@@ -4,7 +4,7 @@
 use crate::command::{Answer, Peer};
 use crate::engine::Engine;
 use crate::id::{Slot, WorkerKey};
-use crate::limits::PAGE_MAX;
+use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX};
 use crate::refusal::Refusal;
 
 impl Engine {
@@ -12,9 +12,15 @@ impl Engine {
         check(limit)?;
         let mut places = self.tasks.iter_from(Slot(from));
         let mut tasks = Vec::new();
+        let mut bytes = 0;
         for (slot, task) in places.by_ref().take(limit) {
             if self.terms.get(task.terms).namespace == peer.namespace {
-                tasks.push(self.info(slot));
+                let task = self.info(slot);
+                bytes += task.size();
+                tasks.push(task);
+            }
+            if bytes >= PAGE_BYTES_MAX {
+                break;
             }
         }
         let next = places.next().map(|(slot, _)| slot.0);

@@ -371,3 +371,26 @@ fn one_worker_and_one_queue_are_found_by_name() {
     assert_eq!((queues.len(), queues[0].counts[StateName::Ready as usize]), (1, 3));
     assert_eq!(broker.ask(&Query::Queue { queue: "x".into() }), Ok(Answer::Queues(Vec::new())));
 }
+
+#[test]
+fn a_page_of_large_tasks_is_short_and_the_list_goes_on() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let long = |letter: &str| (0..32).map(|number| format!("{letter}{number:0>250}").into()).collect();
+    let tasks: BTreeSet<TaskId> = (0..150)
+        .map(|_| {
+            let task = NewTask { needs: long("n"), tags: long("t"), ..broker.new_task("q") };
+            broker.submit_task(&ann, task)
+        })
+        .collect();
+    broker.hush();
+    for states in [vec![StateName::Ready], Vec::new()] {
+        let query = ListQuery { states, limit: 1_000, ..ListQuery::default() };
+        let (page, next) = broker.page(query.clone());
+        assert!(next.is_some(), "there is more");
+        assert!(page.len() < 100, "{} tasks of 17 kB", page.len());
+        let all = broker.list(query);
+        assert_eq!(all.len(), tasks.len());
+        assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), tasks);
+    }
+}

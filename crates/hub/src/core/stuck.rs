@@ -19,8 +19,9 @@ impl Core {
             matches!(reply, Ok(Response::Answer(_) | Response::Stats(_)) | Err(Refusal::DiskFull))
         };
         for mut out in self.outbox.take_free(is_free) {
-            if let Out::Reply { reply: reply @ Ok(Response::Answer(_)), .. } = &mut out {
-                *reply = Err(Refusal::DiskFull);
+            if let Out::Reply { session, reply: reply @ Ok(Response::Answer(_)), .. } = &mut out {
+                let (session, answer) = (*session, std::mem::replace(reply, Err(Refusal::DiskFull)));
+                self.forget_unsaid(session, &answer);
                 self.stats.refusals_total += 1;
             }
             self.say(out);

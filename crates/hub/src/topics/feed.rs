@@ -131,7 +131,8 @@ impl Feed {
             | Mail::CallAnswered { .. }
             | Mail::CallGivenUp { .. }
             | Mail::Broadcast(_)
-            | Mail::Goodbye => {}
+            | Mail::Goodbye
+            | Mail::Ended(_) => {}
         }
     }
 

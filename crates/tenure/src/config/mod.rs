@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use tenure_door_zmq::{PingPongSettings, Settings as MajordomoSettings};
 use tenure_hub::store::StoreSettings;
 use tenure_hub::topics::TopicSettings;
-use tenure_hub::words;
+use tenure_hub::{UnreadLimits, words};
 
 use access::Access;
 use load::Loaded;
@@ -35,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) store: StoreSettings,
     pub(crate) engine: words::Settings,
     pub(crate) topics: TopicSettings,
+    pub(crate) unread: UnreadLimits,
     pub(crate) access: Access,
     pub(crate) majordomo: MajordomoSettings,
     pub(crate) ping_pong: PingPongSettings,
@@ -113,6 +114,10 @@ impl Config {
             store,
             engine,
             topics: topics::topics(loaded),
+            unread: UnreadLimits {
+                session: size("unread_bytes_max") as usize,
+                total: size("unread_bytes_total_max") as usize,
+            },
             access: loaded.access.clone(),
             majordomo: zmq::majordomo(loaded),
             ping_pong: zmq::ping_pong(loaded),
@@ -142,6 +147,7 @@ mod tests {
         let config = Config::build(&loaded, 0);
         assert_eq!(config.engine, words::Settings::default());
         assert_eq!(config.store, StoreSettings::default());
+        assert_eq!(config.unread, UnreadLimits::default());
         assert_eq!(config.resp, tenure_door_resp::Settings::default());
         assert_eq!(format!("{:?}", config.topics), format!("{:?}", TopicSettings::default()));
         assert_eq!(config.doors.native.as_deref(), Some("127.0.0.1:7171"));

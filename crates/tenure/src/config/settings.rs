@@ -292,6 +292,20 @@ pub(crate) static SETTINGS: &[Setting] = &[
     reloading(LIMITS, "workers_max", Kind::Count, "100000", "How many workers the broker knows at most"),
     reloading(LIMITS, "queues_max", Kind::Count, "100000", "How many queues the broker has at most"),
     setting(
+        LIMITS,
+        "unread_bytes_max",
+        Kind::Size,
+        "16MB",
+        "Refuse queries of a session that leaves this much unread",
+    ),
+    setting(
+        LIMITS,
+        "unread_bytes_total_max",
+        Kind::Size,
+        "256MB",
+        "Disconnect the peer that leaves most unread when all sessions together leave this much",
+    ),
+    setting(
         TOPICS,
         "message_buffer_size",
         Kind::Count,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_hub::store::{Disk, RealDisk, StoreError};
-use tenure_hub::{Hub, HubHandle};
+use tenure_hub::{Hub, HubHandle, HubSettings};
 use tokio::signal::unix::{Signal, SignalKind};
 
 use crate::config::{Config, random_seed};
@@ -59,14 +59,9 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
     let disk = open_directory(config)?;
     let keys = config.access.keys();
     let doors = doors::open(config, !keys.is_empty()).await?;
-    let hub = Hub::start_with_topics(
-        disk,
-        config.store.clone(),
-        config.engine.clone(),
-        config.topics.clone(),
-        keys,
-    )
-    .map_err(|error| explain(config, &error))?;
+    let settings = HubSettings { topics: config.topics.clone(), unread: config.unread };
+    let hub = Hub::start_with(disk, config.store.clone(), config.engine.clone(), settings, keys)
+        .map_err(|error| explain(config, &error))?;
     let banner = Banner { config, doors: &doors, report: hub.report(), took: begun.elapsed() };
     banner.print(serve)?;
     tracing::info!(pid = std::process::id(), doors = doors.len(), "the broker is ready");

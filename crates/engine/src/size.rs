@@ -1,0 +1,182 @@
+//! About how many bytes an answer or an event takes on a wire, so that whoever holds many of them can count what they cost.
+
+use crate::command::{Accepted, Answer, Reply, TaskInfo, WorkerAbout, WorkerInfo};
+use crate::event::{About, Event, Kind};
+use crate::name::Name;
+use crate::notice::Notice;
+use crate::refusal::Refusal;
+use crate::state::TaskState;
+use crate::terms::Terms;
+use crate::why::Why;
+
+/// The numbers of a task, a worker, an event or a notice, with their names on the wire.
+const NUMBERS: usize = 256;
+/// The length and the name of one text.
+const TEXT: usize = 16;
+
+impl Answer {
+    pub fn size(&self) -> usize {
+        match self {
+            Answer::Task(task) => task.size(),
+            Answer::Why(why) => why.size(),
+            Answer::Tasks { tasks, .. } | Answer::ScannedTasks { tasks, .. } => {
+                tasks.iter().map(TaskInfo::size).sum()
+            }
+            Answer::Workers(workers) | Answer::ScannedWorkers { workers, .. } => {
+                workers.iter().map(WorkerInfo::size).sum()
+            }
+            Answer::Queues(queues) => queues.iter().map(|queue| NUMBERS + text(&queue.queue)).sum(),
+            Answer::Limits(limits) => limits.iter().map(|limit| TEXT + text(&limit.tag)).sum(),
+            Answer::Counts(_) => NUMBERS,
+        }
+    }
+}
+
+impl Reply {
+    pub fn size(&self) -> usize {
+        match self {
+            Reply::Done => 0,
+            Reply::Submitted(each) => {
+                each.iter().map(|each| each.as_ref().map_or_else(Refusal::size, Accepted::size)).sum()
+            }
+            Reply::Held(each) | Reply::Registered { held: each, .. } => {
+                each.iter().map(|each| each.as_ref().map_or_else(Refusal::size, |()| 1)).sum()
+            }
+        }
+    }
+}
+
+impl Accepted {
+    fn size(&self) -> usize {
+        4 * TEXT + self.unserved.as_ref().map_or(0, Why::size)
+    }
+}
+
+impl Refusal {
+    /// A refusal is a sentence with a name or two.
+    pub fn size(&self) -> usize {
+        NUMBERS
+    }
+}
+
+impl Why {
+    fn size(&self) -> usize {
+        match self {
+            Why::NeedsUnmet { missing } => names(missing),
+            _ => NUMBERS,
+        }
+    }
+}
+
+impl TaskInfo {
+    pub fn size(&self) -> usize {
+        let state = match &self.state {
+            TaskState::Created | TaskState::Delayed { .. } | TaskState::Ready => 0,
+            TaskState::Assigned(holding) | TaskState::Running(holding) => {
+                let note = holding.progress.as_ref().and_then(|progress| progress.note.as_deref());
+                let reason = holding.intent.as_ref().and_then(|intent| intent.reason.as_deref());
+                text(&holding.worker) + optional(note) + optional(reason)
+            }
+            TaskState::Paused(aside) => optional(aside.reason.as_deref()),
+            TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
+                optional(end.message.as_deref()) + optional(end.worker.as_deref())
+            }
+        };
+        NUMBERS + self.terms.size() + names(&self.crashed_on) + optional(self.name.as_deref()) + state
+    }
+}
+
+impl Terms {
+    pub fn size(&self) -> usize {
+        text(&self.namespace)
+            + text(&self.queue)
+            + text(&self.submitter)
+            + names(&self.needs)
+            + names(&self.tags)
+    }
+}
+
+impl WorkerInfo {
+    pub fn size(&self) -> usize {
+        let WorkerAbout { host, platform, version, door: _ } = &self.about;
+        let about: usize = [host, platform, version].into_iter().map(|each| optional(each.as_deref())).sum();
+        NUMBERS
+            + text(&self.worker)
+            + names(&self.queues)
+            + names(&self.capabilities)
+            + self.held.len() * 2 * TEXT
+            + about
+    }
+}
+
+impl Event {
+    pub fn size(&self) -> usize {
+        let about = match &self.about {
+            About::Task { terms, .. } => terms.size(),
+            About::Worker { namespace, worker: name }
+            | About::Queue { namespace, queue: name }
+            | About::Tag { namespace, tag: name } => text(namespace) + text(name),
+        };
+        let kind = match &self.kind {
+            Kind::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),
+            Kind::Progress { note: told, .. }
+            | Kind::GivenBack { reason: told, .. }
+            | Kind::CancelRequested { reason: told }
+            | Kind::PauseRequested { reason: told }
+            | Kind::Paused { reason: told }
+            | Kind::Failed { message: told, .. }
+            | Kind::Cancelled { reason: told, .. } => optional(told.as_deref()),
+            Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => names(needs),
+            // A number or the name of a worker.
+            Kind::Released
+            | Kind::Due
+            | Kind::Assigned { .. }
+            | Kind::Started { .. }
+            | Kind::Checkpoint { .. }
+            | Kind::TakenBack { .. }
+            | Kind::HolderLost { .. }
+            | Kind::HolderReturned { .. }
+            | Kind::Crashed { .. }
+            | Kind::IntentDelivered { .. }
+            | Kind::Resumed
+            | Kind::Retried
+            | Kind::Moved
+            | Kind::Completed { .. }
+            | Kind::Expired
+            | Kind::WorkerRegistered
+            | Kind::WorkerLost { .. }
+            | Kind::WorkerReturned
+            | Kind::WorkerLeft
+            | Kind::WorkerDraining
+            | Kind::WorkerQuarantined { .. }
+            | Kind::WorkerCleared
+            | Kind::QueuePaused
+            | Kind::QueueResumed
+            | Kind::LimitSet { .. } => 0,
+        };
+        NUMBERS + about + kind
+    }
+}
+
+impl Notice {
+    pub fn size(&self) -> usize {
+        NUMBERS
+            + match self {
+                Notice::Assign(assignment) => assignment.terms.size() + optional(assignment.name.as_deref()),
+                Notice::Wanted { reason, .. } => optional(reason.as_deref()),
+                Notice::Stop { .. } | Notice::Drain | Notice::Replaced { .. } => 0,
+            }
+    }
+}
+
+fn names(names: &[Name]) -> usize {
+    names.iter().map(|name| text(name)).sum()
+}
+
+fn optional(told: Option<&str>) -> usize {
+    told.map_or(0, text)
+}
+
+fn text(text: &str) -> usize {
+    TEXT + text.len()
+}

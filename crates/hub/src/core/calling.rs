@@ -1,0 +1,55 @@
+//! Calls and broadcasts on the core: what a peer says to others goes through the outbox, in its order.
+
+use bytes::Bytes;
+use tenure_engine::{Name, Peer, Refusal, SessionId};
+
+use super::Core;
+use crate::outbox::Out;
+use crate::request::{Broadcast, CallAnswer, Delivery, Response};
+
+impl Core {
+    pub(super) fn call(
+        &mut self,
+        peer: &Peer,
+        token: u64,
+        address: Name,
+        body: Bytes,
+    ) -> Result<(), Refusal> {
+        self.stats.calls_total += 1;
+        let (call, receiver) = self.calls.open(peer.session, token, &peer.namespace, &address)?;
+        let delivery = Delivery::Call { call, from: peer.identity.clone(), address, body };
+        self.outbox.push(Out::Other { session: receiver, delivery });
+        Ok(())
+    }
+
+    pub(super) fn answer_call(
+        &mut self,
+        receiver: SessionId,
+        call: u64,
+        answer: CallAnswer,
+    ) -> Result<Response, Refusal> {
+        let Some(pending) = self.calls.waiting(receiver, call) else {
+            return Err(Refusal::BadValue { what: "call", why: "is over, or was not made to this session" });
+        };
+        if answer != CallAnswer::Pending {
+            self.calls.close(call);
+        }
+        let delivery = Delivery::CallAnswered { token: pending.token, answer };
+        self.outbox.push(Out::Other { session: pending.caller, delivery });
+        Ok(Response::Done)
+    }
+
+    pub(super) fn call_given_up(&mut self, call: u64, receiver: SessionId) {
+        self.outbox.push(Out::Other { session: receiver, delivery: Delivery::CallGivenUp { call } });
+    }
+
+    pub(super) fn broadcast(&mut self, peer: &Peer, broadcast: &Broadcast) -> Response {
+        self.stats.broadcasts_total += 1;
+        let hearers = self.calls.hearers(&peer.namespace);
+        for session in &hearers {
+            let delivery = Delivery::Broadcast(broadcast.clone());
+            self.outbox.push(Out::Other { session: *session, delivery });
+        }
+        Response::Heard(hearers.len())
+    }
+}

@@ -1,0 +1,99 @@
+//! What peers leave unread: queries of a session over its limit are refused, and when all sessions together are over
+//! theirs, the largest holder is ended.
+
+use std::sync::Arc;
+
+use tenure_engine::{Refusal, SessionId, Timestamp};
+
+use super::Core;
+use crate::mailbox::UnreadBytes;
+use crate::request::{Delivery, Response};
+use crate::settings::UnreadLimits;
+
+impl Core {
+    /// Sets the limits, and which mailboxes count.
+    pub fn bound_unread(&mut self, limits: UnreadLimits, unread: Arc<UnreadBytes>) {
+        self.unread_limits = limits;
+        self.unread = unread;
+    }
+
+    /// Answers a query, unless too much waits for the session already. A refusal is small and is always given.
+    pub(super) fn answer(
+        &mut self,
+        session: SessionId,
+        ask: impl FnOnce(&mut Core) -> Result<Response, Refusal>,
+    ) -> Result<Response, Refusal> {
+        let UnreadLimits { session: limit, total } = self.unread_limits;
+        let Some(entry) = self.sessions.get(&session) else { return ask(self) };
+        if entry.unsaid_bytes + entry.mailbox.unread_bytes() > limit {
+            return Err(Refusal::TooMany { what: "bytes of answers that were not read", limit });
+        }
+        if self.unsaid_bytes + self.unread.get() > total {
+            let limit = total as u64;
+            return Err(Refusal::Full { what: "bytes of answers that were not read", limit });
+        }
+        let reply = ask(self);
+        let bytes = answer_bytes(&reply);
+        self.unsaid_bytes += bytes;
+        if let Some(entry) = self.sessions.get_mut(&session) {
+            entry.unsaid_bytes += bytes;
+        }
+        reply
+    }
+
+    pub(super) fn say_reply(&mut self, session: SessionId, token: u64, reply: Result<Response, Refusal>) {
+        self.forget_unsaid(session, &reply);
+        self.put(session, Delivery::Reply { token, reply });
+    }
+
+    /// An answer leaves the outbox.
+    pub(super) fn forget_unsaid(&mut self, session: SessionId, reply: &Result<Response, Refusal>) {
+        let bytes = answer_bytes(reply);
+        if bytes > 0 {
+            self.unsaid_bytes -= bytes;
+            if let Some(entry) = self.sessions.get_mut(&session) {
+                entry.unsaid_bytes -= bytes;
+            }
+        }
+    }
+
+    /// Ends the sessions that hold most, until all together hold no more than they may.
+    pub fn end_largest_holders(&mut self, now: Timestamp) {
+        let limit = self.unread_limits.total;
+        while self.unread.get() > limit {
+            let of = |(session, entry): (&SessionId, &super::Entry)| (entry.mailbox.unread_bytes(), *session);
+            let Some((bytes, session)) = self.sessions.iter().map(of).max() else { return };
+            if bytes == 0 {
+                return;
+            }
+            let why = Refusal::TooMany { what: "bytes that were not read", limit };
+            self.end(now, session, why, "a peer does not read what it asked for");
+        }
+    }
+
+    /// Ends a session on the hub's side. Its door hears why, and closes the connection.
+    pub(super) fn end(&mut self, now: Timestamp, session: SessionId, why: Refusal, reason: &'static str) {
+        let Some(entry) = self.sessions.get(&session) else { return };
+        let mailbox = Arc::clone(&entry.mailbox);
+        let unread_bytes = mailbox.close_with(Delivery::Ended(why));
+        tracing::warn!(
+            reason,
+            door = entry.principal.door,
+            address = entry.principal.address.map(tracing::field::display),
+            key = %entry.principal.grant.name,
+            identity = %entry.peer.identity,
+            unread_bytes,
+            "session ended by the broker"
+        );
+        self.close(now, session);
+    }
+}
+
+/// Only what a query asks for is counted before it is said: all else is as large as what was sent for it.
+fn answer_bytes(reply: &Result<Response, Refusal>) -> usize {
+    match reply {
+        Ok(response @ (Response::Answer(_) | Response::Stats(_))) => response.bytes(),
+        Ok(Response::Command(_) | Response::Done | Response::Heard(_) | Response::BackedUp { .. })
+        | Err(_) => 0,
+    }
+}

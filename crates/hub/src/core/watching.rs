@@ -1,0 +1,113 @@
+//! Watches on the core: they begin, hear events as long as there is room, and otherwise read the log.
+
+use std::sync::Arc;
+
+use tenure_engine::{Event, Peer, Refusal, SessionId};
+use tenure_store::{Events, Reader};
+
+use super::Core;
+use crate::mailbox::Mailbox;
+use crate::outbox::Out;
+use crate::request::{Delivery, Response, Watch};
+use crate::watches::{CatchUp, WATCHES_MAX, Wanted, WatchKey};
+
+impl Core {
+    /// The watches that have just begun or fell behind, with the first event each wants.
+    pub fn take_to_read(&mut self) -> Vec<(WatchKey, u64)> {
+        std::mem::take(&mut self.to_read)
+    }
+
+    /// What a follower needs to read the log for a watch.
+    pub(crate) fn reading(&self, key: WatchKey) -> Option<(Arc<Mailbox>, Wanted)> {
+        let wanted = self.watches.wanted(key)?;
+        Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), wanted))
+    }
+
+    /// A watch has read the log up to `next`. Either it is live now, or it has to read on from and up to the
+    /// numbers returned, as soon as there is room.
+    pub fn has_read(&mut self, key: WatchKey, next: u64) -> Option<(u64, u64)> {
+        let entry = self.sessions.get(&key.0)?;
+        let mailbox = Arc::clone(&entry.mailbox);
+        let caught = self.watches.catch_up(key, next, |event| {
+            let has_room = mailbox.has_room_for_events();
+            if has_room {
+                mailbox.put(Delivery::Event { watch: key.1, event: Arc::clone(event) });
+            }
+            has_room
+        });
+        match caught {
+            CatchUp::Live => {
+                mailbox.put(Delivery::Live { watch: key.1, next: self.watches.next() });
+                None
+            }
+            CatchUp::Read { from, until } => Some((from, until)),
+            CatchUp::Gone => None,
+        }
+    }
+
+    /// Reads the log for a watch right here, for whoever has no other task to do it in. The runtime has: `follow.rs`.
+    pub fn read_log(&mut self, watch: WatchKey, mut from: u64, reader: &Reader) {
+        while let Some((begin, until)) = self.has_read(watch, from) {
+            from = begin;
+            let Some((mailbox, wanted)) = self.reading(watch) else { return };
+            match reader.events(from, (until - from) as usize) {
+                Ok(Events::Some { events, next }) if next > from => {
+                    for event in events.into_iter().filter(|event| wanted.matches(event)) {
+                        mailbox.put(Delivery::Event { watch: watch.1, event: Arc::new(event) });
+                    }
+                    from = next;
+                }
+                Ok(Events::Gap { oldest }) => {
+                    mailbox.put(Delivery::Gap { watch: watch.1, from, oldest });
+                    from = oldest;
+                }
+                // Not on disk yet, or not readable: it is tried again when more has been said.
+                Ok(Events::Some { .. }) | Err(_) => return self.to_read.push((watch, from)),
+            }
+        }
+    }
+
+    pub(super) fn watch(&mut self, peer: &Peer, token: u64, watch: Watch) {
+        let key = (peer.session, watch.watch);
+        let Some(entry) = self.sessions.get_mut(&peer.session) else { return };
+        if entry.watches.len() >= WATCHES_MAX {
+            return self.reply(
+                peer.session,
+                token,
+                Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }),
+            );
+        }
+        entry.watches.insert(watch.watch);
+        let from = watch.from.unwrap_or(self.engine.last_event() + 1);
+        self.watches.add(key, peer.namespace.clone(), watch.filter, from, self.engine.last_event());
+        self.reply(peer.session, token, Ok(Response::Done));
+        self.outbox.push(Out::Begin { watch: key, from });
+    }
+
+    pub(super) fn unwatch(&mut self, session: SessionId, watch: u64) -> Result<Response, Refusal> {
+        if let Some(entry) = self.sessions.get_mut(&session) {
+            entry.watches.remove(&watch);
+        }
+        self.watches.remove((session, watch));
+        Ok(Response::Done)
+    }
+
+    pub(super) fn publish(&mut self, event: &Arc<Event>) {
+        let Core { watches, sessions, to_read, stats, .. } = self;
+        watches.publish(
+            event,
+            |(session, watch)| {
+                let Some(entry) = sessions.get(&session) else { return true };
+                if !entry.mailbox.has_room_for_events() {
+                    return false;
+                }
+                entry.mailbox.put(Delivery::Event { watch, event: Arc::clone(event) });
+                true
+            },
+            |key, from| {
+                stats.watches_lagged_total += 1;
+                to_read.push((key, from));
+            },
+        );
+    }
+}

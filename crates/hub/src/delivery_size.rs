@@ -1,0 +1,45 @@
+//! About how many bytes a delivery holds while it waits in a mailbox.
+
+use std::mem::size_of;
+
+use crate::request::{Broadcast, CallAnswer, Delivery, Response};
+use crate::stats::Stats;
+
+impl Delivery {
+    pub(crate) fn bytes(&self) -> usize {
+        let beside = match self {
+            Delivery::Reply { reply: Ok(response), .. } => response.bytes(),
+            Delivery::Reply { reply: Err(refusal), .. } => refusal.size(),
+            Delivery::Notice(notice) => notice.size(),
+            Delivery::Event { event, .. } => event.size(),
+            Delivery::Call { from, address, body, .. } => from.len() + address.len() + body.len(),
+            Delivery::CallAnswered { answer, .. } => match answer {
+                CallAnswer::Result(bytes) | CallAnswer::Error(bytes) => bytes.len(),
+                CallAnswer::Cancelled | CallAnswer::Pending => 0,
+            },
+            Delivery::Broadcast(Broadcast { sender, subject, correlation, body }) => {
+                let names = [sender, subject, correlation].into_iter().flatten();
+                body.len() + names.map(|name| name.len()).sum::<usize>()
+            }
+            Delivery::Gap { .. }
+            | Delivery::Live { .. }
+            | Delivery::CallGivenUp { .. }
+            | Delivery::Goodbye
+            | Delivery::Ended(_) => 0,
+        };
+        size_of::<Delivery>() + beside
+    }
+}
+
+impl Response {
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Response::Command(reply) => reply.size(),
+            Response::Answer(answer) => answer.size(),
+            Response::Stats(stats) => {
+                size_of::<Stats>() + stats.gauges.limits.len() * 64 + stats.doors.len() * 64
+            }
+            Response::Done | Response::Heard(_) | Response::BackedUp { .. } => 0,
+        }
+    }
+}
