@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tenure_hub::words::{Name, Refusal};
 use tenure_hub::{Grant, HubHandle, Needs, Principal, Right, Session, TopicAct};
 use tonic::Status;
@@ -42,6 +44,12 @@ impl Visitor {
         let principal = Principal { grant: Arc::clone(&self.grant), door: "grpc", address: None };
         hub.open(principal, self.namespace.clone(), self.identity.clone())
             .map_err(|no| translate::status(&no))
+    }
+
+    /// Ready when its key is revoked or grants something else.
+    pub(crate) fn revoked(&self, hub: &HubHandle) -> BoxFuture<'static, ()> {
+        let (hub, grant) = (hub.clone(), Arc::clone(&self.grant));
+        async move { hub.revoked(&grant).await }.boxed()
     }
 
     pub(crate) fn may_submit(&self) -> Result<(), Status> {

@@ -5,6 +5,7 @@
 //! `synced` lets the replies, notices and events of a batch go.
 
 mod calling;
+mod ending;
 mod stall;
 mod stuck;
 mod unread;
@@ -183,7 +184,9 @@ impl Core {
             }
             Request::Command(command) => self.command(now, &peer, command),
             Request::Query(query) => self.answer(session, |core| core.query(&peer, &query)),
-            Request::Stats => self.answer(session, |core| Ok(Response::Stats(Box::new(core.stats(now))))),
+            Request::Stats => {
+                self.answer(session, |core| Ok(Response::Stats(Box::new(core.stats_for(now, session)))))
+            }
             Request::ShowCounters(counters) => {
                 self.counters.push(counters);
                 Ok(Response::Done)
@@ -324,6 +327,24 @@ impl Core {
         self.draining = true;
         for entry in self.sessions.values() {
             entry.mailbox.put(Delivery::Goodbye);
+        }
+    }
+
+    /// The figures for one session. One whose key has a namespace sees that namespace's and no others.
+    pub(crate) fn stats_for(&self, now: Timestamp, session: SessionId) -> Stats {
+        let grant = self.sessions.get(&session).map(|entry| &entry.principal.grant);
+        let Some(namespace) = grant.and_then(|grant| grant.namespace.as_ref()) else {
+            return self.stats(now);
+        };
+        let gauges = self.engine.gauges_of(namespace);
+        Stats {
+            started_at_millis: self.stats.started_at_millis,
+            sync: self.stats.sync,
+            disk_full: self.stats.disk_full,
+            tasks: gauges.by_state.iter().sum(),
+            oldest_ready_seconds: gauges.oldest_ready.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
+            gauges,
+            ..Stats::default()
         }
     }
 

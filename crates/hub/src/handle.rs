@@ -1,5 +1,6 @@
 //! The handle: all that a door sees of the hub. Cheap to clone.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,7 +11,7 @@ use tenure_store::{ReadError, Reader};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::counters::Counters;
-use crate::keys::{Grant, Keys};
+use crate::keys::{Grant, KeyId, Keys, REVOKED};
 use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
 use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::principal::Principal;
@@ -52,6 +53,10 @@ pub(crate) enum Inbound {
         reply: Result<crate::request::Response, Refusal>,
     },
     Configure(Box<tenure_engine::Settings>),
+    /// These keys allow nothing any more, or something else.
+    Revoke {
+        keys: HashSet<KeyId>,
+    },
     Stop,
     /// The disk failed under the log of topics: the process must end.
     TopicsFailed(tenure_store::StoreError),
@@ -69,7 +74,7 @@ struct Shared {
     permits: Arc<Semaphore>,
     next_session: AtomicU64,
     sessions: AtomicUsize,
-    keys: std::sync::RwLock<Arc<Keys>>,
+    keys: watch::Sender<Arc<Keys>>,
     reader: Reader,
     topics: Topics,
     /// What waits in the mailboxes of all sessions.
@@ -106,7 +111,7 @@ impl HubHandle {
             permits,
             next_session: AtomicU64::new(1),
             sessions: AtomicUsize::new(0),
-            keys: std::sync::RwLock::new(Arc::new(keys)),
+            keys: watch::Sender::new(Arc::new(keys)),
             reader,
             topics,
             unread: Arc::default(),
@@ -131,13 +136,33 @@ impl HubHandle {
         !self.keys().is_empty()
     }
 
-    /// Replaces the keys; sessions that are in stay in.
+    /// Replaces the keys. Sessions end whose key is gone or grants something else; all others notice nothing.
     pub fn set_keys(&self, keys: Keys) {
-        *self.shared.keys.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(keys);
+        // The lock is held until the hub has been told, so that no session of an old key comes in behind.
+        self.shared.keys.send_modify(|known| {
+            let old = std::mem::replace(known, Arc::new(keys));
+            let revoked = old.revoked_by(known);
+            if !revoked.is_empty() {
+                self.send(Inbound::Revoke { keys: revoked });
+            }
+        });
+    }
+
+    /// Waits until the key of a grant is gone or grants something else. For connections that have no session of the hub
+    /// to hear it from, such as those that only subscribe to topics. The grant is the one that `admit` gave.
+    pub async fn revoked(&self, grant: &Grant) {
+        let mut keys = self.shared.keys.subscribe();
+        let changed = keys.wait_for(|keys| !keys.still(grant)).await;
+        debug_assert!(changed.is_ok(), "the handle holds the sender");
     }
 
     /// Begins a session for a peer that has been admitted.
     pub fn open(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, Refusal> {
+        // Held until the hub knows of the session: see `set_keys`.
+        let keys = self.shared.keys.borrow();
+        if !keys.knows(principal.grant.key) {
+            return Err(Refusal::NotAllowed { what: REVOKED });
+        }
         if self.shared.sessions.fetch_add(1, Ordering::Relaxed) >= SESSIONS_MAX {
             self.shared.sessions.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::Full { what: "sessions", limit: SESSIONS_MAX as u64 });
@@ -149,6 +174,7 @@ impl HubHandle {
             Session { hub: self.clone(), id, peer: Arc::clone(&peer), mailbox: Arc::clone(&mailbox) };
         // If the hub is gone, the first request finds out.
         let _ = self.shared.inbox.send(Inbound::Open { peer, principal, mailbox });
+        drop(keys);
         Ok(session)
     }
 
@@ -240,7 +266,7 @@ impl HubHandle {
     }
 
     fn keys(&self) -> Arc<Keys> {
-        Arc::clone(&self.shared.keys.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+        Arc::clone(&self.shared.keys.borrow())
     }
 }
 

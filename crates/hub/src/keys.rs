@@ -1,5 +1,6 @@
 //! Keys: who may come in, and as what. A key is 256 random bits, kept as its hash and compared in constant time.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -7,6 +8,9 @@ use subtle::{Choice, ConstantTimeEq};
 use tenure_engine::{DEFAULT_NAMESPACE, Name, Refusal};
 
 use crate::rights::Rights;
+
+/// Completes "this key does not allow to …" for a session whose key is gone.
+pub(crate) const REVOKED: &str = "stay connected: it was revoked or changed";
 
 /// What a key allows. Without any keys the broker listens on loopback only and everybody may do everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +93,28 @@ impl Keys {
         found
     }
 
+    /// What a key grants, if it is known.
+    fn grant_of(&self, key: KeyId) -> Option<&Grant> {
+        self.known.iter().map(|(_, grant)| &**grant).find(|grant| grant.key == key)
+    }
+
+    /// Whether a grant can be used for something new: its key is known, or the broker itself or a broker without keys
+    /// gave it.
+    pub(crate) fn knows(&self, key: KeyId) -> bool {
+        key == KeyId::default() || self.grant_of(key).is_some()
+    }
+
+    /// The keys that other keys do not know any more, or for which they grant something else.
+    pub(crate) fn revoked_by(&self, others: &Keys) -> HashSet<KeyId> {
+        let is_revoked = |grant: &&Arc<Grant>| others.grant_of(grant.key) != Some(&**grant);
+        self.known.iter().map(|(_, grant)| grant).filter(is_revoked).map(|grant| grant.key).collect()
+    }
+
+    /// Whether a grant is still what its key grants.
+    pub(crate) fn still(&self, grant: &Grant) -> bool {
+        grant.key == KeyId::default() || self.grant_of(grant.key) == Some(grant)
+    }
+
     /// What a session may do that presents this key, or none. `None` means: no entry.
     pub fn admit(&self, key: Option<&[u8]>) -> Option<Arc<Grant>> {
         if self.is_empty() {
@@ -156,5 +182,25 @@ mod tests {
         assert!(bound.namespace_for(Some("other".into())).is_err());
         assert_eq!(Grant::everything().namespace_for(Some("other".into())), Ok("other".into()));
         assert_eq!(Grant::everything().namespace_for(None), Ok(DEFAULT_NAMESPACE.into()));
+    }
+
+    #[test]
+    fn a_key_is_revoked_when_it_is_gone_or_grants_something_else() {
+        let keys = |all: &[(&[u8], &str)]| {
+            let mut keys = Keys::default();
+            for (key, namespace) in all {
+                keys.add(key, Grant { namespace: Some((*namespace).into()), ..Grant::everything() });
+            }
+            keys
+        };
+        let old = keys(&[(b"one", "lab"), (b"two", "lab"), (b"three", "lab")]);
+        let new = keys(&[(b"one", "lab"), (b"two", "office"), (b"four", "lab")]);
+        let id = |key: &[u8]| old.find(key).expect("it is known").key;
+        assert_eq!(old.revoked_by(&new), HashSet::from([id(b"two"), id(b"three")]));
+        assert!(old.revoked_by(&old).is_empty());
+        let is_still = |key: &[u8]| new.still(old.find(key).expect("it is known"));
+        assert!(is_still(b"one") && !is_still(b"two") && !is_still(b"three"));
+        assert!(new.knows(id(b"two")) && !new.knows(id(b"three")));
+        assert!(new.knows(KeyId::default()) && new.still(&Grant::everything()));
     }
 }

@@ -317,6 +317,7 @@ impl Turns {
             }
             Inbound::Reply { session, token, reply } => self.core.reply(session, token, reply),
             Inbound::Configure(settings) => self.core.configure(&settings),
+            Inbound::Revoke { keys } => self.core.revoke(now, &keys),
             Inbound::Stop | Inbound::TopicsFailed(_) => unreachable!("the loop looks for them"),
         }
         Ok(())

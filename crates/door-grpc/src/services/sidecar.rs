@@ -30,7 +30,8 @@ impl pb::sidecar_service_server::SidecarService for Desk {
         let subscribe = translate::subscribe(request.get_ref()).map_err(|no| topic_status(&no))?;
         let subscribed = self.hub.topics().subscribe(&visitor.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
-        Ok(Response::new(Listening::begin(subscription, &info, self.heartbeat)))
+        let listening = Listening::begin(subscription, &info, self.heartbeat);
+        Ok(Response::new(listening.until(visitor.revoked(&self.hub))))
     }
 
     type ResumeSubscribeStream = Listening;
@@ -40,7 +41,8 @@ impl pb::sidecar_service_server::SidecarService for Desk {
         let resume = translate::resume(request.get_ref())?;
         let resumed = self.hub.topics().resume(&visitor.namespace, &resume);
         let (subscription, resumed) = resumed.map_err(|no| topic_status(&no))?;
-        Ok(Response::new(Listening::go_on(subscription, &resumed, self.heartbeat)))
+        let listening = Listening::go_on(subscription, &resumed, self.heartbeat);
+        Ok(Response::new(listening.until(visitor.revoked(&self.hub))))
     }
 
     async fn unsubscribe(

@@ -22,7 +22,8 @@ impl pb::topics_server::Topics for Desk {
     async fn publish(&self, mut request: Request<Streaming<PublishRequest>>) -> Reply<Self::PublishStream> {
         let visitor = self.enter(&mut request)?;
         visitor.may_publish()?;
-        let publishing = Publishing::new(self.hub.clone(), visitor.namespace, request.into_inner());
+        let revoked = visitor.revoked(&self.hub);
+        let publishing = Publishing::new(self.hub.clone(), visitor.namespace, request.into_inner(), revoked);
         Ok(Response::new(session::stream(publishing).boxed()))
     }
 
@@ -44,6 +45,7 @@ impl pb::topics_server::Topics for Desk {
         let subscribe = translate::subscribe_with(request.get_ref())?;
         let subscribed = self.hub.topics().subscribe(&visitor.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
-        Ok(Response::new(Listening::begin(subscription, &info, self.heartbeat)))
+        let listening = Listening::begin(subscription, &info, self.heartbeat);
+        Ok(Response::new(listening.until(visitor.revoked(&self.hub))))
     }
 }

@@ -8,7 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::Stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, Stream};
 use tenure_hub::topics::{Delivery, Ended, Resumed, Subscription, SubscriptionInfo};
 use tenure_hub::wall_clock;
 use tokio_util::sync::ReusableBoxFuture;
@@ -29,6 +30,8 @@ pub(crate) struct Listening {
     subscription: Option<Subscription>,
     wait: ReusableBoxFuture<'static, Waited>,
     heartbeat: Duration,
+    /// Ready when the subscriber's key is revoked.
+    revoked: BoxFuture<'static, ()>,
     is_over: bool,
 }
 
@@ -62,8 +65,15 @@ impl Listening {
             subscription: Some(subscription),
             wait: ReusableBoxFuture::new(std::future::pending()),
             heartbeat,
+            revoked: std::future::pending().boxed(),
             is_over: false,
         }
+    }
+
+    /// The stream ends when this is ready.
+    pub(crate) fn until(mut self, revoked: BoxFuture<'static, ()>) -> Listening {
+        self.revoked = revoked;
+        self
     }
 }
 
@@ -78,6 +88,10 @@ impl Stream for Listening {
         loop {
             if this.is_over {
                 return Poll::Ready(None);
+            }
+            if this.revoked.as_mut().poll(cx).is_ready() {
+                this.is_over = true;
+                return Poll::Ready(Some(Err(translate::unknown_key())));
             }
             if let Some(subscription) = &this.subscription
                 && let Some(delivery) = this.taken.pop_front()

@@ -22,6 +22,8 @@ pub(crate) struct Publishing {
     requests: Streaming<PublishRequest>,
     unsettled: FuturesOrdered<BoxFuture<'static, Result<Published, Refusal>>>,
     heard_all: bool,
+    /// Ready when the publisher's key is revoked.
+    revoked: BoxFuture<'static, ()>,
 }
 
 impl Conversation for Publishing {
@@ -35,6 +37,7 @@ impl Conversation for Publishing {
             let may_read = !self.heard_all && self.unsettled.len() < UNSETTLED_MAX;
             tokio::select! {
                 biased;
+                () = &mut self.revoked => return Err(translate::unknown_key()),
                 Some(settled) = self.unsettled.next() => return Ok(Some(translate::verdict(&settled))),
                 request = self.requests.message(), if may_read => match request? {
                     Some(request) => self.publish(&request),
@@ -46,8 +49,13 @@ impl Conversation for Publishing {
 }
 
 impl Publishing {
-    pub(crate) fn new(hub: HubHandle, namespace: Name, requests: Streaming<PublishRequest>) -> Publishing {
-        Publishing { hub, namespace, requests, unsettled: FuturesOrdered::new(), heard_all: false }
+    pub(crate) fn new(
+        hub: HubHandle,
+        namespace: Name,
+        requests: Streaming<PublishRequest>,
+        revoked: BoxFuture<'static, ()>,
+    ) -> Publishing {
+        Publishing { hub, namespace, requests, unsettled: FuturesOrdered::new(), heard_all: false, revoked }
     }
 
     fn publish(&mut self, request: &PublishRequest) {

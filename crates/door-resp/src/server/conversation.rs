@@ -117,11 +117,14 @@ impl Conversation {
             let may_read =
                 !self.heard_all && !self.out.close && may_take && self.session.is_hungry(&self.out);
             self.session.rest();
+            let grant = self.session.grant();
             tokio::select! {
                 biased;
                 writable = write.writable(), if is_slow => writable?,
                 () = desk_mail(self.attends.as_ref()) => self.attend().await,
                 () = mail(self.inside.as_ref()), if may_take => self.take_mail(),
+                // A connection without a session of the hub, which only listens to topics for example.
+                () = self.door.hub.revoked(&grant), if self.inside.is_none() => self.out.close = true,
                 Some(news) = self.news.recv() => self.hear(news),
                 heard = self.ears.hear(), if may_take => self.listen(&heard),
                 ready = read.readable(), if may_read => {

@@ -85,15 +85,24 @@ impl Engine {
 
     /// What a monitoring system wants to see of the whole broker.
     pub fn gauges(&self) -> Gauges {
+        self.gauges_where(|_| true)
+    }
+
+    /// The same of one namespace alone.
+    pub fn gauges_of(&self, namespace: &Name) -> Gauges {
+        self.gauges_where(|other| other == namespace)
+    }
+
+    fn gauges_where(&self, is_meant: impl Fn(&Name) -> bool) -> Gauges {
         let mut gauges = Gauges::default();
-        for queue in self.queues.iter() {
+        for queue in self.queues.iter().filter(|queue| is_meant(&queue.setting.namespace)) {
             for (sum, count) in gauges.by_state.iter_mut().zip(queue.counts) {
                 *sum += count;
             }
             let oldest = self.oldest_ready(queue);
             gauges.oldest_ready = gauges.oldest_ready.into_iter().chain(oldest).min();
         }
-        for tag in self.tags.iter().filter(|tag| tag.limit.is_some()) {
+        for tag in self.tags.iter().filter(|tag| tag.limit.is_some() && is_meant(&tag.namespace)) {
             let info = LimitInfo { tag: tag.name.clone(), limit: tag.limit, in_use: tag.in_use };
             gauges.limits.push((tag.namespace.clone(), info));
         }

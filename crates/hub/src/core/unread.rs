@@ -70,23 +70,6 @@ impl Core {
             self.end(now, session, why, "a peer does not read what it asked for");
         }
     }
-
-    /// Ends a session on the hub's side. Its door hears why, and closes the connection.
-    pub(super) fn end(&mut self, now: Timestamp, session: SessionId, why: Refusal, reason: &'static str) {
-        let Some(entry) = self.sessions.get(&session) else { return };
-        let mailbox = Arc::clone(&entry.mailbox);
-        let unread_bytes = mailbox.close_with(Delivery::Ended(why));
-        tracing::warn!(
-            reason,
-            door = entry.principal.door,
-            address = entry.principal.address.map(tracing::field::display),
-            key = %entry.principal.grant.name,
-            identity = %entry.peer.identity,
-            unread_bytes,
-            "session ended by the broker"
-        );
-        self.close(now, session);
-    }
 }
 
 /// Only what a query asks for is counted before it is said: all else is as large as what was sent for it.

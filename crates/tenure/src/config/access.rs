@@ -1,11 +1,13 @@
-//! Who may come in: the `[[keys]]` and `[workers]` of the file. Nothing here can be printed.
+//! Who may come in: the `[[keys]]` and `[workers]` of the file. A key is hashed as soon as it is read, and its text is
+//! wiped; nothing here can be printed.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use tenure_hub::words::Name;
 use tenure_hub::{Grant, Keys, Right, Rights};
 use toml::{Table, Value};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::problem::Problem;
 
@@ -13,20 +15,22 @@ use super::problem::Problem;
 const KEY_DIGITS_MIN: usize = 32;
 /// How many keys one broker knows at most.
 const KEYS_MAX: usize = 10_000;
+/// How many keys may have one name, so that a new one can be handed out before the old one goes.
+const KEYS_PER_NAME_MAX: usize = 2;
 const KEY_FIELDS: [&str; 5] = ["name", "key", "namespace", "worker", "may"];
+const WORKER_FIELDS: [&str; 2] = ["key", "namespace"];
+
+type Secret = Zeroizing<String>;
 
 /// What the file says about access.
 #[derive(Clone, Default)]
 pub(crate) struct Access {
-    entries: Vec<Entry>,
-    /// Worker ids and their keys: whoever shows one is that worker and no other.
-    workers: BTreeMap<String, String>,
-}
-
-#[derive(Clone)]
-struct Entry {
-    secret: String,
-    grant: Grant,
+    keys: Keys,
+    /// What the entries under `[[keys]]` grant, in their order.
+    grants: Vec<Grant>,
+    /// Worker ids with keys of their own: a peer that shows one is that worker and no other.
+    workers: BTreeSet<String>,
+    count: usize,
 }
 
 impl Access {
@@ -38,13 +42,11 @@ impl Access {
             Some(Value::Array(entries)) if entries.len() > KEYS_MAX => {
                 problems.push(Problem::new(from, format!("too many keys: at most {KEYS_MAX}")));
             }
-            Some(Value::Array(entries)) => {
-                for (index, entry) in entries.iter().enumerate() {
-                    match read_entry(entry) {
-                        Ok(entry) => access.add(entry, index, from, problems),
-                        Err(why) => {
-                            problems.push(Problem::new(from, format!("keys, entry {}: {why}", index + 1)));
-                        }
+            Some(Value::Array(mut entries)) => {
+                for (index, entry) in entries.iter_mut().enumerate() {
+                    if let Err(why) = read_entry(entry).and_then(|(secret, grant)| access.add(&secret, grant))
+                    {
+                        problems.push(Problem::new(from, format!("keys, entry {}: {why}", index + 1)));
                     }
                 }
             }
@@ -54,11 +56,9 @@ impl Access {
         match file.remove("workers") {
             None => {}
             Some(Value::Table(workers)) => {
-                for (worker, key) in workers {
-                    let key = key.as_str().unwrap_or_default();
-                    match check_key(key) {
-                        Ok(()) => drop(access.workers.insert(worker, key.to_owned())),
-                        Err(why) => problems.push(Problem::new(from, format!("workers, {worker}: {why}"))),
+                for (worker, mut value) in workers {
+                    if let Err(why) = access.add_worker(&worker, &mut value) {
+                        problems.push(Problem::new(from, format!("workers, {worker}: {why}")));
                     }
                 }
             }
@@ -69,28 +69,18 @@ impl Access {
     }
 
     pub(crate) fn keys(&self) -> Keys {
-        let mut keys = Keys::default();
-        for entry in &self.entries {
-            keys.add(entry.secret.as_bytes(), entry.grant.clone());
-        }
-        for (worker, secret) in &self.workers {
-            let worker: Name = worker.as_str().into();
-            let rights = Rights::of(&[Right::Work]);
-            let grant = Grant { name: worker.clone(), worker: Some(worker), rights, ..Grant::everything() };
-            keys.add(secret.as_bytes(), grant);
-        }
-        keys
+        self.keys.clone()
     }
 
     /// The ids of workers that have keys of their own.
     pub(crate) fn workers(&self) -> impl Iterator<Item = &str> {
-        self.workers.keys().map(String::as_str)
+        self.workers.iter().map(String::as_str)
     }
 
     /// What may be shown: names and what they may do, never the keys.
     pub(crate) fn describe(&self) -> Vec<String> {
-        let of = |entry: &Entry| {
-            let Grant { name, key: _, namespace, worker, rights } = &entry.grant;
+        let of = |grant: &Grant| {
+            let Grant { name, key: _, namespace, worker, rights } = grant;
             let rights: Vec<&str> = rights.iter().map(Right::as_str).collect();
             let rights = if rights.is_empty() { "nothing".to_owned() } else { rights.join(", ") };
             let mut text = format!("{name} may {rights}");
@@ -102,51 +92,91 @@ impl Access {
             }
             text
         };
-        self.entries.iter().map(of).collect()
+        self.grants.iter().map(of).collect()
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.entries.len() + self.workers.len()
+        self.count
     }
 
-    fn add(&mut self, entry: Entry, index: usize, from: &str, problems: &mut Vec<Problem>) {
-        let name = &entry.grant.name;
-        if self.entries.iter().any(|other| other.grant.name == *name) {
-            problems
-                .push(Problem::new(from, format!("keys, entry {}: another key is named {name}", index + 1)));
-        } else if self.entries.iter().any(|other| other.secret == entry.secret) {
-            problems.push(Problem::new(
-                from,
-                format!("keys, entry {}: {name} has the same key as another", index + 1),
+    /// A second key of one name replaces the first one step by step, so it has to grant the same.
+    fn add(&mut self, secret: &str, grant: Grant) -> Result<(), String> {
+        let name = &grant.name;
+        let of_name: Vec<&Grant> = self.grants.iter().filter(|other| other.name == *name).collect();
+        if of_name.iter().any(|other| **other != grant) {
+            return Err(format!(
+                "another key is named {name} and grants something else: two keys of one name must be alike"
             ));
-        } else {
-            self.entries.push(entry);
         }
+        if of_name.len() >= KEYS_PER_NAME_MAX {
+            return Err(format!("{KEYS_PER_NAME_MAX} keys are named {name} already"));
+        }
+        self.add_key(secret, &grant)?;
+        self.grants.push(grant);
+        Ok(())
+    }
+
+    fn add_worker(&mut self, worker: &str, value: &mut Value) -> Result<(), String> {
+        let (secrets, namespace) = match value {
+            Value::Table(table) => {
+                for field in table.keys() {
+                    if !WORKER_FIELDS.contains(&field.as_str()) {
+                        return Err(super::nearest::unknown("field", field, WORKER_FIELDS));
+                    }
+                }
+                let namespace = match table.get("namespace") {
+                    None => None,
+                    Some(Value::String(text)) if !text.is_empty() => Some(Name::from(text.as_str())),
+                    Some(_) => return Err("`namespace` must be a text that is not empty".to_owned()),
+                };
+                (read_secrets(table.get_mut("key").ok_or("`key` is missing")?)?, namespace)
+            }
+            keys => (read_secrets(keys)?, None),
+        };
+        let name: Name = worker.into();
+        let rights = Rights::of(&[Right::Work]);
+        let grant =
+            Grant { name: name.clone(), worker: Some(name), namespace, rights, ..Grant::everything() };
+        for secret in &secrets {
+            self.add_key(secret, &grant)?;
+        }
+        self.workers.insert(worker.to_owned());
+        Ok(())
+    }
+
+    fn add_key(&mut self, secret: &str, grant: &Grant) -> Result<(), String> {
+        check_key(secret)?;
+        if self.keys.find(secret.as_bytes()).is_some() {
+            return Err(format!("{} has the same key as another", grant.name));
+        }
+        self.keys.add(secret.as_bytes(), grant.clone());
+        self.count += 1;
+        Ok(())
     }
 }
 
 /// Says how many there are and nothing else.
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Access({} keys, {} workers)", self.entries.len(), self.workers.len())
+        write!(f, "Access({} keys, {} workers)", self.grants.len(), self.workers.len())
     }
 }
 
-fn read_entry(entry: &Value) -> Result<Entry, String> {
-    let table = entry.as_table().ok_or("is not a table")?;
+fn read_entry(entry: &mut Value) -> Result<(Secret, Grant), String> {
+    let table = entry.as_table_mut().ok_or("is not a table")?;
     for field in table.keys() {
         if !KEY_FIELDS.contains(&field.as_str()) {
             return Err(super::nearest::unknown("field", field, KEY_FIELDS));
         }
     }
+    let secret = table.get_mut("key").map(read_secret).transpose()?;
     let text = |field: &str| match table.get(field) {
         None => Ok(None),
         Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
         Some(_) => Err(format!("`{field}` must be a text that is not empty")),
     };
     let name = text("name")?.ok_or("`name` is missing: it stands for the key in logs")?;
-    let secret = text("key")?.ok_or("`key` is missing: make one with `openssl rand -hex 32`")?;
-    check_key(&secret)?;
+    let secret = secret.ok_or("`key` is missing: make one with `openssl rand -hex 32`")?;
     let namespace: Option<Name> = text("namespace")?.map(Into::into);
     let grant = Grant {
         name: name.into(),
@@ -155,7 +185,30 @@ fn read_entry(entry: &Value) -> Result<Entry, String> {
         worker: text("worker")?.map(Into::into),
         ..Grant::default()
     };
-    Ok(Entry { secret, grant })
+    Ok((secret, grant))
+}
+
+/// The one or two keys of a worker.
+fn read_secrets(value: &mut Value) -> Result<Vec<Secret>, String> {
+    match value {
+        Value::Array(keys) if keys.is_empty() || keys.len() > KEYS_PER_NAME_MAX => {
+            Err(format!("a worker has one key, or {KEYS_PER_NAME_MAX} while one replaces the other"))
+        }
+        Value::Array(keys) => keys.iter_mut().map(read_secret).collect(),
+        one => Ok(vec![read_secret(one)?]),
+    }
+}
+
+/// Takes the text of a key out of the table, so that no copy of it stays there.
+fn read_secret(value: &mut Value) -> Result<Secret, String> {
+    match value {
+        Value::String(text) => {
+            let secret = Zeroizing::new(text.clone());
+            text.zeroize();
+            Ok(secret)
+        }
+        _ => Err("`key` must be a text that is not empty".to_owned()),
+    }
 }
 
 /// The rights that an entry lists; all that are possible if it lists none. A backup holds every namespace, so a key of one
@@ -254,9 +307,50 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_of_one_name_are_refused() {
-        let text =
-            format!("[[keys]]\nname = \"a\"\nkey = \"{KEY}\"\n[[keys]]\nname = \"a\"\nkey = \"{KEY}00\"\n");
-        assert_eq!(read(&text).1, ["tenure.toml: keys, entry 2: another key is named a"]);
+    fn two_keys_of_one_name_may_be_alike_and_a_third_or_another_is_refused() {
+        let entry = |key: &str, more: &str| format!("[[keys]]\nname = \"a\"\nkey = \"{key}\"\n{more}\n");
+        let (access, problems) = read(&(entry(KEY, "") + &entry(OTHER, "")));
+        assert_eq!(problems, Vec::<String>::new());
+        let [old, new] = [KEY, OTHER].map(|key| access.keys().admit(Some(key.as_bytes())).unwrap());
+        assert_eq!((&old.name, old.rights), (&new.name, new.rights));
+        assert_ne!(old.key, new.key);
+        for (second, third, hint) in [
+            (entry(OTHER, "namespace = \"lab\""), String::new(), "entry 2: another key is named a"),
+            (entry(OTHER, ""), entry(&format!("{KEY}00"), ""), "entry 3: 2 keys are named a already"),
+            (entry(KEY, ""), String::new(), "entry 2: a has the same key as another"),
+        ] {
+            let (_, problems) = read(&(entry(KEY, "") + &second + &third));
+            assert!(problems.len() == 1 && problems[0].contains(hint), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn a_worker_may_have_two_keys_and_a_namespace() {
+        let text = format!("[workers]\nw1 = {{ key = [\"{KEY}\", \"{OTHER}\"], namespace = \"lab\" }}\n");
+        let (access, problems) = read(&text);
+        assert_eq!(problems, Vec::<String>::new());
+        for key in [KEY, OTHER] {
+            let grant = access.keys().admit(Some(key.as_bytes())).unwrap();
+            assert_eq!((grant.worker.as_deref(), grant.namespace.as_deref()), (Some("w1"), Some("lab")));
+        }
+        for (wrong, hint) in [
+            (format!("[\"{KEY}\", \"{OTHER}\", \"{KEY}00\"]"), "one key, or 2"),
+            ("[]".to_owned(), "one key, or 2"),
+            (format!("{{ key = \"{KEY}\", spacename = \"lab\" }}"), "did you mean `namespace`"),
+            ("{ namespace = \"lab\" }".to_owned(), "`key` is missing"),
+        ] {
+            let (_, problems) = read(&format!("[workers]\nw1 = {wrong}\n"));
+            assert!(problems.len() == 1 && problems[0].contains(hint), "{problems:?}");
+            assert!(!problems[0].contains("2233"), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn no_text_of_a_key_stays_in_the_table_that_was_read() {
+        let mut table: Table = format!("[[keys]]\nname = \"a\"\nkey = \"{KEY}\"\n").parse().unwrap();
+        let Some(Value::Array(entries)) = table.get_mut("keys") else { panic!("no keys") };
+        let (secret, _) = read_entry(&mut entries[0]).unwrap();
+        assert_eq!(*secret, KEY);
+        assert!(!format!("{entries:?}").contains(KEY));
     }
 }

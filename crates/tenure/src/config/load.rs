@@ -176,7 +176,8 @@ fn read(path: &Path) -> Result<Table, Problem> {
     if std::fs::metadata(path).map_err(cannot)?.len() > FILE_BYTES_MAX {
         return Err(Problem::new(&from, "is too long for a configuration file"));
     }
-    let text = std::fs::read_to_string(path).map_err(cannot)?;
+    // It may hold keys.
+    let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(cannot)?);
     text.parse().map_err(|error: toml::de::Error| {
         // The message alone: the library's full text quotes the line, and the line may hold a key.
         let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
