@@ -17,8 +17,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use tenure_engine::{
-    Answer, Blob, Change, Command, Engine, Event, Notice, Output, Peer, Query, Refusal, Reply, SessionId,
-    Settings, Timestamp, Why,
+    Answer, Blob, Change, Command, Engine, Event, Name, Notice, Output, Peer, Query, Refusal, Reply,
+    SessionId, Settings, Timestamp, Why,
 };
 use tenure_store::{Batches, Chores, Frame, News, Pace};
 
