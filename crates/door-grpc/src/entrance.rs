@@ -1,11 +1,13 @@
 //! Who comes in: the key, the namespace and the name that a call's metadata show.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use tenure_door_kit::{Door, LoginError};
 use tenure_hub::words::{Name, Refusal};
-use tenure_hub::{Grant, HubHandle, Needs, Principal, Right, Session, TopicAct};
+use tenure_hub::{Grant, HubHandle, Needs, Principal, Right, Session, TopicAct, wall_clock};
 use tonic::Status;
 use tonic::codegen::http::HeaderMap;
 
@@ -18,7 +20,7 @@ const IDENTITY_KEY: &str = "tenure-identity";
 /// A peer that was let in.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
-    pub(crate) grant: Arc<Grant>,
+    principal: Principal,
     pub(crate) namespace: Name,
     /// The name under which its submissions can be watched.
     identity: Name,
@@ -27,29 +29,41 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    /// Looks at the metadata of a call.
-    pub(crate) fn enter(hub: &HubHandle, metadata: &HeaderMap, flow: Flow) -> Result<Visitor, Status> {
-        let key = bearer(metadata)?;
-        let no = if key.is_some() { translate::unknown_key } else { translate::stranger };
-        let grant = hub.admit(key.map(str::as_bytes)).ok_or_else(no)?;
-        let asked = text(metadata, NAMESPACE_KEY)?;
-        let namespace = grant.namespace_for(asked.map(Into::into)).map_err(|no| translate::status(&no))?;
+    /// Looks at the metadata of a call. A refusal comes with how long it is to be held back.
+    pub(crate) fn enter(
+        door: &Door,
+        metadata: &HeaderMap,
+        flow: Flow,
+    ) -> Result<Visitor, (Status, Duration)> {
+        let key = bearer(metadata).map_err(at_once)?;
+        let login = door.authenticator.login(wall_clock(), flow.address, key.map(str::as_bytes));
+        let principal = login.map_err(|no| match no {
+            LoginError::NoKey => at_once(translate::stranger()),
+            LoginError::WrongKey { wait } => (translate::unknown_key(), wait),
+        })?;
+        let asked = text(metadata, NAMESPACE_KEY).map_err(at_once)?;
+        let namespace = principal.grant.namespace_for(asked.map(Into::into));
+        let namespace = namespace.map_err(|no| at_once(translate::status(&no)))?;
         // Most calls are alone, so a name that is made up for each would be a name for nobody.
-        let identity = text(metadata, IDENTITY_KEY)?.map_or_else(|| grant.name.clone(), Name::from);
-        Ok(Visitor { grant, namespace, identity, flow })
+        let identity = text(metadata, IDENTITY_KEY).map_err(at_once)?;
+        let identity = identity.map_or_else(|| principal.grant.name.clone(), Name::from);
+        Ok(Visitor { principal, namespace, identity, flow })
     }
 
     /// Begins the hub's session for this peer.
     pub(crate) fn open(&self, hub: &HubHandle) -> Result<Session, Status> {
-        let principal = Principal { grant: Arc::clone(&self.grant), door: "grpc", address: None };
-        hub.open(principal, self.namespace.clone(), self.identity.clone())
+        hub.open(self.principal.clone(), self.namespace.clone(), self.identity.clone())
             .map_err(|no| translate::status(&no))
     }
 
     /// Ready when its key is revoked or grants something else.
     pub(crate) fn revoked(&self, hub: &HubHandle) -> BoxFuture<'static, ()> {
-        let (hub, grant) = (hub.clone(), Arc::clone(&self.grant));
+        let (hub, grant) = (hub.clone(), Arc::clone(&self.principal.grant));
         async move { hub.revoked(&grant).await }.boxed()
+    }
+
+    pub(crate) fn grant(&self) -> &Arc<Grant> {
+        &self.principal.grant
     }
 
     pub(crate) fn may_submit(&self) -> Result<(), Status> {
@@ -69,8 +83,12 @@ impl Visitor {
     }
 
     fn check(&self, needs: Needs) -> Result<(), Status> {
-        self.grant.rights.check(needs).map_err(|no| translate::status(&no))
+        self.principal.grant.rights.check(needs).map_err(|no| translate::status(&no))
     }
+}
+
+fn at_once(no: Status) -> (Status, Duration) {
+    (no, Duration::ZERO)
 }
 
 /// The key, if one is shown. The word before it may be written in any case.

@@ -1,11 +1,11 @@
 //! What one connection may make the broker hold in its memory: messages that are not complete yet, and answers that
 //! nobody reads. Whoever wants more waits, and slows nobody but itself.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Extensions;
-use tonic::transport::server::TlsConnectInfo;
 
 /// How many calls of one connection may be read at the same time. The others are read when it is their turn.
 pub(crate) const READ_AT_ONCE_MAX: usize = 4;
@@ -14,6 +14,8 @@ pub(crate) const UNREAD_BYTES_MAX: u32 = 64 << 20;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
+    /// Where the connection comes from.
+    pub(crate) address: Option<IpAddr>,
     turns: Arc<Semaphore>,
     unread: Arc<Semaphore>,
 }
@@ -26,20 +28,18 @@ pub(crate) struct Turn(#[expect(dead_code, reason = "it is held")] Arc<OwnedSema
 #[derive(Clone, Debug)]
 pub(crate) struct Room(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
 
-impl Default for Flow {
-    fn default() -> Flow {
+impl Flow {
+    pub(crate) fn new(address: Option<IpAddr>) -> Flow {
         Flow {
+            address,
             turns: Arc::new(Semaphore::new(READ_AT_ONCE_MAX)),
             unread: Arc::new(Semaphore::new(UNREAD_BYTES_MAX as usize)),
         }
     }
-}
 
-impl Flow {
     /// The one of the connection through which a call came.
     pub(crate) fn of(call: &Extensions) -> Option<Flow> {
-        let behind_tls = || call.get::<TlsConnectInfo<Flow>>().map(TlsConnectInfo::get_ref);
-        call.get::<Flow>().or_else(behind_tls).cloned()
+        call.get::<Flow>().cloned()
     }
 
     pub(crate) async fn turn(&self) -> Turn {

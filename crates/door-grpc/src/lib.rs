@@ -16,4 +16,4 @@ mod settings;
 mod translate;
 
 pub use server::serve;
-pub use settings::{Settings, Tls, TlsFault};
+pub use settings::Settings;

@@ -5,9 +5,11 @@ mod guard;
 mod outgoing;
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_hub::HubHandle;
+use tenure_door_kit::{Door, DoorSettings};
+use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
 use tonic::Status;
 use tonic::body::Body;
@@ -46,8 +48,13 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     health.set_serving::<TopicsServer<Desk>>().await;
     health.set_serving::<SidecarServiceServer<Desk>>().await;
     let health_service = health_service.max_decoding_message_size(QUESTION_BYTES_MAX);
-    let router = server(&settings)?.add_routes(with_services(Routes::new(health_service), &hub, &settings)?);
-    let places = connection::incoming(listener, &settings);
+    let counters = Arc::new(Counters::new("grpc"));
+    hub.show(Arc::clone(&counters)).await;
+    let tls = settings.door.tls.as_ref().map(|tls| tls.with_protocol(b"h2"));
+    let for_door = DoorSettings { tls, ..settings.door.clone() };
+    let door = Arc::new(Door::new("grpc", hub.clone(), for_door, counters));
+    let router = server(&settings).add_routes(with_services(Routes::new(health_service), &door, &settings)?);
+    let places = connection::incoming(listener, door);
     let stopping = hub.clone();
     let serving = router.serve_with_incoming_shutdown(places, async move { stopping.stopped().await });
     let overdue = async {
@@ -62,22 +69,18 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     }
 }
 
-fn server(settings: &Settings) -> io::Result<Server> {
-    let server = Server::builder()
+fn server(settings: &Settings) -> Server {
+    Server::builder()
         .max_concurrent_streams(settings.streams_max)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(STREAM_WINDOW.saturating_mul(settings.streams_max).min(WINDOW_MAX))
         .http2_max_header_list_size(METADATA_BYTES_MAX)
         .http2_keepalive_interval(Some(settings.ping))
-        .http2_keepalive_timeout(Some(settings.ping_timeout));
-    match &settings.tls {
-        None => Ok(server),
-        Some(tls) => server.tls_config(tls.config()).map_err(io::Error::other),
-    }
+        .http2_keepalive_timeout(Some(settings.ping_timeout))
 }
 
-fn with_services(routes: Routes, hub: &HubHandle, settings: &Settings) -> io::Result<Routes> {
-    let desk = Desk { hub: hub.clone(), heartbeat: settings.heartbeat };
+fn with_services(routes: Routes, door: &Arc<Door>, settings: &Settings) -> io::Result<Routes> {
+    let desk = Desk { hub: door.hub.clone(), heartbeat: settings.heartbeat };
     let v1 = reflection().build_v1().map_err(io::Error::other)?;
     let v1alpha = reflection().build_v1alpha().map_err(io::Error::other)?;
     let tasks = TasksServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -88,11 +91,11 @@ fn with_services(routes: Routes, hub: &HubHandle, settings: &Settings) -> io::Re
     let routes = routes
         .add_service(v1.max_decoding_message_size(QUESTION_BYTES_MAX))
         .add_service(v1alpha.max_decoding_message_size(QUESTION_BYTES_MAX))
-        .add_service(Guarded::new(tasks, hub))
-        .add_service(Guarded::new(workers, hub))
-        .add_service(Guarded::new(broker, hub))
-        .add_service(Guarded::new(topics, hub))
-        .add_service(Guarded::for_existing_clients(sidecar, hub));
+        .add_service(Guarded::new(tasks, door))
+        .add_service(Guarded::new(workers, door))
+        .add_service(Guarded::new(broker, door))
+        .add_service(Guarded::new(topics, door))
+        .add_service(Guarded::for_existing_clients(sidecar, door));
     let unknown = async || Status::unimplemented(NO_METHOD).into_http::<Body>();
     Ok(routes.into_axum_router().fallback(unknown).into())
 }

@@ -17,6 +17,7 @@ use tenure_door_grpc::proto::sidecar::sidecar_service_client::SidecarServiceClie
 use tenure_door_grpc::proto::tenure::v1 as pb;
 use tenure_door_grpc::proto::tenure::v1::broker_client::BrokerClient;
 use tenure_door_grpc::proto::tenure::v1::tasks_client::TasksClient;
+use tenure_door_kit::DoorSettings;
 use tenure_hub::Keys;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -32,6 +33,10 @@ async fn closes(stream: &mut TcpStream) -> bool {
 async fn still_answers(broker: &Broker) {
     let mut client = BrokerClient::new(broker.channel().await);
     client.counts(pb::CountsRequest {}).await.expect("the broker answers");
+}
+
+fn with_door(door: DoorSettings) -> Settings {
+    Settings { door, ..Settings::default() }
 }
 
 #[tokio::test]
@@ -55,7 +60,8 @@ async fn garbage_ends_its_own_connection_only() {
 
 #[tokio::test]
 async fn whoever_says_nothing_is_shown_out() {
-    let settings = Settings { hello_within: Duration::from_millis(200), ..Settings::default() };
+    let settings =
+        with_door(DoorSettings { login_within: Duration::from_millis(200), ..DoorSettings::default() });
     let broker = Broker::with(settings, Keys::default()).await;
     let mut silent = TcpStream::connect(broker.address).await.expect("a door");
     let began = Instant::now();
@@ -66,7 +72,7 @@ async fn whoever_says_nothing_is_shown_out() {
 
 #[tokio::test]
 async fn one_connection_too_many_is_closed_and_its_place_comes_back() {
-    let settings = Settings { connections_max: 2, ..Settings::default() };
+    let settings = with_door(DoorSettings { connections_max: 2, ..DoorSettings::default() });
     let broker = Broker::with(settings, Keys::default()).await;
     let first = TcpStream::connect(broker.address).await.expect("a door");
     let second = TcpStream::connect(broker.address).await.expect("a door");

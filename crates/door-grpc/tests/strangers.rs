@@ -5,7 +5,8 @@ mod support;
 use std::time::Duration;
 
 use support::{Broker, python, succeeds};
-use tenure_door_grpc::{Settings, Tls};
+use tenure_door_grpc::Settings;
+use tenure_door_kit::{DoorSettings, Tls};
 use tenure_hub::Keys;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,8 +45,9 @@ async fn with_a_certificate_the_door_speaks_tls_and_nothing_else() {
     let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/certificate.pem");
     let key = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls/key.pem");
     let read = |path| std::fs::read(path).expect("it can be read");
-    let tls = Some(Tls::new(&read(certificate), &read(key)).expect("they go together"));
-    let broker = Broker::with(Settings { tls, ..Settings::default() }, Keys::default()).await;
+    let tls = Some(Tls::new(&read(certificate), &read(key), None).expect("they go together"));
+    let door = DoorSettings { tls, ..DoorSettings::default() };
+    let broker = Broker::with(Settings { door, ..Settings::default() }, Keys::default()).await;
     succeeds(python, "tls.py", &[&broker.address.to_string(), certificate]).await;
 }
 

@@ -25,7 +25,7 @@ use crate::accept::Door;
 use crate::authenticator::LoginError;
 use crate::budget::Charge;
 use crate::read_sizer::ReadSizer;
-use crate::stream::read_into;
+use crate::stream::{read_into, send};
 
 /// What is read at once: little for the many that are idle, more for a peer that fills it.
 const READ_BYTES_MIN: usize = 4 << 10;
@@ -116,6 +116,8 @@ pub struct Connection<P> {
     /// Taken from the mailbox, not yet delivered.
     deliveries: VecDeque<Delivery>,
     spare: Vec<Delivery>,
+    /// The stream holds bytes that it has not passed on.
+    unflushed: bool,
     /// The peer will say no more.
     heard_all: bool,
     /// The hub will say no more.
@@ -179,6 +181,7 @@ impl<P: Protocol> Connection<P> {
             sizer: ReadSizer::between(READ_BYTES_MIN, READ_BYTES_MAX),
             deliveries: VecDeque::new(),
             spare: Vec::new(),
+            unflushed: false,
             heard_all: false,
             mail_is_over: false,
             hold_until: None,
@@ -209,7 +212,7 @@ impl<P: Protocol> Connection<P> {
                     alarm.as_mut().reset(Instant::now() + deadline.since(now));
                 }
             }
-            let may_write = !self.turn.out.is_empty() && self.hold_until.is_none();
+            let may_write = self.has_unsent() && self.hold_until.is_none();
             let may_take =
                 !self.mail_is_over && self.deliveries.is_empty() && self.turn.out.len() < UNSENT_BYTES_MAX;
             // Messages wait in the queue of their subscription, where its policy holds, and not here.
@@ -218,12 +221,9 @@ impl<P: Protocol> Connection<P> {
             let may_read = self.may_read();
             tokio::select! {
                 biased;
-                written = write.write_buf(&mut self.turn.out), if may_write => {
-                    // A stream that collects what is written, such as TLS, has to be told that this is all for now.
-                    self.has_written(written?)?;
-                    if self.turn.out.is_empty() {
-                        write.flush().await?;
-                    }
+                sent = send(&mut write, &mut self.turn.out, &mut self.unflushed), if may_write => {
+                    sent?;
+                    self.has_sent();
                 }
                 () = self.entrance.mail_arrived(), if may_take => self.take_mail(),
                 count = read_into(&mut read, &mut self.arrived, self.sizer.bytes()), if may_read => {
@@ -257,7 +257,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Everything has been said, or nothing more can be.
     fn is_over(&self) -> bool {
-        let nothing_left = self.turn.out.is_empty() && self.deliveries.is_empty();
+        let nothing_left = !self.has_unsent() && self.deliveries.is_empty();
         if self.turn.close || (self.heard_all && self.protocol.open_requests() == 0) {
             return nothing_left;
         }
@@ -285,15 +285,15 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    fn has_written(&mut self, count: usize) -> io::Result<()> {
-        if count == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
+    fn has_sent(&mut self) {
         self.read_at = wall_clock();
         if self.turn.out.is_empty() && self.turn.out.capacity() > OUT_BYTES_KEPT {
             self.turn.out = BytesMut::new();
         }
-        Ok(())
+    }
+
+    fn has_unsent(&self) -> bool {
+        !self.turn.out.is_empty() || self.unflushed
     }
 
     /// Keeps the account of what this turn has changed.
@@ -373,7 +373,7 @@ impl<P: Protocol> Connection<P> {
 
     fn deadline(&self) -> Option<Timestamp> {
         let settings = &self.entrance.door.settings;
-        let slow = (!self.turn.out.is_empty()).then(|| self.read_at + settings.read_within);
+        let slow = self.has_unsent().then(|| self.read_at + settings.read_within);
         let unfinished = (!self.arrived.is_empty()).then(|| self.heard_at + settings.frame_within);
         let times = [self.protocol.next_deadline(), slow, unfinished, self.hold_until, self.until];
         times.into_iter().flatten().min()
@@ -383,7 +383,7 @@ impl<P: Protocol> Connection<P> {
     fn ring(&mut self) -> io::Result<()> {
         let now = wall_clock();
         let settings = &self.entrance.door.settings;
-        let is_slow = !self.turn.out.is_empty() && self.read_at + settings.read_within <= now;
+        let is_slow = self.has_unsent() && self.read_at + settings.read_within <= now;
         let is_unfinished =
             !self.arrived.is_empty() && self.may_read() && self.heard_at + settings.frame_within <= now;
         if is_slow || is_unfinished || self.until.is_some_and(|until| until <= now) {

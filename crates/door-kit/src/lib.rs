@@ -26,5 +26,5 @@ pub use connections::{Connections, Place};
 pub use descriptors::{Descriptors, raise_descriptor_limit};
 pub use read_sizer::ReadSizer;
 pub use settings::DoorSettings;
-pub use stream::{Stream, read_into};
+pub use stream::{Stream, is_flushed, read_into, send};
 pub use tls::{Tls, TlsFault};

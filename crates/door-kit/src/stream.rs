@@ -3,10 +3,10 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
@@ -38,6 +38,34 @@ pub async fn read_into(
         Poll::Ready(Ok(buffer.filled().len()))
     })
     .await
+}
+
+/// Writes what the stream takes, or pushes out what it has collected. Says how many bytes it took.
+pub async fn send(
+    stream: &mut (impl AsyncWrite + Unpin),
+    out: &mut BytesMut,
+    unflushed: &mut bool,
+) -> io::Result<usize> {
+    if out.is_empty() {
+        stream.flush().await?;
+        *unflushed = false;
+        return Ok(0);
+    }
+    let count = stream.write_buf(out).await?;
+    if count == 0 {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    *unflushed = !(out.is_empty() && is_flushed(stream)?);
+    Ok(count)
+}
+
+/// Pushes out what the stream has collected, as far as that needs no waiting. TCP collects nothing, TLS does.
+pub fn is_flushed(stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
+    let mut context = Context::from_waker(Waker::noop());
+    match Pin::new(stream).poll_flush(&mut context) {
+        Poll::Ready(flushed) => flushed.map(|()| true),
+        Poll::Pending => Ok(false),
+    }
 }
 
 impl AsyncRead for Stream {

@@ -18,7 +18,6 @@ mod settings;
 mod shapes;
 #[doc(hidden)]
 pub mod testing;
-mod throttle;
 mod translate;
 mod upkeep;
 mod worker;

@@ -7,158 +7,89 @@ mod channels;
 mod conversation;
 mod desks;
 
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tenure_door_kit as kit;
+use tenure_door_kit::{Listener, LoginError};
 use tenure_hub::words::{Refusal, Timestamp};
-use tenure_hub::{Grant, HubHandle};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::sleep;
-use tokio_util::task::TaskTracker;
+use tenure_hub::{Counters, Grant, HubHandle};
+use tokio::net::TcpListener;
 
 use crate::session::{Admission, Gate};
 use crate::settings::Settings;
-use crate::throttle::Throttle;
 use crate::upkeep::Upkeep;
 use channels::Patterns;
 use conversation::Conversation;
 use desks::Desks;
 
-/// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// A peer whose machine is gone is noticed after this much silence on the wire.
-const KEEPALIVE: Duration = Duration::from_secs(60);
-
 /// Serves RESP over TCP until the hub stops, then waits for the conversations to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
+    let counters = Arc::new(Counters::new("resp"));
+    hub.show(Arc::clone(&counters)).await;
+    let shared = kit::Door::new("resp", hub.clone(), settings.door.clone(), counters);
+    let shared = Arc::new(kit::Door { full: b"-ERR max number of clients reached\r\n", ..shared });
     let door = Arc::new(Door {
         desks: Desks::new(hub.clone(), settings.clone()),
         hub,
         settings,
-        throttle: Arc::default(),
+        kit: Arc::clone(&shared),
         upkeep: Arc::default(),
         patterns: Arc::default(),
-        addresses: Mutex::default(),
         next_connection: AtomicU64::new(1),
-        conversations: TaskTracker::new(),
     });
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = door.hub.stopped() => break,
-        };
-        match accepted {
-            Ok((stream, address)) => door.welcome(stream, address.ip()),
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                sleep(ACCEPT_PAUSE).await;
+    let serve = move |stream, address: Option<IpAddr>| {
+        let door = Arc::clone(&door);
+        async move {
+            let id = door.next_connection.fetch_add(1, Ordering::Relaxed);
+            let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            let ended = Conversation::new(door, id, address).run(stream).await;
+            if let Err(error) = ended {
+                tracing::debug!(%error, connection = id, "a connection broke");
             }
         }
-    }
-    door.conversations.close();
-    door.conversations.wait().await;
+    };
+    shared.accept(Listener::Tcp(listener), serve).await;
     Ok(())
 }
 
 struct Door {
     hub: HubHandle,
     settings: Settings,
+    kit: Arc<kit::Door>,
     desks: Arc<Desks>,
-    throttle: Arc<Mutex<Throttle>>,
     upkeep: Arc<Upkeep>,
     patterns: Arc<Patterns>,
-    addresses: Mutex<Addresses>,
     next_connection: AtomicU64,
-    conversations: TaskTracker,
-}
-
-/// How many connections there are, of all and of each address.
-#[derive(Default)]
-struct Addresses {
-    all: usize,
-    each: HashMap<IpAddr, usize>,
-}
-
-impl Door {
-    fn welcome(self: &Arc<Self>, stream: TcpStream, address: IpAddr) {
-        if !self.has_room(address) {
-            tracing::warn!(%address, "too many connections, one turned away");
-            // A new socket has room for one line; if not, it is just closed.
-            let _ = stream.try_write(b"-ERR max number of clients reached\r\n");
-            return;
-        }
-        // Answers are small and waited for.
-        let _ = stream.set_nodelay(true);
-        let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4);
-        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
-        let door = Arc::clone(self);
-        self.conversations.spawn(async move {
-            let id = door.next_connection.fetch_add(1, Ordering::Relaxed);
-            let ended = Conversation::new(Arc::clone(&door), id, address).run(stream).await;
-            if let Err(error) = ended {
-                tracing::debug!(%error, connection = id, "a connection broke");
-            }
-            door.leave(address);
-        });
-    }
-
-    fn has_room(&self, address: IpAddr) -> bool {
-        let mut addresses = locked(&self.addresses);
-        let Addresses { all, each } = &mut *addresses;
-        let own = each.get(&address).copied().unwrap_or(0);
-        if *all >= self.settings.connections_max || own >= self.settings.connections_per_address_max {
-            return false;
-        }
-        *all += 1;
-        each.insert(address, own + 1);
-        true
-    }
-
-    fn leave(&self, address: IpAddr) {
-        let mut addresses = locked(&self.addresses);
-        addresses.all -= 1;
-        if let Some(own) = addresses.each.get_mut(&address) {
-            *own -= 1;
-            if *own == 0 {
-                addresses.each.remove(&address);
-            }
-        }
-    }
 }
 
 /// Who may come in from one address.
 struct HubGate {
-    hub: HubHandle,
-    throttle: Arc<Mutex<Throttle>>,
+    door: Arc<kit::Door>,
     address: IpAddr,
+    /// How long the answer to a wrong key is to be held back.
+    hold: Cell<Duration>,
 }
 
 impl Gate for HubGate {
     fn wants_keys(&self) -> bool {
-        self.hub.wants_keys()
+        self.door.authenticator.wants_keys()
     }
 
     fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
-        self.hub.may_work_as(grant, worker)
+        self.door.hub.may_work_as(grant, worker)
     }
 
     fn admit(&self, now: Timestamp, key: &[u8]) -> Admission {
-        let mut throttle = locked(&self.throttle);
-        if let Some(wait) = throttle.must_wait(now, self.address) {
-            return Admission::Wait(wait);
-        }
-        match self.hub.admit(Some(key)) {
-            Some(grant) => {
-                throttle.right(self.address);
-                Admission::Granted(grant)
-            }
-            None => {
-                throttle.wrong(now, self.address);
-                tracing::warn!(address = %self.address, "a wrong key was shown");
+        match self.door.authenticator.login(now, Some(self.address), Some(key)) {
+            Ok(principal) => Admission::Granted(principal.grant),
+            Err(LoginError::NoKey) => Admission::Wrong,
+            Err(LoginError::WrongKey { wait }) => {
+                self.hold.set(wait);
                 Admission::Wrong
             }
         }

@@ -145,8 +145,6 @@ pub trait Gate {
 pub enum Admission {
     Granted(Arc<Grant>),
     Wrong,
-    /// Too many wrong keys came from this address.
-    Wait(std::time::Duration),
 }
 
 impl Session {
@@ -208,12 +206,26 @@ impl Session {
     /// Whether more should be read. Behind a command that takes its time, or a peer that does not read its answers, only
     /// so much is kept.
     pub fn is_hungry(&self, out: &Output) -> bool {
-        let stuck = self.flows.keep_others_waiting()
+        !self.is_stuck(out) || self.decoder.pending_bytes() < PIPELINED_BYTES_MAX
+    }
+
+    /// Whether something keeps the next command waiting.
+    fn is_stuck(&self, out: &Output) -> bool {
+        self.flows.keep_others_waiting()
             || self.held_back.is_some()
             || self.transaction.is_due()
             || self.replies.len() >= REPLIES_MAX
-            || out.bytes.len() >= UNSENT_BYTES_MAX;
-        !stuck || self.decoder.pending_bytes() < PIPELINED_BYTES_MAX
+            || out.bytes.len() >= UNSENT_BYTES_MAX
+    }
+
+    /// Whether the peer has begun a command and not finished it.
+    pub fn is_halfway(&self, out: &Output) -> bool {
+        self.decoder.pending_bytes() > 0 && !self.is_stuck(out)
+    }
+
+    /// Whether it has shown a key, if one is needed.
+    pub fn is_known(&self) -> bool {
+        self.grant.is_some()
     }
 
     /// Whether commands wait that may be looked at now.

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use tenure_door_kit::DoorSettings;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::Timestamp;
 
 use crate::codec::Limits;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// How long a job submitted here may run, unless it says otherwise.
     pub run_limit: Duration,
@@ -15,9 +16,8 @@ pub struct Settings {
     pub heartbeat: Duration,
     /// Bytes of one message.
     pub message_bytes_max: usize,
-    /// Connections at the same time, of all and of one address.
-    pub connections_max: usize,
-    pub connections_per_address_max: usize,
+    /// What every door is told: caps, deadlines, TLS.
+    pub door: DoorSettings,
 }
 
 impl Settings {
@@ -44,8 +44,11 @@ impl Default for Settings {
             run_limit: Duration::from_secs(3600),
             heartbeat: Duration::from_secs(30),
             message_bytes_max: Limits::MESSAGE_BYTES_MAX,
-            connections_max: 50_000,
-            connections_per_address_max: 50_000,
+            door: DoorSettings {
+                connections_max: 50_000,
+                connections_per_address_max: 50_000,
+                ..DoorSettings::default()
+            },
         }
     }
 }

@@ -10,7 +10,6 @@
 //! way to the disk. Doors see a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the engine's words, which are re-exported
 //! here because no door depends on the engine.
 
-mod appetite;
 mod backup;
 mod calls;
 mod clock;
@@ -35,7 +34,6 @@ pub mod topics;
 mod watches;
 mod writing;
 
-pub use appetite::Appetite;
 pub use clock::wall_clock;
 pub use counters::{Counters, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};

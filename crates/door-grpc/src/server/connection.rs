@@ -1,63 +1,57 @@
-//! Connections: so many at once, and none that says nothing.
+//! Connections on their way from the kit to the HTTP/2 server: none that says nothing.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use futures::Stream;
+use tenure_door_kit::{Door, Listener, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Sleep, sleep};
 use tonic::transport::server::Connected;
 
 use crate::flow::Flow;
-use crate::settings::Settings;
 
-/// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How many accepted connections may wait for the server.
+const ACCEPTED_MAX: usize = 16;
 
-/// Accepts connections as long as it is asked to. One too many is closed at once.
+/// Accepts connections until the hub stops.
 pub(super) fn incoming(
     listener: TcpListener,
-    settings: &Settings,
-) -> impl Stream<Item = io::Result<Connection>> + Send + 'static {
-    let places = Arc::new(Semaphore::new(settings.connections_max));
-    let (limit, hello_within) = (settings.connections_max, settings.hello_within);
-    futures::stream::unfold((listener, places), move |(listener, places)| async move {
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
-                    Ok(place) => {
-                        // Answers are small and waited for.
-                        let _ = stream.set_nodelay(true);
-                        let hello = Some(Box::pin(sleep(hello_within)));
-                        let flow = Flow::default();
-                        let connection = Connection { stream, hello, flow, _place: place };
-                        return Some((Ok(connection), (listener, places)));
-                    }
-                    Err(_) => tracing::warn!(limit, "too many connections, one turned away"),
-                },
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    sleep(ACCEPT_PAUSE).await;
+    door: Arc<Door>,
+) -> impl futures::Stream<Item = io::Result<Connection>> + Send + 'static {
+    let (sender, mut receiver) = mpsc::channel(ACCEPTED_MAX);
+    let login_within = door.settings.login_within;
+    tokio::spawn(async move {
+        let serve = move |stream, address| {
+            let sender = sender.clone();
+            async move {
+                let (alive, ended) = oneshot::channel();
+                let login = Some(Box::pin(sleep(login_within)));
+                let flow = Flow::new(address);
+                let connection = Connection { stream, login, flow, _alive: alive };
+                // The place of the connection is free again when the server has dropped it.
+                if sender.send(Ok(connection)).await.is_ok() {
+                    let _ = ended.await;
                 }
             }
-        }
-    })
+        };
+        door.accept(Listener::Tcp(listener), serve).await;
+    });
+    futures::stream::poll_fn(move |context| receiver.poll_recv(context))
 }
 
 /// A connection with its place among those that may be open.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     /// Until when the first words have to come; nothing once they have.
-    hello: Option<Pin<Box<Sleep>>>,
+    login: Option<Pin<Box<Sleep>>>,
     /// What it may make the broker hold.
     flow: Flow,
-    _place: OwnedSemaphorePermit,
+    _alive: oneshot::Sender<()>,
 }
 
 impl Connected for Connection {
@@ -76,9 +70,9 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if read.is_ready() {
-            self.hello = None;
-        } else if let Some(hello) = &mut self.hello
-            && hello.as_mut().poll(cx).is_ready()
+            self.login = None;
+        } else if let Some(login) = &mut self.login
+            && login.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }

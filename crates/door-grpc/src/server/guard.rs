@@ -2,9 +2,11 @@
 //! brings along is read when it is its turn on its connection.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tenure_hub::HubHandle;
+use tenure_door_kit::Door;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::codegen::{BoxFuture, Service};
@@ -22,25 +24,26 @@ pub(super) const NO_METHOD: &str = "this broker has no such service or method";
 #[derive(Clone)]
 pub(super) struct Guarded<S> {
     service: S,
-    hub: HubHandle,
+    door: Arc<Door>,
     /// With what a stranger's call ends.
     stranger: Code,
 }
 
 impl<S> Guarded<S> {
-    pub(super) fn new(service: S, hub: &HubHandle) -> Guarded<S> {
-        Guarded { service, hub: hub.clone(), stranger: Code::Unauthenticated }
+    pub(super) fn new(service: S, door: &Arc<Door>) -> Guarded<S> {
+        Guarded { service, door: Arc::clone(door), stranger: Code::Unauthenticated }
     }
 
     /// Its clients give up at `PERMISSION_DENIED` and take everything they do not know for a passing trouble.
-    pub(super) fn for_existing_clients(service: S, hub: &HubHandle) -> Guarded<S> {
-        Guarded { stranger: Code::PermissionDenied, ..Guarded::new(service, hub) }
+    pub(super) fn for_existing_clients(service: S, door: &Arc<Door>) -> Guarded<S> {
+        Guarded { stranger: Code::PermissionDenied, ..Guarded::new(service, door) }
     }
 
-    fn enter(&self, request: &mut Request<Body>) -> Result<Flow, Status> {
-        let flow = Flow::of(request.extensions()).unwrap_or_default();
-        let visitor =
-            Visitor::enter(&self.hub, request.headers(), flow.clone()).map_err(|no| self.say(no))?;
+    /// Lets a call in, or refuses it, after a wait if its peer has shown too many wrong keys.
+    fn enter(&self, request: &mut Request<Body>) -> Result<Flow, (Status, Duration)> {
+        let flow = Flow::of(request.extensions()).unwrap_or_else(|| Flow::new(None));
+        let visitor = Visitor::enter(&self.door, request.headers(), flow.clone())
+            .map_err(|(no, wait)| (self.say(no), wait))?;
         request.extensions_mut().insert(visitor);
         Ok(flow)
     }
@@ -74,7 +77,12 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let flow = match self.enter(&mut request) {
             Ok(flow) => flow,
-            Err(no) => return Box::pin(std::future::ready(Ok(no.into_http()))),
+            Err((no, wait)) => {
+                return Box::pin(async move {
+                    tokio::time::sleep(wait).await;
+                    Ok(no.into_http())
+                });
+            }
         };
         let mut service = self.service.clone();
         Box::pin(async move {

@@ -1,5 +1,7 @@
 //! `tenure.v1.Workers`: for whoever runs tasks, and whoever looks after those.
 
+use std::sync::Arc;
+
 use futures::StreamExt as _;
 use tenure_hub::words::{Answer, Command, Query};
 use tonic::{Request, Response, Streaming};
@@ -17,7 +19,7 @@ impl pb::workers_server::Workers for Desk {
         let visitor = self.enter(&mut request)?;
         visitor.may_work()?;
         let session = visitor.open(&self.hub)?;
-        let working = Working::new(session, request.into_inner(), visitor.grant);
+        let working = Working::new(session, request.into_inner(), Arc::clone(visitor.grant()));
         Ok(Response::new(session::stream(working).boxed()))
     }
 

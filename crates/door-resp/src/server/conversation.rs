@@ -4,22 +4,22 @@
 //! The worker that speaks here has a desk, whose mail the connection takes itself: an answer for this peer does not go
 //! through another task.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::future::{Future, pending, poll_fn};
+use std::future::pending;
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use tenure_door_kit::{Charge, ReadSizer, Stream, is_flushed, read_into, send};
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Timestamp};
-use tenure_hub::{Appetite, Delivery, Principal, Right, wall_clock};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tenure_hub::{Delivery, Principal, Right, wall_clock};
+use tokio::io::{AsyncWrite as _, AsyncWriteExt as _, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -27,15 +27,13 @@ use super::channels::{Ears, Heard};
 use super::desks::{Attendance, Desk, News, Route};
 use super::{Door, HubGate};
 use crate::channel::ChannelAct;
-use crate::session::{Output, Session};
+use crate::session::{Gate as _, Output, Session};
 
 /// What is read at once: little for single commands, more for a peer that fills it.
 const READ_BYTES_MIN: usize = 1024;
 const READ_BYTES_MAX: usize = 16 * 1024;
 /// How much may be unsent before nothing more is read or taken.
 const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How long a peer may leave answers unread.
-const READ_WITHIN: Duration = Duration::from_secs(60);
 /// How long a connection lives on after the broker has said goodbye.
 const GOODBYE: Duration = Duration::from_millis(500);
 
@@ -55,7 +53,17 @@ pub(super) struct Conversation {
     attends: Option<Attendance>,
     ears: Ears,
     deliveries: Vec<Delivery>,
-    appetite: Appetite,
+    /// What its buffers hold of the broker's budget.
+    charge: Charge,
+    sizer: ReadSizer,
+    /// The stream holds bytes that it has not passed on.
+    unflushed: bool,
+    /// Nothing is sent or read before this: a wrong key is answered slowly.
+    hold_until: Option<Timestamp>,
+    /// Until when a key has to be shown, if one is needed.
+    login_by: Option<Timestamp>,
+    /// When the peer last said something.
+    heard_at: Timestamp,
     heard_all: bool,
     until: Option<Timestamp>,
     read_at: Timestamp,
@@ -63,8 +71,10 @@ pub(super) struct Conversation {
 
 impl Conversation {
     pub(super) fn new(door: Arc<Door>, id: u64, address: IpAddr) -> Self {
-        let gate = HubGate { hub: door.hub.clone(), throttle: Arc::clone(&door.throttle), address };
+        let gate = HubGate { door: Arc::clone(&door.kit), address, hold: Cell::default() };
+        let login_by = gate.wants_keys().then(|| wall_clock() + door.settings.door.login_within);
         let session = Session::new(id, address, door.settings.clone(), Arc::clone(&door.upkeep), &gate);
+        let charge = door.settings.door.budget.charge();
         let (sender, news) = mpsc::unbounded_channel();
         let ears = Ears::new(door.hub.topics().clone(), Arc::clone(&door.patterns));
         Self {
@@ -80,15 +90,20 @@ impl Conversation {
             attends: None,
             ears,
             deliveries: Vec::new(),
-            appetite: Appetite::between(READ_BYTES_MIN, READ_BYTES_MAX),
+            charge,
+            sizer: ReadSizer::between(READ_BYTES_MIN, READ_BYTES_MAX),
+            unflushed: false,
+            hold_until: None,
+            login_by,
+            heard_at: wall_clock(),
             heard_all: false,
             until: None,
             read_at: wall_clock(),
         }
     }
 
-    pub(super) async fn run(mut self, mut stream: TcpStream) -> io::Result<()> {
-        let ended = self.converse(&mut stream).await;
+    pub(super) async fn run(mut self, stream: Stream) -> io::Result<()> {
+        let ended = self.converse(stream).await;
         self.attends = None;
         for desk in std::mem::take(&mut self.desks).into_values() {
             desk.detach(&self.route).await;
@@ -96,12 +111,12 @@ impl Conversation {
         ended
     }
 
-    async fn converse(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        let (mut read, mut write) = stream.split();
+    async fn converse(&mut self, stream: Stream) -> io::Result<()> {
+        let (mut read, mut write) = tokio::io::split(stream);
         let mut alarm = pin!(sleep_until(Instant::now()));
         let mut alarm_at = None;
         loop {
-            self.work(&write).await?;
+            self.work(&mut write).await?;
             if self.is_over() {
                 return write.shutdown().await;
             }
@@ -112,24 +127,29 @@ impl Conversation {
                     alarm.as_mut().reset(Instant::now() + deadline.since(wall_clock()));
                 }
             }
-            let is_slow = !self.out.bytes.is_empty();
+            let is_slow = self.has_unsent() && self.hold_until.is_none();
             let may_take = self.out.bytes.len() < UNSENT_BYTES_MAX;
-            let may_read =
-                !self.heard_all && !self.out.close && may_take && self.session.is_hungry(&self.out);
+            let may_read = !self.heard_all
+                && !self.out.close
+                && may_take
+                && self.hold_until.is_none()
+                && self.session.is_hungry(&self.out);
             self.session.rest();
             let grant = self.session.grant();
             tokio::select! {
                 biased;
-                writable = write.writable(), if is_slow => writable?,
+                sent = send(&mut write, &mut self.out.bytes, &mut self.unflushed), if is_slow => {
+                    sent?;
+                    self.read_at = wall_clock();
+                }
                 () = desk_mail(self.attends.as_ref()) => self.attend().await,
                 () = mail(self.inside.as_ref()), if may_take => self.take_mail(),
                 // A connection without a session of the hub, which only listens to topics for example.
                 () = self.door.hub.revoked(&grant), if self.inside.is_none() => self.out.close = true,
                 Some(news) = self.news.recv() => self.hear(news),
                 heard = self.ears.hear(), if may_take => self.listen(&heard),
-                ready = read.readable(), if may_read => {
-                    ready?;
-                    self.read(&mut read).await?;
+                count = read_into(&mut read, self.session.input(), self.sizer.bytes()), if may_read => {
+                    self.has_read(count?);
                 }
                 () = &mut alarm, if alarm_at.is_some() => {
                     alarm_at = None;
@@ -141,7 +161,7 @@ impl Conversation {
 
     /// Everything has been said, or nothing more can be.
     fn is_over(&self) -> bool {
-        let nothing_left = self.out.bytes.is_empty();
+        let nothing_left = !self.has_unsent();
         let hub_is_gone = self.inside.as_ref().is_some_and(|(_, inside)| inside.mailbox().is_closed());
         if self.heard_all && (self.session.is_blocked() || !self.session.owes_answers()) {
             return nothing_left || self.session.is_blocked();
@@ -150,9 +170,10 @@ impl Conversation {
     }
 
     /// Goes on until somebody else has to say something.
-    async fn work(&mut self, write: &WriteHalf<'_>) -> io::Result<()> {
+    async fn work(&mut self, write: &mut WriteHalf<Stream>) -> io::Result<()> {
         loop {
             self.session.receive(wall_clock(), &self.gate, &mut self.out);
+            self.settle()?;
             self.leave_desks().await;
             self.attend_channels().await;
             if self.out.asks.is_empty() && self.out.calls.is_empty() && self.out.reads.is_empty() {
@@ -172,38 +193,54 @@ impl Conversation {
         }
     }
 
-    /// Reads what has arrived. There is no buffer before something has.
-    async fn read(&mut self, from: &mut ReadHalf<'_>) -> io::Result<()> {
-        let input = self.session.input();
-        input.reserve(self.appetite.bytes());
-        let mut reading = pin!(from.read_buf(input));
-        match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
-            Poll::Ready(Ok(0)) => self.heard_all = true,
-            Poll::Ready(count) => self.appetite.has_read(count?),
-            // It is not ready after all.
-            Poll::Pending => {}
+    fn has_read(&mut self, count: usize) {
+        self.heard_at = wall_clock();
+        match count {
+            0 => self.heard_all = true,
+            _ => self.sizer.has_read(count),
         }
-        Ok(())
     }
 
-    /// Writes as much as the socket takes at once. Says whether something was written and nothing is left.
-    fn write(&mut self, to: &WriteHalf<'_>) -> io::Result<bool> {
+    fn has_unsent(&self) -> bool {
+        !self.out.bytes.is_empty() || self.unflushed
+    }
+
+    /// Keeps the account of what the session has changed.
+    fn settle(&mut self) -> io::Result<()> {
+        let hold = self.gate.hold.take();
+        if !hold.is_zero() {
+            self.hold_until = Some(wall_clock() + hold);
+        }
+        let bytes = self.session.input().capacity() + self.out.bytes.capacity();
+        self.charge.set(bytes).map_err(|exhausted| {
+            self.door.kit.counters.count("no_memory");
+            tracing::warn!(door = "resp", %exhausted, "a connection is closed to free memory");
+            io::Error::from(io::ErrorKind::OutOfMemory)
+        })
+    }
+
+    /// Writes as much as the stream takes at once. Says whether something was written and nothing is left.
+    fn write(&mut self, to: &mut WriteHalf<Stream>) -> io::Result<bool> {
         let unsent = self.out.bytes.len();
+        if unsent == 0 || self.hold_until.is_some() {
+            return Ok(false);
+        }
+        let mut context = Context::from_waker(Waker::noop());
         while !self.out.bytes.is_empty() {
-            match to.try_write(&self.out.bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => self.out.bytes.advance(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            match Pin::new(&mut *to).poll_write(&mut context, &self.out.bytes) {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(count) => self.out.bytes.advance(count?),
+                Poll::Pending => {
                     if self.out.bytes.len() < unsent {
                         self.read_at = wall_clock();
                     }
                     return Ok(false);
                 }
-                Err(error) => return Err(error),
             }
         }
         self.out.bytes = BytesMut::new();
-        Ok(unsent > 0)
+        self.unflushed = !is_flushed(to)?;
+        Ok(!self.unflushed)
     }
 
     /// Speaks with the desks of workers; what is for one desk and comes together is said together.
@@ -377,16 +414,28 @@ impl Conversation {
     }
 
     fn deadline(&self) -> Option<Timestamp> {
-        let slow = (!self.out.bytes.is_empty()).then(|| self.read_at + READ_WITHIN);
-        self.session.next_deadline().into_iter().chain(slow).chain(self.until).min()
+        let settings = &self.door.settings.door;
+        let slow = self.has_unsent().then(|| self.read_at + settings.read_within);
+        let unfinished = self.session.is_halfway(&self.out).then(|| self.heard_at + settings.frame_within);
+        let login = self.login_by.filter(|_| !self.session.is_known());
+        let times = [self.session.next_deadline(), slow, unfinished, login, self.hold_until, self.until];
+        times.into_iter().flatten().min()
     }
 
     /// Something is due, or has taken too long.
     fn ring(&mut self) -> io::Result<()> {
         let now = wall_clock();
-        let is_slow = !self.out.bytes.is_empty() && self.read_at + READ_WITHIN <= now;
-        if is_slow || self.until.is_some_and(|until| until <= now) {
+        let settings = &self.door.settings.door;
+        let is_slow = self.has_unsent() && self.read_at + settings.read_within <= now;
+        let is_unfinished =
+            self.session.is_halfway(&self.out) && self.heard_at + settings.frame_within <= now;
+        let is_late = !self.session.is_known() && self.login_by.is_some_and(|login_by| login_by <= now);
+        if is_slow || is_unfinished || is_late || self.until.is_some_and(|until| until <= now) {
             return Err(io::ErrorKind::TimedOut.into());
+        }
+        if self.hold_until.is_some_and(|until| until <= now) {
+            self.hold_until = None;
+            self.read_at = now;
         }
         self.session.tick(now, &mut self.out);
         Ok(())

@@ -108,10 +108,6 @@ impl Session {
                 Ok(())
             }
             Admission::Wrong => Err(Reply::error("ERR Invalid authentication key")),
-            Admission::Wait(wait) => {
-                let seconds = wait.as_secs().max(1);
-                Err(Reply::error(format!("ERR Too many authentication failures, wait {seconds} s")))
-            }
         }
     }
 

@@ -135,7 +135,11 @@ fn half_tls(values: &BTreeMap<&'static str, (String, Origin)>) -> Option<Problem
         let is_half = !text.is_empty() && other_text.is_empty();
         is_half.then(|| Problem::new(origin.to_string(), format!("{this} needs {other} beside it")))
     };
-    missing("grpc_tls_cert", "grpc_tls_key").or_else(|| missing("grpc_tls_key", "grpc_tls_cert"))
+    missing("tls_cert", "tls_key")
+        .or_else(|| missing("tls_key", "tls_cert"))
+        .or_else(|| missing("tls_client_ca", "tls_cert"))
+        .or_else(|| missing("grpc_tls_cert", "grpc_tls_key"))
+        .or_else(|| missing("grpc_tls_key", "grpc_tls_cert"))
 }
 
 /// Keys that everybody on the machine can read are hardly keys.

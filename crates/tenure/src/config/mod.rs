@@ -15,6 +15,7 @@ mod zmq;
 
 use std::path::PathBuf;
 
+use tenure_door_kit::DoorSettings;
 use tenure_door_zmq::{PingPongSettings, Settings as MajordomoSettings};
 use tenure_hub::store::StoreSettings;
 use tenure_hub::topics::TopicSettings;
@@ -39,8 +40,20 @@ pub(crate) struct Config {
     pub(crate) access: Access,
     pub(crate) majordomo: MajordomoSettings,
     pub(crate) ping_pong: PingPongSettings,
-    /// The certificate and the key of the gRPC door, if it speaks TLS.
-    pub(crate) grpc_tls: Option<(PathBuf, PathBuf)>,
+    /// The files of TLS doors, if they speak it.
+    pub(crate) tls: Option<TlsFiles>,
+    /// The same for the gRPC door alone, if it has its own.
+    pub(crate) grpc_tls: Option<TlsFiles>,
+    pub(crate) connections_per_address_max: usize,
+    pub(crate) buffer_bytes_max: usize,
+}
+
+/// Where the certificate of a door and its key are, and the authority of client certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) client_authority: Option<PathBuf>,
 }
 
 /// Where each door stands. `None` is off.
@@ -63,6 +76,10 @@ impl Config {
         let count = |key: &str| value::count(text(key)).expect("checked when loaded") as usize;
         let size = |key: &str| value::size(text(key)).expect("checked when loaded");
         let address = |key: &str| value::address(text(key)).expect("checked when loaded");
+        let tls_files = |certificate: &str, key: &str| {
+            let (certificate, key) = value::path(text(certificate)).zip(value::path(text(key)))?;
+            Some(TlsFiles { certificate, key, client_authority: value::path(text("tls_client_ca")) })
+        };
         let doors = Doors {
             native: address("native"),
             native_unix: value::path(text("native_unix")),
@@ -76,8 +93,11 @@ impl Config {
             run_limit: span("resp_run_limit"),
             heartbeat: span("resp_heartbeat"),
             message_bytes_max: size("resp_message_size") as usize,
-            connections_max: count("resp_connections_max"),
-            connections_per_address_max: count("resp_connections_per_address_max"),
+            door: DoorSettings {
+                connections_max: count("resp_connections_max"),
+                connections_per_address_max: count("resp_connections_per_address_max"),
+                ..DoorSettings::default()
+            },
         };
         let store = StoreSettings {
             sync: value::sync(text("sync")).expect("checked when loaded"),
@@ -121,7 +141,10 @@ impl Config {
             access: loaded.access.clone(),
             majordomo: zmq::majordomo(loaded),
             ping_pong: zmq::ping_pong(loaded),
-            grpc_tls: value::path(text("grpc_tls_cert")).zip(value::path(text("grpc_tls_key"))),
+            tls: tls_files("tls_cert", "tls_key"),
+            grpc_tls: tls_files("grpc_tls_cert", "grpc_tls_key"),
+            connections_per_address_max: count("connections_per_address_max"),
+            buffer_bytes_max: size("buffers_size") as usize,
         }
     }
 }
@@ -148,7 +171,7 @@ mod tests {
         assert_eq!(config.engine, words::Settings::default());
         assert_eq!(config.store, StoreSettings::default());
         assert_eq!(config.unread, UnreadLimits::default());
-        assert_eq!(config.resp, tenure_door_resp::Settings::default());
+        assert_eq!(format!("{:?}", config.resp), format!("{:?}", tenure_door_resp::Settings::default()));
         assert_eq!(format!("{:?}", config.topics), format!("{:?}", TopicSettings::default()));
         assert_eq!(config.doors.native.as_deref(), Some("127.0.0.1:7171"));
         // These hold counters, which do not compare.

@@ -8,14 +8,18 @@ use std::path::Path;
 use std::pin::Pin;
 
 use tenure_door_grpc as grpc;
+use tenure_door_kit::{
+    ByteBudget, Connections, Descriptors, DoorSettings, Tls, TlsFault, raise_descriptor_limit,
+};
 use tenure_door_msgpack as msgpack;
 use tenure_door_resp as resp;
 use tenure_door_zmq as zmq;
 use tenure_hub::{HubHandle, ListenError, listen};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
+use zeroize::Zeroizing;
 
-use crate::config::{Config, Doors};
+use crate::config::{Config, Doors, TlsFiles};
 use crate::exit::Failure;
 
 type Serving = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
@@ -25,6 +29,8 @@ pub(crate) struct Door {
     pub(crate) name: &'static str,
     pub(crate) address: String,
     pub(crate) about: &'static str,
+    /// Whether other machines reach it and it speaks no TLS.
+    crosses_in_clear: bool,
     serve: Box<dyn FnOnce(HubHandle) -> Serving + Send>,
 }
 
@@ -43,66 +49,122 @@ impl Door {
 /// Opens every door that is not off. Peers that come at once wait until the hub runs.
 pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, Failure> {
     let Doors { native, native_unix, xmessage, resp, mdp, pingpong, grpc } = &config.doors;
-    let mut opening = Opening { has_keys, doors: Vec::new() };
+    let [tls, grpc_tls] = tls(config)?;
+    let plain = shared_settings(config);
+    let with_tls = DoorSettings { tls, ..plain.clone() };
+    let mut opening = Opening { has_keys, has_tls: with_tls.tls.is_some(), doors: Vec::new() };
     if let Some(address) = native {
-        let serve = |listener, hub| msgpack::serve(listener, hub, msgpack::Settings::default());
+        let settings = msgpack::Settings { door: with_tls.clone(), ..msgpack::Settings::default() };
+        let serve = |listener, hub| msgpack::serve(listener, hub, settings);
         opening.tcp("native", address, "MessagePack: this program's verbs and the SDKs", serve).await?;
     }
     if let Some(path) = native_unix {
-        opening.unix("native_unix", path, "the same on a Unix socket")?;
+        let settings = msgpack::Settings { door: plain.clone(), ..msgpack::Settings::default() };
+        opening.unix("native_unix", path, "the same on a Unix socket", settings)?;
     }
+    opening.has_tls = false;
     if let Some(address) = xmessage {
-        let serve = |listener, hub| msgpack::xmessage::serve(listener, hub, msgpack::Settings::default());
+        let settings = msgpack::Settings { door: plain.clone(), ..msgpack::Settings::default() };
+        let serve = |listener, hub| msgpack::xmessage::serve(listener, hub, settings);
         opening.tcp("xmessage", address, "the older message dialect", serve).await?;
     }
     if let Some(address) = resp {
-        let settings = config.resp.clone();
+        let door = own_caps(&config.resp.door, &with_tls);
+        let settings = resp::Settings { door, ..config.resp.clone() };
         let serve = |listener, hub| resp::serve(listener, hub, settings);
+        opening.has_tls = with_tls.tls.is_some();
         opening.tcp("resp", address, "RESP: redis-cli and Redis libraries", serve).await?;
     }
+    opening.has_tls = false;
     if let Some(address) = mdp {
-        let settings = config.majordomo.clone();
+        let mut settings = config.majordomo.clone();
+        settings.transport.door = own_caps(&settings.transport.door, &plain);
         let serve = |listener, hub| zmq::serve(listener, hub, settings);
         opening.tcp("mdp", address, "ZeroMQ Majordomo", serve).await?;
     }
     if let Some(addresses) = pingpong {
-        let settings = config.ping_pong.clone();
+        let mut settings = config.ping_pong.clone();
+        settings.transport.door = own_caps(&settings.transport.door, &plain);
         let serve = |clients, workers, hub| zmq::serve_ping_pong(clients, workers, hub, settings);
         opening.two_tcp("pingpong", addresses, "ZeroMQ READY/PING/PONG: clients, workers", serve).await?;
     }
     if let Some(address) = grpc {
-        let settings = grpc::Settings { tls: tls(config)?, ..grpc::Settings::default() };
+        opening.has_tls = grpc_tls.is_some();
+        let door = DoorSettings { tls: grpc_tls, ..plain };
+        let settings = grpc::Settings { door, ..grpc::Settings::default() };
         let serve = |listener, hub| grpc::serve(listener, hub, settings);
         opening.tcp("grpc", address, "gRPC: tasks, workers, pub/sub", serve).await?;
     }
     if opening.doors.is_empty() {
         return Err(Failure::usage("all doors are off: nobody could reach this broker"));
     }
+    warn_of_clear_text(&opening.doors);
     Ok(opening.doors)
 }
 
-/// The certificate and the key that the gRPC door shows, if it has any.
-pub(crate) fn tls(config: &Config) -> Result<Option<grpc::Tls>, Failure> {
-    let Some((certificate, key)) = &config.grpc_tls else { return Ok(None) };
-    read_tls(certificate, key).map(Some)
+/// What the TLS doors show, if they speak it: the native and RESP doors, and the gRPC door, which may have its own.
+pub(crate) fn tls(config: &Config) -> Result<[Option<Tls>; 2], Failure> {
+    let shared = config.tls.as_ref().map(read_tls).transpose()?;
+    let of_grpc = config.grpc_tls.as_ref().map(read_tls).transpose()?;
+    Ok([shared.clone(), of_grpc.or(shared)])
 }
 
-/// Reads both and sees whether they can be used: else the door would be closed behind an address that looks open.
-fn read_tls(certificate: &Path, key: &Path) -> Result<grpc::Tls, Failure> {
+/// Reads the files and sees whether they can be used: else the door would be closed behind an address that looks open.
+fn read_tls(files: &TlsFiles) -> Result<Tls, Failure> {
     let read = |path: &Path| {
         std::fs::read(path)
-            .map_err(|error| Failure::system(format!("grpc: cannot read {}: {error}", path.display())))
+            .map_err(|error| Failure::system(format!("TLS: cannot read {}: {error}", path.display())))
     };
-    grpc::Tls::new(&read(certificate)?, &read(key)?).map_err(|fault| {
-        let (certificate, key) = (certificate.display(), key.display());
+    let authority = files.client_authority.as_deref().map(read).transpose()?;
+    let (certificate, key) = (read(&files.certificate)?, Zeroizing::new(read(&files.key)?));
+    Tls::new(&certificate, &key, authority.as_deref()).map_err(|fault| {
+        let (certificate, key) = (files.certificate.display(), files.key.display());
         Failure::system(match fault {
-            grpc::TlsFault::Certificate(why) => format!("grpc: {certificate} {why}: see grpc_tls_cert"),
-            grpc::TlsFault::Key(why) => format!("grpc: {key} {why}: see grpc_tls_key"),
-            grpc::TlsFault::Both(why) => {
-                format!("grpc: the certificate {certificate} cannot be used with the key {key}: {why}")
+            TlsFault::Certificate => format!("TLS: {certificate} {fault}: see tls_cert"),
+            TlsFault::Key => format!("TLS: {key} {fault}: see tls_key"),
+            TlsFault::ClientAuthority(_) => {
+                let authority = files.client_authority.as_deref().unwrap_or(Path::new("")).display();
+                format!("TLS: {authority} {fault}: see tls_client_ca")
+            }
+            TlsFault::Pair(why) => {
+                format!("TLS: the certificate {certificate} cannot be used with the key {key}: {why}")
             }
         })
     })
+}
+
+/// What all doors share: the descriptors and the memory of their connections.
+fn shared_settings(config: &Config) -> DoorSettings {
+    let Descriptors { limit, connections_max } = raise_descriptor_limit();
+    tracing::info!(descriptors = limit, connections_max, "connections are limited by file descriptors");
+    DoorSettings {
+        connections_per_address_max: config.connections_per_address_max,
+        connections: Connections::new(connections_max),
+        budget: ByteBudget::new(config.buffer_bytes_max),
+        ..DoorSettings::default()
+    }
+}
+
+/// What a door has set for itself, with what all doors share.
+fn own_caps(own: &DoorSettings, shared: &DoorSettings) -> DoorSettings {
+    DoorSettings {
+        connections_max: own.connections_max,
+        connections_per_address_max: own.connections_per_address_max.min(shared.connections_per_address_max),
+        login_within: own.login_within,
+        ..shared.clone()
+    }
+}
+
+/// Says what crosses the network in clear: keys, bodies and results of doors without TLS that other machines can reach.
+fn warn_of_clear_text(doors: &[Door]) {
+    for door in doors.iter().filter(|door| door.crosses_in_clear) {
+        tracing::warn!(
+            door = door.name,
+            address = door.address,
+            "this door has no TLS: keys, bodies and results cross the network in clear text; set tls_cert and tls_key, \
+             or put the door behind an encrypted tunnel"
+        );
+    }
 }
 
 /// Takes away what doors leave behind in the file system.
@@ -114,6 +176,8 @@ pub(crate) fn leave(config: &Config) {
 
 struct Opening {
     has_keys: bool,
+    /// Whether the door that is opened next speaks TLS.
+    has_tls: bool,
     doors: Vec<Door>,
 }
 
@@ -129,9 +193,10 @@ impl Opening {
         F: Future<Output = io::Result<()>> + Send + 'static,
     {
         let listener = listen(name, address, self.has_keys).await.map_err(|error| explain(&error))?;
-        let address = listener.local_addr().map(|address| address.to_string())?;
+        let address = listener.local_addr()?;
+        let crosses_in_clear = !address.ip().is_loopback() && !self.has_tls;
         let serve = Box::new(move |hub| Box::pin(serve(listener, hub)) as Serving);
-        self.doors.push(Door { name, address, about, serve });
+        self.doors.push(Door { name, address: address.to_string(), about, crosses_in_clear, serve });
         Ok(())
     }
 
@@ -147,13 +212,21 @@ impl Opening {
     {
         let first = listen(name, first, self.has_keys).await.map_err(|error| explain(&error))?;
         let second = listen(name, second, self.has_keys).await.map_err(|error| explain(&error))?;
-        let address = format!("{},{}", first.local_addr()?, second.local_addr()?);
+        let addresses = [first.local_addr()?, second.local_addr()?];
+        let crosses_in_clear = addresses.iter().any(|address| !address.ip().is_loopback());
+        let address = addresses.map(|address| address.to_string()).join(",");
         let serve = Box::new(move |hub| Box::pin(serve(first, second, hub)) as Serving);
-        self.doors.push(Door { name, address, about, serve });
+        self.doors.push(Door { name, address, about, crosses_in_clear, serve });
         Ok(())
     }
 
-    fn unix(&mut self, name: &'static str, path: &Path, about: &'static str) -> Result<(), Failure> {
+    fn unix(
+        &mut self,
+        name: &'static str,
+        path: &Path,
+        about: &'static str,
+        settings: msgpack::Settings,
+    ) -> Result<(), Failure> {
         let shown = path.display().to_string();
         // A socket file outlives its broker. The data directory is locked by now, but the path may be another's.
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
@@ -168,9 +241,9 @@ impl Opening {
         }
         let listener = bind_private(path)
             .map_err(|error| Failure::system(format!("{name}: cannot listen on {shown}: {error}")))?;
-        let serve =
-            |hub| Box::pin(msgpack::serve_unix(listener, hub, msgpack::Settings::default())) as Serving;
-        self.doors.push(Door { name, address: format!("unix:{shown}"), about, serve: Box::new(serve) });
+        let serve = |hub| Box::pin(msgpack::serve_unix(listener, hub, settings)) as Serving;
+        let address = format!("unix:{shown}");
+        self.doors.push(Door { name, address, about, crosses_in_clear: false, serve: Box::new(serve) });
         Ok(())
     }
 }
@@ -230,8 +303,14 @@ mod tests {
         let files = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../door-grpc/tests/tls"));
         let [certificate, key, other] =
             ["certificate.pem", "key.pem", "other_key.pem"].map(|name| files.join(name));
-        assert!(read_tls(&certificate, &key).is_ok());
-        let fault = |certificate, key| read_tls(certificate, key).expect_err("it is refused").to_string();
+        let files = |certificate: &Path, key: &Path| TlsFiles {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            client_authority: None,
+        };
+        assert!(read_tls(&files(&certificate, &key)).is_ok());
+        let fault =
+            |certificate, key| read_tls(&files(certificate, key)).expect_err("it is refused").to_string();
         let said = fault(&certificate, &other);
         assert!(said.contains("certificate.pem") && said.contains("other_key.pem"), "{said}");
         let said = fault(&key, &certificate);
