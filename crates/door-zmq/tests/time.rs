@@ -371,3 +371,17 @@ fn a_key_that_may_not_read_gets_earlier_replies_only_if_it_is_known_to_have_aske
         assert_eq!(world.hears("lab").is_some(), expected, "{rights:?} {is_known}");
     }
 }
+
+#[test]
+fn one_connection_has_two_lists_of_calls_made_at_once() {
+    let mut world = World::new(Settings::default());
+    world.majordomo("c");
+    world.takes("c", false);
+    for _ in 0..3 {
+        world.says("c", frames(&["", "MDPC01", "mmi.workers"]));
+    }
+    assert_eq!(world.hears("c"), Some(frames(&["", "MDPC01", "mmi.workers", "503"])));
+    assert_eq!(world.hears("c"), None);
+    world.takes("c", true);
+    assert_eq!(std::iter::from_fn(|| world.hears("c")).count(), 2);
+}

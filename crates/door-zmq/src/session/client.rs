@@ -29,8 +29,9 @@ pub(super) const MISSED: u64 = 3;
 /// The subject under which `_PL` workers hear that a batch is done.
 pub(super) const FINISHED_SUBJECT: &str = "mdp.finished";
 
-/// How many questions of one connection may be unanswered.
+/// How many questions of one connection may be unanswered, and how many of them that gather every running call.
 const INQUIRIES_MAX: usize = 64;
+const LISTS_MAX: usize = 2;
 
 /// Where parts of results for this client are sent.
 pub(super) fn partial_address(client: &Name) -> Name {
@@ -284,11 +285,12 @@ impl Client {
 
     fn inquire(&mut self, request: ClientRequest, turn: &mut Turn<'_>) {
         self.heard(&request.path, turn);
-        if self.inquiries.len() >= INQUIRIES_MAX {
+        let question = Mmi::parse(&request.service, &request.body);
+        let lists = self.inquiries.values().filter(|inquiry| inquiry.is_list()).count();
+        if self.inquiries.len() >= INQUIRIES_MAX || question == Mmi::Workers && lists >= LISTS_MAX {
             turn.drop("inquiries");
             return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"503")]));
         }
-        let question = Mmi::parse(&request.service, &request.body);
         if !turn.me.may(Verb::Question(&question)) {
             return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"403")]));
         }

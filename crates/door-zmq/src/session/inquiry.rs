@@ -113,6 +113,11 @@ impl Inquiry {
         (Inquiry { path: request.path, service: request.service, question, submitter, pages: 0 }, step)
     }
 
+    /// Whether it gathers every running call, which takes memory.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.question, Question::Workers { .. })
+    }
+
     pub(super) fn path(&self) -> &ReturnPath {
         &self.path
     }
