@@ -17,6 +17,7 @@ mod settings;
 mod stream;
 mod throttle;
 mod tls;
+pub mod worker_actor;
 
 pub use accept::{Door, Listener};
 pub use authenticator::{Authenticator, LoginError};

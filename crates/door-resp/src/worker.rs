@@ -14,7 +14,6 @@ mod pulls;
 mod reports;
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{Blob, Command, Name, Notice, Refusal, TaskId, Timestamp, WorkerStats};
@@ -30,10 +29,6 @@ use pulls::Waiting;
 use crate::settings::Settings;
 use crate::shapes::{Registration, Statistics};
 
-/// A job that went out whole and was not mentioned for so long is being worked on.
-pub(crate) const UNREAD_FOR: Duration = Duration::from_secs(2);
-/// A worker that behaves as if it did not have a job has this long to mention it.
-pub(crate) const MENTION_WITHIN: Duration = Duration::from_secs(5);
 /// Slots of a connection that pops without having said who it is.
 pub(crate) const NAMELESS_SLOTS: u32 = 100;
 /// Calls that may wait while a worker joins.
@@ -353,7 +348,9 @@ impl Worker {
         let unread: Vec<TaskId> = self
             .claims
             .values()
-            .filter(|claim| claim.connection == connection && !claim.started && !claim.recalled)
+            .filter(|claim| {
+                claim.connection == connection && claim.evidence.is_unread() && claim.evidence.is_new()
+            })
             .map(|claim| claim.held.task)
             .collect();
         for task in unread {
@@ -377,8 +374,8 @@ impl Worker {
         let lingers = self.kind != Kind::Nameless && self.is_alone();
         let linger = lingers.then(|| self.heard + self.settings.dead_after());
         let waits = self.waiting.iter().filter_map(|waiting| waiting.until);
-        let unread = self.claims.values().filter_map(Claim::silent_until);
-        let disowned = self.claims.values().filter_map(Claim::disowned_at);
+        let unread = self.claims.values().filter_map(|claim| claim.evidence.silent_until());
+        let disowned = self.claims.values().filter_map(|claim| claim.evidence.disowned_at());
         let challenges = self.challenges.iter().map(|challenge| challenge.until);
         waits.chain(unread).chain(disowned).chain(challenges).chain(linger).chain(self.doubts_at()).min()
     }

@@ -1,10 +1,11 @@
 //! What a worker holds, and whether it knows.
 
+use tenure_door_kit::worker_actor::Evidence;
 use tenure_hub::words::{
     Assignment, Blob, Command, Held, OnLost, StateName, StopWhy, TaskId, TaskInfo, Timestamp, Wanted,
 };
 
-use super::{CallAnswer, Caller, MENTION_WITHIN, Output, Pending, UNREAD_FOR, Worker};
+use super::{CallAnswer, Caller, Output, Pending, Worker};
 use crate::key::QueueKey;
 use crate::shapes::Outputs;
 
@@ -14,17 +15,7 @@ pub(super) struct Claim {
     /// The id it goes by, if its submitter gave it one.
     pub(super) name: Option<String>,
     pub(super) connection: u64,
-    pub(super) since: Timestamp,
-    /// It went out whole: there is nothing to fetch.
-    pub(super) whole: bool,
-    /// The hub knows that it runs. One that must not run twice does from its assignment on.
-    pub(super) started: bool,
-    /// The worker has shown that it knows of it, or has had enough time to read it.
-    pub(super) known: bool,
-    /// It is from before the worker or the broker was away.
-    pub(super) recalled: bool,
-    /// When the worker first behaved as if it did not have it.
-    pub(super) doubted_since: Option<Timestamp>,
+    pub(super) evidence: Evidence,
     /// The worker has reported its end, and the hub has not answered yet.
     pub(super) ending: bool,
     pub(super) wanted: Option<&'static str>,
@@ -40,12 +31,7 @@ impl Claim {
             held: Held { task: assignment.task, attempt: assignment.attempt },
             name: assignment.name.as_deref().map(str::to_owned),
             connection,
-            since: now,
-            whole,
-            started: assignment.terms.on_lost != OnLost::Requeue,
-            known: false,
-            recalled: false,
-            doubted_since: None,
+            evidence: Evidence::handed_out(now, whole, assignment.terms.on_lost != OnLost::Requeue),
             ending: false,
             wanted: None,
             outputs: Outputs::default(),
@@ -61,16 +47,12 @@ impl Claim {
 
     /// From before the broker or the worker was away. Whether the worker still has it is not known.
     pub(super) fn recalled(task: &TaskInfo) -> Self {
+        let since = task.state.holding().map_or(task.submitted_at, |holding| holding.since);
         Self {
             held: Held { task: task.id, attempt: task.attempt },
             name: task.name.as_deref().map(str::to_owned),
             connection: 0,
-            since: task.state.holding().map_or(task.submitted_at, |holding| holding.since),
-            whole: false,
-            started: task.state.name() == StateName::Running,
-            known: false,
-            recalled: true,
-            doubted_since: None,
+            evidence: Evidence::recalled(since, task.state.name() == StateName::Running),
             ending: false,
             wanted: None,
             outputs: Outputs::default(),
@@ -78,24 +60,9 @@ impl Claim {
         }
     }
 
-    /// When silence about it means that the worker is at it.
-    pub(super) fn silent_until(&self) -> Option<Timestamp> {
-        (self.whole && !self.known && self.doubted_since.is_none()).then(|| self.since + UNREAD_FOR)
-    }
-
-    /// When silence about it means that the worker does not have it.
-    pub(super) fn disowned_at(&self) -> Option<Timestamp> {
-        self.doubted_since.filter(|_| !self.known).map(|since| since + MENTION_WITHIN)
-    }
-
     /// Whether the worker means this one.
     pub(super) fn goes_by(&self, job: &str) -> bool {
         self.name.as_deref() == Some(job) || job.parse() == Ok(self.held.task)
-    }
-
-    /// The worker has shown that it knows of it. Says whether that tells of a return.
-    pub(super) fn becomes_known(&mut self) -> bool {
-        !std::mem::replace(&mut self.known, true) && self.recalled && self.started
     }
 
     /// Whether the worker is done with it when it takes it off this list.
@@ -129,8 +96,8 @@ impl Worker {
     /// The worker is at it. If that is news, the hub is told, and whoever waits is answered when it is on disk.
     pub(super) fn confirm(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output) -> bool {
         let Some(claim) = self.claims.get_mut(&task) else { return false };
-        self.has_returned |= claim.becomes_known();
-        let is_news = !std::mem::replace(&mut claim.started, true);
+        self.has_returned |= claim.evidence.becomes_known();
+        let is_news = claim.evidence.starts();
         if is_news {
             let held = claim.held;
             let pending = Pending::Report { caller: waits, task, ends: false };
@@ -156,8 +123,8 @@ impl Worker {
         let unread: Vec<(TaskId, bool, bool)> = self
             .claims
             .values()
-            .filter(|claim| !claim.started)
-            .map(|claim| (claim.held.task, claim.whole, claim.since + UNREAD_FOR <= now))
+            .filter(|claim| claim.evidence.is_unread())
+            .map(|claim| (claim.held.task, claim.evidence.whole, claim.evidence.is_old(now)))
             .collect();
         for (task, whole, long_ago) in unread {
             if self.slots == 1 || (!whole && long_ago) {
@@ -167,7 +134,7 @@ impl Worker {
     }
 
     pub(super) fn confirm_silently(&mut self, now: Timestamp, out: &mut Output) {
-        let due = |claim: &&Claim| claim.silent_until().is_some_and(|until| until <= now);
+        let due = |claim: &&Claim| claim.evidence.silent_until().is_some_and(|until| until <= now);
         let due: Vec<TaskId> = self.claims.values().filter(due).map(|claim| claim.held.task).collect();
         for task in due {
             self.confirm(task, None, out);
@@ -178,24 +145,24 @@ impl Worker {
     /// it. One that can do several things at once may just be early.
     pub(super) fn doubt_unmentioned(&mut self, now: Timestamp) {
         let is_single = self.slots == 1;
-        self.doubt(now, |claim| claim.recalled || is_single || !claim.whole);
+        self.doubt(now, |claim| claim.evidence.recalled || is_single || !claim.evidence.whole);
     }
 
     /// The worker says that it works on nothing. What it was handed just now it may not have counted.
     pub(super) fn doubt_recalled(&mut self, now: Timestamp) {
-        self.doubt(now, |claim| claim.recalled);
+        self.doubt(now, |claim| claim.evidence.recalled);
     }
 
     fn doubt(&mut self, now: Timestamp, may_be_gone: impl Fn(&Claim) -> bool) {
-        let claims = self.claims.values_mut().filter(|claim| claim.started && !claim.known && !claim.ending);
+        let claims = self.claims.values_mut().filter(|claim| !claim.ending);
         for claim in claims.filter(|claim| may_be_gone(claim)) {
-            claim.doubted_since.get_or_insert(now);
+            claim.evidence.doubt(now);
         }
     }
 
     /// What it had time to mention and did not, it does not have.
     pub(super) fn disown(&mut self, now: Timestamp, out: &mut Output) {
-        self.forget_claims(|claim| claim.disowned_at().is_some_and(|at| at <= now), out);
+        self.forget_claims(|claim| claim.evidence.disowned_at().is_some_and(|at| at <= now), out);
     }
 
     /// The worker does not have these: each follows its policy.

@@ -96,7 +96,7 @@ impl Worker {
 
     /// Whether the connection that this worker was may get a name: what it works on would be lost.
     pub(super) fn retire(&self, caller: Caller, out: &mut Output) {
-        let held = self.claims.values().find(|claim| claim.started && !claim.ending);
+        let held = self.claims.values().find(|claim| claim.evidence.started && !claim.ending);
         let answer = held.map_or(CallAnswer::Done, |claim| CallAnswer::Held(claim.held.task));
         out.answers.push((caller, answer));
     }
@@ -210,12 +210,15 @@ impl Worker {
         match std::mem::take(&mut self.survivors) {
             Survivors::Unknown => {}
             Survivors::All => {
-                self.claims.values_mut().filter(|claim| claim.started).for_each(|claim| claim.known = true);
+                self.claims
+                    .values_mut()
+                    .filter(|claim| claim.evidence.started)
+                    .for_each(|claim| claim.evidence.known = true);
             }
             Survivors::Named(jobs) => {
                 let is_named = |claim: &Claim| jobs.iter().any(|job| claim.goes_by(job));
                 // What it has just been handed it may not have read yet.
-                let is_new = |claim: &Claim| !claim.known && !claim.recalled;
+                let is_new = |claim: &Claim| claim.evidence.is_new();
                 if self.standing == Standing::Active {
                     self.forget_claims(|claim| !is_named(claim) && !is_new(claim), out);
                 } else {
@@ -224,7 +227,7 @@ impl Worker {
                     self.names_all = true;
                 }
                 for claim in self.claims.values_mut().filter(|claim| is_named(claim)) {
-                    (claim.started, claim.known) = (true, true);
+                    (claim.evidence.started, claim.evidence.known) = (true, true);
                 }
             }
         }
@@ -292,7 +295,7 @@ impl Worker {
             on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },
             remembered: !nameless,
             starts_on_assign: true,
-            held: self.claims.values().filter(|claim| claim.known).map(|claim| claim.held).collect(),
+            held: self.claims.values().filter(|claim| claim.evidence.known).map(|claim| claim.held).collect(),
             unnamed: if self.names_all { Unnamed::Gone } else { Unnamed::Open },
             about: WorkerAbout {
                 host: about.and_then(|about| text(&about.hostname)),
@@ -309,7 +312,7 @@ impl Worker {
         let Some(uptime) = stats.uptime_seconds else { return };
         let uptime = uptime.saturating_add(UPTIME_SLACK_SECONDS).saturating_mul(1000);
         let born = Timestamp(now.millis().saturating_sub(uptime));
-        self.forget_claims(|claim| claim.since < born, out);
+        self.forget_claims(|claim| claim.evidence.since < born, out);
     }
 }
 

@@ -93,8 +93,8 @@ impl Worker {
     /// What was put aside is kept with the job, and whoever waits is answered when it is on disk.
     fn keep_outputs(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output) {
         let claim = self.claims.get_mut(&task).expect("it is claimed");
-        claim.started = true;
-        self.has_returned |= claim.becomes_known();
+        claim.evidence.starts();
+        self.has_returned |= claim.evidence.becomes_known();
         let request = Request::Checkpoint { held: claim.held, checkpoint: claim.outputs.put_aside() };
         self.ask(request, Pending::Report { caller: waits, task, ends: false }, out);
     }
@@ -143,7 +143,7 @@ impl Worker {
     fn end(&mut self, caller: Option<Caller>, task: TaskId, request: Request, out: &mut Output) {
         // Whoever reports the end has read the job, and may pop the next one before the hub has heard of it.
         if let Some(claim) = self.claims.get_mut(&task) {
-            (claim.started, claim.known, claim.ending) = (true, true, true);
+            (claim.evidence.started, claim.evidence.known, claim.ending) = (true, true, true);
         }
         self.ask(request, Pending::Report { caller, task, ends: true }, out);
     }

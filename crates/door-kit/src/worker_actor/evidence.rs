@@ -1,0 +1,125 @@
+//! Evidence: what a door knows about whether its worker has a task that it was given.
+//!
+//! Protocols in which a worker asks for tasks often have no message for "I have it". The door concludes it from what the
+//! worker says and does, and from how long it says nothing.
+
+use std::time::Duration;
+
+use tenure_hub::words::Timestamp;
+
+/// A worker that got a task whole and says nothing for this long works on it.
+pub const UNREAD_FOR: Duration = Duration::from_secs(2);
+/// A worker that behaves as if it did not have a task has this long to mention it.
+pub const MENTION_WITHIN: Duration = Duration::from_secs(5);
+
+/// What is known about one attempt that a worker may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// When the task was given to the worker.
+    pub since: Timestamp,
+    /// It left whole: the worker has nothing to fetch.
+    pub whole: bool,
+    /// The hub knows that it runs. A task that must not run twice does from its assignment on.
+    pub started: bool,
+    /// The worker has shown that it has the task, or has had enough time to read it.
+    pub known: bool,
+    /// It is from before the worker or the broker was away.
+    pub recalled: bool,
+    /// When the worker first behaved as if it did not have it.
+    doubted_since: Option<Timestamp>,
+}
+
+impl Evidence {
+    /// The task leaves for the worker now.
+    pub fn handed_out(now: Timestamp, whole: bool, started: bool) -> Evidence {
+        Evidence { since: now, whole, started, known: false, recalled: false, doubted_since: None }
+    }
+
+    /// The worker had it before it was away. Whether it still has it is open.
+    pub fn recalled(since: Timestamp, started: bool) -> Evidence {
+        Evidence { since, whole: false, started, known: false, recalled: true, doubted_since: None }
+    }
+
+    /// The worker cannot have done anything with it that the hub would have to know.
+    pub fn is_unread(&self) -> bool {
+        !self.started
+    }
+
+    /// It was given to the worker on this side of any break, and the worker has not mentioned it.
+    pub fn is_new(&self) -> bool {
+        !self.known && !self.recalled
+    }
+
+    /// When silence about it means that the worker is at it.
+    pub fn silent_until(&self) -> Option<Timestamp> {
+        (self.whole && !self.known && self.doubted_since.is_none()).then(|| self.since + UNREAD_FOR)
+    }
+
+    /// When silence about it means that the worker does not have it.
+    pub fn disowned_at(&self) -> Option<Timestamp> {
+        self.doubted_since.filter(|_| !self.known).map(|since| since + MENTION_WITHIN)
+    }
+
+    /// Whether it was given to the worker so long ago that the worker has read it if it reads at all.
+    pub fn is_old(&self, now: Timestamp) -> bool {
+        self.since + UNREAD_FOR <= now
+    }
+
+    /// The worker behaves as if it did not have it.
+    pub fn doubt(&mut self, now: Timestamp) {
+        if self.started && !self.known {
+            self.doubted_since.get_or_insert(now);
+        }
+    }
+
+    /// The worker has shown that it has it. Says whether the worker has returned to it with that.
+    pub fn becomes_known(&mut self) -> bool {
+        !std::mem::replace(&mut self.known, true) && self.recalled && self.started
+    }
+
+    /// The hub is told that it runs. Says whether that is news.
+    pub fn starts(&mut self) -> bool {
+        !std::mem::replace(&mut self.started, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000_000);
+
+    #[test]
+    fn silence_after_a_whole_task_means_work() {
+        let mut evidence = Evidence::handed_out(NOW, true, false);
+        assert_eq!(evidence.silent_until(), Some(NOW + UNREAD_FOR));
+        assert!(evidence.starts() && !evidence.becomes_known());
+        assert_eq!((evidence.silent_until(), evidence.disowned_at()), (None, None));
+        assert_eq!(
+            Evidence::handed_out(NOW, false, false).silent_until(),
+            None,
+            "it has to be fetched first"
+        );
+    }
+
+    #[test]
+    fn silence_after_a_doubt_means_that_the_worker_does_not_have_it() {
+        for mut evidence in [Evidence::recalled(NOW, true), Evidence::handed_out(NOW, true, true)] {
+            evidence.doubt(NOW + Duration::from_secs(1));
+            evidence.doubt(NOW + Duration::from_secs(3));
+            assert_eq!(evidence.silent_until(), None);
+            assert_eq!(evidence.disowned_at(), Some(NOW + Duration::from_secs(1) + MENTION_WITHIN));
+            assert_eq!(evidence.becomes_known(), evidence.recalled, "only one from before is a return");
+            assert_eq!(evidence.disowned_at(), None, "it was mentioned in time");
+        }
+    }
+
+    #[test]
+    fn what_nobody_has_started_is_given_back_and_not_doubted() {
+        let mut evidence = Evidence::recalled(NOW, false);
+        evidence.doubt(NOW);
+        assert!(evidence.is_unread() && !evidence.is_new());
+        assert_eq!(evidence.disowned_at(), None);
+        assert!(!evidence.is_old(NOW) && evidence.is_old(NOW + UNREAD_FOR));
+    }
+}
