@@ -36,11 +36,17 @@ pub(crate) struct Queues {
     slab: Slab<Queue>,
     /// By namespace and name: an order that is the same in every run, for listings.
     by_name: BTreeMap<(Name, Name), QueueKey>,
+    /// How many queues each namespace has, by its place.
+    of_space: Vec<usize>,
 }
 
 impl Queues {
     pub(crate) fn len(&self) -> usize {
         self.slab.len()
+    }
+
+    pub(crate) fn count_in(&self, space: SpaceKey) -> usize {
+        self.of_space.get(space.place()).copied().unwrap_or_default()
     }
 
     pub(crate) fn find(&self, namespace: &Name, queue: &Name) -> Option<QueueKey> {
@@ -63,6 +69,10 @@ impl Queues {
         let queue_entry = Queue { setting, space, counts: [0; 9], live: 0, roads, classes };
         let key = QueueKey(self.slab.insert(queue_entry));
         self.by_name.insert((namespace.clone(), queue.clone()), key);
+        if self.of_space.len() <= space.place() {
+            self.of_space.resize(space.place() + 1, 0);
+        }
+        self.of_space[space.place()] += 1;
         key
     }
 
@@ -77,6 +87,7 @@ impl Queues {
             && (!queue.setting.ever_served || is_crowded)
         {
             let queue = self.slab.remove(key.0);
+            self.of_space[queue.space.place()] -= 1;
             self.by_name.remove(&(queue.setting.namespace, queue.setting.queue));
         }
     }

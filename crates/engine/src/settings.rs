@@ -25,6 +25,7 @@ pub struct Settings {
     pub tasks_max: usize,
     pub workers_max: usize,
     pub queues_max: usize,
+    pub queues_per_namespace_max: usize,
     /// Makes the id table's hashing unguessable to strangers; comes from outside, the engine has no randomness.
     pub hash_seed: u64,
 }
@@ -45,6 +46,7 @@ impl Default for Settings {
             tasks_max: 50_000_000,
             workers_max: 100_000,
             queues_max: 100_000,
+            queues_per_namespace_max: 10_000,
             hash_seed: 0,
         }
     }

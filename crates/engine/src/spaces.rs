@@ -7,6 +7,12 @@ use crate::name::Name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SpaceKey(u32);
 
+impl SpaceKey {
+    pub(crate) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     /// Tasks by `StateName` as index.

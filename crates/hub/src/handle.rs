@@ -11,6 +11,7 @@ use tenure_store::{ReadError, Reader};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::counters::Counters;
+use crate::entered::Entered;
 use crate::keys::{Grant, KeyId, Keys, REVOKED};
 use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
 use crate::mailbox::{Mailbox, UnreadBytes};
@@ -75,6 +76,7 @@ struct Shared {
     next_session: AtomicU64,
     sessions: AtomicUsize,
     keys: watch::Sender<Arc<Keys>>,
+    entered: Entered,
     reader: Reader,
     topics: Topics,
     /// What waits in the mailboxes of all sessions.
@@ -102,6 +104,7 @@ impl HubHandle {
         inbox: mpsc::UnboundedSender<Inbound>,
         permits: Arc<Semaphore>,
         keys: Keys,
+        entered: Entered,
         reader: Reader,
         topics: Topics,
         stopped: watch::Receiver<bool>,
@@ -112,6 +115,7 @@ impl HubHandle {
             next_session: AtomicU64::new(1),
             sessions: AtomicUsize::new(0),
             keys: watch::Sender::new(Arc::new(keys)),
+            entered,
             reader,
             topics,
             unread: Arc::default(),
@@ -163,6 +167,7 @@ impl HubHandle {
         if !keys.knows(principal.grant.key) {
             return Err(Refusal::NotAllowed { what: REVOKED });
         }
+        self.shared.entered.enter(&principal.grant, &namespace)?;
         if self.shared.sessions.fetch_add(1, Ordering::Relaxed) >= SESSIONS_MAX {
             self.shared.sessions.fetch_sub(1, Ordering::Relaxed);
             return Err(Refusal::Full { what: "sessions", limit: SESSIONS_MAX as u64 });

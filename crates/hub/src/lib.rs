@@ -16,6 +16,7 @@ mod clock;
 pub mod core;
 mod counters;
 mod delivery_size;
+mod entered;
 mod follow;
 mod handle;
 mod keys;

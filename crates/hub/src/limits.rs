@@ -18,6 +18,8 @@ pub const MAILBOX_EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// largest holder is disconnected, unless the settings say otherwise.
 pub const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const UNREAD_BYTES_TOTAL_MAX: usize = 256 * 1024 * 1024;
+/// How many namespaces the sessions of one key may enter, unless the settings say otherwise.
+pub const NAMESPACES_PER_KEY_MAX: usize = 1_000;
 /// How many sessions may be open at once.
 pub const SESSIONS_MAX: usize = 100_000;
 /// Below so much free space, new tasks are refused; finishing work may use what is left.

@@ -16,6 +16,7 @@ use tokio::task::yield_now;
 use crate::backup::back_up;
 use crate::clock::{Moment, Turning, wall_clock};
 use crate::core::Core;
+use crate::entered::Entered;
 use crate::follow::follow;
 use crate::handle::{HubHandle, Inbound};
 use crate::keys::Keys;
@@ -95,7 +96,8 @@ impl Hub {
                 let _ = failures.send(Inbound::TopicsFailed(error));
             }
         });
-        let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, reader, topics, stopped);
+        let entered = Entered::new(settings.namespaces_per_key_max);
+        let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, entered, reader, topics, stopped);
         handle.topics().connect(handle.downgrade());
         let mut core = Core::new(engine, batches, chores, stats);
         core.bound_unread(settings.unread, handle.unread());

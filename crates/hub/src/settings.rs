@@ -1,12 +1,24 @@
 //! Settings of the hub itself, beside those of the engine and the store.
 
-use crate::limits::{UNREAD_BYTES_MAX, UNREAD_BYTES_TOTAL_MAX};
+use crate::limits::{NAMESPACES_PER_KEY_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_TOTAL_MAX};
 use crate::topics::TopicSettings;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HubSettings {
     pub topics: TopicSettings,
     pub unread: UnreadLimits,
+    /// How many namespaces the sessions of one key may enter.
+    pub namespaces_per_key_max: usize,
+}
+
+impl Default for HubSettings {
+    fn default() -> HubSettings {
+        HubSettings {
+            topics: TopicSettings::default(),
+            unread: UnreadLimits::default(),
+            namespaces_per_key_max: NAMESPACES_PER_KEY_MAX,
+        }
+    }
 }
 
 /// How many bytes may wait for peers that do not read.

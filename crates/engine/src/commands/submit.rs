@@ -163,18 +163,23 @@ impl Engine {
 
     /// New queues and a new namespace must fit.
     pub(crate) fn check_queue_room(&self, namespace: &Name, queues: &[Name]) -> Result<(), Refusal> {
-        if self.spaces.find(namespace).is_none() {
+        let space = self.spaces.find(namespace);
+        if space.is_none() {
             name::check("namespace", namespace)?;
             if self.spaces.len() >= NAMESPACES_MAX {
                 return Err(Refusal::Full { what: "namespaces", limit: NAMESPACES_MAX as u64 });
             }
         }
-        let limit = self.settings.queues_max;
-        if self.queues.len() + queues.len() <= limit {
+        let (limit, own_limit) = (self.settings.queues_max, self.settings.queues_per_namespace_max);
+        let (all, own) = (self.queues.len(), space.map_or(0, |space| self.queues.count_in(space)));
+        if all + queues.len() <= limit && own + queues.len() <= own_limit {
             return Ok(());
         }
         let fresh = queues.iter().filter(|queue| self.queues.find(namespace, queue).is_none()).count();
-        if fresh > 0 && self.queues.len() + fresh > limit {
+        if fresh > 0 && own + fresh > own_limit {
+            return Err(Refusal::Full { what: "queues of this namespace", limit: own_limit as u64 });
+        }
+        if fresh > 0 && all + fresh > limit {
             return Err(Refusal::Full { what: "queues", limit: limit as u64 });
         }
         Ok(())

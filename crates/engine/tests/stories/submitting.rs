@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tenure_engine::limits::{NAME_BYTES_MAX, NEEDS_MAX, TAGS_MAX};
 use tenure_engine::terms::{Backoff, OnLost};
-use tenure_engine::{Blob, Command, NewTask, Query, Refusal, Settings, StateName, TaskId, Timestamp, Why};
+use tenure_engine::{
+    Blob, Command, NewTask, Peer, Query, Refusal, Settings, StateName, TaskId, Timestamp, Why, WorkerSpec,
+};
 
 use crate::broker::{Broker, SECOND, names};
 
@@ -247,4 +249,26 @@ fn a_task_that_is_held_back_waits_for_its_release() {
     broker.hush();
     broker.does(&ann, Command::Release { task: accepted.task });
     broker.hears(&["#1 released", "#1/1 assigned to w", "-> w: run #1/1"]);
+}
+
+#[test]
+fn a_namespace_that_has_too_many_queues_leaves_room_for_others() {
+    let mut broker = Broker::with(Settings { queues_per_namespace_max: 2, ..Settings::default() });
+    let ann = broker.client("ann");
+    for queue in ["one", "two", "one"] {
+        broker.submit(&ann, queue);
+    }
+    broker.hush();
+    let refusal = Refusal::Full { what: "queues of this namespace", limit: 2 };
+    let spec = WorkerSpec::new("w", vec!["one".into(), "three".into()], 1);
+    for command in [
+        Command::Submit(vec![broker.new_task("three")]),
+        Command::PauseQueue { queue: "three".into() },
+        Command::Register(Box::new(spec)),
+    ] {
+        assert_eq!(broker.refuses(&ann, command), refusal);
+    }
+    let other = Peer { namespace: "other".into(), ..ann };
+    broker.submit(&other, "three");
+    broker.hush();
 }

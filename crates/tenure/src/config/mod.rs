@@ -37,6 +37,7 @@ pub(crate) struct Config {
     pub(crate) engine: words::Settings,
     pub(crate) topics: TopicSettings,
     pub(crate) unread: UnreadLimits,
+    pub(crate) namespaces_per_key_max: usize,
     pub(crate) access: Access,
     pub(crate) majordomo: MajordomoSettings,
     pub(crate) ping_pong: PingPongSettings,
@@ -123,6 +124,7 @@ impl Config {
             tasks_max: count("tasks_max"),
             workers_max: count("workers_max"),
             queues_max: count("queues_max"),
+            queues_per_namespace_max: count("queues_per_namespace_max"),
             hash_seed: seed.rotate_left(32),
         };
         Config {
@@ -134,6 +136,7 @@ impl Config {
             store,
             engine,
             topics: topics::topics(loaded),
+            namespaces_per_key_max: count("namespaces_per_key_max"),
             unread: UnreadLimits {
                 session: size("unread_bytes_max") as usize,
                 total: size("unread_bytes_total_max") as usize,
@@ -172,6 +175,8 @@ mod tests {
         assert_eq!(config.store, StoreSettings::default());
         assert_eq!(config.unread, UnreadLimits::default());
         assert_eq!(format!("{:?}", config.resp), format!("{:?}", tenure_door_resp::Settings::default()));
+        let hub = tenure_hub::HubSettings::default();
+        assert_eq!(config.namespaces_per_key_max, hub.namespaces_per_key_max);
         assert_eq!(format!("{:?}", config.topics), format!("{:?}", TopicSettings::default()));
         assert_eq!(config.doors.native.as_deref(), Some("127.0.0.1:7171"));
         // These hold counters, which do not compare.

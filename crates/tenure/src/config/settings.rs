@@ -326,6 +326,20 @@ pub(crate) static SETTINGS: &[Setting] = &[
     reloading(LIMITS, "tasks_max", Kind::Count, "50000000", "How many tasks the broker holds at most"),
     reloading(LIMITS, "workers_max", Kind::Count, "100000", "How many workers the broker knows at most"),
     reloading(LIMITS, "queues_max", Kind::Count, "100000", "How many queues the broker has at most"),
+    reloading(
+        LIMITS,
+        "queues_per_namespace_max",
+        Kind::Count,
+        "10000",
+        "How many queues one namespace has at most",
+    ),
+    setting(
+        LIMITS,
+        "namespaces_per_key_max",
+        Kind::Count,
+        "1000",
+        "How many namespaces the sessions of one key may enter",
+    ),
     setting(
         LIMITS,
         "unread_bytes_max",

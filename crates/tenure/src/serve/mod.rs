@@ -59,7 +59,11 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
     let disk = open_directory(config)?;
     let keys = config.access.keys();
     let doors = doors::open(config, !keys.is_empty()).await?;
-    let settings = HubSettings { topics: config.topics.clone(), unread: config.unread };
+    let settings = HubSettings {
+        topics: config.topics.clone(),
+        unread: config.unread,
+        namespaces_per_key_max: config.namespaces_per_key_max,
+    };
     let hub = Hub::start_with(disk, config.store.clone(), config.engine.clone(), settings, keys)
         .map_err(|error| explain(config, &error))?;
     let banner = Banner { config, doors: &doors, report: hub.report(), took: begun.elapsed() };

@@ -1,0 +1,62 @@
+//! Which namespaces the sessions of each key have entered, so that one key cannot use up all that a broker may hold.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use tenure_engine::{Name, Refusal};
+
+use crate::keys::{Grant, KeyId};
+
+#[derive(Debug)]
+pub(crate) struct Entered {
+    limit: usize,
+    of_key: Mutex<HashMap<KeyId, HashSet<Name>>>,
+}
+
+impl Entered {
+    pub(crate) fn new(limit: usize) -> Entered {
+        Entered { limit, of_key: Mutex::default() }
+    }
+
+    /// A session of this key is about to enter a namespace. Keys with a namespace of their own need no count, and a broker
+    /// without keys trusts its peers.
+    pub(crate) fn enter(&self, grant: &Grant, namespace: &Name) -> Result<(), Refusal> {
+        if grant.namespace.is_some() || grant.key == KeyId::default() {
+            return Ok(());
+        }
+        let mut of_key = self.of_key.lock().unwrap_or_else(PoisonError::into_inner);
+        let entered = of_key.entry(grant.key).or_default();
+        if entered.contains(namespace) {
+            return Ok(());
+        }
+        if entered.len() >= self.limit {
+            return Err(Refusal::Full { what: "namespaces of this key", limit: self.limit as u64 });
+        }
+        entered.insert(namespace.clone());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Keys;
+
+    #[test]
+    fn a_key_enters_so_many_namespaces_and_others_are_not_affected() {
+        let mut keys = Keys::default();
+        keys.add(b"one", Grant::everything());
+        keys.add(b"two", Grant::everything());
+        let [one, two] = [b"one", b"two"].map(|key| keys.find(key).expect("it is known"));
+        let entered = Entered::new(2);
+        let enter = |grant: &Grant, namespace: &str| entered.enter(grant, &namespace.into());
+        for namespace in ["a", "b", "a"] {
+            assert_eq!(enter(one, namespace), Ok(()));
+        }
+        assert_eq!(enter(one, "c"), Err(Refusal::Full { what: "namespaces of this key", limit: 2 }));
+        assert_eq!(enter(two, "c"), Ok(()));
+        for namespace in ["a", "b", "c"] {
+            assert_eq!(enter(&Grant::everything(), namespace), Ok(()), "a broker without keys");
+        }
+    }
+}
