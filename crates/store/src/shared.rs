@@ -82,24 +82,31 @@ pub(crate) struct Spare {
     pub(crate) file: Arc<dyn DiskFile>,
 }
 
+/// What was in the data directory at the start.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) files: Files,
+    pub(crate) mark: HighWaterFile,
+    pub(crate) topics: TopicsFound,
+}
+
 impl Shared {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         settings: StoreSettings,
-        files: Files,
+        found: Found,
         progress: Progress,
         salts: Random,
-        mark: HighWaterFile,
-        topics_found: TopicsFound,
         lock: DiskLock,
     ) -> Shared {
+        let Found { files, mark, topics } = found;
         let tail = Tail::new(settings.cache_bytes);
         Shared {
             disk,
             settings,
             files: RwLock::new(files),
             topics: Mutex::default(),
-            topics_found: Mutex::new(Some(topics_found)),
+            topics_found: Mutex::new(Some(topics)),
             tail,
             progress,
             spares: Mutex::default(),

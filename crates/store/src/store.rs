@@ -19,7 +19,7 @@ use crate::reader::Reader;
 use crate::recover::{Inventory, JournalEnd, LostBlobs, OpenReport, Recovered, recover};
 use crate::segment;
 use crate::settings::StoreSettings;
-use crate::shared::{Files, Progress, Shared};
+use crate::shared::{Files, Found, Progress, Shared};
 use crate::topic_log::TopicsFound;
 use crate::writer::Writer;
 
@@ -138,7 +138,7 @@ fn assemble(
     let mut salts = Random::new(salts.next() ^ now.0.rotate_left(32) ^ end.position);
     salts.next();
     let progress = Progress::new(end.position, end.next_event);
-    let shared = Arc::new(Shared::new(disk, settings, files, progress, salts, mark, topics, lock));
+    let shared = Arc::new(Shared::new(disk, settings, Found { files, mark, topics }, progress, salts, lock));
     let (jobs, job_queue) = channel();
     let (done, done_queue) = channel();
     let queued = Arc::new(AtomicUsize::new(0));
