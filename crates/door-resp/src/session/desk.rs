@@ -44,12 +44,12 @@ pub(super) struct Group {
 impl Session {
     /// Whatever is said on the connection of a worker is a sign of its life. Its desk need not hear of each.
     pub(super) fn show_life(&mut self, now: Timestamp, out: &mut Output) {
-        let Some(worker) = self.worker.as_ref().or(self.hinted.as_ref()) else { return };
-        if self.settings.is_fresh(now, self.showed_life) || *worker == self.identity {
+        let Some(worker) = self.identity.worker.as_ref().or(self.identity.hinted.as_ref()) else { return };
+        if self.settings.is_fresh(now, self.identity.showed_life) || *worker == self.identity.unnamed {
             return;
         }
         let worker = worker.clone();
-        self.showed_life = now;
+        self.identity.showed_life = now;
         out.calls.push(DeskCall { token: self.token(), worker, open_as: None, call: Call::Sign });
     }
 
@@ -67,7 +67,7 @@ impl Session {
             return self.run(now, place, step, out);
         };
         let token = self.token();
-        self.waiting.insert(token, Expect::Call { reply: place, flow, becomes });
+        self.pending.insert(token, Expect::Call { reply: place, flow, becomes });
         out.calls.push(DeskCall { token, worker, open_as, call });
     }
 
@@ -95,14 +95,14 @@ impl Session {
     }
 
     pub(super) fn collect(&mut self, now: Timestamp, token: u64, answer: CallAnswer, out: &mut Output) {
-        if let Some(Expect::Call { reply, flow, becomes }) = self.waiting.remove(&token) {
+        if let Some(Expect::Call { reply, flow, becomes }) = self.pending.take(token) {
             if !matches!(answer, CallAnswer::NotRegistered | CallAnswer::Taken | CallAnswer::Refused(_))
                 && let Some(name) = becomes
             {
-                let before = self.worker.replace(name);
-                self.hinted = None;
+                let before = self.identity.worker.replace(name);
+                self.identity.hinted = None;
                 // Now that it has a name, the worker that was this connection alone is not needed any more.
-                out.leaves.extend(before.filter(|before| *before == self.identity));
+                out.leaves.extend(before.filter(|before| *before == self.identity.unnamed));
             }
             let step = flow.resume(now, Input::Call(answer));
             return self.run(now, reply, step, out);
@@ -116,28 +116,30 @@ impl Session {
 
     /// Who pops here: the worker that spoke, the one a ping named, or the connection itself.
     fn puller(&mut self) -> (Name, Kind) {
-        if let Some(worker) = &self.worker {
-            let nameless = *worker == self.identity;
+        if let Some(worker) = &self.identity.worker {
+            let nameless = *worker == self.identity.unnamed;
             return (worker.clone(), if nameless { Kind::Nameless } else { Kind::Implied });
         }
-        let (worker, kind) = match self.hinted.take() {
+        let (worker, kind) = match self.identity.hinted.take() {
             Some(hinted) => (hinted, Kind::Implied),
-            None => (self.identity.clone(), Kind::Nameless),
+            None => (self.identity.unnamed.clone(), Kind::Nameless),
         };
-        self.worker = Some(worker.clone());
+        self.identity.worker = Some(worker.clone());
         (worker, kind)
     }
 
     /// Which desk a call goes to; none if nobody has said who speaks here.
     fn address(&mut self, whom: Whom, call: &Call) -> Option<Addressee> {
         Some(match whom {
-            Whom::Own => Addressee::known(self.worker.clone().or_else(|| self.hinted.clone())?),
+            Whom::Own => {
+                Addressee::known(self.identity.worker.clone().or_else(|| self.identity.hinted.clone())?)
+            }
             Whom::Puller => {
                 let (worker, kind) = self.puller();
                 Addressee { open_as: Some(kind), ..Addressee::known(worker) }
             }
             Whom::Known(name) => {
-                let says_so = self.worker.is_none() && call.is_its_own();
+                let says_so = self.identity.worker.is_none() && call.is_its_own();
                 let becomes = says_so.then(|| name.clone());
                 Addressee { becomes, ..Addressee::known(name) }
             }

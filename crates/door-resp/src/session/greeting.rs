@@ -1,10 +1,8 @@
 //! The opening of a conversation and everything about the connection itself.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
-use tenure_hub::{Grant, Request};
+use tenure_hub::Request;
+use tenure_hub::words::{Name, Timestamp};
 
 use super::{Admission, Gate, Output, Session, Slot, Transaction, about};
 use crate::codec::{Limits, Reply, Version};
@@ -64,7 +62,7 @@ impl Session {
                 Reply::simple("RESET")
             }
             ConnectionCommand::Info(sections) => {
-                let sections = match Reader::of(self.grant.as_deref()) {
+                let sections = match Reader::of(self.identity.grant.as_deref()) {
                     Reader::Everyone => sections,
                     Reader::Holder => vec!["server".to_owned()],
                 };
@@ -87,14 +85,14 @@ impl Session {
         {
             return reply;
         }
-        self.is_library = true;
+        self.client.is_library = true;
         if let Some(version) = hello.version {
             self.version = version;
         }
         if hello.name.is_some() {
-            self.name = hello.name;
+            self.client.name = hello.name;
         }
-        about::hello(self.version, self.id)
+        about::hello(self.version, self.client.id)
     }
 
     fn auth(&mut self, now: Timestamp, gate: &dyn Gate, credentials: &Credentials) -> Result<(), Reply> {
@@ -104,7 +102,7 @@ impl Session {
         match gate.admit(now, &credentials.key) {
             Admission::Granted(grant) => {
                 self.decoder.set_limits(self.settings.limits());
-                self.set_grant(Some(grant));
+                self.identity.set_grant(Some(grant));
                 Ok(())
             }
             Admission::Wrong => Err(Reply::error("ERR Invalid authentication key")),
@@ -115,38 +113,30 @@ impl Session {
         self.unsubscribe_all(out);
         self.transaction = Transaction::default();
         self.version = Version::Resp2;
-        self.name = None;
+        self.client.name = None;
         if gate.wants_keys() {
             self.decoder.set_limits(Limits::stranger());
-            self.set_grant(None);
+            self.identity.set_grant(None);
         }
     }
 
-    /// Who it is and where its tasks live follows from what it may do.
-    fn set_grant(&mut self, grant: Option<Arc<Grant>>) {
-        let granted = |of: fn(&Grant) -> Option<Name>| grant.as_deref().and_then(of);
-        self.worker = granted(|grant| grant.worker.clone());
-        self.namespace = granted(|grant| grant.namespace.clone()).unwrap_or_else(|| DEFAULT_NAMESPACE.into());
-        self.grant = grant;
-    }
-
     fn client(&mut self, command: ClientCommand) -> Reply {
-        self.is_library = true;
+        self.client.is_library = true;
         match command {
             ClientCommand::SetInfo { fact, value } => {
                 let place = match fact {
                     LibraryFact::Name => 0,
                     LibraryFact::Version => 1,
                 };
-                self.library[place] = Some(value);
+                self.client.library[place] = Some(value);
                 Reply::OK
             }
             ClientCommand::SetName(name) => {
-                self.name = Some(name);
+                self.client.name = Some(name);
                 Reply::OK
             }
-            ClientCommand::GetName => self.name.clone().map_or(Reply::Null, Reply::bulk),
-            ClientCommand::Id => Reply::Integer(i64::try_from(self.id).unwrap_or(i64::MAX)),
+            ClientCommand::GetName => self.client.name.clone().map_or(Reply::Null, Reply::bulk),
+            ClientCommand::Id => Reply::Integer(i64::try_from(self.client.id).unwrap_or(i64::MAX)),
             ClientCommand::List | ClientCommand::Info => Reply::bulk(self.described()),
             ClientCommand::NoEvict | ClientCommand::NoTouch => Reply::OK,
         }
@@ -154,18 +144,18 @@ impl Session {
 
     /// This connection in one line, as CLIENT LIST writes it.
     fn described(&self) -> String {
-        let [library, version] = &self.library;
+        let [library, version] = &self.client.library;
         format!(
             "id={} addr={} name={} db=0 sub={} psub={} resp={} lib-name={} lib-ver={} worker={}\n",
-            self.id,
-            self.address,
-            self.name.as_deref().unwrap_or_default(),
+            self.client.id,
+            self.client.address,
+            self.client.name.as_deref().unwrap_or_default(),
             self.subscriptions.channels.len(),
             self.subscriptions.patterns.len(),
             self.version.number(),
             library.as_deref().unwrap_or_default(),
             version.as_deref().unwrap_or_default(),
-            self.worker.as_deref().unwrap_or_default(),
+            self.identity.worker.as_deref().unwrap_or_default(),
         )
     }
 
@@ -193,8 +183,8 @@ impl Session {
         match id {
             Some(id) if self.may_speak_as(gate, id) => {
                 let name = Name::from(id);
-                if self.worker.is_none() {
-                    self.hinted = Some(name.clone());
+                if self.identity.worker.is_none() {
+                    self.identity.hinted = Some(name.clone());
                 }
                 self.run(now, place, pinged(name, Reply::Bulk(message)), out);
             }

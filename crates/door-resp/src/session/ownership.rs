@@ -11,7 +11,7 @@ use crate::translate::refusal;
 impl Session {
     /// A worker id may have a key of its own; then no other key speaks for it. Who manages workers may send any away.
     pub(super) fn not_its_key(&self, gate: &dyn Gate, command: &Command) -> Option<Reply> {
-        let grant = self.grant.as_ref()?;
+        let grant = self.identity.grant.as_ref()?;
         let named = match command {
             Command::Worker(WorkerCommand::Register(registration)) => &registration.worker,
             Command::Worker(WorkerCommand::Unregister { .. })
@@ -34,7 +34,7 @@ impl Session {
 
     /// Whether this connection may say to be that worker.
     pub(super) fn may_speak_as(&self, gate: &dyn Gate, worker: &str) -> bool {
-        self.grant.as_ref().is_some_and(|grant| {
+        self.identity.grant.as_ref().is_some_and(|grant| {
             grant.rights.contains(Right::Work) && gate.may_work_as(grant, worker).is_ok()
         })
     }

@@ -68,7 +68,7 @@ impl Session {
                     Ok(channel) => {
                         let token = self.token();
                         self.flows.end(place);
-                        self.waiting.insert(token, Expect::Published { reply: place });
+                        self.pending.insert(token, Expect::Published { reply: place });
                         out.channels.push(ChannelAct::Publish { token, channel, message });
                     }
                     Err(reply) => self.fill(place, reply),
@@ -208,7 +208,7 @@ impl Session {
 
     /// How many heard what was published here, or why nobody did.
     pub fn published(&mut self, token: u64, outcome: Result<u64, String>, out: &mut Output) {
-        if let Some(Expect::Published { reply }) = self.waiting.remove(&token) {
+        if let Some(Expect::Published { reply }) = self.pending.take(token) {
             let count = |count| Reply::Integer(i64::try_from(count).unwrap_or(i64::MAX));
             let answer = outcome.map_or_else(|why| Reply::error(format!("ERR {why}")), count);
             self.fill(reply, answer);
@@ -218,7 +218,7 @@ impl Session {
 
     /// The broker cannot let this connection listen, although it was told so: it had better hear of that and leave.
     pub fn cannot_listen(&mut self, why: &str, out: &mut Output) {
-        let place = self.open_place();
+        let place = self.replies.open();
         self.fill(place, Reply::error(format!("ERR {why}")));
         self.closing = true;
         self.flush(out);

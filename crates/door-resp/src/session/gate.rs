@@ -1,0 +1,19 @@
+//! Who may come in. The session asks, the server knows.
+
+use std::sync::Arc;
+
+use tenure_hub::Grant;
+use tenure_hub::words::{Refusal, Timestamp};
+
+pub trait Gate {
+    fn wants_keys(&self) -> bool;
+    /// Whether a key may speak as a worker.
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
+    fn admit(&self, now: Timestamp, key: &[u8]) -> Admission;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    Granted(Arc<Grant>),
+    Wrong,
+}

@@ -1,0 +1,57 @@
+//! Who speaks on a connection: its key, its namespace and its worker.
+
+use std::sync::Arc;
+
+use tenure_hub::Grant;
+use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
+
+#[derive(Debug)]
+pub(super) struct Identity {
+    /// The name of the connection, and of its worker if that has none.
+    pub(super) unnamed: Name,
+    /// What it may do; none before it has authenticated.
+    pub(super) grant: Option<Arc<Grant>>,
+    /// Where its tasks live.
+    pub(super) namespace: Name,
+    /// The worker that speaks here, and the one that a ping named.
+    pub(super) worker: Option<Name>,
+    pub(super) hinted: Option<Name>,
+    /// When its worker last heard of it for certain.
+    pub(super) showed_life: Timestamp,
+}
+
+impl Identity {
+    pub(super) fn new(unnamed: Name, grant: Option<Arc<Grant>>) -> Self {
+        Self {
+            unnamed,
+            grant,
+            namespace: DEFAULT_NAMESPACE.into(),
+            worker: None,
+            hinted: None,
+            showed_life: Timestamp::ZERO,
+        }
+    }
+
+    /// Who it is and where its tasks live follows from what it may do.
+    pub(super) fn set_grant(&mut self, grant: Option<Arc<Grant>>) {
+        let granted = |of: fn(&Grant) -> Option<Name>| grant.as_deref().and_then(of);
+        self.worker = granted(|grant| grant.worker.clone());
+        self.namespace = granted(|grant| grant.namespace.clone()).unwrap_or_else(|| DEFAULT_NAMESPACE.into());
+        self.grant = grant;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_says_who_speaks_and_where_until_it_is_taken_back() {
+        let mut identity = Identity::new("resp.1".into(), None);
+        let grant = Grant { worker: Some("w".into()), namespace: Some("n".into()), ..Grant::everything() };
+        identity.set_grant(Some(Arc::new(grant)));
+        assert_eq!((identity.worker.as_deref(), &*identity.namespace), (Some("w"), "n"));
+        identity.set_grant(None);
+        assert_eq!((identity.worker.as_deref(), &*identity.namespace), (None, DEFAULT_NAMESPACE));
+    }
+}

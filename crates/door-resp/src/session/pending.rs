@@ -1,0 +1,64 @@
+//! Questions that are not answered yet, and what each was for.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use tenure_hub::words::Name;
+
+use crate::flow::CommandFlow;
+use crate::translate::LastReply;
+
+/// What an unanswered question was for.
+#[derive(Debug)]
+pub(super) enum Expect {
+    Last {
+        reply: u64,
+        last: LastReply,
+    },
+    /// An answer of the hub, or bytes that were read.
+    Flow {
+        reply: u64,
+        flow: CommandFlow,
+    },
+    /// The answer of a worker.
+    Call {
+        reply: u64,
+        flow: CommandFlow,
+        /// The worker this connection speaks for if the answer is good.
+        becomes: Option<Name>,
+    },
+    /// Pushes were decided upon; the length of their queue follows.
+    Submitted,
+    Counted,
+    /// A watch of a flow or of a subscription was begun.
+    Watch,
+    /// Something was published.
+    Published {
+        reply: u64,
+    },
+    /// A channel of one job waits to know which task that is.
+    Channel(Bytes),
+    Nothing,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    questions: HashMap<u64, Expect>,
+    last_token: u64,
+}
+
+impl Pending {
+    /// A number for the next question.
+    pub(super) fn token(&mut self) -> u64 {
+        self.last_token += 1;
+        self.last_token
+    }
+
+    pub(super) fn insert(&mut self, token: u64, expect: Expect) {
+        self.questions.insert(token, expect);
+    }
+
+    pub(super) fn take(&mut self, token: u64) -> Option<Expect> {
+        self.questions.remove(&token)
+    }
+}

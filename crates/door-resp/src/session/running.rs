@@ -1,0 +1,120 @@
+//! Running the flow of a command: its steps go out, its answers come in.
+
+use tenure_hub::words::Timestamp;
+use tenure_hub::{Ask, Request};
+
+use super::{Expect, Gate, Output, Session};
+use crate::codec::Reply;
+use crate::command::{ActionCommand, Command, EventsCommand};
+use crate::flow::{Input, Outcome, Step};
+use crate::rights::{Need, Reader};
+use crate::translate::{self, Speaker, refusal};
+
+impl Session {
+    pub(super) fn begin(
+        &mut self,
+        now: Timestamp,
+        gate: &dyn Gate,
+        place: u64,
+        command: Command,
+        out: &mut Output,
+    ) {
+        self.show_life(now, out);
+        if let Some(reply) = self.forbidden(gate, &command) {
+            return self.fill(place, reply);
+        }
+        match command {
+            Command::Connection(command) => self.connection(now, gate, place, command, out),
+            Command::Events(
+                command @ (EventsCommand::Subscribe(_)
+                | EventsCommand::Unsubscribe(_)
+                | EventsCommand::SubscribePattern(_)
+                | EventsCommand::UnsubscribePattern(_)
+                | EventsCommand::Publish { .. }),
+            ) => self.subscription(place, command, out),
+            command => {
+                let speaker = Speaker {
+                    now,
+                    version: self.version,
+                    is_library: self.client.is_library,
+                    worker: self.identity.worker.as_ref().or(self.identity.hinted.as_ref()).cloned(),
+                    is_nameless: self.identity.worker.as_ref() == Some(&self.identity.unnamed),
+                    may_claim: !gate.wants_keys(),
+                    settings: self.settings.clone(),
+                    reader: Reader::of(self.identity.grant.as_deref()),
+                    tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
+                        && self.upkeep.is_due(now, &self.identity.namespace),
+                };
+                let step = translate::start(command, &speaker);
+                self.run(now, place, step, out);
+            }
+        }
+    }
+
+    /// What the key does not allow.
+    pub(super) fn forbidden(&self, gate: &dyn Gate, command: &Command) -> Option<Reply> {
+        let grant = self.identity.grant.as_ref()?;
+        match Need::of(command, self.identity.worker.as_deref()).check(grant.rights) {
+            Ok(()) => self.not_its_key(gate, command),
+            Err(reason) => Some(refusal(&reason)),
+        }
+    }
+
+    /// Runs a flow as far as it goes without waiting.
+    pub(super) fn run(&mut self, now: Timestamp, place: u64, step: Step, out: &mut Output) {
+        match step {
+            Step::Reply(reply) => self.fill(place, reply),
+            Step::Last(request, last) => {
+                self.flows.end(place);
+                self.ask(request, Expect::Last { reply: place, last }, out);
+            }
+            Step::Push { queue, submissions } => {
+                self.flows.end(place);
+                self.push(place, queue, submissions, out);
+            }
+            Step::Ask(request, flow) => {
+                self.ask(request, Expect::Flow { reply: place, flow }, out);
+            }
+            Step::Read(blobs, flow) => {
+                let token = self.token();
+                self.pending.insert(token, Expect::Flow { reply: place, flow });
+                out.reads.push((token, blobs));
+            }
+            Step::Call(whom, call, flow) => {
+                self.speak_with(now, place, whom, call, flow, out);
+            }
+            Step::Calls(calls, flow) => {
+                self.speak_with_all(now, place, calls, flow, out);
+            }
+            Step::Follow(follow) => {
+                self.follow(now, place, follow, out);
+            }
+        }
+    }
+
+    pub(super) fn answered(&mut self, now: Timestamp, token: u64, outcome: Outcome, out: &mut Output) {
+        match self.pending.take(token) {
+            Some(Expect::Last { reply, last }) => self.fill(reply, last.reply(now, outcome)),
+            Some(Expect::Flow { reply, flow }) => {
+                let step = flow.resume(now, Input::Answer(outcome));
+                self.run(now, reply, step, out);
+            }
+            Some(Expect::Submitted) => self.submitted(token, outcome),
+            Some(Expect::Counted) => self.counted(token, outcome),
+            Some(Expect::Watch) => {
+                if let Err(reason) = outcome {
+                    self.cannot_watch(&reason, out);
+                }
+            }
+            Some(Expect::Channel(channel)) => self.looked_for(&channel, &outcome, out),
+            Some(Expect::Call { .. } | Expect::Published { .. } | Expect::Nothing) | None => {}
+        }
+    }
+
+    pub(super) fn ask(&mut self, request: Request, expect: Expect, out: &mut Output) -> u64 {
+        let token = self.token();
+        self.pending.insert(token, expect);
+        out.asks.push(Ask { token, request });
+        token
+    }
+}

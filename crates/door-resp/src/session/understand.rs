@@ -1,0 +1,25 @@
+//! From words to a command, or to the error that answers them.
+
+use super::{greeting, subscribing};
+use crate::codec::{Reply, Request as Words};
+use crate::command::{Command, CommandError, Entry};
+
+/// `is_known`: the peer has authenticated, or need not. `only_listens`: its answers could not be told from messages.
+pub(super) fn understand(words: &Words<'_>, is_known: bool, only_listens: bool) -> Result<Command, Reply> {
+    let entry = Entry::find(words.name());
+    if !is_known && !entry.as_ref().is_ok_and(|entry| entry.before_auth) {
+        return Err(Reply::error("NOAUTH Authentication required"));
+    }
+    let entry = entry.map_err(|error| error.reply())?;
+    let command = entry.parse(words).map_err(|error: CommandError| error.reply())?;
+    if !is_known && !greeting::before_auth(&command) {
+        return Err(Reply::error("NOAUTH Authentication required"));
+    }
+    if only_listens && !subscribing::allowed(&command) {
+        return Err(Reply::error(format!(
+            "ERR Can't execute '{}': only (P)SUBSCRIBE / (P)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+            entry.name
+        )));
+    }
+    Ok(command)
+}
