@@ -188,7 +188,7 @@ fn nonsense_is_refused_by_name_and_changes_nothing() {
     };
     broker.submit_task(&ann, fits);
     broker.hush();
-    let nowhere = tenure_engine::Peer { namespace: "".into(), ..ann };
+    let nowhere = Peer { namespace: "".into(), ..ann };
     let task = broker.new_task("q");
     assert_eq!(broker.refuses(&nowhere, Command::Submit(vec![task])).code(), "bad-name");
 }
