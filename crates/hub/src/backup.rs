@@ -29,9 +29,9 @@ fn copy(handle: &HubHandle, name: &Path) -> Result<Response, Refusal> {
             tracing::warn!(directory = %directory.display(), %error, "the backup failed");
             Err(refused(match error {
                 StoreError::NotEmpty { .. } => {
-                    "names a directory that is not empty: a backup needs a new one"
+                    "is taken: a directory of that name below backup_dir is not empty, and a backup needs a new one"
                 }
-                _ => "names a directory that the broker cannot write to: its log says why",
+                _ => "cannot be used: the broker failed to write there, and its log says why",
             }))
         }
     }

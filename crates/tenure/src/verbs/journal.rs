@@ -93,7 +93,13 @@ fn verify(config: &Config, screen: &Screen) -> Outcome {
 
 fn told(found: &Verification, dir: &Path) -> String {
     let Verification { segments, frames, records, tasks, .. } = found;
-    let mut text = format!("{tasks} tasks; {segments} segments with {frames} frames and {records} records");
+    let mut text = format!(
+        "{}; {} with {} and {}",
+        counted(*tasks, "task", "tasks"),
+        counted(*segments, "segment", "segments"),
+        counted(*frames, "frame", "frames"),
+        counted(*records, "record", "records"),
+    );
     for cut in found.torn.iter().chain(&found.torn_topics) {
         text += &format!(
             "\nincomplete: {} at byte {}: {}. The next start cuts it off. If the broker was killed or the power failed while it \
@@ -119,6 +125,7 @@ fn told(found: &Verification, dir: &Path) -> String {
 /// How much is known of the end of the journal, of which no later frame can tell.
 fn known_end(found: &Verification) -> String {
     match found.high_water {
+        _ if found.torn.is_some() => " before the incomplete write".to_owned(),
         Some(position) if position == found.position => {
             "; the journal is complete up to its last write".to_owned()
         }
