@@ -1,4 +1,4 @@
-//! Where a broker listens: `host:port`, `host` with the default port, or `unix:/path`.
+//! Where a broker listens: `host:port`, `host` with the default port, `tls://host:port?ca=FILE`, or `unix:/path`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,8 +16,22 @@ pub const ADDRESSES_MAX: usize = 64;
 pub enum Address {
     /// `host:port`; the host may be a name.
     Tcp(Box<str>),
+    /// The same behind TLS.
+    Tls(Box<TlsAddress>),
     /// A Unix socket's path.
     Unix(PathBuf),
+}
+
+/// `tls://host:port?ca=FILE`, with `&cert=FILE&key=FILE` if the broker wants a certificate of its clients. All files are
+/// in PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TlsAddress {
+    /// `host:port`; the certificate must be for this host.
+    pub address: Box<str>,
+    /// Certificates that sign the broker's own.
+    pub ca: PathBuf,
+    /// The client's certificate chain and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl Address {
@@ -46,6 +60,9 @@ impl FromStr for Address {
             let path = path.strip_prefix("//").unwrap_or(path);
             return if path.is_empty() { bad("has no path") } else { Ok(Address::Unix(path.into())) };
         }
+        if let Some(rest) = text.strip_prefix("tls://") {
+            return TlsAddress::parse(text, rest).map(|address| Address::Tls(Box::new(address)));
+        }
         let text = text.strip_prefix("tcp://").or_else(|| text.strip_prefix("tenure://")).unwrap_or(text);
         if text.is_empty() {
             return bad("is empty");
@@ -71,10 +88,37 @@ impl FromStr for Address {
     }
 }
 
+impl TlsAddress {
+    fn parse(text: &str, rest: &str) -> Result<TlsAddress, Error> {
+        let bad = |why| Error::bad_address(text, why);
+        let (host, files) = rest.split_once('?').unwrap_or((rest, ""));
+        let Address::Tcp(address) = host.parse()? else {
+            return Err(bad("needs a host and a port after tls://"));
+        };
+        let (mut ca, mut cert, mut key) = (None, None, None);
+        for file in files.split('&').filter(|file| !file.is_empty()) {
+            let (name, path) = file.split_once('=').unwrap_or((file, ""));
+            let place = match name {
+                "ca" => &mut ca,
+                "cert" => &mut cert,
+                "key" => &mut key,
+                _ => return Err(bad("knows ca=FILE, cert=FILE and key=FILE after the question mark")),
+            };
+            *place = Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
+        }
+        if cert.is_some() != key.is_some() {
+            return Err(bad("needs cert=FILE and key=FILE together"));
+        }
+        let ca = ca.ok_or_else(|| bad("needs the certificate that signs the broker's own: ?ca=FILE"))?;
+        Ok(TlsAddress { address, ca, identity: cert.zip(key) })
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Tcp(address) => f.write_str(address),
+            Address::Tls(tls) => write!(f, "tls://{}", tls.address),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -101,6 +145,23 @@ mod tests {
             ("unix:here.sock", Address::Unix("here.sock".into())),
         ] {
             assert_eq!(text.parse::<Address>().unwrap(), address, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tls_address_names_its_files() {
+        let address: Address = "tls://broker.lab?ca=/etc/ca.pem&cert=me.pem&key=me.key".parse().unwrap();
+        let tls = TlsAddress {
+            address: "broker.lab:7171".into(),
+            ca: "/etc/ca.pem".into(),
+            identity: Some(("me.pem".into(), "me.key".into())),
+        };
+        assert_eq!(address, Address::Tls(Box::new(tls)));
+        assert_eq!(address.to_string(), "tls://broker.lab:7171");
+        for wrong in
+            ["tls://host", "tls://host?ca=", "tls://host?ca=a&cert=b", "tls://host?xy=a", "tls://?ca=a"]
+        {
+            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
         }
     }
 

@@ -30,12 +30,13 @@ mod subscribe;
 mod subscriber;
 mod table;
 mod talk;
+mod tls;
 mod verbs;
 mod vigil;
 mod watch;
 mod worker;
 
-pub use address::{ADDRESSES_MAX, Address};
+pub use address::{ADDRESSES_MAX, Address, TlsAddress};
 pub use builder::{ClientBuilder, PATIENCE};
 pub use client::{Client, REQUESTS_MAX, UNSENT_BYTES_MAX};
 pub use connection::{CONNECT_TIMEOUT, Connection};

@@ -1,4 +1,4 @@
-//! A byte stream to a broker, over TCP or a Unix socket, as the few steps that a connection needs.
+//! A byte stream to a broker, over TCP, TLS or a Unix socket, as the few steps that a connection needs.
 
 use std::future::Future;
 use std::io;
@@ -9,22 +9,26 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
+use tokio_rustls::client::TlsStream;
+
 use crate::address::Address;
+use crate::tls;
 
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
     Unix(UnixStream),
 }
 
 impl Socket {
     pub(crate) async fn connect(address: &Address) -> io::Result<Socket> {
         match address {
-            Address::Tcp(address) => {
-                let stream = TcpStream::connect(&**address).await?;
-                // Frames are batched before they are written, so waiting for more would only delay them.
-                stream.set_nodelay(true)?;
-                Ok(Socket::Tcp(stream))
+            Address::Tcp(address) => tcp(address).await.map(Socket::Tcp),
+            Address::Tls(tls) => {
+                let (connector, host) = tls::connector(tls)?;
+                let stream = connector.connect(host, tcp(&tls.address).await?).await?;
+                Ok(Socket::Tls(Box::new(stream)))
             }
             Address::Unix(path) => UnixStream::connect(path).await.map(Socket::Unix),
         }
@@ -40,6 +44,11 @@ impl Socket {
         // The future holds nothing but these two, so a new one for each poll is as good as an old one.
         match self {
             Socket::Tcp(stream) => pin!(stream.read_buf(into)).poll(context),
+            Socket::Tls(stream) => {
+                // What the last write could not pass on goes out when the socket takes more.
+                let _ = Pin::new(&mut **stream).poll_flush(context)?;
+                pin!(stream.read_buf(into)).poll(context)
+            }
             Socket::Unix(stream) => pin!(stream.read_buf(into)).poll(context),
         }
     }
@@ -48,7 +57,19 @@ impl Socket {
     pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Socket::Tls(stream) => {
+                let written = Pin::new(&mut **stream).poll_write(context, bytes);
+                let _ = Pin::new(&mut **stream).poll_flush(context)?;
+                written
+            }
             Socket::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
+}
+
+async fn tcp(address: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    // Frames are batched before they are written, so waiting for more would only delay them.
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }

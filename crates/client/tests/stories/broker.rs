@@ -105,6 +105,25 @@ impl Broker {
         self.address.to_string()
     }
 
+    /// Opens an entrance behind TLS, and returns its address for clients.
+    pub(crate) async fn listen_with_tls(&self) -> String {
+        let running = self.running.as_ref().unwrap();
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let ca = self.directory.path().join("ca.pem");
+        std::fs::write(&ca, made.cert.pem()).unwrap();
+        let key = made.signing_key.serialize_pem();
+        let tls = tenure_door_kit::Tls::new(made.cert.pem().as_bytes(), key.as_bytes(), None).unwrap();
+        let door = tenure_door_kit::DoorSettings { tls: Some(tls), ..Default::default() };
+        let settings = tenure_door_msgpack::Settings { door, ..Default::default() };
+        let _inside = running.runtime.enter();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let listener = TcpListener::from_std(listener).unwrap();
+        running.runtime.spawn(tenure_door_msgpack::serve(listener, running.hub.clone(), settings));
+        format!("tls://localhost:{port}?ca={}", ca.display())
+    }
+
     /// Opens a second entrance, and returns its path.
     pub(crate) fn listen_at_unix_socket(&self) -> std::path::PathBuf {
         let running = self.running.as_ref().unwrap();

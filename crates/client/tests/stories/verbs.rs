@@ -251,3 +251,22 @@ async fn a_unix_socket_is_as_good_as_any_other() {
         Client::builder().address("unix:/no/such.sock").patience(Duration::from_millis(50)).connect().await;
     assert!(matches!(nobody.unwrap_err(), Error::Unreachable { .. }));
 }
+
+#[tokio::test]
+async fn a_client_reaches_a_broker_behind_tls_and_believes_no_other_certificate() {
+    let broker = Broker::start();
+    let address = broker.listen_with_tls().await;
+    let client = Client::builder().address(&address).patience(LONG).connect().await.unwrap();
+    let body = vec![7; 3 << 20];
+    let task = client.submit(Submission::to("q").body(body.clone())).await.unwrap();
+    assert_eq!(client.body(task.task).await.unwrap().len(), body.len());
+
+    let other = broker.directory().join("other.pem");
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(&other, made.cert.pem()).unwrap();
+    let (place, _) = address.split_once('?').unwrap();
+    let wrong = format!("{place}?ca={}", other.display());
+    let patience = Duration::from_millis(300);
+    let refused = Client::builder().address(&wrong).patience(patience).connect().await.unwrap_err();
+    assert!(refused.to_string().contains("certificate"), "{refused}");
+}

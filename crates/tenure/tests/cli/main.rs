@@ -3,6 +3,7 @@
 mod bulk;
 mod config;
 mod crowd;
+mod descriptors;
 mod doors;
 mod examples;
 mod exits;
