@@ -58,12 +58,12 @@ async fn the_transcripts_of_the_page_happen() {
     let page = std::fs::read_to_string(page).expect("the page");
     let folder = tempfile::tempdir().expect("a directory");
     let mut told = 0;
-    for part in page.split("```transcript ").skip(1) {
-        let (transcript, _) = part.split_once("```").expect("it ends");
+    for block in tenure_transcripts::blocks(&page).expect("the page is well written") {
         // Each story has a broker of its own.
         let broker = Broker::start().await;
         let file = folder.path().join("transcript");
-        std::fs::write(&file, transcript).expect("it can be written");
+        std::fs::write(&file, format!("{}\n{}\n", block.title, block.lines.join("\n")))
+            .expect("it can be written");
         let address = broker.address.to_string();
         succeeds(python.clone(), "transcript.py", &[&address, file.to_str().expect("a path")]).await;
         told += 1;

@@ -7,7 +7,7 @@ use support::play_all;
 use support::pure::PureStage;
 use tenure_door_msgpack::session::Session;
 use tenure_door_msgpack::{Settings, serve};
-use tenure_wire::transcript::{Transcript, read_page};
+use tenure_transcripts::{Transcript, read_page};
 
 fn transcripts() -> Vec<Transcript> {
     let transcripts = read_page(include_str!("../../../spec/native.md")).unwrap();

@@ -32,7 +32,6 @@ pub mod request;
 pub mod task;
 pub mod time;
 pub mod topic;
-pub mod transcript;
 pub mod value;
 pub mod verdict;
 pub mod why;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use bytes::Bytes;
 use thiserror::Error;
 
 use crate::value::Value;
@@ -39,6 +40,14 @@ pub enum Part {
     Named(String),
 }
 
+/// What one side of a conversation says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Saying {
+    Frame(Pattern),
+    /// `<raw …>`: bytes that are no proper frame.
+    Raw(Bytes),
+}
+
 /// What the names in patterns stand for.
 pub type Bindings = BTreeMap<String, Value>;
 
@@ -52,6 +61,18 @@ pub enum NotationError {
     Open,
     #[error("{path}: expected {expected}, got {found}")]
     Mismatch { path: String, expected: String, found: String },
+}
+
+impl Saying {
+    pub fn parse(text: &str) -> Result<Saying, NotationError> {
+        let Some(digits) = text.strip_prefix("<raw ").and_then(|rest| rest.strip_suffix('>')) else {
+            return Pattern::parse(text).map(Saying::Frame);
+        };
+        match Pattern::parse(&format!("x\"{digits}\""))? {
+            Pattern::Exactly(Value::Bytes(bytes)) => Ok(Saying::Raw(bytes)),
+            _ => Err(NotationError::Syntax { at: 0, expected: "hexadecimal digits" }),
+        }
+    }
 }
 
 impl Pattern {

@@ -1,10 +1,10 @@
 //! The page that people read and the types that programs use say the same.
 
 use bytes::{Bytes, BytesMut};
+use tenure_transcripts::{Act, Speaker, Step, Transcript, read_page};
 use tenure_wire::event::EventKind;
-use tenure_wire::notation::{Bindings, Pattern};
+use tenure_wire::notation::{Bindings, Pattern, Saying};
 use tenure_wire::refusal::Code;
-use tenure_wire::transcript::{Act, Speaker, Step, Transcript, read_page};
 use tenure_wire::value::Value;
 use tenure_wire::why::WhyCode;
 use tenure_wire::{Notice, Reply, Request, decode_to_broker};
@@ -15,11 +15,20 @@ fn transcripts() -> Vec<Transcript> {
     read_page(PAGE).unwrap()
 }
 
+/// The frame of this line, if it is one.
+fn frame(step: &Step) -> Option<Pattern> {
+    let Act::Says(text) = &step.act else { return None };
+    match Saying::parse(text).unwrap_or_else(|error| panic!("line {}: {error}", step.line)) {
+        Saying::Frame(pattern) => Some(pattern),
+        Saying::Raw(_) => None,
+    }
+}
+
 /// Number and kind of a message as written, if it is one.
-fn envelope(step: &Step) -> Option<(&Pattern, &str)> {
-    let Act::Says(Pattern::List { entries, .. }) = &step.act else { return None };
+fn envelope(step: &Step) -> Option<(Pattern, String)> {
+    let Pattern::List { entries, .. } = frame(step)? else { return None };
     let Pattern::Exactly(Value::Text(kind)) = entries.get(1)? else { return None };
-    Some((&entries[0], kind))
+    Some((entries[0].clone(), kind.clone()))
 }
 
 #[test]
@@ -28,7 +37,7 @@ fn everything_that_peers_say_on_the_page_is_a_request() {
     let mut checked = 0;
     for transcript in transcripts() {
         for step in &transcript.steps {
-            let (Speaker::Peer, Act::Says(pattern)) = (step.speaker, &step.act) else { continue };
+            let (Speaker::Peer, Some(pattern)) = (step.speaker, frame(step)) else { continue };
             let mut bindings = Bindings::new();
             for name in ["one", "two", "three", "task", "scan", "good", "first"] {
                 bindings.insert(name.to_owned(), Value::Bytes(Bytes::from_static(&[7; 16])));
@@ -61,9 +70,9 @@ fn everything_that_the_broker_says_on_the_page_is_a_reply_or_a_notice() {
                 assert_eq!(step.act, Act::Closes, "line {}", step.line);
                 continue;
             };
-            let is_notice = *number == Pattern::Exactly(Value::Int(0)) && kind != "refused";
+            let is_notice = number == Pattern::Exactly(Value::Int(0)) && kind != "refused";
             let known = if is_notice { Notice::KNOWN } else { Reply::KNOWN };
-            assert!(known.contains(&kind), "line {}: {kind}", step.line);
+            assert!(known.contains(&kind.as_str()), "line {}: {kind}", step.line);
         }
     }
 }

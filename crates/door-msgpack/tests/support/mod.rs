@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::BytesMut;
-use tenure_wire::notation::{Bindings, Pattern};
-use tenure_wire::transcript::{Act, Speaker, Transcript};
+use tenure_transcripts::{Act, Speaker, Transcript};
+use tenure_wire::notation::{Bindings, Pattern, Saying};
 use tenure_wire::value::Value;
 
 /// Where a conversation takes place.
@@ -80,25 +80,30 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
         spoke_last = speaks;
         let place = format!("line {} ({})", step.line, transcript.title);
         let ear = ears.entry(&step.peer).or_default();
-        match (step.speaker, &step.act) {
-            (Speaker::Peer, Act::Says(pattern)) => {
+        let said = match &step.act {
+            Act::Says(text) => Some(Saying::parse(text).unwrap_or_else(|error| panic!("{place}: {error}"))),
+            Act::Closes => None,
+            Act::Waits(_) => panic!("{place}: these pages let no time pass"),
+        };
+        match (step.speaker, said) {
+            (Speaker::Peer, Some(Saying::Frame(pattern))) => {
                 let value = pattern.build(&bindings).unwrap_or_else(|error| panic!("{place}: {error}"));
                 stage.say(&step.peer, &framed(&value));
             }
-            (Speaker::Peer, Act::SaysRaw(bytes)) => stage.say(&step.peer, bytes),
-            (Speaker::Peer, Act::Closes) => stage.close(&step.peer),
-            (Speaker::Broker, Act::Says(pattern)) => {
-                for pattern in one_by_one(pattern) {
+            (Speaker::Peer, Some(Saying::Raw(bytes))) => stage.say(&step.peer, &bytes),
+            (Speaker::Peer, None) => stage.close(&step.peer),
+            (Speaker::Broker, Some(Saying::Frame(pattern))) => {
+                for pattern in one_by_one(&pattern) {
                     expect(&pattern, ear, stage, &step.peer, &mut bindings, &place);
                 }
             }
-            (Speaker::Broker, Act::Closes) => {
+            (Speaker::Broker, None) => {
                 for _ in 0..PATIENCE {
                     listen(ear, stage, &step.peer, Patience::Long);
                 }
                 assert!(ear.closed, "{place}: the connection should end");
             }
-            (Speaker::Broker, Act::SaysRaw(_)) => panic!("{place}: the broker speaks in frames"),
+            (Speaker::Broker, Some(Saying::Raw(_))) => panic!("{place}: the broker speaks in frames"),
         }
     }
     for (peer, ear) in &mut ears {

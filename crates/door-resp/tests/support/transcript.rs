@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tenure_door_resp::testing::{Decoder, Limits, Reply, Version, encode, read_reply};
+use tenure_transcripts::{Act as Said, Speaker};
 
 #[derive(Debug)]
 pub(crate) struct Transcript {
@@ -51,40 +52,37 @@ pub(crate) enum Act {
 pub(crate) fn read() -> Vec<Transcript> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/resp.md");
     let page = std::fs::read_to_string(path).expect("the page is there");
-    let mut transcripts: Vec<Transcript> = Vec::new();
-    let mut inside = false;
-    for (number, line) in page.lines().enumerate() {
-        if let Some(title) = line.strip_prefix("```transcript ") {
-            inside = true;
-            let with_keys = title.ends_with("with keys");
-            transcripts.push(Transcript { title: title.to_owned(), with_keys, steps: Vec::new() });
-        } else if line.starts_with("```") {
-            inside = false;
-        } else if inside {
-            let act = act(line).unwrap_or_else(|| panic!("spec/resp.md:{}: what is {line:?}?", number + 1));
-            transcripts.last_mut().expect("one was begun").steps.push(Step { line: number + 1, act });
-        }
-    }
-    transcripts
+    let read = |transcript: tenure_transcripts::Transcript| {
+        let with_keys = transcript.title.ends_with("with keys");
+        let steps = transcript.steps.into_iter();
+        let steps = steps.map(|step| Step { line: step.line, act: act(&step) }).collect();
+        Transcript { title: transcript.title, with_keys, steps }
+    };
+    let transcripts = tenure_transcripts::read_page(&page).expect("the page is well written");
+    transcripts.into_iter().map(read).collect()
 }
 
-fn act(line: &str) -> Option<Act> {
-    if let Some(time) = line.strip_prefix("T: ") {
-        let seconds = time.strip_suffix('s')?.parse().ok()?;
-        return Some(Act::Pass(Duration::from_secs_f64(seconds)));
+fn act(step: &tenure_transcripts::Step) -> Act {
+    let client = client(&step.peer).unwrap_or_else(|| panic!("spec/resp.md:{}: no such peer", step.line));
+    match (step.speaker, &step.act) {
+        (Speaker::Peer, Said::Says(words)) => {
+            match words.strip_prefix("<bytes ").and_then(|rest| rest.strip_suffix('>')) {
+                Some(bytes) => Act::Send { client, bytes: unescaped(bytes) },
+                None => Act::Say { client, words: words.clone() },
+            }
+        }
+        (Speaker::Broker, Said::Says(pattern)) => Act::Answer { client, pattern: pattern.clone() },
+        (Speaker::Peer, Said::Closes) => Act::Close { client },
+        (Speaker::Broker, Said::Closes) => Act::Closed { client },
+        (_, Said::Waits(time)) => Act::Pass(*time),
     }
-    let (who, rest) = line.split_at(line.find([':', ' '])?);
-    let kind = who.chars().next()?;
-    let client = if who.len() == 1 { 1 } else { who[1..].parse().ok()? };
-    match (kind, rest) {
-        ('X', ":") => Some(Act::Close { client }),
-        ('S', " close") => Some(Act::Closed { client }),
-        ('S', rest) => Some(Act::Answer { client, pattern: rest.strip_prefix(": ")?.to_owned() }),
-        ('C', rest) => match rest.strip_prefix(" bytes: ") {
-            Some(bytes) => Some(Act::Send { client, bytes: unescaped(bytes) }),
-            None => Some(Act::Say { client, words: rest.strip_prefix(": ")?.to_owned() }),
-        },
-        _ => None,
+}
+
+/// Clients are numbered: `C` is the first, `C2` the second.
+fn client(peer: &str) -> Option<usize> {
+    match peer.strip_prefix('C')? {
+        "" => Some(1),
+        number => number.parse().ok(),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use tenure_transcripts::{Act as Said, Speaker};
 
 use super::cbor::Item;
 
@@ -41,21 +42,24 @@ pub(crate) type Bindings = BTreeMap<String, Bytes>;
 pub(crate) fn read(page: &str) -> Vec<Transcript> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../spec").join(page);
     let text = std::fs::read_to_string(&path).expect("the page is there");
-    let mut transcripts = Vec::new();
-    let mut open: Option<Transcript> = None;
-    for (index, line) in text.lines().enumerate() {
-        match &mut open {
-            None => {
-                if let Some(title) = line.strip_prefix("```transcript ") {
-                    open = Some(Transcript { title: title.to_owned(), steps: Vec::new() });
-                }
-            }
-            Some(_) if line.starts_with("```") => transcripts.extend(open.take()),
-            Some(transcript) => transcript.steps.push(step(line, index + 1)),
+    let read = |transcript: tenure_transcripts::Transcript| {
+        let steps = transcript.steps.into_iter().map(|step| Step { line: step.line, act: act(step) });
+        Transcript { steps: steps.collect(), title: transcript.title }
+    };
+    let transcripts = tenure_transcripts::read_page(&text).expect("the page is well written");
+    transcripts.into_iter().map(read).collect()
+}
+
+fn act(step: tenure_transcripts::Step) -> Act {
+    let tenure_transcripts::Step { line, speaker, peer, act } = step;
+    match (speaker, act) {
+        (Speaker::Peer, Said::Says(text)) => Act::Says { peer, frames: frames(&text) },
+        (Speaker::Broker, Said::Says(text)) => Act::Hears { peer, frames: frames(&text) },
+        (Speaker::Peer, Said::Closes) => Act::Closes { peer },
+        (Speaker::Broker, Said::Closes) | (_, Said::Waits(_)) => {
+            panic!("line {line}: these pages let no time pass, and the broker closes nothing")
         }
     }
-    assert!(open.is_none(), "a transcript has no end");
-    transcripts
 }
 
 impl Frame {
@@ -78,16 +82,6 @@ impl Frame {
             Frame::Named(name) => bindings.entry(name.clone()).or_insert_with(|| bytes.clone()) == bytes,
         }
     }
-}
-
-fn step(line: &str, number: usize) -> Step {
-    let (who, said) = line.split_once(": ").unwrap_or_else(|| panic!("line {number}: no speaker"));
-    let act = match who.strip_prefix("S ") {
-        Some(peer) => Act::Hears { peer: peer.to_owned(), frames: frames(said) },
-        None if said == "<close>" => Act::Closes { peer: who.to_owned() },
-        None => Act::Says { peer: who.to_owned(), frames: frames(said) },
-    };
-    Step { line: number, act }
 }
 
 fn frames(text: &str) -> Vec<Frame> {
