@@ -2,12 +2,14 @@
 
 use tenure_door_kit::DoorSettings;
 
+use crate::xmessage::XmessageSettings;
+
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What every door is told: caps, deadlines, TLS.
     pub door: DoorSettings,
-    /// How many tasks a worker of the older dialect is sent at once: it has no way to say.
-    pub older_worker_slots: u32,
+    /// Defaults for peers of the older dialect.
+    pub xmessage: XmessageSettings,
     /// How the broker calls itself, for people to read.
     pub software: Box<str>,
 }
@@ -16,7 +18,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             door: DoorSettings::default(),
-            older_worker_slots: 200,
+            xmessage: XmessageSettings::default(),
             software: concat!("tenure ", env!("CARGO_PKG_VERSION")).into(),
         }
     }

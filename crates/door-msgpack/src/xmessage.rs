@@ -4,6 +4,8 @@
 pub mod codec;
 mod server;
 pub mod session;
+mod settings;
 mod translate;
 
 pub use server::{DEFAULT_PORT, serve};
+pub use settings::XmessageSettings;

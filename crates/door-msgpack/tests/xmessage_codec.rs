@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use tenure_door_msgpack::xmessage::codec::{
-    CodecError, Id, Message, Operation, State, decode, encode, fuzz, split,
+    CodecError, Id, Introduction, Message, Operation, State, TaskOptions, decode, encode, fuzz, split,
 };
 
 const ID: Id = Id([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
@@ -65,6 +65,32 @@ fn fields_may_come_as_a_map_and_ids_as_text() {
         a2"id" d924"00010203-0405-0607-0809-0a0b0c0d0e0f""#;
     let message = decode(&bytes(written).into()).unwrap();
     assert_eq!(message, Message::TaskStateChange { id: ID, from: State::Submit, to: State::Run });
+}
+
+#[test]
+fn what_the_dialect_adds_is_read_as_a_map_or_a_list_and_may_leave_out_fields() {
+    let by_name = r#"81 ad"HandShakeWith" 82 a4"role" a6"worker" a5"slots" 04"#;
+    let expected = Introduction { role: "worker".into(), slots: Some(4), ..Introduction::default() };
+    assert_eq!(decode(&bytes(by_name).into()).unwrap(), Message::HandShakeWith(expected));
+    let in_order = r#"81 aa"ActionerOp" 81 ab"AddTaskWith" 93 a6"task:x" a4"sync" 07"#;
+    let expected = TaskOptions {
+        record_id: "task:x".into(),
+        task_type: Some("sync".into()),
+        priority: Some(7),
+        ..TaskOptions::default()
+    };
+    let message = Message::ActionerOp(Operation::AddTaskWith(expected));
+    assert_eq!(decode(&bytes(in_order).into()).unwrap(), message);
+    let unknown = r#"81 ad"HandShakeWith" 82 a4"role" a6"worker" a5"color" 04"#;
+    let error = decode(&bytes(unknown).into()).unwrap_err().to_string();
+    assert!(error.contains("color"), "{error}");
+}
+
+#[test]
+fn a_key_is_never_printed() {
+    let shown = r#"81 ad"HandShakeWith" 82 a4"role" a6"worker" a3"key" a6"s3cret""#;
+    let message = decode(&bytes(shown).into()).unwrap();
+    assert!(!format!("{message:?}").contains("s3cret"));
 }
 
 #[test]

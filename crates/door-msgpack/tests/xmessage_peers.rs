@@ -5,9 +5,11 @@ mod support;
 use bytes::BytesMut;
 use support::pure::PureStage;
 use support::{Patience, Stage as _};
-use tenure_door_msgpack::xmessage::codec::{Id, Message, Operation, State, decode, encode, fuzz};
+use tenure_door_msgpack::xmessage::codec::{
+    Id, Introduction, Key, Message, Operation, State, TaskOptions, decode, encode, fuzz,
+};
 use tenure_door_msgpack::xmessage::session::Session;
-use tenure_hub::Grant;
+use tenure_hub::{Grant, Right, Rights};
 use tenure_wire::value::Value;
 
 struct Play(PureStage<Session>);
@@ -42,7 +44,9 @@ impl Play {
     /// Adds and plays a task that the worker starts.
     fn launch(&mut self, actioner: &str, worker: &str) -> Id {
         self.say(actioner, &Message::ActionerOp(Operation::AddTask("task:x".into())));
-        self.say(actioner, &Message::ActionerOp(Operation::PlayAllTask));
+        let added = self.text(actioner);
+        let id: tenure_wire::TaskId = added["Add task id=".len()..][..36].parse().unwrap();
+        self.say(actioner, &Message::ActionerOp(Operation::PlayTask(Id(id.0))));
         self.hear(actioner);
         let launched = self.hear(worker);
         let Some(Message::TaskLaunch { task_id, record_id }) = launched.first() else {
@@ -172,7 +176,7 @@ fn strangers_are_sent_away_when_silent_confused_or_without_a_key() {
     play.say("keyless", &Message::HandShake("worker".into()));
     let heard = play.hear("keyless");
     assert!(
-        matches!(&heard[..], [Message::BulkMessage(text)] if text.starts_with("not-allowed")),
+        matches!(&heard[..], [Message::BulkMessage(text)] if text.starts_with("not-allowed") && text.contains("HandShakeWith")),
         "{heard:?}"
     );
     assert!(play.0.hear("keyless", Patience::Short).closed);
@@ -224,4 +228,190 @@ fn a_worker_that_was_lost_joins_again_at_its_next_beat_and_gets_work() {
     play.say("w", &Message::TaskStateChange { id: next, from: State::Run, to: State::Terminated(0) });
     assert_eq!(play.hear("w"), []);
     assert!(play.counts("a").contains("pause: 1, run: 0, complete: 1"), "{}", play.counts("a"));
+}
+
+fn worker() -> Introduction {
+    Introduction { role: "worker".into(), ..Introduction::default() }
+}
+
+fn task(record_id: &str) -> TaskOptions {
+    TaskOptions { record_id: record_id.into(), ..TaskOptions::default() }
+}
+
+impl Play {
+    fn meet_with(&mut self, peer: &str, introduction: Introduction) {
+        assert_eq!(self.hear(peer), [Message::HandShake("Who you are?".into())]);
+        self.say(peer, &Message::HandShakeWith(introduction));
+        assert_eq!(self.hear(peer), [Message::HandShake("Go".into())]);
+    }
+
+    fn add_with(&mut self, actioner: &str, options: TaskOptions) {
+        self.say(actioner, &Message::ActionerOp(Operation::AddTaskWith(options)));
+        assert!(self.text(actioner).starts_with("Add task id="));
+    }
+
+    /// The record ids of the tasks that the worker has been sent, in their order.
+    fn launched(&mut self, worker: &str) -> Vec<String> {
+        let launch = |message| match message {
+            Message::TaskLaunch { record_id, .. } => Some(record_id),
+            _ => None,
+        };
+        self.hear(worker).into_iter().filter_map(launch).collect()
+    }
+}
+
+#[test]
+fn a_worker_gets_only_the_types_of_tasks_and_as_many_as_it_said() {
+    let mut play = Play::new();
+    play.meet("a", "actioner");
+    let sync = Introduction { task_types: Some(vec!["sync".into()]), slots: Some(1), ..worker() };
+    play.meet_with("s", sync);
+    let both = Introduction { task_types: Some(vec!["async".into()]), ..worker() };
+    play.meet_with("w", both);
+    for (record, kind) in [("s1", "sync"), ("s2", "sync"), ("a1", "async"), ("a2", "async")] {
+        play.add_with("a", TaskOptions { task_type: Some(kind.into()), ..task(record) });
+    }
+    play.say("a", &Message::ActionerOp(Operation::PlayAllTask));
+    assert_eq!(play.text("a"), "Launching all 4 created tasks.");
+    assert_eq!(play.launched("s"), ["s1"], "one slot");
+    assert_eq!(play.launched("w"), ["a1", "a2"]);
+}
+
+#[test]
+fn a_worker_that_says_nothing_of_types_runs_both() {
+    let mut play = Play::new();
+    play.meet("a", "actioner");
+    play.meet("w", "worker");
+    for kind in ["sync", "async"] {
+        play.add_with("a", TaskOptions { task_type: Some(kind.into()), ..task(kind) });
+    }
+    play.say("a", &Message::ActionerOp(Operation::PlayAllTask));
+    play.hear("a");
+    assert_eq!(play.launched("w"), ["sync", "async"]);
+}
+
+#[test]
+fn the_task_with_the_higher_priority_goes_first_and_the_table_shows_it() {
+    let mut play = Play::new();
+    play.meet("a", "actioner");
+    play.add_with("a", TaskOptions { priority: Some(-2), ..task("late") });
+    play.add_with("a", TaskOptions { priority: Some(17), ..task("soon") });
+    play.say("a", &Message::TaskTablePrint { states: vec![State::Created] });
+    let table = play.text("a");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["task", "state", "priority", "attempt", "worker"]);
+    let mut priorities = [rows[1][2], rows[2][2]];
+    priorities.sort_unstable();
+    assert_eq!(priorities, ["-2", "17"]);
+    play.say("a", &Message::ActionerOp(Operation::PlayAllTask));
+    play.hear("a");
+    play.hear("w");
+    play.say("w", &Message::HandShakeWith(Introduction { slots: Some(1), ..worker() }));
+    assert_eq!(play.launched("w"), ["soon"]);
+}
+
+#[test]
+fn a_policy_of_the_task_decides_about_a_lost_worker_and_a_wrong_word_is_named() {
+    for (word, expected) in
+        [(None, "ready: 0, submit: 0, pause: 1"), (Some("requeue"), "ready: 1, submit: 0, pause: 0")]
+    {
+        let mut play = Play::new();
+        play.meet("a", "actioner");
+        play.meet("w", "worker");
+        play.add_with("a", TaskOptions { on_lost: word.map(Into::into), ..task("x") });
+        play.say("a", &Message::ActionerOp(Operation::PlayAllTask));
+        play.hear("a");
+        let launched = play.hear("w");
+        let [Message::TaskLaunch { task_id: id, .. }] = launched[..] else { panic!("{launched:?}") };
+        play.say("w", &Message::TaskStateChange { id, from: State::Submit, to: State::Run });
+        play.0.close("w");
+        assert!(play.counts("a").contains(expected), "{word:?}: {}", play.counts("a"));
+    }
+    let mut play = Play::new();
+    play.meet("a", "actioner");
+    let wrong = TaskOptions { on_lost: Some("ignore".into()), ..task("x") };
+    play.say("a", &Message::ActionerOp(Operation::AddTaskWith(wrong)));
+    assert_eq!(play.text("a"), "bad-value: on_lost is not pause, requeue or fail");
+    assert!(play.counts("a").starts_with("created: 0"));
+}
+
+#[test]
+fn play_all_resumes_what_is_paused() {
+    let mut play = Play::new();
+    play.meet("w", "worker");
+    play.meet("a", "actioner");
+    let id = play.started("a", "w");
+    play.say("w", &Message::TaskStateChange { id, from: State::Run, to: State::Pause });
+    assert!(play.counts("a").contains("pause: 1"));
+    play.add_with("a", task("y"));
+    play.say("a", &Message::ActionerOp(Operation::PlayAllTask));
+    assert_eq!(play.text("a"), "Launching all 1 created and 1 paused tasks.");
+    let mut launched = play.launched("w");
+    launched.sort();
+    assert_eq!(launched, ["task:x", "y"]);
+}
+
+#[test]
+fn a_key_in_the_handshake_decides_namespace_rights_and_worker_id() {
+    let mut play = Play::new();
+    let bound = Grant {
+        namespace: Some("lab".into()),
+        worker: Some("node-1".into()),
+        rights: Rights::of(&[Right::Work]),
+        ..Grant::everything()
+    };
+    play.0.broker().keys.add(b"worker key", bound);
+    play.0.broker().keys.add(b"client key", Grant { namespace: Some("lab".into()), ..Grant::everything() });
+    let shows = |role: &str, key: &str| Introduction {
+        role: role.into(),
+        key: Some(Key(key.to_owned().into())),
+        ..Introduction::default()
+    };
+    play.meet_with("w", shows("worker", "worker key"));
+    play.meet_with("a", shows("actioner", "client key"));
+    play.say("a", &Message::WorkerTablePrint);
+    assert!(play.text("a").contains("node-1"), "the key's own worker id");
+    play.launch("a", "w");
+
+    play.hear("wrong");
+    play.say("wrong", &Message::HandShakeWith(shows("worker", "guessed")));
+    assert_eq!(play.hear("wrong"), [Message::BulkMessage("not-allowed: invalid key".into())]);
+    assert!(play.0.hear("wrong", Patience::Short).closed);
+}
+
+#[test]
+fn a_worker_that_cannot_be_registered_is_told_why_and_sent_away() {
+    for (introduction, why) in [
+        (Introduction { slots: Some(0), ..worker() }, "slots"),
+        (Introduction { task_types: Some(vec![String::new()]), ..worker() }, "is empty"),
+    ] {
+        let mut play = Play::new();
+        play.hear("w");
+        play.say("w", &Message::HandShakeWith(introduction));
+        let heard = play.hear("w");
+        let [_, Message::BulkMessage(text)] = &heard[..] else { panic!("{heard:?}") };
+        assert!(text.contains(why), "{text}");
+        assert!(play.0.hear("w", Patience::Short).closed);
+    }
+}
+
+#[test]
+fn a_task_that_was_killed_ends_even_if_its_worker_ignores_it() {
+    let mut play = Play::new();
+    play.meet("w", "worker");
+    play.meet("a", "actioner");
+    let id = play.started("a", "w");
+    play.say("a", &Message::ActionerOp(Operation::KillTask(id)));
+    play.text("a");
+    assert_eq!(play.hear("w"), [Message::WorkerOp { op: Operation::KillTask(id), id }]);
+    for _ in 0..29 {
+        play.0.wait(2_000);
+        play.say("w", &Message::HeartBeat(5677));
+    }
+    assert!(play.counts("a").contains("run: 1"), "58 seconds: the worker may still confirm");
+    play.0.wait(2_001);
+    assert!(play.counts("a").contains("run: 0, complete: 0, killed: 1"), "{}", play.counts("a"));
+    play.hear("w");
+    play.say("w", &Message::TaskStateChange { id, from: State::Run, to: State::Terminated(0) });
+    assert!(play.text("w").starts_with("stale-attempt"));
 }

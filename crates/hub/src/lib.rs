@@ -58,6 +58,7 @@ pub mod words {
         WorkerInfo, WorkerSpec, WorkerStats,
     };
     pub use tenure_engine::event::{About, Event, Filter, Kind, LostReason, Next};
+    pub use tenure_engine::name::check as check_name;
     pub use tenure_engine::notice::{Assignment, Notice, StopWhy};
     pub use tenure_engine::state::{
         Aside, AsideWhy, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, End, Holding, Intent, Progress,

@@ -1,7 +1,8 @@
 //! Bytes ↔ messages of the dialect. A frame is a length of four bytes, big-endian, and one MessagePack value: a message
 //! without fields is its name, any other a map of one entry, from its name to its fields.
 //!
-//! We write fields as a list in their order, as the peers of today do, and read them as a map too.
+//! We write fields as a list in their order, as the peers of today do, and read them as a map too. Variants that the broker
+//! adds to the dialect (`HandShakeWith`, `AddTaskWith`) are read only: no peer of today ever receives one.
 
 use std::fmt;
 
@@ -9,6 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 use tenure_wire::frame::LENGTH_BYTES;
 use tenure_wire::split_frames;
@@ -30,6 +32,8 @@ pub enum Message {
         record_id: String,
     },
     HandShake(String),
+    /// A peer introduces itself with more than its role.
+    HandShakeWith(Introduction),
     /// The peer's port, or 0 from the broker.
     HeartBeat(u16),
     ActionerOp(Operation),
@@ -75,7 +79,49 @@ pub enum Operation {
     Read,
     Delete,
     PauseTask(Id),
+    AddTaskWith(TaskOptions),
 }
+
+/// Who a peer is. Everything but the role may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Introduction {
+    /// `worker` or `actioner`.
+    pub role: String,
+    #[serde(default)]
+    pub key: Option<Key>,
+    /// The worker's name in tables and its identity for keys that belong to one worker.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// How many tasks the worker takes at once.
+    #[serde(default)]
+    pub slots: Option<u32>,
+    /// The types of tasks that the worker runs.
+    #[serde(default)]
+    pub task_types: Option<Vec<String>>,
+}
+
+/// A task with options. Everything but the record id may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskOptions {
+    pub record_id: String,
+    /// Only a worker that runs this type gets the task.
+    #[serde(default)]
+    pub task_type: Option<String>,
+    /// Higher first.
+    #[serde(default)]
+    pub priority: Option<i32>,
+    #[serde(default)]
+    pub tags: Option<Vec<String>>,
+    /// `pause`, `requeue` or `fail`.
+    #[serde(default)]
+    pub on_lost: Option<String>,
+}
+
+/// A secret. It can be read and written, but not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(pub Zeroizing<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
@@ -133,6 +179,24 @@ pub fn decode(frame: &Bytes) -> Result<Message, CodecError> {
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         tenure_wire::TaskId(self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(a key)")
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
+        String::deserialize(deserializer).map(|key| Key(Zeroizing::new(key)))
     }
 }
 

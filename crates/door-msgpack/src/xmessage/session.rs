@@ -1,18 +1,22 @@
 //! One peer's conversation in the older dialect, pure. The broker speaks first; what the peer answers makes it a worker
 //! or an actioner.
 
+mod introduction;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
 use tenure_hub::words::{
-    Answer, Assignment, Blob, Command, DEFAULT_NAMESPACE, Held, Name, Notice, Query, Refusal, Reply,
-    StateName, TaskId, TaskInfo, Timestamp, Wanted,
+    Answer, Assignment, Blob, Command, Held, Notice, Query, Refusal, Reply, StateName, TaskId, TaskInfo,
+    Timestamp, Wanted, WorkerSpec,
 };
 use tenure_hub::{Ask, Delivery, Request, Response};
 
-use super::codec::{CodecError, FRAME_BYTES_MAX, Message, Operation, State, decode, encode};
+use super::codec::{
+    CodecError, FRAME_BYTES_MAX, Introduction, Message, Operation, State, TaskOptions, decode, encode,
+};
 use super::translate;
 use crate::frames::{STRANGER_FRAME_BYTES_MAX, take_frames};
 use crate::pending::Pendings;
@@ -36,8 +40,8 @@ enum Who {
     },
     Actioner,
     Worker {
-        /// The name it registers under, and registers again after it was lost.
-        name: Name,
+        /// How it registers, and registers again after it was lost.
+        spec: Box<WorkerSpec>,
         held: HashMap<TaskId, Holding, RandomState>,
         next_beat: Timestamp,
         /// A registration is under way.
@@ -67,9 +71,10 @@ enum Expect {
     Play {
         task: TaskId,
     },
-    /// A page of the tasks to play, and how many there were before.
+    /// A page of the tasks to play, and how many there were on the pages before.
     PlayAll {
-        before: usize,
+        created: usize,
+        paused: usize,
     },
     TaskTable,
     /// The same with its rows, waiting for the numbers.
@@ -85,45 +90,16 @@ impl Session {
         Session { settings, who: Who::Stranger { until }, pendings: Pendings::default(), is_over: false }
     }
 
-    fn introduce(&mut self, now: Timestamp, role: &str, entrance: &mut dyn Entrance, turn: &mut Turn) {
-        if !matches!(role, "worker" | "actioner") {
-            return turn_away("say HandShake with worker or actioner", turn);
-        }
-        // This dialect has no place for a key.
-        let Ok(principal) = entrance.login(now, None) else {
-            return turn_away(
-                &translate::refusal(&Refusal::NotAllowed { what: "come in without a key" }),
-                turn,
-            );
-        };
-        let identity: Name = format!("{role}-{}", translate::fresh_task()).into();
-        if let Err(no) = entrance.open(principal, DEFAULT_NAMESPACE.into(), Arc::clone(&identity)) {
-            return turn_away(&translate::refusal(&no), turn);
-        }
-        encode(&mut turn.out, &Message::HandShake("Go".into()));
-        if role == "actioner" {
-            self.who = Who::Actioner;
-            return;
-        }
-        self.who = Who::Worker {
-            name: identity,
-            held: HashMap::default(),
-            next_beat: now + translate::BEAT,
-            is_joining: false,
-        };
-        self.join(turn);
-    }
-
     /// Registers the worker with nothing in its hands. Whatever it was given before it was lost, it was told to stop.
     fn join(&mut self, turn: &mut Turn) {
-        let Who::Worker { name, held, is_joining, .. } = &mut self.who else { return };
+        let Who::Worker { spec, held, is_joining, .. } = &mut self.who else { return };
         if *is_joining || self.is_over {
             return;
         }
         *is_joining = true;
         held.clear();
-        let spec = translate::worker_spec(name.clone(), self.settings.older_worker_slots);
-        self.ask(Expect::Joined, Request::Command(Command::Register(Box::new(spec))), turn);
+        let register = Command::Register(spec.clone());
+        self.ask(Expect::Joined, Request::Command(register), turn);
     }
 
     fn actioner_says(&mut self, message: Message, turn: &mut Turn) {
@@ -136,6 +112,7 @@ impl Session {
             Message::Over => self.is_over = true,
             Message::HeartBeat(_) | Message::BulkMessage(_) => {}
             Message::HandShake(_)
+            | Message::HandShakeWith(_)
             | Message::TaskLaunch { .. }
             | Message::WorkerOp { .. }
             | Message::WorkerTableOp { .. }
@@ -148,17 +125,16 @@ impl Session {
     fn operate(&mut self, operation: Operation, turn: &mut Turn) {
         match operation {
             Operation::AddTask(record_id) => {
-                let task = translate::fresh_task();
-                let text = format!("Add task id={task}, map to task record_id={record_id} to run.");
-                let submission = translate::submission(task, record_id);
-                self.ask(Expect::Say(text), Request::Submit(vec![submission]), turn);
+                self.add(TaskOptions { record_id, ..TaskOptions::default() }, turn);
             }
+            Operation::AddTaskWith(options) => self.add(options, turn),
             Operation::PlayTask(id) => {
                 let task = translate::id(id);
                 self.ask(Expect::Play { task }, Request::Command(Command::Release { task }), turn);
             }
             Operation::PlayAllTask => {
-                self.ask(Expect::PlayAll { before: 0 }, Request::Query(translate::created(None)), turn);
+                let page = Request::Query(translate::playable(None));
+                self.ask(Expect::PlayAll { created: 0, paused: 0 }, page, turn);
             }
             Operation::KillTask(id) => {
                 let task = translate::id(id);
@@ -183,6 +159,15 @@ impl Session {
         }
     }
 
+    fn add(&mut self, options: TaskOptions, turn: &mut Turn) {
+        let task = translate::fresh_task();
+        let text = format!("Add task id={task}, map to task record_id={} to run.", options.record_id);
+        match translate::submission(task, options, &self.settings.xmessage) {
+            Ok(submission) => self.ask(Expect::Say(text), Request::Submit(vec![submission]), turn),
+            Err(no) => say(&translate::refusal(&no), turn),
+        }
+    }
+
     fn worker_says(&mut self, message: &Message, turn: &mut Turn) {
         match message {
             Message::HeartBeat(_) => {
@@ -196,6 +181,7 @@ impl Session {
                 self.ask(Expect::Quiet, Request::Command(Command::Leave), turn);
             }
             Message::HandShake(_)
+            | Message::HandShakeWith(_)
             | Message::TaskLaunch { .. }
             | Message::ActionerOp(_)
             | Message::WorkerOp { .. }
@@ -283,17 +269,17 @@ impl Session {
                 let text = format!("Launching task uuid={task}.");
                 self.ask(Expect::Say(text), Request::Command(Command::Resume { task }), turn);
             }
-            (Expect::PlayAll { before }, Ok(Response::Answer(Answer::Tasks { tasks, next }))) => {
-                let count = before + tasks.len();
+            (Expect::PlayAll { created, paused }, Ok(Response::Answer(Answer::Tasks { tasks, next }))) => {
+                let paused_here = tasks.iter().filter(|info| translate::is_paused(info)).count();
+                let (created, paused) = (created + tasks.len() - paused_here, paused + paused_here);
                 for info in &tasks {
-                    let release = Command::Release { task: info.id };
-                    self.ask(Expect::Quiet, Request::Command(release), turn);
+                    self.ask(Expect::Quiet, Request::Command(translate::play(info)), turn);
                 }
                 if next.is_some() {
-                    let page = Request::Query(translate::created(next));
-                    self.ask(Expect::PlayAll { before: count }, page, turn);
+                    let page = Request::Query(translate::playable(next));
+                    self.ask(Expect::PlayAll { created, paused }, page, turn);
                 } else {
-                    say(&format!("Launching all {count} created tasks."), turn);
+                    say(&translate::launching_all(created, paused), turn);
                 }
             }
             (Expect::TaskTable, Ok(Response::Answer(Answer::Tasks { tasks, .. }))) => {
@@ -305,6 +291,7 @@ impl Session {
             (Expect::WorkerTable, Ok(Response::Answer(Answer::Workers(workers)))) => {
                 say(&translate::worker_table(&workers), turn);
             }
+            (Expect::Joined, Err(no)) => turn_away(&translate::refusal(&no), turn),
             (_, Err(no)) => say(&translate::refusal(&no), turn),
             (
                 Expect::PlayAll { .. } | Expect::TaskTable | Expect::Counts { .. } | Expect::WorkerTable,
@@ -417,7 +404,13 @@ impl Session {
             Err(error) => return self.misunderstood(&error, turn),
         };
         match (&self.who, message) {
-            (Who::Stranger { .. }, Message::HandShake(role)) => self.introduce(now, &role, entrance, turn),
+            (Who::Stranger { .. }, Message::HandShake(role)) => {
+                let introduction = Introduction { role, ..Introduction::default() };
+                self.introduce(now, &introduction, entrance, turn);
+            }
+            (Who::Stranger { .. }, Message::HandShakeWith(introduction)) => {
+                self.introduce(now, &introduction, entrance, turn);
+            }
             (Who::Stranger { .. }, _) => turn_away("say HandShake with worker or actioner first", turn),
             (Who::Actioner, message) => self.actioner_says(message, turn),
             (Who::Worker { .. }, message) => self.worker_says(&message, turn),

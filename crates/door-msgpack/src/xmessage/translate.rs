@@ -10,7 +10,8 @@ use tenure_hub::words::{
 };
 use tenure_hub::{Done, Request, Submission, fresh_id};
 
-use super::codec::{Id, Operation, State};
+use super::XmessageSettings;
+use super::codec::{Id, Introduction, Operation, State, TaskOptions};
 
 /// The one queue of this dialect.
 pub(super) const QUEUE: &str = "default";
@@ -29,10 +30,35 @@ pub(super) fn wire_id(task: TaskId) -> Id {
     Id(task.0)
 }
 
-/// A task that waits to be played. What was running on a lost worker is put aside: it may have had effects.
-pub(super) fn submission(task: TaskId, record_id: String) -> Submission {
-    let new = NewTask { hold: true, on_lost: OnLost::Pause, ..NewTask::new(task, QUEUE) };
-    Submission::new(new, record_id.into())
+/// A task that is held back until an actioner plays it. The listener's settings fill in what the options leave out.
+pub(super) fn submission(
+    task: TaskId,
+    options: TaskOptions,
+    defaults: &XmessageSettings,
+) -> Result<Submission, Refusal> {
+    let TaskOptions { record_id, task_type, priority, tags, on_lost } = options;
+    let new = NewTask {
+        hold: true,
+        priority: Some(priority.unwrap_or(defaults.priority)),
+        needs: task_type.into_iter().map(Name::from).collect(),
+        tags: tags.map_or_else(|| defaults.tags.clone(), names),
+        on_lost: on_lost.map_or(Ok(defaults.on_lost), |word| policy(&word))?,
+        ..NewTask::new(task, QUEUE)
+    };
+    Ok(Submission::new(new, record_id.into()))
+}
+
+fn policy(word: &str) -> Result<OnLost, Refusal> {
+    match word {
+        "pause" => Ok(OnLost::Pause),
+        "requeue" => Ok(OnLost::Requeue),
+        "fail" => Ok(OnLost::Fail),
+        _ => Err(Refusal::BadValue { what: "on_lost", why: "is not pause, requeue or fail" }),
+    }
+}
+
+fn names(texts: Vec<String>) -> Vec<Name> {
+    texts.into_iter().map(Name::from).collect()
 }
 
 pub(super) fn fresh_task() -> TaskId {
@@ -41,8 +67,15 @@ pub(super) fn fresh_task() -> TaskId {
 
 /// How a worker of this dialect is treated. It has no way to come back with what it holds, so a closed connection ends
 /// its attempts.
-pub(super) fn worker_spec(worker: Name, slots: u32) -> WorkerSpec {
+pub(super) fn worker_spec(
+    worker: Name,
+    introduction: &Introduction,
+    defaults: &XmessageSettings,
+) -> WorkerSpec {
+    let slots = introduction.slots.unwrap_or(defaults.slots);
+    let task_types = introduction.task_types.clone();
     WorkerSpec {
+        capabilities: task_types.map_or_else(|| defaults.task_types.clone(), names),
         heartbeat: BEAT,
         lost_after: BEAT * BEATS_MISSED,
         lease: BEAT * BEATS_MISSED,
@@ -116,12 +149,29 @@ pub(super) fn refusal(no: &Refusal) -> String {
     format!("{}: {no}", no.code())
 }
 
-/// The tasks that are held back, a page at a time.
-pub(super) fn created(cursor: Option<tenure_hub::words::Cursor>) -> Query {
-    let states = vec![StateName::Created];
+/// The tasks that wait for an actioner to play them, a page at a time.
+pub(super) fn playable(cursor: Option<tenure_hub::words::Cursor>) -> Query {
+    let states = vec![StateName::Created, StateName::Paused];
     let query =
         ListQuery { states, queue: Some(QUEUE.into()), cursor, limit: ROWS_MAX, ..ListQuery::default() };
     Query::List(Box::new(query))
+}
+
+pub(super) fn is_paused(info: &TaskInfo) -> bool {
+    matches!(info.state, TaskState::Paused(_))
+}
+
+/// Plays one of them.
+pub(super) fn play(info: &TaskInfo) -> Command {
+    let task = info.id;
+    if is_paused(info) { Command::Resume { task } } else { Command::Release { task } }
+}
+
+pub(super) fn launching_all(created: usize, paused: usize) -> String {
+    match paused {
+        0 => format!("Launching all {created} created tasks."),
+        _ => format!("Launching all {created} created and {paused} paused tasks."),
+    }
 }
 
 /// The tasks in these states, or all.
@@ -133,7 +183,8 @@ pub(super) fn list(states: &[State]) -> Query {
 }
 
 pub(super) fn task_table(tasks: &[TaskInfo], counts: &Counts) -> String {
-    let mut text = format!("{:<36}  {:<14}  {:>7}  {}\n", "task", "state", "attempt", "worker");
+    let mut text =
+        format!("{:<36}  {:<14}  {:>8}  {:>7}  {}\n", "task", "state", "priority", "attempt", "worker");
     for info in tasks {
         let worker = match (&info.state.holding(), &info.state.end()) {
             (Some(holding), _) => &*holding.worker,
@@ -141,7 +192,8 @@ pub(super) fn task_table(tasks: &[TaskInfo], counts: &Counts) -> String {
             (None, None) => "-",
         };
         let state = format!("{:?}", state_of(&info.state));
-        let _ = writeln!(text, "{:<36}  {state:<14}  {:>7}  {worker}", info.id.to_string(), info.attempt);
+        let (id, priority, attempt) = (info.id.to_string(), info.priority, info.attempt);
+        let _ = writeln!(text, "{id:<36}  {state:<14}  {priority:>8}  {attempt:>7}  {worker}");
     }
     if tasks.len() == ROWS_MAX {
         let _ = writeln!(text, "(the first {ROWS_MAX})");

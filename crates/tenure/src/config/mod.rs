@@ -11,11 +11,13 @@ pub(crate) mod problem;
 pub(crate) mod settings;
 mod topics;
 pub(crate) mod value;
+mod xmessage;
 mod zmq;
 
 use std::path::PathBuf;
 
 use tenure_door_kit::DoorSettings;
+use tenure_door_msgpack::xmessage::XmessageSettings;
 use tenure_door_zmq::{PingPongSettings, Settings as MajordomoSettings};
 use tenure_hub::store::StoreSettings;
 use tenure_hub::topics::TopicSettings;
@@ -32,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) backup_dir: PathBuf,
     pub(crate) log: String,
     pub(crate) doors: Doors,
+    pub(crate) xmessage: XmessageSettings,
     pub(crate) resp: tenure_door_resp::Settings,
     pub(crate) store: StoreSettings,
     pub(crate) engine: words::Settings,
@@ -132,6 +135,7 @@ impl Config {
             backup_dir: backup_dir(text("backup_dir"), text("data_dir")),
             log: text("log").to_owned(),
             doors,
+            xmessage: xmessage::xmessage(loaded),
             resp,
             store,
             engine,
@@ -174,6 +178,7 @@ mod tests {
         assert_eq!(config.engine, words::Settings::default());
         assert_eq!(config.store, StoreSettings::default());
         assert_eq!(config.unread, UnreadLimits::default());
+        assert_eq!(config.xmessage, XmessageSettings::default());
         assert_eq!(format!("{:?}", config.resp), format!("{:?}", tenure_door_resp::Settings::default()));
         let hub = tenure_hub::HubSettings::default();
         assert_eq!(config.namespaces_per_key_max, hub.namespaces_per_key_max);
@@ -213,6 +218,28 @@ mod tests {
         assert_eq!((inner.policy.as_str(), inner.topics), ("block", 9));
         assert_eq!(topics.durable.len(), 2);
         assert_eq!((topics.durable_messages, topics.log.kept_bytes), (10, 1 << 20));
+    }
+
+    #[test]
+    fn what_is_said_about_the_older_dialect_reaches_its_listener() {
+        let given = [
+            ("xmessage_slots", "3"),
+            ("xmessage_task_types", "sync, gpu"),
+            ("xmessage_priority", "-7"),
+            ("xmessage_tags", "cluster"),
+            ("xmessage_on_lost", "requeue"),
+        ];
+        let mut flags = flags::Flags::default();
+        flags.given.extend(given.map(|(key, text)| (key, text.to_owned())));
+        let xmessage = Config::build(&load::load(&flags, &|_| None, &[]).unwrap(), 0).xmessage;
+        let expected = XmessageSettings {
+            slots: 3,
+            task_types: vec!["sync".into(), "gpu".into()],
+            priority: -7,
+            tags: vec!["cluster".into()],
+            on_lost: words::OnLost::Requeue,
+        };
+        assert_eq!(xmessage, expected);
     }
 
     #[test]

@@ -47,6 +47,12 @@ pub(crate) enum Kind {
     Policy,
     /// Names and patterns of topics with commas between them, or nothing.
     Topics,
+    /// Names with commas between them, or nothing.
+    Names,
+    /// A whole number, also below zero.
+    Priority,
+    /// `pause`, `requeue` or `fail`.
+    OnLost,
 }
 
 impl Kind {
@@ -67,6 +73,9 @@ impl Kind {
             Kind::Millis | Kind::MillisOrOff => "MILLISECONDS|SPAN",
             Kind::Policy => "drop-oldest|drop-newest|block",
             Kind::Topics => "TOPICS",
+            Kind::Names => "NAMES",
+            Kind::Priority => "PRIORITY",
+            Kind::OnLost => "pause|requeue|fail",
         }
     }
 }
@@ -108,6 +117,7 @@ const fn reloading(
 const BROKER: &str = "Broker";
 const DOORS: &str = "Doors (HOST:PORT, a port of 0 for any free one, or off)";
 const DISK: &str = "Disk";
+const XMESSAGE: &str = "The older message dialect, for peers that cannot say it themselves";
 const RESP: &str = "The RESP door";
 const TASKS: &str = "Tasks and workers";
 const LIMITS: &str = "Limits";
@@ -211,6 +221,17 @@ pub(crate) static SETTINGS: &[Setting] = &[
         Kind::Size,
         "256MB",
         "How much memory the buffers of all connections may take together",
+    ),
+    setting(XMESSAGE, "xmessage_slots", Kind::Count, "200", "How many tasks a worker runs at once"),
+    setting(XMESSAGE, "xmessage_task_types", Kind::Names, "sync,async", "Which types of tasks a worker runs"),
+    setting(XMESSAGE, "xmessage_priority", Kind::Priority, "0", "The priority of a new task; higher first"),
+    setting(XMESSAGE, "xmessage_tags", Kind::Names, "", "The tags of a new task, for limits"),
+    setting(
+        XMESSAGE,
+        "xmessage_on_lost",
+        Kind::OnLost,
+        "pause",
+        "What happens to a running task when its worker is lost: pause, requeue or fail",
     ),
     setting(
         RESP,

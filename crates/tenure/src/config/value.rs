@@ -5,6 +5,7 @@ use std::time::Duration;
 use tenure_door_zmq::mdp::SlotStyle;
 use tenure_hub::store::Sync;
 use tenure_hub::topics::{EVENT_PREFIXES, Filter, Policy};
+use tenure_hub::words::OnLost;
 
 use super::settings::Kind;
 use crate::units::{parse_size, parse_span};
@@ -31,6 +32,9 @@ pub(crate) fn check(kind: Kind, text: &str) -> Result<(), String> {
         Kind::MillisOrOff => millis_or_off(text).map(drop),
         Kind::Policy => policy(text).map(drop),
         Kind::Topics => topics(text).map(drop),
+        Kind::Names => names(text).map(drop),
+        Kind::Priority => priority(text).map(drop),
+        Kind::OnLost => on_lost(text).map(drop),
     }
 }
 
@@ -131,6 +135,23 @@ pub(crate) fn name(text: &str) -> Result<&str, String> {
     Ok(text)
 }
 
+pub(crate) fn names(text: &str) -> Result<Vec<&str>, String> {
+    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(name).collect()
+}
+
+pub(crate) fn priority(text: &str) -> Result<i32, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a priority: write a whole number such as 0, 10 or -5"))
+}
+
+pub(crate) fn on_lost(text: &str) -> Result<OnLost, String> {
+    match text {
+        "pause" => Ok(OnLost::Pause),
+        "requeue" => Ok(OnLost::Requeue),
+        "fail" => Ok(OnLost::Fail),
+        _ => Err(format!("`{text}` is not a policy for lost workers: write pause, requeue or fail")),
+    }
+}
+
 pub(crate) fn notice_slot(text: &str) -> Result<SlotStyle, String> {
     match text {
         "empty" => Ok(SlotStyle::Empty),
@@ -201,6 +222,9 @@ mod tests {
             (Kind::Switch, "yes", "neither on nor off"),
             (Kind::Name, "", "1 to 255 bytes"),
             (Kind::NoticeSlot, "full", "neither empty nor command"),
+            (Kind::Names, "a,\u{7}", "1 to 255 bytes"),
+            (Kind::Priority, "high", "whole number"),
+            (Kind::OnLost, "ignore", "pause, requeue or fail"),
         ] {
             let error = check(kind, text).expect_err(text);
             assert!(error.contains(hint), "{text}: {error}");

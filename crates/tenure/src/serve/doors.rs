@@ -64,7 +64,8 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
     }
     opening.has_tls = false;
     if let Some(address) = xmessage {
-        let settings = msgpack::Settings { door: plain.clone(), ..msgpack::Settings::default() };
+        let xmessage = config.xmessage.clone();
+        let settings = msgpack::Settings { door: plain.clone(), xmessage, ..msgpack::Settings::default() };
         let serve = |listener, hub| msgpack::xmessage::serve(listener, hub, settings);
         opening.tcp("xmessage", address, "the older message dialect", serve).await?;
     }

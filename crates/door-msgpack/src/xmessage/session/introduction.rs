@@ -1,0 +1,66 @@
+//! The handshake: a peer says who it is, and shows a key where the broker has keys.
+
+use std::collections::HashMap;
+
+use tenure_door_kit::LoginError;
+use tenure_hub::words::{Name, Timestamp, check_name};
+
+use super::super::codec::{Introduction, Message, encode};
+use super::super::translate;
+use super::{Session, Who, turn_away};
+use crate::session::{Entrance, Turn};
+
+/// What a peer hears that shows no key where one is needed.
+const NEEDS_KEY: &str = "not-allowed: this broker requires a key: answer with \
+    {\"HandShakeWith\": {\"role\": \"worker\" or \"actioner\", \"key\": \"…\"}}, or use a door without keys";
+
+impl Session {
+    /// Lets a stranger in, or turns it away.
+    pub(super) fn introduce(
+        &mut self,
+        now: Timestamp,
+        introduction: &Introduction,
+        entrance: &mut dyn Entrance,
+        turn: &mut Turn,
+    ) {
+        let role = introduction.role.as_str();
+        if !matches!(role, "worker" | "actioner") {
+            return turn_away("say HandShake with worker or actioner", turn);
+        }
+        let key = introduction.key.as_ref().map(|key| key.0.as_bytes());
+        let principal = match entrance.login(now, key) {
+            Ok(principal) => principal,
+            Err(LoginError::NoKey) => return turn_away(NEEDS_KEY, turn),
+            Err(LoginError::WrongKey { wait }) => {
+                turn.hold = Some(wait);
+                return turn_away("not-allowed: invalid key", turn);
+            }
+        };
+        let identity: Name = match &introduction.name {
+            Some(name) => name.as_str().into(),
+            None => match &principal.grant.worker {
+                Some(worker) if role == "worker" => worker.clone(),
+                Some(_) | None => format!("{role}-{}", translate::fresh_task()).into(),
+            },
+        };
+        let opened = check_name("peer", &identity)
+            .and_then(|()| principal.grant.namespace_for(None))
+            .and_then(|namespace| entrance.open(principal, namespace, identity.clone()));
+        if let Err(no) = opened {
+            return turn_away(&translate::refusal(&no), turn);
+        }
+        encode(&mut turn.out, &Message::HandShake("Go".into()));
+        if role == "actioner" {
+            self.who = Who::Actioner;
+            return;
+        }
+        let spec = translate::worker_spec(identity, introduction, &self.settings.xmessage);
+        self.who = Who::Worker {
+            spec: Box::new(spec),
+            held: HashMap::default(),
+            next_beat: now + translate::BEAT,
+            is_joining: false,
+        };
+        self.join(turn);
+    }
+}
