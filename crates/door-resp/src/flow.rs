@@ -134,6 +134,8 @@ pub(crate) enum Whom {
     Puller,
     /// By its id, if it is there.
     Known(Name),
+    /// By its id; one that nobody has heard of becomes known.
+    Opened(Name),
     /// By its id, and this connection speaks for it from now on.
     Become(Name),
 }

@@ -14,6 +14,8 @@ pub struct Settings {
     pub run_limit: Duration,
     /// A worker says that it is alive this often; after three times that without a word it is dead.
     pub heartbeat: Duration,
+    /// BRPOP of one queue answers the job alone, without its key, to peers that do not greet like a Redis library.
+    pub pops_job_alone: bool,
     /// Bytes of one message.
     pub message_bytes_max: usize,
     /// What every door is told: caps, deadlines, TLS.
@@ -43,6 +45,7 @@ impl Default for Settings {
         Self {
             run_limit: Duration::from_secs(3600),
             heartbeat: Duration::from_secs(30),
+            pops_job_alone: false,
             message_bytes_max: Limits::MESSAGE_BYTES_MAX,
             door: DoorSettings {
                 connections_max: 50_000,

@@ -52,6 +52,8 @@ pub(crate) struct Speaker {
     pub version: Version,
     /// It has greeted like a Redis library, so it reads what Redis would answer.
     pub is_library: bool,
+    /// It has said which worker it is.
+    pub is_introduced: bool,
     /// The worker that speaks, for error messages.
     pub worker: Option<Name>,
     /// That worker is this connection alone.

@@ -43,6 +43,8 @@ pub struct Worker {
     settings: Settings,
     standing: Standing,
     offers: Vec<Name>,
+    /// It says which tools it has.
+    names_tools: bool,
     slots: u32,
     registration: Option<Box<Registration>>,
     stats: Option<(Timestamp, Box<Statistics>)>,
@@ -163,6 +165,7 @@ impl Worker {
             settings,
             standing: Standing::Out,
             offers: Vec::new(),
+            names_tools: false,
             slots: if kind == Kind::Nameless { NAMELESS_SLOTS } else { 1 },
             registration: None,
             stats: None,

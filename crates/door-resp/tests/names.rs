@@ -131,7 +131,15 @@ fn a_job_that_nobody_has_or_another_has_is_not_brought_back() {
         world.ask(2, "SET job:j:status completed"),
         ["-ERR Worker two cannot update job claimed by one"]
     );
-    assert_eq!(world.ask(99, "WORKERS.LIST").len(), 2, "only the one that holds the job is known");
+    let workers = world.ask(99, "WORKERS.LIST");
+    assert!(
+        workers[1].contains(r#""active_jobs":0"#) && workers[1].contains(r#""worker_id":"two""#),
+        "{workers:?}"
+    );
+    assert!(
+        workers[2].contains(r#""active_jobs":1"#) && workers[2].contains(r#""worker_id":"one""#),
+        "{workers:?}"
+    );
 }
 
 #[test]

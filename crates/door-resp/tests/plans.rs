@@ -43,7 +43,7 @@ fn a_plan_that_was_stored_again_outlives_the_memory_of_the_one_before() {
         world_again.ask(1, &format!("JOB.CANCEL {job}"));
         assert_eq!(world_again.ask(1, "PLAN.DELETE q"), [":1"]);
         assert_eq!(world_again.ask(1, "PLAN.DELETE q"), [":0"]);
-        assert_eq!(world_again.ask(1, "PLAN.GET q"), ["$-1"]);
+        assert_eq!(world_again.ask(1, "PLAN.GET q"), ["-ERR Plan not found: q"]);
         assert_eq!(world_again.ask(1, "PLAN.LIST"), ["*0"]);
         assert_eq!(world_again.ask(1, "KEYS plan:*"), ["*0"]);
         world = world_again;
@@ -90,7 +90,8 @@ fn an_action_knows_how_many_jobs_it_had_and_which_are_forgotten() {
         forget(&mut world, 2);
         assert_eq!(json(&world.ask(1, "ACTION.GET a"))["forgotten"], 4);
         forget(&mut world, 1);
-        for look in ["ACTION.STATUS a", "ACTION.GET a", "GET action:a"] {
+        assert_eq!(world.ask(1, "ACTION.GET a"), ["-ERR Action not found: a"]);
+        for look in ["ACTION.STATUS a", "GET action:a"] {
             assert_eq!(world.ask(1, look), ["$-1"], "with its jobs the action is forgotten");
         }
         assert_eq!(world.ask(1, "ACTION.LIST"), ["*0"]);
@@ -101,9 +102,9 @@ fn an_action_knows_how_many_jobs_it_had_and_which_are_forgotten() {
 fn an_action_is_accepted_as_a_whole_or_not_at_all() {
     let mut world = World::new(false);
     submit(&mut world, "p", "sort");
-    let needs: Vec<String> = (0..40).map(|number| format!("{number}")).collect();
-    let needs = serde_json::to_string(&needs).expect("JSON");
-    let too_many = format!(r#"{{"action_id":"a","plan_id":"p","inputs":[1,2],"needs":{needs}}}"#);
+    let tags: Vec<String> = (0..40).map(|number| format!("{number}")).collect();
+    let tags = serde_json::to_string(&tags).expect("JSON");
+    let too_many = format!(r#"{{"action_id":"a","plan_id":"p","inputs":[1,2],"tags":{tags}}}"#);
     assert!(world.ask(1, &format!("ACTION.SUBMIT '{too_many}'"))[0].starts_with("-ERR"));
     assert_eq!(world.ask(1, "ACTION.STATUS a"), ["$-1"]);
     let good = r#"ACTION.SUBMIT '{"action_id":"a","plan_id":"p","inputs":[1,2]}'"#;
@@ -124,7 +125,7 @@ fn commands_about_jobs_do_not_reach_plans_and_actions() {
             let answer = world.ask(1, &format!("JOB.{verb} {kept}"));
             assert_eq!(answer, [format!("-ERR Job not found: {kept}")]);
         }
-        assert_eq!(world.ask(1, &format!("JOB.GET {kept}")), ["$-1"]);
+        assert_eq!(world.ask(1, &format!("JOB.GET {kept}")), [format!("-ERR Job not found: {kept}")]);
         assert_eq!(world.ask(1, &format!("EXISTS job:{kept}")), [":0"]);
         for queue in ["queue:resp.plans", "queue:resp.actions", "queue:ready"] {
             world.ask(1, &format!("LREM {queue} 1 {kept}"));

@@ -122,7 +122,7 @@ fn a_broker_restart_is_a_non_event() {
 fn a_job_that_runs_longer_than_its_limit_is_taken_away_and_its_worker_flagged() {
     let mut world = world();
     register(&mut world, 1);
-    world.ask(2, r#"LPUSH queue:ready '{"job_id":"j"}'"#);
+    world.ask(2, r#"LPUSH queue:ready '{"job_id":"j","tasks":[{"task_number":1,"command":"sort"}]}'"#);
     world.ask(1, "BRPOP queue:ready 5");
     world.ask(1, r#"JOB.UPDATE j '{"status":"running"}'"#);
     for _ in 0..121 {
@@ -130,10 +130,11 @@ fn a_job_that_runs_longer_than_its_limit_is_taken_away_and_its_worker_flagged() 
         world.ask(1, "WORKER.HEARTBEAT w");
     }
     let status = status(&mut world, "j");
-    assert_eq!((&status["status"], &status["crashes"]), (&"pending".into(), &1.into()), "{status}");
+    assert_eq!((&status["status"], &status["crashes"]), (&"failed".into(), &Value::Null), "{status}");
+    assert_eq!((&status["failures"], &status["exit_code"]), (&1.into(), &124.into()), "{status}");
     assert_eq!(
         world.ask(1, r#"JOB.UPDATE j '{"status":"completed"}'"#),
-        ["-ERR Invalid status transition: pending -> completed"]
+        ["-ERR Invalid status transition: failed -> completed"]
     );
     let workers = world.ask(2, "WORKERS.LIST");
     assert!(workers[1].contains(r#""flagged":true"#), "{workers:?}");
@@ -242,11 +243,26 @@ fn a_job_whose_workers_keep_dying_is_dead() {
 }
 
 #[test]
-fn a_ping_with_some_word_makes_no_worker() {
+fn a_connection_pings_for_so_many_workers_and_no_more() {
     let mut world = world();
-    assert_eq!(world.ask(1, "PING hello"), ["$ hello"]);
-    assert_eq!(world.ask(1, "PING 'two words'"), ["$ two words"]);
-    assert_eq!(world.ask(1, "WORKERS.LIST"), ["*0"]);
+    for number in 0..64 {
+        assert_eq!(world.ask(1, &format!("PING w-{number}")), [format!("$ w-{number}")]);
+    }
+    let refused = "-ERR too many worker IDs on one connection, at most 64";
+    assert_eq!(world.ask(1, "PING w-64"), [refused]);
+    assert_eq!(world.ask(1, "PING w-63"), ["$ w-63"]);
+    assert_eq!(world.ask(1, "WORKERS.LIST")[0], "*64");
+}
+
+#[test]
+fn a_push_that_is_no_job_of_a_plan_may_take_as_long_as_it_likes() {
+    let mut world = world();
+    world.ask(2, "LPUSH queue:a three-hours");
+    let job = json(&world.ask(1, "BRPOP queue:a 5"));
+    assert_eq!(job["run_limit_secs"], Value::Null);
+    world.pass(seconds(3 * 3600));
+    let id = job["job_id"].as_str().expect("an id");
+    assert_eq!(world.ask(1, &format!(r#"JOB.UPDATE {id} '{{"status":"completed"}}'"#)), ["+OK"]);
 }
 
 #[test]
@@ -255,7 +271,7 @@ fn what_follows_a_blocking_command_waits_for_it() {
     world.send(1, b"BRPOP queue:a 10\r\nPING\r\n");
     assert!(world.heard(1).is_empty());
     world.pass(seconds(10));
-    assert_eq!(world.heard(1), ["$-1", "+PONG"]);
+    assert_eq!(world.heard(1), ["*-1", "+PONG"]);
 }
 
 #[test]
@@ -293,7 +309,7 @@ fn a_deleted_plan_makes_room_for_another_under_its_id() {
         assert!(world.ask(1, "PLAN.GET p")[0].contains(command));
         assert_eq!(world.ask(1, "PLAN.LIST")[0], "*1");
         assert_eq!(world.ask(1, "PLAN.DELETE p"), [":1"]);
-        assert_eq!(world.ask(1, "PLAN.GET p"), ["$-1"]);
+        assert_eq!(world.ask(1, "PLAN.GET p"), ["-ERR Plan not found: p"]);
     }
 }
 

@@ -126,7 +126,7 @@ fn an_action_is_forgotten_with_its_jobs() {
     submit(&mut world, "next");
     assert!(world.ask(1, "ACTION.GET old")[0].contains(r#""cancelled":2"#), "its jobs are still known");
     world.pass(week);
-    assert_eq!(world.ask(1, "ACTION.GET old"), ["$-1"], "its jobs are gone");
+    assert_eq!(world.ask(1, "ACTION.GET old"), ["-ERR Action not found: old"], "its jobs are gone");
     assert_eq!(world.ask(1, "ACTION.STATUS old"), ["$-1"]);
     assert_eq!(world.ask(1, "GET action:old"), ["$-1"]);
     assert_eq!(ids(&world.ask(1, "KEYS action:*")), ["action:lives", "action:next"]);

@@ -93,7 +93,33 @@ impl Classes {
     }
 }
 
-/// Whether sorted `needs` are all among sorted `capabilities`.
+/// Begins a need that a worker meets which does not say what it can do, and is the capability of such a worker.
+pub const UNSAID: &str = "?";
+
+/// Whether sorted `needs` are all met by sorted `capabilities`. `?sort` is met by a worker that offers `sort`, by one that
+/// offers `?`, and by one that offers nothing at all.
 pub(crate) fn offers(capabilities: &[Name], needs: &[Name]) -> bool {
-    needs.iter().all(|need| capabilities.binary_search(need).is_ok())
+    let has = |name: &str| capabilities.binary_search_by(|offer| (**offer).cmp(name)).is_ok();
+    let says_nothing = || capabilities.is_empty() || has(UNSAID);
+    needs.iter().all(|need| match need.strip_prefix(UNSAID) {
+        Some(tool) if !tool.is_empty() => has(tool) || says_nothing(),
+        _ => has(need),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_need_with_a_question_mark_is_met_by_whoever_does_not_say_what_it_can_do() {
+        let names = |names: &[&str]| names.iter().map(|name| Name::from(*name)).collect::<Vec<_>>();
+        let meets = |offered: &[&str], needed: &[&str]| offers(&names(offered), &names(needed));
+        assert!(meets(&["sort", "uniq"], &["?sort", "uniq"]));
+        assert!(!meets(&["uniq"], &["?sort"]), "it says what it can do, and this is not among it");
+        assert!(meets(&[], &["?sort"]));
+        assert!(meets(&["?", "gpu=true"], &["?sort", "gpu=true"]));
+        assert!(!meets(&["?"], &["sort"]), "what is needed for certain has to be offered");
+        assert!(!meets(&[], &["?"]) && meets(&["?"], &["?"]));
+    }
 }

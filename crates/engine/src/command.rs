@@ -134,6 +134,8 @@ pub struct NewTask {
     pub backoff: Backoff,
     pub accept_timeout: Option<Duration>,
     pub run_limit: Option<Duration>,
+    /// An attempt that runs into its limit counts as a failure instead of as a crash.
+    pub overrun_fails: bool,
     pub cancel_timeout: Option<Duration>,
     pub body: Blob,
     /// A stable hash of the body's bytes, needed only with a name.
@@ -160,6 +162,7 @@ impl NewTask {
             backoff: Backoff::default(),
             accept_timeout: None,
             run_limit: None,
+            overrun_fails: false,
             cancel_timeout: None,
             body: Blob::EMPTY,
             body_digest: 0,

@@ -46,6 +46,7 @@ mod why;
 mod workers;
 
 pub use blob::{Blob, Which};
+pub use classes::UNSAID;
 pub use command::{Answer, Command, Held, NewTask, Peer, Query, Reply, WorkerSpec};
 pub use engine::Engine;
 pub use event::{Event, Filter};

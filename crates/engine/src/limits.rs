@@ -7,12 +7,12 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// How many namespaces one broker may hold.
 pub const NAMESPACES_MAX: usize = 10_000;
 /// How many capabilities one task may need, and how many tags it may carry.
-pub const NEEDS_MAX: usize = 32;
+pub const NEEDS_MAX: usize = 100;
 pub const TAGS_MAX: usize = 32;
 /// What one worker may ask for.
 pub const SLOTS_MAX: u32 = 65_536;
 pub const WORKER_QUEUES_MAX: usize = 256;
-pub const WORKER_CAPABILITIES_MAX: usize = 1_024;
+pub const WORKER_CAPABILITIES_MAX: usize = 4_096;
 /// The shortest heartbeat limit: below it a busy machine would lose healthy workers.
 pub const LOST_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The longest texts that go with a progress report and with a failure.
@@ -25,7 +25,7 @@ pub const LIMITED_TAGS_MAX: usize = 100_000;
 /// The longest reason that goes with a cancellation, a pause or a task given back.
 pub const REASON_BYTES_MAX: usize = 4 * 1024;
 /// How much a worker may tell of itself, with its registration and with each heartbeat.
-pub const ABOUT_BYTES_MAX: usize = 16 * 1024;
+pub const ABOUT_BYTES_MAX: usize = 160 * 1024;
 /// The largest page of a list.
 pub const PAGE_MAX: usize = 1_000;
 /// A page of a list ends behind the task with which it has this many bytes. It has a cursor then, as every short page.

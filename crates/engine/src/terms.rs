@@ -54,6 +54,8 @@ pub struct Terms {
     pub accept_timeout: Option<Duration>,
     /// How long one attempt may run. `None`, the default, is as long as it takes.
     pub run_limit: Option<Duration>,
+    /// An attempt that runs into its limit counts as a failure, within `retries`, instead of as a crash.
+    pub overrun_fails: bool,
     /// How long a worker may take to stop a task that is cancelled. `None` takes the broker's setting, zero is as long as
     /// it takes.
     pub cancel_timeout: Option<Duration>,
@@ -73,6 +75,7 @@ impl Terms {
             backoff: Backoff::default(),
             accept_timeout: None,
             run_limit: None,
+            overrun_fails: false,
             cancel_timeout: None,
         }
     }

@@ -65,29 +65,45 @@ impl Default for Grant {
 
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
-    known: Vec<([u8; 32], Arc<Grant>)>,
+    known: Vec<Known>,
+}
+
+/// A key by its hashes.
+#[derive(Clone, Debug)]
+struct Known {
+    hash: [u8; 32],
+    /// A key written in hexadecimal digits is also known by the bytes they stand for.
+    raw: Option<[u8; 32]>,
+    grant: Arc<Grant>,
+}
+
+impl Known {
+    fn is(&self, presented: &[u8; 32]) -> Choice {
+        // Both are compared whatever the first says.
+        let raw = self.raw.as_ref().unwrap_or(&self.hash);
+        self.hash.ct_eq(presented) | raw.ct_eq(presented)
+    }
 }
 
 impl Keys {
     /// Adds a key in plain text; only its hash is kept.
     pub fn add(&mut self, key: &[u8], grant: Grant) {
-        let hash = hash(key);
-        self.known.push((hash, Arc::new(Grant { key: key_id(&hash), ..grant })));
+        let grant = Arc::new(Grant { key: key_id(&hash(key)), ..grant });
+        self.known.push(Known { hash: hash(key), raw: from_hex(key).map(|bytes| hash(&bytes)), grant });
     }
 
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// The grant of a key. Every known key is compared, and each in constant time, so that the answer's time says
-    /// nothing about how close a guess was.
+    /// The grant of a key, shown as its text or as the bytes that its hexadecimal digits stand for. Every known key is
+    /// compared, and each in constant time, so that the answer's time says nothing about how close a guess was.
     pub fn find(&self, key: &[u8]) -> Option<&Arc<Grant>> {
         let presented = hash(key);
         let mut found = None;
-        for (known, grant) in &self.known {
-            let same: Choice = known.ct_eq(&presented);
-            if bool::from(same) {
-                found = Some(grant);
+        for known in &self.known {
+            if bool::from(known.is(&presented)) {
+                found = Some(&known.grant);
             }
         }
         found
@@ -95,7 +111,7 @@ impl Keys {
 
     /// What a key grants, if it is known.
     fn grant_of(&self, key: KeyId) -> Option<&Grant> {
-        self.known.iter().map(|(_, grant)| &**grant).find(|grant| grant.key == key)
+        self.known.iter().map(|known| &*known.grant).find(|grant| grant.key == key)
     }
 
     /// Whether a grant can be used for something new: its key is known, or the broker itself or a broker without keys
@@ -107,7 +123,7 @@ impl Keys {
     /// The keys that other keys do not know any more, or for which they grant something else.
     pub(crate) fn revoked_by(&self, others: &Keys) -> HashSet<KeyId> {
         let is_revoked = |grant: &&Arc<Grant>| others.grant_of(grant.key) != Some(&**grant);
-        self.known.iter().map(|(_, grant)| grant).filter(is_revoked).map(|grant| grant.key).collect()
+        self.known.iter().map(|known| &known.grant).filter(is_revoked).map(|grant| grant.key).collect()
     }
 
     /// Whether a grant is still what its key grants.
@@ -127,7 +143,7 @@ impl Keys {
     pub fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
         let is_its_own = match &grant.worker {
             Some(own) => **own == *worker,
-            None => !self.known.iter().any(|(_, other)| other.worker.as_deref() == Some(worker)),
+            None => !self.known.iter().any(|other| other.grant.worker.as_deref() == Some(worker)),
         };
         if is_its_own { Ok(()) } else { Err(Refusal::NotAllowed { what: "use this worker id" }) }
     }
@@ -135,6 +151,15 @@ impl Keys {
 
 fn hash(key: &[u8]) -> [u8; 32] {
     Sha256::digest(key).into()
+}
+
+/// The bytes that an even number of hexadecimal digits stands for.
+fn from_hex(key: &[u8]) -> Option<Vec<u8>> {
+    if key.is_empty() || !key.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    key.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
 fn key_id(hash: &[u8; 32]) -> KeyId {
@@ -160,6 +185,18 @@ mod tests {
         assert_eq!(keys.admit(Some(b"wrong")), None);
         assert_eq!(keys.admit(None), None);
         assert!(!format!("{keys:?}").contains("correct"));
+    }
+
+    #[test]
+    fn a_key_of_hexadecimal_digits_is_also_known_by_its_bytes() {
+        let mut keys = Keys::default();
+        keys.add(b"00ff10Ab", Grant::everything());
+        keys.add(b"0g", Grant::everything());
+        let by_text = keys.admit(Some(b"00ff10Ab")).expect("it is known");
+        assert_eq!(keys.admit(Some(b"\x00\xff\x10\xab")), Some(by_text));
+        assert_eq!(keys.admit(Some(b"\x00\xff\x10")), None);
+        assert_eq!(keys.admit(Some(b"\x00")), None, "not a key of digits");
+        assert_eq!(keys.admit(Some(b"")), None);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub mod words {
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
         Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Refusal, SessionId, Settings, TaskId, Timestamp,
-        Why, is_invisible,
+        UNSAID, Why, is_invisible,
     };
 }
 

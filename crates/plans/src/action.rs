@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::{Document, ID_BYTES_MAX, SchemaError, check_id};
 
+const ACTION_ID_BYTES_MAX: usize = 64;
 pub const ACTION_INPUTS_MAX: usize = 100;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,10 @@ impl Action {
         let id = document.text("action_id", ID_BYTES_MAX)?;
         if let Some(id) = &id {
             check_id(Self::WHAT, "action_id", id)?;
+            if id.len() > ACTION_ID_BYTES_MAX {
+                let why = format!("action_id is not between 1 and {ACTION_ID_BYTES_MAX} characters long");
+                return Err(document.invalid(why));
+            }
         }
         let plan = document.required_text("plan_id", ID_BYTES_MAX)?;
         check_id(Self::WHAT, "plan_id", &plan)?;
@@ -63,6 +68,14 @@ mod tests {
         assert_eq!((action.id.as_deref(), action.plan.as_str()), (Some("a-1"), "p"));
         assert_eq!(action.inputs, [json!({"file": "a"}), json!("b"), json!(3)]);
         assert!(rest.has("priority") && !rest.has("inputs"));
+    }
+
+    #[test]
+    fn an_id_has_at_most_sixty_four_characters() {
+        let action = |id: String| take(json!({"action_id": id, "plan_id": "p", "inputs": [1]})).map(drop);
+        assert_eq!(action("a".repeat(64)), Ok(()));
+        let why = "Invalid action schema: action_id is not between 1 and 64 characters long";
+        assert_eq!(action("a".repeat(65)).unwrap_err(), why);
     }
 
     #[test]

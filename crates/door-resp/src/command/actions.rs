@@ -4,7 +4,7 @@ use super::Command;
 use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::jobs::JobStatus;
-use super::options::Page;
+use super::options::{Page, is_option};
 use crate::shapes::SubmittedAction;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -37,15 +37,11 @@ pub(super) fn list(arguments: &mut Arguments<'_>) -> Result<Command, CommandErro
             arguments.required()?;
             None
         }
-        Some(word) if word[0].is_ascii_alphabetic() && !is_page_option(word) => {
+        Some(word) if word[0].is_ascii_alphabetic() && !is_option(word) => {
             arguments.required()?;
             Some(JobStatus::parse(word).ok_or_else(|| CommandError::UnknownStatus(shown(word)))?)
         }
         _ => None,
     };
     Ok(Command::Action(ActionCommand::List { status, page: Page::rest(arguments)? }))
-}
-
-fn is_page_option(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"LIMIT") || word.eq_ignore_ascii_case(b"OFFSET")
 }

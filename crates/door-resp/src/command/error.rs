@@ -22,6 +22,12 @@ pub(crate) enum CommandError {
     NotAnInteger,
     #[error("ERR value is out of range, must be positive")]
     NotPositive,
+    #[error("ERR offset must be a non-negative integer, not '{0}'")]
+    Offset(String),
+    #[error("ERR limit must be a positive integer, not '{0}'")]
+    Limit(String),
+    #[error("ERR limit must be > 0")]
+    LimitZero,
     #[error("ERR timeout is not a float or out of range")]
     TimeoutNotAFloat,
     #[error("ERR timeout is not an integer or out of range")]

@@ -3,16 +3,17 @@
 use super::Command;
 use super::arguments::Arguments;
 use super::error::{CommandError, shown};
-use super::options::Page;
+use super::options::{Page, is_number};
 use crate::key::QueueKey;
-use crate::shapes::{JobUpdate, Submission};
+use crate::shapes::{JobUpdate, ShapeError, Submission};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JobCommand {
     Submit(Box<Submission>),
+    /// What is wrong with an update is told after whether there is such a job.
     Update {
         job: String,
-        update: Box<JobUpdate>,
+        update: Result<Box<JobUpdate>, ShapeError>,
     },
     Get {
         job: String,
@@ -123,7 +124,7 @@ pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 
 pub(super) fn update(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let job = arguments.id("job id")?;
-    let update = Box::new(JobUpdate::parse(arguments.required()?)?);
+    let update = JobUpdate::parse(arguments.required()?).map(Box::new).map_err(ShapeError::from);
     Ok(Command::Job(JobCommand::Update { job, update }))
 }
 
@@ -189,7 +190,7 @@ fn steer(arguments: &mut Arguments<'_>, verb: JobVerb) -> Result<Command, Comman
 
 const FILTERS: [&str; 6] = ["STATUS", "PLAN", "ACTION", "QUEUE", "WORKER", "TAG"];
 
-/// `[status] [plan] [STATUS s] [PLAN p] [ACTION a] [QUEUE q] [WORKER w] [TAG t] [LIMIT n] [OFFSET n]`
+/// `[offset [limit]]` or `[status] [plan]`, and `[STATUS s] [PLAN p] [ACTION a] [QUEUE q] [WORKER w] [TAG t] [LIMIT n] [OFFSET n]`
 fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, Page), CommandError> {
     let (mut filter, mut page) = (JobFilter::default(), Page::default());
     while let Some(word) = arguments.peek() {
@@ -222,6 +223,11 @@ fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, Page), CommandErr
         } else if let (None, Some(status)) = (filter.status, JobStatus::parse(word)) {
             filter.status = Some(status);
             arguments.required()?;
+        } else if is_number(word) {
+            match filter.plan.take().filter(|_| filter.is_bare) {
+                Some(offset) => return Err(CommandError::Offset(offset)),
+                None => page.take_bare(arguments)?,
+            }
         } else if filter.plan.is_none() {
             filter.plan = Some(arguments.id("plan id")?);
             filter.is_bare = true;

@@ -1,7 +1,7 @@
 //! Options that several commands share.
 
-use super::arguments::Arguments;
-use super::error::CommandError;
+use super::arguments::{Arguments, parse_text};
+use super::error::{CommandError, shown};
 
 pub(crate) const PAGE_LIMIT_DEFAULT: usize = 100;
 pub(crate) const PAGE_LIMIT_MAX: usize = 1000;
@@ -25,7 +25,7 @@ impl Page {
         if arguments.keyword("LIMIT") {
             self.limit = limit(arguments)?;
         } else if arguments.keyword("OFFSET") {
-            self.offset = arguments.size()?;
+            self.offset = offset(arguments)?;
         } else {
             return Ok(false);
         }
@@ -35,21 +35,45 @@ impl Page {
     /// What is left, as options or as a bare offset and limit.
     pub(super) fn rest(arguments: &mut Arguments<'_>) -> Result<Self, CommandError> {
         let mut page = Self::default();
-        if arguments.peek().is_some_and(|argument| argument.first().is_some_and(u8::is_ascii_digit)) {
-            page.offset = arguments.size()?;
-            if arguments.left() > 0 {
-                page.limit = limit(arguments)?;
-            }
+        if arguments.peek().is_some_and(|word| !is_option(word)) {
+            page.take_bare(arguments)?;
         }
         while page.take_option(arguments)? {}
         arguments.end()?;
         Ok(page)
     }
+
+    /// Takes a bare offset, and a limit if one follows.
+    pub(super) fn take_bare(&mut self, arguments: &mut Arguments<'_>) -> Result<(), CommandError> {
+        self.offset = offset(arguments)?;
+        if arguments.peek().is_some_and(|word| !is_option(word)) {
+            self.limit = limit(arguments)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a word begins an option of a page.
+pub(super) fn is_option(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"LIMIT") || word.eq_ignore_ascii_case(b"OFFSET")
+}
+
+pub(super) fn is_number(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(u8::is_ascii_digit)
+}
+
+fn offset(arguments: &mut Arguments<'_>) -> Result<usize, CommandError> {
+    let word = arguments.required()?;
+    parse_text(word).ok_or_else(|| CommandError::Offset(shown(word)))
 }
 
 fn limit(arguments: &mut Arguments<'_>) -> Result<usize, CommandError> {
-    match arguments.size()? {
-        0 => Err(CommandError::NotPositive),
-        limit => Ok(limit.min(PAGE_LIMIT_MAX)),
+    let word = arguments.required()?;
+    match parse_text::<u64>(word) {
+        Some(0) => Err(CommandError::LimitZero),
+        Some(limit) => Ok(usize::try_from(limit).unwrap_or(PAGE_LIMIT_MAX).min(PAGE_LIMIT_MAX)),
+        // More digits than a number has are more than the limit all the same.
+        None if is_number(word) => Ok(PAGE_LIMIT_MAX),
+        None => Err(CommandError::Limit(shown(word))),
     }
 }

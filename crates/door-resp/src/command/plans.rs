@@ -6,7 +6,7 @@ use tenure_plans::Plan;
 use super::Command;
 use super::arguments::Arguments;
 use super::error::CommandError;
-use super::options::Page;
+use super::options::{Page, is_number, is_option};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PlanCommand {
@@ -39,8 +39,6 @@ pub(super) fn get(arguments: &mut Arguments<'_>) -> Result<Command, CommandError
 
 /// `PLAN.LIST [pattern] [LIMIT n] [OFFSET n]` or `PLAN.LIST [offset] [limit]`.
 pub(super) fn list(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    let is_option = |word: &[u8]| word.eq_ignore_ascii_case(b"LIMIT") || word.eq_ignore_ascii_case(b"OFFSET");
-    let is_number = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_digit);
     let pattern = match arguments.peek() {
         Some(word) if !is_option(word) && !is_number(word) => Some(arguments.bytes()?),
         _ => None,

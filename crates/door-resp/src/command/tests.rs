@@ -206,7 +206,7 @@ fn jobs_are_submitted_reported_and_steered() {
     else {
         panic!("not an update")
     };
-    assert_eq!((job.as_str(), update.report.unwrap().word()), ("j-1", "running"));
+    assert_eq!((job.as_str(), update.unwrap().report.unwrap().word()), ("j-1", "running"));
     assert_eq!(refused("JOB.GET ''"), "ERR Invalid job id: empty");
     let Command::Job(JobCommand::Steer { verb, reason, .. }) =
         parse("JOB.CANCEL j 'no longer needed'").unwrap()
@@ -242,8 +242,8 @@ fn lists_of_jobs_are_narrowed_by_words() {
     assert_eq!((filter.status, filter.plan.as_deref()), (Some(JobStatus::Failed), Some("plan-1")));
     assert_eq!(filter.queue, Some(QueueKey::Named("images".into())));
     assert_eq!((page.limit, page.offset), (1000, 7));
-    assert_eq!(refused("JOBS.SEARCH LIMIT 0"), "ERR value is out of range, must be positive");
-    assert_eq!(refused("JOBS.SEARCH LIMIT x"), "ERR value is not an integer or out of range");
+    assert_eq!(refused("JOBS.SEARCH LIMIT 0"), "ERR limit must be > 0");
+    assert_eq!(refused("JOBS.SEARCH LIMIT x"), "ERR limit must be a positive integer, not 'x'");
     assert_eq!(refused("JOBS.LIST STATUS broken"), format!("ERR Invalid status: broken, {STATUSES}"));
     for option in ["STATUS", "PLAN", "ACTION", "QUEUE", "WORKER", "TAG"] {
         assert_eq!(refused(&format!("JOBS.SEARCH {option}")), "ERR syntax error");

@@ -26,6 +26,7 @@ fn first(line: &str) -> Step {
         now: NOW,
         version: Version::Resp2,
         is_library: false,
+        is_introduced: false,
         worker: Some("w".into()),
         is_nameless: false,
         may_claim: true,
@@ -140,9 +141,9 @@ fn flows_of_jobs() {
         &lines,
         &expect![[r#"
             JOB.GET j
-              call Own -> Job(Mentioning { job: "j", then: Get, reader: Everyone, worker: Some("w") })
-              ask Find -> Lookup(Job(Mentioned(Get)))
-              reply Null
+              call Own -> Job(Mentioning { job: "j", then: Get { job: "j" }, reader: Everyone, worker: Some("w") })
+              ask Find -> Lookup(Job(Mentioned(Get { job: "j" })))
+              reply Error("ERR Job not found: j")
             JOB.STATUS j
               call Own -> Job(Mentioning { job: "j", then: Status, reader: Everyone, worker: Some("w") })
               ask Find -> Lookup(Job(Mentioned(Status)))
@@ -190,33 +191,33 @@ fn flows_of_lists_and_streams() {
     check(
         &lines,
         &expect![[r#"
-        BRPOP queue:a 1
-          call Puller -> List(Popping(Popping { reply: KeyAndJob, as_pair: false, keys: [], worker: "w" }))
-          reply Error("ERR Worker not registered: w")
-        RPOP queue:a 2
-          call 2 times -> List(PoppingMany { worker: "w" })
-          reply NullArray
-        LREM queue:processing 1 j
-          call Own -> Worker(AboutHeld { then: Remove { queue: Processing, job: "j", worker: Some("w") }, job: "j", worker…
-          ask Find -> Lookup(Job(HeldAfterAll { then: Remove { queue: Processing, job: "j", worker: Some("w") }, worker: "…
-          ask Find -> Lookup(Job(Remove { queue: Processing, job: "j", worker: Some("w") }))
-          reply Integer(0)
-        LRANGE queue:a 0 -1
-          ask Queue -> Range(Counting { queue: Named("a"), start: 0, stop: -1 })
-          reply Array([])
-        LRANGE action:a:jobs 0 -1
-          ask Find -> Lookup(Named(Action(Range { start: 0, stop: -1 })))
-          reply Array([])
-        LLEN action:a:jobs
-          ask Find -> Lookup(Named(Action(Length)))
-          reply Integer(0)
-        QUEUE.PEEK a
-          ask List -> Lookup(Page(List(Listing { then: Peek, keep: All, limit: 10, found: [] }), ListQuery { states: [Read…
-          reply Array([])
-        XREAD STREAMS events:j events 0 0
-          ask Find -> Lookup(Job(Stream(Resolving { left: [(b"events", All, After(0))], current: Some((b"events:j", "j", A…
-          follow 2 streams
-    "#]],
+            BRPOP queue:a 1
+              call Puller -> List(Popping(Popping { reply: KeyAndJob, as_pair: true, keys: [("a", b"queue:a")], worker: "w" }))
+              reply Error("ERR Worker not registered: w")
+            RPOP queue:a 2
+              call 2 times -> List(PoppingMany { worker: "w" })
+              reply NullArray
+            LREM queue:processing 1 j
+              call Own -> Worker(AboutHeld { then: Remove { queue: Processing, job: "j", worker: Some("w") }, job: "j", worker…
+              ask Find -> Lookup(Job(HeldAfterAll { then: Remove { queue: Processing, job: "j", worker: Some("w") }, worker: "…
+              ask Find -> Lookup(Job(Remove { queue: Processing, job: "j", worker: Some("w") }))
+              reply Integer(0)
+            LRANGE queue:a 0 -1
+              ask Queue -> Range(Counting { queue: Named("a"), start: 0, stop: -1 })
+              reply Array([])
+            LRANGE action:a:jobs 0 -1
+              ask Find -> Lookup(Named(Action(Range { start: 0, stop: -1 })))
+              reply Array([])
+            LLEN action:a:jobs
+              ask Find -> Lookup(Named(Action(Length)))
+              reply Integer(0)
+            QUEUE.PEEK a
+              ask List -> Lookup(Page(List(Listing { then: Peek, keep: All, limit: 10, found: [] }), ListQuery { states: [Read…
+              reply Array([])
+            XREAD STREAMS events:j events 0 0
+              ask Find -> Lookup(Job(Stream(Resolving { left: [(b"events", All, After(0))], current: Some((b"events:j", "j", A…
+              follow 2 streams
+        "#]],
     );
 }
 
@@ -320,29 +321,29 @@ fn flows_of_plans_and_actions() {
     check(
         &lines,
         &expect![[r#"
-        PLAN.SUBMIT '{"plan_id":"p","tasks":[{"task_number":1,"command":"ls"}]}'
-          ask Find -> Lookup(Named(Plan(Submit { plan: "p", json: Object {"plan_id": String("p"), "tasks": Array [Object {…
-          ask Submit -> Plan(StoringFirst { plan: "p", then: Submitted { plan: "p" } })
-          reply Error("ERR Job not found: nobody")
-        PLAN.GET p
-          ask Find -> Lookup(Named(Plan(Find(Get))))
-          reply Null
-        PLAN.LIST
-          ask List -> Lookup(Page(List(Listing { then: Plans { page: Page { offset: 0, limit: 100 } }, keep: Plans { patte…
-          reply Array([])
-        PLAN.DELETE p
-          ask Find -> Lookup(Named(Plan(Delete { plan: "p" })))
-          reply Integer(0)
-        ACTION.SUBMIT '{"plan_id":"p","inputs":[1]}'
-          ask Find -> Lookup(Named(Plan(Find(With { plan: "p", then: Action((SubmittedAction { action: Action { id: None, …
-          reply Error("ERR Plan not found: p")
-        ACTION.GET a
-          ask Find -> Lookup(Named(Action(About(Get(Page { offset: 0, limit: 100 })))))
-          reply Null
-        ACTION.LIST
-          ask List -> Lookup(Page(List(Listing { then: Actions { wanted: None, page: Page { offset: 0, limit: 100 } }, kee…
-          reply Array([])
-    "#]],
+            PLAN.SUBMIT '{"plan_id":"p","tasks":[{"task_number":1,"command":"ls"}]}'
+              ask Find -> Lookup(Named(Plan(Submit { plan: "p", json: Object {"plan_id": String("p"), "tasks": Array [Object {…
+              ask Submit -> Plan(StoringFirst { plan: "p", then: Submitted { plan: "p" } })
+              reply Error("ERR Job not found: nobody")
+            PLAN.GET p
+              ask Find -> Lookup(Named(Plan(Find(Get { plan: "p" }))))
+              reply Error("ERR Plan not found: p")
+            PLAN.LIST
+              ask List -> Lookup(Page(List(Listing { then: Plans { page: Page { offset: 0, limit: 100 } }, keep: Plans { patte…
+              reply Array([])
+            PLAN.DELETE p
+              ask Find -> Lookup(Named(Plan(Delete { plan: "p" })))
+              reply Integer(0)
+            ACTION.SUBMIT '{"plan_id":"p","inputs":[1]}'
+              ask Find -> Lookup(Named(Plan(Find(With { plan: "p", then: Action((SubmittedAction { action: Action { id: None, …
+              reply Error("ERR Plan not found: p")
+            ACTION.GET a
+              ask Find -> Lookup(Named(Action(About(Get { action: "a", page: Page { offset: 0, limit: 100 } }))))
+              reply Error("ERR Action not found: a")
+            ACTION.LIST
+              ask List -> Lookup(Page(List(Listing { then: Actions { wanted: None, page: Page { offset: 0, limit: 100 } }, kee…
+              reply Array([])
+        "#]],
     );
 }
 

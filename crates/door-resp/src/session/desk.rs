@@ -100,6 +100,7 @@ impl Session {
                 && let Some(name) = becomes
             {
                 let before = self.identity.worker.replace(name);
+                self.identity.introduced = true;
                 self.identity.hinted = None;
                 // Now that it has a name, the worker that was this connection alone is not needed any more.
                 out.leaves.extend(before.filter(|before| *before == self.identity.unnamed));
@@ -143,6 +144,7 @@ impl Session {
                 let becomes = says_so.then(|| name.clone());
                 Addressee { becomes, ..Addressee::known(name) }
             }
+            Whom::Opened(name) => Addressee { open_as: Some(Kind::Implied), ..Addressee::known(name) },
             Whom::Become(name) => {
                 let becomes = Some(name.clone());
                 Addressee { worker: name, open_as: Some(Kind::Implied), becomes }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use tenure_hub::Request;
 use tenure_hub::words::{Name, Timestamp};
 
+use super::identity::PINGED_MAX;
 use super::{Admission, Gate, Output, Session, Slot, Transaction, about};
 use crate::codec::{Limits, Reply, Version};
 use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
@@ -159,7 +160,7 @@ impl Session {
         )
     }
 
-    /// A ping with a worker's id is a heartbeat, if there is such a worker, and says who may be about to pop here.
+    /// A ping with a worker's id makes the worker known, is its heartbeat, and says who may be about to pop here.
     fn ping(
         &mut self,
         now: Timestamp,
@@ -179,10 +180,22 @@ impl Session {
         if self.subscribed_old() {
             return self.fill(place, Reply::array([Reply::word("pong"), Reply::Bulk(message)]));
         }
-        let id = std::str::from_utf8(&message).ok().filter(|id| check_worker_id(id).is_ok());
-        match id {
-            Some(id) if self.may_speak_as(gate, id) => {
+        if !self.may_work() {
+            return self.fill(place, Reply::Bulk(message));
+        }
+        let id = String::from_utf8_lossy(&message);
+        if let Err(error) = check_worker_id(&id) {
+            let what = "PING <worker id> is a heartbeat, PING alone answers PONG";
+            return self.fill(place, Reply::error(format!("ERR invalid worker ID: {error}; {what}")));
+        }
+        match &*id {
+            id if self.may_speak_as(gate, id) => {
                 let name = Name::from(id);
+                if !self.identity.pings_as(&name) {
+                    let what = format!("ERR too many worker IDs on one connection, at most {PINGED_MAX}");
+                    return self.fill(place, Reply::error(what));
+                }
+                self.identity.introduced = true;
                 if self.identity.worker.is_none() {
                     self.identity.hinted = Some(name.clone());
                 }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use tenure_hub::Grant;
 use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
 
+/// How many workers may be pinged on one connection.
+pub(super) const PINGED_MAX: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Identity {
     /// The name of the connection, and of its worker if that has none.
@@ -16,6 +19,10 @@ pub(super) struct Identity {
     /// The worker that speaks here, and the one that a ping named.
     pub(super) worker: Option<Name>,
     pub(super) hinted: Option<Name>,
+    /// It said by itself which worker it is, with a ping, a registration or its tools.
+    pub(super) introduced: bool,
+    /// The workers that were pinged here.
+    pinged: Vec<Name>,
     /// When its worker last heard of it for certain.
     pub(super) showed_life: Timestamp,
 }
@@ -28,8 +35,22 @@ impl Identity {
             namespace: DEFAULT_NAMESPACE.into(),
             worker: None,
             hinted: None,
+            introduced: false,
+            pinged: Vec::new(),
             showed_life: Timestamp::ZERO,
         }
+    }
+
+    /// Whether one more worker may be pinged here.
+    pub(super) fn pings_as(&mut self, worker: &Name) -> bool {
+        if self.pinged.contains(worker) {
+            return true;
+        }
+        let fits = self.pinged.len() < PINGED_MAX;
+        if fits {
+            self.pinged.push(worker.clone());
+        }
+        fits
     }
 
     /// Who it is and where its tasks live follows from what it may do.

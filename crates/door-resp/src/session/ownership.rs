@@ -32,6 +32,11 @@ impl Session {
         })
     }
 
+    /// Whether its key allows it to work.
+    pub(super) fn may_work(&self) -> bool {
+        self.identity.grant.as_ref().is_some_and(|grant| grant.rights.contains(Right::Work))
+    }
+
     /// Whether this connection may say to be that worker.
     pub(super) fn may_speak_as(&self, gate: &dyn Gate, worker: &str) -> bool {
         self.identity.grant.as_ref().is_some_and(|grant| {

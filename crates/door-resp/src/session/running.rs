@@ -37,6 +37,7 @@ impl Session {
                     now,
                     version: self.version,
                     is_library: self.client.is_library,
+                    is_introduced: self.identity.introduced,
                     worker: self.identity.worker.as_ref().or(self.identity.hinted.as_ref()).cloned(),
                     is_nameless: self.identity.worker.as_ref() == Some(&self.identity.unnamed),
                     may_claim: !gate.wants_keys(),

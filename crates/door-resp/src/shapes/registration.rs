@@ -8,8 +8,8 @@ use super::error::ShapeError;
 use super::identifier::check_worker_id;
 
 const WHAT: &str = "worker registration";
-const REGISTRATION_BYTES_MAX: usize = 64 * 1024;
-pub(crate) const CAPABILITIES_MAX: usize = 1024;
+const REGISTRATION_BYTES_MAX: usize = 128 * 1024;
+pub(crate) const CAPABILITIES_MAX: usize = 4096;
 const CAPABILITY_BYTES_MAX: usize = 128;
 /// What begins like this tells one worker from all others, so nobody may offer it by itself.
 const RESERVED: &str = "worker=";
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(error.to_string(), "Invalid worker registration: not a JSON object");
         assert!(Registration::parse(b"{").unwrap_err().to_string().contains("not JSON"));
         assert!(Registration::parse(&[b'['; 60_000]).is_err(), "deep nesting does not overflow the stack");
-        assert!(Registration::parse(&[b' '; 70_000]).unwrap_err().to_string().contains("longer than"));
+        assert!(Registration::parse(&[b' '; 140_000]).unwrap_err().to_string().contains("longer than"));
     }
 
     #[test]

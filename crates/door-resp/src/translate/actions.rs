@@ -14,7 +14,7 @@ use super::jobs::{AfterFilter, Keep, ids};
 use super::lookup::{
     AfterList, AfterName, AfterPage, AfterTakeUp, Found, find_name, list, page as page_of, take_up,
 };
-use super::names::{ACTIONS, action_name, job_id, plan_tag, status};
+use super::names::{ACTIONS, action_name, job_id, plan_tag, status, tool_needs};
 use super::plans::{AfterPlan, held_in, with_plan};
 use super::ranges::part;
 use super::refusals::refusal;
@@ -81,7 +81,10 @@ pub(crate) enum AfterAction {
 /// Where an action and its jobs lead; nothing if there is no such action, or none any more.
 #[derive(Debug)]
 pub(crate) enum AfterAbout {
-    Get(Page),
+    Get {
+        action: String,
+        page: Page,
+    },
     Status,
     Value(AfterValue),
     /// One of several that are listed, the last ones first.
@@ -98,11 +101,18 @@ impl AfterAbout {
         let status =
             |(about, jobs): &(About, Vec<TaskInfo>)| Value::Object(action_status(about, jobs)).to_string();
         match self {
-            Self::Get(page) => {
-                let Some((about, jobs)) = found else { return Step::Reply(Reply::Null) };
+            Self::Get { action, page } => {
+                let Some((about, jobs)) = found else {
+                    return Step::error(format!("ERR Action not found: {action}"));
+                };
                 let mut shown = action_status(&about, &jobs);
                 let ids = jobs.iter().skip(page.offset).take(page.limit).map(|job| Value::from(job_id(job)));
-                shown.insert("job_ids".into(), ids.collect());
+                let ids: Vec<Value> = ids.collect();
+                shown.insert("summary".into(), Value::Object(summary(&about, &jobs)));
+                shown.insert("job_ids_offset".into(), page.offset.into());
+                shown.insert("job_ids_limit".into(), page.limit.into());
+                shown.insert("job_ids_returned".into(), ids.len().into());
+                shown.insert("job_ids".into(), ids.into());
                 Step::Reply(Reply::bulk(Value::Object(shown).to_string()))
             }
             Self::Status => Step::Reply(found.as_ref().map(status).map_or(Reply::Null, Reply::bulk)),
@@ -111,7 +121,9 @@ impl AfterAbout {
                 if let Some((about, jobs)) = &found
                     && (wanted.is_none() || overall(about, jobs) == wanted)
                 {
-                    shown.push(Reply::bulk(Value::Object(action_status(about, jobs)).to_string()));
+                    let mut one = action_status(about, jobs);
+                    one.append(&mut summary(about, jobs));
+                    shown.push(Reply::bulk(Value::Object(one).to_string()));
                 }
                 describe(actions, wanted, page, shown)
             }
@@ -187,7 +199,7 @@ impl AfterRetire {
 pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> Step {
     match command {
         ActionCommand::Submit(submitted) => submit_action(*submitted, speaker),
-        ActionCommand::Get { action, page } => with_action(&action, AfterAbout::Get(page)),
+        ActionCommand::Get { action, page } => with_action(&action.clone(), AfterAbout::Get { action, page }),
         ActionCommand::Status { action } => with_action(&action, AfterAbout::Status),
         ActionCommand::List { status, page } => {
             let then = AfterList::Actions { wanted: status, page };
@@ -276,7 +288,7 @@ impl Fan {
     ) -> Result<Self, Reply> {
         let SubmittedAction { action, options } = submitted;
         let mut options = options.clone();
-        options.needs.get_or_insert_with(|| plan.tasks.needs());
+        options.needs.get_or_insert_with(|| tool_needs(plan.tasks.needs()));
         let (mut jobs, mut ids) = (Vec::new(), Vec::new());
         for (index, input) in action.inputs.iter().enumerate() {
             let mut task = named(new_task(&options, now, speaker)?, None);
@@ -403,6 +415,20 @@ fn action_status(about: &About, jobs: &[TaskInfo]) -> Map<String, Value> {
     }
     shown.insert("status".into(), overall(about, jobs).map_or("ended", JobStatus::word).into());
     shown
+}
+
+/// The same in three words: jobs that are forgotten have ended, and so are counted as completed.
+fn summary(about: &About, jobs: &[TaskInfo]) -> Map<String, Value> {
+    let count = |wanted: &[JobStatus]| jobs.iter().filter(|job| wanted.contains(&status(&job.state))).count();
+    let failed = count(&[JobStatus::Failed, JobStatus::Dead, JobStatus::Cancelled]);
+    let completed = count(&[JobStatus::Completed]) + about.jobs_created - jobs.len();
+    let counts = [
+        ("jobs_total", about.jobs_created),
+        ("jobs_completed", completed),
+        ("jobs_failed", failed),
+        ("jobs_pending", about.jobs_created - completed - failed),
+    ];
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect()
 }
 
 /// None if all jobs have ended and it is not known any more whether one of them failed.

@@ -11,6 +11,12 @@ const MARKS: [&str; 5] = ["job_id", "plan", "plan_id", "tasks", "verify"];
 
 pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
 
+/// Whether a body is the job of a plan.
+pub(super) fn runs_plan(body: &Bytes) -> bool {
+    let is_plan = |fields: Fields| ["plan", "plan_id", "tasks"].iter().any(|mark| fields.contains_key(*mark));
+    body.first() == Some(&b'{') && serde_json::from_slice(body).is_ok_and(is_plan)
+}
+
 /// The fields of a body that is an envelope.
 pub(super) fn envelope(body: &Bytes) -> Option<Fields> {
     if body.first() != Some(&b'{') {

@@ -55,14 +55,22 @@ impl JobFlow {
 /// Where a job that was mentioned leads.
 #[derive(Debug)]
 pub(crate) enum AfterMention {
-    Get,
+    Get { job: String },
     Status,
 }
 
 impl AfterMention {
+    /// There is no such job.
+    pub(super) fn unknown(self) -> Reply {
+        match self {
+            Self::Get { job } => Reply::error(format!("ERR Job not found: {job}")),
+            Self::Status => Reply::Null,
+        }
+    }
+
     pub(super) fn go(self, task: Box<TaskInfo>) -> Step {
         match self {
-            Self::Get => read_whole(task, AfterWhole::Get),
+            Self::Get { .. } => read_whole(task, AfterWhole::Get),
             Self::Status => {
                 let explain = Request::Query(Query::Explain { task: task.id });
                 Step::Ask(explain, CommandFlow::Job(JobFlow::Explaining(task)))
@@ -150,8 +158,11 @@ impl Keep {
 pub(super) fn start(command: JobCommand, speaker: &Speaker) -> Step {
     match command {
         JobCommand::Submit(submission) => submit::job(*submission, speaker),
-        JobCommand::Update { job, update } => update_job(job, update, speaker),
-        JobCommand::Get { job } => mentioned(job, AfterMention::Get, speaker),
+        JobCommand::Update { job, update: Ok(update) } => update_job(job, update, speaker),
+        JobCommand::Update { job, update: Err(error) } => {
+            find(&job.clone(), AfterFind::BadUpdate { job, error })
+        }
+        JobCommand::Get { job } => mentioned(job.clone(), AfterMention::Get { job }, speaker),
         JobCommand::Status { job } => mentioned(job, AfterMention::Status, speaker),
         JobCommand::Ids { action, status, page } => {
             let filter = JobFilter { is_bare: action.is_some(), action, status, ..JobFilter::default() };

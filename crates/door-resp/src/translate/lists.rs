@@ -137,7 +137,8 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
         return pop_many(&pop, count, speaker.worker.clone().unwrap_or_default());
     }
     let worker = speaker.worker.clone().unwrap_or_default();
-    let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3;
+    let reads_job = speaker.is_introduced || speaker.settings.pops_job_alone;
+    let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3 || !reads_job;
     // A long wait holds on to the keys only if the answer names one.
     let keys = if as_pair {
         names.iter().cloned().zip(queues.into_iter().map(|(key, _)| key)).collect()

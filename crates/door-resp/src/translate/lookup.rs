@@ -23,7 +23,7 @@ use crate::command::{JobStatus, JobVerb, Page};
 use crate::flow::{CommandFlow, Input, OTHER_KIND, Outcome, Step};
 use crate::key::{JobField, QueueKey, WorkerField};
 use crate::rights::{Reader, is_held_by, not_its_own};
-use crate::shapes::Report;
+use crate::shapes::{Report, ShapeError};
 use crate::worker::Call;
 
 /// How many things the broker gives at a time. A long walk is many short questions, and others are answered between.
@@ -113,15 +113,41 @@ impl Lookup {
 /// Where a job that was looked for by its id or name leads.
 #[derive(Debug)]
 pub(crate) enum AfterFind {
-    NotHeld { job: String, report: Option<Report>, worker: Option<Name> },
+    NotHeld {
+        job: String,
+        report: Option<Report>,
+        worker: Option<Name>,
+    },
+    /// An update that makes no sense, whoever sent it.
+    BadUpdate {
+        job: String,
+        error: ShapeError,
+    },
     Mentioned(AfterMention),
-    Steer { job: String, verb: JobVerb, reason: Option<String> },
-    HeldAfterAll { then: AfterHeld, worker: Name, call: Call },
-    Parent { parent: String, job: Box<PendingJob> },
-    Remove { queue: QueueKey, job: String, worker: Option<Name> },
+    Steer {
+        job: String,
+        verb: JobVerb,
+        reason: Option<String>,
+    },
+    HeldAfterAll {
+        then: AfterHeld,
+        worker: Name,
+        call: Call,
+    },
+    Parent {
+        parent: String,
+        job: Box<PendingJob>,
+    },
+    Remove {
+        queue: QueueKey,
+        job: String,
+        worker: Option<Name>,
+    },
     IsThere(AfterIsThere),
     Field(JobField, AfterValue),
-    TimeToLive { milliseconds: bool },
+    TimeToLive {
+        milliseconds: bool,
+    },
     Stream(Box<Resolving>),
 }
 
@@ -131,9 +157,13 @@ impl AfterFind {
             Self::NotHeld { job, report, worker } => {
                 Step::Reply(jobs::not_held(&job, report, worker.as_deref(), found))
             }
+            Self::BadUpdate { job, error } => Step::error(match found {
+                Err(_) => format!("ERR Job not found: {job}"),
+                Ok(_) => format!("ERR {error}"),
+            }),
             Self::Mentioned(then) => match found {
                 Ok(task) => then.go(task),
-                Err(Refusal::UnknownTask { .. } | Refusal::UnknownName { .. }) => Step::Reply(Reply::Null),
+                Err(Refusal::UnknownTask { .. } | Refusal::UnknownName { .. }) => Step::Reply(then.unknown()),
                 Err(reason) => Step::Reply(refusal(&reason)),
             },
             Self::Steer { job, verb, reason } => jobs::steer_found(job, verb, reason, found),
@@ -269,6 +299,7 @@ pub(crate) enum AfterList {
     Recipe(AfterRecipe),
     Plans { page: Page },
     JobsOfPlan { place: TaskId },
+    UsesOfPlan { plan: Box<serde_json::Value> },
 }
 
 impl AfterList {
@@ -297,6 +328,7 @@ impl AfterList {
                 plans::describe(tasks.into_iter().skip(page.offset).rev().collect(), Vec::new())
             }
             Self::JobsOfPlan { place } => plans::delete(place, &tasks),
+            Self::UsesOfPlan { plan } => Step::Reply(plans::with_uses(*plan, &tasks)),
         }
     }
 }

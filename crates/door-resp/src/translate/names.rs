@@ -1,6 +1,6 @@
 //! How things are called on the other side of the door.
 
-use tenure_hub::words::{Assignment, Name, StateName, TaskId, TaskInfo, TaskState};
+use tenure_hub::words::{Assignment, Name, StateName, TaskId, TaskInfo, TaskState, UNSAID};
 
 use crate::command::{CommandError, JobStatus};
 use crate::key::QueueKey;
@@ -37,6 +37,21 @@ pub(super) fn is_reserved(queue: &str) -> bool {
 /// The capability that only this worker offers.
 pub(crate) fn itself(worker: &str) -> Name {
     format!("worker={worker}").into()
+}
+
+/// What the commands of a plan need: a worker that offers them, or one that does not say which tools it has.
+pub(super) fn tool_needs(tools: Vec<String>) -> Vec<String> {
+    tools.into_iter().map(|tool| format!("{UNSAID}{tool}")).collect()
+}
+
+/// A need or an offer as clients know it.
+pub(super) fn shown_need(need: &str) -> &str {
+    need.strip_prefix(UNSAID).unwrap_or(need)
+}
+
+/// What a worker itself says that it offers.
+pub(super) fn said_offers(offers: &[Name]) -> impl Iterator<Item = &str> {
+    offers.iter().map(|offer| &**offer).filter(|offer| !offer.starts_with("worker=") && *offer != UNSAID)
 }
 
 pub(super) fn plan_name(plan: &str) -> Name {

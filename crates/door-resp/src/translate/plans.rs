@@ -27,6 +27,9 @@ use crate::command::PlanCommand;
 use crate::flow::{CommandFlow, Input, Step};
 use crate::shapes::SubmittedAction;
 
+/// How many jobs of a plan are counted: one page, because workers ask for the plan of every job.
+const USES_MAX: usize = 1000;
+
 /// What a plan's command waits for.
 #[derive(Debug)]
 pub(crate) enum PlanFlow {
@@ -55,7 +58,8 @@ pub(crate) enum PlanFlow {
         plan: String,
         then: AfterStore,
     },
-    Getting,
+    /// Its words, and then what it was used for.
+    Getting(Box<TaskInfo>),
     Describing {
         task: Box<TaskInfo>,
         left: Vec<TaskInfo>,
@@ -99,7 +103,10 @@ impl PlanFlow {
                 Ok(_) => first_recipe(place, AfterRecipe::Stored { plan, own, then }),
             },
             Self::SteppingBack { plan, then } => then.go(Err(exists(&plan))),
-            Self::Getting => Step::Reply(input.read().map_or_else(|reason| refusal(&reason), Reply::bulk)),
+            Self::Getting(recipe) => match input.read() {
+                Err(reason) => Step::Reply(refusal(&reason)),
+                Ok(body) => uses(&recipe, &body),
+            },
             Self::Describing { task, left, mut shown } => {
                 let plan = input.read().ok().and_then(|body| serde_json::from_slice(&body).ok());
                 shown.push(described(&task, &plan.unwrap_or(Value::Null)));
@@ -135,7 +142,9 @@ pub(crate) enum AfterFindPlan {
         plan: String,
         then: AfterPlan,
     },
-    Get,
+    Get {
+        plan: String,
+    },
     Value(AfterValue),
     /// No jobs were found of a plan that a bare word names.
     Bare {
@@ -151,9 +160,12 @@ impl AfterFindPlan {
                 Some(recipe) => PlanFlow::Reading { plan, then }.read(recipe.body),
                 None => Step::error(format!("ERR Plan not found: {plan}")),
             },
-            Self::Get => match found {
-                Some(recipe) => PlanFlow::Getting.read(recipe.body),
-                None => Step::Reply(Reply::Null),
+            Self::Get { plan } => match found {
+                Some(recipe) => {
+                    let body = recipe.body;
+                    PlanFlow::Getting(recipe).read(body)
+                }
+                None => Step::error(format!("ERR Plan not found: {plan}")),
             },
             Self::Value(then) => match found {
                 Some(recipe) => Step::Read(vec![recipe.body], CommandFlow::View(ViewFlow::ReadingPlan(then))),
@@ -254,7 +266,7 @@ pub(super) fn start(command: PlanCommand) -> Step {
             let json: Value = serde_json::from_slice(&json).unwrap_or(Value::Null);
             look_up(&plan.id.clone(), AfterPlace::Submit { plan: plan.id, json })
         }
-        PlanCommand::Get { plan } => find_plan(&plan, AfterFindPlan::Get),
+        PlanCommand::Get { plan } => find_plan(&plan.clone(), AfterFindPlan::Get { plan }),
         PlanCommand::List { pattern, page } => {
             let limit = page.offset.saturating_add(page.limit);
             list(held_in(PLANS), limit, Keep::Plans { pattern }, AfterList::Plans { page })
@@ -361,6 +373,29 @@ fn recipe(plan: &str, place: TaskId, body: Bytes) -> Submission {
 
 fn exists(plan: &str) -> Reply {
     Reply::error(format!("ERR Plan already exists: {plan}"))
+}
+
+/// Looks for the jobs of a plan, to say what it was used for.
+fn uses(recipe: &TaskInfo, body: &Bytes) -> Step {
+    let Ok(mut plan) = serde_json::from_slice::<Value>(body) else {
+        return Step::Reply(Reply::bulk(body.clone()));
+    };
+    plan["metadata"] = json!({"created_at": time(recipe.submitted_at)});
+    let tag = plan["plan_id"].as_str().map(plan_tag);
+    let jobs = ListQuery { tag, ..ListQuery::default() };
+    list(jobs, USES_MAX, Keep::All, AfterList::UsesOfPlan { plan: Box::new(plan) })
+}
+
+/// A plan with what the broker remembers of its use.
+pub(super) fn with_uses(mut plan: Value, jobs: &[TaskInfo]) -> Reply {
+    let mut actions: Vec<TaskId> = jobs.iter().filter_map(|job| job.parent).collect();
+    actions.sort_unstable();
+    actions.dedup();
+    let metadata = &mut plan["metadata"];
+    metadata["total_actions"] = actions.len().into();
+    metadata["total_jobs"] = jobs.len().into();
+    metadata["last_used"] = jobs.iter().map(|job| job.submitted_at).max().map_or(Value::Null, time);
+    Reply::bulk(plan.to_string())
 }
 
 /// Reads one plan after the other, the last of them first.

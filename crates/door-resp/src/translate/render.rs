@@ -13,7 +13,7 @@ use tenure_hub::words::{
 use tenure_plans::format_time;
 
 use super::envelope::{Fields, envelope};
-use super::names::{assigned_id, current_task, job_id, status};
+use super::names::{assigned_id, current_task, job_id, said_offers, shown_need, status};
 use super::results;
 use crate::shapes::{bytes_field, encode_base64};
 
@@ -132,7 +132,7 @@ fn terms(task: &TaskInfo) -> Map<String, Value> {
     };
     let mut shown = Map::new();
     shown.insert("priority".into(), task.priority.into());
-    shown.insert("needs".into(), names(&terms.needs));
+    shown.insert("needs".into(), terms.needs.iter().map(|need| Value::from(shown_need(need))).collect());
     shown.insert("tags".into(), names(&terms.tags));
     shown.insert("policy".into(), policy.into());
     shown.insert("max_retries".into(), terms.retries.into());
@@ -222,13 +222,17 @@ pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
         _ => Map::new(),
     };
     shown.insert("worker_id".into(), (*worker.worker).into());
-    shown.insert("state".into(), if is_alive(worker, now) { "ACTIVE" } else { "DEAD" }.into());
+    let (state, status) = if is_alive(worker, now) { ("ACTIVE", "active") } else { ("DEAD", "dead") };
+    shown.insert("state".into(), state.into());
+    shown.insert("status".into(), status.into());
+    let tools: Vec<&str> = said_offers(&worker.capabilities).filter(|offer| !offer.contains('=')).collect();
+    shown.insert("tools".into(), tools.join(",").into());
     // One that is not back after a restart has not been seen.
     let seen = (worker.last_seen != Timestamp::ZERO).then(|| time(worker.last_seen));
     shown.insert("last_seen".into(), seen.unwrap_or(Value::Null));
     shown.insert("active_jobs".into(), worker.held.len().into());
     shown.insert("max_concurrent_jobs".into(), worker.slots.into());
-    shown.insert("offers".into(), worker.capabilities.iter().map(|name| Value::from(&**name)).collect());
+    shown.insert("offers".into(), said_offers(&worker.capabilities).map(Value::from).collect());
     shown.insert("queues".into(), worker.queues.iter().map(|name| Value::from(&**name)).collect());
     shown.insert("crashes".into(), worker.crashes.into());
     shown.insert("draining".into(), worker.draining.into());
@@ -254,13 +258,12 @@ pub(super) fn metadata(worker: &WorkerInfo) -> String {
     if let Some(json) = figure(worker, "registration") {
         return json.to_owned();
     }
-    let offers = || worker.capabilities.iter().filter(|name| !name.starts_with("worker="));
     json!({
         "worker_id": &*worker.worker,
         "hostname": worker.about.host.as_deref(),
         "platform": worker.about.platform.as_deref(),
         "agw_version": worker.about.version.as_deref(),
-        "capabilities": {"tools": offers().map(|name| Value::from(&**name)).collect::<Vec<_>>(), "agentic_units": []},
+        "capabilities": {"tools": said_offers(&worker.capabilities).map(Value::from).collect::<Vec<_>>(), "agentic_units": []},
         "max_concurrent_jobs": worker.slots,
     })
     .to_string()
@@ -296,12 +299,15 @@ pub(super) fn why(why: &Why) -> String {
         Why::AwaitingAcceptance { worker, since } => {
             format!("sent to worker {worker} at {}, not confirmed yet", at(since))
         }
+        Why::NeedsUnmet { missing } => {
+            let missing = missing.iter().map(|need| shown_need(need).into()).collect();
+            Why::NeedsUnmet { missing }.to_string()
+        }
         Why::NotWaiting { .. }
         | Why::Held
         | Why::Paused
         | Why::QueuePaused { .. }
         | Why::NoWorkerEver { .. }
-        | Why::NeedsUnmet { .. }
         | Why::Draining { .. }
         | Why::TagLimit { .. }
         | Why::AllFull { .. }

@@ -9,9 +9,10 @@ use tenure_hub::{Request, Response, fresh_id};
 use tenure_plans::{Plan, PlanJob};
 
 use super::Speaker;
+use super::envelope::runs_plan;
 use super::last::LastReply;
 use super::lookup::{AfterFind, find, one_queue};
-use super::names::{open_queue, plan_tag};
+use super::names::{open_queue, plan_tag, tool_needs};
 use super::plans::{AfterPlan, AfterStore, store_plan, with_plan};
 use super::refusals::{refusal, refusal_text, refused};
 use crate::codec::Reply;
@@ -35,7 +36,10 @@ pub(super) fn push(queue: &QueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> S
             Err(error) => return Step::error(format!("ERR {error}")),
         };
         let mut task = named(NewTask::new(fresh_id(), name.clone()), known_as.as_deref());
-        task.run_limit = Some(speaker.settings.run_limit);
+        // A body that is not a plan's job may take as long as it likes.
+        if runs_plan(&body) {
+            limit_run(&mut task, speaker.settings.run_limit);
+        }
         submissions.push(tenure_hub::Submission::new(task, body));
     }
     Step::Push { queue: name, submissions }
@@ -109,12 +113,13 @@ impl PendingJob {
         let mut job = PlannedJob { name, parent, options, tags: Vec::new(), body: Bytes::new(), speaker };
         match work {
             Work::Body(body) => {
+                job.options.run_limit.get_or_insert_default();
                 job.body = body;
                 job.submit()
             }
             Work::Plan { plan, input } => with_plan(plan, AfterPlan::Job(Box::new(job), input)),
             Work::Unnamed { needs, json, input } => {
-                job.options.needs.get_or_insert(needs);
+                job.options.needs.get_or_insert_with(|| tool_needs(needs));
                 job.body = PlanJob::render(&json, &input, None).into();
                 job.submit()
             }
@@ -156,7 +161,7 @@ impl PlannedJob {
     }
 
     fn runs(&mut self, plan: &Plan, json: &Value, input: &Value) {
-        self.options.needs.get_or_insert_with(|| plan.tasks.needs());
+        self.options.needs.get_or_insert_with(|| tool_needs(plan.tasks.needs()));
         self.tags.push(plan_tag(&plan.id));
         self.body = PlanJob::render(json, input, None).into();
     }
@@ -179,8 +184,7 @@ pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker)
         When::In(delay) => now + delay,
     });
     task.expires_at = options.start_within.map(|within| task.not_before.unwrap_or(now).max(now) + within);
-    task.run_limit =
-        Some(options.run_limit.unwrap_or(speaker.settings.run_limit)).filter(|limit| !limit.is_zero());
+    limit_run(&mut task, options.run_limit.unwrap_or(speaker.settings.run_limit));
     task.cancel_timeout = options.cancel_timeout;
     let few = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
     task.retries = options.retries.map_or(0, few);
@@ -189,6 +193,12 @@ pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker)
         task.backoff = Backoff { first, max: first.max(BACKOFF_MAX) };
     }
     Ok(task)
+}
+
+/// How long one try may take; zero is as long as it takes. A try that takes longer has failed.
+fn limit_run(task: &mut NewTask, limit: std::time::Duration) {
+    task.run_limit = Some(limit).filter(|limit| !limit.is_zero());
+    task.overrun_fails = task.run_limit.is_some();
 }
 
 /// A job's own id makes it the same job however often it is submitted. One that is a UUID is also its id here.

@@ -13,7 +13,7 @@ use super::lookup::{
     AfterFind, AfterResult, AfterWhole, AfterWorker, AfterWorkers, Found, find, find_readable, read_result,
     read_whole, worker, workers,
 };
-use super::names::status;
+use super::names::{said_offers, status};
 use super::plans::{AfterFindPlan, find_plan};
 use super::refusals::call_refused;
 use super::workers::{AfterHeld, Saying, about_held, named_anew};
@@ -243,8 +243,7 @@ pub(super) fn of_worker(worker: &WorkerInfo, field: WorkerField, now: Timestamp)
             render::is_alive(worker, now).then(|| Bytes::from((worker.last_seen.millis() / 1000).to_string()))
         }
         WorkerField::Tools => {
-            let offers = worker.capabilities.iter().filter(|name| !name.starts_with("worker="));
-            Some(Bytes::from(offers.map(|name| &**name).collect::<Vec<_>>().join(",")))
+            Some(Bytes::from(said_offers(&worker.capabilities).collect::<Vec<_>>().join(",")))
         }
     }
 }

@@ -172,7 +172,9 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
 }
 
 pub(super) fn list_reply(now: Timestamp, all: &[WorkerInfo]) -> Reply {
-    Reply::array(all.iter().map(|worker| Reply::bulk(render::worker(worker, now).to_string())))
+    let mut newest_first: Vec<&WorkerInfo> = all.iter().collect();
+    newest_first.sort_by_key(|worker| std::cmp::Reverse(worker.last_seen));
+    Reply::array(newest_first.into_iter().map(|worker| Reply::bulk(render::worker(worker, now).to_string())))
 }
 
 /// A connection that works without a name finishes what it holds before it gets one.
@@ -197,9 +199,9 @@ pub(super) fn held_after_all(worker: Name, call: Call, then: AfterHeld, found: &
     come_back(worker, AfterReturn::Again(call, then))
 }
 
-/// A ping of a worker that nobody has heard of since the broker was restarted: if it holds jobs, it is back.
+/// A ping makes a worker known, and is a sign of its life ever after.
 pub(crate) fn pinged(name: Name, reply: Reply) -> Step {
-    WorkerFlow::Pinging { name: name.clone(), reply }.call(Whom::Known(name), Call::Ping)
+    WorkerFlow::Pinging { name: name.clone(), reply }.call(Whom::Opened(name), Call::Ping)
 }
 
 pub(super) fn pinged_found(name: Name, reply: Reply, found: Option<&WorkerInfo>) -> Step {

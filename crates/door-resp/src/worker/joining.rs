@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Answer, Command, ListQuery, OnClose, Query, Refusal, StateName, TaskId, Timestamp, Unnamed, WorkerAbout,
-    WorkerSpec,
+    Answer, Command, ListQuery, OnClose, Query, Refusal, StateName, TaskId, Timestamp, UNSAID, Unnamed,
+    WorkerAbout, WorkerSpec,
 };
 use tenure_hub::{Request, Response};
 
@@ -39,6 +39,7 @@ impl Worker {
         self.registrar = Some(caller.connection);
         self.slots = registration.slots;
         self.offers = registration.offers().into_iter().map(Into::into).collect();
+        self.names_tools = registration.capabilities.all().next().is_some();
         self.survivors = Survivors::told(&registration, self.registration.as_deref());
         self.registration = Some(registration);
         if self.standing == Standing::Active {
@@ -50,6 +51,7 @@ impl Worker {
     pub(super) fn tools(&mut self, now: Timestamp, caller: Caller, tools: &Capabilities, out: &mut Output) {
         self.came_back = false;
         self.offers = tools.all().map(Into::into).collect();
+        self.names_tools = !self.offers.is_empty();
         self.registrar.get_or_insert(caller.connection);
         self.join(now, Some(caller), out);
     }
@@ -101,9 +103,14 @@ impl Worker {
         out.answers.push((caller, answer));
     }
 
-    pub(super) fn ping(&mut self, _now: Timestamp, caller: Caller, out: &mut Output) {
+    pub(super) fn ping(&mut self, now: Timestamp, caller: Caller, out: &mut Output) {
         if self.standing == Standing::Out {
-            return out.answers.push((caller, CallAnswer::NotRegistered));
+            if self.kind != Kind::Implied {
+                return out.answers.push((caller, CallAnswer::NotRegistered));
+            }
+            // One that registers has to hear from its heartbeat that it should do so.
+            self.came_back = true;
+            return self.join(now, Some(caller), out);
         }
         self.command(
             Command::Heartbeat { held: None, stats: None },
@@ -279,6 +286,10 @@ impl Worker {
         let nameless = self.kind == Kind::Nameless;
         let silence = if nameless { NAMELESS_SILENCE } else { self.patience() };
         let mut capabilities = self.offers.clone();
+        // One that names no tools, as most old workers do, may have any.
+        if !self.names_tools {
+            capabilities.push(UNSAID.into());
+        }
         // What only it offers is for challenges. Otherwise workers that offer the same are alike to the engine, however
         // many there are.
         if self.is_put_to_the_test() {

@@ -39,6 +39,9 @@ impl Engine {
                 self.enforce_cancel(now, slot, out);
             } else {
                 self.note_stopping(slot);
+                if self.terms.get(self.tasks.at(slot).terms).overrun_fails {
+                    return self.fail_overrun(now, slot, out);
+                }
                 self.crash(now, slot, LostReason::RunLimit, None, out);
             }
             return;

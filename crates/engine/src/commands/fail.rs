@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use crate::blob::Blob;
 use crate::command::{Failure, Peer, Reply};
 use crate::engine::Engine;
 use crate::event::{Kind, LostReason, Next};
-use crate::id::TaskId;
+use crate::id::{Slot, TaskId};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::name;
+use crate::notice::StopWhy;
 use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, TaskState, Wanted};
@@ -27,8 +29,7 @@ impl Engine {
             return Err(Refusal::BadValue { what: "exit code", why });
         }
         name::check_text("bytes in a failure message", failure.message.as_deref(), MESSAGE_BYTES_MAX)?;
-        let wanted = self.wanted_of(slot);
-        if wanted == Some(Wanted::Cancel) {
+        if self.wanted_of(slot) == Some(Wanted::Cancel) {
             // It was told to stop and stopped badly: that is what was asked for.
             self.end_cancelled(now, slot, failure.result, false, out);
             return Ok(Reply::Done);
@@ -40,13 +41,38 @@ impl Engine {
             self.crash(now, slot, LostReason::WorkerSaidSo, failure.message.as_deref(), out);
             return Ok(Reply::Done);
         }
+        let Failure { exit_code, message, result, is_final, .. } = failure;
+        self.count_failure(now, slot, Outcome { exit_code, message, result }, is_final, out);
+        Ok(Reply::Done)
+    }
+
+    /// The attempt ran into its limit, and the task's terms take that as a failure. The worker is told to stop.
+    pub(super) fn fail_overrun(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+        self.order_stop(slot, StopWhy::RunLimit, out);
+        if self.wanted_of(slot) == Some(Wanted::Cancel) {
+            return self.end_cancelled(now, slot, Blob::EMPTY, true, out);
+        }
+        let limit = self.terms.get(self.tasks.at(slot).terms).run_limit.unwrap_or_default();
+        let message = Some(format!("timed out: it ran for longer than {} s", limit.as_secs_f64()).into());
+        let outcome = Outcome { exit_code: EXIT_OVERRUN, message, result: Blob::EMPTY };
+        self.count_failure(now, slot, outcome, false, out);
+    }
+
+    fn count_failure(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        outcome: Outcome,
+        is_final: bool,
+        out: &mut dyn Output,
+    ) {
+        let Outcome { exit_code, message, result } = outcome;
         let task = self.tasks.at(slot);
-        let Failure { exit_code, message, result, .. } = failure;
         let terms = self.terms.get(task.terms);
-        let tries_again = !failure.is_final && task.failures < terms.retries;
+        let tries_again = !is_final && task.failures < terms.retries;
         let worker = task.state.holding().map(|holding| holding.worker.clone());
         if tries_again {
-            let (next, state) = match wanted {
+            let (next, state) = match self.wanted_of(slot) {
                 // It was asked to pause: that comes true before the next attempt does.
                 Some(_) => (Next::Paused, self.aside_as_asked(now, slot)),
                 None => {
@@ -68,9 +94,18 @@ impl Engine {
             self.become_state(now, slot, TaskState::Failed(Box::new(end)), kind, out);
             self.retire_ended(now, out);
         }
-        Ok(Reply::Done)
     }
 }
+
+/// How an attempt went wrong.
+struct Outcome {
+    exit_code: i32,
+    message: Option<Box<str>>,
+    result: Blob,
+}
+
+/// The exit code of an attempt that ran into its limit, as `timeout` of the GNU tools gives it.
+const EXIT_OVERRUN: i32 = 124;
 
 /// What an exit code means that is not a worker's to give.
 fn meaning(exit_code: i32) -> Option<&'static str> {

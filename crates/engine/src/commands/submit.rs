@@ -236,6 +236,7 @@ fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         backoff: new.backoff,
         accept_timeout: new.accept_timeout,
         run_limit: new.run_limit,
+        overrun_fails: new.overrun_fails,
         cancel_timeout: new.cancel_timeout,
     };
     terms.settle();
@@ -257,6 +258,7 @@ fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
         && terms.backoff == new.backoff
         && terms.accept_timeout == new.accept_timeout
         && terms.run_limit == new.run_limit
+        && terms.overrun_fails == new.overrun_fails
         && terms.cancel_timeout == new.cancel_timeout
 }
 
@@ -286,6 +288,9 @@ fn fingerprint(new: &NewTask) -> u64 {
     // Requests that were made before there was such a term keep their fingerprint.
     if let Some(timeout) = new.cancel_timeout {
         hash.number(timeout.as_millis() as u64);
+    }
+    if new.overrun_fails {
+        hash.text("overrun fails");
     }
     hash.0
 }

@@ -50,8 +50,8 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
     let names = (name(), name(), name(), vec(name(), 0..4), vec(name(), 0..4));
     let policy = select(vec![OnLost::Requeue, OnLost::Pause, OnLost::Fail]);
     let numbers = (policy, any::<u16>(), any::<u16>(), span(), span(), of(span()), of(span()), of(span()));
-    (names, numbers)
-        .prop_map(|((namespace, queue, submitter, needs, tags), numbers)| {
+    (names, numbers, any::<bool>())
+        .prop_map(|((namespace, queue, submitter, needs, tags), numbers, overrun_fails)| {
             let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
                 numbers;
             let backoff = Backoff { first, max };
@@ -64,6 +64,7 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
                 backoff,
                 accept_timeout,
                 run_limit,
+                overrun_fails,
                 cancel_timeout,
                 ..Terms::new(namespace, queue, submitter)
             }

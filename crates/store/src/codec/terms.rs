@@ -7,17 +7,21 @@ use tenure_engine::{Name, Terms};
 use super::put;
 use super::take::{Malformed, Take};
 
+/// Set in the byte of the policy for a lost worker.
+const OVERRUN_FAILS: u8 = 16;
+
 pub(super) fn encode_terms(out: &mut Vec<u8>, terms: &Terms) {
     put::text(out, &terms.namespace);
     put::text(out, &terms.queue);
     put::text(out, &terms.submitter);
     encode_names(out, &terms.needs);
     encode_names(out, &terms.tags);
-    out.push(match terms.on_lost {
+    let on_lost = match terms.on_lost {
         OnLost::Requeue => 0,
         OnLost::Pause => 1,
         OnLost::Fail => 2,
-    });
+    };
+    out.push(if terms.overrun_fails { on_lost | OVERRUN_FAILS } else { on_lost });
     put::varint(out, u64::from(terms.crash_budget));
     put::varint(out, u64::from(terms.retries));
     put::span(out, terms.backoff.first);
@@ -36,7 +40,9 @@ pub(crate) fn decode_terms(bytes: &[u8]) -> Result<Terms, Malformed> {
     let mut terms = Terms::new(namespace.into(), queue.into(), submitter.into());
     terms.needs = decode_names(&mut take)?;
     terms.tags = decode_names(&mut take)?;
-    terms.on_lost = match take.byte()? {
+    let policy = take.byte()?;
+    terms.overrun_fails = policy & OVERRUN_FAILS != 0;
+    terms.on_lost = match policy & !OVERRUN_FAILS {
         0 => OnLost::Requeue,
         1 => OnLost::Pause,
         2 => OnLost::Fail,

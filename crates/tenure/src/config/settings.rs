@@ -247,6 +247,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "30s",
         "How often RESP workers say that they are alive; after three times that they are dead",
     ),
+    setting(
+        RESP,
+        "resp_pop_job_alone",
+        Kind::Switch,
+        "off",
+        "Answer BRPOP with the job alone instead of Redis' key and element, for old workers that say neither HELLO nor their id",
+    ),
     setting(RESP, "resp_message_size", Kind::Size, "10MB", "The largest RESP command, at most 16MB"),
     setting(
         RESP,
