@@ -191,7 +191,7 @@ fn nonsense_about_a_worker_is_refused() {
         (WorkerSpec { queues: vec![], ..good() }, "bad-value"),
         (WorkerSpec { queues: names(&[""]), ..good() }, "bad-name"),
         (WorkerSpec { queues: many(257), ..good() }, "too-many"),
-        (WorkerSpec { capabilities: many(1025), ..good() }, "too-many"),
+        (WorkerSpec { capabilities: many(4097), ..good() }, "too-many"),
         (WorkerSpec { capabilities: names(&["\0"]), ..good() }, "bad-name"),
         (WorkerSpec { lost_after: SECOND / 20, heartbeat: SECOND / 20, ..good() }, "bad-value"),
         (WorkerSpec { heartbeat: SECOND * 16, ..good() }, "bad-value"),
@@ -200,7 +200,7 @@ fn nonsense_about_a_worker_is_refused() {
         (
             WorkerSpec {
                 about: tenure_engine::command::WorkerAbout {
-                    host: Some("x".repeat(20_000).into()),
+                    host: Some("x".repeat(200_000).into()),
                     ..Default::default()
                 },
                 ..good()
@@ -255,7 +255,7 @@ fn what_a_worker_tells_of_itself_is_shown() {
     assert_eq!(info.last_seen, broker.now);
     assert_eq!((info.heartbeat, info.lost_after, info.lease), (SECOND * 5, SECOND * 15, SECOND * 30));
     let boast = tenure_engine::command::WorkerStats {
-        more: vec![("x".repeat(20_000).into(), "".into())],
+        more: vec![("x".repeat(200_000).into(), "".into())],
         ..Default::default()
     };
     let refusal = broker.refuses(&peer, Command::Heartbeat { held: None, stats: Some(Box::new(boast)) });
