@@ -1,6 +1,52 @@
-//! The door's side of a worker that fetches its tasks itself, through whichever connections it speaks. Pure logic that all
-//! such protocols share.
+//! The worker actor: the door's side of a worker that fetches its tasks itself, through whichever connections it speaks.
+//!
+//! A worker may heartbeat on one connection and pull on another, and may lose a connection without losing its tasks. So
+//! what it holds, what it waits for and what it said of itself is kept here, once per worker, with a hub session of its
+//! own; connections come and go. A protocol adds its shapes and calls with [`Dialect`].
+//!
+//! [`Worker`] is pure: calls come in with [`Worker::call_from`], the hub's deliveries with [`Worker::deliver`]; requests for
+//! the hub and answers for connections go out through [`Output`]. [`Directory`] runs the actors.
+//!
+//! | file | concern |
+//! |---|---|
+//! | `presence.rs`, `life.rs` | is the worker there, and what does the hub believe |
+//! | `terms.rs` | what it offers |
+//! | `pulls.rs` | what it waits for |
+//! | `claims.rs`, `evidence.rs` | what it holds, and whether it knows |
+//! | `recall.rs` | what it held before it or the broker was away |
+//! | `reports.rs` | what it says about its tasks |
+//! | `joining.rs` | registration, heartbeats, goodbye |
+//! | `directory.rs` | the runner; the only file that awaits |
+//!
+//! Protocols that hand tasks to a worker over one connection (Majordomo, READY / PING / PONG) use the parts that are the same
+//! for them: [`Arrival`] for a worker that comes back under its name, [`starts_on_assignment`] for tasks that run zero times or
+//! once, and [`refused`].
 
+mod arrival;
+mod call;
+mod claims;
+mod dialect;
+mod directory;
 mod evidence;
+mod joining;
+mod life;
+mod presence;
+mod pulls;
+mod recall;
+mod reports;
+mod requests;
+mod terms;
+mod worker;
 
+pub use arrival::{Arrival, begun_by};
+pub use call::{Answer, Call, Caller, Figures, Introduction, KeyHolder, Pull, Report, Status};
+pub use claims::{Claim, Claims, starts_on_assignment};
+pub use dialect::{Dialect, Outputs};
+pub use directory::{Actor, Directory, MailTaker, News, Route, WorkerCall};
 pub use evidence::{Evidence, MENTION_WITHIN, UNREAD_FOR};
+pub use presence::{Heartbeats, Kind};
+pub use requests::refused;
+pub use terms::{NAMELESS_SLOTS, Terms};
+pub use worker::{Output, Worker};
+
+use presence::Standing;

@@ -1,11 +1,9 @@
 //! The sockets, and nothing else: what arrives goes to the session, what the session says goes out.
 //!
-//! One task per connection (`conversation.rs`), and one per worker's desk (`desks.rs`). Here connections are accepted,
-//! counted and shown in.
+//! One task per connection (`conversation.rs`), and one per worker actor (in the kit). Here connections are accepted.
 
 mod channels;
 mod conversation;
-mod desks;
 
 use std::cell::Cell;
 use std::io;
@@ -15,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tenure_door_kit as kit;
+use tenure_door_kit::worker_actor::Directory;
 use tenure_door_kit::{Listener, LoginError};
 use tenure_hub::words::{Refusal, Timestamp};
 use tenure_hub::{Counters, Grant, HubHandle};
@@ -23,9 +22,9 @@ use tokio::net::TcpListener;
 use crate::session::{Admission, Gate};
 use crate::settings::Settings;
 use crate::upkeep::Upkeep;
+use crate::worker::Resp;
 use channels::Patterns;
 use conversation::Conversation;
-use desks::Desks;
 
 /// Serves RESP over TCP until the hub stops, then waits for the conversations to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
@@ -34,7 +33,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let shared = kit::Door::new("resp", hub.clone(), settings.door.clone(), counters);
     let shared = Arc::new(kit::Door { full: b"-ERR max number of clients reached\r\n", ..shared });
     let door = Arc::new(Door {
-        desks: Desks::new(hub.clone(), settings.clone()),
+        workers: Directory::new(hub.clone(), settings.heartbeats()),
         hub,
         settings,
         kit: Arc::clone(&shared),
@@ -61,7 +60,7 @@ struct Door {
     hub: HubHandle,
     settings: Settings,
     kit: Arc<kit::Door>,
-    desks: Arc<Desks>,
+    workers: Arc<Directory<Resp>>,
     upkeep: Arc<Upkeep>,
     patterns: Arc<Patterns>,
     next_connection: AtomicU64,

@@ -5,7 +5,6 @@
 
 mod about;
 mod client;
-mod desk;
 mod expecting;
 mod following;
 mod gate;
@@ -21,13 +20,14 @@ mod running;
 mod subscribing;
 mod transaction;
 mod understand;
+mod worker_calls;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use tenure_hub::words::{Name, Refusal, Timestamp};
+use tenure_hub::words::{Name, Refusal, Timestamp, Wanted};
 use tenure_hub::{Delivery, Grant};
 
 use crate::codec::{Decoder, Limits, Reply, Version};
@@ -38,8 +38,6 @@ use crate::upkeep::Upkeep;
 use crate::worker::CallAnswer;
 pub(crate) use about::info;
 use client::ClientInfo;
-pub use desk::DeskCall;
-use desk::{Group, nameless};
 use expecting::Expected;
 use following::Following;
 pub use gate::{Admission, Gate};
@@ -51,6 +49,7 @@ use pushing::Pushing;
 use replies::{ReplyQueue, Slot};
 use subscribing::Subscriptions;
 use transaction::Transaction;
+use worker_calls::{Group, nameless};
 
 /// Answers that may be under way before the next command is looked at.
 const REPLIES_MAX: usize = 1024;
@@ -266,8 +265,8 @@ impl Session {
         self.flush(out);
     }
 
-    /// The answer of a worker's desk.
-    pub fn desk_answered(&mut self, now: Timestamp, token: u64, answer: CallAnswer, out: &mut Output) {
+    /// The answer of a worker actor.
+    pub fn worker_answered(&mut self, now: Timestamp, token: u64, answer: CallAnswer, out: &mut Output) {
         self.collect(now, token, answer, out);
         self.flush(out);
     }
@@ -283,10 +282,10 @@ impl Session {
     }
 
     /// Tells a worker that can hear it what is wanted of its job.
-    pub fn wish(&mut self, job: &str, wanted: &'static str, out: &mut Output) {
+    pub fn wish(&mut self, job: &str, wanted: Wanted, out: &mut Output) {
         if self.version == Version::Resp3 {
-            let push =
-                Reply::Push(vec![Reply::word("wanted"), Reply::bulk(job.to_owned()), Reply::word(wanted)]);
+            let wanted = Reply::word(crate::translate::wanted(wanted));
+            let push = Reply::Push(vec![Reply::word("wanted"), Reply::bulk(job.to_owned()), wanted]);
             self.transaction.tell(&push, self.version, out);
         }
     }

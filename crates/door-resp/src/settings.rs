@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tenure_door_kit::DoorSettings;
+use tenure_door_kit::worker_actor::Heartbeats;
 use tenure_hub::limits::BODY_BYTES_MAX;
-use tenure_hub::words::Timestamp;
 
 use crate::codec::Limits;
 
@@ -29,14 +29,8 @@ impl Settings {
     }
 
     /// How long a worker may be silent.
-    pub fn dead_after(&self) -> Duration {
-        self.heartbeat * 3
-    }
-
-    /// Whether a sign of life is so young that another one need not be passed on. A clock that was set back makes none
-    /// of them fresh.
-    pub fn is_fresh(&self, now: Timestamp, sign: Timestamp) -> bool {
-        sign <= now && now < sign + self.heartbeat / 4
+    pub fn heartbeats(&self) -> Heartbeats {
+        Heartbeats(self.heartbeat)
     }
 }
 

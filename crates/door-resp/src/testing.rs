@@ -3,12 +3,12 @@
 pub use crate::channel::ChannelAct;
 pub use crate::codec::{Decoder, Limits, ProtocolError, Reply, Request, Version, encode, read_reply};
 pub use crate::fuzz::fuzz;
-pub use crate::session::{Admission, DeskCall, Gate, Output, Session};
+pub use crate::session::{Admission, Gate, Output, Session};
 pub use crate::upkeep::Upkeep;
 
 /// The side of a worker.
 pub mod worker {
-    pub use crate::worker::{Call, CallAnswer, Caller, KeyHolder, Kind, Output, Pop, Worker};
+    pub use crate::worker::{CallAnswer, Output, Worker, WorkerCall};
 }
 
 /// Whether the grammar knows a command; if not, what the peer is told.

@@ -18,7 +18,7 @@ use crate::settings::{PingPongSettings, Settings};
 
 pub(crate) use health::{free_slots, health, slots};
 pub(crate) use news::{NOTICE_KINDS, REPLY_KINDS, gap_notice, notices, refused};
-pub(crate) use requests::{given_up, held_by, report, submission, unfinished_of, watch_ends};
+pub(crate) use requests::{given_up, report, submission, unfinished_of, watch_ends};
 
 /// Longer than any computation: what "as long as its connection lives" means to the engine.
 const NO_LEASE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

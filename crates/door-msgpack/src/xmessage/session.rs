@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
+use tenure_door_kit::worker_actor::refused;
 use tenure_hub::words::{
-    Answer, Assignment, Blob, Command, Held, Notice, Query, Refusal, Reply, StateName, TaskId, TaskInfo,
-    Timestamp, Wanted, WorkerSpec,
+    Answer, Assignment, Blob, Command, Held, Notice, Query, Refusal, StateName, TaskId, TaskInfo, Timestamp,
+    Wanted, WorkerSpec,
 };
 use tenure_hub::{Ask, Delivery, Request, Response};
 
@@ -260,7 +261,7 @@ impl Session {
         if let (Expect::Joined, Who::Worker { is_joining, .. }) = (&expect, &mut self.who) {
             *is_joining = false;
         }
-        match (expect, reply.and_then(first_refusal)) {
+        match (expect, refused(reply)) {
             (Expect::Quiet | Expect::Joined | Expect::Beat, Ok(_)) => {}
             (Expect::Beat, Err(Refusal::NotAWorker)) => self.join(turn),
             (Expect::Say(text), Ok(_)) => say(&text, turn),
@@ -426,18 +427,6 @@ impl Session {
 }
 
 /// A list of answers of which only one was asked for: its refusal is the refusal of the whole.
-fn first_refusal(response: Response) -> Result<Response, Refusal> {
-    match response {
-        Response::Command(Reply::Submitted(each)) => {
-            each.into_iter().find_map(Result::err).map_or(Ok(Response::Done), Err)
-        }
-        Response::Command(Reply::Held(each)) => {
-            each.into_iter().find_map(Result::err).map_or(Ok(Response::Done), Err)
-        }
-        other => Ok(other),
-    }
-}
-
 fn say(text: &str, turn: &mut Turn) {
     encode(&mut turn.out, &Message::BulkMessage(text.to_owned()));
 }

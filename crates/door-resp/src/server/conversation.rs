@@ -1,7 +1,7 @@
 //! One connection. It reads whatever has arrived, hands all questions to the hub at once, and writes all answers at
 //! once. While its peer waits in a blocking command it costs a task that sleeps and no buffer.
 //!
-//! The worker that speaks here has a desk, whose mail the connection takes itself: an answer for this peer does not go
+//! The worker that speaks here has an actor, whose mail the connection takes itself: an answer for this peer does not go
 //! through another task.
 
 use std::cell::Cell;
@@ -15,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use tenure_door_kit::worker_actor::{self as actor, Actor, MailTaker};
 use tenure_door_kit::{Charge, ReadSizer, Stream, is_flushed, read_into, send};
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Timestamp};
@@ -24,10 +25,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::channels::{Ears, Heard};
-use super::desks::{Attendance, Desk, News, Route};
 use super::{Door, HubGate};
 use crate::channel::ChannelAct;
 use crate::session::{Gate as _, Output, Session};
+use crate::worker::{News, Resp};
 
 /// What is read at once: little for single commands, more for a peer that fills it.
 const READ_BYTES_MIN: usize = 1024;
@@ -44,13 +45,13 @@ pub(super) struct Conversation {
     /// Its session with the hub, and the namespace that is for.
     inside: Option<(Name, tenure_hub::Session)>,
     out: Output,
-    route: Route,
+    route: actor::Route<Resp>,
     news: mpsc::UnboundedReceiver<News>,
     /// News of this very turn.
     told: Vec<News>,
-    /// The desks it has spoken with, and the one whose mail it takes: the last.
-    desks: HashMap<Name, Arc<Desk>>,
-    attends: Option<Attendance>,
+    /// The worker actors it has called, and the one whose mail it takes: the last.
+    workers: HashMap<Name, Arc<Actor<Resp>>>,
+    mail: Option<MailTaker<Resp>>,
     ears: Ears,
     deliveries: Vec<Delivery>,
     /// What its buffers hold of the broker's budget.
@@ -83,11 +84,11 @@ impl Conversation {
             gate,
             inside: None,
             out: Output::default(),
-            route: Route { connection: id, sender },
+            route: actor::Route { connection: id, sender },
             news,
             told: Vec::new(),
-            desks: HashMap::new(),
-            attends: None,
+            workers: HashMap::new(),
+            mail: None,
             ears,
             deliveries: Vec::new(),
             charge,
@@ -104,9 +105,9 @@ impl Conversation {
 
     pub(super) async fn run(mut self, stream: Stream) -> io::Result<()> {
         let ended = self.converse(stream).await;
-        self.attends = None;
-        for desk in std::mem::take(&mut self.desks).into_values() {
-            desk.detach(&self.route).await;
+        self.mail = None;
+        for actor in std::mem::take(&mut self.workers).into_values() {
+            actor.detach(&self.route).await;
         }
         ended
     }
@@ -142,7 +143,7 @@ impl Conversation {
                     sent?;
                     self.read_at = wall_clock();
                 }
-                () = desk_mail(self.attends.as_ref()) => self.attend().await,
+                () = worker_mail(self.mail.as_ref()) => self.take_worker_mail().await,
                 () = mail(self.inside.as_ref()), if may_take => self.take_mail(),
                 // A connection without a session of the hub, which only listens to topics for example.
                 () = self.door.hub.revoked(&grant), if self.inside.is_none() => self.out.close = true,
@@ -174,7 +175,7 @@ impl Conversation {
         loop {
             self.session.receive(wall_clock(), &self.gate, &mut self.out);
             self.settle()?;
-            self.leave_desks().await;
+            self.leave_workers().await;
             self.attend_channels().await;
             if self.out.asks.is_empty() && self.out.calls.is_empty() && self.out.reads.is_empty() {
                 // Commands may have waited for room, or for the answers before them.
@@ -243,7 +244,7 @@ impl Conversation {
         Ok(!self.unflushed)
     }
 
-    /// Speaks with the desks of workers; what is for one desk and comes together is said together.
+    /// Calls worker actors; what is for one worker and comes together is said together.
     async fn call(&mut self) {
         let mut calls = VecDeque::from(std::mem::take(&mut self.out.calls));
         if calls.is_empty() {
@@ -252,24 +253,24 @@ impl Conversation {
         let principal = self.principal();
         while let Some(call) = calls.front() {
             let namespace = self.session.namespace();
-            let known = self.desks.get(&call.worker).filter(|desk| desk.namespace == *namespace);
-            let desk = match known {
-                Some(desk) => Arc::clone(desk),
-                None => match self.door.desks.find(namespace, call, &self.route, &principal) {
-                    Ok(desk) => desk,
+            let known = self.workers.get(&call.worker).filter(|actor| actor.namespace() == namespace);
+            let actor = match known {
+                Some(actor) => Arc::clone(actor),
+                None => match self.door.workers.find(namespace, call, &self.route, &principal) {
+                    Ok(actor) => actor,
                     Err(answer) => {
-                        self.told.push(News::Answer { token: call.token, answer });
+                        self.told.push(actor::News::Answer { token: call.token, answer }.into());
                         calls.pop_front();
                         continue;
                     }
                 },
             };
             let worker = call.worker.clone();
-            if desk.call(&mut calls, &self.route, &principal, &mut self.told).await {
-                self.has_spoken_with(worker, desk).await;
+            if actor.call(&mut calls, &self.route, &principal, &mut self.told).await {
+                self.has_called(worker, actor).await;
             } else {
-                // Nobody needed it any more; now somebody does.
-                self.desks.remove(&worker);
+                // It has ended meanwhile, and the next round starts another.
+                self.workers.remove(&worker);
             }
         }
     }
@@ -278,30 +279,30 @@ impl Conversation {
         Principal { grant: self.session.grant(), door: "resp", address: Some(self.gate.address) }
     }
 
-    /// The mail of the desk that was spoken with last is taken here.
-    async fn has_spoken_with(&mut self, worker: Name, desk: Arc<Desk>) {
-        if self.attends.as_ref().is_some_and(|attends| Arc::ptr_eq(attends.desk(), &desk)) {
+    /// The mail of the actor that was called last is taken here.
+    async fn has_called(&mut self, worker: Name, actor: Arc<Actor<Resp>>) {
+        if self.mail.as_ref().is_some_and(|mail| Arc::ptr_eq(mail.actor(), &actor)) {
             return;
         }
-        self.attends = Some(Attendance::begin(Arc::clone(&desk)));
-        let before = self.desks.insert(worker, Arc::clone(&desk));
-        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &desk)) {
+        self.mail = Some(MailTaker::new(Arc::clone(&actor)));
+        let before = self.workers.insert(worker, Arc::clone(&actor));
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &actor)) {
             before.detach(&self.route).await;
         }
     }
 
-    /// Takes the mail of the desk; what is for others goes to them.
-    async fn attend(&mut self) {
-        let Some(attends) = &self.attends else { return };
-        attends.desk().attend(Some(self.route.connection), &mut self.told).await;
+    /// Takes the mail of the actor; what is for others goes to them.
+    async fn take_worker_mail(&mut self) {
+        let Some(mail) = &self.mail else { return };
+        mail.actor().take_mail(Some(self.route.connection), &mut self.told).await;
         self.hear_all();
     }
 
-    async fn leave_desks(&mut self) {
+    async fn leave_workers(&mut self) {
         for worker in std::mem::take(&mut self.out.leaves) {
-            if let Some(desk) = self.desks.remove(&worker) {
-                self.attends.take_if(|attends| Arc::ptr_eq(attends.desk(), &desk));
-                desk.detach(&self.route).await;
+            if let Some(actor) = self.workers.remove(&worker) {
+                self.mail.take_if(|mail| Arc::ptr_eq(mail.actor(), &actor));
+                actor.detach(&self.route).await;
             }
         }
     }
@@ -405,11 +406,13 @@ impl Conversation {
 
     fn hear(&mut self, news: News) {
         match news {
-            News::Answer { token, answer } => {
-                self.session.desk_answered(wall_clock(), token, answer, &mut self.out);
+            News::Worker(actor::News::Answer { token, answer }) => {
+                self.session.worker_answered(wall_clock(), token, answer, &mut self.out);
             }
             News::Published { token, outcome } => self.session.published(token, outcome, &mut self.out),
-            News::Wish { job, wanted } => self.session.wish(&job, wanted, &mut self.out),
+            News::Worker(actor::News::Wish { task, wanted }) => {
+                self.session.wish(&task, wanted, &mut self.out);
+            }
         }
     }
 
@@ -442,9 +445,9 @@ impl Conversation {
     }
 }
 
-async fn desk_mail(attends: Option<&Attendance>) {
-    match attends {
-        Some(attends) => attends.desk().mail().await,
+async fn worker_mail(mail: Option<&MailTaker<Resp>>) {
+    match mail {
+        Some(mail) => mail.actor().mail_arrived().await,
         None => pending().await,
     }
 }

@@ -4,18 +4,18 @@ use bytes::BytesMut;
 use tenure_hub::Ask;
 use tenure_hub::words::{Blob, Name};
 
-use super::DeskCall;
 use crate::channel::ChannelAct;
+use crate::worker::WorkerCall;
 
 #[derive(Debug, Default)]
 pub struct Output {
     pub bytes: BytesMut,
     pub asks: Vec<Ask>,
-    pub calls: Vec<DeskCall>,
+    pub calls: Vec<WorkerCall>,
     pub reads: Vec<(u64, Vec<Blob>)>,
     /// What is to be done about topics, in order.
     pub channels: Vec<ChannelAct>,
-    /// Desks this connection does not speak with any more.
+    /// Workers that this connection does not speak as any more.
     pub leaves: Vec<Name>,
     /// Say what is left and close.
     pub close: bool,

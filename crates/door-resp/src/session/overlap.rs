@@ -1,7 +1,7 @@
 //! Which commands may be under way together.
 //!
 //! A worker reports the end of one job and asks for the next, or reports on many and takes many, in one write. These go
-//! to one desk, which keeps their order, so none of them has to wait for the answer to the one before: they share a sync.
+//! to one actor, which keeps their order, so none of them has to wait for the answer to the one before: they share a sync.
 //! Everything else waits for what came before it, and a pop that may block keeps everything after it waiting, as in
 //! Redis; so does a pop of several.
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use tenure_door_kit::worker_actor;
 
 use super::base64::{bytes_field, decode_base64};
 
@@ -16,6 +17,34 @@ pub struct Outputs {
     /// What the broker has no place of its own for.
     pub exit_code: Option<i32>,
     pub error: Option<String>,
+}
+
+impl worker_actor::Outputs for Outputs {
+    const BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn add(&mut self, later: Self) {
+        self.add(later);
+    }
+
+    fn bytes(&self) -> usize {
+        self.size()
+    }
+
+    fn result(&self) -> Bytes {
+        self.stored()
+    }
+
+    fn checkpoint(&self) -> Bytes {
+        self.put_aside()
+    }
+
+    fn from_checkpoint(checkpoint: &[u8]) -> Option<Self> {
+        Self::taken_up(checkpoint)
+    }
 }
 
 impl Outputs {

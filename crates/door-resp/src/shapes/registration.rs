@@ -19,7 +19,7 @@ const TAG_BYTES_MAX: usize = 128;
 pub(crate) const SLOTS_MAX: i64 = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registration {
+pub(crate) struct Registration {
     pub worker: String,
     pub hostname: String,
     pub platform: Option<String>,
@@ -37,13 +37,13 @@ pub struct Registration {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Capabilities {
+pub(crate) struct Capabilities {
     pub tools: Vec<String>,
     pub agentic_units: Vec<String>,
 }
 
 impl Registration {
-    pub fn parse(json: &[u8]) -> Result<Self, ShapeError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
         let mut object = Document::parse(WHAT, json, REGISTRATION_BYTES_MAX)?;
         // The id is read with room to spare, so that its own error can say what is wrong with it.
         let worker = object.required_text("worker_id", REGISTRATION_BYTES_MAX)?;
@@ -64,7 +64,7 @@ impl Registration {
 
     /// Everything a task may ask for: tools, agentic units, and each tag as `key=value`. A tag that is
     /// simply true is also offered by its bare key.
-    pub fn offers(&self) -> Vec<String> {
+    pub(crate) fn offers(&self) -> Vec<String> {
         let mut offers: Vec<String> = self.capabilities.all().map(str::to_owned).collect();
         for (key, value) in &self.tags {
             offers.push(format!("{key}={value}"));
@@ -103,7 +103,7 @@ impl Capabilities {
     }
 
     /// The comma-separated list that the oldest workers set as `worker:<id>:tools`.
-    pub fn from_list(list: &[u8]) -> Result<Self, ShapeError> {
+    pub(crate) fn from_list(list: &[u8]) -> Result<Self, ShapeError> {
         let list = std::str::from_utf8(list).map_err(|_| ShapeError::Capabilities)?;
         let mut tools = Vec::new();
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -118,7 +118,7 @@ impl Capabilities {
         Ok(Self { tools, agentic_units: Vec::new() })
     }
 
-    pub fn all(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().chain(&self.agentic_units).map(String::as_str)
     }
 }

@@ -8,7 +8,7 @@ const STATISTICS_BYTES_MAX: usize = 16 * 1024;
 
 /// The numbers we know by name, and the whole as it was sent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Statistics {
+pub(crate) struct Statistics {
     pub active_jobs: Option<u64>,
     pub completed_jobs: Option<u64>,
     pub failed_jobs: Option<u64>,
@@ -19,7 +19,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    pub fn parse(json: &[u8]) -> Result<Self, SchemaError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, SchemaError> {
         let mut object = Document::parse(WHAT, json, STATISTICS_BYTES_MAX)?;
         let mut count = |field| {
             let number = object.integer(field, 0..=i64::MAX)?;

@@ -10,7 +10,7 @@ const WHAT: &str = "update";
 const UPDATE_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct JobUpdate {
+pub(crate) struct JobUpdate {
     pub report: Option<Report>,
     /// Who the worker says it is. It is believed only if it is the one that holds the job.
     pub worker: Option<String>,
@@ -24,7 +24,7 @@ pub struct JobUpdate {
 
 /// The status a worker may report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
+pub(crate) enum Report {
     Running,
     Completed,
     Failed,
@@ -34,7 +34,7 @@ pub enum Report {
 }
 
 impl Report {
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::Completed => "completed",
@@ -44,7 +44,7 @@ impl Report {
         }
     }
 
-    pub fn parse(word: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(word: &[u8]) -> Option<Self> {
         [Self::Running, Self::Completed, Self::Failed, Self::Cancelled, Self::Paused]
             .into_iter()
             .find(|report| report.word().as_bytes() == word)
@@ -53,7 +53,7 @@ impl Report {
 
 impl JobUpdate {
     /// A status and nothing else.
-    pub fn of(report: Report) -> Self {
+    pub(crate) fn of(report: Report) -> Self {
         Self {
             report: Some(report),
             worker: None,
@@ -66,7 +66,7 @@ impl JobUpdate {
         }
     }
 
-    pub fn parse(json: &[u8]) -> Result<Self, SchemaError> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, SchemaError> {
         let mut object = Document::parse(WHAT, json, UPDATE_BYTES_MAX)?;
         let report = match object.text("status", TEXT_BYTES_MAX)? {
             None => None,

@@ -22,7 +22,7 @@ use crate::flow::{CommandFlow, Input, Outcome, Step, Whom};
 use crate::glob::glob;
 use crate::rights::Reader;
 use crate::shapes::{JobUpdate, Report};
-use crate::worker::{Call, CallAnswer};
+use crate::worker::{Call, CallAnswer, report};
 
 pub(super) const NOT_FAILED: &str = "ERR Job not in failed status";
 
@@ -204,7 +204,7 @@ pub(super) fn not_held(job: &str, report: Option<Report>, worker: Option<&str>, 
 
 /// A worker that asks for its own job has read that it has it.
 fn mentioned(job: String, then: AfterMention, speaker: &Speaker) -> Step {
-    let call = Call::Mention { job: job.clone() };
+    let call = Call::Mention { task: job.clone() };
     let (reader, worker) = (speaker.reader, speaker.worker.clone());
     Step::Call(Whom::Own, call, CommandFlow::Job(JobFlow::Mentioning { job, then, reader, worker }))
 }
@@ -230,7 +230,7 @@ fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> Step {
 
 fn report_on(whom: Whom, job: String, update: Box<JobUpdate>, worker: Option<Name>) -> Step {
     let then = AfterHeld::Report { job: job.clone(), report: update.report, worker: worker.clone() };
-    about_held(whom, job.clone(), worker, Call::Report { job, update }, then)
+    about_held(whom, job.clone(), worker, Call::Report { task: job, report: report(*update) }, then)
 }
 
 /// What the worker's side says to a report.
@@ -242,7 +242,9 @@ pub(super) fn reported(
 ) -> Step {
     match answer {
         CallAnswer::Done => Step::Reply(Reply::OK),
-        CallAnswer::Wanted(word) => Step::Reply(Reply::simple(format!("OK wanted={word}"))),
+        CallAnswer::Wanted(wanted) => {
+            Step::Reply(Reply::simple(format!("OK wanted={}", super::refusals::wanted(wanted))))
+        }
         CallAnswer::NotHeld | CallAnswer::NotRegistered => explain_not_held(job, report, worker),
         CallAnswer::Stale { attempt, current } => {
             Step::error(format!("ERR Stale attempt {attempt} of job {job}, the current one is {current}"))

@@ -77,7 +77,7 @@ impl Popping {
                 Step::Reply(Reply::NullArray)
             }
             CallAnswer::Nothing => Step::Reply(Reply::Null),
-            CallAnswer::Popped(assignment) => match reply {
+            CallAnswer::Pulled(assignment) => match reply {
                 PopReply::Id => Step::Reply(Reply::bulk(assigned_id(&assignment))),
                 PopReply::Job | PopReply::Jobs { .. } => read_body(assignment, Vec::new()),
                 PopReply::KeyAndJob => read_body(assignment, keys),
@@ -145,7 +145,7 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     } else {
         Vec::new()
     };
-    let call = Call::Pop(Pop { queues: names, wait, whole, list });
+    let call = Call::Pull(Pop { queues: names, wait, whole, list });
     let popping = Box::new(Popping { reply, as_pair, keys, worker });
     Step::Call(Whom::Puller, call, CommandFlow::List(ListFlow::Popping(popping)))
 }
@@ -155,7 +155,7 @@ fn pop_many(pop: &Pop, count: usize, worker: Name) -> Step {
     if count == 0 {
         return Step::Reply(Reply::Array(Vec::new()));
     }
-    let calls = (0..count).map(|_| (Whom::Puller, Call::Pop(pop.clone()))).collect();
+    let calls = (0..count).map(|_| (Whom::Puller, Call::Pull(pop.clone()))).collect();
     Step::Calls(calls, CommandFlow::List(ListFlow::PoppingMany { worker }))
 }
 
@@ -164,7 +164,7 @@ fn popped_many(answers: Vec<CallAnswer>, worker: &str) -> Step {
     let mut reply = Reply::NullArray;
     for answer in answers {
         match answer {
-            CallAnswer::Popped(assignment) => popped.push(*assignment),
+            CallAnswer::Pulled(assignment) => popped.push(*assignment),
             CallAnswer::Nothing => {}
             other => reply = call_refused(&other, worker),
         }
@@ -191,7 +191,7 @@ fn remove(queue: QueueKey, element: &Bytes, speaker: &Speaker) -> Step {
         },
     };
     let worker = speaker.worker.clone();
-    let finish = Call::Finish { job: job.clone(), list: queue.clone() };
+    let finish = Call::Finish { task: job.clone(), list: queue.clone() };
     let then = AfterHeld::Remove { queue, job: job.clone(), worker: worker.clone() };
     about_held(Whom::Own, job, worker, finish, then)
 }

@@ -1,12 +1,11 @@
 //! Every "no" of the broker in the words of this door.
 
-use tenure_hub::Response;
-use tenure_hub::words::{Refusal, Reply as Decided};
+pub(crate) use tenure_door_kit::worker_actor::refused;
+use tenure_hub::words::{Refusal, Wanted};
 
 use super::names::state_status;
 use crate::codec::Reply;
-use crate::flow::Outcome;
-use crate::worker::CallAnswer;
+use crate::worker::{CallAnswer, Verdict};
 
 /// The longest text a failure may carry.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -49,23 +48,7 @@ pub(super) fn refusal_text(refusal: &Refusal) -> String {
     }
 }
 
-/// Some answers carry a refusal inside, for one thing of several. Where one thing was asked, that is the answer.
-pub(crate) fn refused(outcome: Outcome) -> Outcome {
-    match outcome? {
-        Response::Command(Decided::Held(each)) => match each.iter().find_map(|held| held.as_ref().err()) {
-            Some(refusal) => Err(refusal.clone()),
-            None => Ok(Response::Command(Decided::Held(each))),
-        },
-        Response::Command(Decided::Submitted(each)) => match each.iter().find_map(|task| task.as_ref().err())
-        {
-            Some(refusal) => Err(refusal.clone()),
-            None => Ok(Response::Command(Decided::Submitted(each))),
-        },
-        other => Ok(other),
-    }
-}
-
-/// What a worker's desk says that is neither yes nor the answer hoped for.
+/// What a worker actor says that is neither yes nor the answer hoped for.
 pub(crate) fn call_refused(answer: &CallAnswer, worker: &str) -> Reply {
     match answer {
         CallAnswer::Taken => Reply::error("ERR Worker ID already registered"),
@@ -74,16 +57,16 @@ pub(crate) fn call_refused(answer: &CallAnswer, worker: &str) -> Reply {
         CallAnswer::Stale { attempt, current } => {
             Reply::error(format!("ERR Stale attempt {attempt}, the current one is {current}"))
         }
-        CallAnswer::NotVerified => Reply::error(format!("ERR Capability not verified: {worker}")),
-        CallAnswer::NoChallenge => Reply::error("ERR No challenge is open for that capability"),
+        CallAnswer::Own(Verdict::Failed) => Reply::error(format!("ERR Capability not verified: {worker}")),
+        CallAnswer::Own(Verdict::NoChallenge) => Reply::error("ERR No challenge is open for that capability"),
         CallAnswer::TooLong => Reply::error("ERR the job's outputs are too long"),
         CallAnswer::Refused(reason) => refusal(reason),
         CallAnswer::Done
         | CallAnswer::Wanted(_)
-        | CallAnswer::Popped(_)
+        | CallAnswer::Pulled(_)
         | CallAnswer::Nothing
         | CallAnswer::Held(_)
-        | CallAnswer::Verified { .. } => Reply::error("ERR unexpected answer"),
+        | CallAnswer::Own(Verdict::Passed { .. }) => Reply::error("ERR unexpected answer"),
     }
 }
 
@@ -94,4 +77,12 @@ pub(crate) fn shortened(text: String) -> String {
     }
     let end = (0..=MESSAGE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     text[..end].to_owned()
+}
+
+/// What is wanted of a job, in the words of this door.
+pub(crate) fn wanted(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::Cancel => "cancel",
+        Wanted::Pause => "pause",
+    }
 }

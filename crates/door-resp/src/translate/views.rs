@@ -141,7 +141,7 @@ pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
         ViewCommand::Keys { pattern } => keyspace::keys(pattern),
         ViewCommand::Scan(scan) => keyspace::scan(scan),
         ViewCommand::TimeToLive { key, milliseconds } => {
-            time_to_live(key, milliseconds, speaker.settings.dead_after())
+            time_to_live(key, milliseconds, speaker.settings.heartbeats().dead_after())
         }
         ViewCommand::Exists(keys) => exists(keys, 0),
         ViewCommand::Type(key) => {
@@ -175,7 +175,7 @@ fn value_for(speaker: &Speaker, key: Key, then: AfterValue) -> Step {
 fn value(key: Key, reader: Reader, worker_here: Option<Name>, then: AfterValue) -> Step {
     match key {
         Key::Job { id, field } => {
-            let call = Call::Mention { job: id.clone() };
+            let call = Call::Mention { task: id.clone() };
             let flow = ViewFlow::Mentioning { job: id, field, then, reader, worker: worker_here };
             Step::Call(Whom::Own, call, CommandFlow::View(flow))
         }
@@ -263,7 +263,7 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
             let name = Name::from(id.as_str());
             let (whom, call) = match field {
                 WorkerField::Tools => match Capabilities::from_list(&value) {
-                    Ok(tools) => (Whom::Become(name), Call::Tools(tools)),
+                    Ok(tools) => (Whom::Become(name), Call::Offer(tools.all().map(Into::into).collect())),
                     Err(error) => return Step::error(format!("ERR {error}")),
                 },
                 WorkerField::Metadata | WorkerField::Stats | WorkerField::Alive => {
@@ -279,7 +279,7 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
                 return Step::error(format!("ERR Invalid status: {shown}"));
             };
             let update = JobUpdate::of(report);
-            let call = Call::Report { job: id.clone(), update: Box::new(update) };
+            let call = Call::Report { task: id.clone(), report: crate::worker::report(update) };
             reported(id, call, Some(report), worker)
         }
         Key::Job { id, field } => {
@@ -289,7 +289,7 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
                 JobField::Stderr => outputs.stderr = Some(value),
                 _ => outputs.result = Some(value),
             }
-            reported(id.clone(), Call::Output { job: id, outputs }, None, worker)
+            reported(id.clone(), Call::Output { task: id, outputs }, None, worker)
         }
         _ => Step::Reply(crate::command::CommandError::WrongType.reply()),
     }

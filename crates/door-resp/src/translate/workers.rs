@@ -13,7 +13,7 @@ use crate::command::WorkerCommand;
 use crate::flow::{CommandFlow, Input, Step, Whom};
 use crate::key::QueueKey;
 use crate::shapes::{Challenge, Report, check_worker_id};
-use crate::worker::{Call, CallAnswer};
+use crate::worker::{Call, CallAnswer, Question, Verdict, VerifyCall, figures, introduction};
 
 /// What a worker's command waits for.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl WorkerFlow {
             },
             Self::Verifying => Step::Reply(match input.call() {
                 CallAnswer::Done => Reply::OK,
-                CallAnswer::NotHeld => call_refused(&CallAnswer::NoChallenge, ""),
+                CallAnswer::NotHeld => call_refused(&CallAnswer::Own(Verdict::NoChallenge), ""),
                 other => call_refused(&other, ""),
             }),
             Self::Challenging { capability, asked } => {
@@ -147,10 +147,13 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
             let seconds = speaker.settings.heartbeat.as_secs().max(1);
             let done = Reply::simple(format!("OK worker_id={worker} heartbeat_interval={seconds}"));
             let whom = Whom::Become(worker.as_str().into());
-            named_anew(speaker, Saying { worker, whom, call: Call::Register(registration), done })
+            named_anew(
+                speaker,
+                Saying { worker, whom, call: Call::Register(introduction(&registration)), done },
+            )
         }
         WorkerCommand::Heartbeat { worker, statistics } => {
-            let call = Call::Heartbeat(statistics.map(Box::new));
+            let call = Call::Heartbeat(statistics.as_ref().map(figures));
             let whom = Whom::Known(worker.as_str().into());
             Saying { worker, whom, call, done: Reply::OK }.say()
         }
@@ -164,7 +167,8 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
                 workers(AfterWorkers::Challenge(Box::new(asking)))
             }
             Challenge::Answer { output, exit_code } => {
-                WorkerFlow::Verifying.call(Whom::Own, Call::Verified { capability, output, exit_code })
+                let answer = VerifyCall::Answer { capability, output, exit_code };
+                WorkerFlow::Verifying.call(Whom::Own, Call::Own(answer))
             }
         },
         WorkerCommand::List => workers(AfterWorkers::List),
@@ -258,12 +262,8 @@ impl Asking {
                 None => format!("ERR No worker offers {capability}"),
             });
         }
-        let challenge = || Call::Challenge {
-            capability: capability.clone(),
-            command: command.clone(),
-            arguments: arguments.clone(),
-            expect: expect.clone(),
-        };
+        let question = Question { capability: capability.clone(), command, arguments, expect };
+        let challenge = || Call::Own(VerifyCall::Challenge(question.clone()));
         let calls = asked.iter().map(|name| (Whom::Known(name.clone()), challenge())).collect();
         Step::Calls(calls, CommandFlow::Worker(WorkerFlow::Challenging { capability, asked }))
     }
@@ -275,7 +275,7 @@ fn verdict(capability: &str, asked: &[Name], answers: &[CallAnswer]) -> Reply {
     let mut outputs = Vec::new();
     for (worker, answer) in asked.iter().zip(answers) {
         match answer {
-            CallAnswer::Verified { output } => outputs.push(output),
+            CallAnswer::Own(Verdict::Passed { output }) => outputs.push(output),
             _ => failed.push(worker),
         }
     }

@@ -1,13 +1,14 @@
-//! The door without sockets and without a clock: sessions, desks and the hub's own logic in one thread, time by hand.
+//! The door without sockets and without a clock: sessions, worker actors and the hub's own logic in one thread, time by hand.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_door_kit::worker_actor::KeyHolder;
 use tenure_door_resp::Settings;
-use tenure_door_resp::testing::worker::{self, CallAnswer, KeyHolder, Worker};
-use tenure_door_resp::testing::{Admission, ChannelAct, DeskCall, Gate, Output, Session, Upkeep};
+use tenure_door_resp::testing::worker::{self, CallAnswer, Worker, WorkerCall};
+use tenure_door_resp::testing::{Admission, ChannelAct, Gate, Output, Session, Upkeep};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};
@@ -23,7 +24,7 @@ pub(crate) struct World {
     keys: Keys,
     next_session: u64,
     connections: BTreeMap<usize, Connection>,
-    desks: BTreeMap<Name, Desk>,
+    workers: BTreeMap<Name, Actor>,
     upkeep: Arc<Upkeep>,
     /// How often something went to the disk.
     syncs: usize,
@@ -39,7 +40,7 @@ struct Connection {
     closed: bool,
 }
 
-struct Desk {
+struct Actor {
     worker: Worker,
     /// None while nobody speaks as this worker.
     inside: Option<(SessionId, Arc<Mailbox>)>,
@@ -118,7 +119,7 @@ impl World {
             keys,
             next_session: 1,
             connections: BTreeMap::new(),
-            desks: BTreeMap::new(),
+            workers: BTreeMap::new(),
             upkeep: Arc::default(),
             syncs: 0,
             disk_stands_still: false,
@@ -193,10 +194,10 @@ impl World {
         if let Some((session, _)) = connection.inside {
             self.core.close(self.now, session);
         }
-        let names: Vec<Name> = self.desks.keys().cloned().collect();
+        let names: Vec<Name> = self.workers.keys().cloned().collect();
         for name in names {
             let mut out = worker::Output::default();
-            self.desks.get_mut(&name).expect("it is open").worker.detach(client as u64, &mut out);
+            self.workers.get_mut(&name).expect("it is open").worker.detach(client as u64, &mut out);
             self.tell(&name, out);
         }
         self.settle();
@@ -226,9 +227,9 @@ impl World {
         let end = self.now + time;
         loop {
             let sessions = self.connections.values().filter_map(|one| one.session.next_deadline());
-            let desks = self.desks.values().filter_map(|desk| desk.worker.next_deadline());
+            let workers = self.workers.values().filter_map(|actor| actor.worker.next_deadline());
             let next =
-                sessions.chain(desks).chain(self.core.next_deadline()).filter(|at| *at > self.now).min();
+                sessions.chain(workers).chain(self.core.next_deadline()).filter(|at| *at > self.now).min();
             self.now = next.unwrap_or(end).min(end);
             self.settle();
             if self.now >= end {
@@ -245,12 +246,12 @@ impl World {
             for client in self.clients() {
                 moved |= self.serve(client);
             }
-            let names: Vec<Name> = self.desks.keys().cloned().collect();
+            let names: Vec<Name> = self.workers.keys().cloned().collect();
             for name in names {
                 moved |= self.attend(&name);
             }
             moved |= self.turn();
-            // What the hub said to a desk in its turn is taken in the next round.
+            // What the hub said to a worker in its turn is taken in the next round.
             quiet = if moved { 0 } else { quiet + 1 };
             if quiet == 2 {
                 return;
@@ -317,8 +318,8 @@ impl World {
             }
             for name in std::mem::take(&mut out.leaves) {
                 let mut told = worker::Output::default();
-                if let Some(desk) = self.desks.get_mut(&name) {
-                    desk.worker.detach(client as u64, &mut told);
+                if let Some(actor) = self.workers.get_mut(&name) {
+                    actor.worker.detach(client as u64, &mut told);
                     self.tell(&name, told);
                 }
             }
@@ -346,29 +347,35 @@ impl World {
         (session, mailbox)
     }
 
-    /// All calls from the first on that are for its desk.
-    fn call(&mut self, client: usize, calls: &mut VecDeque<DeskCall>, out: &mut Output) {
-        let Some(DeskCall { token, worker: name, open_as, .. }) = calls.front() else { return };
+    /// All calls from the first on that are for its worker.
+    fn call(&mut self, client: usize, calls: &mut VecDeque<WorkerCall>, out: &mut Output) {
+        let Some(WorkerCall { token, worker: name, open_as, .. }) = calls.front() else { return };
         let name = name.clone();
-        if !self.desks.contains_key(&name) {
+        if !self.workers.contains_key(&name) {
             let Some(kind) = *open_as else {
                 let connection = self.connections.get_mut(&client).expect("it is open");
-                connection.session.desk_answered(self.now, *token, CallAnswer::NotRegistered, out);
+                connection.session.worker_answered(self.now, *token, CallAnswer::NotRegistered, out);
                 calls.pop_front();
                 return;
             };
             let grant = self.connections[&client].session.grant();
-            let worker = Worker::new(name.clone(), grant.name.clone(), kind, Settings::default(), self.now);
-            self.desks.insert(name.clone(), Desk { worker, inside: None, grant });
+            let worker = Worker::new(
+                name.clone(),
+                grant.name.clone(),
+                kind,
+                Settings::default().heartbeats(),
+                self.now,
+            );
+            self.workers.insert(name.clone(), Actor { worker, inside: None, grant });
         }
         let mut told = worker::Output::default();
-        let of_this = DeskCall::of_one_desk(calls, client as u64);
+        let of_this = WorkerCall::of_one_worker(calls, client as u64);
         let grant = self.connections[&client].session.grant();
-        let desk = self.desks.get_mut(&name).expect("it is open");
-        desk.worker.call_from(self.now, &KeyHolder::from(&*grant), of_this, &mut told);
+        let actor = self.workers.get_mut(&name).expect("it is open");
+        actor.worker.call_from(self.now, &KeyHolder::from(&*grant), of_this, &mut told);
         if told.changes_owner {
-            desk.grant = grant;
-            if let Some((session, _)) = desk.inside.take() {
+            actor.grant = grant;
+            if let Some((session, _)) = actor.inside.take() {
                 self.core.close(self.now, session);
             }
         }
@@ -376,22 +383,22 @@ impl World {
     }
 
     fn attend(&mut self, name: &Name) -> bool {
-        let Some(desk) = self.desks.get_mut(name) else { return false };
+        let Some(actor) = self.workers.get_mut(name) else { return false };
         let mut out = worker::Output::default();
         let mut mail = Vec::new();
-        if let Some((_, mailbox)) = &desk.inside {
+        if let Some((_, mailbox)) = &actor.inside {
             mailbox.take(&mut mail);
         }
         let mut moved = !mail.is_empty();
         for delivery in mail {
-            desk.worker.deliver(self.now, delivery, &mut out);
+            actor.worker.deliver(self.now, delivery, &mut out);
         }
-        desk.worker.tick(self.now, &mut out);
+        actor.worker.tick(self.now, &mut out);
         moved |= !out.asks.is_empty() || !out.answers.is_empty();
-        let over = desk.worker.is_over(self.now);
+        let over = actor.worker.is_over(self.now);
         self.tell(name, out);
-        if over && let Some(desk) = self.desks.remove(name) {
-            if let Some((session, _)) = desk.inside {
+        if over && let Some(actor) = self.workers.remove(name) {
+            if let Some((session, _)) = actor.inside {
                 self.core.close(self.now, session);
             }
             return true;
@@ -400,14 +407,14 @@ impl World {
     }
 
     fn tell(&mut self, name: &Name, mut out: worker::Output) {
-        if let Some(desk) = self.desks.get_mut(name) {
+        if let Some(actor) = self.workers.get_mut(name) {
             for (token, blob) in std::mem::take(&mut out.reads) {
                 let bytes = self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
-                desk.worker.has_read(token, bytes, &mut out);
+                actor.worker.has_read(token, bytes, &mut out);
             }
             self.ask_for(name, out.asks);
             if out.closes_session
-                && let Some((session, _)) = self.desks.get_mut(name).and_then(|desk| desk.inside.take())
+                && let Some((session, _)) = self.workers.get_mut(name).and_then(|actor| actor.inside.take())
             {
                 self.core.close(self.now, session);
             }
@@ -416,7 +423,7 @@ impl World {
             let client = caller.connection as usize;
             let Some(connection) = self.connections.get_mut(&client) else { continue };
             let mut said = Output::default();
-            connection.session.desk_answered(self.now, caller.token, answer, &mut said);
+            connection.session.worker_answered(self.now, caller.token, answer, &mut said);
             self.output(client, said);
         }
         for (client, job, wanted) in out.wishes {
@@ -428,16 +435,16 @@ impl World {
         }
     }
 
-    /// What a worker's desk asks, in its session.
+    /// What a worker actor asks, in its session.
     fn ask_for(&mut self, name: &Name, asks: Vec<Ask>) {
         if asks.is_empty() {
             return;
         }
-        if self.desks[name].inside.is_none() {
-            let inside = self.open(name.clone(), Arc::clone(&self.desks[name].grant));
-            self.desks.get_mut(name).expect("it is open").inside = Some(inside);
+        if self.workers[name].inside.is_none() {
+            let inside = self.open(name.clone(), Arc::clone(&self.workers[name].grant));
+            self.workers.get_mut(name).expect("it is open").inside = Some(inside);
         }
-        let session = self.desks[name].inside.as_ref().expect("as above").0;
+        let session = self.workers[name].inside.as_ref().expect("as above").0;
         self.take(session, asks);
     }
 

@@ -153,7 +153,7 @@ impl Conversation for Majordomo {
                     // A part that nobody could be found for is nobody's business.
                     Waiting::Nothing | Waiting::Part { .. } => {}
                     Waiting::Known => worker.known(&reply, &mut turn),
-                    Waiting::Started(held) => worker.started(held, &reply, bytes, &mut turn),
+                    Waiting::Started(held) => worker.started(held, reply, bytes, &mut turn),
                     Waiting::HeldBefore => worker.held_before(reply, &mut turn),
                     Waiting::Submitted { service, tasks } => {
                         client.submitted(&service, &tasks, reply, &mut turn);

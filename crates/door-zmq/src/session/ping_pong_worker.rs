@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tenure_door_kit::worker_actor::{Arrival, begun_by, refused};
 use tenure_hub::limits::BODY_BYTES_MAX;
-use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Reply, Timestamp, Wanted};
+use tenure_hub::words::{Blob, Command, Held, Notice, Refusal, Timestamp, Wanted};
 use tenure_hub::{Delivery, Request, Response};
 
 use super::asked::Asked;
@@ -22,7 +23,7 @@ pub struct PingPongWorker {
     unseen: Arc<Unseen>,
     asked: Asked<Waiting>,
     /// The broker is asked what a worker of this name holds; what it says before that is known waits here.
-    early: Option<Vec<FromWorker>>,
+    arrival: Option<Arrival<FromWorker>>,
     /// It has registered, as far as the door knows.
     joined: bool,
     /// It has said READY or brought a result on this connection, so it is known whether it has a job.
@@ -50,7 +51,7 @@ impl PingPongWorker {
             settings,
             unseen,
             asked: Asked::default(),
-            early: None,
+            arrival: None,
             joined: false,
             is_known: false,
             job: None,
@@ -84,16 +85,16 @@ impl PingPongWorker {
 
     /// A worker that chose its name has come back, and this is what it holds.
     fn held_before(&mut self, reply: Result<Response, Refusal>, out: &mut Out) {
-        if let Ok(Response::Answer(Answer::Tasks { tasks, .. })) = reply
-            && let [task] = &tasks[..]
-        {
+        let Some(arrival) = self.arrival.take() else { return };
+        let (tasks, early) = arrival.finish(reply);
+        if let [task] = &tasks[..] {
             let held = Held { task: task.id, attempt: task.attempt };
             let mut spec = translate::ping_pong_worker(&self.me.name, &self.settings);
             spec.held = vec![held];
             self.asked.ask(Request::Command(Command::Register(Box::new(spec))), Waiting::Nothing, out);
             (self.joined, self.is_known, self.job) = (true, true, Some(held));
         }
-        for message in self.early.take().unwrap_or_default() {
+        for message in early {
             self.hear(&message, out);
         }
     }
@@ -187,15 +188,19 @@ impl Conversation for PingPongWorker {
         if !self.me.is_chosen || !self.me.may_work() {
             return;
         }
-        self.asked.ask(translate::held_by(&self.me.name, 2), Waiting::HeldBefore, out);
-        self.early = Some(Vec::new());
+        // It runs one job at a time, so two would be those of another.
+        self.asked.ask(begun_by(&self.me.name, 2), Waiting::HeldBefore, out);
+        self.arrival = Some(Arrival::new(EARLY_MAX));
     }
 
     fn receive(&mut self, _now: Timestamp, frames: Vec<Bytes>, out: &mut Out) {
-        match (pingpong::parse_worker(frames), &mut self.early) {
+        match (pingpong::parse_worker(frames), &mut self.arrival) {
             (Ok(message), None) => self.hear(&message, out),
-            (Ok(message), Some(early)) if early.len() < EARLY_MAX => early.push(message),
-            (Ok(_), Some(_)) => self.settings.counters.count("early"),
+            (Ok(message), Some(arrival)) => {
+                if !arrival.keep(message) {
+                    self.settings.counters.count("early");
+                }
+            }
             (Err(error), _) => self.settings.counters.count(error.kind()),
         }
     }
@@ -218,14 +223,13 @@ impl Conversation for PingPongWorker {
                         None => self.here(out),
                     }
                 }
-                (Some(Waiting::Started(held)), Ok(Response::Command(Reply::Held(each))))
-                    if each.iter().any(Result::is_err) =>
-                {
-                    self.stopped(held, out);
+                (Some(Waiting::Started(held)), reply) => {
+                    if refused(reply).is_err() {
+                        self.stopped(held, out);
+                    }
                 }
                 (Some(Waiting::HeldBefore), reply) => self.held_before(reply, out),
-                (Some(Waiting::Started(held)), Err(_)) => self.stopped(held, out),
-                _ => {}
+                (Some(Waiting::Known | Waiting::Nothing) | None, _) => {}
             },
             Delivery::Notice(notice) => match notice {
                 Notice::Assign(assignment) => {
@@ -256,7 +260,7 @@ impl Conversation for PingPongWorker {
     }
 
     fn is_held_back(&self) -> bool {
-        self.early.is_some()
+        self.arrival.is_some()
     }
 
     fn too_long(&mut self, _now: Timestamp, out: &mut Out) {

@@ -8,7 +8,8 @@ mod results;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, Assignment, Blob, Command, Held, Name, Refusal, TaskInfo, Timestamp};
+use tenure_door_kit::worker_actor::{Arrival, begun_by, starts_on_assignment};
+use tenure_hub::words::{Assignment, Blob, Command, Held, Name, Refusal, TaskInfo, Timestamp};
 use tenure_hub::{Request, Response};
 
 use super::client::FINISHED_SUBJECT;
@@ -44,9 +45,7 @@ pub(super) enum Worker {
     #[default]
     Unknown,
     /// The broker is asked what a worker of this name holds. What it says before that is known waits.
-    Arriving {
-        early: Vec<(Dialect, WorkerMessage)>,
-    },
+    Arriving(Arrival<(Dialect, WorkerMessage)>),
     /// It came back under a name that holds attempts; they go on, and nothing new is given to it.
     Returned {
         jobs: Vec<Returning>,
@@ -111,15 +110,14 @@ impl Worker {
         if !turn.me.is_chosen || !turn.me.may_work() {
             return;
         }
-        turn.ask(translate::held_by(&turn.me.name, RETURNED_MAX), Waiting::HeldBefore);
-        *self = Worker::Arriving { early: Vec::new() };
+        turn.ask(begun_by(&turn.me.name, RETURNED_MAX), Waiting::HeldBefore);
+        *self = Worker::Arriving(Arrival::new(EARLY_MAX));
     }
 
     pub(super) fn held_before(&mut self, reply: Result<Response, Refusal>, turn: &mut Turn<'_>) {
-        let Worker::Arriving { early } = std::mem::take(self) else { return };
-        if let Ok(Response::Answer(Answer::Tasks { tasks, .. })) = reply
-            && !tasks.is_empty()
-        {
+        let Worker::Arriving(arrival) = std::mem::take(self) else { return };
+        let (tasks, early) = arrival.finish(reply);
+        if !tasks.is_empty() {
             let held = tasks.iter().map(|task| Held { task: task.id, attempt: task.attempt }).collect();
             let spec = translate::returned_worker(&turn.me.name, held, turn.settings);
             turn.command(Command::Register(Box::new(spec)), Waiting::Known);
@@ -132,17 +130,17 @@ impl Worker {
 
     /// Whether nothing more is to be read from it: it is not known yet what it holds, and what it says meanwhile is kept.
     pub(super) fn is_arriving(&self) -> bool {
-        matches!(self, Worker::Arriving { .. })
+        matches!(self, Worker::Arriving(_))
     }
 
     /// Which bytes are needed to take an assignment.
     pub(super) fn body_of(&self, assignment: &Assignment) -> Option<Blob> {
         match self {
-            Worker::Plugin(_) if plugin::starts_first(assignment) => None,
+            Worker::Plugin(_) if starts_on_assignment(assignment) => None,
             Worker::Plugin(_)
             | Worker::Simple(_)
             | Worker::Unknown
-            | Worker::Arriving { .. }
+            | Worker::Arriving(_)
             | Worker::Returned { .. }
             | Worker::Asked { .. } => Some(assignment.body),
         }
@@ -155,10 +153,8 @@ impl Worker {
     }
 
     pub(super) fn receive(&mut self, dialect: Dialect, message: WorkerMessage, turn: &mut Turn<'_>) {
-        if let Worker::Arriving { early } = self {
-            if early.len() < EARLY_MAX {
-                early.push((dialect, message));
-            } else {
+        if let Worker::Arriving(arrival) = self {
+            if !arrival.keep((dialect, message)) {
                 turn.drop("early");
             }
             return;
@@ -218,7 +214,7 @@ impl Worker {
             Worker::Plugin(plugin) => plugin.threads,
             Worker::Returned { jobs, free } => Threads::returned(by_thread(jobs), free, count),
             Worker::Asked { jobs, free } => Threads::returned(jobs, free, count),
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Simple(_) => Threads::default(),
+            Worker::Unknown | Worker::Arriving(_) | Worker::Simple(_) => Threads::default(),
         };
         let listing = turn.registry.enter(turn.me.namespace(), &turn.me.name, registration);
         *self = Worker::Plugin(Plugin::new(listing, threads, turn));
@@ -227,7 +223,7 @@ impl Worker {
 
     fn heartbeat(&mut self, dialect: Dialect, stats: &Stats, turn: &mut Turn<'_>) {
         match self {
-            Worker::Unknown | Worker::Arriving { .. } => {
+            Worker::Unknown | Worker::Arriving(_) => {
                 self.start_again(dialect, turn);
                 if let Worker::Asked { free, .. } = self {
                     *free = stats.free_threads;
@@ -257,7 +253,7 @@ impl Worker {
         let Err(refusal) = reply else { return };
         tracing::debug!(worker = %turn.me.name, code = refusal.code(), "worker has to start again");
         let dialect = match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Asked { .. } => return,
+            Worker::Unknown | Worker::Arriving(_) | Worker::Asked { .. } => return,
             Worker::Returned { .. } => {
                 *self = Worker::Unknown;
                 return;
@@ -282,7 +278,7 @@ impl Worker {
             simple.start(turn);
         }
         let (dialect, beat_at) = match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => {
+            Worker::Unknown | Worker::Arriving(_) | Worker::Returned { .. } | Worker::Asked { .. } => {
                 return;
             }
             Worker::Simple(simple) if !simple.hears_beats() => return,
@@ -302,9 +298,7 @@ impl Worker {
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => {
-                None
-            }
+            Worker::Unknown | Worker::Arriving(_) | Worker::Returned { .. } | Worker::Asked { .. } => None,
             Worker::Simple(simple) => {
                 let beat_at = Some(simple.beat_at).filter(|_| simple.hears_beats());
                 [simple.start_at, beat_at].into_iter().flatten().min()

@@ -26,13 +26,6 @@ pub(crate) fn watch_ends(watch: u64, submitter: &Name) -> Request {
     Request::Watch(Watch { watch, filter, from: None })
 }
 
-/// What a worker of this name held when the broker last heard of it.
-pub(crate) fn held_by(worker: &Name, limit: usize) -> Request {
-    let states = vec![StateName::Running];
-    let query = ListQuery { states, worker: Some(worker.clone()), limit, ..ListQuery::default() };
-    Request::Query(Query::List(Box::new(query)))
-}
-
 /// One of the tasks that this peer submitted and that have not ended, if there is one.
 pub(crate) fn unfinished_of(submitter: &Name) -> Request {
     let states = StateName::ALL.into_iter().filter(|state| !state.has_ended()).collect();

@@ -1,7 +1,8 @@
 //! Handing jobs to a worker, and what becomes of jobs that are not its any more.
 
 use bytes::Bytes;
-use tenure_hub::words::{Assignment, Held, Refusal, Reply, StopWhy, Wanted};
+use tenure_door_kit::worker_actor::refused;
+use tenure_hub::words::{Assignment, Held, Refusal, StopWhy, Wanted};
 use tenure_hub::{Request, Response};
 
 use super::super::majordomo::{Turn, Waiting};
@@ -28,7 +29,7 @@ impl Worker {
             Err(refusal) => return turn.ask(translate::given_up(held, &refusal), Waiting::Nothing),
         };
         match self {
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => {}
+            Worker::Unknown | Worker::Arriving(_) | Worker::Returned { .. } | Worker::Asked { .. } => {}
             Worker::Simple(simple) => {
                 let address = translate::address_of(held, &turn.me.name).to_frame();
                 let request = ToWorker::Request { address, body: body::unpack(&task_body) };
@@ -47,19 +48,16 @@ impl Worker {
     pub(in crate::session) fn started(
         &mut self,
         held: Held,
-        reply: &Result<Response, Refusal>,
+        reply: Result<Response, Refusal>,
         task_body: Result<Bytes, Refusal>,
         turn: &mut Turn<'_>,
     ) {
-        let went_on = match reply {
-            Ok(Response::Command(Reply::Held(each))) => each.iter().all(Result::is_ok),
-            _ => false,
-        };
+        let went_on = refused(reply).is_ok();
         match self {
             _ if !went_on => self.stopped(held, StopWhy::Stale, turn),
             Worker::Plugin(plugin) => plugin.started(held, task_body, turn),
             Worker::Unknown
-            | Worker::Arriving { .. }
+            | Worker::Arriving(_)
             | Worker::Returned { .. }
             | Worker::Asked { .. }
             | Worker::Simple(_) => {}
@@ -74,7 +72,7 @@ impl Worker {
             Worker::Simple(simple) => (simple.job.as_ref().is_some_and(|job| job.held == held), false),
             Worker::Returned { jobs, .. } => (jobs.iter().any(|known| known.job.held == held), false),
             Worker::Plugin(plugin) => (plugin.threads.held().contains(&held), true),
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Asked { .. } => (false, false),
+            Worker::Unknown | Worker::Arriving(_) | Worker::Asked { .. } => (false, false),
         };
         if is_mine && (wanted == Wanted::Cancel || !is_plugin) {
             turn.ask(Request::Confirm { held, wanted, result: Bytes::new() }, Waiting::Nothing);
@@ -104,7 +102,7 @@ impl Worker {
             }
             Worker::Plugin(plugin) => plugin.stopped(held, turn),
             Worker::Returned { jobs, .. } => jobs.retain(|known| known.job.held != held),
-            Worker::Simple(_) | Worker::Arriving { .. } | Worker::Asked { .. } | Worker::Unknown => {}
+            Worker::Simple(_) | Worker::Arriving(_) | Worker::Asked { .. } | Worker::Unknown => {}
         }
     }
 }

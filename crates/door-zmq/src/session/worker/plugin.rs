@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use tenure_hub::words::{Assignment, Blob, Command, Held, Name, OnLost, Refusal, Timestamp};
+use tenure_door_kit::worker_actor::starts_on_assignment;
+use tenure_hub::words::{Assignment, Blob, Command, Held, Name, Refusal, Timestamp};
 
 use super::super::majordomo::{Turn, Waiting};
 use super::replies::Replies;
@@ -63,11 +64,6 @@ enum Body {
     Here(Bytes),
     /// It stays on disk until the start of the job is there too.
     OnDisk(Blob),
-}
-
-/// Whether a task must not run again by itself. Its job does not leave before its start is on disk.
-pub(super) fn starts_first(assignment: &Assignment) -> bool {
-    assignment.terms.on_lost != OnLost::Requeue
 }
 
 impl Threads {
@@ -166,7 +162,8 @@ impl Plugin {
     pub(super) fn assigned(&mut self, assignment: &Assignment, body: Bytes, turn: &mut Turn<'_>) {
         let held = Held { task: assignment.task, attempt: assignment.attempt };
         let job = Running::new(held, assignment.terms.submitter.clone());
-        let body = if starts_first(assignment) { Body::OnDisk(assignment.body) } else { Body::Here(body) };
+        let body =
+            if starts_on_assignment(assignment) { Body::OnDisk(assignment.body) } else { Body::Here(body) };
         self.unplaced.push_back(Unplaced { job, service: assignment.terms.queue.clone(), body });
         self.place(turn);
     }

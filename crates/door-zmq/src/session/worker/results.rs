@@ -32,7 +32,7 @@ impl Worker {
                 complete(held, result, turn);
                 self.dismiss(dialect, turn);
             }
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Returned { .. } | Worker::Asked { .. } => {
+            Worker::Unknown | Worker::Arriving(_) | Worker::Returned { .. } | Worker::Asked { .. } => {
                 self.late_reply(&address, held, result, turn);
                 self.dismiss(dialect, turn);
             }
@@ -131,7 +131,7 @@ impl Worker {
                 place.and_then(|place| place.take_if(|job| job.client.as_bytes() == client));
                 turn.drop("stale");
             }
-            Worker::Unknown | Worker::Arriving { .. } | Worker::Simple(_) => {
+            Worker::Unknown | Worker::Arriving(_) | Worker::Simple(_) => {
                 turn.drop("stale");
                 self.start_again(Dialect::Pl, turn);
             }

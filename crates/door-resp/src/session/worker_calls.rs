@@ -1,39 +1,13 @@
-//! Speaking with the desks of workers, and knowing which worker speaks here.
+//! Calls to worker actors, and knowing which worker speaks here.
 
-use std::collections::VecDeque;
-
+use tenure_door_kit::worker_actor::Kind;
 use tenure_hub::words::{Name, Timestamp};
 
 use super::{Expect, Output, Session};
 use crate::flow::{CommandFlow, Input, Whom};
-use crate::worker::{Call, CallAnswer, Caller, Kind};
+use crate::worker::{Call, CallAnswer, WorkerCall};
 
-/// A word for the desk of a worker.
-#[derive(Debug)]
-pub struct DeskCall {
-    pub token: u64,
-    pub worker: Name,
-    /// Whether the desk is opened if there is none, and for what kind of worker.
-    pub open_as: Option<Kind>,
-    pub call: Call,
-}
-
-impl DeskCall {
-    /// Takes the first of a connection's calls, and all after it that are for the same desk.
-    pub fn of_one_desk(
-        calls: &mut VecDeque<DeskCall>,
-        connection: u64,
-    ) -> impl Iterator<Item = (Caller, Call)> {
-        let worker = calls.front().map(|call| call.worker.clone());
-        std::iter::from_fn(move || {
-            let DeskCall { token, call, .. } =
-                calls.pop_front_if(|call| Some(&call.worker) == worker.as_ref())?;
-            Some((Caller { connection, token }, call))
-        })
-    }
-}
-
-/// Words with several desks, until all have answered.
+/// Calls to several worker actors, until all have answered.
 #[derive(Debug)]
 pub(super) struct Group {
     place: u64,
@@ -42,15 +16,17 @@ pub(super) struct Group {
 }
 
 impl Session {
-    /// Whatever is said on the connection of a worker is a sign of its life. Its desk need not hear of each.
+    /// Whatever is said on the connection of a worker is a sign of its life. Its actor need not hear of each.
     pub(super) fn show_life(&mut self, now: Timestamp, out: &mut Output) {
         let Some(worker) = self.identity.worker.as_ref().or(self.identity.hinted.as_ref()) else { return };
-        if self.settings.is_fresh(now, self.identity.showed_life) || *worker == self.identity.unnamed {
+        if self.settings.heartbeats().is_fresh(now, self.identity.showed_life)
+            || *worker == self.identity.unnamed
+        {
             return;
         }
         let worker = worker.clone();
         self.identity.showed_life = now;
-        out.calls.push(DeskCall { token: self.token(), worker, open_as: None, call: Call::Sign });
+        out.calls.push(WorkerCall { token: self.token(), worker, open_as: None, call: Call::Sign });
     }
 
     pub(super) fn speak_with(
@@ -68,7 +44,7 @@ impl Session {
         };
         let token = self.token();
         self.pending.insert(token, Expect::Call { reply: place, flow, becomes });
-        out.calls.push(DeskCall { token, worker, open_as, call });
+        out.calls.push(WorkerCall { token, worker, open_as, call });
     }
 
     pub(super) fn speak_with_all(
@@ -85,7 +61,7 @@ impl Session {
             match self.address(whom, &call) {
                 Some(Addressee { worker, open_as, .. }) => {
                     answers.push((token, None));
-                    out.calls.push(DeskCall { token, worker, open_as, call });
+                    out.calls.push(WorkerCall { token, worker, open_as, call });
                 }
                 None => answers.push((token, Some(CallAnswer::NotHeld))),
             }
@@ -129,7 +105,7 @@ impl Session {
         (worker, kind)
     }
 
-    /// Which desk a call goes to; none if nobody has said who speaks here.
+    /// Which actor a call goes to; none if the peer has not said who speaks here.
     fn address(&mut self, whom: Whom, call: &Call) -> Option<Addressee> {
         Some(match whom {
             Whom::Own => {
@@ -170,10 +146,10 @@ pub(super) fn nameless(connection: u64) -> Name {
     format!("resp.{connection}.{chance}").into()
 }
 
-/// Whose desk is spoken with.
+/// Whose actor is called.
 struct Addressee {
     worker: Name,
-    /// Whether the desk is opened if there is none, and for what kind of worker.
+    /// Whether the actor is started if there is none, and for what kind of worker.
     open_as: Option<Kind>,
     /// The worker this connection speaks for if the answer is good.
     becomes: Option<Name>,

@@ -1,0 +1,62 @@
+//! A worker that chose its name has connected: the hub is asked what a worker of that name holds, and what the worker says
+//! before that is known waits.
+
+use tenure_hub::words::{Answer, ListQuery, Name, Query, Refusal, StateName, TaskInfo};
+use tenure_hub::{Request, Response};
+
+/// For workers that live and die with one connection. Those that outlive connections have a [`super::Worker`].
+#[derive(Debug)]
+pub struct Arrival<M> {
+    early: Vec<M>,
+    early_max: usize,
+}
+
+impl<M> Arrival<M> {
+    /// Begins, with a limit for what waits.
+    pub fn new(early_max: usize) -> Arrival<M> {
+        Arrival { early: Vec::new(), early_max }
+    }
+
+    /// Keeps what the worker says. Says whether there was room for it.
+    pub fn keep(&mut self, message: M) -> bool {
+        let has_room = self.early.len() < self.early_max;
+        if has_room {
+            self.early.push(message);
+        }
+        has_room
+    }
+
+    /// What the worker holds, and what it has said meanwhile.
+    pub fn finish(self, reply: Result<Response, Refusal>) -> (Vec<TaskInfo>, Vec<M>) {
+        let held = match reply {
+            Ok(Response::Answer(Answer::Tasks { tasks, .. })) => tasks,
+            _ => Vec::new(),
+        };
+        (held, self.early)
+    }
+}
+
+/// Asks for the first attempts that a worker of this name holds in one of these states.
+pub(super) fn held_by(worker: &Name, states: &[StateName], limit: usize) -> ListQuery {
+    ListQuery { states: states.to_vec(), worker: Some(worker.clone()), limit, ..ListQuery::default() }
+}
+
+/// Asks for the attempts that a worker has begun, as far as the disk knows. What was assigned and not begun goes to other
+/// workers when the connection ends.
+pub fn begun_by(worker: &Name, limit: usize) -> Request {
+    Request::Query(Query::List(Box::new(held_by(worker, &[StateName::Running], limit))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_too_early_waits_up_to_a_limit() {
+        let mut arrival = Arrival::new(2);
+        assert!(arrival.keep('a') && arrival.keep('b') && !arrival.keep('c'));
+        let (held, early) = arrival.finish(Err(Refusal::Draining));
+        assert!(held.is_empty());
+        assert_eq!(early, ['a', 'b']);
+    }
+}

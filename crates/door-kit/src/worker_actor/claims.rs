@@ -1,0 +1,294 @@
+//! What a worker holds, and whether it knows.
+
+use std::collections::HashMap;
+
+use tenure_hub::words::{
+    Assignment, Blob, Command, Held, OnLost, StateName, StopWhy, TaskId, TaskInfo, Timestamp, Wanted,
+};
+
+use super::requests::Pending;
+use super::{Answer, Caller, Dialect, Evidence, Output, Worker};
+
+#[derive(Debug)]
+pub struct Claim<D: Dialect> {
+    pub held: Held,
+    /// The id it goes by, if its submitter gave it one.
+    name: Option<String>,
+    pub(super) connection: u64,
+    pub(super) evidence: Evidence,
+    /// The worker has reported its end, and the hub has not answered yet.
+    pub(super) ending: bool,
+    pub(super) wanted: Option<Wanted>,
+    /// Outputs kept until it ends.
+    pub(super) outputs: D::Outputs,
+    /// Where its worker keeps it, if it named such a place.
+    pub(super) list: Option<D::List>,
+}
+
+impl<D: Dialect> Claim<D> {
+    pub(super) fn new(assignment: &Assignment, connection: u64, now: Timestamp, whole: bool) -> Self {
+        Self {
+            held: Held { task: assignment.task, attempt: assignment.attempt },
+            name: assignment.name.as_deref().map(str::to_owned),
+            connection,
+            evidence: Evidence::handed_out(now, whole, starts_on_assignment(assignment)),
+            ending: false,
+            wanted: None,
+            outputs: D::Outputs::default(),
+            list: None,
+        }
+    }
+
+    /// From before the broker or the worker was away. Whether the worker still has it is not known.
+    pub(super) fn recalled(task: &TaskInfo) -> Self {
+        let since = task.state.holding().map_or(task.submitted_at, |holding| holding.since);
+        Self {
+            held: Held { task: task.id, attempt: task.attempt },
+            name: task.name.as_deref().map(str::to_owned),
+            connection: 0,
+            evidence: Evidence::recalled(since, task.state.name() == StateName::Running),
+            ending: false,
+            wanted: None,
+            outputs: D::Outputs::default(),
+            list: None,
+        }
+    }
+
+    /// Whether the worker means this one.
+    pub(super) fn goes_by(&self, task: &str) -> bool {
+        self.name.as_deref() == Some(task) || task.parse() == Ok(self.held.task)
+    }
+
+    /// The id under which the worker knows it.
+    fn id(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.held.task.to_string())
+    }
+}
+
+/// Whether a task must not run again by itself: its start is on disk before it leaves through any door.
+pub fn starts_on_assignment(assignment: &Assignment) -> bool {
+    assignment.terms.on_lost != OnLost::Requeue
+}
+
+/// Where the outputs of a task lie that its current attempt has put aside.
+pub(super) fn checkpoint_of(task: &TaskInfo) -> Option<Blob> {
+    let own = task.checkpoint.filter(|checkpoint| checkpoint.attempt == task.attempt);
+    own.map(|checkpoint| checkpoint.blob)
+}
+
+/// The claims of one worker.
+#[derive(Debug)]
+pub struct Claims<D: Dialect>(HashMap<TaskId, Claim<D>>);
+
+impl<D: Dialect> Default for Claims<D> {
+    fn default() -> Self {
+        Claims(HashMap::new())
+    }
+}
+
+impl<D: Dialect> Claims<D> {
+    pub fn get(&self, task: TaskId) -> Option<&Claim<D>> {
+        self.0.get(&task)
+    }
+
+    pub(super) fn get_mut(&mut self, task: TaskId) -> Option<&mut Claim<D>> {
+        self.0.get_mut(&task)
+    }
+
+    pub(super) fn insert(&mut self, claim: Claim<D>) {
+        self.0.insert(claim.held.task, claim);
+    }
+
+    pub(super) fn remove(&mut self, task: TaskId) -> Option<Claim<D>> {
+        self.0.remove(&task)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn take(&mut self) -> HashMap<TaskId, Claim<D>> {
+        std::mem::take(&mut self.0)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Claim<D>> {
+        self.0.values()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Claim<D>> {
+        self.0.values_mut()
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(&Claim<D>) -> bool) {
+        self.0.retain(|_, claim| keep(claim));
+    }
+
+    /// Finds a claim by the id its worker uses.
+    pub(super) fn find(&self, task: &str) -> Option<TaskId> {
+        if let Ok(task) = task.parse::<TaskId>()
+            && self.0.contains_key(&task)
+        {
+            return Some(task);
+        }
+        self.iter().find(|claim| claim.name.as_deref() == Some(task)).map(|claim| claim.held.task)
+    }
+
+    /// How many tasks it holds. One whose end is on its way to the hub is not held any more.
+    pub(super) fn count(&self) -> usize {
+        self.iter().filter(|claim| !claim.ending).count()
+    }
+
+    /// What the worker has shown that it holds.
+    pub(super) fn known(&self) -> Vec<Held> {
+        self.iter().filter(|claim| claim.evidence.known).map(|claim| claim.held).collect()
+    }
+
+    /// What left through this connection and was not read.
+    pub(super) fn unread_of(&self, connection: u64) -> Vec<TaskId> {
+        let is_unread = |claim: &&Claim<D>| {
+            claim.connection == connection && claim.evidence.is_unread() && claim.evidence.is_new()
+        };
+        self.iter().filter(is_unread).map(|claim| claim.held.task).collect()
+    }
+
+    /// What a worker that asks for more has not read, unless it can do several things at once.
+    pub(super) fn unread(&self, now: Timestamp, slots: u32) -> Vec<TaskId> {
+        let is_unread = |claim: &&Claim<D>| {
+            let is_forgotten = !claim.evidence.whole && claim.evidence.is_old(now);
+            claim.evidence.is_unread() && (slots == 1 || is_forgotten)
+        };
+        self.iter().filter(is_unread).map(|claim| claim.held.task).collect()
+    }
+
+    /// What the worker has said nothing about for so long that it works on it.
+    pub(super) fn silent(&self, now: Timestamp) -> Vec<TaskId> {
+        let is_due = |claim: &&Claim<D>| claim.evidence.silent_until().is_some_and(|until| until <= now);
+        self.iter().filter(is_due).map(|claim| claim.held.task).collect()
+    }
+
+    /// The worker behaves as if it did not have these.
+    pub(super) fn doubt(&mut self, now: Timestamp, may_be_gone: impl Fn(&Claim<D>) -> bool) {
+        for claim in self.iter_mut().filter(|claim| !claim.ending) {
+            if may_be_gone(claim) {
+                claim.evidence.doubt(now);
+            }
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        let times =
+            self.iter().flat_map(|claim| [claim.evidence.silent_until(), claim.evidence.disowned_at()]);
+        times.flatten().min()
+    }
+}
+
+impl<D: Dialect> Worker<D> {
+    pub(super) fn mention(&mut self, caller: Caller, task: &str, out: &mut Output<D>) {
+        let answer = match self.claims.find(task) {
+            Some(task) => {
+                self.confirm(task, None, out);
+                Answer::Held(task)
+            }
+            None => Answer::NotHeld,
+        };
+        out.answers.push((caller, answer));
+    }
+
+    /// The worker is at it. If that is news, the hub is told, and a caller that waits is answered when it is on disk.
+    pub(super) fn confirm(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output<D>) -> bool {
+        let Some(claim) = self.claims.get_mut(task) else { return false };
+        self.recall.has_returned |= claim.evidence.becomes_known();
+        let is_news = claim.evidence.starts();
+        if is_news {
+            let held = claim.held;
+            let pending = Pending::Report { caller: waits, task, ends: false };
+            self.command(Command::Start(vec![held]), pending, out);
+        }
+        is_news
+    }
+
+    pub(super) fn give_back(&mut self, task: TaskId, reason: &str, out: &mut Output<D>) {
+        let Some(claim) = self.claims.remove(task) else { return };
+        let give_back = Command::GiveBack { held: claim.held, reason: Some(reason.into()) };
+        self.command(give_back, Pending::Nothing, out);
+    }
+
+    /// It was not handed to any connection.
+    pub(super) fn return_undelivered(&mut self, held: Held, reason: &str, out: &mut Output<D>) {
+        let undelivered = Command::Undelivered { held, reason: Some(reason.into()) };
+        self.command(undelivered, Pending::Nothing, out);
+    }
+
+    pub(super) fn give_back_unread(&mut self, now: Timestamp, out: &mut Output<D>) {
+        for task in self.claims.unread(now, self.terms.slots) {
+            self.give_back(task, "the worker asked for more and never mentioned it", out);
+        }
+    }
+
+    pub(super) fn confirm_silently(&mut self, now: Timestamp, out: &mut Output<D>) {
+        for task in self.claims.silent(now) {
+            self.confirm(task, None, out);
+        }
+    }
+
+    /// The worker asks for more than it can hold, as if it did not have what it has not mentioned. It gets a moment to mention
+    /// it. One that can do several things at once may just be early.
+    pub(super) fn doubt_unmentioned(&mut self, now: Timestamp) {
+        let is_single = self.terms.slots == 1;
+        self.claims.doubt(now, |claim| claim.evidence.recalled || is_single || !claim.evidence.whole);
+    }
+
+    /// The worker says that it works on nothing. What it was handed just now it may not have counted.
+    pub(super) fn doubt_recalled(&mut self, now: Timestamp) {
+        self.claims.doubt(now, |claim| claim.evidence.recalled);
+    }
+
+    /// What it had time to mention and did not, it does not have.
+    pub(super) fn disown(&mut self, now: Timestamp, out: &mut Output<D>) {
+        self.forget_claims(|claim| claim.evidence.disowned_at().is_some_and(|at| at <= now), out);
+    }
+
+    /// The worker does not have these: each follows its policy.
+    pub(super) fn forget_claims(&mut self, gone: impl Fn(&Claim<D>) -> bool, out: &mut Output<D>) {
+        let gone: Vec<Held> =
+            self.claims.iter().filter(|claim| gone(claim)).map(|claim| claim.held).collect();
+        if gone.is_empty() {
+            return;
+        }
+        for held in &gone {
+            self.claims.remove(held.task);
+        }
+        let tasks: Vec<TaskId> = gone.iter().map(|held| held.task).collect();
+        self.command(Command::Forgotten(gone), Pending::Nothing, out);
+        for task in tasks {
+            D::has_ended(self, task, out);
+        }
+    }
+
+    pub(super) fn wanted(&mut self, task: TaskId, wanted: Wanted, out: &mut Output<D>) {
+        let Some(claim) = self.claims.get_mut(task) else { return };
+        claim.wanted = Some(wanted);
+        let id = claim.id();
+        let connections = self.presence.connections.iter();
+        out.wishes.extend(connections.map(|connection| (*connection, id.clone(), wanted)));
+    }
+
+    /// The attempt is over, whatever the worker does.
+    pub(super) fn stopped(&mut self, task: TaskId, attempt: u32, why: StopWhy, out: &mut Output<D>) {
+        if self.claims.get(task).is_none_or(|claim| claim.held.attempt != attempt) {
+            return;
+        }
+        self.claims.remove(task);
+        D::has_ended(self, task, out);
+        match why {
+            StopWhy::RunLimit => {
+                // It may hang: the list of workers shows it.
+                self.terms.hung += 1;
+                let stats = Some(self.terms.figures());
+                self.command(Command::Heartbeat { held: None, stats }, Pending::Nothing, out);
+            }
+            StopWhy::Stale | StopWhy::TakenBack | StopWhy::Cancelled | StopWhy::Paused | StopWhy::Expired => {
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What a door adds to the worker actor: the shapes of its protocol, and calls of its own.
+
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use tenure_hub::Response;
+use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
+
+use super::directory::News;
+use super::{Caller, Output, Worker};
+
+/// The protocol of a door, as far as its workers are concerned. The type itself is a marker; what the door has to remember
+/// about one worker is in [`Dialect::State`], which its functions reach through [`Worker::door`].
+pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
+    /// The name of the door in the list of workers.
+    const DOOR: &'static str;
+
+    /// Results that a worker reports bit by bit.
+    type Outputs: Outputs;
+    /// The place where a worker keeps what it has taken, if its protocol has such places.
+    type List: Clone + Debug + PartialEq + Send;
+    /// Calls that only this protocol has.
+    type Call: Clone + Debug + PartialEq + Send;
+    /// Answers that only this protocol has.
+    type Answer: Clone + Debug + PartialEq + Send;
+    /// What a request of the door to the hub was for.
+    type Pending: Copy + Debug + Send;
+    /// What the door remembers about one worker.
+    type State: Debug + Default + Send;
+    /// What a connection hears from worker actors, in the door's own type.
+    type News: Debug + From<News<Self>> + Send;
+
+    /// Whether a task on the list `own` is also on `list`.
+    fn is_on(list: &Self::List, own: Option<&Self::List>) -> bool;
+
+    /// Whether the worker itself makes this call, so that it is a sign of life.
+    fn is_from_worker(call: &Self::Call) -> bool;
+
+    fn call(
+        worker: &mut Worker<Self>,
+        now: Timestamp,
+        caller: Caller,
+        call: Self::Call,
+        out: &mut Output<Self>,
+    );
+
+    /// The hub has answered a request of the door.
+    fn answered(
+        worker: &mut Worker<Self>,
+        pending: Self::Pending,
+        reply: Result<Response, Refusal>,
+        out: &mut Output<Self>,
+    );
+
+    /// The worker pulls from this queue; the hub has not been asked yet.
+    fn before_pull(_worker: &mut Worker<Self>, _queue: &Name, _out: &mut Output<Self>) {}
+
+    /// The worker is about to complete a task with this result.
+    fn completes(_worker: &mut Worker<Self>, _task: TaskId, _result: &Bytes) {}
+
+    /// The worker does not hold the task any more.
+    fn has_ended(_worker: &mut Worker<Self>, _task: TaskId, _out: &mut Output<Self>) {}
+
+    /// The worker is gone.
+    fn is_gone(_worker: &mut Worker<Self>, _out: &mut Output<Self>) {}
+
+    fn tick(_worker: &mut Worker<Self>, _now: Timestamp, _out: &mut Output<Self>) {}
+
+    fn next_deadline(_state: &Self::State) -> Option<Timestamp> {
+        None
+    }
+
+    /// Whether the door still waits for this worker.
+    fn is_needed(_state: &Self::State) -> bool {
+        false
+    }
+
+    /// Capabilities that the worker has for now, beside those that it offers.
+    fn more_capabilities(_worker: &Worker<Self>) -> Vec<Name> {
+        Vec::new()
+    }
+}
+
+/// Results that a worker reports bit by bit. They are kept with the task until it ends.
+pub trait Outputs: Clone + Debug + Default + PartialEq + Send {
+    /// How long they may be together.
+    const BYTES_MAX: usize;
+
+    fn is_empty(&self) -> bool;
+
+    /// Adds what came later.
+    fn add(&mut self, later: Self);
+
+    fn bytes(&self) -> usize;
+
+    /// The result of the task, if it ends now.
+    fn result(&self) -> Bytes;
+
+    /// What is on disk until the task ends.
+    fn checkpoint(&self) -> Bytes;
+
+    /// Reads a checkpoint; nothing if another door wrote it.
+    fn from_checkpoint(checkpoint: &[u8]) -> Option<Self>;
+}

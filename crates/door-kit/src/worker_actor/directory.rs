@@ -1,0 +1,361 @@
+//! The worker actors of a door: each has a session with the hub, whose mail is taken by the connection that spoke with it
+//! last, and a task that keeps its deadlines and takes the mail while no connection does.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::pending;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tenure_hub::words::{Name, Refusal, Timestamp, Wanted};
+use tenure_hub::{Delivery, HubHandle, Principal, Right, wall_clock};
+use tokio::sync::{Mutex as Turns, Notify, mpsc};
+use tokio::time::{Duration, Instant, sleep_until};
+
+use super::{Answer, Call, Caller, Dialect, Heartbeats, KeyHolder, Kind, Output, Worker};
+
+/// How far ahead an actor looks if nothing is due.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// A call of a connection to the actor of a worker.
+#[derive(Debug)]
+pub struct WorkerCall<D: Dialect> {
+    pub token: u64,
+    pub worker: Name,
+    /// Whether the actor is started if there is none, and for what kind of worker.
+    pub open_as: Option<Kind>,
+    pub call: Call<D>,
+}
+
+impl<D: Dialect> WorkerCall<D> {
+    /// Takes the first of a connection's calls, and all after it that are for the same worker.
+    pub fn of_one_worker(
+        calls: &mut VecDeque<WorkerCall<D>>,
+        connection: u64,
+    ) -> impl Iterator<Item = (Caller, Call<D>)> {
+        let worker = calls.front().map(|call| call.worker.clone());
+        std::iter::from_fn(move || {
+            let WorkerCall { token, call, .. } =
+                calls.pop_front_if(|call| Some(&call.worker) == worker.as_ref())?;
+            Some((Caller { connection, token }, call))
+        })
+    }
+}
+
+/// The way back to a connection.
+#[derive(Debug)]
+pub struct Route<D: Dialect> {
+    pub connection: u64,
+    pub sender: mpsc::UnboundedSender<D::News>,
+}
+
+/// What a connection hears from worker actors.
+#[derive(Debug)]
+pub enum News<D: Dialect> {
+    Answer { token: u64, answer: Answer<D> },
+    Wish { task: String, wanted: Wanted },
+}
+
+/// By namespace and name.
+type Actors<D> = HashMap<(Name, Name), Arc<Actor<D>>>;
+
+/// All actors of a door.
+#[derive(Debug)]
+pub struct Directory<D: Dialect> {
+    hub: HubHandle,
+    heartbeats: Heartbeats,
+    actors: Mutex<Actors<D>>,
+}
+
+/// The actor of one worker.
+#[derive(Debug)]
+pub struct Actor<D: Dialect> {
+    namespace: Name,
+    name: Name,
+    hub: HubHandle,
+    /// The holder of the turn asks the hub, so that questions leave in the order they were decided.
+    turn: Turns<Turn<D>>,
+    /// Whose worker it is.
+    principal: Mutex<Principal>,
+    /// None while no connection speaks as this worker: then the hub takes it for lost.
+    session: Mutex<Option<Arc<tenure_hub::Session>>>,
+    /// It has another session, or none.
+    changed: Notify,
+    routes: Mutex<HashMap<u64, mpsc::UnboundedSender<D::News>>>,
+    /// How many connections take the mail.
+    mail_takers: AtomicUsize,
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct Turn<D: Dialect> {
+    worker: Worker<D>,
+    deliveries: Vec<Delivery>,
+    /// Until when the actor's task sleeps if it is not woken.
+    sleeps_until: Option<Timestamp>,
+    /// The actor has ended; a connection that comes late starts another.
+    is_over: bool,
+}
+
+impl<D: Dialect> Directory<D> {
+    pub fn new(hub: HubHandle, heartbeats: Heartbeats) -> Arc<Self> {
+        Arc::new(Self { hub, heartbeats, actors: Mutex::default() })
+    }
+
+    /// The actor that a call is for, with a way back to the connection.
+    pub fn find(
+        self: &Arc<Self>,
+        namespace: &Name,
+        call: &WorkerCall<D>,
+        route: &Route<D>,
+        principal: &Principal,
+    ) -> Result<Arc<Actor<D>>, Answer<D>> {
+        let mut actors = locked(&self.actors);
+        let key = (namespace.clone(), call.worker.clone());
+        if let Some(actor) = actors.get(&key) {
+            actor.attach(route);
+            return Ok(Arc::clone(actor));
+        }
+        let Some(kind) = call.open_as else { return Err(Answer::NotRegistered) };
+        let owner = principal.grant.name.clone();
+        let worker = Worker::new(call.worker.clone(), owner, kind, self.heartbeats, wall_clock());
+        let actor = Arc::new(Actor {
+            namespace: namespace.clone(),
+            name: call.worker.clone(),
+            hub: self.hub.clone(),
+            turn: Turns::new(Turn { worker, deliveries: Vec::new(), sleeps_until: None, is_over: false }),
+            principal: Mutex::new(principal.clone()),
+            session: Mutex::default(),
+            changed: Notify::new(),
+            routes: Mutex::default(),
+            mail_takers: AtomicUsize::new(0),
+            wake: Notify::new(),
+        });
+        actor.attach(route);
+        actors.insert(key.clone(), Arc::clone(&actor));
+        drop(actors);
+        tokio::spawn(run(Arc::clone(self), key, Arc::clone(&actor)));
+        Ok(actor)
+    }
+}
+
+impl<D: Dialect> Actor<D> {
+    pub fn namespace(&self) -> &Name {
+        &self.namespace
+    }
+
+    /// A connection speaks: all calls from the first on that are for this worker. What it is to hear at once is added to
+    /// `told`. Takes nothing and says no if the actor has ended.
+    pub async fn call(
+        &self,
+        calls: &mut VecDeque<WorkerCall<D>>,
+        route: &Route<D>,
+        principal: &Principal,
+        told: &mut Vec<D::News>,
+    ) -> bool {
+        let mut turn = self.turn.lock().await;
+        if turn.is_over {
+            return false;
+        }
+        let mut out = Output::default();
+        let from = KeyHolder::from(&*principal.grant);
+        let calls = WorkerCall::of_one_worker(calls, route.connection);
+        turn.worker.call_from(wall_clock(), &from, calls, &mut out);
+        if out.changes_owner {
+            *locked(&self.principal) = principal.clone();
+            self.close_session();
+        }
+        self.tell(&mut turn.worker, out, Some(route.connection), told).await;
+        self.be_awake_for(&turn);
+        true
+    }
+
+    /// Takes the mail, and does what is due. What a connection is to hear that does this itself is added to `told`.
+    pub async fn take_mail(&self, own: Option<u64>, told: &mut Vec<D::News>) {
+        let mut turn = self.turn.lock().await;
+        let Turn { worker, deliveries, .. } = &mut *turn;
+        let mut out = Output::default();
+        let now = wall_clock();
+        if let Some(session) = self.session() {
+            session.mailbox().take(deliveries);
+        }
+        for delivery in deliveries.drain(..) {
+            worker.deliver(now, delivery, &mut out);
+        }
+        worker.tick(now, &mut out);
+        self.tell(worker, out, own, told).await;
+        self.be_awake_for(&turn);
+    }
+
+    /// A connection is gone.
+    pub async fn detach(&self, route: &Route<D>) {
+        let mut turn = self.turn.lock().await;
+        locked(&self.routes).remove(&route.connection);
+        let mut out = Output::default();
+        turn.worker.detach(route.connection, &mut out);
+        self.tell(&mut turn.worker, out, None, &mut Vec::new()).await;
+        drop(turn);
+        self.wake.notify_one();
+    }
+
+    fn attach(&self, route: &Route<D>) {
+        locked(&self.routes).insert(route.connection, route.sender.clone());
+    }
+
+    /// Waits for mail.
+    pub async fn mail_arrived(&self) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let Some(session) = self.session() else {
+                changed.await;
+                continue;
+            };
+            let mailbox = session.mailbox();
+            tokio::select! {
+                () = mailbox.arrived() => {}
+                () = changed => continue,
+            }
+            if mailbox.is_closed() {
+                pending::<()>().await;
+            }
+            return;
+        }
+    }
+
+    fn session(&self) -> Option<Arc<tenure_hub::Session>> {
+        locked(&self.session).clone()
+    }
+
+    /// Its session with the hub; a worker that has none begins one.
+    fn open_session(&self) -> Result<Arc<tenure_hub::Session>, Refusal> {
+        let mut session = locked(&self.session);
+        if let Some(session) = &*session {
+            return Ok(Arc::clone(session));
+        }
+        // The door looks after the worker: it reads what the worker held before, and submits tasks that test it.
+        let principal = locked(&self.principal).with(Right::Read).with(Right::Submit);
+        let opened = Arc::new(self.hub.open(principal, self.namespace.clone(), self.name.clone())?);
+        *session = Some(Arc::clone(&opened));
+        self.changed.notify_waiters();
+        Ok(opened)
+    }
+
+    fn close_session(&self) {
+        *locked(&self.session) = None;
+        self.changed.notify_waiters();
+    }
+
+    /// Asks the hub, then answers connections.
+    async fn tell(
+        &self,
+        worker: &mut Worker<D>,
+        mut out: Output<D>,
+        own: Option<u64>,
+        told: &mut Vec<D::News>,
+    ) {
+        // A worker that was away and is back wants to see what it had put aside.
+        for (token, blob) in std::mem::take(&mut out.reads) {
+            let bytes = self.hub.read(blob).await;
+            worker.has_read(token, bytes, &mut out);
+        }
+        self.ask(worker, &mut out).await;
+        if out.closes_session {
+            self.close_session();
+        }
+        let mut news = |connection, news: News<D>| {
+            if own == Some(connection) {
+                told.push(news.into());
+            } else if let Some(route) = locked(&self.routes).get(&connection) {
+                let _ = route.send(news.into());
+            }
+        };
+        for (Caller { connection, token }, answer) in out.answers {
+            news(connection, News::Answer { token, answer });
+        }
+        for (connection, task, wanted) in out.wishes {
+            news(connection, News::Wish { task, wanted });
+        }
+    }
+
+    async fn ask(&self, worker: &mut Worker<D>, out: &mut Output<D>) {
+        let asks = std::mem::take(&mut out.asks);
+        if asks.is_empty() {
+            return;
+        }
+        match self.open_session() {
+            // If the hub is stopping, all connections are about to hear of it.
+            Ok(session) => drop(session.send(asks).await),
+            Err(refusal) => {
+                for ask in asks {
+                    let reply = Err(refusal.clone());
+                    worker.deliver(wall_clock(), Delivery::Reply { token: ask.token, reply }, out);
+                }
+            }
+        }
+    }
+
+    /// The actor's task has to know of an earlier deadline and of nothing else.
+    fn be_awake_for(&self, turn: &Turn<D>) {
+        let sleeps_longer = |at| turn.sleeps_until.is_none_or(|sleeps_until| at < sleeps_until);
+        if turn.worker.next_deadline().is_some_and(sleeps_longer) {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// A connection takes the mail of an actor, until this is dropped.
+#[derive(Debug)]
+pub struct MailTaker<D: Dialect>(Arc<Actor<D>>);
+
+impl<D: Dialect> MailTaker<D> {
+    pub fn new(actor: Arc<Actor<D>>) -> MailTaker<D> {
+        actor.mail_takers.fetch_add(1, Ordering::Relaxed);
+        MailTaker(actor)
+    }
+
+    pub fn actor(&self) -> &Arc<Actor<D>> {
+        &self.0
+    }
+}
+
+impl<D: Dialect> Drop for MailTaker<D> {
+    fn drop(&mut self) {
+        self.0.mail_takers.fetch_sub(1, Ordering::Relaxed);
+        self.0.wake.notify_one();
+    }
+}
+
+/// Runs an actor until it is not needed any more.
+async fn run<D: Dialect>(directory: Arc<Directory<D>>, key: (Name, Name), actor: Arc<Actor<D>>) {
+    loop {
+        let deadline = {
+            let mut turn = actor.turn.lock().await;
+            turn.sleeps_until = turn.worker.next_deadline();
+            turn.sleeps_until
+        };
+        let is_alone = actor.mail_takers.load(Ordering::Relaxed) == 0;
+        tokio::select! {
+            () = actor.mail_arrived(), if is_alone => {}
+            () = actor.wake.notified() => {}
+            () = sleep_until(due(deadline)) => {}
+        }
+        actor.take_mail(None, &mut Vec::new()).await;
+        let mut turn = actor.turn.lock().await;
+        let hub_is_gone = actor.session().is_some_and(|session| session.mailbox().is_closed());
+        if turn.worker.is_over(wall_clock()) || hub_is_gone {
+            turn.is_over = true;
+            locked(&directory.actors).remove(&key);
+            return;
+        }
+    }
+}
+
+fn due(deadline: Option<Timestamp>) -> Instant {
+    Instant::now() + deadline.map_or(IDLE, |deadline| deadline.since(wall_clock()).min(IDLE))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is whole between any two statements, even after a panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,249 @@
+//! Joining and leaving: registration, heartbeats, goodbye.
+
+use std::time::Duration;
+
+use tenure_hub::Response;
+use tenure_hub::words::{Command, Name, OnClose, Refusal, Timestamp, UNSAID, Unnamed, WorkerSpec};
+
+use super::recall::Survivors;
+use super::requests::{Pending, refused};
+use super::{Answer, Call, Caller, Dialect, Figures, Introduction, Kind, Output, Standing, Worker};
+
+/// A process cannot have claimed a task before it started; its clock may be off by this much.
+const UPTIME_SLACK: Duration = Duration::from_secs(5);
+/// A nameless worker lives as long as its connection, however silent.
+const NAMELESS_SILENCE: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+impl<D: Dialect> Worker<D> {
+    /// Whether the worker is active and registered on another connection. The same process may have lost that one.
+    pub(super) fn is_taken(&self, caller: Caller, introduction: &Introduction) -> bool {
+        let elsewhere = self.presence.registrar.is_some_and(|connection| connection != caller.connection);
+        let known = self.terms.instance();
+        let same_process = known.is_some() && known == introduction.instance.as_ref();
+        elsewhere && self.presence.is_active() && !same_process
+    }
+
+    pub(super) fn register(
+        &mut self,
+        now: Timestamp,
+        caller: Caller,
+        introduction: Box<Introduction>,
+        out: &mut Output<D>,
+    ) {
+        self.presence.kind = Kind::Registered;
+        self.presence.came_back = false;
+        self.presence.registrar = Some(caller.connection);
+        self.recall.survivors = Survivors::told(&introduction, self.terms.instance());
+        self.terms.introduce(introduction);
+        if self.presence.is_active() {
+            self.settle_survivors(out);
+        }
+        self.join(now, Some(caller), out);
+    }
+
+    pub(super) fn offer(
+        &mut self,
+        now: Timestamp,
+        caller: Caller,
+        capabilities: Vec<Name>,
+        out: &mut Output<D>,
+    ) {
+        self.presence.came_back = false;
+        self.terms.is_specific = !capabilities.is_empty();
+        self.terms.capabilities = capabilities;
+        self.presence.registrar.get_or_insert(caller.connection);
+        self.join(now, Some(caller), out);
+    }
+
+    pub(super) fn beat(
+        &mut self,
+        now: Timestamp,
+        caller: Caller,
+        figures: Option<Box<Figures>>,
+        out: &mut Output<D>,
+    ) {
+        // One that registers has to hear that it should do so again.
+        if self.presence.standing == Standing::Out || self.presence.came_back {
+            return out.answers.push((caller, Answer::NotRegistered));
+        }
+        if let Some(figures) = &figures {
+            self.forget_older_than(now, figures, out);
+            if figures.tasks == Some(0) {
+                self.doubt_recalled(now);
+            }
+        }
+        let stats = figures.map(|figures| {
+            self.terms.has_figures(now, figures);
+            self.terms.figures()
+        });
+        self.command(Command::Heartbeat { held: None, stats }, Pending::Beat { caller: Some(caller) }, out);
+    }
+
+    /// The worker is back with what it held, although it has not registered.
+    pub(super) fn come_back(&mut self, now: Timestamp, caller: Caller, out: &mut Output<D>) {
+        if self.presence.is_active() || self.presence.kind == Kind::Registered {
+            return out.answers.push((caller, Answer::Done));
+        }
+        self.presence.came_back = true;
+        self.join(now, Some(caller), out);
+    }
+
+    /// Whether no other connection speaks as this worker, so that one without a name may.
+    pub(super) fn identify(&self, caller: Caller, out: &mut Output<D>) {
+        let elsewhere = self.presence.connections.iter().any(|connection| *connection != caller.connection);
+        out.answers.push((caller, if elsewhere { Answer::Taken } else { Answer::Done }));
+    }
+
+    /// Whether the connection that this worker was may get a name: what it works on would be lost.
+    pub(super) fn retire(&self, caller: Caller, out: &mut Output<D>) {
+        let held = self.claims.iter().find(|claim| claim.evidence.started && !claim.ending);
+        let answer = held.map_or(Answer::Done, |claim| Answer::Held(claim.held.task));
+        out.answers.push((caller, answer));
+    }
+
+    pub(super) fn ping(&mut self, now: Timestamp, caller: Caller, out: &mut Output<D>) {
+        if self.presence.standing == Standing::Out {
+            if self.presence.kind != Kind::Implied {
+                return out.answers.push((caller, Answer::NotRegistered));
+            }
+            // One that registers has to hear from its heartbeat that it should do so.
+            self.presence.came_back = true;
+            return self.join(now, Some(caller), out);
+        }
+        let heartbeat = Command::Heartbeat { held: None, stats: None };
+        self.command(heartbeat, Pending::Beat { caller: Some(caller) }, out);
+    }
+
+    pub(super) fn unregister(&mut self, caller: Caller, out: &mut Output<D>) {
+        if self.presence.standing == Standing::Out {
+            return out.answers.push((caller, Answer::NotRegistered));
+        }
+        self.command(Command::Leave, Pending::Leave { caller }, out);
+    }
+
+    pub(super) fn left(&mut self, caller: Caller, reply: Result<Response, Refusal>, out: &mut Output<D>) {
+        self.presence.registrar = None;
+        self.presence.kind = Kind::Registered;
+        self.terms.forget();
+        self.fall_out(out);
+        out.answers.push((caller, done(reply)));
+    }
+
+    /// Joins, or takes new terms. The first time the hub is asked what this worker held before: it may have been
+    /// away, or the broker may have been.
+    pub(super) fn join(&mut self, now: Timestamp, caller: Option<Caller>, out: &mut Output<D>) {
+        self.life.heard = now;
+        if self.presence.is_active() {
+            self.enlist(caller, out);
+            // Its old pulls are asked for again under the new terms.
+            self.pulls.forget_questions();
+            return;
+        }
+        self.presence.standing = Standing::Joining;
+        if let Some(caller) = caller {
+            // It is answered like those that come meanwhile: when it has joined.
+            self.early.insert(0, (caller, Call::Ping));
+        }
+        if self.presence.is_nameless() {
+            // This connection had no worker before it.
+            self.claims.clear();
+            return self.enlist(None, out);
+        }
+        self.begin_recall(out);
+    }
+
+    pub(super) fn joined(
+        &mut self,
+        now: Timestamp,
+        caller: Option<Caller>,
+        reply: Result<Response, Refusal>,
+        out: &mut Output<D>,
+    ) {
+        let early = std::mem::take(&mut self.early);
+        match reply {
+            Ok(_) => {
+                self.presence.standing = Standing::Active;
+                self.life.is_believed(self.life.heard);
+                if self.terms.has_registered() {
+                    let stats = Some(self.terms.figures());
+                    self.command(Command::Heartbeat { held: None, stats }, Pending::Nothing, out);
+                }
+                if let Some(caller) = caller {
+                    out.answers.push((caller, Answer::Done));
+                }
+                self.call_all(now, early, out);
+                self.leave_if_gone(out);
+            }
+            Err(refusal) => {
+                self.presence.standing = Standing::Out;
+                self.presence.registrar = None;
+                let answer = match refusal {
+                    Refusal::WorkerTaken { .. } => Answer::Taken,
+                    other => Answer::Refused(other),
+                };
+                for caller in caller.into_iter().chain(early.into_iter().map(|(caller, _)| caller)) {
+                    out.answers.push((caller, answer.clone()));
+                }
+            }
+        }
+    }
+
+    /// Tells the hub what the worker offers now. For one that may be dead this would be a sign of life; when it is back, it
+    /// says again what it offers.
+    pub fn offer_again(&mut self, out: &mut Output<D>) {
+        if self.was_heard(self.life.clock) {
+            self.join(self.life.heard, None, out);
+        }
+    }
+
+    pub(super) fn enlist(&mut self, caller: Option<Caller>, out: &mut Output<D>) {
+        let spec = self.spec();
+        self.recall.names_all = false;
+        let all_the_time = self.life.heartbeats.dead_after();
+        self.life.on_short_terms = !self.presence.is_nameless() && spec.lost_after < all_the_time;
+        self.command(Command::Register(Box::new(spec)), Pending::Join { caller }, out);
+    }
+
+    fn spec(&self) -> WorkerSpec {
+        let nameless = self.presence.is_nameless();
+        let silence = if nameless { NAMELESS_SILENCE } else { self.life.patience() };
+        let mut capabilities = self.terms.capabilities.clone();
+        // One that does not say what it can do, as most old workers, may be able to do anything.
+        if !self.terms.is_specific {
+            capabilities.push(UNSAID.into());
+        }
+        capabilities.extend(D::more_capabilities(self));
+        WorkerSpec {
+            capabilities,
+            pulls: true,
+            heartbeat: self.life.heartbeats.0.min(silence),
+            lost_after: silence,
+            lease: silence,
+            on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },
+            remembered: !nameless,
+            starts_on_assign: true,
+            held: self.claims.known(),
+            unnamed: if self.recall.names_all { Unnamed::Gone } else { Unnamed::Open },
+            about: self.terms.about(D::DOOR),
+            ..WorkerSpec::new(self.presence.name.clone(), Vec::new(), self.terms.slots)
+        }
+    }
+
+    /// If the worker's process is younger than one of its claims, that claim died with the process before.
+    fn forget_older_than(&mut self, now: Timestamp, figures: &Figures, out: &mut Output<D>) {
+        let Some(uptime) = figures.uptime else { return };
+        let uptime = uptime.saturating_add(UPTIME_SLACK).as_millis();
+        let uptime = u64::try_from(uptime).unwrap_or(u64::MAX);
+        let born = Timestamp(now.millis().saturating_sub(uptime));
+        self.forget_claims(|claim| claim.evidence.since < born, out);
+    }
+}
+
+/// The hub's answer in the words of a connection.
+pub(super) fn done<D: Dialect>(reply: Result<Response, Refusal>) -> Answer<D> {
+    match refused(reply) {
+        Ok(_) => Answer::Done,
+        Err(Refusal::NotAWorker) => Answer::NotRegistered,
+        Err(refusal) => Answer::Refused(refusal),
+    }
+}

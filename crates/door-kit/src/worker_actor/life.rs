@@ -1,0 +1,104 @@
+//! Signs of life, and noticing that there have been none for too long.
+//!
+//! Whether a worker is dead is for the hub to say: it knows when the broker itself was away and could hear none. So the actor
+//! passes signs of life on, and asks when the last one it passed on is old.
+
+use tenure_hub::words::{Answer as HubAnswer, Command, PresenceName, Query, Refusal, Timestamp};
+use tenure_hub::{Ask, Request, Response};
+
+use super::requests::Pending;
+use super::{Answer, Dialect, Kind, Output, Standing, Worker};
+
+impl<D: Dialect> Worker<D> {
+    /// The worker has said something. If nothing of it went to the hub, a heartbeat does, now and then.
+    pub(super) fn pass_on(&mut self, now: Timestamp, asks_before: usize, out: &mut Output<D>) {
+        if !self.presence.is_active() || self.presence.is_nameless() {
+            return;
+        }
+        let is_command = |ask: &Ask| !matches!(ask.request, Request::Query(_));
+        if !out.asks[asks_before..].iter().any(is_command) {
+            if self.life.is_fresh(now) {
+                return;
+            }
+            self.command(Command::Heartbeat { held: None, stats: None }, Pending::Nothing, out);
+        }
+        self.life.is_believed(now);
+    }
+
+    /// When the hub is to be asked whether the worker is dead.
+    pub(super) fn doubts_at(&self) -> Option<Timestamp> {
+        let may_die = self.presence.is_active() && !self.presence.is_nameless();
+        (may_die && !self.life.asked).then_some(self.life.believed_until)
+    }
+
+    pub(super) fn ask_if_alive(&mut self, now: Timestamp, out: &mut Output<D>) {
+        if self.doubts_at().is_some_and(|at| at <= now) {
+            self.life.asked = true;
+            let query = Query::Worker { worker: self.presence.name.clone() };
+            self.ask(Request::Query(query), Pending::Life, out);
+        }
+    }
+
+    pub(super) fn life_told(
+        &mut self,
+        now: Timestamp,
+        reply: Result<Response, Refusal>,
+        out: &mut Output<D>,
+    ) {
+        self.life.asked = false;
+        if !self.presence.is_active() {
+            return;
+        }
+        // The hub may be about to look at its own clock.
+        let soon = now + self.life.heartbeats.0 / 10;
+        self.life.believed_until = match reply {
+            Ok(Response::Answer(HubAnswer::Workers(workers))) => {
+                let alive = workers.iter().find(|worker| worker.presence != PresenceName::Gone);
+                let Some(worker) = alive else { return self.fall_out(out) };
+                soon.max(worker.last_seen + worker.lost_after)
+            }
+            _ => soon,
+        };
+    }
+
+    /// The worker speaks again after something was said on its behalf: it has all the time again.
+    pub(super) fn restore_terms(&mut self, now: Timestamp, out: &mut Output<D>) {
+        if self.life.on_short_terms && self.presence.is_active() {
+            self.join(now, None, out);
+        }
+    }
+
+    /// Whether the worker itself, and not another for it, was heard lately enough to be alive.
+    pub fn was_heard(&self, now: Timestamp) -> bool {
+        self.presence.is_active() && now < self.life.dies_at()
+    }
+
+    /// No connection speaks as this worker any more. The hub is told at once; it believes in what the worker holds until the
+    /// lease ends, so the worker may come back and go on.
+    pub(super) fn leave_if_gone(&mut self, out: &mut Output<D>) {
+        let has_connections = !self.presence.connections.is_empty() || !self.early.is_empty();
+        let says_goodbye = self.requests.any(|pending| matches!(pending, Pending::Leave { .. }));
+        if has_connections || says_goodbye || self.presence.is_nameless() || !self.presence.is_active() {
+            return;
+        }
+        D::is_gone(self, out);
+        self.presence.standing = Standing::Away;
+        self.requests.clear();
+        self.pulls.end_session();
+        self.life.asked = false;
+        out.closes_session = true;
+    }
+
+    /// The hub does not know it as a worker any more: it was silent for too long, it left, or another took its place.
+    /// Those who wait are told: one that registered has to do so again, any other may just pull again.
+    pub(super) fn fall_out(&mut self, out: &mut Output<D>) {
+        self.presence.standing = Standing::Out;
+        self.presence.came_back = false;
+        self.claims.clear();
+        self.pulls.forget_questions();
+        let registered = self.presence.kind == Kind::Registered;
+        let answer = if registered { Answer::NotRegistered } else { Answer::Nothing };
+        self.send_away(&answer, out);
+        D::is_gone(self, out);
+    }
+}

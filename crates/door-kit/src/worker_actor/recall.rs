@@ -1,0 +1,142 @@
+//! What a worker held before it or the broker was away, and what it says about that.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use tenure_hub::words::{Answer as HubAnswer, ListQuery, Query, Refusal, StateName, TaskId};
+use tenure_hub::{Request, Response};
+
+use super::arrival::held_by;
+use super::claims::{Claim, checkpoint_of};
+use super::requests::Pending;
+use super::{Dialect, Introduction, Output, Outputs as _, Standing, Worker};
+
+/// How many of its old claims are asked for at a time.
+const PAGE: usize = 1000;
+
+/// What a returning worker is asked about.
+#[derive(Debug)]
+pub(super) struct Recall<D: Dialect> {
+    /// What it held before it was away, until the hub has said what is left of it.
+    before: HashMap<TaskId, Claim<D>>,
+    pub(super) survivors: Survivors,
+    /// Its claims are all it has: what it does not name is gone.
+    pub(super) names_all: bool,
+    /// It goes on with a task from before, and the hub has not been told.
+    pub(super) has_returned: bool,
+}
+
+impl<D: Dialect> Default for Recall<D> {
+    fn default() -> Self {
+        Recall {
+            before: HashMap::new(),
+            survivors: Survivors::Unknown,
+            names_all: false,
+            has_returned: false,
+        }
+    }
+}
+
+/// What a registration says about the tasks that the worker had before.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Survivors {
+    /// Nothing: it may be the same process or another one.
+    #[default]
+    Unknown,
+    /// It is the same process.
+    All,
+    Named(Vec<String>),
+}
+
+impl Survivors {
+    pub(super) fn told(introduction: &Introduction, before: Option<&String>) -> Survivors {
+        if let Some(tasks) = &introduction.holds {
+            return Survivors::Named(tasks.clone());
+        }
+        match (&introduction.instance, before) {
+            (Some(now), Some(before)) if now == before => Survivors::All,
+            (Some(_), Some(_)) => Survivors::Named(Vec::new()),
+            (None, _) | (_, None) => Survivors::Unknown,
+        }
+    }
+}
+
+impl<D: Dialect> Worker<D> {
+    /// Asks the hub what this worker held before.
+    pub(super) fn begin_recall(&mut self, out: &mut Output<D>) {
+        self.recall.before = self.claims.take();
+        self.ask_for_claims(self.claims_query(), out);
+    }
+
+    fn claims_query(&self) -> ListQuery {
+        held_by(&self.presence.name, &[StateName::Assigned, StateName::Running], PAGE)
+    }
+
+    fn ask_for_claims(&mut self, query: ListQuery, out: &mut Output<D>) {
+        self.ask(Request::Query(Query::List(Box::new(query))), Pending::Recall, out);
+    }
+
+    pub(super) fn recalled(&mut self, reply: Result<Response, Refusal>, out: &mut Output<D>) {
+        if let Ok(Response::Answer(HubAnswer::Tasks { tasks, next })) = reply {
+            for task in tasks {
+                let mut claim = Claim::recalled(&task);
+                let before = self.recall.before.remove(&task.id).filter(|before| before.held == claim.held);
+                claim.list = before.and_then(|before| before.list);
+                if let Some(blob) = checkpoint_of(&task) {
+                    let token = self.requests.expect(Pending::Outputs { task: task.id });
+                    out.reads.push((token, blob));
+                }
+                self.claims.insert(claim);
+            }
+            if next.is_some() {
+                let more = ListQuery { cursor: next, ..self.claims_query() };
+                return self.ask_for_claims(more, out);
+            }
+        }
+        self.enlist_when_all_is_there(out);
+    }
+
+    /// Bytes it wanted to see: what a task it holds has put aside before the break.
+    pub fn has_read(&mut self, token: u64, bytes: Result<Bytes, Refusal>, out: &mut Output<D>) {
+        let Some(Pending::Outputs { task }) = self.requests.take(token) else { return };
+        let outputs = bytes.ok().and_then(|bytes| D::Outputs::from_checkpoint(&bytes));
+        if let (Some(claim), Some(outputs)) = (self.claims.get_mut(task), outputs) {
+            claim.outputs = outputs;
+        }
+        self.enlist_when_all_is_there(out);
+    }
+
+    fn enlist_when_all_is_there(&mut self, out: &mut Output<D>) {
+        let is_missing = |pending: &Pending<D>| matches!(pending, Pending::Recall | Pending::Outputs { .. });
+        if self.presence.standing == Standing::Joining && !self.requests.any(is_missing) {
+            self.recall.before.clear();
+            self.settle_survivors(out);
+            self.enlist(None, out);
+        }
+    }
+
+    /// What the worker said about the tasks it had before.
+    pub(super) fn settle_survivors(&mut self, out: &mut Output<D>) {
+        match std::mem::take(&mut self.recall.survivors) {
+            Survivors::Unknown => {}
+            Survivors::All => {
+                let started = self.claims.iter_mut().filter(|claim| claim.evidence.started);
+                started.for_each(|claim| claim.evidence.known = true);
+            }
+            Survivors::Named(tasks) => {
+                let is_named = |claim: &Claim<D>| tasks.iter().any(|task| claim.goes_by(task));
+                if self.presence.is_active() {
+                    // What it has just been handed it may not have read yet.
+                    self.forget_claims(|claim| !is_named(claim) && !claim.evidence.is_new(), out);
+                } else {
+                    // The hub hears of it by the registration.
+                    self.claims.retain(is_named);
+                    self.recall.names_all = true;
+                }
+                for claim in self.claims.iter_mut().filter(|claim| is_named(claim)) {
+                    (claim.evidence.started, claim.evidence.known) = (true, true);
+                }
+            }
+        }
+    }
+}

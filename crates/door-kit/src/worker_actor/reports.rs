@@ -1,0 +1,175 @@
+//! Reports: what a worker says about the tasks it holds.
+
+use bytes::Bytes;
+use tenure_hub::words::{Blob, Command, Failure, Held, Refusal, TaskId};
+use tenure_hub::{Done, Request, Response};
+
+use super::claims::Claim;
+use super::requests::{Pending, refused};
+use super::{Answer, Caller, Dialect, Output, Outputs, Report, Status, Worker};
+
+impl<D: Dialect> Claim<D> {
+    /// Adds to what was put aside, unless it becomes too much. It stays until the hub has taken the end: one that is
+    /// refused can be reported again.
+    fn add_outputs(&mut self, later: D::Outputs) -> bool {
+        let mut outputs = self.outputs.clone();
+        outputs.add(later);
+        let fits = outputs.bytes() <= D::Outputs::BYTES_MAX;
+        if fits {
+            self.outputs = outputs;
+        }
+        fits
+    }
+
+    /// The result of an end to which `last` belongs.
+    fn result_with(&self, last: D::Outputs) -> Bytes {
+        let mut outputs = self.outputs.clone();
+        outputs.add(last);
+        outputs.result()
+    }
+}
+
+impl<D: Dialect> Worker<D> {
+    pub(super) fn report(
+        &mut self,
+        caller: Caller,
+        task: &str,
+        report: Report<D::Outputs>,
+        out: &mut Output<D>,
+    ) {
+        let Some(claim) = self.claims.find(task).and_then(|task| self.claims.get_mut(task)) else {
+            return out.answers.push((caller, Answer::NotHeld));
+        };
+        let held = claim.held;
+        if let Some(attempt) = report.attempt
+            && attempt != u64::from(held.attempt)
+        {
+            return out.answers.push((caller, Answer::Stale { attempt, current: held.attempt }));
+        }
+        let brings_outputs = !report.outputs.is_empty();
+        if !claim.add_outputs(report.outputs) {
+            return out.answers.push((caller, Answer::TooLong));
+        }
+        match report.status {
+            Status::Running { percent, note } => {
+                self.go_on(caller, held, percent, note, brings_outputs, out);
+            }
+            Status::Completed => {
+                let result = claim.outputs.result();
+                self.complete(Some(caller), held, result, out);
+            }
+            Status::Failed { exit_code, message, last } => {
+                let result = claim.result_with(last);
+                let failure = Failure {
+                    held,
+                    exit_code,
+                    message,
+                    result: Blob::EMPTY,
+                    crashed: false,
+                    is_final: false,
+                };
+                self.end(Some(caller), held.task, Request::Fail { failure, result }, out);
+            }
+            Status::Stopped { wanted, last } => {
+                let result = claim.result_with(last);
+                self.end(Some(caller), held.task, Request::Confirm { held, wanted, result }, out);
+            }
+        }
+    }
+
+    pub(super) fn put_aside(&mut self, caller: Caller, task: &str, outputs: D::Outputs, out: &mut Output<D>) {
+        let Some(claim) = self.claims.find(task).and_then(|task| self.claims.get_mut(task)) else {
+            return out.answers.push((caller, Answer::NotHeld));
+        };
+        let task = claim.held.task;
+        if !claim.add_outputs(outputs) {
+            return out.answers.push((caller, Answer::TooLong));
+        }
+        self.keep_outputs(task, Some(caller), out);
+    }
+
+    /// What was put aside is kept with the task, and a caller that waits is answered when it is on disk.
+    fn keep_outputs(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output<D>) {
+        let claim = self.claims.get_mut(task).expect("it is claimed");
+        claim.evidence.starts();
+        self.recall.has_returned |= claim.evidence.becomes_known();
+        let request = Request::Checkpoint { held: claim.held, checkpoint: claim.outputs.checkpoint() };
+        self.ask(request, Pending::Report { caller: waits, task, ends: false }, out);
+    }
+
+    pub(super) fn finish(&mut self, caller: Caller, task: &str, list: &D::List, out: &mut Output<D>) {
+        let claim = self.claims.find(task).and_then(|task| self.claims.get(task));
+        let Some(claim) = claim.filter(|claim| D::is_on(list, claim.list.as_ref())) else {
+            return out.answers.push((caller, Answer::NotHeld));
+        };
+        let (held, result) = (claim.held, claim.outputs.result());
+        self.complete(Some(caller), held, result, out);
+    }
+
+    pub fn complete(&mut self, caller: Option<Caller>, held: Held, result: Bytes, out: &mut Output<D>) {
+        D::completes(self, held.task, &result);
+        self.end(caller, held.task, Request::Complete(vec![Done { held, result }]), out);
+    }
+
+    pub(super) fn reported(
+        &mut self,
+        caller: Option<Caller>,
+        task: TaskId,
+        reply: Result<Response, Refusal>,
+        out: &mut Output<D>,
+    ) {
+        let answer = match refused(reply) {
+            Ok(_) | Err(Refusal::StaleAttempt { .. } | Refusal::UnknownTask { .. }) => {
+                self.claims.remove(task);
+                D::has_ended(self, task, out);
+                Answer::Done
+            }
+            Err(Refusal::NotAWorker) => Answer::NotRegistered,
+            Err(refusal) => {
+                if let Some(claim) = self.claims.get_mut(task) {
+                    claim.ending = false;
+                }
+                Answer::Refused(refusal)
+            }
+        };
+        if let Some(caller) = caller {
+            out.answers.push((caller, answer));
+        }
+    }
+
+    fn end(&mut self, caller: Option<Caller>, task: TaskId, request: Request, out: &mut Output<D>) {
+        // A worker that reports the end has read the task, and may pull the next one before the hub has heard of it.
+        if let Some(claim) = self.claims.get_mut(task) {
+            (claim.evidence.started, claim.evidence.known, claim.ending) = (true, true, true);
+        }
+        self.ask(request, Pending::Report { caller, task, ends: true }, out);
+    }
+
+    /// It runs, perhaps it says how far it is, and perhaps it has brought outputs. It is answered with the last of
+    /// these, and at once if something is wanted of it.
+    fn go_on(
+        &mut self,
+        caller: Caller,
+        held: Held,
+        percent: Option<u8>,
+        note: Option<Box<str>>,
+        brings_outputs: bool,
+        out: &mut Output<D>,
+    ) {
+        let wanted = self.claims.get(held.task).expect("it is claimed").wanted;
+        if let Some(wanted) = wanted {
+            out.answers.push((caller, Answer::Wanted(wanted)));
+        }
+        let waits = wanted.is_none().then_some(caller);
+        let says_more = percent.is_some() || note.is_some();
+        if brings_outputs {
+            self.keep_outputs(held.task, waits.filter(|_| !says_more), out);
+        } else if !self.confirm(held.task, waits.filter(|_| !says_more), out) && !says_more {
+            out.answers.extend(waits.map(|caller| (caller, Answer::Done)));
+        }
+        if says_more {
+            let progress = Command::Progress { held, percent, note };
+            self.command(progress, Pending::Report { caller: waits, task: held.task, ends: false }, out);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Requests to the hub that are not answered yet, and what each was for.
+
+use std::collections::HashMap;
+
+use tenure_hub::words::{Command, Refusal, Reply, TaskId};
+use tenure_hub::{Ask, Request, Response};
+
+use super::{Caller, Dialect, Output, Worker};
+
+/// What an unanswered request was for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pending<D: Dialect> {
+    /// What the hub believes the worker holds.
+    Recall,
+    /// Outputs that it put aside for one of these.
+    Outputs {
+        task: TaskId,
+    },
+    /// Whether the hub believes that it is alive.
+    Life,
+    Join {
+        caller: Option<Caller>,
+    },
+    Beat {
+        caller: Option<Caller>,
+    },
+    Leave {
+        caller: Caller,
+    },
+    /// A task for a pull that waits.
+    Ask,
+    /// Marks when the hub has given what it had at once.
+    Probe,
+    Report {
+        caller: Option<Caller>,
+        task: TaskId,
+        ends: bool,
+    },
+    Own(D::Pending),
+    /// No caller waits for the answer.
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(super) struct Requests<D: Dialect> {
+    pending: HashMap<u64, Pending<D>>,
+    last_token: u64,
+}
+
+impl<D: Dialect> Default for Requests<D> {
+    fn default() -> Self {
+        Requests { pending: HashMap::new(), last_token: 0 }
+    }
+}
+
+impl<D: Dialect> Requests<D> {
+    /// The number of something that is about to be asked for.
+    pub(super) fn expect(&mut self, pending: Pending<D>) -> u64 {
+        self.last_token += 1;
+        self.pending.insert(self.last_token, pending);
+        self.last_token
+    }
+
+    pub(super) fn take(&mut self, token: u64) -> Option<Pending<D>> {
+        self.pending.remove(&token)
+    }
+
+    pub(super) fn any(&self, is_it: impl Fn(&Pending<D>) -> bool) -> bool {
+        self.pending.values().any(is_it)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.pending.clear();
+    }
+}
+
+impl<D: Dialect> Worker<D> {
+    /// A request of the door; the answer comes to [`Dialect::answered`].
+    pub fn request(&mut self, request: Request, pending: D::Pending, out: &mut Output<D>) {
+        self.ask(request, Pending::Own(pending), out);
+    }
+
+    /// A command of the door that has no use for its answer.
+    pub fn tell(&mut self, command: Command, out: &mut Output<D>) {
+        self.command(command, Pending::Nothing, out);
+    }
+
+    pub(super) fn ask(&mut self, request: Request, pending: Pending<D>, out: &mut Output<D>) -> u64 {
+        let token = self.requests.expect(pending);
+        out.asks.push(Ask { token, request });
+        token
+    }
+
+    pub(super) fn command(&mut self, command: Command, pending: Pending<D>, out: &mut Output<D>) -> u64 {
+        self.ask(Request::Command(command), pending, out)
+    }
+}
+
+/// Some answers carry a refusal inside, for one thing of several. Where one thing was asked, that is the answer.
+pub fn refused(reply: Result<Response, Refusal>) -> Result<Response, Refusal> {
+    let response = reply?;
+    let refusal = match &response {
+        Response::Command(Reply::Held(each)) => each.iter().find_map(|held| held.as_ref().err()),
+        Response::Command(Reply::Submitted(each)) => each.iter().find_map(|task| task.as_ref().err()),
+        _ => None,
+    };
+    match refusal {
+        Some(refusal) => Err(refusal.clone()),
+        None => Ok(response),
+    }
+}

@@ -1,0 +1,78 @@
+//! What a worker has said of itself: what it offers, and its figures.
+
+use tenure_hub::words::{Name, Timestamp, WorkerAbout, WorkerStats};
+
+use super::{Figures, Introduction, Kind};
+
+/// Slots of a connection that pulls without having said who it is.
+pub const NAMELESS_SLOTS: u32 = 100;
+
+#[derive(Debug)]
+pub struct Terms {
+    pub capabilities: Vec<Name>,
+    /// It has said what it can do.
+    pub(super) is_specific: bool,
+    pub(super) slots: u32,
+    introduction: Option<Box<Introduction>>,
+    figures: Option<(Timestamp, Box<Figures>)>,
+    /// Tasks that it did not finish within their limit.
+    pub(super) hung: u32,
+}
+
+impl Terms {
+    pub(super) fn new(kind: Kind) -> Terms {
+        Terms {
+            capabilities: Vec::new(),
+            is_specific: false,
+            slots: if kind == Kind::Nameless { NAMELESS_SLOTS } else { 1 },
+            introduction: None,
+            figures: None,
+            hung: 0,
+        }
+    }
+
+    pub(super) fn introduce(&mut self, introduction: Box<Introduction>) {
+        self.slots = introduction.slots;
+        self.capabilities.clone_from(&introduction.capabilities);
+        self.is_specific = introduction.is_specific;
+        self.introduction = Some(introduction);
+    }
+
+    pub(super) fn has_figures(&mut self, now: Timestamp, figures: Box<Figures>) {
+        self.figures = Some((now, figures));
+    }
+
+    pub(super) fn forget(&mut self) {
+        (self.introduction, self.figures) = (None, None);
+    }
+
+    pub(super) fn has_registered(&self) -> bool {
+        self.introduction.is_some()
+    }
+
+    /// Which process it is, if it has said so.
+    pub(super) fn instance(&self) -> Option<&String> {
+        self.introduction.as_ref().and_then(|introduction| introduction.instance.as_ref())
+    }
+
+    pub(super) fn about(&self, door: &'static str) -> WorkerAbout {
+        let about = self.introduction.as_ref().map(|introduction| introduction.about.clone());
+        WorkerAbout { door: Some(door), ..about.unwrap_or_default() }
+    }
+
+    /// What a worker said of itself travels with its figures, so that the hub has it for all views.
+    pub(super) fn figures(&self) -> Box<WorkerStats> {
+        let mut more = self.introduction.as_ref().map(|known| known.more.clone()).unwrap_or_default();
+        if self.hung > 0 {
+            more.push(("hung".into(), self.hung.to_string().into_boxed_str()));
+        }
+        let mut figures = WorkerStats::default();
+        if let Some((at, told)) = &self.figures {
+            figures = told.stats.clone();
+            more.append(&mut figures.more);
+            more.push(("stats_at".into(), at.millis().to_string().into_boxed_str()));
+        }
+        figures.more = more;
+        Box::new(figures)
+    }
+}

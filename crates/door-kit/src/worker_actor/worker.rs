@@ -1,0 +1,287 @@
+//! The worker actor without its runner: calls and deliveries come in, requests and answers go out.
+
+use tenure_hub::words::{Blob, Name, Notice, Refusal, Timestamp, Wanted};
+use tenure_hub::{Ask, Delivery, Response};
+
+use super::claims::Claims;
+use super::joining::done;
+use super::presence::{Life, Presence};
+use super::pulls::Pulls;
+use super::recall::Recall;
+use super::requests::{Pending, Requests};
+use super::terms::Terms;
+use super::{Answer, Call, Caller, Dialect, Heartbeats, KeyHolder, Kind, Standing};
+
+/// Calls that may wait while a worker joins.
+const CALLS_WAITING_MAX: usize = 1024;
+
+/// The door's side of one worker, through whichever connections it speaks.
+#[derive(Debug)]
+pub struct Worker<D: Dialect> {
+    pub(super) presence: Presence,
+    pub(super) life: Life,
+    pub terms: Terms,
+    pub(super) pulls: Pulls<D::List>,
+    pub claims: Claims<D>,
+    pub(super) recall: Recall<D>,
+    pub(super) requests: Requests<D>,
+    /// Calls that came while it joins.
+    pub(super) early: Vec<(Caller, Call<D>)>,
+    /// What the door remembers about this worker.
+    pub door: D::State,
+}
+
+/// What a turn leads to.
+#[derive(Debug)]
+pub struct Output<D: Dialect> {
+    pub asks: Vec<Ask>,
+    /// Bytes it wants to see, each under a number of its own.
+    pub reads: Vec<(u64, Blob)>,
+    pub answers: Vec<(Caller, Answer<D>)>,
+    /// News for connections that can take them: the task, and what is wanted.
+    pub wishes: Vec<(u64, String, Wanted)>,
+    /// Its session with the hub ends after these requests; the next request begins another.
+    pub closes_session: bool,
+    /// It has another owner, so these requests need a session of that key.
+    pub changes_owner: bool,
+}
+
+impl<D: Dialect> Default for Output<D> {
+    fn default() -> Self {
+        Output {
+            asks: Vec::new(),
+            reads: Vec::new(),
+            answers: Vec::new(),
+            wishes: Vec::new(),
+            closes_session: false,
+            changes_owner: false,
+        }
+    }
+}
+
+impl<D: Dialect> Worker<D> {
+    pub fn new(name: Name, owner: Name, kind: Kind, heartbeats: Heartbeats, now: Timestamp) -> Self {
+        Self {
+            presence: Presence::new(name, owner, kind),
+            life: Life::new(heartbeats, now),
+            terms: Terms::new(kind),
+            pulls: Pulls::default(),
+            claims: Claims::default(),
+            recall: Recall::default(),
+            requests: Requests::default(),
+            early: Vec::new(),
+            door: D::State::default(),
+        }
+    }
+
+    pub fn name(&self) -> &Name {
+        &self.presence.name
+    }
+
+    /// Calls of one connection that come together. A worker listens to its owner only.
+    pub fn call_from(
+        &mut self,
+        now: Timestamp,
+        from: &KeyHolder,
+        calls: impl IntoIterator<Item = (Caller, Call<D>)>,
+        out: &mut Output<D>,
+    ) {
+        if self.presence.owner == from.name {
+            return self.call_all(now, calls, out);
+        }
+        let mut allowed = Vec::new();
+        for (caller, call) in calls {
+            if call.is_allowed_to_others(from) || self.takes_owner(from, out) {
+                allowed.push((caller, call));
+            } else {
+                let refusal = Refusal::NotAllowed { what: "use this worker id" };
+                out.answers.push((caller, Answer::Refused(refusal)));
+            }
+        }
+        self.call_all(now, allowed, out);
+    }
+
+    /// The id of a worker that is gone is free.
+    fn takes_owner(&mut self, from: &KeyHolder, out: &mut Output<D>) -> bool {
+        if self.presence.standing != Standing::Out || !self.requests.is_empty() {
+            return self.presence.owner == from.name;
+        }
+        self.presence.owner = from.name.clone();
+        out.changes_owner = true;
+        true
+    }
+
+    /// Several calls that come together.
+    pub(super) fn call_all(
+        &mut self,
+        now: Timestamp,
+        calls: impl IntoIterator<Item = (Caller, Call<D>)>,
+        out: &mut Output<D>,
+    ) {
+        self.life.clock = now;
+        let asks_before = out.asks.len();
+        let mut speaks = false;
+        for (caller, call) in calls {
+            if matches!(&call, Call::Register(introduction) if self.is_taken(caller, introduction)) {
+                // Another peer under the same id: what it says is no sign of this worker's life.
+                out.answers.push((caller, Answer::Taken));
+                continue;
+            }
+            speaks |= call.is_its_own();
+            self.hear(now, caller, call, out);
+        }
+        if speaks {
+            self.restore_terms(now, out);
+        }
+        if std::mem::take(&mut self.recall.has_returned) && self.presence.is_active() {
+            self.join(now, None, out);
+        }
+        self.settle(out);
+        if speaks {
+            self.pass_on(now, asks_before, out);
+        }
+    }
+
+    fn hear(&mut self, now: Timestamp, caller: Caller, call: Call<D>, out: &mut Output<D>) {
+        if call.is_its_own() {
+            self.life.heard = now;
+            self.presence.connections.insert(caller.connection);
+        }
+        if self.presence.standing == Standing::Away && call.brings_back() {
+            // It goes on when the worker has joined again.
+            self.join(now, None, out);
+        }
+        if matches!(call, Call::Sign) {
+            return;
+        }
+        if self.presence.standing == Standing::Joining {
+            if self.early.len() < CALLS_WAITING_MAX {
+                self.early.push((caller, call));
+            } else {
+                let limit = CALLS_WAITING_MAX;
+                let refusal = Refusal::TooMany { what: "calls while a worker joins", limit };
+                out.answers.push((caller, Answer::Refused(refusal)));
+            }
+            return;
+        }
+        match call {
+            Call::Register(introduction) => self.register(now, caller, introduction, out),
+            Call::Offer(capabilities) => self.offer(now, caller, capabilities, out),
+            Call::Heartbeat(figures) => self.beat(now, caller, figures, out),
+            Call::Sign => {}
+            Call::Return => self.come_back(now, caller, out),
+            Call::Identify => self.identify(caller, out),
+            Call::Retire => self.retire(caller, out),
+            Call::Ping => self.ping(now, caller, out),
+            Call::Unregister => self.unregister(caller, out),
+            Call::Pull(pull) => self.pull(now, caller, pull, out),
+            Call::Mention { task } => self.mention(caller, &task, out),
+            Call::Report { task, report } => self.report(caller, &task, *report, out),
+            Call::Output { task, outputs } => self.put_aside(caller, &task, *outputs, out),
+            Call::Finish { task, list } => self.finish(caller, &task, &list, out),
+            Call::Own(call) => D::call(self, now, caller, call, out),
+        }
+    }
+
+    pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut Output<D>) {
+        self.life.clock = now;
+        match delivery {
+            Delivery::Reply { token, reply } => {
+                if let Some(pending) = self.requests.take(token) {
+                    self.answered(now, pending, token, reply, out);
+                }
+            }
+            Delivery::Notice(Notice::Assign(assignment)) => self.assigned(now, assignment, out),
+            Delivery::Notice(Notice::Wanted { task, wanted, .. }) => self.wanted(task, wanted, out),
+            Delivery::Notice(Notice::Stop { task, attempt, why }) => self.stopped(task, attempt, why, out),
+            Delivery::Notice(Notice::Replaced { .. }) => self.fall_out(out),
+            Delivery::Notice(Notice::Drain) | Delivery::Goodbye | Delivery::Ended(_) => {
+                self.send_away(&Answer::Nothing, out);
+            }
+            // This session watches nothing and takes no calls.
+            Delivery::Event { .. }
+            | Delivery::Gap { .. }
+            | Delivery::Live { .. }
+            | Delivery::Call { .. }
+            | Delivery::CallGivenUp { .. }
+            | Delivery::CallAnswered { .. }
+            | Delivery::Broadcast(_) => {}
+        }
+    }
+
+    /// A connection is gone. What went out through it and was not read goes back.
+    pub fn detach(&mut self, connection: u64, out: &mut Output<D>) {
+        self.presence.detach(connection);
+        self.early.retain(|(caller, _)| caller.connection != connection);
+        self.pulls.detach(connection);
+        for task in self.claims.unread_of(connection) {
+            self.give_back(task, "the client was gone before it had read the job", out);
+        }
+        self.settle(out);
+        self.leave_if_gone(out);
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Timestamp, out: &mut Output<D>) {
+        self.life.clock = now;
+        self.give_up_waiting(now, out);
+        self.confirm_silently(now, out);
+        self.disown(now, out);
+        D::tick(self, now, out);
+        self.ask_if_alive(now, out);
+    }
+
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let lingers = !self.presence.is_nameless() && self.is_alone();
+        let times = [
+            self.pulls.next_deadline(),
+            self.claims.next_deadline(),
+            D::next_deadline(&self.door),
+            lingers.then(|| self.life.dies_at()),
+            self.doubts_at(),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    /// Whether the actor is not needed any more: its connection is gone, or the worker was silent for so long that it is dead.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.is_alone() && (self.presence.is_nameless() || self.life.dies_at() <= now)
+    }
+
+    /// No connection speaks as this worker, and none waits for it.
+    fn is_alone(&self) -> bool {
+        self.presence.connections.is_empty() && self.early.is_empty() && !D::is_needed(&self.door)
+    }
+
+    fn answered(
+        &mut self,
+        now: Timestamp,
+        pending: Pending<D>,
+        token: u64,
+        reply: Result<Response, Refusal>,
+        out: &mut Output<D>,
+    ) {
+        let is_joining = matches!(pending, Pending::Join { .. } | Pending::Recall);
+        if matches!(reply, Err(Refusal::NotAWorker)) && !is_joining {
+            self.fall_out(out);
+        }
+        match pending {
+            Pending::Recall => self.recalled(reply, out),
+            // Its bytes come by another way.
+            Pending::Outputs { .. } => {}
+            Pending::Life => self.life_told(now, reply, out),
+            Pending::Join { caller } => self.joined(now, caller, reply, out),
+            Pending::Beat { caller } | Pending::Report { caller, ends: false, .. } => {
+                if let Some(caller) = caller {
+                    out.answers.push((caller, done(reply)));
+                }
+            }
+            Pending::Leave { caller } => self.left(caller, reply, out),
+            Pending::Ask => self.pulls.has_been_heard(),
+            Pending::Probe => self.probed(token, out),
+            Pending::Report { caller, task, ends: true } => self.reported(caller, task, reply, out),
+            Pending::Own(pending) => D::answered(self, pending, reply, out),
+            Pending::Nothing => {}
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The JSON shapes of this protocol in the words of the worker actor.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_door_kit::worker_actor::{self as actor, Figures, Introduction, Status};
+use tenure_hub::words::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted, WorkerAbout, WorkerStats};
+
+use crate::shapes::{JobUpdate, Outputs, Registration, Report, Statistics};
+
+/// The exit code of a failure that names none.
+const EXIT_FAILED: i32 = 1;
+
+/// `WORKER.REGISTER`.
+pub(crate) fn introduction(registration: &Registration) -> Box<Introduction> {
+    let text = |text: &str| Some(Box::<str>::from(text));
+    Box::new(Introduction {
+        slots: registration.slots,
+        capabilities: registration.offers().into_iter().map(Into::into).collect(),
+        is_specific: registration.capabilities.all().next().is_some(),
+        instance: registration.instance.clone(),
+        holds: registration.jobs.clone(),
+        about: WorkerAbout {
+            host: text(&registration.hostname),
+            platform: registration.platform.as_deref().and_then(text),
+            version: text(&registration.version),
+            ..WorkerAbout::default()
+        },
+        more: vec![("registration".into(), as_text(&registration.json))],
+    })
+}
+
+/// `WORKER.HEARTBEAT`.
+pub(crate) fn figures(statistics: &Statistics) -> Box<Figures> {
+    Box::new(Figures {
+        stats: WorkerStats {
+            cpu_percent: statistics.cpu_percent.map(|percent| percent as f32),
+            memory_used: statistics.memory_mb.map(|megabytes| (megabytes * 1_048_576.0) as u64),
+            more: vec![("stats".into(), as_text(&statistics.json))],
+            ..WorkerStats::default()
+        },
+        uptime: statistics.uptime_seconds.map(Duration::from_secs),
+        tasks: statistics.active_jobs,
+    })
+}
+
+/// `JOB.UPDATE`.
+pub(crate) fn report(update: JobUpdate) -> Box<actor::Report<Outputs>> {
+    let JobUpdate { report, attempt, progress_percent, current_task, error, exit_code, outputs, .. } = update;
+    let stopped = |wanted, error| {
+        let last = Outputs { exit_code, error, ..Outputs::default() };
+        Status::Stopped { wanted, last }
+    };
+    let status = match report {
+        None | Some(Report::Running) => Status::Running {
+            percent: progress_percent.map(|percent| percent.round() as u8),
+            note: current_task.map(|task| crate::translate::progress_note(task).into_boxed_str()),
+        },
+        Some(Report::Completed) => Status::Completed,
+        Some(Report::Failed) => {
+            let failure = exit_code.filter(|code| is_failure(*code));
+            // A code that means another end to the broker is kept with the outputs.
+            let other = if failure.is_none() { exit_code } else { None };
+            Status::Failed {
+                exit_code: failure.unwrap_or(EXIT_FAILED),
+                message: error.map(|error| crate::translate::shortened(error).into_boxed_str()),
+                last: Outputs { exit_code: other, ..Outputs::default() },
+            }
+        }
+        Some(Report::Cancelled) => stopped(Wanted::Cancel, error),
+        Some(Report::Paused) => stopped(Wanted::Pause, error),
+    };
+    Box::new(actor::Report { attempt, outputs, status })
+}
+
+/// Whether the broker takes this for the code of a failure. The others mean other ends to it.
+fn is_failure(code: i32) -> bool {
+    ![0, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED].contains(&code)
+}
+
+fn as_text(bytes: &Bytes) -> Box<str> {
+    String::from_utf8_lossy(bytes).into_owned().into_boxed_str()
+}
