@@ -31,6 +31,24 @@ pub struct DoorSettings {
     pub budget: Arc<ByteBudget>,
 }
 
+impl DoorSettings {
+    /// Whether peers of the door speak TLS with it.
+    pub fn speaks_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// What a door has set for itself, with what all doors of a broker share.
+    pub fn with_shared(&self, shared: &DoorSettings) -> DoorSettings {
+        let per_address = self.connections_per_address_max.min(shared.connections_per_address_max);
+        DoorSettings {
+            connections_max: self.connections_max,
+            connections_per_address_max: per_address,
+            login_within: self.login_within,
+            ..shared.clone()
+        }
+    }
+}
+
 impl Default for DoorSettings {
     fn default() -> DoorSettings {
         DoorSettings {

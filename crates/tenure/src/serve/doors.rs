@@ -52,49 +52,46 @@ pub(crate) async fn open(config: &Config, has_keys: bool) -> Result<Vec<Door>, F
     let [tls, grpc_tls] = tls(config)?;
     let plain = shared_settings(config);
     let with_tls = DoorSettings { tls, ..plain.clone() };
-    let mut opening = Opening { has_keys, has_tls: with_tls.tls.is_some(), doors: Vec::new() };
+    let mut opening = Opening { has_keys, doors: Vec::new() };
     if let Some(address) = native {
         let settings = msgpack::Settings { door: with_tls.clone(), ..msgpack::Settings::default() };
         let serve = |listener, hub| msgpack::serve(listener, hub, settings);
-        opening.tcp("native", address, "MessagePack: this program's verbs and the SDKs", serve).await?;
+        let about = "MessagePack: this program's verbs and the SDKs";
+        opening.tcp("native", address, about, &with_tls, serve).await?;
     }
     if let Some(path) = native_unix {
         let settings = msgpack::Settings { door: plain.clone(), ..msgpack::Settings::default() };
         opening.unix("native_unix", path, "the same on a Unix socket", settings)?;
     }
-    opening.has_tls = false;
     if let Some(address) = xmessage {
         let xmessage = config.xmessage.clone();
         let settings = msgpack::Settings { door: plain.clone(), xmessage, ..msgpack::Settings::default() };
         let serve = |listener, hub| msgpack::xmessage::serve(listener, hub, settings);
-        opening.tcp("xmessage", address, "the older message dialect", serve).await?;
+        opening.tcp("xmessage", address, "the older message dialect", &plain, serve).await?;
     }
     if let Some(address) = resp {
-        let door = own_caps(&config.resp.door, &with_tls);
+        let door = config.resp.door.with_shared(&with_tls);
         let settings = resp::Settings { door, ..config.resp.clone() };
         let serve = |listener, hub| resp::serve(listener, hub, settings);
-        opening.has_tls = with_tls.tls.is_some();
-        opening.tcp("resp", address, "RESP: redis-cli and Redis libraries", serve).await?;
+        opening.tcp("resp", address, "RESP: redis-cli and Redis libraries", &with_tls, serve).await?;
     }
-    opening.has_tls = false;
     if let Some(address) = mdp {
         let mut settings = config.majordomo.clone();
-        settings.transport.door = own_caps(&settings.transport.door, &plain);
+        settings.transport.door = settings.transport.door.with_shared(&plain);
         let serve = |listener, hub| zmq::serve(listener, hub, settings);
-        opening.tcp("mdp", address, "ZeroMQ Majordomo", serve).await?;
+        opening.tcp("mdp", address, "ZeroMQ Majordomo", &plain, serve).await?;
     }
     if let Some(addresses) = pingpong {
         let mut settings = config.ping_pong.clone();
-        settings.transport.door = own_caps(&settings.transport.door, &plain);
+        settings.transport.door = settings.transport.door.with_shared(&plain);
         let serve = |clients, workers, hub| zmq::serve_ping_pong(clients, workers, hub, settings);
         opening.two_tcp("pingpong", addresses, "ZeroMQ READY/PING/PONG: clients, workers", serve).await?;
     }
     if let Some(address) = grpc {
-        opening.has_tls = grpc_tls.is_some();
         let door = DoorSettings { tls: grpc_tls, ..plain };
-        let settings = grpc::Settings { door, ..grpc::Settings::default() };
+        let settings = grpc::Settings { door: door.clone(), ..grpc::Settings::default() };
         let serve = |listener, hub| grpc::serve(listener, hub, settings);
-        opening.tcp("grpc", address, "gRPC: tasks, workers, pub/sub", serve).await?;
+        opening.tcp("grpc", address, "gRPC: tasks, workers, pub/sub", &door, serve).await?;
     }
     if opening.doors.is_empty() {
         return Err(Failure::usage("all doors are off: nobody could reach this broker"));
@@ -146,16 +143,6 @@ fn shared_settings(config: &Config) -> DoorSettings {
     }
 }
 
-/// What a door has set for itself, with what all doors share.
-fn own_caps(own: &DoorSettings, shared: &DoorSettings) -> DoorSettings {
-    DoorSettings {
-        connections_max: own.connections_max,
-        connections_per_address_max: own.connections_per_address_max.min(shared.connections_per_address_max),
-        login_within: own.login_within,
-        ..shared.clone()
-    }
-}
-
 /// Says what crosses the network in clear: keys, bodies and results of doors without TLS that other machines can reach.
 fn warn_of_clear_text(doors: &[Door]) {
     for door in doors.iter().filter(|door| door.crosses_in_clear) {
@@ -177,8 +164,6 @@ pub(crate) fn leave(config: &Config) {
 
 struct Opening {
     has_keys: bool,
-    /// Whether the door that is opened next speaks TLS.
-    has_tls: bool,
     doors: Vec<Door>,
 }
 
@@ -188,6 +173,7 @@ impl Opening {
         name: &'static str,
         address: &str,
         about: &'static str,
+        settings: &DoorSettings,
         serve: impl FnOnce(TcpListener, HubHandle) -> F + Send + 'static,
     ) -> Result<(), Failure>
     where
@@ -195,7 +181,7 @@ impl Opening {
     {
         let listener = listen(name, address, self.has_keys).await.map_err(|error| explain(&error))?;
         let address = listener.local_addr()?;
-        let crosses_in_clear = !address.ip().is_loopback() && !self.has_tls;
+        let crosses_in_clear = !address.ip().is_loopback() && !settings.speaks_tls();
         let serve = Box::new(move |hub| Box::pin(serve(listener, hub)) as Serving);
         self.doors.push(Door { name, address: address.to_string(), about, crosses_in_clear, serve });
         Ok(())
