@@ -19,7 +19,7 @@ const IDENTITY_KEY: &str = "tenure-identity";
 
 /// A peer that was let in.
 #[derive(Clone, Debug)]
-pub(crate) struct Visitor {
+pub(crate) struct AuthenticatedPeer {
     principal: Principal,
     pub(crate) namespace: Name,
     /// The name under which its submissions can be watched.
@@ -28,13 +28,13 @@ pub(crate) struct Visitor {
     pub(crate) flow: Flow,
 }
 
-impl Visitor {
+impl AuthenticatedPeer {
     /// Looks at the metadata of a call. A refusal comes with how long it is to be held back.
     pub(crate) fn enter(
         door: &Door,
         metadata: &HeaderMap,
         flow: Flow,
-    ) -> Result<Visitor, (Status, Duration)> {
+    ) -> Result<AuthenticatedPeer, (Status, Duration)> {
         let key = bearer(metadata).map_err(at_once)?;
         let login = door.authenticator.login(wall_clock(), flow.address, key.map(str::as_bytes));
         let principal = login.map_err(|no| match no {
@@ -47,7 +47,7 @@ impl Visitor {
         // Most calls are alone, so a name that is made up for each would be a name for nobody.
         let identity = text(metadata, IDENTITY_KEY).map_err(at_once)?;
         let identity = identity.map_or_else(|| principal.grant.name.clone(), Name::from);
-        Ok(Visitor { principal, namespace, identity, flow })
+        Ok(AuthenticatedPeer { principal, namespace, identity, flow })
     }
 
     /// Begins the hub's session for this peer.

@@ -2,11 +2,11 @@
 //! recovery on the same port.
 //!
 //! Bytes become messages in [`codec`], messages become the hub's words in `translate`, `session` holds one peer's
-//! conversation, `services` says which conversation each method is, `entrance` who may come in, `flow` how much of it a
+//! conversation, `services` says which conversation each method is, `authentication` who may come in, `flow` how much of it a
 //! connection may have under way, and [`server`] is the only file that knows sockets.
 
+mod authentication;
 pub mod codec;
-mod entrance;
 mod flow;
 pub mod proto;
 pub mod server;

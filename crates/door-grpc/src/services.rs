@@ -13,7 +13,7 @@ use futures::Stream;
 use tenure_hub::HubHandle;
 use tonic::{Request, Status};
 
-use crate::entrance::Visitor;
+use crate::authentication::AuthenticatedPeer;
 use crate::flow::Turn;
 use crate::session::Call;
 use crate::translate;
@@ -31,9 +31,9 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// Who calls: it was let in before its message was read. Now that it is, others are read.
-    fn enter<T>(&self, request: &mut Request<T>) -> Result<Visitor, Status> {
+    fn enter<T>(&self, request: &mut Request<T>) -> Result<AuthenticatedPeer, Status> {
         request.extensions_mut().remove::<Turn>();
-        request.extensions_mut().remove::<Visitor>().ok_or_else(translate::unexpected)
+        request.extensions_mut().remove::<AuthenticatedPeer>().ok_or_else(translate::unexpected)
     }
 
     /// A call that only looks: allowed to everybody who may come in.
@@ -43,15 +43,15 @@ impl Desk {
 
     /// A call that submits or steers tasks.
     fn steer<T>(&self, request: &mut Request<T>) -> Result<Call, Status> {
-        let visitor = self.enter(request)?;
-        visitor.may_submit()?;
-        Ok(Call(visitor.open(&self.hub)?))
+        let peer = self.enter(request)?;
+        peer.may_submit()?;
+        Ok(Call(peer.open(&self.hub)?))
     }
 
     /// A call that manages the broker.
     fn manage<T>(&self, request: &mut Request<T>) -> Result<Call, Status> {
-        let visitor = self.enter(request)?;
-        visitor.may_manage()?;
-        Ok(Call(visitor.open(&self.hub)?))
+        let peer = self.enter(request)?;
+        peer.may_manage()?;
+        Ok(Call(peer.open(&self.hub)?))
     }
 }

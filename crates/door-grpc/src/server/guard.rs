@@ -13,14 +13,14 @@ use tonic::codegen::{BoxFuture, Service};
 use tonic::server::NamedService;
 use tonic::{Code, Status};
 
-use crate::entrance::Visitor;
+use crate::authentication::AuthenticatedPeer;
 use crate::flow::{Flow, Room};
 use crate::server::outgoing::Outgoing;
 
 /// What is said about a method that the broker does not have.
 pub(super) const NO_METHOD: &str = "this broker has no such service or method";
 
-/// A service behind the entrance.
+/// A service behind the authentication.
 #[derive(Clone)]
 pub(super) struct Guarded<S> {
     service: S,
@@ -42,9 +42,9 @@ impl<S> Guarded<S> {
     /// Lets a call in, or refuses it, after a wait if its peer has shown too many wrong keys.
     fn enter(&self, request: &mut Request<Body>) -> Result<Flow, (Status, Duration)> {
         let flow = Flow::of(request.extensions()).unwrap_or_else(|| Flow::new(None));
-        let visitor = Visitor::enter(&self.door, request.headers(), flow.clone())
+        let peer = AuthenticatedPeer::enter(&self.door, request.headers(), flow.clone())
             .map_err(|(no, wait)| (self.say(no), wait))?;
-        request.extensions_mut().insert(visitor);
+        request.extensions_mut().insert(peer);
         Ok(flow)
     }
 

@@ -16,47 +16,47 @@ const TOPICS_MAX: usize = 100_000;
 #[tonic::async_trait]
 impl pb::sidecar_service_server::SidecarService for Desk {
     async fn publish(&self, mut request: Request<pb::PublishRequest>) -> Reply<pb::PublishResponse> {
-        let visitor = self.enter(&mut request)?;
-        visitor.may_publish()?;
+        let peer = self.enter(&mut request)?;
+        peer.may_publish()?;
         let publish = translate::publish(request.get_ref()).map_err(|no| topic_status(&no))?;
-        let published = self.hub.topics().publish(&visitor.namespace, publish).await;
+        let published = self.hub.topics().publish(&peer.namespace, publish).await;
         Ok(Response::new(translate::published(&published.map_err(|no| topic_status(&no))?)))
     }
 
     type SubscribeStream = Listening;
 
     async fn subscribe(&self, mut request: Request<pb::SubscribeRequest>) -> Reply<Listening> {
-        let visitor = self.enter(&mut request)?;
+        let peer = self.enter(&mut request)?;
         let subscribe = translate::subscribe(request.get_ref()).map_err(|no| topic_status(&no))?;
-        let subscribed = self.hub.topics().subscribe(&visitor.namespace, subscribe);
+        let subscribed = self.hub.topics().subscribe(&peer.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
         let listening = Listening::begin(subscription, &info, self.heartbeat);
-        Ok(Response::new(listening.until(visitor.revoked(&self.hub))))
+        Ok(Response::new(listening.until(peer.revoked(&self.hub))))
     }
 
     type ResumeSubscribeStream = Listening;
 
     async fn resume_subscribe(&self, mut request: Request<pb::ResumeSubscribeRequest>) -> Reply<Listening> {
-        let visitor = self.enter(&mut request)?;
+        let peer = self.enter(&mut request)?;
         let resume = translate::resume(request.get_ref())?;
-        let resumed = self.hub.topics().resume(&visitor.namespace, &resume);
+        let resumed = self.hub.topics().resume(&peer.namespace, &resume);
         let (subscription, resumed) = resumed.map_err(|no| topic_status(&no))?;
         let listening = Listening::go_on(subscription, &resumed, self.heartbeat);
-        Ok(Response::new(listening.until(visitor.revoked(&self.hub))))
+        Ok(Response::new(listening.until(peer.revoked(&self.hub))))
     }
 
     async fn unsubscribe(
         &self,
         mut request: Request<pb::UnsubscribeRequest>,
     ) -> Reply<pb::UnsubscribeResponse> {
-        let visitor = self.enter(&mut request)?;
+        let peer = self.enter(&mut request)?;
         let pb::UnsubscribeRequest { subscription_id, pause } = request.into_inner();
         let id = SubscriptionId::parse(&subscription_id).map_err(|no| topic_status(&no))?;
         let topics = self.hub.topics();
         let done = if pause {
-            topics.pause(&visitor.namespace, &id).map(|kept_for| kept_for.as_millis() as i64)
+            topics.pause(&peer.namespace, &id).map(|kept_for| kept_for.as_millis() as i64)
         } else {
-            topics.unsubscribe(&visitor.namespace, &id).map(|()| 0)
+            topics.unsubscribe(&peer.namespace, &id).map(|()| 0)
         };
         // Whoever ends what has ended already is told so, and needs no error for it.
         match done {
@@ -73,12 +73,12 @@ impl pb::sidecar_service_server::SidecarService for Desk {
     }
 
     async fn get_topics(&self, mut request: Request<pb::GetTopicsRequest>) -> Reply<pb::GetTopicsResponse> {
-        let visitor = self.enter(&mut request)?;
+        let peer = self.enter(&mut request)?;
         let with_counts = request.get_ref().include_counts;
         let mut topics = BTreeMap::new();
         let mut from = Some(0);
         while let Some(next) = from {
-            let page = self.hub.topics().topics(&visitor.namespace, next, PAGE_MAX, None);
+            let page = self.hub.topics().topics(&peer.namespace, next, PAGE_MAX, None);
             for info in page.items {
                 let count = if with_counts { i32::try_from(info.subscribers).unwrap_or(i32::MAX) } else { 0 };
                 topics.insert(info.name.to_string(), count);

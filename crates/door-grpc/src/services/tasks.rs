@@ -5,7 +5,7 @@ use tenure_hub::words::{Answer, Blob, Command, Query, Refusal, TaskId, TaskInfo}
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Answers, Desk, Reply};
-use crate::entrance::Visitor;
+use crate::authentication::AuthenticatedPeer;
 use crate::flow::Room;
 use crate::proto::tenure::v1 as pb;
 use crate::session::{self, Call, Submitting, Watching};
@@ -61,20 +61,20 @@ impl pb::tasks_server::Tasks for Desk {
     }
 
     async fn body(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
-        let visitor = self.enter(&mut request)?;
-        self.bytes(&visitor, id(&request.get_ref().task)?, |info| Ok(info.body)).await
+        let peer = self.enter(&mut request)?;
+        self.bytes(&peer, id(&request.get_ref().task)?, |info| Ok(info.body)).await
     }
 
     async fn result(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
-        let visitor = self.enter(&mut request)?;
-        self.bytes(&visitor, id(&request.get_ref().task)?, result_of).await
+        let peer = self.enter(&mut request)?;
+        self.bytes(&peer, id(&request.get_ref().task)?, result_of).await
     }
 
     async fn checkpoint(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
-        let visitor = self.enter(&mut request)?;
+        let peer = self.enter(&mut request)?;
         let put_aside =
             |info: &TaskInfo| Ok(info.checkpoint.map_or(Blob::EMPTY, |checkpoint| checkpoint.blob));
-        self.bytes(&visitor, id(&request.get_ref().task)?, put_aside).await
+        self.bytes(&peer, id(&request.get_ref().task)?, put_aside).await
     }
 
     async fn release(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {
@@ -111,9 +111,9 @@ impl pb::tasks_server::Tasks for Desk {
     }
 
     async fn wait(&self, mut request: Request<pb::WaitRequest>) -> Reply<pb::WaitResponse> {
-        let visitor = self.enter(&mut request)?;
-        let session = visitor.open(&self.hub)?;
-        let (answer, room) = session::wait(session, request.get_ref(), &visitor.flow).await?;
+        let peer = self.enter(&mut request)?;
+        let session = peer.open(&self.hub)?;
+        let (answer, room) = session::wait(session, request.get_ref(), &peer.flow).await?;
         Ok(large(answer, room))
     }
 
@@ -134,21 +134,21 @@ impl Desk {
     /// Bytes of a task, as soon as the connection has room for them.
     async fn bytes(
         &self,
-        visitor: &Visitor,
+        peer: &AuthenticatedPeer,
         task: TaskId,
         wanted: fn(&TaskInfo) -> Result<Blob, Refusal>,
     ) -> Reply<pb::BytesResponse> {
-        let call = Call(visitor.open(&self.hub)?);
+        let call = Call(peer.open(&self.hub)?);
         let look = async || {
             let info = call.task(Query::Show { task }).await?;
             wanted(&info).map_err(|no| translate::status(&no))
         };
         let mut blob = look().await?;
         let room = loop {
-            if let Some(room) = visitor.flow.room_now(blob.bytes()) {
+            if let Some(room) = peer.flow.room_now(blob.bytes()) {
                 break room;
             }
-            let room = visitor.flow.room(blob.bytes()).await;
+            let room = peer.flow.room(blob.bytes()).await;
             // Meanwhile it may have been tried again, or be gone.
             let before = std::mem::replace(&mut blob, look().await?);
             if blob.bytes() <= before.bytes() {

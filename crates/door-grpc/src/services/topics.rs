@@ -20,32 +20,32 @@ impl pb::topics_server::Topics for Desk {
     type PublishStream = Answers<pb::PublishVerdict>;
 
     async fn publish(&self, mut request: Request<Streaming<PublishRequest>>) -> Reply<Self::PublishStream> {
-        let visitor = self.enter(&mut request)?;
-        visitor.may_publish()?;
-        let revoked = visitor.revoked(&self.hub);
-        let publishing = Publishing::new(self.hub.clone(), visitor.namespace, request.into_inner(), revoked);
+        let peer = self.enter(&mut request)?;
+        peer.may_publish()?;
+        let revoked = peer.revoked(&self.hub);
+        let publishing = Publishing::new(self.hub.clone(), peer.namespace, request.into_inner(), revoked);
         Ok(Response::new(session::stream(publishing).boxed()))
     }
 
     async fn request(&self, mut request: Request<pb::TopicRequest>) -> Reply<pb::TopicAnswer> {
-        let visitor = self.enter(&mut request)?;
-        visitor.may_publish()?;
+        let peer = self.enter(&mut request)?;
+        peer.may_publish()?;
         let pb::TopicRequest { message, timeout_ms } = request.into_inner();
         let message = message.ok_or_else(|| topic_status(&Refusal::NameEmpty))?;
         let timeout = if timeout_ms == 0 { PATIENCE } else { Duration::from_millis(timeout_ms) };
         let publish = translate::publish(&message).map_err(|no| topic_status(&no))?;
-        let answered = self.hub.topics().request(&visitor.namespace, publish, timeout).await;
+        let answered = self.hub.topics().request(&peer.namespace, publish, timeout).await;
         Ok(Response::new(translate::answer(answered.map_err(|no| topic_status(&no))?)))
     }
 
     type SubscribeStream = Listening;
 
     async fn subscribe(&self, mut request: Request<pb::TopicSubscription>) -> Reply<Listening> {
-        let visitor = self.enter(&mut request)?;
+        let peer = self.enter(&mut request)?;
         let subscribe = translate::subscribe_with(request.get_ref())?;
-        let subscribed = self.hub.topics().subscribe(&visitor.namespace, subscribe);
+        let subscribed = self.hub.topics().subscribe(&peer.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
         let listening = Listening::begin(subscription, &info, self.heartbeat);
-        Ok(Response::new(listening.until(visitor.revoked(&self.hub))))
+        Ok(Response::new(listening.until(peer.revoked(&self.hub))))
     }
 }

@@ -16,10 +16,10 @@ impl pb::workers_server::Workers for Desk {
     type WorkStream = Answers<pb::BrokerMessage>;
 
     async fn work(&self, mut request: Request<Streaming<pb::WorkerMessage>>) -> Reply<Self::WorkStream> {
-        let visitor = self.enter(&mut request)?;
-        visitor.may_work()?;
-        let session = visitor.open(&self.hub)?;
-        let working = Working::new(session, request.into_inner(), Arc::clone(visitor.grant()));
+        let peer = self.enter(&mut request)?;
+        peer.may_work()?;
+        let session = peer.open(&self.hub)?;
+        let working = Working::new(session, request.into_inner(), Arc::clone(peer.grant()));
         Ok(Response::new(session::stream(working).boxed()))
     }
 
