@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a connection may hold before it counts against the budget.
-const FREE_BYTES: usize = 64 << 10;
+pub const FREE_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub struct ByteBudget {

@@ -1,113 +1,53 @@
 //! The connection loop: what arrives goes to the protocol, what the protocol says goes out.
 //!
 //! One task per connection. It reads what has arrived, hands all requests to the hub at once, delivers what the hub has put
-//! into the mailbox, and writes all of it at once. When the peer does not read, or has asked more than has been answered,
-//! nothing more is read from it: that is the back-pressure.
+//! into the mailbox, and writes all of it at once, without waiting if the socket takes it. When the peer does not read, or has
+//! asked more than has been answered, nothing more is read from it: that is the back-pressure. A connection that waits holds
+//! no buffer.
+
+mod access;
+mod clock;
+mod protocol;
 
 use std::collections::VecDeque;
-use std::future::{pending, poll_fn};
+use std::future::{Future, pending};
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
-use tenure_hub::topics::Topics;
-use tenure_hub::words::{Blob, Name, Refusal, SessionId, Timestamp};
-use tenure_hub::{Ask, Delivery, Grant, Principal, wall_clock};
+use bytes::{Buf as _, Bytes, BytesMut};
+use tenure_hub::limits::UNSENT_BYTES_MAX;
+use tenure_hub::words::Refusal;
+use tenure_hub::{Delivery, wall_clock};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until};
 
 use crate::accept::Door;
-use crate::authenticator::LoginError;
 use crate::budget::Charge;
 use crate::read_sizer::ReadSizer;
-use crate::stream::{read_into, send};
+use crate::stream::{is_flushed, read_into, send};
+
+pub use protocol::{Access, Protocol, Turn};
+
+use access::{Dismissal, DoorAccess};
+use clock::{Clock, Due, GOODBYE};
 
 /// What is read at once: little for the many that are idle, more for a peer that fills it.
 const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 32 << 10;
-/// A buffer that has grown beyond this is given back once it has been sent.
-const OUT_BYTES_KEPT: usize = 64 << 10;
+/// Room that is made for each of several deliveries.
+const DELIVERY_BYTES: usize = 64;
 /// How many bytes of bodies are fetched at a time.
 const FETCH_BYTES: usize = UNSENT_BYTES_MAX;
 /// As long as this much waits to be read by the peer, nothing is taken from its subscriptions.
 const TOPIC_BYTES_UNSENT_MAX: usize = 256 << 10;
-/// How long a connection lives on after the broker has said goodbye, for what is still to be said.
-const GOODBYE: Duration = Duration::from_millis(500);
-
-/// What comes out of one turn of a protocol: bytes for the peer, requests for the hub.
-#[derive(Debug, Default)]
-pub struct Turn {
-    pub out: BytesMut,
-    pub asks: Vec<Ask>,
-    /// When `out` has been sent, the connection ends.
-    pub close: bool,
-    /// `out` is sent after this wait: a wrong key is answered slowly.
-    pub hold: Option<Duration>,
-}
-
-/// One peer's side of a protocol: pure, with time as an argument.
-pub trait Protocol {
-    /// The peer has just connected.
-    fn begin(&mut self, _turn: &mut Turn) {}
-
-    /// Takes all complete frames out of what has arrived. What it leaves is an unfinished frame.
-    fn receive(
-        &mut self,
-        now: Timestamp,
-        arrived: &mut BytesMut,
-        entrance: &mut dyn Entrance,
-        turn: &mut Turn,
-    );
-
-    /// Which bytes the loop has to bring along with this delivery.
-    fn needs(&self, delivery: &Delivery) -> Option<Blob>;
-
-    /// Takes one delivery of the hub, with the bytes that it needs.
-    fn deliver(&mut self, delivery: Delivery, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn);
-
-    /// All that arrived together has been delivered: what was collected goes out.
-    fn flush(&mut self, turn: &mut Turn);
-
-    /// Requests that the hub has not answered. Those that wait for other peers do not count.
-    fn open_requests(&self) -> usize;
-
-    fn next_deadline(&self) -> Option<Timestamp>;
-
-    /// Ready when something has happened on a topic, for `take_topics` to deal with.
-    fn poll_topics(&mut self, _context: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-
-    /// Takes what subscriptions hold, and answers what was under way.
-    fn take_topics(&mut self, _turn: &mut Turn) {}
-
-    /// Does what is due, and gives up what has taken too long.
-    fn tick(&mut self, now: Timestamp, turn: &mut Turn);
-}
-
-/// The way into the hub, as far as a handshake needs it.
-pub trait Entrance {
-    /// What a peer may do that shows this key.
-    fn login(&mut self, now: Timestamp, key: Option<&[u8]>) -> Result<Principal, LoginError>;
-
-    /// Begins the hub's session for this peer.
-    fn open(&mut self, principal: Principal, namespace: Name, identity: Name) -> Result<SessionId, Refusal>;
-
-    /// Whether a grant may use a worker id.
-    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
-
-    fn topics(&self) -> Topics;
-}
 
 /// One connection.
 pub struct Connection<P> {
     protocol: P,
-    entrance: DoorEntrance,
+    access: DoorAccess,
     turn: Turn,
     arrived: BytesMut,
     /// What this connection's buffers hold of the broker's budget.
@@ -116,78 +56,30 @@ pub struct Connection<P> {
     /// Taken from the mailbox, not yet delivered.
     deliveries: VecDeque<Delivery>,
     spare: Vec<Delivery>,
+    clock: Clock,
     /// The stream holds bytes that it has not passed on.
     unflushed: bool,
     /// The peer will say no more.
     heard_all: bool,
     /// The hub will say no more.
     mail_is_over: bool,
-    /// Nothing is sent before this.
-    hold_until: Option<Timestamp>,
-    /// When the connection ends whatever else happens: the broker has said goodbye.
-    until: Option<Timestamp>,
-    /// When the peer last read something.
-    read_at: Timestamp,
-    /// When the peer last said something.
-    heard_at: Timestamp,
-}
-
-/// The hub's side of a connection, as far as it has begun.
-struct DoorEntrance {
-    door: Arc<Door>,
-    address: Option<IpAddr>,
-    session: Option<tenure_hub::Session>,
-}
-
-impl Entrance for DoorEntrance {
-    fn login(&mut self, now: Timestamp, key: Option<&[u8]>) -> Result<Principal, LoginError> {
-        self.door.authenticator.login(now, self.address, key)
-    }
-
-    fn open(&mut self, principal: Principal, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
-        let session = self.door.hub.open(principal, namespace, identity)?;
-        let id = session.id();
-        self.session = Some(session);
-        Ok(id)
-    }
-
-    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
-        self.door.hub.may_work_as(grant, worker)
-    }
-
-    fn topics(&self) -> Topics {
-        self.door.hub.topics().clone()
-    }
-}
-
-impl DoorEntrance {
-    async fn mail_arrived(&self) {
-        match &self.session {
-            Some(session) => session.mailbox().arrived().await,
-            None => pending().await,
-        }
-    }
 }
 
 impl<P: Protocol> Connection<P> {
     pub fn new(protocol: P, door: Arc<Door>, address: Option<IpAddr>) -> Connection<P> {
-        let now = wall_clock();
         Connection {
             protocol,
             turn: Turn::default(),
             arrived: BytesMut::new(),
             charge: door.settings.budget.charge(),
-            entrance: DoorEntrance { door, address, session: None },
+            clock: Clock::new(&door.settings, wall_clock()),
+            access: DoorAccess::new(door, address),
             sizer: ReadSizer::between(READ_BYTES_MIN, READ_BYTES_MAX),
             deliveries: VecDeque::new(),
             spare: Vec::new(),
             unflushed: false,
             heard_all: false,
             mail_is_over: false,
-            hold_until: None,
-            until: None,
-            read_at: now,
-            heard_at: now,
         }
     }
 
@@ -197,98 +89,142 @@ impl<P: Protocol> Connection<P> {
         mut read: impl AsyncRead + Unpin,
         mut write: impl AsyncWrite + Unpin,
     ) -> io::Result<()> {
+        let ended = self.talk(&mut read, &mut write).await;
+        self.protocol.end().await;
+        ended
+    }
+
+    async fn talk(
+        &mut self,
+        read: &mut (impl AsyncRead + Unpin),
+        write: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
         self.protocol.begin(&mut self.turn);
         let mut alarm = pin!(sleep_until(Instant::now()));
         let mut alarm_at = None;
+        let mut dismissed = None;
         loop {
+            self.work(write).await?;
+            if !self.deliveries.is_empty() && self.has_room() {
+                self.deliver().await;
+                continue;
+            }
             if self.is_over() {
                 return write.shutdown().await;
             }
-            let now = wall_clock();
-            let deadline = self.deadline();
+            let may_read = self.may_read();
+            self.look(may_read);
+            let deadline = self.clock.next_deadline(self.protocol.next_deadline());
             if deadline != alarm_at {
                 alarm_at = deadline;
                 if let Some(deadline) = deadline {
-                    alarm.as_mut().reset(Instant::now() + deadline.since(now));
+                    alarm.as_mut().reset(Instant::now() + deadline.since(wall_clock()));
                 }
             }
-            let may_write = self.has_unsent() && self.hold_until.is_none();
-            let may_take =
-                !self.mail_is_over && self.deliveries.is_empty() && self.turn.out.len() < UNSENT_BYTES_MAX;
-            // Messages wait in the queue of their subscription, where its policy holds, and not here.
-            let may_take_topics = self.turn.out.len() < TOPIC_BYTES_UNSENT_MAX && !self.turn.close;
-            let is_stranger = self.entrance.session.is_none();
-            let may_read = self.may_read();
+            let may_write = self.has_unsent() && !self.clock.is_held();
+            let may_take = !self.mail_is_over && self.deliveries.is_empty() && self.has_room();
+            let has_topic_room = self.has_topic_room();
+            // A peer that has a session hears from its mailbox that it has to go.
+            let is_leaving = self.turn.close || self.clock.has_said_goodbye();
+            if is_leaving || self.access.session.is_some() {
+                dismissed = None;
+            } else if dismissed.is_none() || self.access.takes_new_grant() {
+                dismissed = Some(self.access.dismissed());
+            }
             tokio::select! {
                 biased;
-                sent = send(&mut write, &mut self.turn.out, &mut self.unflushed), if may_write => {
+                sent = send(write, &mut self.turn.out, &mut self.unflushed), if may_write => {
                     sent?;
                     self.has_sent();
                 }
-                () = self.entrance.mail_arrived(), if may_take => self.take_mail(),
-                count = read_into(&mut read, &mut self.arrived, self.sizer.bytes()), if may_read => {
+                () = self.access.mail_arrived(), if may_take => self.take_mail(),
+                count = read_into(read, &mut self.arrived, self.sizer.bytes()), if may_read => {
                     self.has_read(count?);
                 }
-                () = poll_fn(|context| self.protocol.poll_topics(context)), if may_take_topics => {
-                    self.protocol.take_topics(&mut self.turn);
+                event = self.protocol.happens(has_topic_room), if !self.turn.close => {
+                    self.protocol.happened(wall_clock(), event, &mut self.turn).await;
+                    continue;
                 }
                 () = &mut alarm, if alarm_at.is_some() => {
                     alarm_at = None;
                     self.ring()?;
                 }
-                // A peer that is known hears it from its mailbox.
-                () = self.entrance.door.hub.stopped(), if is_stranger => self.turn.close = true,
+                why = wait_for(&mut dismissed) => match why {
+                    Dismissal::Stopped => self.clock.says_goodbye(wall_clock()),
+                    Dismissal::Revoked => self.turn.close = true,
+                },
             }
             self.deliver().await;
-            self.take_topics();
-            self.ask().await;
-            self.settle()?;
+            if !self.turn.close
+                && let Some(event) = self.protocol.has_happened(self.has_topic_room())
+            {
+                self.protocol.happened(wall_clock(), event, &mut self.turn).await;
+            }
         }
     }
 
-    /// A peer that never stops talking gets its messages all the same.
-    fn take_topics(&mut self) {
-        let mut context = Context::from_waker(Waker::noop());
-        if self.turn.out.len() < TOPIC_BYTES_UNSENT_MAX && self.protocol.poll_topics(&mut context).is_ready()
-        {
-            self.protocol.take_topics(&mut self.turn);
+    /// Goes on until another has to say something.
+    async fn work(&mut self, write: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        loop {
+            if self.may_receive() {
+                let Connection { protocol, arrived, access, turn, .. } = self;
+                protocol.receive(wall_clock(), arrived, access, turn);
+                if self.arrived.is_empty() {
+                    self.arrived = BytesMut::new();
+                }
+            }
+            self.settle()?;
+            self.protocol.prepare(&mut self.access, &mut self.turn).await;
+            self.ask().await;
+            if self.protocol.work(&mut self.turn).await {
+                continue;
+            }
+            // Frames may have waited for room, or for the answers before them.
+            if self.write_at_once(write)? && self.may_receive() {
+                continue;
+            }
+            return Ok(());
         }
     }
 
     /// Everything has been said, or nothing more can be.
     fn is_over(&self) -> bool {
-        let nothing_left = !self.has_unsent() && self.deliveries.is_empty();
-        if self.turn.close || (self.heard_all && self.protocol.open_requests() == 0) {
-            return nothing_left;
+        if self.heard_all && self.protocol.is_blocked() {
+            return true;
         }
-        self.mail_is_over && nothing_left
+        let will_go = self.heard_all || (self.clock.has_said_goodbye() && self.access.session.is_none());
+        let is_done = self.turn.close || self.mail_is_over || (will_go && !self.protocol.owes_answers());
+        is_done && !self.has_unsent() && self.deliveries.is_empty()
+    }
+
+    fn may_receive(&self) -> bool {
+        !self.turn.close && !self.clock.is_held() && self.protocol.may_receive(self.arrived.len())
     }
 
     fn may_read(&self) -> bool {
         !self.heard_all
             && !self.turn.close
-            && self.until.is_none()
-            && self.turn.out.len() < UNSENT_BYTES_MAX
-            && self.protocol.open_requests() < SESSION_REQUESTS_MAX
+            && !self.clock.is_held()
+            && !self.clock.has_said_goodbye()
+            && self.has_room()
+            && self.protocol.may_read(self.arrived.len(), self.turn.out.len())
+    }
+
+    /// Whether the peer has read enough to be sent more.
+    fn has_room(&self) -> bool {
+        self.turn.out.len() < UNSENT_BYTES_MAX
+    }
+
+    /// Messages wait in the queue of their subscription, where its policy holds, and not here.
+    fn has_topic_room(&self) -> bool {
+        self.turn.out.len() < TOPIC_BYTES_UNSENT_MAX
     }
 
     fn has_read(&mut self, count: usize) {
-        if count == 0 {
-            self.heard_all = true;
-            return;
-        }
-        self.sizer.has_read(count);
-        self.heard_at = wall_clock();
-        self.protocol.receive(self.heard_at, &mut self.arrived, &mut self.entrance, &mut self.turn);
-        if self.arrived.is_empty() {
-            self.arrived = BytesMut::new();
-        }
-    }
-
-    fn has_sent(&mut self) {
-        self.read_at = wall_clock();
-        if self.turn.out.is_empty() && self.turn.out.capacity() > OUT_BYTES_KEPT {
-            self.turn.out = BytesMut::new();
+        self.clock.heard();
+        match count {
+            0 => self.heard_all = true,
+            _ => self.sizer.has_read(count),
         }
     }
 
@@ -296,26 +232,64 @@ impl<P: Protocol> Connection<P> {
         !self.turn.out.is_empty() || self.unflushed
     }
 
+    fn has_sent(&mut self) {
+        if self.has_unsent() {
+            self.clock.has_read_some(wall_clock());
+        } else {
+            self.clock.has_read_all();
+        }
+        if self.turn.out.is_empty() {
+            self.turn.out = BytesMut::new();
+        }
+    }
+
+    /// Writes as much as the stream takes without waiting. Says whether something was written and nothing is left.
+    fn write_at_once(&mut self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
+        let unsent = self.turn.out.len();
+        if unsent == 0 || self.clock.is_held() {
+            return Ok(false);
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        while !self.turn.out.is_empty() {
+            match Pin::new(&mut *to).poll_write(&mut context, &self.turn.out) {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(count) => self.turn.out.advance(count?),
+                Poll::Pending => {
+                    if self.turn.out.len() < unsent {
+                        self.clock.has_read_some(wall_clock());
+                    } else {
+                        self.clock.has_unsent(wall_clock);
+                    }
+                    return Ok(false);
+                }
+            }
+        }
+        self.turn.out = BytesMut::new();
+        self.unflushed = !is_flushed(to)?;
+        if self.unflushed {
+            self.clock.has_read_some(wall_clock());
+        } else {
+            self.clock.has_read_all();
+        }
+        Ok(!self.unflushed)
+    }
+
     /// Keeps the account of what this turn has changed.
     fn settle(&mut self) -> io::Result<()> {
         if let Some(wait) = self.turn.hold.take() {
-            self.hold_until = Some(wall_clock() + wait);
+            self.clock.hold(wall_clock(), wait);
         }
         self.charge.set(self.arrived.capacity() + self.turn.out.capacity()).map_err(|exhausted| {
-            self.entrance.door.counters.count("no_memory");
-            tracing::warn!(door = self.entrance.door.name, %exhausted, "a connection is closed to free memory");
+            self.access.door.counters.count("no_memory");
+            tracing::warn!(door = self.access.door.name, %exhausted, "a connection is closed to free memory");
             io::Error::from(io::ErrorKind::OutOfMemory)
         })
     }
 
     fn take_mail(&mut self) {
-        let Some(session) = &self.entrance.session else { return };
+        let Some(session) = &self.access.session else { return };
         self.mail_is_over = session.mailbox().is_closed();
         session.mailbox().take(&mut self.spare);
-        if self.turn.out.is_empty() {
-            // A peer that had nothing to read cannot have been slow.
-            self.read_at = wall_clock();
-        }
         self.deliveries.extend(self.spare.drain(..));
     }
 
@@ -324,15 +298,19 @@ impl<P: Protocol> Connection<P> {
         if self.deliveries.is_empty() {
             return;
         }
-        while !self.deliveries.is_empty() && self.turn.out.len() < UNSENT_BYTES_MAX {
+        while !self.deliveries.is_empty() && self.has_room() {
             let (count, mut fetched) = self.fetch().await;
+            if count > 1 {
+                self.turn.out.reserve((count * DELIVERY_BYTES).min(READ_BYTES_MAX));
+            }
+            let now = wall_clock();
             for delivery in self.deliveries.drain(..count) {
                 let needs_bytes = self.protocol.needs(&delivery).is_some();
                 let bytes = if needs_bytes { fetched.pop_front() } else { None };
                 if matches!(delivery, Delivery::Goodbye | Delivery::Ended(_)) {
-                    self.until = Some(wall_clock() + GOODBYE);
+                    self.clock.says_goodbye(now);
                 }
-                self.protocol.deliver(delivery, bytes, &mut self.turn);
+                self.protocol.deliver(now, delivery, bytes, &mut self.turn);
             }
         }
         self.protocol.flush(&mut self.turn);
@@ -356,7 +334,7 @@ impl<P: Protocol> Connection<P> {
         if blobs.is_empty() {
             return (count, VecDeque::new());
         }
-        (count, self.entrance.door.hub.read_many(blobs).await.into())
+        (count, self.access.door.hub.read_many(blobs).await.into())
     }
 
     /// Hands everything that was asked to the hub, which may take its time.
@@ -365,46 +343,54 @@ impl<P: Protocol> Connection<P> {
             return;
         }
         let asks = std::mem::take(&mut self.turn.asks);
-        let Some(session) = &self.entrance.session else { return };
+        let Some(session) = &self.access.session else { return };
         if session.send(asks).await.is_err() {
             self.turn.close = true;
         }
     }
 
-    fn deadline(&self) -> Option<Timestamp> {
-        let settings = &self.entrance.door.settings;
-        let slow = self.has_unsent().then(|| self.read_at + settings.read_within);
-        let unfinished = (!self.arrived.is_empty()).then(|| self.heard_at + settings.frame_within);
-        let times = [self.protocol.next_deadline(), slow, unfinished, self.hold_until, self.until];
-        times.into_iter().flatten().min()
+    /// Notes what the peer has to do, as far as there are deadlines for it.
+    fn look(&mut self, may_read: bool) {
+        let is_halfway = may_read && self.protocol.is_halfway(self.arrived.len(), self.turn.out.len());
+        let is_known = self.turn.close || self.protocol.is_known();
+        self.clock.look(is_halfway, is_known, wall_clock);
     }
 
     /// Something is due, or has taken too long.
     fn ring(&mut self) -> io::Result<()> {
         let now = wall_clock();
-        let settings = &self.entrance.door.settings;
-        let is_slow = self.has_unsent() && self.read_at + settings.read_within <= now;
-        let is_unfinished =
-            !self.arrived.is_empty() && self.may_read() && self.heard_at + settings.frame_within <= now;
-        if is_slow || is_unfinished || self.until.is_some_and(|until| until <= now) {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        if self.hold_until.is_some_and(|until| until <= now) {
-            self.hold_until = None;
-            self.read_at = now;
-        }
-        if !self.may_read() {
-            // A peer that is not listened to is not silent.
-            self.heard_at = now;
+        match self.clock.ring(now) {
+            Some(Due::End) => return Err(io::ErrorKind::TimedOut.into()),
+            Some(Due::Login) => {
+                self.protocol.login_is_late(&mut self.turn);
+                self.turn.close = true;
+            }
+            None => {}
         }
         self.protocol.tick(now, &mut self.turn);
         Ok(())
     }
 }
 
+/// Sends what is left before a connection is closed, as far as the peer takes it in the time of a goodbye.
+pub async fn send_last(write: &mut (impl AsyncWrite + Unpin), out: &mut BytesMut) {
+    let _ = tokio::time::timeout(GOODBYE, write.write_all_buf(out)).await;
+}
+
+/// Waits for a future, if there is one.
+async fn wait_for<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tenure_hub::store::{MemoryDisk, StoreSettings};
+    use tenure_hub::words::Timestamp;
     use tenure_hub::{Counters, Hub, Keys};
 
     use super::*;
@@ -413,19 +399,16 @@ mod tests {
     struct Silent;
 
     impl Protocol for Silent {
-        fn receive(&mut self, _: Timestamp, _: &mut BytesMut, _: &mut dyn Entrance, _: &mut Turn) {}
-        fn needs(&self, _: &Delivery) -> Option<Blob> {
-            None
+        type Event = ();
+
+        fn receive(&mut self, _: Timestamp, _: &mut BytesMut, _: &mut dyn Access, _: &mut Turn) {}
+        fn deliver(&mut self, _: Timestamp, _: Delivery, _: Option<Result<Bytes, Refusal>>, _: &mut Turn) {}
+        fn is_known(&self) -> bool {
+            true
         }
-        fn deliver(&mut self, _: Delivery, _: Option<Result<Bytes, Refusal>>, _: &mut Turn) {}
-        fn flush(&mut self, _: &mut Turn) {}
         fn open_requests(&self) -> usize {
             0
         }
-        fn next_deadline(&self) -> Option<Timestamp> {
-            None
-        }
-        fn tick(&mut self, _: Timestamp, _: &mut Turn) {}
     }
 
     fn door(settings: DoorSettings) -> Arc<Door> {

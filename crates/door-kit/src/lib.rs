@@ -21,8 +21,8 @@ pub mod worker_actor;
 
 pub use accept::{Door, Listener};
 pub use authenticator::{Authenticator, LoginError};
-pub use budget::{ByteBudget, Charge, Exhausted};
-pub use connection::{Connection, Entrance, Protocol, Turn};
+pub use budget::{ByteBudget, Charge, Exhausted, FREE_BYTES};
+pub use connection::{Access, Connection, Protocol, Turn, send_last};
 pub use connections::{Connections, Place};
 pub use descriptors::{Descriptors, raise_descriptor_limit};
 pub use read_sizer::ReadSizer;

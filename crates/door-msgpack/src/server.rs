@@ -4,8 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use tenure_door_kit::{Connection, Door, Listener, Protocol};
-use tenure_hub::words::Timestamp;
-use tenure_hub::{Counters, HubHandle, wall_clock};
+use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
 
 use crate::session::Session;
@@ -32,7 +31,7 @@ pub(crate) async fn serve_with<P: Protocol + Send + 'static>(
     listener: Listener,
     hub: HubHandle,
     settings: Settings,
-    begin: fn(Timestamp, Arc<Settings>) -> P,
+    begin: fn(Arc<Settings>) -> P,
 ) -> io::Result<()> {
     let counters = Arc::new(Counters::new(name));
     hub.show(Arc::clone(&counters)).await;
@@ -41,7 +40,7 @@ pub(crate) async fn serve_with<P: Protocol + Send + 'static>(
     let serve = move |stream, address| {
         let (settings, door) = (Arc::clone(&settings), Arc::clone(&shared));
         async move {
-            let connection = Connection::new(begin(wall_clock(), settings), door, address);
+            let connection = Connection::new(begin(settings), door, address);
             let (read, write) = tokio::io::split(stream);
             if let Err(error) = connection.run(read, write).await {
                 tracing::debug!(door = name, %error, "a connection broke");

@@ -13,8 +13,9 @@ mod verbs;
 mod waits;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use foldhash::fast::RandomState;
@@ -37,15 +38,13 @@ use expect::{Expect, Pending};
 use topics::TopicSide;
 use waits::Waits;
 
-pub use tenure_door_kit::{Entrance, Protocol, Turn};
+pub use tenure_door_kit::{Access, Protocol, Turn};
 
 #[derive(Debug)]
 pub struct Session {
     settings: Arc<Settings>,
     /// Who it is, once it has said hello.
     peer: Option<Box<Known>>,
-    /// Until when a stranger may introduce itself.
-    hello_by: Timestamp,
     pendings: Pendings<Pending>,
     bulk: Bulk,
     /// What most peers never use.
@@ -86,33 +85,22 @@ enum Due {
 }
 
 impl Session {
-    pub fn new(now: Timestamp, settings: Arc<Settings>) -> Session {
-        let hello_by = now + settings.door.login_within;
-        Session {
-            settings,
-            peer: None,
-            hello_by,
-            pendings: Pendings::default(),
-            bulk: Bulk::default(),
-            extras: None,
-        }
+    pub fn new(settings: Arc<Settings>) -> Session {
+        Session { settings, peer: None, pendings: Pendings::default(), bulk: Bulk::default(), extras: None }
     }
 }
 
 impl Protocol for Session {
-    fn receive(
-        &mut self,
-        now: Timestamp,
-        arrived: &mut BytesMut,
-        entrance: &mut dyn Entrance,
-        turn: &mut Turn,
-    ) {
+    /// Something has happened on a topic.
+    type Event = ();
+
+    fn receive(&mut self, now: Timestamp, arrived: &mut BytesMut, access: &mut dyn Access, turn: &mut Turn) {
         let most = |session: &Session| {
             if session.peer.is_some() { FRAME_BYTES_MAX } else { STRANGER_FRAME_BYTES_MAX }
         };
         let taken =
             take_frames(self, arrived, turn, most, |session, frame, turn| match decode_to_broker(frame) {
-                Ok(ToBroker { number, request }) => session.request(now, number, request, entrance, turn),
+                Ok(ToBroker { number, request }) => session.request(now, number, request, access, turn),
                 Err(error) => session.malformed(&error, turn),
             });
         if let Err(error) = taken {
@@ -145,7 +133,13 @@ impl Protocol for Session {
         }
     }
 
-    fn deliver(&mut self, delivery: Delivery, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
+    fn deliver(
+        &mut self,
+        _now: Timestamp,
+        delivery: Delivery,
+        bytes: Option<Result<Bytes, Refusal>>,
+        turn: &mut Turn,
+    ) {
         match delivery {
             Delivery::Reply { token, reply } => self.reply(token, reply, bytes, turn),
             Delivery::Notice(notice) => self.notice(notice, bytes, turn),
@@ -211,32 +205,35 @@ impl Protocol for Session {
         self.pendings.len() - calls + self.topic_side().map_or(0, TopicSide::waiting)
     }
 
-    fn poll_topics(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        match self.peer.as_mut().and_then(|peer| peer.topics.as_mut()) {
-            Some(side) => side.poll(context),
-            None => Poll::Pending,
-        }
+    fn is_known(&self) -> bool {
+        self.peer.is_some()
     }
 
-    fn take_topics(&mut self, turn: &mut Turn) {
+    fn login_is_late(&mut self, turn: &mut Turn) {
+        farewell(tenure_wire::Refusal::new(Code::TooSlow, "there was no hello in time"), turn);
+    }
+
+    async fn happens(&mut self, has_room: bool) {
+        poll_fn(|context| self.poll_topics(has_room, context)).await;
+    }
+
+    fn has_happened(&mut self, has_room: bool) -> Option<()> {
+        let mut context = Context::from_waker(Waker::noop());
+        self.poll_topics(has_room, &mut context).is_ready().then_some(())
+    }
+
+    async fn happened(&mut self, _now: Timestamp, (): (), turn: &mut Turn) {
         if let Some(side) = self.peer.as_mut().and_then(|peer| peer.topics.as_mut()) {
             side.happened(turn);
         }
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {
-        if self.peer.is_none() {
-            return Some(self.hello_by);
-        }
         let extras = self.extras.as_ref()?;
         extras.deadlines.first().map(|(at, _)| *at)
     }
 
     fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
-        if self.peer.is_none() && self.hello_by <= now && !turn.close {
-            let message = "there was no hello in time";
-            farewell(tenure_wire::Refusal::new(Code::TooSlow, message), turn);
-        }
         while let Some((at, due)) = self.pop_due(now) {
             match due {
                 Due::Wait { number } => self.wait_is_over(number, turn),
@@ -250,6 +247,13 @@ impl Protocol for Session {
 }
 
 impl Session {
+    fn poll_topics(&mut self, has_room: bool, context: &mut Context<'_>) -> Poll<()> {
+        match self.peer.as_mut().and_then(|peer| peer.topics.as_mut()) {
+            Some(side) if has_room => side.poll(context),
+            Some(_) | None => Poll::Pending,
+        }
+    }
+
     fn malformed(&mut self, error: &DecodeError, turn: &mut Turn) {
         let refusal = tenure_wire::Refusal {
             kind: error.kind.clone(),

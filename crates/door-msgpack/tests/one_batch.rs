@@ -41,11 +41,11 @@ fn event(watch: u64, seq: u64, terms: &Arc<Terms>) -> Delivery {
 
 /// Delivers all of it at once and gives what goes out.
 fn deliver(deliveries: Vec<Delivery>) -> Vec<FromBroker> {
-    let mut session = Session::new(NOW, Arc::new(Settings::default()));
+    let mut session = Session::new(Arc::new(Settings::default()));
     let mut turn = Turn::default();
     for delivery in deliveries {
         let bytes = session.needs(&delivery).map(|_| Ok(Bytes::from_static(b"abc")));
-        session.deliver(delivery, bytes, &mut turn);
+        session.deliver(NOW, delivery, bytes, &mut turn);
     }
     session.flush(&mut turn);
     let frames = split_frames(&mut turn.out, 1 << 20).unwrap();

@@ -4,10 +4,10 @@
 //! keep the next one waiting; a longer flow does, unless both are a worker's (`overlap.rs`).
 
 mod about;
+mod authenticator;
 mod client;
 mod expecting;
 mod following;
-mod gate;
 mod greeting;
 mod identity;
 mod output;
@@ -37,10 +37,10 @@ use crate::settings::Settings;
 use crate::upkeep::Upkeep;
 use crate::worker::CallAnswer;
 pub(crate) use about::info;
+pub use authenticator::{Admission, Authenticator};
 use client::ClientInfo;
 use expecting::Expected;
 use following::Following;
-pub use gate::{Admission, Gate};
 use identity::Identity;
 pub use output::Output;
 use overlap::RunningFlows;
@@ -81,8 +81,8 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(id: u64, address: IpAddr, settings: Settings, upkeep: Arc<Upkeep>, gate: &dyn Gate) -> Self {
-        let grant = (!gate.wants_keys()).then(|| Arc::new(Grant::everything()));
+    pub fn new(id: u64, address: IpAddr, settings: Settings, upkeep: Arc<Upkeep>, wants_keys: bool) -> Self {
+        let grant = (!wants_keys).then(|| Arc::new(Grant::everything()));
         let limits = if grant.is_some() { settings.limits() } else { Limits::stranger() };
         Self {
             client: ClientInfo::new(id, address),
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Where the socket puts what arrives.
+    /// What has arrived, while the session looks at it.
     pub fn input(&mut self) -> &mut BytesMut {
         self.decoder.buffer_mut()
     }
@@ -127,22 +127,22 @@ impl Session {
 
     /// Whether more should be read. Behind a command that takes its time, or a peer that does not read its answers, only
     /// so much is kept.
-    pub fn is_hungry(&self, out: &Output) -> bool {
-        !self.is_stuck(out) || self.decoder.pending_bytes() < PIPELINED_BYTES_MAX
+    pub fn is_hungry(&self, arrived: usize, unsent: usize) -> bool {
+        !self.is_stuck(unsent) || arrived < PIPELINED_BYTES_MAX
     }
 
     /// Whether something keeps the next command waiting.
-    fn is_stuck(&self, out: &Output) -> bool {
+    fn is_stuck(&self, unsent: usize) -> bool {
         self.flows.keep_others_waiting()
             || self.held_back.is_some()
             || self.transaction.is_due()
             || self.replies.len() >= REPLIES_MAX
-            || out.bytes.len() >= UNSENT_BYTES_MAX
+            || unsent >= UNSENT_BYTES_MAX
     }
 
     /// Whether the peer has begun a command and not finished it.
-    pub fn is_halfway(&self, out: &Output) -> bool {
-        self.decoder.pending_bytes() > 0 && !self.is_stuck(out)
+    pub fn is_halfway(&self, arrived: usize, unsent: usize) -> bool {
+        arrived > 0 && !self.is_stuck(unsent)
     }
 
     /// Whether it has shown a key, if one is needed.
@@ -151,8 +151,8 @@ impl Session {
     }
 
     /// Whether commands wait that may be looked at now.
-    pub fn may_go_on(&self) -> bool {
-        let waits = self.held_back.is_some() || self.transaction.is_due() || self.decoder.pending_bytes() > 0;
+    pub fn may_go_on(&self, arrived: usize) -> bool {
+        let waits = self.held_back.is_some() || self.transaction.is_due() || arrived > 0;
         waits && !self.flows.keep_others_waiting()
     }
 
@@ -172,7 +172,7 @@ impl Session {
     }
 
     /// Looks at what has arrived, as far as answers may be given.
-    pub fn receive(&mut self, now: Timestamp, gate: &dyn Gate, out: &mut Output) {
+    pub fn receive(&mut self, now: Timestamp, authenticator: &dyn Authenticator, out: &mut Output) {
         while !self.flows.keep_others_waiting() && !self.closing && self.has_room(out) {
             let (is_known, only_listens) = (self.identity.grant.is_some(), self.subscribed_old());
             let command = match self.held_back.take().or_else(|| self.transaction.next()) {
@@ -183,7 +183,7 @@ impl Session {
                         let understood = understand::understand(&words, is_known, only_listens);
                         if self.transaction.is_open() {
                             let bytes = words.iter().map(<[u8]>::len).sum();
-                            self.put_by(gate, understood, bytes)
+                            self.put_by(authenticator, understood, bytes)
                         } else {
                             understood
                         }
@@ -202,7 +202,7 @@ impl Session {
                 Ok(command) => {
                     let place = self.replies.open();
                     self.flows.begin(place, &command);
-                    self.begin(now, gate, place, command, out);
+                    self.begin(now, authenticator, place, command, out);
                 }
                 Err(reply) => {
                     let place = self.replies.open();
@@ -224,11 +224,12 @@ impl Session {
     /// Between MULTI and EXEC a command is looked at and put by.
     fn put_by(
         &mut self,
-        gate: &dyn Gate,
+        authenticator: &dyn Authenticator,
         understood: Result<Command, Reply>,
         bytes: usize,
     ) -> Result<Command, Reply> {
-        let allowed = understood.and_then(|command| self.forbidden(gate, &command).map_or(Ok(command), Err));
+        let allowed =
+            understood.and_then(|command| self.forbidden(authenticator, &command).map_or(Ok(command), Err));
         self.transaction.put_by(allowed, bytes)
     }
 

@@ -3,7 +3,7 @@
 pub use crate::channel::ChannelAct;
 pub use crate::codec::{Decoder, Limits, ProtocolError, Reply, Request, Version, encode, read_reply};
 pub use crate::fuzz::fuzz;
-pub use crate::session::{Admission, Gate, Output, Session};
+pub use crate::session::{Admission, Authenticator, Output, Session};
 pub use crate::upkeep::Upkeep;
 
 /// The side of a worker.

@@ -223,6 +223,11 @@ impl<D: Dialect> Actor<D> {
         }
     }
 
+    /// Whether mail waits.
+    pub fn has_mail(&self) -> bool {
+        locked(&self.session).as_ref().is_some_and(|session| session.mailbox().unread_bytes() > 0)
+    }
+
     fn session(&self) -> Option<Arc<tenure_hub::Session>> {
         locked(&self.session).clone()
     }

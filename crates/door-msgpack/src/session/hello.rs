@@ -11,7 +11,7 @@ use tenure_wire::limits::FRAME_BYTES_MAX;
 use tenure_wire::words::Role;
 use tenure_wire::{Code, Reply, VERSION};
 
-use super::{Entrance, Known, Session, Turn, answer, encode_reply, refuse};
+use super::{Access, Known, Session, Turn, answer, encode_reply, refuse};
 use crate::translate;
 
 impl Session {
@@ -21,7 +21,7 @@ impl Session {
         now: Timestamp,
         number: u64,
         hello: Hello,
-        entrance: &mut dyn Entrance,
+        access: &mut dyn Access,
         turn: &mut Turn,
     ) {
         if hello.version < VERSION {
@@ -34,7 +34,7 @@ impl Session {
             turn.close = true;
             return;
         }
-        if let Err(no) = self.introduce(now, number, hello, entrance, turn) {
+        if let Err(no) = self.introduce(now, number, hello, access, turn) {
             refuse(number, &no, turn);
             turn.close = true;
         }
@@ -45,11 +45,11 @@ impl Session {
         now: Timestamp,
         number: u64,
         hello: Hello,
-        entrance: &mut dyn Entrance,
+        access: &mut dyn Access,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
         let key = hello.key.as_ref().map(|key| key.reveal().as_bytes());
-        let principal = match entrance.login(now, key) {
+        let principal = match access.login(now, key) {
             Ok(principal) => principal,
             Err(no) => {
                 if let LoginError::WrongKey { wait } = no {
@@ -70,13 +70,13 @@ impl Session {
         let identity = hello.identity.unwrap_or_else(|| format!("peer-{}", fresh_id()).into());
         check_name("namespace", &namespace)?;
         check_name("identity", &identity)?;
-        let session = entrance.open(principal, namespace.clone(), identity.clone())?;
+        let session = access.open(principal, namespace.clone(), identity.clone())?;
         self.peer = Some(Box::new(Known {
             grant,
             identity: identity.clone(),
             works: false,
             namespace: namespace.clone(),
-            all_topics: entrance.topics(),
+            all_topics: access.topics(),
             topics: None,
         }));
         let welcome = Welcome {

@@ -4,16 +4,16 @@ use tenure_hub::words::Refusal;
 use tenure_hub::{Grant, TopicAct};
 use tenure_wire::Request;
 
-use super::Entrance;
+use super::Access;
 
-pub(super) fn check(entrance: &dyn Entrance, grant: &Grant, request: &Request) -> Result<(), Refusal> {
+pub(super) fn check(access: &dyn Access, grant: &Grant, request: &Request) -> Result<(), Refusal> {
     let act = match request {
         Request::Publish(_) => TopicAct::Publish,
         Request::Subscribe(subscribe) => TopicAct::subscribe_to(subscribe.topics.iter().map(AsRef::as_ref)),
         Request::Unsubscribe(_) | Request::PauseSubscription(_) => TopicAct::ChangeSubscription,
         Request::Request(_) => TopicAct::Request,
         Request::Topics(_) | Request::Subscriptions(_) => TopicAct::List,
-        Request::Register(spec) => return entrance.may_work_as(grant, &spec.worker),
+        Request::Register(spec) => return access.may_work_as(grant, &spec.worker),
         // These become requests of the hub, which refuses what the grant does not allow.
         Request::Show(_)
         | Request::Find(_)

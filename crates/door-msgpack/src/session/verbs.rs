@@ -10,7 +10,7 @@ use tenure_wire::{Code, Reply, Request};
 
 use super::expect::Expect;
 use super::waits::OWN_WATCHES;
-use super::{Due, Entrance, Session, Turn, answer, encode_reply, permission, refuse, submitted};
+use super::{Access, Due, Session, Turn, answer, encode_reply, permission, refuse, submitted};
 use crate::translate::{self, Template};
 
 /// How many kinds of broadcasts one session may choose to hear.
@@ -22,17 +22,17 @@ impl Session {
         now: Timestamp,
         number: u64,
         request: Request,
-        entrance: &mut dyn Entrance,
+        access: &mut dyn Access,
         turn: &mut Turn,
     ) {
         let Some(peer) = &self.peer else {
             if let Request::Hello(hello) = request {
-                return self.hello(now, number, *hello, entrance, turn);
+                return self.hello(now, number, *hello, access, turn);
             }
             let message = "say hello first";
             return say_no(number, tenure_wire::Refusal::new(Code::HelloFirst, message), turn);
         };
-        if let Err(no) = permission::check(entrance, &peer.grant, &request) {
+        if let Err(no) = permission::check(access, &peer.grant, &request) {
             return refuse(number, &no, turn);
         }
         if let Err(no) = self.obey(now, number, request, turn) {

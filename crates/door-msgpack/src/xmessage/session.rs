@@ -21,7 +21,7 @@ use super::codec::{
 use super::translate;
 use crate::frames::{STRANGER_FRAME_BYTES_MAX, take_frames};
 use crate::pending::Pendings;
-use crate::session::{Entrance, Protocol, Turn};
+use crate::session::{Access, Protocol, Turn};
 use crate::settings::Settings;
 
 #[derive(Debug)]
@@ -35,10 +35,7 @@ pub struct Session {
 
 #[derive(Debug)]
 enum Who {
-    /// It has until then to introduce itself.
-    Stranger {
-        until: Timestamp,
-    },
+    Stranger,
     Actioner,
     Worker {
         /// How it registers, and registers again after it was lost.
@@ -86,9 +83,8 @@ enum Expect {
 }
 
 impl Session {
-    pub fn new(now: Timestamp, settings: Arc<Settings>) -> Session {
-        let until = now + settings.door.login_within;
-        Session { settings, who: Who::Stranger { until }, pendings: Pendings::default(), is_over: false }
+    pub fn new(settings: Arc<Settings>) -> Session {
+        Session { settings, who: Who::Stranger, pendings: Pendings::default(), is_over: false }
     }
 
     /// Registers the worker with nothing in its hands. Whatever it was given before it was lost, it was told to stop.
@@ -318,23 +314,19 @@ impl Session {
 }
 
 impl Protocol for Session {
+    type Event = ();
+
     fn begin(&mut self, turn: &mut Turn) {
         encode(&mut turn.out, &Message::HandShake("Who you are?".into()));
     }
 
-    fn receive(
-        &mut self,
-        now: Timestamp,
-        arrived: &mut BytesMut,
-        entrance: &mut dyn Entrance,
-        turn: &mut Turn,
-    ) {
+    fn receive(&mut self, now: Timestamp, arrived: &mut BytesMut, access: &mut dyn Access, turn: &mut Turn) {
         let most = |session: &Session| match session.who {
-            Who::Stranger { .. } => STRANGER_FRAME_BYTES_MAX,
+            Who::Stranger => STRANGER_FRAME_BYTES_MAX,
             Who::Actioner | Who::Worker { .. } => FRAME_BYTES_MAX,
         };
         let take = |session: &mut Session, frame: &Bytes, turn: &mut Turn| {
-            session.message(now, frame, entrance, turn);
+            session.message(now, frame, access, turn);
         };
         if let Err(error) = take_frames(self, arrived, turn, most, take) {
             turn_away(&error.to_string(), turn);
@@ -350,7 +342,13 @@ impl Protocol for Session {
         }
     }
 
-    fn deliver(&mut self, delivery: Delivery, bytes: Option<Result<Bytes, Refusal>>, turn: &mut Turn) {
+    fn deliver(
+        &mut self,
+        _now: Timestamp,
+        delivery: Delivery,
+        bytes: Option<Result<Bytes, Refusal>>,
+        turn: &mut Turn,
+    ) {
         match delivery {
             Delivery::Reply { token, reply } => self.reply(token, reply, turn),
             Delivery::Notice(notice) => self.notice(notice, bytes, turn),
@@ -370,7 +368,13 @@ impl Protocol for Session {
         }
     }
 
-    fn flush(&mut self, _turn: &mut Turn) {}
+    fn is_known(&self) -> bool {
+        !matches!(self.who, Who::Stranger)
+    }
+
+    fn login_is_late(&mut self, turn: &mut Turn) {
+        turn_away("there was no HandShake in time", turn);
+    }
 
     fn open_requests(&self) -> usize {
         self.pendings.len()
@@ -378,41 +382,37 @@ impl Protocol for Session {
 
     fn next_deadline(&self) -> Option<Timestamp> {
         match self.who {
-            Who::Stranger { until } => Some(until),
-            Who::Actioner => None,
+            Who::Stranger | Who::Actioner => None,
             Who::Worker { next_beat, .. } => Some(next_beat),
         }
     }
 
     fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
         match &mut self.who {
-            Who::Stranger { until } if *until <= now && !turn.close => {
-                turn_away("there was no HandShake in time", turn);
-            }
             Who::Worker { next_beat, .. } if *next_beat <= now => {
                 *next_beat = now + translate::BEAT;
                 encode(&mut turn.out, &Message::HeartBeat(0));
             }
-            Who::Stranger { .. } | Who::Actioner | Who::Worker { .. } => {}
+            Who::Stranger | Who::Actioner | Who::Worker { .. } => {}
         }
     }
 }
 
 impl Session {
-    fn message(&mut self, now: Timestamp, frame: &Bytes, entrance: &mut dyn Entrance, turn: &mut Turn) {
+    fn message(&mut self, now: Timestamp, frame: &Bytes, access: &mut dyn Access, turn: &mut Turn) {
         let message = match decode(frame) {
             Ok(message) => message,
             Err(error) => return self.misunderstood(&error, turn),
         };
         match (&self.who, message) {
-            (Who::Stranger { .. }, Message::HandShake(role)) => {
+            (Who::Stranger, Message::HandShake(role)) => {
                 let introduction = Introduction { role, ..Introduction::default() };
-                self.introduce(now, &introduction, entrance, turn);
+                self.introduce(now, &introduction, access, turn);
             }
-            (Who::Stranger { .. }, Message::HandShakeWith(introduction)) => {
-                self.introduce(now, &introduction, entrance, turn);
+            (Who::Stranger, Message::HandShakeWith(introduction)) => {
+                self.introduce(now, &introduction, access, turn);
             }
-            (Who::Stranger { .. }, _) => turn_away("say HandShake with worker or actioner first", turn),
+            (Who::Stranger, _) => turn_away("say HandShake with worker or actioner first", turn),
             (Who::Actioner, message) => self.actioner_says(message, turn),
             (Who::Worker { .. }, message) => self.worker_says(&message, turn),
         }
@@ -420,7 +420,7 @@ impl Session {
 
     fn misunderstood(&mut self, error: &CodecError, turn: &mut Turn) {
         match self.who {
-            Who::Stranger { .. } => turn_away(&error.to_string(), turn),
+            Who::Stranger => turn_away(&error.to_string(), turn),
             Who::Actioner | Who::Worker { .. } => say(&error.to_string(), turn),
         }
     }

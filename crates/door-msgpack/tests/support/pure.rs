@@ -2,6 +2,7 @@
 //! unless somebody moves it.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tenure_door_kit::LoginError;
 use tenure_door_msgpack::Settings;
-use tenure_door_msgpack::session::{Entrance, Protocol, Turn};
+use tenure_door_msgpack::session::{Access, Protocol, Turn};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::topics::Topics;
@@ -20,7 +21,7 @@ use tenure_wire::value::Value;
 use super::{Heard, Patience, Stage};
 
 pub(crate) struct PureStage<T> {
-    begin: fn(Timestamp, Arc<Settings>) -> T,
+    begin: fn(Arc<Settings>) -> T,
     broker: SmallBroker,
     peers: BTreeMap<String, OnStage<T>>,
 }
@@ -40,18 +41,23 @@ pub(crate) struct SmallBroker {
 
 struct OnStage<T> {
     session: T,
+    met_at: Timestamp,
     arrived: BytesMut,
     hub_side: Option<(SessionId, Arc<Mailbox>)>,
     unheard: BytesMut,
     closed: bool,
 }
 
-struct TestEntrance<'a> {
+struct TestAccess<'a> {
     broker: &'a mut SmallBroker,
     opened: &'a mut Option<(SessionId, Arc<Mailbox>)>,
 }
 
-impl Entrance for TestEntrance<'_> {
+impl Access for TestAccess<'_> {
+    fn wants_keys(&self) -> bool {
+        !self.broker.keys.is_empty()
+    }
+
     fn login(&mut self, _: Timestamp, key: Option<&[u8]>) -> Result<Principal, LoginError> {
         let no =
             if key.is_some() { LoginError::WrongKey { wait: Duration::ZERO } } else { LoginError::NoKey };
@@ -115,7 +121,7 @@ impl SmallBroker {
 }
 
 impl<T: Protocol> PureStage<T> {
-    pub(crate) fn new(begin: fn(Timestamp, Arc<Settings>) -> T) -> PureStage<T> {
+    pub(crate) fn new(begin: fn(Arc<Settings>) -> T) -> PureStage<T> {
         PureStage { begin, broker: SmallBroker::new(), peers: BTreeMap::new() }
     }
 
@@ -129,6 +135,12 @@ impl<T: Protocol> PureStage<T> {
         let mut turns = Vec::new();
         for (name, peer) in &mut self.peers {
             let mut turn = Turn::default();
+            // The kit's loop has the clock for this.
+            let login_by = peer.met_at + Settings::default().door.login_within;
+            if !peer.closed && !peer.session.is_known() && login_by <= self.broker.now {
+                peer.session.login_is_late(&mut turn);
+                turn.close = true;
+            }
             if peer.session.next_deadline().is_some_and(|deadline| deadline <= self.broker.now) {
                 peer.session.tick(self.broker.now, &mut turn);
             }
@@ -144,9 +156,10 @@ impl<T: Protocol> PureStage<T> {
         if self.peers.contains_key(name) {
             return;
         }
-        let session = (self.begin)(self.broker.now, Arc::new(Settings::default()));
+        let session = (self.begin)(Arc::new(Settings::default()));
         let on_stage = OnStage {
             session,
+            met_at: self.broker.now,
             arrived: BytesMut::new(),
             hub_side: None,
             unheard: BytesMut::new(),
@@ -176,7 +189,7 @@ impl<T: Protocol> PureStage<T> {
                 let mut turn = Turn::default();
                 for delivery in deliveries {
                     let bytes = peer.session.needs(&delivery).map(|blob| self.broker.read(blob));
-                    peer.session.deliver(delivery, bytes, &mut turn);
+                    peer.session.deliver(self.broker.now, delivery, bytes, &mut turn);
                 }
                 peer.session.flush(&mut turn);
                 self.settle(&name, turn);
@@ -192,11 +205,13 @@ impl<T: Protocol> PureStage<T> {
         let runtime = self.broker.runtime.handle().clone();
         let _inside = runtime.enter();
         let session = &mut self.peers.get_mut(name).unwrap().session;
-        if session.poll_topics(&mut Context::from_waker(Waker::noop())).is_pending() {
-            return false;
-        }
+        let Some(event) = session.has_happened(true) else { return false };
         let mut turn = Turn::default();
-        session.take_topics(&mut turn);
+        {
+            let happened = pin!(session.happened(self.broker.now, event, &mut turn));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(happened.poll(&mut context).is_ready(), "it waits for nothing");
+        }
         self.settle(name, turn);
         true
     }
@@ -221,7 +236,7 @@ impl<T: Protocol> PureStage<T> {
         let peer = self.peers.get_mut(name).unwrap();
         peer.closed = true;
         // What it was subscribed to goes with the session.
-        peer.session = (self.begin)(self.broker.now, Arc::new(Settings::default()));
+        peer.session = (self.begin)(Arc::new(Settings::default()));
         if let Some((session, _)) = peer.hub_side.take() {
             self.broker.core.close(self.broker.now, session);
         }
@@ -237,8 +252,8 @@ impl<T: Protocol> Stage for PureStage<T> {
         peer.arrived.extend_from_slice(bytes);
         let mut turn = Turn::default();
         let mut opened = peer.hub_side.take();
-        let mut entrance = TestEntrance { broker: &mut self.broker, opened: &mut opened };
-        peer.session.receive(entrance.broker.now, &mut peer.arrived, &mut entrance, &mut turn);
+        let mut access = TestAccess { broker: &mut self.broker, opened: &mut opened };
+        peer.session.receive(access.broker.now, &mut peer.arrived, &mut access, &mut turn);
         peer.hub_side = opened;
         self.settle(name, turn);
         self.run();

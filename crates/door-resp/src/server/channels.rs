@@ -74,7 +74,12 @@ impl Ears {
         let _ = self.topics.unsubscribe(&namespace, &id);
     }
 
-    /// Waits for the next batch; for ever if nobody listens.
+    /// A batch that has come already.
+    pub(super) fn heard(&mut self) -> Option<Heard> {
+        self.way.as_mut().and_then(|(_, way)| way.try_recv().ok())
+    }
+
+    /// Waits for the next batch; without end if there is no listener.
     pub(super) async fn hear(&mut self) -> Heard {
         match &mut self.way {
             // The sender is here as well, so the way does not end.

@@ -1,11 +1,11 @@
-//! Who may come in. The session asks, the server knows.
+//! Which keys are right. The session asks, the server knows.
 
 use std::sync::Arc;
 
 use tenure_hub::Grant;
 use tenure_hub::words::{Refusal, Timestamp};
 
-pub trait Gate {
+pub trait Authenticator {
     fn wants_keys(&self) -> bool;
     /// Whether a key may speak as a worker.
     fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;

@@ -5,7 +5,7 @@ use tenure_hub::Request;
 use tenure_hub::words::{Name, Timestamp};
 
 use super::identity::PINGED_MAX;
-use super::{Admission, Gate, Output, Session, Slot, Transaction, about};
+use super::{Admission, Authenticator, Output, Session, Slot, Transaction, about};
 use crate::codec::{Limits, Reply, Version};
 use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
 use crate::flow::Step;
@@ -33,20 +33,20 @@ impl Session {
     pub(super) fn connection(
         &mut self,
         now: Timestamp,
-        gate: &dyn Gate,
+        authenticator: &dyn Authenticator,
         place: u64,
         command: ConnectionCommand,
         out: &mut Output,
     ) {
         let reply = match command {
-            ConnectionCommand::Hello(hello) => self.hello(now, gate, hello),
-            ConnectionCommand::Auth(credentials) => match self.auth(now, gate, &credentials) {
+            ConnectionCommand::Hello(hello) => self.hello(now, authenticator, hello),
+            ConnectionCommand::Auth(credentials) => match self.auth(now, authenticator, &credentials) {
                 Ok(()) => Reply::OK,
                 Err(reply) => reply,
             },
             ConnectionCommand::Client(command) => self.client(command),
             ConnectionCommand::Select => Reply::OK,
-            ConnectionCommand::Ping(message) => return self.ping(now, gate, place, message, out),
+            ConnectionCommand::Ping(message) => return self.ping(now, authenticator, place, message, out),
             ConnectionCommand::Echo(message) => Reply::Bulk(message),
             ConnectionCommand::Quit => {
                 self.closing = true;
@@ -59,7 +59,7 @@ impl Session {
                 Err(reply) => reply,
             },
             ConnectionCommand::Reset => {
-                self.reset(gate, out);
+                self.reset(authenticator, out);
                 Reply::simple("RESET")
             }
             ConnectionCommand::Info(sections) => {
@@ -80,9 +80,9 @@ impl Session {
         self.fill(place, reply);
     }
 
-    fn hello(&mut self, now: Timestamp, gate: &dyn Gate, hello: Hello) -> Reply {
+    fn hello(&mut self, now: Timestamp, authenticator: &dyn Authenticator, hello: Hello) -> Reply {
         if let Some(credentials) = &hello.auth
-            && let Err(reply) = self.auth(now, gate, credentials)
+            && let Err(reply) = self.auth(now, authenticator, credentials)
         {
             return reply;
         }
@@ -96,11 +96,16 @@ impl Session {
         about::hello(self.version, self.client.id)
     }
 
-    fn auth(&mut self, now: Timestamp, gate: &dyn Gate, credentials: &Credentials) -> Result<(), Reply> {
-        if !gate.wants_keys() {
+    fn auth(
+        &mut self,
+        now: Timestamp,
+        authenticator: &dyn Authenticator,
+        credentials: &Credentials,
+    ) -> Result<(), Reply> {
+        if !authenticator.wants_keys() {
             return Ok(());
         }
-        match gate.admit(now, &credentials.key) {
+        match authenticator.admit(now, &credentials.key) {
             Admission::Granted(grant) => {
                 self.decoder.set_limits(self.settings.limits());
                 self.identity.set_grant(Some(grant));
@@ -110,12 +115,12 @@ impl Session {
         }
     }
 
-    fn reset(&mut self, gate: &dyn Gate, out: &mut Output) {
+    fn reset(&mut self, authenticator: &dyn Authenticator, out: &mut Output) {
         self.unsubscribe_all(out);
         self.transaction = Transaction::default();
         self.version = Version::Resp2;
         self.client.name = None;
-        if gate.wants_keys() {
+        if authenticator.wants_keys() {
             self.decoder.set_limits(Limits::stranger());
             self.identity.set_grant(None);
         }
@@ -164,7 +169,7 @@ impl Session {
     fn ping(
         &mut self,
         now: Timestamp,
-        gate: &dyn Gate,
+        authenticator: &dyn Authenticator,
         place: u64,
         message: Option<Bytes>,
         out: &mut Output,
@@ -189,7 +194,7 @@ impl Session {
             return self.fill(place, Reply::error(format!("ERR invalid worker ID: {error}; {what}")));
         }
         match &*id {
-            id if self.may_speak_as(gate, id) => {
+            id if self.may_speak_as(authenticator, id) => {
                 let name = Name::from(id);
                 if !self.identity.pings_as(&name) {
                     let what = format!("ERR too many worker IDs on one connection, at most {PINGED_MAX}");

@@ -2,7 +2,7 @@
 
 use tenure_hub::Right;
 
-use super::{Gate, Session};
+use super::{Authenticator, Session};
 use crate::codec::Reply;
 use crate::command::{Command, ViewCommand, WorkerCommand};
 use crate::key::Key;
@@ -10,7 +10,7 @@ use crate::translate::refusal;
 
 impl Session {
     /// A worker id may have a key of its own; then no other key speaks for it. Who manages workers may send any away.
-    pub(super) fn not_its_key(&self, gate: &dyn Gate, command: &Command) -> Option<Reply> {
+    pub(super) fn not_its_key(&self, authenticator: &dyn Authenticator, command: &Command) -> Option<Reply> {
         let grant = self.identity.grant.as_ref()?;
         let named = match command {
             Command::Worker(WorkerCommand::Register(registration)) => &registration.worker,
@@ -25,7 +25,7 @@ impl Session {
             Command::View(ViewCommand::Set { key: Key::Worker { id, .. }, .. }) => id,
             _ => return None,
         };
-        let reason = gate.may_work_as(grant, named).err()?;
+        let reason = authenticator.may_work_as(grant, named).err()?;
         Some(match &grant.worker {
             Some(bound) => Reply::error(format!("ERR This key belongs to worker {bound}")),
             None => refusal(&reason),
@@ -38,9 +38,9 @@ impl Session {
     }
 
     /// Whether this connection may say to be that worker.
-    pub(super) fn may_speak_as(&self, gate: &dyn Gate, worker: &str) -> bool {
+    pub(super) fn may_speak_as(&self, authenticator: &dyn Authenticator, worker: &str) -> bool {
         self.identity.grant.as_ref().is_some_and(|grant| {
-            grant.rights.contains(Right::Work) && gate.may_work_as(grant, worker).is_ok()
+            grant.rights.contains(Right::Work) && authenticator.may_work_as(grant, worker).is_ok()
         })
     }
 }

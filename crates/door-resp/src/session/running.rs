@@ -3,7 +3,7 @@
 use tenure_hub::words::Timestamp;
 use tenure_hub::{Ask, Request};
 
-use super::{Expect, Gate, Output, Session};
+use super::{Authenticator, Expect, Output, Session};
 use crate::codec::Reply;
 use crate::command::{ActionCommand, Command, EventsCommand};
 use crate::flow::{Input, Outcome, Step};
@@ -14,17 +14,17 @@ impl Session {
     pub(super) fn begin(
         &mut self,
         now: Timestamp,
-        gate: &dyn Gate,
+        authenticator: &dyn Authenticator,
         place: u64,
         command: Command,
         out: &mut Output,
     ) {
         self.show_life(now, out);
-        if let Some(reply) = self.forbidden(gate, &command) {
+        if let Some(reply) = self.forbidden(authenticator, &command) {
             return self.fill(place, reply);
         }
         match command {
-            Command::Connection(command) => self.connection(now, gate, place, command, out),
+            Command::Connection(command) => self.connection(now, authenticator, place, command, out),
             Command::Events(
                 command @ (EventsCommand::Subscribe(_)
                 | EventsCommand::Unsubscribe(_)
@@ -40,7 +40,7 @@ impl Session {
                     is_introduced: self.identity.introduced,
                     worker: self.identity.worker.as_ref().or(self.identity.hinted.as_ref()).cloned(),
                     is_nameless: self.identity.worker.as_ref() == Some(&self.identity.unnamed),
-                    may_claim: !gate.wants_keys(),
+                    may_claim: !authenticator.wants_keys(),
                     settings: self.settings.clone(),
                     reader: Reader::of(self.identity.grant.as_deref()),
                     tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
@@ -53,10 +53,10 @@ impl Session {
     }
 
     /// What the key does not allow.
-    pub(super) fn forbidden(&self, gate: &dyn Gate, command: &Command) -> Option<Reply> {
+    pub(super) fn forbidden(&self, authenticator: &dyn Authenticator, command: &Command) -> Option<Reply> {
         let grant = self.identity.grant.as_ref()?;
         match Need::of(command, self.identity.worker.as_deref()).check(grant.rights) {
-            Ok(()) => self.not_its_key(gate, command),
+            Ok(()) => self.not_its_key(authenticator, command),
             Err(reason) => Some(refusal(&reason)),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure_door_kit::worker_actor::KeyHolder;
 use tenure_door_resp::Settings;
 use tenure_door_resp::testing::worker::{self, CallAnswer, Worker, WorkerCall};
-use tenure_door_resp::testing::{Admission, ChannelAct, Gate, Output, Session, Upkeep};
+use tenure_door_resp::testing::{Admission, Authenticator, ChannelAct, Output, Session, Upkeep};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};
@@ -52,9 +52,9 @@ pub(crate) fn small_store() -> StoreSettings {
     StoreSettings { segment_bytes: 1 << 20, spare_segments: 0, ..StoreSettings::default() }
 }
 
-struct KeyGate(Keys);
+struct TestAuthenticator(Keys);
 
-impl Gate for KeyGate {
+impl Authenticator for TestAuthenticator {
     fn wants_keys(&self) -> bool {
         !self.0.is_empty()
     }
@@ -172,14 +172,14 @@ impl World {
     }
 
     pub(crate) fn send(&mut self, client: usize, bytes: &[u8]) {
-        let gate = KeyGate(self.keys.clone());
+        let authenticator = TestAuthenticator(self.keys.clone());
         let connection = self.connections.entry(client).or_insert_with(|| Connection {
             session: Session::new(
                 client as u64,
                 IpAddr::from([127, 0, 0, 1]),
                 Settings::default(),
                 Arc::clone(&self.upkeep),
-                &gate,
+                authenticator.wants_keys(),
             ),
             inside: None,
             wire: Vec::new(),
@@ -261,7 +261,7 @@ impl World {
     }
 
     fn serve(&mut self, client: usize) -> bool {
-        let gate = KeyGate(self.keys.clone());
+        let authenticator = TestAuthenticator(self.keys.clone());
         let connection = self.connections.get_mut(&client).expect("it is open");
         let mut out = Output::default();
         let mut mail = Vec::new();
@@ -273,7 +273,7 @@ impl World {
             connection.session.deliver(self.now, delivery, &mut out);
         }
         connection.session.tick(self.now, &mut out);
-        connection.session.receive(self.now, &gate, &mut out);
+        connection.session.receive(self.now, &authenticator, &mut out);
         moved |= !out.bytes.is_empty()
             || !out.asks.is_empty()
             || !out.calls.is_empty()

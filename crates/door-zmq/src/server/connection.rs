@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tenure_door_kit::{Charge, LoginError, ReadSizer, Stream, read_into};
+use tenure_door_kit::{Charge, FREE_BYTES, LoginError, ReadSizer, Stream, read_into, send_last};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::{Delivery, HubHandle, Principal, Session, fresh_id, wall_clock};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
@@ -21,8 +21,6 @@ use crate::settings::Transport;
 /// How much is read at once.
 const READ_BYTES_MIN: usize = 2 << 10;
 const READ_BYTES_MAX: usize = 32 << 10;
-/// What every connection may hold without counting against the broker's byte budget.
-const FREE_BYTES: usize = 64 << 10;
 /// A send buffer that is empty and larger than this is given back.
 const SPARE_BYTES_MAX: usize = 16 << 10;
 /// How many requests are gathered before they go to the hub.
@@ -30,14 +28,12 @@ const ASKS_AT_ONCE: usize = 256;
 /// A peer that has more than this to read, of what was sent since it was last heard, may be on a slow line or busy with
 /// something else: whoever does not read does not answer either.
 const UNREAD_BYTES_MIN: usize = 16 << 10;
-/// How long such a peer may take nothing at all before its connection is given up.
-const UNREAD_PATIENCE: Duration = Duration::from_secs(300);
+/// How long a peer may hear nothing, as it is told: a message on a slow line takes long to arrive.
+const PEER_PATIENCE: Duration = Duration::from_secs(300);
 /// How fast a message comes at least, once it has taken longer than the time that any message may take.
 const MESSAGE_BYTES_A_SECOND: usize = 16 << 10;
 /// How soon a connection that waits for memory looks again.
 const MEMORY_RETRY: Duration = Duration::from_millis(50);
-/// How long last words may take.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A socket with its codec, what is unsent, and when it was last heard.
 pub(super) struct Connection<'a> {
@@ -334,7 +330,8 @@ impl<'a> Connection<'a> {
             _ if holder.is_disputed() => self.transport.ping_timeout,
             // Others need the memory.
             _ if self.transport.unread_budget.is_short() => self.transport.ping_timeout,
-            _ => self.transport.ping_timeout.max(UNREAD_PATIENCE),
+            // It reads as slowly as a peer of any other door may.
+            _ => self.transport.ping_timeout.max(self.door.kit.settings.read_within),
         };
         let asked_in_vain = self.asked_at.is_some() && silence >= patience;
         // A peer of any age finishes what it began to say.
@@ -357,8 +354,7 @@ impl<'a> Connection<'a> {
             && silence >= self.transport.ping
         {
             self.asked_at = Some(Instant::now());
-            // How long it may hear nothing: as long as a message on a slow line takes to arrive.
-            let ttl = self.transport.ping_timeout.max(UNREAD_PATIENCE);
+            let ttl = self.transport.ping_timeout.max(PEER_PATIENCE);
             let is_halfway = self.peer.held_bytes() > 0;
             if !self.peer.ping(ttl, &mut self.unsent) && !is_halfway {
                 // A peer too old to be asked is believed until its connection closes.
@@ -392,6 +388,6 @@ impl<'a> Connection<'a> {
 
     /// Tries to get out what is unsent before the connection is closed.
     async fn last_words(&mut self) {
-        let _ = tokio::time::timeout(LAST_WORDS, self.writing.write_all_buf(&mut self.unsent)).await;
+        send_last(&mut self.writing, &mut self.unsent).await;
     }
 }

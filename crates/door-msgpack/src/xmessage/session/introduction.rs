@@ -8,7 +8,7 @@ use tenure_hub::words::{Name, Timestamp, check_name};
 use super::super::codec::{Introduction, Message, encode};
 use super::super::translate;
 use super::{Session, Who, turn_away};
-use crate::session::{Entrance, Turn};
+use crate::session::{Access, Turn};
 
 /// What a peer hears that shows no key where one is needed.
 const NEEDS_KEY: &str = "not-allowed: this broker requires a key: answer with \
@@ -20,7 +20,7 @@ impl Session {
         &mut self,
         now: Timestamp,
         introduction: &Introduction,
-        entrance: &mut dyn Entrance,
+        access: &mut dyn Access,
         turn: &mut Turn,
     ) {
         let role = introduction.role.as_str();
@@ -28,7 +28,7 @@ impl Session {
             return turn_away("say HandShake with worker or actioner", turn);
         }
         let key = introduction.key.as_ref().map(|key| key.0.as_bytes());
-        let principal = match entrance.login(now, key) {
+        let principal = match access.login(now, key) {
             Ok(principal) => principal,
             Err(LoginError::NoKey) => return turn_away(NEEDS_KEY, turn),
             Err(LoginError::WrongKey { wait }) => {
@@ -45,7 +45,7 @@ impl Session {
         };
         let opened = check_name("peer", &identity)
             .and_then(|()| principal.grant.namespace_for(None))
-            .and_then(|namespace| entrance.open(principal, namespace, identity.clone()));
+            .and_then(|namespace| access.open(principal, namespace, identity.clone()));
         if let Err(no) = opened {
             return turn_away(&translate::refusal(&no), turn);
         }

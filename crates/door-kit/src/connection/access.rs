@@ -1,0 +1,95 @@
+//! The hub's side of a connection, as far as it has begun.
+
+use std::future::{Future, pending};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tenure_hub::topics::Topics;
+use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
+use tenure_hub::{Grant, Principal};
+
+use super::Access;
+use crate::accept::Door;
+use crate::authenticator::LoginError;
+
+pub(super) struct DoorAccess {
+    pub(super) door: Arc<Door>,
+    address: Option<IpAddr>,
+    /// What its key allows, once it has shown one.
+    grant: Option<Arc<Grant>>,
+    has_new_grant: bool,
+    pub(super) session: Option<tenure_hub::Session>,
+}
+
+impl DoorAccess {
+    pub(super) fn new(door: Arc<Door>, address: Option<IpAddr>) -> DoorAccess {
+        DoorAccess { door, address, grant: None, has_new_grant: false, session: None }
+    }
+
+    pub(super) async fn mail_arrived(&self) {
+        match &self.session {
+            Some(session) => session.mailbox().arrived().await,
+            None => pending().await,
+        }
+    }
+
+    /// Whether the peer has shown a key since this was last asked.
+    pub(super) fn takes_new_grant(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_grant)
+    }
+
+    /// Waits until a peer has to go that has no mailbox to hear it from. Made once for many rounds of the loop.
+    pub(super) fn dismissed(&self) -> Pin<Box<dyn Future<Output = Dismissal> + Send + 'static>> {
+        let (hub, grant) = (self.door.hub.clone(), self.grant.clone());
+        Box::pin(async move {
+            let revoked = async {
+                match &grant {
+                    Some(grant) => hub.revoked(grant).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = hub.stopped() => Dismissal::Stopped,
+                () = revoked => Dismissal::Revoked,
+            }
+        })
+    }
+}
+
+/// Why a peer has to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dismissal {
+    /// The broker stops.
+    Stopped,
+    /// Its key is gone or grants something else.
+    Revoked,
+}
+
+impl Access for DoorAccess {
+    fn wants_keys(&self) -> bool {
+        self.door.authenticator.wants_keys()
+    }
+
+    fn login(&mut self, now: Timestamp, key: Option<&[u8]>) -> Result<Principal, LoginError> {
+        let principal = self.door.authenticator.login(now, self.address, key)?;
+        self.grant = Some(Arc::clone(&principal.grant));
+        self.has_new_grant = true;
+        Ok(principal)
+    }
+
+    fn open(&mut self, principal: Principal, namespace: Name, identity: Name) -> Result<SessionId, Refusal> {
+        let session = self.door.hub.open(principal, namespace, identity)?;
+        let id = session.id();
+        self.session = Some(session);
+        Ok(id)
+    }
+
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+        self.door.hub.may_work_as(grant, worker)
+    }
+
+    fn topics(&self) -> Topics {
+        self.door.hub.topics().clone()
+    }
+}

@@ -1,0 +1,205 @@
+//! The deadlines of one connection.
+
+use std::time::Duration;
+
+use tenure_hub::words::Timestamp;
+
+use crate::settings::DoorSettings;
+
+/// How long a connection lives on after the broker has said goodbye, for what is still to be said.
+pub(super) const GOODBYE: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(super) struct Clock {
+    /// How long a peer may leave what it is sent unread.
+    read_within: Duration,
+    /// How long a frame may stay unfinished without a byte of it arriving.
+    frame_within: Duration,
+    /// Until when the peer has to introduce itself.
+    login_by: Timestamp,
+    /// Nothing is sent or read before this.
+    hold_until: Option<Timestamp>,
+    /// When the connection ends whatever else happens: the broker has said goodbye.
+    ends_at: Option<Timestamp>,
+    /// Since when the peer has taken nothing of what is unsent.
+    unread_since: Option<Timestamp>,
+    /// Since when nothing more has come of a frame that the peer has begun, while it was listened to.
+    unfinished_since: Option<Timestamp>,
+    /// The peer has introduced itself.
+    is_known: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// The connection has to end.
+    End,
+    /// The peer has not introduced itself in time.
+    Login,
+}
+
+impl Clock {
+    pub(super) fn new(settings: &DoorSettings, now: Timestamp) -> Clock {
+        Clock {
+            read_within: settings.read_within,
+            frame_within: settings.frame_within,
+            login_by: now + settings.login_within,
+            hold_until: None,
+            ends_at: None,
+            unread_since: None,
+            unfinished_since: None,
+            is_known: false,
+        }
+    }
+
+    /// The peer has said something.
+    pub(super) fn heard(&mut self) {
+        self.unfinished_since = None;
+    }
+
+    /// Whether the peer is in the middle of a frame and is listened to, and whether it is known.
+    pub(super) fn look(&mut self, is_halfway: bool, is_known: bool, now: impl FnOnce() -> Timestamp) {
+        self.is_known = is_known;
+        if is_halfway {
+            self.unfinished_since.get_or_insert_with(now);
+        } else {
+            self.unfinished_since = None;
+        }
+    }
+
+    /// The peer has read a part of what is to be sent.
+    pub(super) fn has_read_some(&mut self, now: Timestamp) {
+        self.unread_since = Some(now);
+    }
+
+    pub(super) fn has_read_all(&mut self) {
+        self.unread_since = None;
+    }
+
+    /// Something waits to be read.
+    pub(super) fn has_unsent(&mut self, now: impl FnOnce() -> Timestamp) {
+        self.unread_since.get_or_insert_with(now);
+    }
+
+    pub(super) fn hold(&mut self, now: Timestamp, wait: Duration) {
+        self.hold_until = Some(now + wait);
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.hold_until.is_some()
+    }
+
+    pub(super) fn says_goodbye(&mut self, now: Timestamp) {
+        self.ends_at.get_or_insert(now + GOODBYE);
+    }
+
+    pub(super) fn has_said_goodbye(&self) -> bool {
+        self.ends_at.is_some()
+    }
+
+    pub(super) fn next_deadline(&self, of_protocol: Option<Timestamp>) -> Option<Timestamp> {
+        let slow = self.unread_since.map(|since| since + self.read_within);
+        let unfinished = self.unfinished_since.map(|since| since + self.frame_within);
+        let login = (!self.is_known).then_some(self.login_by);
+        [slow, unfinished, login, self.hold_until, self.ends_at, of_protocol].into_iter().flatten().min()
+    }
+
+    /// What has taken too long.
+    pub(super) fn ring(&mut self, now: Timestamp) -> Option<Due> {
+        if self.hold_until.is_some_and(|until| until <= now) {
+            self.hold_until = None;
+            // It could not read what was held back.
+            self.unread_since = self.unread_since.map(|_| now);
+        }
+        let is_slow = self.unread_since.is_some_and(|since| since + self.read_within <= now);
+        let is_unfinished = self.unfinished_since.is_some_and(|since| since + self.frame_within <= now);
+        if is_slow || is_unfinished || self.ends_at.is_some_and(|at| at <= now) {
+            return Some(Due::End);
+        }
+        (!self.is_known && self.login_by <= now).then_some(Due::Login)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000_000);
+
+    /// The clock of a peer that has introduced itself.
+    fn clock() -> Clock {
+        let settings = DoorSettings {
+            login_within: Duration::from_secs(10),
+            frame_within: Duration::from_secs(30),
+            read_within: Duration::from_secs(60),
+            ..DoorSettings::default()
+        };
+        let mut clock = Clock::new(&settings, NOW);
+        clock.look(false, true, || NOW);
+        clock
+    }
+
+    fn after(seconds: u64) -> Timestamp {
+        NOW + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_peer_that_has_nothing_to_do_has_no_deadline() {
+        assert_eq!(clock().next_deadline(None), None);
+        assert_eq!(clock().ring(after(3600)), None);
+    }
+
+    #[test]
+    fn a_slow_reader_has_sixty_seconds_from_when_it_last_took_something() {
+        let mut clock = clock();
+        clock.has_unsent(|| after(100));
+        clock.has_unsent(|| after(120));
+        assert_eq!(clock.next_deadline(None), Some(after(160)));
+        clock.has_read_some(after(150));
+        assert_eq!(clock.ring(after(209)), None);
+        assert_eq!(clock.ring(after(210)), Some(Due::End));
+        clock.has_read_all();
+        assert_eq!(clock.ring(after(3600)), None);
+    }
+
+    #[test]
+    fn a_stranger_has_ten_seconds() {
+        let mut clock = clock();
+        clock.look(false, false, || NOW);
+        assert_eq!(clock.next_deadline(Some(after(20))), Some(after(10)));
+        assert_eq!((clock.ring(after(9)), clock.ring(after(10))), (None, Some(Due::Login)));
+    }
+
+    #[test]
+    fn an_unfinished_frame_has_thirty_seconds_while_the_peer_is_listened_to() {
+        let mut clock = clock();
+        clock.look(true, true, || after(5));
+        clock.look(true, true, || after(20));
+        assert_eq!((clock.ring(after(34)), clock.ring(after(35))), (None, Some(Due::End)));
+        clock.heard();
+        clock.look(true, true, || after(30));
+        assert_eq!(clock.ring(after(59)), None, "a byte came");
+        // It waits for the answer to a command before this one.
+        clock.look(false, true, || after(59));
+        clock.look(true, true, || after(100));
+        assert_eq!((clock.ring(after(129)), clock.ring(after(130))), (None, Some(Due::End)));
+    }
+
+    #[test]
+    fn what_is_held_back_is_not_unread() {
+        let mut clock = clock();
+        clock.has_unsent(|| NOW);
+        clock.hold(NOW, Duration::from_secs(60));
+        assert_eq!(clock.ring(after(60)), None);
+        assert!(!clock.is_held());
+        assert_eq!(clock.ring(after(120)), Some(Due::End));
+    }
+
+    #[test]
+    fn a_goodbye_ends_the_connection_soon() {
+        let mut clock = clock();
+        clock.says_goodbye(NOW);
+        clock.says_goodbye(after(1));
+        assert_eq!(clock.next_deadline(None), Some(NOW + GOODBYE));
+        assert_eq!(clock.ring(NOW + GOODBYE), Some(Due::End));
+    }
+}

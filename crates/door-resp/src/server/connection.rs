@@ -1,0 +1,392 @@
+//! One connection's side of the kit's loop: the pure session, and what it talks with beside the peer and the hub. While its
+//! peer waits in a blocking command a connection costs a task that sleeps and no buffer.
+//!
+//! The worker that speaks here has an actor, whose mail the connection takes itself: an answer for this peer does not go
+//! through another task.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::future::pending;
+use std::mem::{swap, take};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tenure_door_kit::worker_actor::{self as actor, Actor, MailTaker};
+use tenure_door_kit::{Access, LoginError, Protocol, Turn};
+use tenure_hub::topics::Delivery as TopicDelivery;
+use tenure_hub::words::{Name, Refusal, Timestamp};
+use tenure_hub::{Delivery, Grant, Principal, Right, wall_clock};
+use tokio::sync::mpsc;
+
+use super::Door;
+use super::channels::{Ears, Heard};
+use crate::channel::ChannelAct;
+use crate::session::{Admission, Authenticator, Output, Session};
+use crate::worker::{News, Resp};
+
+pub(super) struct Connection {
+    door: Arc<Door>,
+    session: Session,
+    address: IpAddr,
+    /// What the session wants done. Its bytes and requests are in the loop's turn between two calls.
+    out: Output,
+    /// The namespace of its session with the hub, if it has one.
+    namespace: Option<Name>,
+    route: actor::Route<Resp>,
+    news: mpsc::UnboundedReceiver<News>,
+    /// News of this very turn.
+    told: Vec<News>,
+    /// The worker actors it has called, and the one whose mail it takes: the last.
+    workers: HashMap<Name, Arc<Actor<Resp>>>,
+    mail: Option<MailTaker<Resp>>,
+    ears: Ears,
+}
+
+/// What happens to a connection beside what its peer and the hub say.
+pub(super) enum Event {
+    WorkerMail,
+    News(News),
+    Heard(Heard),
+}
+
+impl Connection {
+    pub(super) fn new(door: Arc<Door>, id: u64, address: IpAddr) -> Self {
+        let wants_keys = door.kit.authenticator.wants_keys();
+        let session = Session::new(id, address, door.settings.clone(), Arc::clone(&door.upkeep), wants_keys);
+        let (sender, news) = mpsc::unbounded_channel();
+        let ears = Ears::new(door.kit.hub.topics().clone(), Arc::clone(&door.patterns));
+        Self {
+            door,
+            session,
+            address,
+            out: Output::default(),
+            namespace: None,
+            route: actor::Route { connection: id, sender },
+            news,
+            told: Vec::new(),
+            workers: HashMap::new(),
+            mail: None,
+            ears,
+        }
+    }
+
+    /// The session speaks into the loop's turn.
+    fn begin_turn(&mut self, turn: &mut Turn) {
+        swap(&mut self.out.bytes, &mut turn.out);
+        swap(&mut self.out.asks, &mut turn.asks);
+    }
+
+    fn end_turn(&mut self, turn: &mut Turn) {
+        swap(&mut self.out.bytes, &mut turn.out);
+        swap(&mut self.out.asks, &mut turn.asks);
+        turn.close |= take(&mut self.out.close);
+    }
+
+    fn principal(&self) -> Principal {
+        Principal { grant: self.session.grant(), door: self.door.kit.name, address: Some(self.address) }
+    }
+
+    /// Calls worker actors; what is for one worker and comes together is said together.
+    async fn call(&mut self) {
+        let mut calls = VecDeque::from(take(&mut self.out.calls));
+        if calls.is_empty() {
+            return;
+        }
+        let principal = self.principal();
+        while let Some(call) = calls.front() {
+            let namespace = self.session.namespace();
+            let known = self.workers.get(&call.worker).filter(|actor| actor.namespace() == namespace);
+            let actor = match known {
+                Some(actor) => Arc::clone(actor),
+                None => match self.door.workers.find(namespace, call, &self.route, &principal) {
+                    Ok(actor) => actor,
+                    Err(answer) => {
+                        self.told.push(actor::News::Answer { token: call.token, answer }.into());
+                        calls.pop_front();
+                        continue;
+                    }
+                },
+            };
+            let worker = call.worker.clone();
+            if actor.call(&mut calls, &self.route, &principal, &mut self.told).await {
+                self.has_called(worker, actor).await;
+            } else {
+                // It has ended meanwhile, and the next round starts another.
+                self.workers.remove(&worker);
+            }
+        }
+    }
+
+    /// The mail of the actor that was called last is taken here.
+    async fn has_called(&mut self, worker: Name, actor: Arc<Actor<Resp>>) {
+        if self.mail.as_ref().is_some_and(|mail| Arc::ptr_eq(mail.actor(), &actor)) {
+            return;
+        }
+        self.mail = Some(MailTaker::new(Arc::clone(&actor)));
+        let before = self.workers.insert(worker, Arc::clone(&actor));
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &actor)) {
+            before.detach(&self.route).await;
+        }
+    }
+
+    /// Takes the mail of the actor; what is for others goes to them.
+    async fn take_worker_mail(&mut self) {
+        let Some(mail) = &self.mail else { return };
+        mail.actor().take_mail(Some(self.route.connection), &mut self.told).await;
+        self.hear_all();
+    }
+
+    async fn leave_workers(&mut self) {
+        for worker in take(&mut self.out.leaves) {
+            if let Some(actor) = self.workers.remove(&worker) {
+                self.mail.take_if(|mail| Arc::ptr_eq(mail.actor(), &actor));
+                actor.detach(&self.route).await;
+            }
+        }
+    }
+
+    /// Begins and ends listening, and publishes. An answer that has to wait comes as news.
+    async fn attend_channels(&mut self) {
+        if self.out.channels.is_empty() {
+            return;
+        }
+        let (namespace, identity) = (self.session.namespace().clone(), self.session.identity().clone());
+        for act in take(&mut self.out.channels) {
+            match act {
+                ChannelAct::Begin { listener, filter } => {
+                    if let Err(refusal) = self.ears.begin(namespace.clone(), listener, filter, &identity) {
+                        self.session.cannot_listen(&refusal.to_string(), &mut self.out);
+                    }
+                }
+                ChannelAct::End(listener) => self.ears.end(&listener),
+                ChannelAct::Publish { token, channel, message } => {
+                    let outcome = match self.ears.publish(&namespace, &channel, message) {
+                        Ok(sent) if sent.is_settled() => sent.heard_by().await,
+                        Ok(sent) => {
+                            let sender = self.route.sender.clone();
+                            tokio::spawn(async move {
+                                let outcome = sent.heard_by().await;
+                                let _ = sender.send(News::Published { token, outcome });
+                            });
+                            continue;
+                        }
+                        Err(refusal) => Err(refusal.to_string()),
+                    };
+                    self.session.published(token, outcome, &mut self.out);
+                }
+            }
+        }
+    }
+
+    /// The session with the hub that its requests need: of its namespace, which a login may change.
+    fn open_session(&mut self, access: &mut dyn Access) {
+        let namespace = self.session.namespace().clone();
+        if self.out.asks.is_empty() || self.namespace.as_ref() == Some(&namespace) {
+            return;
+        }
+        // A worker may read what it holds; the session sees to it that it reads no more.
+        let principal = self.principal().with(Right::Read);
+        match access.open(principal, namespace.clone(), self.session.identity().clone()) {
+            Ok(_) => self.namespace = Some(namespace),
+            Err(refusal) => {
+                for ask in take(&mut self.out.asks) {
+                    let reply = Err(refusal.clone());
+                    let delivery = Delivery::Reply { token: ask.token, reply };
+                    self.session.deliver(wall_clock(), delivery, &mut self.out);
+                }
+            }
+        }
+    }
+
+    fn listen(&mut self, heard: &Heard) {
+        let Heard { listener, deliveries } = heard;
+        for delivery in deliveries {
+            match delivery {
+                TopicDelivery::Message { message, .. } => {
+                    self.session.heard(listener, &message.topic, &message.payload, &mut self.out);
+                }
+                TopicDelivery::Gap(gap) => {
+                    let (first, last) = (gap.first_missed.0, gap.last_missed.0);
+                    self.session.missed(listener, &gap.topic, first, last, &mut self.out);
+                }
+                TopicDelivery::ReplayComplete(_) | TopicDelivery::Warning(_) => {}
+            }
+        }
+    }
+
+    fn hear_all(&mut self) {
+        let mut told = take(&mut self.told);
+        told.drain(..).for_each(|news| self.hear(news));
+        self.told = told;
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Worker(actor::News::Answer { token, answer }) => {
+                self.session.worker_answered(wall_clock(), token, answer, &mut self.out);
+            }
+            News::Published { token, outcome } => self.session.published(token, outcome, &mut self.out),
+            News::Worker(actor::News::Wish { task, wanted }) => {
+                self.session.wish(&task, wanted, &mut self.out);
+            }
+        }
+    }
+}
+
+impl Protocol for Connection {
+    type Event = Event;
+
+    fn receive(&mut self, now: Timestamp, arrived: &mut BytesMut, access: &mut dyn Access, turn: &mut Turn) {
+        self.begin_turn(turn);
+        let keys = DoorAuthenticator { access: RefCell::new(access), hold: Cell::default() };
+        swap(self.session.input(), arrived);
+        self.session.receive(now, &keys, &mut self.out);
+        self.session.rest();
+        swap(self.session.input(), arrived);
+        turn.hold = keys.hold.get().filter(|wait| !wait.is_zero());
+        self.end_turn(turn);
+    }
+
+    fn deliver(
+        &mut self,
+        now: Timestamp,
+        delivery: Delivery,
+        _bytes: Option<Result<Bytes, Refusal>>,
+        turn: &mut Turn,
+    ) {
+        self.begin_turn(turn);
+        self.session.deliver(now, delivery, &mut self.out);
+        self.end_turn(turn);
+    }
+
+    fn is_known(&self) -> bool {
+        self.session.is_known()
+    }
+
+    /// The session limits its answers, and those wait for the hub.
+    fn open_requests(&self) -> usize {
+        usize::from(self.session.owes_answers())
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.session.is_blocked()
+    }
+
+    fn may_read(&self, arrived: usize, unsent: usize) -> bool {
+        self.session.is_hungry(arrived, unsent)
+    }
+
+    fn is_halfway(&self, arrived: usize, unsent: usize) -> bool {
+        self.session.is_halfway(arrived, unsent)
+    }
+
+    fn may_receive(&self, arrived: usize) -> bool {
+        self.session.may_go_on(arrived)
+    }
+
+    fn next_deadline(&self) -> Option<Timestamp> {
+        self.session.next_deadline()
+    }
+
+    fn tick(&mut self, now: Timestamp, turn: &mut Turn) {
+        self.begin_turn(turn);
+        self.session.tick(now, &mut self.out);
+        self.end_turn(turn);
+    }
+
+    async fn happens(&mut self, has_room: bool) -> Event {
+        tokio::select! {
+            biased;
+            () = worker_mail(self.mail.as_ref()) => Event::WorkerMail,
+            Some(news) = self.news.recv() => Event::News(news),
+            heard = self.ears.hear(), if has_room => Event::Heard(heard),
+        }
+    }
+
+    fn has_happened(&mut self, has_room: bool) -> Option<Event> {
+        if self.mail.as_ref().is_some_and(|mail| mail.actor().has_mail()) {
+            return Some(Event::WorkerMail);
+        }
+        if let Ok(news) = self.news.try_recv() {
+            return Some(Event::News(news));
+        }
+        if has_room { self.ears.heard().map(Event::Heard) } else { None }
+    }
+
+    async fn happened(&mut self, _now: Timestamp, event: Event, turn: &mut Turn) {
+        self.begin_turn(turn);
+        match event {
+            Event::WorkerMail => self.take_worker_mail().await,
+            Event::News(news) => self.hear(news),
+            Event::Heard(heard) => self.listen(&heard),
+        }
+        self.end_turn(turn);
+    }
+
+    async fn prepare(&mut self, access: &mut dyn Access, turn: &mut Turn) {
+        self.begin_turn(turn);
+        self.leave_workers().await;
+        self.attend_channels().await;
+        self.open_session(access);
+        self.end_turn(turn);
+    }
+
+    async fn work(&mut self, turn: &mut Turn) -> bool {
+        if self.out.calls.is_empty() && self.out.reads.is_empty() {
+            return false;
+        }
+        self.begin_turn(turn);
+        for (token, blobs) in take(&mut self.out.reads) {
+            let read = self.door.kit.hub.read_many(blobs).await;
+            self.session.has_read(wall_clock(), token, read, &mut self.out);
+        }
+        self.call().await;
+        self.hear_all();
+        self.end_turn(turn);
+        true
+    }
+
+    async fn end(&mut self) {
+        self.mail = None;
+        for actor in take(&mut self.workers).into_values() {
+            actor.detach(&self.route).await;
+        }
+    }
+}
+
+/// The keys of the door, as the session asks for them.
+struct DoorAuthenticator<'a> {
+    access: RefCell<&'a mut dyn Access>,
+    /// How long the answer to a wrong key is to be held back.
+    hold: Cell<Option<Duration>>,
+}
+
+impl Authenticator for DoorAuthenticator<'_> {
+    fn wants_keys(&self) -> bool {
+        self.access.borrow().wants_keys()
+    }
+
+    fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
+        self.access.borrow().may_work_as(grant, worker)
+    }
+
+    fn admit(&self, now: Timestamp, key: &[u8]) -> Admission {
+        match self.access.borrow_mut().login(now, Some(key)) {
+            Ok(principal) => Admission::Granted(principal.grant),
+            Err(LoginError::NoKey) => Admission::Wrong,
+            Err(LoginError::WrongKey { wait }) => {
+                self.hold.set(Some(wait));
+                Admission::Wrong
+            }
+        }
+    }
+}
+
+async fn worker_mail(mail: Option<&MailTaker<Resp>>) {
+    match mail {
+        Some(mail) => mail.actor().mail_arrived().await,
+        None => pending().await,
+    }
+}
