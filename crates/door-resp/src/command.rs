@@ -9,6 +9,7 @@ mod arguments;
 mod connection;
 mod error;
 mod events;
+mod hints;
 mod jobs;
 mod lists;
 mod options;

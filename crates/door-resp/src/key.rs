@@ -1,6 +1,10 @@
 //! Keys as a Redis client writes them. There is no key space behind them: every key names a view on the
 //! broker's tasks, workers and plans.
 
+use std::borrow::Cow;
+
+use crate::shapes::pushed_name;
+
 /// What a key looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
@@ -57,6 +61,7 @@ pub(crate) enum WorkerField {
     Stats,
     Alive,
     Tools,
+    Tags,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +138,14 @@ impl QueueKey {
     }
 }
 
+/// The id of a job. Workers that were handed a whole job use it as the id of that job.
+pub(crate) fn job_id_of(text: &str) -> Cow<'_, str> {
+    match pushed_name(text.as_bytes()) {
+        Ok(Some(name)) => Cow::Owned(name),
+        _ => Cow::Borrowed(text),
+    }
+}
+
 fn parse_job(rest: &str) -> Key {
     const FIELDS: [(&str, JobField); 7] = [
         (":status", JobField::Status),
@@ -145,11 +158,11 @@ fn parse_job(rest: &str) -> Key {
     ];
     for (suffix, field) in FIELDS {
         match rest.strip_suffix(suffix) {
-            Some(id) if !id.is_empty() => return Key::Job { id: id.to_owned(), field },
+            Some(id) if !id.is_empty() => return Key::Job { id: job_id_of(id).into_owned(), field },
             _ => {}
         }
     }
-    Key::Job { id: rest.to_owned(), field: JobField::Whole }
+    Key::Job { id: job_id_of(rest).into_owned(), field: JobField::Whole }
 }
 
 fn parse_worker(rest: &str) -> Key {
@@ -159,6 +172,7 @@ fn parse_worker(rest: &str) -> Key {
         "stats" => WorkerField::Stats,
         "alive" => WorkerField::Alive,
         "tools" => WorkerField::Tools,
+        "tags" => WorkerField::Tags,
         _ => return Key::Unknown,
     };
     Key::Worker { id: id.to_owned(), field }
@@ -179,6 +193,14 @@ mod tests {
         assert_eq!(Key::parse(b"job:a:status"), Key::Job { id: "a".into(), field: JobField::Status });
         assert_eq!(Key::parse(b"job:a:b"), Key::Job { id: "a:b".into(), field: JobField::Whole });
         assert_eq!(Key::parse(b"job:a:b:worker"), Key::Job { id: "a:b".into(), field: JobField::Worker });
+    }
+
+    #[test]
+    fn a_whole_job_stands_for_its_id() {
+        let whole = r#"{"job_id":"a","tasks":[{"command":"x:status"}]}"#;
+        let key = |field| Key::Job { id: "a".into(), field };
+        assert_eq!(Key::parse(format!("job:{whole}").as_bytes()), key(JobField::Whole));
+        assert_eq!(Key::parse(format!("job:{whole}:stdout").as_bytes()), key(JobField::Stdout));
     }
 
     #[test]

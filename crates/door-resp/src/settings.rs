@@ -16,6 +16,8 @@ pub struct Settings {
     pub heartbeat: Duration,
     /// BRPOP of one queue answers the job alone, without its key, to peers that do not greet like a Redis library.
     pub pops_job_alone: bool,
+    /// The first pull from `queue:ready` of a worker that only pings is answered with the whole job.
+    pub pulls_whole_job: bool,
     /// Bytes of one message.
     pub message_bytes_max: usize,
     /// What every door is told: caps, deadlines, TLS.
@@ -40,6 +42,7 @@ impl Default for Settings {
             run_limit: Duration::from_secs(3600),
             heartbeat: Duration::from_secs(30),
             pops_job_alone: false,
+            pulls_whole_job: true,
             message_bytes_max: Limits::MESSAGE_BYTES_MAX,
             door: DoorSettings {
                 connections_max: 50_000,

@@ -54,6 +54,8 @@ pub(crate) struct Speaker {
     pub is_library: bool,
     /// It has said which worker it is.
     pub is_introduced: bool,
+    /// It is a worker that only pings, and has not asked for a job by its id.
+    pub may_read_jobs_only: bool,
     /// The worker that speaks, for error messages.
     pub worker: Option<Name>,
     /// That worker is this connection alone.

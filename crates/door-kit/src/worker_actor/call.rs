@@ -34,6 +34,8 @@ pub enum Call<D: Dialect> {
     Register(Box<Introduction>),
     /// A worker that never registers says what it offers.
     Offer(Vec<Name>),
+    /// It says which labels it has beside what it offers.
+    Label(Vec<Name>),
     Heartbeat(Option<Box<Figures>>),
     /// A sign of life that counts only if the worker is known.
     Ping,
@@ -90,7 +92,12 @@ impl<D: Dialect> Call<D> {
     /// Whether a worker that is away has to join again for this. Those that join by themselves do so under their own terms.
     pub(super) fn brings_back(&self) -> bool {
         match self {
-            Call::Register(_) | Call::Offer(_) | Call::Return | Call::Identify | Call::Retire => false,
+            Call::Register(_)
+            | Call::Offer(_)
+            | Call::Label(_)
+            | Call::Return
+            | Call::Identify
+            | Call::Retire => false,
             Call::Own(call) => D::is_from_worker(call),
             Call::Heartbeat(_)
             | Call::Ping

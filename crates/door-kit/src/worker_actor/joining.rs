@@ -55,6 +55,13 @@ impl<D: Dialect> Worker<D> {
         self.join(now, Some(caller), out);
     }
 
+    pub(super) fn label(&mut self, now: Timestamp, caller: Caller, labels: Vec<Name>, out: &mut Output<D>) {
+        self.presence.came_back = false;
+        self.terms.labels = labels;
+        self.presence.registrar.get_or_insert(caller.connection);
+        self.join(now, Some(caller), out);
+    }
+
     pub(super) fn beat(
         &mut self,
         now: Timestamp,
@@ -208,6 +215,7 @@ impl<D: Dialect> Worker<D> {
         let nameless = self.presence.is_nameless();
         let silence = if nameless { NAMELESS_SILENCE } else { self.life.patience() };
         let mut capabilities = self.terms.capabilities.clone();
+        capabilities.extend(self.terms.labels.iter().cloned());
         // One that does not say what it can do, as most old workers, may be able to do anything.
         if !self.terms.is_specific {
             capabilities.push(UNSAID.into());

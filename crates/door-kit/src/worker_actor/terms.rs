@@ -12,6 +12,8 @@ pub struct Terms {
     pub capabilities: Vec<Name>,
     /// It has said what it can do.
     pub(super) is_specific: bool,
+    /// Labels of a worker that never registers, which a task may need as well.
+    pub(super) labels: Vec<Name>,
     pub(super) slots: u32,
     introduction: Option<Box<Introduction>>,
     figures: Option<(Timestamp, Box<Figures>)>,
@@ -24,6 +26,7 @@ impl Terms {
         Terms {
             capabilities: Vec::new(),
             is_specific: false,
+            labels: Vec::new(),
             slots: if kind == Kind::Nameless { NAMELESS_SLOTS } else { 1 },
             introduction: None,
             figures: None,

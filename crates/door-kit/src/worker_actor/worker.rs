@@ -167,6 +167,7 @@ impl<D: Dialect> Worker<D> {
         match call {
             Call::Register(introduction) => self.register(now, caller, introduction, out),
             Call::Offer(capabilities) => self.offer(now, caller, capabilities, out),
+            Call::Label(labels) => self.label(now, caller, labels, out),
             Call::Heartbeat(figures) => self.beat(now, caller, figures, out),
             Call::Sign => {}
             Call::Return => self.come_back(now, caller, out),

@@ -5,7 +5,7 @@ use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::options::{Page, is_number};
 use crate::key::QueueKey;
-use crate::shapes::{JobUpdate, ShapeError, Submission};
+use crate::shapes::{JobUpdate, ShapeError, Submission, pushed_name};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JobCommand {
@@ -123,17 +123,17 @@ pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 }
 
 pub(super) fn update(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    let job = arguments.id("job id")?;
+    let job = job_id(arguments)?;
     let update = JobUpdate::parse(arguments.required()?).map(Box::new).map_err(ShapeError::from);
     Ok(Command::Job(JobCommand::Update { job, update }))
 }
 
 pub(super) fn get(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    Ok(Command::Job(JobCommand::Get { job: arguments.id("job id")? }))
+    Ok(Command::Job(JobCommand::Get { job: job_id(arguments)? }))
 }
 
 pub(super) fn status(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    Ok(Command::Job(JobCommand::Status { job: arguments.id("job id")? }))
+    Ok(Command::Job(JobCommand::Status { job: job_id(arguments)? }))
 }
 
 /// `JOB.LIST [action] [status] [LIMIT n] [OFFSET n]`. A lone word that is a status is one.
@@ -186,6 +186,17 @@ fn steer(arguments: &mut Arguments<'_>, verb: JobVerb) -> Result<Command, Comman
     let reason = if arguments.left() > 0 { Some(arguments.text()?) } else { None };
     arguments.end()?;
     Ok(Command::Job(JobCommand::Steer { job, verb, reason }))
+}
+
+/// An id, or the whole job as a worker was handed it.
+fn job_id(arguments: &mut Arguments<'_>) -> Result<String, CommandError> {
+    match arguments.peek().map(pushed_name) {
+        Some(Ok(Some(name))) => {
+            arguments.required()?;
+            Ok(name)
+        }
+        _ => arguments.id("job id"),
+    }
 }
 
 const FILTERS: [&str; 6] = ["STATUS", "PLAN", "ACTION", "QUEUE", "WORKER", "TAG"];

@@ -64,8 +64,8 @@ pub(crate) enum PopReply {
     Jobs { count: usize },
     /// BRPOP: the key and the job, or the job alone for old workers.
     KeyAndJob,
-    /// RPOPLPUSH and its kin: the job's id, which LREM takes back.
-    Id,
+    /// RPOPLPUSH and its kin: an element that LREM takes back, the job's id or the whole job.
+    Element,
 }
 
 pub(super) fn lpush(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -147,7 +147,7 @@ pub(super) fn lrem(arguments: &mut Arguments<'_>) -> Result<Command, CommandErro
 
 fn move_to(list: QueueKey, source: (Bytes, QueueKey), wait: Wait) -> Command {
     let list = Some(list).filter(|list| *list != QueueKey::Processing);
-    Command::List(ListCommand::Claim(Claim { queues: vec![source], wait, reply: PopReply::Id, list }))
+    Command::List(ListCommand::Claim(Claim { queues: vec![source], wait, reply: PopReply::Element, list }))
 }
 
 fn claim(queues: Vec<(Bytes, QueueKey)>, wait: Wait, reply: PopReply) -> Command {

@@ -24,7 +24,8 @@ pub(crate) struct Entry {
 impl Entry {
     /// Looks a name up, in any case.
     pub(crate) fn find(name: &[u8]) -> Result<&'static Self, CommandError> {
-        let unknown = || not_offered(name).unwrap_or_else(|| CommandError::UnknownCommand(shown(name)));
+        let unknown =
+            || super::hints::hint(name).unwrap_or_else(|| CommandError::UnknownCommand(shown(name)));
         let letter = name.first().map_or(0, u8::to_ascii_lowercase);
         let (start, end) = LETTERS.get(usize::from(letter.wrapping_sub(b'a'))).ok_or_else(unknown)?;
         let same_letter = &TABLE[usize::from(*start)..usize::from(*end)];
@@ -43,23 +44,6 @@ impl Entry {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { words >= wanted } else { words == wanted }
     }
-}
-
-/// Commands of Redis that people try here, and what to do instead.
-fn not_offered(name: &[u8]) -> Option<CommandError> {
-    const INSTEAD: [(&str, &str); 8] = [
-        ("del", "jobs are cancelled with JOB.CANCEL and forgotten in time"),
-        ("lpop", "the oldest job of a queue is at the right end: use RPOP"),
-        ("rpush", "jobs enter a queue at the left end: use LPUSH"),
-        ("unlink", "jobs are cancelled with JOB.CANCEL and forgotten in time"),
-        ("unwatch", "keys are views and cannot be watched: use XREAD or SUBSCRIBE to follow jobs"),
-        ("watch", "keys are views and cannot be watched: use XREAD or SUBSCRIBE to follow jobs"),
-        ("xadd", "the broker alone writes events: use PUBLISH for messages"),
-        ("zadd", "there are no sorted sets: give a job a priority or a time with JOB.SUBMIT"),
-    ];
-    let (command, instead) =
-        INSTEAD.into_iter().find(|(command, _)| name.eq_ignore_ascii_case(command.as_bytes()))?;
-    Some(CommandError::NotOffered { command, instead })
 }
 
 /// Where in the table each letter begins and ends. A lookup is on every command's way.

@@ -28,8 +28,8 @@ fn claim(line: &str) -> Claim {
 
 #[test]
 fn an_unknown_command_is_named() {
-    assert_eq!(refused("FLUSHALL"), "ERR unknown command 'FLUSHALL'");
-    assert_eq!(refused("flushall now"), "ERR unknown command 'flushall'");
+    assert_eq!(refused("FROBNICATE"), "ERR unknown command 'FROBNICATE'");
+    assert_eq!(refused("frobnicate now"), "ERR unknown command 'frobnicate'");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn every_form_of_pop_is_a_claim() {
         Wait::AtMost(Duration::from_millis(250))
     );
     assert_eq!(claim("RPOPLPUSH queue:a queue:processing").wait, Wait::NotAtAll);
-    assert_eq!(claim("LMOVE queue:a queue:processing right left").reply, PopReply::Id);
+    assert_eq!(claim("LMOVE queue:a queue:processing right left").reply, PopReply::Element);
     assert_eq!(claim("RPOP queue:a").reply, PopReply::Job);
     assert_eq!(claim("RPOP queue:a 3").reply, PopReply::Jobs { count: 3 });
     assert_eq!(claim("RPOP queue:a 999999").reply, PopReply::Jobs { count: 1000 });

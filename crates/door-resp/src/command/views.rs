@@ -68,7 +68,7 @@ pub(super) fn set(arguments: &mut Arguments<'_>) -> Result<Command, CommandError
         Key::Job {
             field: JobField::Status | JobField::Stdout | JobField::Stderr | JobField::Result, ..
         }
-        | Key::Worker { field: WorkerField::Tools | WorkerField::Alive, .. } => {}
+        | Key::Worker { field: WorkerField::Tools | WorkerField::Tags | WorkerField::Alive, .. } => {}
         _ => return Err(CommandError::NotWritable(shown(written))),
     }
     let value = arguments.bytes()?;

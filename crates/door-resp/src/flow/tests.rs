@@ -27,6 +27,7 @@ fn first(line: &str) -> Step {
         version: Version::Resp2,
         is_library: false,
         is_introduced: false,
+        may_read_jobs_only: false,
         worker: Some("w".into()),
         is_nameless: false,
         may_claim: true,

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use tenure_hub::Grant;
 use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
 
+use crate::command::{Command, JobCommand, ViewCommand, WorkerCommand};
+use crate::key::Key;
+
 /// How many workers may be pinged on one connection.
 pub(super) const PINGED_MAX: usize = 64;
 
@@ -23,6 +26,8 @@ pub(super) struct Identity {
     pub(super) introduced: bool,
     /// The workers that were pinged here.
     pinged: Vec<Name>,
+    /// It registers, or asks for jobs by their ids.
+    reads_ids: bool,
     /// When its worker last heard of it for certain.
     pub(super) showed_life: Timestamp,
 }
@@ -37,8 +42,24 @@ impl Identity {
             hinted: None,
             introduced: false,
             pinged: Vec::new(),
+            reads_ids: false,
             showed_life: Timestamp::ZERO,
         }
+    }
+
+    /// What a command says about the generation of the worker.
+    pub(super) fn note(&mut self, command: &Command) {
+        self.reads_ids |= matches!(
+            command,
+            Command::Worker(WorkerCommand::Register(_))
+                | Command::Job(JobCommand::Get { .. } | JobCommand::Update { .. })
+                | Command::View(ViewCommand::Get(Key::Job { .. }))
+        );
+    }
+
+    /// Whether it may be a worker of the generation that reads whole jobs and nothing else.
+    pub(super) fn may_read_jobs_only(&self) -> bool {
+        !self.pinged.is_empty() && !self.reads_ids
     }
 
     /// Whether one more worker may be pinged here.

@@ -20,6 +20,7 @@ impl Session {
         out: &mut Output,
     ) {
         self.show_life(now, out);
+        self.identity.note(&command);
         if let Some(reply) = self.forbidden(authenticator, &command) {
             return self.fill(place, reply);
         }
@@ -38,6 +39,7 @@ impl Session {
                     version: self.version,
                     is_library: self.client.is_library,
                     is_introduced: self.identity.introduced,
+                    may_read_jobs_only: self.settings.pulls_whole_job && self.identity.may_read_jobs_only(),
                     worker: self.identity.worker.as_ref().or(self.identity.hinted.as_ref()).cloned(),
                     is_nameless: self.identity.worker.as_ref() == Some(&self.identity.unnamed),
                     may_claim: !authenticator.wants_keys(),

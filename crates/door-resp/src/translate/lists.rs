@@ -11,7 +11,7 @@ use super::last::LastReply;
 use super::lookup::{AfterFind, AfterList, find, list};
 use super::names::{assigned_id, open_queue, queue_name};
 use super::refusals::{call_refused, refusal};
-use super::render::pulled;
+use super::render::{pulled, pulled_plan};
 use super::workers::{AfterHeld, about_held};
 use super::{Speaker, ranges, submit};
 use crate::codec::{Reply, Version};
@@ -27,6 +27,7 @@ pub(crate) enum ListFlow {
     Popping(Box<Popping>),
     PoppingMany { worker: Name },
     Reading { assignment: Box<Assignment>, keys: Keys },
+    ReadingElement(Box<Assignment>),
     ReadingMany(Vec<Assignment>),
 }
 
@@ -34,6 +35,8 @@ pub(crate) enum ListFlow {
 #[derive(Debug)]
 pub(crate) struct Popping {
     reply: PopReply,
+    /// The job is answered, not only its id.
+    whole: bool,
     /// The reply names the key that the job came from.
     as_pair: bool,
     keys: Keys,
@@ -59,6 +62,13 @@ impl ListFlow {
                 }
                 Err(reason) => refusal(&reason),
             }),
+            Self::ReadingElement(assignment) => Step::Reply(match input.read() {
+                Ok(body) => match pulled_plan(&assignment, &body) {
+                    Some(job) => Reply::Bulk(job),
+                    None => Reply::bulk(assigned_id(&assignment)),
+                },
+                Err(reason) => refusal(&reason),
+            }),
             Self::ReadingMany(popped) => {
                 let whole = |(assignment, body): (Assignment, Result<Bytes, Refusal>)| {
                     Reply::Bulk(pulled(&assignment, &body.unwrap_or_default()))
@@ -71,14 +81,18 @@ impl ListFlow {
 
 impl Popping {
     fn popped(self, answer: CallAnswer) -> Step {
-        let Self { reply, as_pair, keys, worker } = self;
+        let Self { reply, whole, as_pair, keys, worker } = self;
         match answer {
             CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => {
                 Step::Reply(Reply::NullArray)
             }
             CallAnswer::Nothing => Step::Reply(Reply::Null),
             CallAnswer::Pulled(assignment) => match reply {
-                PopReply::Id => Step::Reply(Reply::bulk(assigned_id(&assignment))),
+                PopReply::Element if !whole => Step::Reply(Reply::bulk(assigned_id(&assignment))),
+                PopReply::Element => {
+                    let body = assignment.body;
+                    Step::Read(vec![body], CommandFlow::List(ListFlow::ReadingElement(assignment)))
+                }
                 PopReply::Job | PopReply::Jobs { .. } => read_body(assignment, Vec::new()),
                 PopReply::KeyAndJob => read_body(assignment, keys),
             },
@@ -126,7 +140,9 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
             Err(error) => return Step::Reply(error.reply()),
         }
     }
-    let whole = !matches!(reply, PopReply::Id);
+    // A worker that only pings may be of the generation that reads a whole job, until it asks for one by its id.
+    let is_oldest = || speaker.may_read_jobs_only && queues.iter().any(|(key, _)| **key == *b"queue:ready");
+    let whole = !matches!(reply, PopReply::Element) || is_oldest();
     let wait = match wait {
         Wait::NotAtAll => Some(std::time::Duration::ZERO),
         Wait::AtMost(wait) => Some(wait),
@@ -140,13 +156,13 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     let reads_job = speaker.is_introduced || speaker.settings.pops_job_alone;
     let as_pair = queues.len() > 1 || speaker.is_library || speaker.version == Version::Resp3 || !reads_job;
     // A long wait holds on to the keys only if the answer names one.
-    let keys = if as_pair {
+    let keys = if as_pair && matches!(reply, PopReply::KeyAndJob) {
         names.iter().cloned().zip(queues.into_iter().map(|(key, _)| key)).collect()
     } else {
         Vec::new()
     };
     let call = Call::Pull(Pop { queues: names, wait, whole, list });
-    let popping = Box::new(Popping { reply, as_pair, keys, worker });
+    let popping = Box::new(Popping { reply, whole, as_pair, keys, worker });
     Step::Call(Whom::Puller, call, CommandFlow::List(ListFlow::Popping(popping)))
 }
 

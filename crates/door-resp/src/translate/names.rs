@@ -54,6 +54,20 @@ pub(super) fn said_offers(offers: &[Name]) -> impl Iterator<Item = &str> {
     offers.iter().map(|offer| &**offer).filter(|offer| !offer.starts_with("worker=") && *offer != UNSAID)
 }
 
+/// What a worker offers that set these tags: each by its name, and marked as a tag.
+pub(super) fn tag_offers(tags: &[String]) -> Vec<Name> {
+    tags.iter().flat_map(|tag| [tag.as_str().into(), format!("tag={tag}").into()]).collect()
+}
+
+pub(super) fn tags_of(offers: &[Name]) -> impl Iterator<Item = &str> {
+    offers.iter().filter_map(|offer| offer.strip_prefix("tag="))
+}
+
+/// The tools among what a worker offers.
+pub(super) fn tools_of(offers: &[Name]) -> impl Iterator<Item = &str> {
+    said_offers(offers).filter(|offer| !offer.contains('=') && tags_of(offers).all(|tag| tag != *offer))
+}
+
 pub(super) fn plan_name(plan: &str) -> Name {
     format!("plan:{plan}").into()
 }

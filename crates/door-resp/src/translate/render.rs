@@ -13,7 +13,7 @@ use tenure_hub::words::{
 use tenure_plans::format_time;
 
 use super::envelope::{Fields, envelope};
-use super::names::{assigned_id, current_task, job_id, said_offers, shown_need, status};
+use super::names::{assigned_id, current_task, job_id, said_offers, shown_need, status, tools_of};
 use super::results;
 use crate::shapes::{bytes_field, encode_base64};
 
@@ -107,9 +107,23 @@ pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Bytes {
     Bytes::from(serde_json::to_vec(&own).expect("plain fields"))
 }
 
+/// What a worker of the oldest generation gets when it pulls the job of a plan; it refuses one without the id of its plan.
+/// None for any other job.
+pub(super) fn pulled_plan(assignment: &Assignment, body: &Bytes) -> Option<Bytes> {
+    let mut job: Fields = serde_json::from_slice(&pulled(assignment, body)).ok()?;
+    if !job.contains_key("tasks") {
+        return None;
+    }
+    if !job.contains_key("plan_id") {
+        job.extend(job.get("job_id").cloned().map(|id| ("plan_id".to_owned(), id)));
+    }
+    Some(Bytes::from(serde_json::to_vec(&job).expect("plain fields")))
+}
+
 /// Everything about a job: what its body says, and above it what is in force.
 pub(super) fn whole(task: &TaskInfo, body: &Bytes, result: &Bytes) -> Value {
     let mut job = from_body(body);
+    one_step(task, &mut job);
     let mut said: Map<String, Value> =
         OWN_FIELDS.iter().filter_map(|field| job.remove_entry(*field)).collect();
     job.append(&mut state(task, result));
@@ -119,6 +133,24 @@ pub(super) fn whole(task: &TaskInfo, body: &Bytes, result: &Bytes) -> Value {
         job.insert("body_fields".into(), Value::Object(said));
     }
     Value::Object(job)
+}
+
+/// The newest workers read a job that is one command. So a job of one step shows it beside its plan.
+fn one_step(task: &TaskInfo, job: &mut Map<String, Value>) {
+    let Some([step]) = job.get("tasks").and_then(Value::as_array).map(Vec::as_slice) else { return };
+    let step = step.clone();
+    let env = job.get("input").cloned().unwrap_or(Value::Null);
+    let shown = [
+        ("task_number", step["task_number"].clone()),
+        ("command", step["command"].clone()),
+        ("args", if step["args"].is_null() { json!([]) } else { step["args"].clone() }),
+        ("env", env),
+        ("action_id", task.id.to_string().into()),
+        ("plan_id", task.id.to_string().into()),
+    ];
+    for (field, value) in shown {
+        job.entry(field).or_insert(value);
+    }
 }
 
 /// How a job is to be run, in the words of its submission.
@@ -225,7 +257,7 @@ pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
     let (state, status) = if is_alive(worker, now) { ("ACTIVE", "active") } else { ("DEAD", "dead") };
     shown.insert("state".into(), state.into());
     shown.insert("status".into(), status.into());
-    let tools: Vec<&str> = said_offers(&worker.capabilities).filter(|offer| !offer.contains('=')).collect();
+    let tools: Vec<&str> = tools_of(&worker.capabilities).collect();
     shown.insert("tools".into(), tools.join(",").into());
     // One that is not back after a restart has not been seen.
     let seen = (worker.last_seen != Timestamp::ZERO).then(|| time(worker.last_seen));

@@ -13,7 +13,7 @@ use super::lookup::{
     AfterFind, AfterResult, AfterWhole, AfterWorker, AfterWorkers, Found, find, find_readable, read_result,
     read_whole, worker, workers,
 };
-use super::names::{said_offers, status};
+use super::names::{said_offers, status, tag_offers, tags_of};
 use super::plans::{AfterFindPlan, find_plan};
 use super::refusals::call_refused;
 use super::workers::{AfterHeld, Saying, about_held, named_anew};
@@ -242,6 +242,10 @@ pub(super) fn of_worker(worker: &WorkerInfo, field: WorkerField, now: Timestamp)
         WorkerField::Alive => {
             render::is_alive(worker, now).then(|| Bytes::from((worker.last_seen.millis() / 1000).to_string()))
         }
+        WorkerField::Tags => {
+            let tags = tags_of(&worker.capabilities).collect::<Vec<_>>().join(",");
+            (!tags.is_empty()).then(|| Bytes::from(tags))
+        }
         WorkerField::Tools => {
             Some(Bytes::from(said_offers(&worker.capabilities).collect::<Vec<_>>().join(",")))
         }
@@ -262,7 +266,10 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
             }
             let name = Name::from(id.as_str());
             let (whom, call) = match field {
-                WorkerField::Tools => match Capabilities::from_list(&value) {
+                WorkerField::Tools | WorkerField::Tags => match Capabilities::from_list(&value) {
+                    Ok(tags) if field == WorkerField::Tags => {
+                        (Whom::Become(name), Call::Label(tag_offers(&tags.tools)))
+                    }
                     Ok(tools) => (Whom::Become(name), Call::Offer(tools.all().map(Into::into).collect())),
                     Err(error) => return Step::error(format!("ERR {error}")),
                 },
@@ -271,7 +278,11 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
                 }
             };
             let saying = Saying { worker: id, whom, call, done: Reply::OK };
-            if field == WorkerField::Tools { named_anew(speaker, saying) } else { saying.say() }
+            if matches!(field, WorkerField::Tools | WorkerField::Tags) {
+                named_anew(speaker, saying)
+            } else {
+                saying.say()
+            }
         }
         Key::Job { id, field: JobField::Status } => {
             let Some(report) = Report::parse(&value) else {
@@ -350,7 +361,7 @@ pub(super) fn time_alive(
     let until = found.filter(|_| there).and_then(|worker| match field {
         WorkerField::Alive => Some(worker.last_seen + worker.lost_after.min(dead_after)),
         WorkerField::Stats => stats_until(worker),
-        WorkerField::Metadata | WorkerField::Tools => None,
+        WorkerField::Metadata | WorkerField::Tools | WorkerField::Tags => None,
     });
     Step::Reply(time_left(until.map(|until| until.since(now)), there, milliseconds))
 }

@@ -96,6 +96,7 @@ impl Config {
         let resp = tenure_door_resp::Settings {
             run_limit: span("resp_run_limit"),
             heartbeat: span("resp_heartbeat"),
+            pulls_whole_job: value::switch(text("resp_pull_whole_job")).expect("checked when loaded"),
             pops_job_alone: value::switch(text("resp_pop_job_alone")).expect("checked when loaded"),
             message_bytes_max: size("resp_message_size") as usize,
             door: DoorSettings {

@@ -254,6 +254,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "off",
         "Answer BRPOP with the job alone instead of Redis' key and element, for old workers that say neither HELLO nor their id",
     ),
+    setting(
+        RESP,
+        "resp_pull_whole_job",
+        Kind::Switch,
+        "on",
+        "Answer BRPOPLPUSH queue:ready with the whole job until a worker that only pings asks for one by its id",
+    ),
     setting(RESP, "resp_message_size", Kind::Size, "10MB", "The largest RESP command, at most 16MB"),
     setting(
         RESP,
