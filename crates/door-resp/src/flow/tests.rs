@@ -193,7 +193,7 @@ fn flows_of_lists_and_streams() {
         &lines,
         &expect![[r#"
             BRPOP queue:a 1
-              call Puller -> List(Popping(Popping { reply: KeyAndJob, as_pair: true, keys: [("a", b"queue:a")], worker: "w" }))
+              call Puller -> List(Popping(Popping { reply: KeyAndJob, whole: true, as_pair: true, keys: [("a", b"queue:a")], work…
               reply Error("ERR Worker not registered: w")
             RPOP queue:a 2
               call 2 times -> List(PoppingMany { worker: "w" })
