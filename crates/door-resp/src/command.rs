@@ -31,10 +31,10 @@ pub(crate) use jobs::{JobCommand, JobFilter, JobStatus, JobVerb};
 pub(crate) use lists::{Claim, ListCommand, PopReply, Wait};
 pub(crate) use options::Page;
 pub(crate) use plans::PlanCommand;
-pub(crate) use queues::QueueCommand;
+pub(crate) use queues::{MetricsFormat, QueueCommand};
 pub(crate) use table::{Entry, TABLE};
 pub(crate) use views::{Scan, ViewCommand};
-pub(crate) use workers::WorkerCommand;
+pub(crate) use workers::{WORDS_BYTES_MAX, WorkerCommand};
 
 use crate::codec::Request;
 

@@ -37,6 +37,11 @@ pub(crate) enum Step {
     Call(Whom, Call, CommandFlow),
     /// Call several workers, or one of them several times.
     Calls(Vec<(Whom, Call)>, CommandFlow),
+    /// Answer with an element that is not the job's id, and know it when it comes back.
+    Handed {
+        job: String,
+        element: Bytes,
+    },
     /// Collect events.
     Follow(Follow),
 }

@@ -12,6 +12,7 @@ mod flow;
 mod fuzz;
 mod glob;
 mod key;
+mod ranking;
 mod rights;
 mod server;
 mod session;

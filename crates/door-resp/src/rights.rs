@@ -48,7 +48,7 @@ impl Need {
                 | WorkerCommand::Unregister { .. } => WORK,
                 WorkerCommand::Verify { challenge: Challenge::Answer { .. }, .. } => WORK,
                 WorkerCommand::Verify { challenge: Challenge::Ask { .. }, .. } => MANAGE,
-                WorkerCommand::List => READ,
+                WorkerCommand::List | WorkerCommand::Search { .. } => READ,
             },
             Command::Job(command) => match command {
                 JobCommand::Submit(_) | JobCommand::Steer { .. } => SUBMIT,
@@ -65,7 +65,9 @@ impl Need {
                 ActionCommand::Submit(_) => SUBMIT,
                 ActionCommand::Get { .. } | ActionCommand::Status { .. } | ActionCommand::List { .. } => READ,
             },
-            Command::Queue(QueueCommand::Stats { .. } | QueueCommand::Peek { .. }) => READ,
+            Command::Queue(
+                QueueCommand::Stats { .. } | QueueCommand::Peek { .. } | QueueCommand::Metrics(_),
+            ) => READ,
             Command::Events(command) => match command {
                 EventsCommand::Read(_) | EventsCommand::Range { .. } => READ,
                 EventsCommand::Subscribe(channels) => subscribing(channels, |channel| {

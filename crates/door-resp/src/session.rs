@@ -6,6 +6,7 @@
 mod about;
 mod authenticator;
 mod client;
+mod elements;
 mod expecting;
 mod following;
 mod greeting;
@@ -39,6 +40,7 @@ use crate::worker::CallAnswer;
 pub(crate) use about::info;
 pub use authenticator::{Admission, Authenticator};
 use client::ClientInfo;
+use elements::Elements;
 use expecting::Expected;
 use following::Following;
 use identity::Identity;
@@ -77,6 +79,7 @@ pub struct Session {
     following: Option<Following>,
     subscriptions: Subscriptions,
     expected: Expected,
+    elements: Elements,
     closing: bool,
 }
 
@@ -101,6 +104,7 @@ impl Session {
             following: None,
             subscriptions: Subscriptions::default(),
             expected: Expected::default(),
+            elements: Elements::default(),
             closing: false,
         }
     }

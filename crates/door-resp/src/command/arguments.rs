@@ -117,6 +117,15 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// A queue that is popped as the bytes that were pushed: `raw:<queue>`.
+    pub(super) fn raw_queue_key(&mut self) -> Result<QueueKey, CommandError> {
+        let argument = self.required()?;
+        match std::str::from_utf8(argument).ok().and_then(|text| text.strip_prefix("raw:")) {
+            Some(name) if !name.is_empty() => checked(QueueKey::parse(name)),
+            _ => Err(CommandError::NotAQueue(shown(argument))),
+        }
+    }
+
     /// A queue by its bare name or by its key.
     pub(super) fn queue_name(&mut self) -> Result<QueueKey, CommandError> {
         let argument = self.required()?;

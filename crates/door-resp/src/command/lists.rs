@@ -45,6 +45,8 @@ pub(crate) struct Claim {
     pub reply: PopReply,
     /// Where a move puts what it takes.
     pub list: Option<QueueKey>,
+    /// The bytes that were pushed are wanted, without anything about the job.
+    pub raw: bool,
 }
 
 /// How long a pop may block.
@@ -81,6 +83,8 @@ pub(super) fn rpop(arguments: &mut Arguments<'_>) -> Result<Command, CommandErro
     let queue = claimed_queue(arguments)?;
     let reply = if arguments.left() == 0 {
         PopReply::Job
+    } else if is_raw(&queue.0) {
+        return Err(CommandError::Syntax);
     } else {
         PopReply::Jobs { count: arguments.size()?.min(POP_COUNT_MAX) }
     };
@@ -95,6 +99,10 @@ pub(super) fn brpop(arguments: &mut Arguments<'_>) -> Result<Command, CommandErr
             return Err(CommandError::TooMany { what: "queues", max: POP_QUEUES_MAX });
         }
         queues.push(claimed_queue(arguments)?);
+    }
+    // An answer has one form, whichever queue it comes from.
+    if queues.iter().any(|(key, _)| is_raw(key) != is_raw(&queues[0].0)) {
+        return Err(CommandError::Syntax);
     }
     let wait = timeout(arguments)?;
     Ok(claim(queues, wait, PopReply::KeyAndJob))
@@ -147,20 +155,34 @@ pub(super) fn lrem(arguments: &mut Arguments<'_>) -> Result<Command, CommandErro
 
 fn move_to(list: QueueKey, source: (Bytes, QueueKey), wait: Wait) -> Command {
     let list = Some(list).filter(|list| *list != QueueKey::Processing);
-    Command::List(ListCommand::Claim(Claim { queues: vec![source], wait, reply: PopReply::Element, list }))
+    let raw = is_raw(&source.0);
+    Command::List(ListCommand::Claim(Claim {
+        queues: vec![source],
+        wait,
+        reply: PopReply::Element,
+        list,
+        raw,
+    }))
 }
 
 fn claim(queues: Vec<(Bytes, QueueKey)>, wait: Wait, reply: PopReply) -> Command {
-    Command::List(ListCommand::Claim(Claim { queues, wait, reply, list: None }))
+    let raw = queues.first().is_some_and(|(key, _)| is_raw(key));
+    Command::List(ListCommand::Claim(Claim { queues, wait, reply, list: None, raw }))
 }
 
 /// A queue to take from. What workers hold and what waits for its time cannot be popped.
 fn claimed_queue(arguments: &mut Arguments<'_>) -> Result<(Bytes, QueueKey), CommandError> {
     let written = arguments.peek().map(Bytes::copy_from_slice).unwrap_or_default();
-    match arguments.queue_key()? {
+    let queue = if is_raw(&written) { arguments.raw_queue_key()? } else { arguments.queue_key()? };
+    match queue {
         view @ (QueueKey::Scheduled | QueueKey::Processing) => Err(CommandError::Kept(view.text())),
         queue @ (QueueKey::Default | QueueKey::Named(_)) => Ok((written, queue)),
     }
+}
+
+/// `raw:<queue>` is `queue:<queue>`, popped as the bytes that were pushed.
+fn is_raw(key: &[u8]) -> bool {
+    key.starts_with(b"raw:")
 }
 
 /// A list to look at. Where nothing can live the list is empty, as in Redis.

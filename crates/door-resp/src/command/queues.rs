@@ -18,6 +18,27 @@ pub(crate) enum QueueCommand {
         queue: QueueKey,
         count: usize,
     },
+    /// The broker's figures.
+    Metrics(MetricsFormat),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetricsFormat {
+    Prometheus,
+    Json,
+}
+
+/// `METRICS [prometheus|json]`.
+pub(super) fn metrics(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let format = if arguments.left() == 0 || arguments.keyword("PROMETHEUS") {
+        MetricsFormat::Prometheus
+    } else if arguments.keyword("JSON") {
+        MetricsFormat::Json
+    } else {
+        return Err(CommandError::Syntax);
+    };
+    arguments.end()?;
+    Ok(Command::Queue(QueueCommand::Metrics(format)))
 }
 
 pub(super) fn stats(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {

@@ -120,6 +120,14 @@ pub(crate) static TABLE: &[Entry] = &[
         lists::brpoplpush,
         "Claims a task and answers its id, waiting",
     ),
+    entry(
+        "capability.search",
+        -2,
+        NO_KEY,
+        READ,
+        workers::search,
+        "Capabilities whose descriptions match, the best first",
+    ),
     open("client", -2, connection::client, "Names and lists connections"),
     entry("command", -1, NO_KEY, TALK, connection::command, "Describes the commands"),
     entry("discard", 1, NO_KEY, TALK, connection::discard, "Forgets what came since MULTI"),
@@ -148,6 +156,7 @@ pub(crate) static TABLE: &[Entry] = &[
     entry("lpush", -3, ONE_KEY, WRITE, lists::lpush, "Submits one task per body"),
     entry("lrange", 4, ONE_KEY, READ, lists::lrange, "Ids of waiting tasks, without taking them"),
     entry("lrem", 4, ONE_KEY, WRITE, lists::lrem, "Ends a held task, or takes a waiting one out"),
+    entry("metrics", -1, NO_KEY, READ, queues::metrics, "The broker's figures"),
     entry("mget", -2, (1, -1, 1), READ, views::mget, "Reads several views"),
     entry("multi", 1, NO_KEY, TALK, connection::multi, "Puts the next commands by until EXEC"),
     entry(

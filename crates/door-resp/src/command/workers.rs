@@ -3,7 +3,11 @@
 use super::Command;
 use super::arguments::Arguments;
 use super::error::CommandError;
+use super::options::Page;
 use crate::shapes::{Challenge, Registration, Statistics, check_worker_id};
+
+/// The longest text that is searched for.
+pub(crate) const WORDS_BYTES_MAX: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum WorkerCommand {
@@ -21,6 +25,11 @@ pub(crate) enum WorkerCommand {
         challenge: Challenge,
     },
     List,
+    /// Capabilities by what they are described as.
+    Search {
+        words: String,
+        page: Page,
+    },
 }
 
 pub(super) fn register(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -49,6 +58,21 @@ pub(super) fn verify(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 
 pub(super) fn list(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
     Ok(Command::Worker(WorkerCommand::List))
+}
+
+/// `CAPABILITY.SEARCH words [LIMIT n] [OFFSET n]`.
+pub(super) fn search(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+    let (mut words, mut page) = (String::new(), Page::default());
+    while arguments.left() > 0 {
+        if !page.take_option(arguments)? {
+            words.push_str(&arguments.text()?);
+            words.push(' ');
+        }
+    }
+    if words.len() > WORDS_BYTES_MAX {
+        return Err(CommandError::TooMany { what: "bytes in a search", max: WORDS_BYTES_MAX });
+    }
+    Ok(Command::Worker(WorkerCommand::Search { words, page }))
 }
 
 fn worker_id(arguments: &mut Arguments<'_>) -> Result<String, CommandError> {

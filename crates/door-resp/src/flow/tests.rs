@@ -56,6 +56,10 @@ fn printed(line: &str) -> String {
                 let _ = writeln!(text, "  push to {queue}");
                 return text;
             }
+            Step::Handed { job, .. } => {
+                let _ = writeln!(text, "  hand out {job}");
+                return text;
+            }
             Step::Follow(follow) => {
                 let _ = writeln!(text, "  follow {} streams", follow.streams.len());
                 return text;
@@ -193,7 +197,7 @@ fn flows_of_lists_and_streams() {
         &lines,
         &expect![[r#"
             BRPOP queue:a 1
-              call Puller -> List(Popping(Popping { reply: KeyAndJob, whole: true, as_pair: true, keys: [("a", b"queue:a")], work…
+              call Puller -> List(Popping(Popping { reply: KeyAndJob, whole: true, raw: false, as_pair: true, keys: [("a", b"queu…
               reply Error("ERR Worker not registered: w")
             RPOP queue:a 2
               call 2 times -> List(PoppingMany { worker: "w" })

@@ -5,7 +5,7 @@ use tenure_hub::{Ask, Request};
 
 use super::{Authenticator, Expect, Output, Session};
 use crate::codec::Reply;
-use crate::command::{ActionCommand, Command, EventsCommand};
+use crate::command::{ActionCommand, Command, EventsCommand, ListCommand};
 use crate::flow::{Input, Outcome, Step};
 use crate::rights::{Need, Reader};
 use crate::translate::{self, Speaker, refusal};
@@ -33,7 +33,12 @@ impl Session {
                 | EventsCommand::UnsubscribePattern(_)
                 | EventsCommand::Publish { .. }),
             ) => self.subscription(place, command, out),
-            command => {
+            mut command => {
+                if let Command::List(ListCommand::Remove { element, .. }) = &mut command
+                    && let Some(job) = self.elements.take(element)
+                {
+                    *element = job.into();
+                }
                 let speaker = Speaker {
                     now,
                     version: self.version,
@@ -88,6 +93,10 @@ impl Session {
             }
             Step::Calls(calls, flow) => {
                 self.speak_with_all(now, place, calls, flow, out);
+            }
+            Step::Handed { job, element } => {
+                self.elements.keep(job, &element);
+                self.fill(place, Reply::Bulk(element));
             }
             Step::Follow(follow) => {
                 self.follow(now, place, follow, out);

@@ -126,6 +126,11 @@ impl Capabilities {
 fn names(items: Vec<Value>) -> Result<Vec<String>, ShapeError> {
     let mut names = Vec::with_capacity(items.len());
     for item in items {
+        // A program may be named, or described as it describes itself.
+        let item = match item {
+            Value::Object(mut described) => described.remove("name").ok_or(ShapeError::Capabilities)?,
+            other => other,
+        };
         match item {
             Value::String(name) if name.starts_with(RESERVED) => return Err(ShapeError::CapabilityReserved),
             Value::String(name) if is_name(&name, CAPABILITY_BYTES_MAX) => names.push(name),
@@ -261,6 +266,16 @@ mod tests {
         ] {
             assert_eq!(parse(&with("capabilities", wrong)).unwrap_err(), "Invalid capabilities format");
         }
+    }
+
+    #[test]
+    fn an_agentic_unit_may_come_with_its_description() {
+        let units = json!({"tools": ["sort"], "agentic_units": [
+            {"name": "agx-ocr", "version": "0.1.0", "description": "Reads scanned pages", "inputs": [], "outputs": []},
+        ]});
+        let registration = parse(&with("capabilities", units)).unwrap();
+        assert_eq!(registration.capabilities.agentic_units, ["agx-ocr"]);
+        assert!(parse(&with("capabilities", json!([{"version": "1"}]))).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tenure_plans::{Document, ID_BYTES_MAX, Plan, SchemaError, check_id};
 use super::base64::decode_base64;
 use super::identifier::check_job_id;
 use super::options::TaskOptions;
+use crate::command::WORDS_BYTES_MAX;
 
 const WHAT: &str = "job";
 const SUBMISSION_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
@@ -18,6 +19,8 @@ pub(crate) struct Submission {
     pub name: Option<String>,
     pub work: Work,
     pub parent: Option<String>,
+    /// What a capability should be described as that the job needs.
+    pub described: Option<String>,
     pub options: TaskOptions,
 }
 
@@ -42,10 +45,11 @@ impl Submission {
             check_job_id(WHAT, name)?;
         }
         let parent = object.text("parent", ID_BYTES_MAX)?;
+        let described = object.text("needs_described", WORDS_BYTES_MAX)?;
         let options = TaskOptions::take(&mut object)?;
         let work = work(&mut object)?;
         object.end()?;
-        Ok(Self { name, work, parent, options })
+        Ok(Self { name, work, parent, described, options })
     }
 }
 

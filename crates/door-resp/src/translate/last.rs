@@ -1,6 +1,6 @@
 //! The last question of a command: its answer becomes the reply.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tenure_hub::Response;
 use tenure_hub::words::{Answer, QueueInfo, Refusal, StateName, Timestamp};
 
@@ -12,7 +12,7 @@ use super::refusals::refusal;
 use super::render::time;
 use super::submit::accepted;
 use crate::codec::Reply;
-use crate::command::{JobStatus, JobVerb};
+use crate::command::{JobStatus, JobVerb, MetricsFormat};
 use crate::flow::Outcome;
 use crate::key::QueueKey;
 
@@ -34,6 +34,7 @@ pub(crate) enum LastReply {
     Counts,
     Queue,
     Length(QueueKey),
+    Metrics(MetricsFormat),
     Info {
         sections: Vec<String>,
     },
@@ -69,9 +70,37 @@ impl LastReply {
             Self::Length(queue) => {
                 count_of(&queue, outcome).map_or_else(|reason| refusal(&reason), Reply::Integer)
             }
+            Self::Metrics(format) => match outcome {
+                Ok(Response::Stats(stats)) => metrics(format, &stats.render()),
+                Ok(_) => Reply::error("ERR unexpected answer"),
+                Err(reason) => refusal(&reason),
+            },
             Self::Info { sections } => crate::session::info(&sections, now, outcome),
         }
     }
+}
+
+/// The same figures in both formats. In JSON those with labels are objects, one entry per set of labels.
+fn metrics(format: MetricsFormat, text: &str) -> Reply {
+    if format == MetricsFormat::Prometheus {
+        return Reply::bulk(text.to_owned());
+    }
+    let mut shown = Map::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((name, value)) = line.rsplit_once(' ') else { continue };
+        let value: Value = value.parse::<f64>().map_or(Value::Null, Value::from);
+        match name.split_once('{') {
+            None => {
+                shown.insert(name.to_owned(), value);
+            }
+            Some((name, labels)) => {
+                let labels = labels.trim_end_matches('}').replace('"', "");
+                let of_name = shown.entry(name).or_insert_with(|| Value::Object(Map::new()));
+                of_name[labels] = value;
+            }
+        }
+    }
+    Reply::bulk(Value::Object(shown).to_string())
 }
 
 /// A worker has to stop first; until then the wish is remembered.

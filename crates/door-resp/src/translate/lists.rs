@@ -25,9 +25,24 @@ use crate::worker::{Call, CallAnswer, Pop};
 #[derive(Debug)]
 pub(crate) enum ListFlow {
     Popping(Box<Popping>),
-    PoppingMany { worker: Name },
-    Reading { assignment: Box<Assignment>, keys: Keys },
+    PoppingMany {
+        worker: Name,
+    },
+    Reading {
+        assignment: Box<Assignment>,
+        keys: Keys,
+    },
     ReadingElement(Box<Assignment>),
+    /// The bytes that were pushed; a pop that moves the job nowhere is also its end.
+    ReadingRaw {
+        assignment: Box<Assignment>,
+        keys: Keys,
+        ends: bool,
+    },
+    EndingRaw {
+        reply: Reply,
+        worker: Name,
+    },
     ReadingMany(Vec<Assignment>),
 }
 
@@ -37,6 +52,7 @@ pub(crate) struct Popping {
     reply: PopReply,
     /// The job is answered, not only its id.
     whole: bool,
+    raw: bool,
     /// The reply names the key that the job came from.
     as_pair: bool,
     keys: Keys,
@@ -69,6 +85,14 @@ impl ListFlow {
                 },
                 Err(reason) => refusal(&reason),
             }),
+            Self::ReadingRaw { assignment, keys, ends } => match input.read() {
+                Ok(body) => read_raw(&assignment, &keys, ends, body),
+                Err(reason) => Step::Reply(refusal(&reason)),
+            },
+            Self::EndingRaw { reply, worker } => Step::Reply(match input.call() {
+                CallAnswer::Done | CallAnswer::Wanted(_) => reply,
+                other => call_refused(&other, &worker),
+            }),
             Self::ReadingMany(popped) => {
                 let whole = |(assignment, body): (Assignment, Result<Bytes, Refusal>)| {
                     Reply::Bulk(pulled(&assignment, &body.unwrap_or_default()))
@@ -81,12 +105,17 @@ impl ListFlow {
 
 impl Popping {
     fn popped(self, answer: CallAnswer) -> Step {
-        let Self { reply, whole, as_pair, keys, worker } = self;
+        let Self { reply, whole, raw, as_pair, keys, worker } = self;
         match answer {
             CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => {
                 Step::Reply(Reply::NullArray)
             }
             CallAnswer::Nothing => Step::Reply(Reply::Null),
+            CallAnswer::Pulled(assignment) if raw => {
+                let (body, ends) = (assignment.body, !matches!(reply, PopReply::Element));
+                let flow = ListFlow::ReadingRaw { assignment, keys, ends };
+                Step::Read(vec![body], CommandFlow::List(flow))
+            }
             CallAnswer::Pulled(assignment) => match reply {
                 PopReply::Element if !whole => Step::Reply(Reply::bulk(assigned_id(&assignment))),
                 PopReply::Element => {
@@ -115,6 +144,7 @@ pub(super) fn start_queue(command: QueueCommand) -> Step {
     match command {
         QueueCommand::Stats { queue: None } => Step::Last(Request::Query(Query::Counts), LastReply::Counts),
         QueueCommand::Stats { queue: Some(queue) } => stats(&queue),
+        QueueCommand::Metrics(format) => Step::Last(Request::Stats, LastReply::Metrics(format)),
         QueueCommand::Peek { queue, count } => match open_queue(&queue) {
             Err(error) => Step::Reply(error.reply()),
             Ok(name) => list(waiting_in(name), count, Keep::All, AfterList::Peek),
@@ -132,7 +162,7 @@ pub(super) fn waiting_in(queue: Name) -> ListQuery {
 }
 
 fn pop(claim: Claim, speaker: &Speaker) -> Step {
-    let Claim { queues, wait, reply, list } = claim;
+    let Claim { queues, wait, reply, list, raw } = claim;
     let mut names = Vec::with_capacity(queues.len());
     for (_, queue) in &queues {
         match open_queue(queue) {
@@ -142,7 +172,7 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     }
     // A worker that only pings may be of the generation that reads a whole job, until it asks for one by its id.
     let is_oldest = || speaker.may_read_jobs_only && queues.iter().any(|(key, _)| **key == *b"queue:ready");
-    let whole = !matches!(reply, PopReply::Element) || is_oldest();
+    let whole = raw || !matches!(reply, PopReply::Element) || is_oldest();
     let wait = match wait {
         Wait::NotAtAll => Some(std::time::Duration::ZERO),
         Wait::AtMost(wait) => Some(wait),
@@ -162,7 +192,7 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
         Vec::new()
     };
     let call = Call::Pull(Pop { queues: names, wait, whole, list });
-    let popping = Box::new(Popping { reply, whole, as_pair, keys, worker });
+    let popping = Box::new(Popping { reply, whole, raw, as_pair, keys, worker });
     Step::Call(Whom::Puller, call, CommandFlow::List(ListFlow::Popping(popping)))
 }
 
@@ -195,6 +225,22 @@ fn popped_many(answers: Vec<CallAnswer>, worker: &str) -> Step {
 fn read_body(assignment: Box<Assignment>, keys: Keys) -> Step {
     let body = assignment.body;
     Step::Read(vec![body], CommandFlow::List(ListFlow::Reading { assignment, keys }))
+}
+
+/// Answers the bytes that were pushed. A pop takes the job for good, as in Redis; a move leaves it held until LREM.
+fn read_raw(assignment: &Assignment, keys: &Keys, ends: bool, body: Bytes) -> Step {
+    let job = assigned_id(assignment);
+    if !ends {
+        return Step::Handed { job, element: body };
+    }
+    let asked = keys.iter().find(|(name, _)| *name == assignment.terms.queue).or(keys.first());
+    let reply = match asked {
+        Some((_, key)) => Reply::array([Reply::Bulk(key.clone()), Reply::Bulk(body)]),
+        None => Reply::Bulk(body),
+    };
+    let finish = Call::Finish { task: job, list: QueueKey::Processing };
+    let flow = ListFlow::EndingRaw { reply, worker: Name::default() };
+    Step::Call(Whom::Own, finish, CommandFlow::List(flow))
 }
 
 /// `LREM`: the element is an id, or for the oldest workers the whole job.

@@ -7,6 +7,7 @@ use tenure_hub::words::{
 };
 use tenure_hub::{Request, Response};
 
+use super::Speaker;
 use super::actions::{self, ActionSubmission, AfterAction, AfterJobs, AfterRetire};
 use super::events::Resolving;
 use super::jobs::{self, AfterFilter, AfterMention, Keep};
@@ -23,7 +24,7 @@ use crate::command::{JobStatus, JobVerb, Page};
 use crate::flow::{CommandFlow, Input, OTHER_KIND, Outcome, Step};
 use crate::key::{JobField, QueueKey, WorkerField};
 use crate::rights::{Reader, is_held_by, not_its_own};
-use crate::shapes::{Report, ShapeError};
+use crate::shapes::{Report, ShapeError, Submission};
 use crate::worker::Call;
 
 /// How many things the broker gives at a time. A long walk is many short questions, and others are answered between.
@@ -337,14 +338,35 @@ impl AfterList {
 #[derive(Debug)]
 pub(crate) enum AfterWorkers {
     List,
+    Search {
+        words: String,
+        page: Page,
+    },
+    /// A job that asks for a capability by its description.
+    Match {
+        words: String,
+        job: Box<(Submission, Speaker)>,
+    },
     Challenge(Box<Asking>),
-    Members { capability: String, then: AfterMembers },
+    Members {
+        capability: String,
+        then: AfterMembers,
+    },
 }
 
 impl AfterWorkers {
     fn go(self, now: Timestamp, all: &[WorkerInfo]) -> Step {
         match self {
             Self::List => Step::Reply(workers::list_reply(now, all)),
+            Self::Search { words, page } => Step::Reply(workers::search_reply(now, all, &words, page)),
+            Self::Match { words, job } => {
+                let (mut submission, speaker) = *job;
+                let Some(capability) = workers::best_match(now, all, &words) else {
+                    return Step::error("ERR No capability matches needs_described; see CAPABILITY.SEARCH");
+                };
+                submission.options.needs.get_or_insert_default().push(capability);
+                super::submit::job(submission, &speaker)
+            }
             Self::Challenge(asking) => asking.ask(now, all),
             Self::Members { capability, then } => then.go(views::members_of(now, &capability, all)),
         }

@@ -11,7 +11,7 @@ use tenure_plans::{Plan, PlanJob};
 use super::Speaker;
 use super::envelope::runs_plan;
 use super::last::LastReply;
-use super::lookup::{AfterFind, find, one_queue};
+use super::lookup::{AfterFind, AfterWorkers, find, one_queue, workers};
 use super::names::{open_queue, plan_tag, tool_needs};
 use super::plans::{AfterPlan, AfterStore, store_plan, with_plan};
 use super::refusals::{refusal, refusal_text, refused};
@@ -89,8 +89,11 @@ fn partly_refused(each: &[Result<Accepted, Refusal>], first: usize) -> Reply {
 }
 
 /// `JOB.SUBMIT`.
-pub(super) fn job(submission: Submission, speaker: &Speaker) -> Step {
-    let Submission { name, work, parent, options } = submission;
+pub(super) fn job(mut submission: Submission, speaker: &Speaker) -> Step {
+    if let Some(words) = submission.described.take() {
+        return workers(AfterWorkers::Match { words, job: Box::new((submission, speaker.clone())) });
+    }
+    let Submission { name, work, parent, options, .. } = submission;
     let job = PendingJob { name, work, options, speaker: speaker.clone() };
     match parent {
         None => job.with_parent(None),

@@ -274,7 +274,7 @@ fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
                     Err(error) => return Step::error(format!("ERR {error}")),
                 },
                 WorkerField::Metadata | WorkerField::Stats | WorkerField::Alive => {
-                    (Whom::Known(name), Call::Heartbeat(None))
+                    (Whom::Opened(name), Call::Ping)
                 }
             };
             let saying = Saying { worker: id, whom, call, done: Reply::OK };

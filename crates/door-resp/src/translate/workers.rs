@@ -1,6 +1,6 @@
 //! Workers: joining, living, leaving, and proving what they can do.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tenure_hub::Request;
 use tenure_hub::words::{Command, Name, PresenceName, TaskInfo, Timestamp, WorkerInfo};
 
@@ -9,9 +9,10 @@ use super::lookup::{AfterFind, AfterWorker, AfterWorkers, Found, find, worker, w
 use super::refusals::call_refused;
 use super::{Speaker, jobs, lists, render, views};
 use crate::codec::Reply;
-use crate::command::WorkerCommand;
+use crate::command::{Page, WorkerCommand};
 use crate::flow::{CommandFlow, Input, Step, Whom};
 use crate::key::QueueKey;
+use crate::ranking::CapabilityIndex;
 use crate::shapes::{Challenge, Report, check_worker_id};
 use crate::worker::{Call, CallAnswer, Question, Verdict, VerifyCall, figures, introduction};
 
@@ -172,7 +173,38 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
             }
         },
         WorkerCommand::List => workers(AfterWorkers::List),
+        WorkerCommand::Search { words, page } => workers(AfterWorkers::Search { words, page }),
     }
+}
+
+/// What the workers that are alive say that they can do.
+fn index(now: Timestamp, all: &[WorkerInfo]) -> CapabilityIndex {
+    let mut index = CapabilityIndex::default();
+    for worker in all.iter().filter(|worker| render::is_alive(worker, now)) {
+        if let Ok(registration) = serde_json::from_str(&render::metadata(worker)) {
+            index.add(&worker.worker, &registration);
+        }
+    }
+    index
+}
+
+pub(super) fn search_reply(now: Timestamp, all: &[WorkerInfo], words: &str, page: Page) -> Reply {
+    let index = index(now, all);
+    let found = index.search(words).into_iter().skip(page.offset).take(page.limit);
+    Reply::array(found.map(|(score, found)| {
+        let shown = json!({
+            "capability": found.name, "score": (score * 1000.0).round() / 1000.0, "version": found.version,
+            "description": found.description, "inputs": found.inputs, "outputs": found.outputs,
+            "workers": found.workers,
+        });
+        Reply::bulk(shown.to_string())
+    }))
+}
+
+/// The capability that a description fits best.
+pub(super) fn best_match(now: Timestamp, all: &[WorkerInfo], words: &str) -> Option<String> {
+    let index = index(now, all);
+    index.search(words).first().map(|(_, found)| found.name.clone())
 }
 
 pub(super) fn list_reply(now: Timestamp, all: &[WorkerInfo]) -> Reply {
