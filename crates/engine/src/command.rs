@@ -46,6 +46,9 @@ pub enum Command {
         task: TaskId,
         to: Move,
     },
+    /// The submitter of these tasks is gone and cannot come back. Those with an `abandon_after` that have not started by
+    /// then expire.
+    Abandon(Vec<TaskId>),
     SetLimit {
         tag: Name,
         limit: Option<u32>,
@@ -132,11 +135,13 @@ pub struct NewTask {
     pub crash_budget: u16,
     pub retries: u16,
     pub backoff: Backoff,
+    pub crash_backoff: Option<Backoff>,
     pub accept_timeout: Option<Duration>,
     pub run_limit: Option<Duration>,
     /// An attempt that runs into its limit counts as a failure instead of as a crash.
     pub overrun_fails: bool,
     pub cancel_timeout: Option<Duration>,
+    pub abandon_after: Option<Duration>,
     pub body: Blob,
     /// A stable hash of the body's bytes, needed only with a name.
     pub body_digest: u64,
@@ -160,10 +165,12 @@ impl NewTask {
             crash_budget: 3,
             retries: 0,
             backoff: Backoff::default(),
+            crash_backoff: None,
             accept_timeout: None,
             run_limit: None,
             overrun_fails: false,
             cancel_timeout: None,
+            abandon_after: None,
             body: Blob::EMPTY,
             body_digest: 0,
         }

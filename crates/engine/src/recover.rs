@@ -2,6 +2,7 @@
 //! built once, at the end.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::command::OnClose;
 use crate::engine::Engine;
@@ -121,19 +122,19 @@ impl Restore {
         self.find_holders(now, &held);
         let engine = &mut self.engine;
         for slot in held {
-            engine.arm_expiry(slot);
+            engine.arm_expiry(now, slot);
             engine.enter_state(slot);
         }
         // In the order of the shelves and of the lines, so that each task joins at the end.
         shelved.sort_unstable();
         for (_, slot) in shelved {
             engine.shorten_retry(now, slot);
-            engine.arm_expiry(slot);
+            engine.arm_expiry(now, slot);
             engine.enter_state(slot);
         }
         ready.sort_unstable();
         for (_, slot) in ready {
-            engine.arm_expiry(slot);
+            engine.arm_expiry(now, slot);
             engine.enter_state(slot);
         }
         for (key, until) in engine.quarantines() {
@@ -220,7 +221,11 @@ impl Restore {
 }
 
 impl Engine {
-    fn arm_expiry(&mut self, slot: Slot) {
+    fn arm_expiry(&mut self, now: Timestamp, slot: Slot) {
+        // No submitter is connected after a restart, and one that cannot come back does not.
+        if self.set_abandoned(now, slot) {
+            return;
+        }
         let task = self.tasks.at(slot);
         let expires_at = task.extras.as_ref().and_then(|extras| extras.expires_at);
         if let Some(at) = expires_at
@@ -233,7 +238,9 @@ impl Engine {
     /// If the clock was set back, a retry must not wait for longer than its longest delay.
     fn shorten_retry(&mut self, now: Timestamp, slot: Slot) {
         let task = self.tasks.at(slot);
-        let longest = now + self.terms.get(task.terms).backoff.max;
+        let terms = self.terms.get(task.terms);
+        let crash_backoff = terms.crash_backoff.map_or(Duration::ZERO, |backoff| backoff.max);
+        let longest = now + terms.backoff.max.max(crash_backoff);
         if let TaskState::Delayed { until } = task.state
             && until > longest
             && task.not_before() != Some(until)

@@ -21,7 +21,7 @@ pub enum OnLost {
     Fail,
 }
 
-/// The delay before a failed task is tried again: doubles from `first` up to `max`.
+/// The delay before a task is tried again: doubles from `first` up to `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Backoff {
     pub first: Duration,
@@ -50,6 +50,8 @@ pub struct Terms {
     /// How often a reported failure is tried again.
     pub retries: u16,
     pub backoff: Backoff,
+    /// The delay before a task is tried again whose worker crashed. `None`, the default, is none at all.
+    pub crash_backoff: Option<Backoff>,
     /// How long an assigned task may stay unconfirmed; `None` takes the broker's setting.
     pub accept_timeout: Option<Duration>,
     /// How long one attempt may run. `None`, the default, is as long as it takes.
@@ -59,6 +61,9 @@ pub struct Terms {
     /// How long a worker may take to stop a task that is cancelled. `None` takes the broker's setting, zero is as long as
     /// it takes.
     pub cancel_timeout: Option<Duration>,
+    /// How long it may wait for its start when its submitter is gone and cannot come back. `None`, the default, is as long
+    /// as it takes.
+    pub abandon_after: Option<Duration>,
 }
 
 impl Terms {
@@ -73,10 +78,12 @@ impl Terms {
             crash_budget: 3,
             retries: 0,
             backoff: Backoff::default(),
+            crash_backoff: None,
             accept_timeout: None,
             run_limit: None,
             overrun_fails: false,
             cancel_timeout: None,
+            abandon_after: None,
         }
     }
 

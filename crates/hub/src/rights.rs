@@ -155,7 +155,8 @@ fn command_needs(command: &Command) -> Needs {
         | Command::Pause { .. }
         | Command::Resume { .. }
         | Command::Retry { .. }
-        | Command::Move { .. } => Needs::Right(Right::Submit),
+        | Command::Move { .. }
+        | Command::Abandon(_) => Needs::Right(Right::Submit),
         Command::SetLimit { .. }
         | Command::PauseQueue { .. }
         | Command::ResumeQueue { .. }

@@ -1,6 +1,7 @@
 //! Crash: an attempt is over without a report. The task's own policy says what happens next, and crashes are counted
 //! apart from failures.
 
+use super::fail::delay;
 use crate::blob::Blob;
 use crate::engine::Engine;
 use crate::event::{Kind, LostReason, Next};
@@ -45,11 +46,15 @@ impl Engine {
         let budget_left = terms.crash_budget.saturating_sub(crashes);
         let next = match (intent.as_ref().map(|intent| intent.wanted), terms.on_lost) {
             (Some(_), _) | (None, OnLost::Pause) => Next::Paused,
-            (None, OnLost::Requeue) if budget_left > 0 => Next::Requeued,
+            (None, OnLost::Requeue) if budget_left > 0 => match terms.crash_backoff {
+                None => Next::Requeued,
+                Some(backoff) => Next::RetriedAt(now + delay(backoff, crashes - 1, self.tasks.at(slot).id)),
+            },
             (None, OnLost::Requeue | OnLost::Fail) => Next::Failed,
         };
         let state = match next {
-            Next::Requeued | Next::RetriedAt(_) => TaskState::Ready,
+            Next::Requeued => TaskState::Ready,
+            Next::RetriedAt(until) => TaskState::Delayed { until },
             Next::Paused => {
                 let why = match intent {
                     Some(_) => AsideWhy::Asked,

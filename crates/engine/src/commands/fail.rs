@@ -118,9 +118,9 @@ fn meaning(exit_code: i32) -> Option<&'static str> {
     }
 }
 
-/// Doubles with every failure; up to a fifth is taken off, by a hash of the task, so that tasks that failed together do
+/// Doubles with every failure or crash; up to a fifth is taken off, by a hash of the task, so that tasks that failed together do
 /// not come back together.
-fn delay(backoff: Backoff, failures: u16, task: TaskId) -> Duration {
+pub(super) fn delay(backoff: Backoff, failures: u16, task: TaskId) -> Duration {
     let doubled = backoff.first.saturating_mul(1u32 << failures.min(20)).min(backoff.max);
     let mut hash = u64::from(failures).wrapping_add(0x9e37_79b9_7f4a_7c15);
     for half in [&task.0[..8], &task.0[8..]] {

@@ -1,5 +1,6 @@
 //! One file per verb: what each command does, and nothing else.
 
+mod abandon;
 mod absence;
 mod ask;
 mod assign;
@@ -53,6 +54,7 @@ impl Engine {
             Command::Resume { task } => self.resume(now, peer, task, out),
             Command::Retry { task } => self.retry(now, peer, task, out),
             Command::Move { task, to } => self.move_task(now, peer, task, to, out),
+            Command::Abandon(tasks) => Ok(self.abandon(now, peer, &tasks, out)),
             Command::SetLimit { tag, limit } => self.set_limit(now, peer, &tag, limit, out),
             Command::PauseQueue { queue } => self.pause_queue(now, peer, &queue, out),
             Command::ResumeQueue { queue } => self.resume_queue(now, peer, &queue, out),

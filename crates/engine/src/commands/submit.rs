@@ -152,7 +152,7 @@ impl Engine {
                 why: "is zero: nobody could confirm in time",
             });
         }
-        if new.backoff.first > new.backoff.max {
+        if [Some(new.backoff), new.crash_backoff].into_iter().flatten().any(|one| one.first > one.max) {
             return Err(Refusal::BadValue { what: "backoff", why: "starts above its maximum" });
         }
         if self.tasks.len() >= self.settings.tasks_max {
@@ -234,10 +234,12 @@ fn terms_of(peer: &Peer, new: NewTask) -> Terms {
         crash_budget: new.crash_budget,
         retries: new.retries,
         backoff: new.backoff,
+        crash_backoff: new.crash_backoff,
         accept_timeout: new.accept_timeout,
         run_limit: new.run_limit,
         overrun_fails: new.overrun_fails,
         cancel_timeout: new.cancel_timeout,
+        abandon_after: new.abandon_after,
     };
     terms.settle();
     terms
@@ -256,10 +258,12 @@ fn asks_for(terms: &Terms, peer: &Peer, new: &NewTask) -> bool {
         && terms.crash_budget == new.crash_budget
         && terms.retries == new.retries
         && terms.backoff == new.backoff
+        && terms.crash_backoff == new.crash_backoff
         && terms.accept_timeout == new.accept_timeout
         && terms.run_limit == new.run_limit
         && terms.overrun_fails == new.overrun_fails
         && terms.cancel_timeout == new.cancel_timeout
+        && terms.abandon_after == new.abandon_after
 }
 
 /// Tells one request under a name from another. It is stored, so it must be the same in every version: FNV-1a over a
@@ -285,12 +289,22 @@ fn fingerprint(new: &NewTask) -> u64 {
     }
     hash.number(u64::from(new.body.bytes()));
     hash.number(new.body_digest);
-    // Requests that were made before there was such a term keep their fingerprint.
+    // Requests that were made before there were such terms keep their fingerprint.
     if let Some(timeout) = new.cancel_timeout {
         hash.number(timeout.as_millis() as u64);
     }
     if new.overrun_fails {
         hash.text("overrun fails");
+    }
+    for (mark, span) in [
+        (3, new.crash_backoff.map(|backoff| backoff.first)),
+        (4, new.crash_backoff.map(|backoff| backoff.max)),
+        (5, new.abandon_after),
+    ] {
+        if let Some(span) = span {
+            hash.number(mark);
+            hash.number(span.as_millis() as u64);
+        }
     }
     hash.0
 }

@@ -1,6 +1,7 @@
 //! The engine's promises, told as stories: somebody submits, somebody works, something goes wrong, and everybody hears
 //! exactly what they should. One file per theme.
 
+mod abandoning;
 mod absence;
 mod acceptance;
 mod any_order;

@@ -171,6 +171,30 @@ fn a_failed_task_is_tried_again_after_a_delay_that_doubles() {
 }
 
 #[test]
+fn a_task_whose_worker_crashed_may_wait_longer_from_crash_to_crash() {
+    let mut broker = Broker::new();
+    let ann = broker.client("ann");
+    let worker = broker.worker("w", &["q"], 1);
+    let crash_backoff = Some(Backoff { first: SECOND * 4, max: SECOND * 8 });
+    let task = NewTask { crash_budget: 4, crash_backoff, ..broker.new_task("q") };
+    let task = broker.submit_task(&ann, task);
+    for ceiling in [4, 8, 8] {
+        let crash = Failure { crashed: true, ..failure(broker.held(task), 7) };
+        broker.does(&worker, Command::Fail(crash));
+        let TaskState::Delayed { until } = broker.show(task).state else { panic!("it waits") };
+        let delay = until.since(broker.now);
+        assert!(delay <= SECOND * ceiling && delay >= SECOND * ceiling * 4 / 5, "{delay:?} of {ceiling}");
+        broker.wait(delay);
+        broker.heartbeat(&worker);
+        assert_eq!(broker.state(task), StateName::Assigned);
+    }
+    let crash = Failure { crashed: true, ..failure(broker.held(task), 7) };
+    broker.does(&worker, Command::Fail(crash));
+    assert_eq!(broker.state(task), StateName::Failed, "the budget is what it was");
+    broker.hush();
+}
+
+#[test]
 fn a_final_failure_is_not_tried_again() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");

@@ -50,8 +50,10 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
     let names = (name(), name(), name(), vec(name(), 0..4), vec(name(), 0..4));
     let policy = select(vec![OnLost::Requeue, OnLost::Pause, OnLost::Fail]);
     let numbers = (policy, any::<u16>(), any::<u16>(), span(), span(), of(span()), of(span()), of(span()));
-    (names, numbers, any::<bool>())
-        .prop_map(|((namespace, queue, submitter, needs, tags), numbers, overrun_fails)| {
+    let backoff = (span(), span()).prop_map(|(first, max)| Backoff { first, max });
+    (names, numbers, any::<bool>(), of(backoff), of(span()))
+        .prop_map(|(names, numbers, overrun_fails, crash_backoff, abandon_after)| {
+            let (namespace, queue, submitter, needs, tags) = names;
             let (on_lost, crash_budget, retries, first, max, accept_timeout, run_limit, cancel_timeout) =
                 numbers;
             let backoff = Backoff { first, max };
@@ -62,10 +64,12 @@ pub(crate) fn terms() -> BoxedStrategy<Terms> {
                 crash_budget,
                 retries,
                 backoff,
+                crash_backoff,
                 accept_timeout,
                 run_limit,
                 overrun_fails,
                 cancel_timeout,
+                abandon_after,
                 ..Terms::new(namespace, queue, submitter)
             }
         })

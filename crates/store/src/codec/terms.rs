@@ -28,10 +28,38 @@ pub(super) fn encode_terms(out: &mut Vec<u8>, terms: &Terms) {
     put::span(out, terms.backoff.max);
     put::maybe_span(out, terms.accept_timeout);
     put::maybe_span(out, terms.run_limit);
-    // Terms that were written before there was such a term end here, and so do those that do not use it.
-    if let Some(timeout) = terms.cancel_timeout {
+    // Terms that were written before there were more end here, and so do those that use none of them.
+    if terms.crash_backoff.is_some() || terms.abandon_after.is_some() {
+        encode_later_terms(out, terms);
+    } else if let Some(timeout) = terms.cancel_timeout {
         put::span(out, timeout);
     }
+}
+
+/// Stands where older builds wrote the seconds of a cancel timeout, which are never so many: the later terms follow, each
+/// with a byte that says whether it is there.
+const LATER_TERMS: u64 = u64::MAX;
+
+fn encode_later_terms(out: &mut Vec<u8>, terms: &Terms) {
+    put::varint(out, LATER_TERMS);
+    put::maybe_span(out, terms.cancel_timeout);
+    put::maybe_span(out, terms.crash_backoff.map(|backoff| backoff.first));
+    put::maybe_span(out, terms.crash_backoff.map(|backoff| backoff.max));
+    put::maybe_span(out, terms.abandon_after);
+}
+
+fn decode_later_terms(take: &mut Take<'_>, terms: &mut Terms) -> Result<(), Malformed> {
+    let mut peek = take.clone();
+    if peek.varint()? != LATER_TERMS {
+        terms.cancel_timeout = Some(take.span()?);
+        return Ok(());
+    }
+    *take = peek;
+    terms.cancel_timeout = take.maybe_span()?;
+    let (first, max) = (take.maybe_span()?, take.maybe_span()?);
+    terms.crash_backoff = first.zip(max).map(|(first, max)| Backoff { first, max });
+    terms.abandon_after = take.maybe_span()?;
+    Ok(())
 }
 
 pub(crate) fn decode_terms(bytes: &[u8]) -> Result<Terms, Malformed> {
@@ -54,7 +82,7 @@ pub(crate) fn decode_terms(bytes: &[u8]) -> Result<Terms, Malformed> {
     terms.accept_timeout = take.maybe_span()?;
     terms.run_limit = take.maybe_span()?;
     if !take.is_empty() {
-        terms.cancel_timeout = Some(take.span()?);
+        decode_later_terms(&mut take, &mut terms)?;
     }
     if !take.is_empty() {
         return Err(Malformed("terms are longer than they should be"));
@@ -100,5 +128,23 @@ mod tests {
         encode_terms(&mut bytes, &terms);
         assert!(bytes.starts_with(OLD) && bytes.len() > OLD.len());
         assert_eq!(decode_terms(&bytes).expect("terms"), terms);
+    }
+
+    #[test]
+    fn later_terms_come_back_whether_or_not_there_is_a_cancel_timeout() {
+        let seconds = Duration::from_secs;
+        let backoff = Some(Backoff { first: seconds(1), max: seconds(60) });
+        for (cancel_timeout, crash_backoff, abandon_after) in [
+            (None, backoff, None),
+            (None, None, Some(seconds(60))),
+            (Some(seconds(5)), backoff, Some(Duration::ZERO)),
+        ] {
+            let old = decode_terms(OLD).expect("terms");
+            let terms = Terms { cancel_timeout, crash_backoff, abandon_after, ..old };
+            let mut bytes = Vec::new();
+            encode_terms(&mut bytes, &terms);
+            assert!(bytes.starts_with(OLD) && bytes.len() > OLD.len());
+            assert_eq!(decode_terms(&bytes), Ok(terms));
+        }
     }
 }
