@@ -11,6 +11,7 @@
 
 pub mod body;
 pub mod codec;
+mod lost_workers;
 pub mod mdp;
 pub mod pingpong;
 mod registry;

@@ -68,8 +68,10 @@ fn parse_delimited(mut route: Vec<Bytes>) -> Result<FromPeer, MdpError> {
     let is_direct = route.is_empty();
     match header.as_ref() {
         b"MDPC01" => client::parse(Dialect::V1, route, frames).map(FromPeer::Client),
+        b"MDPC02" => client::parse(Dialect::V2Delimited, route, frames).map(FromPeer::Client),
         b"MDPC01_PL" => client::parse(Dialect::Pl, route, frames).map(FromPeer::Client),
         b"MDPW01" if is_direct => worker_message(Dialect::V1, &frames),
+        b"MDPW02" if is_direct => worker_message(Dialect::V2Delimited, &frames),
         b"MDPW01_PL" if is_direct => worker_message(Dialect::Pl, &frames),
         _ => Err(MdpError::UnknownHeader),
     }

@@ -11,6 +11,7 @@ pub const ROUTE_FRAMES_MAX: usize = 4;
 const READY: &[u8] = b"READY";
 const PING: &[u8] = b"PING";
 const PONG: &[u8] = b"PONG";
+const EXIT: &[u8] = b"EXIT";
 /// The first frame of the older form of a result.
 const JOB_COMPLETE: &[u8] = b"JOB COMPLETE";
 
@@ -22,7 +23,11 @@ pub enum FromWorker {
     /// It lives, and wants to know whether the broker does.
     Ping,
     /// The result of the job it was given.
-    Result { body: Vec<Bytes> },
+    Result {
+        /// In the older form: what it was given with the job, or whatever it has for it.
+        address: Option<Bytes>,
+        body: Vec<Bytes>,
+    },
 }
 
 /// Work from a client, with the frames that lead back to it.
@@ -64,11 +69,10 @@ pub fn parse_worker(mut frames: Vec<Bytes>) -> Result<FromWorker, PingPongError>
         [] => Err(PingPongError::NoBody),
         [word] if word.as_ref() == READY => Ok(FromWorker::Ready),
         [word] if word.as_ref() == PING => Ok(FromWorker::Ping),
-        // The address is the worker's word for who asked. The broker knows whom the job came from and goes by that.
-        [word, _address, delimiter, result @ ..] if word.as_ref() == JOB_COMPLETE && delimiter.is_empty() => {
-            Ok(FromWorker::Result { body: result.to_vec() })
+        [word, address, delimiter, result @ ..] if word.as_ref() == JOB_COMPLETE && delimiter.is_empty() => {
+            Ok(FromWorker::Result { address: Some(address.clone()), body: result.to_vec() })
         }
-        _ => Ok(FromWorker::Result { body }),
+        _ => Ok(FromWorker::Result { address: None, body }),
     }
 }
 
@@ -95,6 +99,16 @@ pub fn can_be_sent(body: &[Bytes]) -> bool {
     !matches!(body, [word] if word.as_ref() == PONG)
 }
 
+/// Whether a worker that knows EXIT would take this for the word.
+pub fn is_exit(body: &[Bytes]) -> bool {
+    matches!(body, [word] if word.as_ref() == EXIT)
+}
+
+/// The end of a worker that is drained.
+pub fn exit() -> Vec<Bytes> {
+    vec![Bytes::new(), Bytes::from_static(EXIT)]
+}
+
 /// The answer to PING.
 pub fn pong() -> Vec<Bytes> {
     vec![Bytes::new(), Bytes::from_static(PONG)]
@@ -103,6 +117,11 @@ pub fn pong() -> Vec<Bytes> {
 /// A job for a worker.
 pub fn job(body: &[Bytes]) -> Vec<Bytes> {
     delimited(&[], body)
+}
+
+/// A job in the older form, with an address that comes back with the result.
+pub fn addressed_job(address: Bytes, body: &[Bytes]) -> Vec<Bytes> {
+    [&[Bytes::new(), address, Bytes::new()], body].concat()
 }
 
 /// A result for the client that sent the work.

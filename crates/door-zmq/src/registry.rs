@@ -7,13 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tenure_hub::words::Name;
 
+use crate::lost_workers::LostWorkers;
 use crate::mdp::Registration;
 
 /// All registrations of one door, by namespace and worker.
 #[derive(Debug, Default)]
 pub struct Registry {
     workers: Mutex<Workers>,
+    pub(crate) lost: LostWorkers,
 }
+
+/// How much of a server's name is part of a worker's name; a number follows.
+const SERVER_BYTES_MAX: usize = 240;
 
 type Workers = BTreeMap<(Name, Name), Arc<Registration>>;
 
@@ -35,6 +40,29 @@ impl Registry {
         let (worker, registration) = ((namespace, worker.clone()), Arc::new(registration));
         self.lock().insert(worker.clone(), Arc::clone(&registration));
         Listing { registry: Arc::clone(self), worker, registration }
+    }
+
+    /// Enters a worker that chose no identity under the name of its server and a number, so that the broker recognises it
+    /// when it comes back. The numbers tell workers of one server apart.
+    pub(crate) fn enter_by_server(self: &Arc<Self>, namespace: Name, registration: Registration) -> Listing {
+        let mut end = registration.name.len().min(SERVER_BYTES_MAX);
+        while !registration.name.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut workers = self.lock();
+        let numbered =
+            |number: usize| (namespace.clone(), format!("{}/{number}", &registration.name[..end]).into());
+        let mut names = (1..).map(numbered);
+        let worker = names.find(|name: &(Name, Name)| !workers.contains_key(name)).expect("a number is free");
+        let registration = Arc::new(registration);
+        workers.insert(worker.clone(), Arc::clone(&registration));
+        drop(workers);
+        Listing { registry: Arc::clone(self), worker, registration }
+    }
+
+    /// Workers may be at work from before the broker was started.
+    pub fn expect_lost_workers(&self) {
+        self.lost.add_unknown();
     }
 
     /// The record of a plugin, from the first worker of the namespace that has it.
@@ -59,6 +87,11 @@ impl Registry {
 }
 
 impl Listing {
+    /// The worker's name in the broker.
+    pub(crate) fn worker(&self) -> &Name {
+        &self.worker.1
+    }
+
     pub(crate) fn registration(&self) -> &Registration {
         &self.registration
     }

@@ -16,6 +16,8 @@ pub(crate) enum Verb<'a> {
     /// The replies to what was submitted under its identity before it is known to have used it.
     EarlierReplies,
     Question(&'a Mmi),
+    /// To be told of jobs that are not its own.
+    JobsOfOthers,
     /// To cancel what another client has queued.
     CancelForOthers,
     /// READY, PING, PROCESSES, and results.
@@ -35,13 +37,15 @@ pub(crate) fn allow(rights: Rights, verb: Verb<'_>) -> bool {
 fn needs(rights: Rights, verb: Verb<'_>) -> Needs {
     match verb {
         Verb::Submit | Verb::Notices => submit(),
-        Verb::EarlierReplies => read(),
+        Verb::EarlierReplies | Verb::JobsOfOthers => read(),
         Verb::CancelForOthers => Needs::Right(Right::Manage),
         Verb::Work => Request::Command(Command::Leave).needs(),
         Verb::Question(question) => match question {
             // The answer to a submission says whether the service has a worker.
             Mmi::Service { .. } if rights.suffice(submit()) => submit(),
-            Mmi::Service { .. } => read(),
+            // A client may ask for its own jobs, and is told of no others unless it may read.
+            Mmi::Job { .. } if rights.suffice(submit()) => submit(),
+            Mmi::Service { .. } | Mmi::Job { .. } => read(),
             Mmi::List { .. } | Mmi::ListServices | Mmi::Workers | Mmi::Health => read(),
             Mmi::Status | Mmi::Notify(Notify::On { after: None } | Notify::Off) => submit(),
             Mmi::Notify(Notify::On { after: Some(_) } | Notify::After(_)) => read(),

@@ -29,6 +29,9 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
     let registry = Arc::new(Registry::default());
     let (transport, counters) = (settings.transport.clone(), Arc::clone(&settings.counters));
     hub.show(Arc::clone(&counters)).await;
+    if something_is_held(&hub).await {
+        registry.expect_lost_workers();
+    }
     let begin = move |me| Majordomo::new(me, Arc::clone(&settings), Arc::clone(&registry));
     accept(listener, Door::new("mdp", hub, transport, counters), begin).await;
     Ok(())
@@ -48,9 +51,6 @@ pub async fn serve_ping_pong(
     let for_clients = Arc::clone(&settings);
     let for_workers = Arc::clone(&settings);
     let unseen = Arc::new(Unseen::default());
-    if something_is_held(&hub).await {
-        unseen.mark();
-    }
     let clients = accept(clients, door(), move |me| PingPongClient::new(me, Arc::clone(&for_clients)));
     let workers = accept(workers, door(), move |me| {
         PingPongWorker::new(me, Arc::clone(&for_workers), Arc::clone(&unseen))
@@ -61,8 +61,7 @@ pub async fn serve_ping_pong(
 
 /// Whether workers may be at work from before the broker was started.
 async fn something_is_held(hub: &HubHandle) -> bool {
-    let Ok(session) = hub.open(Principal::trusted("pingpong"), DEFAULT_NAMESPACE.into(), "pingpong".into())
-    else {
+    let Ok(session) = hub.open(Principal::trusted("mdp"), DEFAULT_NAMESPACE.into(), "mdp".into()) else {
         return true;
     };
     let asked = session.send(vec![Ask { token: 0, request: Request::Stats }]).await;

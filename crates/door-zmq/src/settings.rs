@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use tenure_door_kit::{ByteBudget, DoorSettings};
 use tenure_hub::Counters;
-use tenure_hub::words::Name;
+use tenure_hub::words::{Backoff, Name};
 
 use crate::codec::Limits;
 use crate::mdp::SlotStyle;
+
+/// Long enough for a client that only lost its connection and sends again.
+const EXPIRE_GONE: Duration = Duration::from_secs(60);
 
 /// The settings of the Majordomo door.
 #[derive(Clone, Debug)]
@@ -21,8 +24,13 @@ pub struct Settings {
     pub busy_lease: Option<Duration>,
     /// How long a request waits for a worker. `None`: for ever.
     pub expire: Option<Duration>,
+    /// How long a request waits for a worker after its client is gone, if the client chose no identity: its reply reaches
+    /// nobody. `None`: for ever.
+    pub expire_gone: Option<Duration>,
     /// The crash with this number ends a job.
     pub retry_attempts: u16,
+    /// How long a job waits after a crash before it is tried again. `None`: not at all.
+    pub crash_backoff: Option<Backoff>,
     pub notify_worker_crash: bool,
     pub notify_no_workers: bool,
     /// Waits so long before telling, and gathers what happens meanwhile.
@@ -43,8 +51,14 @@ pub struct PingPongSettings {
     pub busy_lease: Option<Duration>,
     /// How long work waits for a worker. `None`: for ever.
     pub expire: Option<Duration>,
+    /// The same after its client is gone, if the client chose no identity.
+    pub expire_gone: Option<Duration>,
     /// The crash with this number ends a job.
     pub retry_attempts: u16,
+    /// Whether a worker that is drained is sent EXIT.
+    pub exit_on_drain: bool,
+    /// Whether jobs go out in the older form, with an address that comes back with the result.
+    pub addressed_jobs: bool,
     pub transport: Transport,
     pub counters: Arc<Counters>,
 }
@@ -73,7 +87,9 @@ impl Default for Settings {
             liveness: 3,
             busy_lease: None,
             expire: None,
+            expire_gone: Some(EXPIRE_GONE),
             retry_attempts: 3,
+            crash_backoff: None,
             notify_worker_crash: true,
             notify_no_workers: true,
             crash_notification_delay: Duration::ZERO,
@@ -91,7 +107,10 @@ impl Default for PingPongSettings {
             worker_expire: Duration::from_secs(3),
             busy_lease: None,
             expire: None,
+            expire_gone: Some(EXPIRE_GONE),
             retry_attempts: 3,
+            exit_on_drain: false,
+            addressed_jobs: false,
             transport: Transport::default(),
             counters: Arc::new(Counters::new("pingpong")),
         }

@@ -1,6 +1,7 @@
 //! Majordomo's words and the broker's, both ways. Nothing else in this crate knows both languages.
 
 mod health;
+mod job;
 mod news;
 mod requests;
 
@@ -17,8 +18,9 @@ use crate::mdp::{Address, Registration, Stats};
 use crate::settings::{PingPongSettings, Settings};
 
 pub(crate) use health::{free_slots, health, slots};
+pub(crate) use job::job_frames;
 pub(crate) use news::{NOTICE_KINDS, REPLY_KINDS, gap_notice, notices, refused};
-pub(crate) use requests::{given_up, report, submission, unfinished_of, watch_ends};
+pub(crate) use requests::{abandon, given_up, held_in, report, submission, unfinished_of, watch_ends};
 
 /// Longer than any computation: what "as long as its connection lives" means to the engine.
 const NO_LEASE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -59,19 +61,22 @@ pub(crate) fn held_of(address: &Address) -> Held {
 }
 
 /// A job of a Majordomo client.
-pub(crate) fn job(service: &str, now: Timestamp, settings: &Settings) -> NewTask {
+pub(crate) fn job(service: &str, now: Timestamp, is_chosen: bool, settings: &Settings) -> NewTask {
     NewTask {
         crash_budget: settings.retry_attempts,
+        crash_backoff: settings.crash_backoff,
         expires_at: settings.expire.map(|expire| now + expire),
+        abandon_after: settings.expire_gone.filter(|_| !is_chosen),
         ..NewTask::new(fresh_id(), service)
     }
 }
 
 /// Work of a READY / PING / PONG client.
-pub(crate) fn work(now: Timestamp, settings: &PingPongSettings) -> NewTask {
+pub(crate) fn work(now: Timestamp, is_chosen: bool, settings: &PingPongSettings) -> NewTask {
     NewTask {
         crash_budget: settings.retry_attempts,
         expires_at: settings.expire.map(|expire| now + expire),
+        abandon_after: settings.expire_gone.filter(|_| !is_chosen),
         ..NewTask::new(fresh_id(), settings.queue.clone())
     }
 }

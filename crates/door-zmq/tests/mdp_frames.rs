@@ -203,7 +203,6 @@ fn what_is_not_majordomo_is_refused_by_name() {
         (&[b"hello"], MdpError::UnknownHeader),
         (&[b"", b"MDPC03", b"echo", b"x"], MdpError::UnknownHeader),
         (&[b"MDPC01", b"echo", b"x"], MdpError::UnknownHeader),
-        (&[b"", b"MDPC02", &[1], b"echo", b"x"], MdpError::UnknownHeader),
         (&[b"route", b"", b"MDPW01", &[1], b"echo"], MdpError::UnknownHeader),
         (&[b"1", b"2", b"3", b"4", b"5", b"", b"MDPC01", b"echo", b"x"], MdpError::UnknownHeader),
         (&[b"", b"MDPC01"], MdpError::FrameCount),

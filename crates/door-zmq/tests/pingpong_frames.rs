@@ -15,20 +15,27 @@ fn a_worker_says_ready_or_ping_and_everything_else_is_a_result() {
     assert_eq!(parse_worker(frames(&["", "PING"])), Ok(FromWorker::Ping));
     for body in [&["done"][..], &["PONG"], &["READY", "2"], &["ready"], &[""], &["PING "]] {
         let message = [&[""][..], body].concat();
-        assert_eq!(parse_worker(frames(&message)), Ok(FromWorker::Result { body: frames(body) }));
+        assert_eq!(
+            parse_worker(frames(&message)),
+            Ok(FromWorker::Result { address: None, body: frames(body) })
+        );
     }
 }
 
 #[test]
 fn the_older_form_of_a_result_means_the_same() {
-    let done = Ok(FromWorker::Result { body: frames(&["done"]) });
+    let address = Some(Bytes::from_static(b"client"));
+    let done = Ok(FromWorker::Result { address: address.clone(), body: frames(&["done"]) });
     assert_eq!(parse_worker(frames(&["", "JOB COMPLETE", "client", "", "done"])), done);
-    let nothing = Ok(FromWorker::Result { body: Vec::new() });
+    let nothing = Ok(FromWorker::Result { address, body: Vec::new() });
     assert_eq!(parse_worker(frames(&["", "JOB COMPLETE", "client", ""])), nothing);
     // Not quite the older form, so a result of several frames.
     for body in [&["JOB COMPLETE"][..], &["JOB COMPLETE", "client"], &["JOB COMPLETE", "c", "x", "done"]] {
         let message = [&[""][..], body].concat();
-        assert_eq!(parse_worker(frames(&message)), Ok(FromWorker::Result { body: frames(body) }));
+        assert_eq!(
+            parse_worker(frames(&message)),
+            Ok(FromWorker::Result { address: None, body: frames(body) })
+        );
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn parse(
     route: Vec<Bytes>,
     mut frames: Vec<Bytes>,
 ) -> Result<ClientRequest, MdpError> {
-    if dialect == Dialect::V2 {
+    if dialect.has_parts() {
         match frames.first().ok_or(MdpError::FrameCount)?.as_ref() {
             REQUEST => frames.remove(0),
             PARTIAL | FINAL => return Err(MdpError::NotForBroker),
@@ -56,26 +56,26 @@ impl ReturnPath {
     pub fn reply(&self, service: &str, body: &[Bytes]) -> Vec<Bytes> {
         match self.dialect {
             Dialect::V1 => self.frames(None, service.as_bytes(), body),
-            Dialect::V2 => self.frames(Some(FINAL), service.as_bytes(), body),
+            Dialect::V2 | Dialect::V2Delimited => self.frames(Some(FINAL), service.as_bytes(), body),
             Dialect::Pl => self.frames(None, b"", body),
         }
     }
 
     /// A part of the answer. Only MDP/0.2 has the word; to the others nothing can be said before the end.
     pub fn partial(&self, service: &str, body: &[Bytes]) -> Option<Vec<Bytes>> {
-        (self.dialect == Dialect::V2).then(|| self.frames(Some(PARTIAL), service.as_bytes(), body))
+        self.dialect.has_parts().then(|| self.frames(Some(PARTIAL), service.as_bytes(), body))
     }
 
     /// The answer of the broker itself to a `mmi.*` question, in every dialect with the name that was asked.
     pub fn mmi_reply(&self, service: &str, body: &[Bytes]) -> Vec<Bytes> {
-        let command = (self.dialect == Dialect::V2).then_some(FINAL);
+        let command = self.dialect.has_parts().then_some(FINAL);
         self.frames(command, service.as_bytes(), body)
     }
 
     /// Unasked news, as many jobs in one message as the slice holds. To MDP/0.2 it is a partial reply, the one word
     /// a client must accept at any time.
     pub fn notice(&self, style: SlotStyle, notices: &[Notice]) -> Vec<Bytes> {
-        let command = (self.dialect == Dialect::V2).then_some(PARTIAL);
+        let command = self.dialect.has_parts().then_some(PARTIAL);
         let slot = notices.first().map_or(&b""[..], |first| style.slot(first.kind));
         self.frames(command, slot, &[notice::encode(notices)])
     }
@@ -88,7 +88,9 @@ impl ReturnPath {
         }
         frames.push(Bytes::from_static(self.dialect.client_header()));
         frames.extend(command.map(Bytes::from_static));
-        frames.push(Bytes::copy_from_slice(service));
+        if self.dialect.names_service() {
+            frames.push(Bytes::copy_from_slice(service));
+        }
         frames.extend_from_slice(body);
         frames
     }

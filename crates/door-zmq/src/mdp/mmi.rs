@@ -13,6 +13,8 @@ pub enum Mmi {
     List { name: Option<String> },
     /// How far are my jobs?
     Status,
+    /// How far is this job?
+    Job { id: String },
     /// Cancel what is still queued, mine or that of the named client.
     Cancel { client: Option<String> },
     /// Which worker serves what?
@@ -50,6 +52,10 @@ impl Mmi {
             },
             "mmi.list" => Mmi::List { name: text(body.first()) },
             "mmi.status" => Mmi::Status,
+            "mmi.job" => match text(body.first()) {
+                Some(id) => Mmi::Job { id },
+                None => Mmi::Malformed,
+            },
             "mmi.cancel" => Mmi::Cancel { client: text(body.first()) },
             "mmi.list_services" => Mmi::ListServices,
             "mmi.workers" => Mmi::Workers,

@@ -59,7 +59,7 @@ pub(super) fn parse(dialect: Dialect, frames: &[Bytes]) -> Result<WorkerMessage,
     let &[byte] = command.as_ref() else { return Err(MdpError::UnknownCommand) };
     match (dialect.word(byte).ok_or(MdpError::UnknownCommand)?, dialect) {
         (Word::Ready, Dialect::Pl) => plugin_ready(rest),
-        (Word::Ready, Dialect::V1 | Dialect::V2) => {
+        (Word::Ready, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited) => {
             let [service] = rest else { return Err(MdpError::FrameCount) };
             Ok(WorkerMessage::Ready { service: service_name(service)? })
         }
@@ -72,7 +72,7 @@ pub(super) fn parse(dialect: Dialect, frames: &[Bytes]) -> Result<WorkerMessage,
             Ok(WorkerMessage::Reply { address, body })
         }
         (Word::Heartbeat, Dialect::Pl) => Ok(WorkerMessage::Heartbeat { stats: stats::parse(rest) }),
-        (Word::Heartbeat, Dialect::V1 | Dialect::V2) => {
+        (Word::Heartbeat, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited) => {
             nothing_more(rest)?;
             Ok(WorkerMessage::Heartbeat { stats: Stats::default() })
         }
@@ -89,7 +89,8 @@ impl ToWorker {
     /// The frames in the worker's dialect, or nothing where the dialect lacks the word.
     pub fn frames(&self, dialect: Dialect) -> Option<Vec<Bytes>> {
         let word = match (self, dialect) {
-            (ToWorker::Request { .. }, Dialect::Pl) | (ToWorker::Call { .. }, Dialect::V1 | Dialect::V2) => {
+            (ToWorker::Request { .. }, Dialect::Pl)
+            | (ToWorker::Call { .. }, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited) => {
                 return None;
             }
             (ToWorker::Request { .. } | ToWorker::Call { .. }, _) => Word::Request,

@@ -61,7 +61,9 @@ impl Client {
         self.heard(&request.path, turn);
         let submitted = match request.path.dialect {
             Dialect::Pl => self.submit_batch(&request, turn),
-            Dialect::V1 | Dialect::V2 => self.submit(&request, turn).map_err(Refused::from),
+            Dialect::V1 | Dialect::V2 | Dialect::V2Delimited => {
+                self.submit(&request, turn).map_err(Refused::from)
+            }
         };
         if let Err(refused) = submitted {
             self.refuse(&request, &refused, turn);
@@ -70,7 +72,7 @@ impl Client {
 
     fn submit(&mut self, request: &ClientRequest, turn: &mut Turn<'_>) -> Result<(), Refusal> {
         self.check_room(1)?;
-        let task = translate::job(&request.service, turn.now, turn.settings);
+        let task = translate::job(&request.service, turn.now, turn.me.is_chosen, turn.settings);
         let submission = translate::submission(task, body::pack(&request.body))?;
         let (path, service) = (Arc::new(request.path.clone()), Arc::from(request.service.as_str()));
         self.jobs.add(submission.task.id, &path, &service);
@@ -94,7 +96,7 @@ impl Client {
         for (number, call) in calls.iter().enumerate() {
             let refused = |job_id, refusal| Refused { refusal, call: Some(number), job_id };
             let body = expand(call, &table).map_err(|error| refused(None, bad_call(error)))?;
-            let mut task = translate::job(&request.service, turn.now, turn.settings);
+            let mut task = translate::job(&request.service, turn.now, turn.me.is_chosen, turn.settings);
             // Calls of one project can be limited together, and monitors see whose they are.
             task.tags.extend(text_parameter(&body, "Project").filter(|tag| !tag.is_empty()).map(Name::from));
             let job_id = text_parameter(&body, "JobID");
@@ -120,7 +122,7 @@ impl Client {
         turn: &mut Turn<'_>,
     ) {
         self.watch_ends(turn);
-        if path.dialect == Dialect::V2 && !self.hears_parts {
+        if path.dialect.has_parts() && !self.hears_parts {
             self.hears_parts = true;
             turn.ask(Request::Listen { address: partial_address(&turn.me.name) }, Waiting::Nothing);
         }
@@ -134,7 +136,7 @@ impl Client {
         if path.dialect != Dialect::Pl || !turn.me.may(Verb::Notices) {
             return;
         }
-        self.telling.begin(path, turn);
+        self.telling.begin_unless_muted(path, turn);
         if turn.me.may_hear_earlier_replies() {
             self.returned = Some(path.clone());
             self.watch_ends(turn);
@@ -297,8 +299,7 @@ impl Client {
         if let Mmi::Notify(notify) = question {
             return self.telling.ask(notify, request.path, turn);
         }
-        let finished = if question == Mmi::Status { self.jobs.take_finished() } else { 0 };
-        let (inquiry, step) = Inquiry::new(request, question, finished, turn);
+        let (inquiry, step) = Inquiry::new(request, question, &mut self.jobs, turn);
         self.next_inquiry += 1;
         self.inquiries.insert(self.next_inquiry, inquiry);
         self.step(self.next_inquiry, step, turn);
@@ -333,6 +334,16 @@ impl Client {
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         self.telling.deadline()
+    }
+
+    /// The connection is gone. A client that chose no identity cannot come back for what it waits for.
+    pub(super) fn end(&self, turn: &mut Turn<'_>) {
+        if turn.me.is_chosen {
+            return;
+        }
+        for request in translate::abandon(self.jobs.tasks()) {
+            turn.ask(request, Waiting::Nothing);
+        }
     }
 
     /// How many replies will find nobody.

@@ -9,6 +9,7 @@ use tenure_hub::words::{
 };
 use tenure_hub::{Request, Response};
 
+use super::jobs::Jobs;
 use super::majordomo::Turn;
 use crate::mdp::{ClientRequest, Mmi, PendingCall, ReturnPath, RunningCall};
 use crate::rights::Verb;
@@ -61,6 +62,10 @@ enum Question {
         under_way: usize,
         cancelled: u64,
     },
+    Job {
+        /// It was submitted on this connection.
+        is_mine: bool,
+    },
     ListServices,
     Workers {
         calls: Calls,
@@ -73,7 +78,7 @@ impl Inquiry {
     pub(super) fn new(
         request: ClientRequest,
         question: Mmi,
-        finished: u64,
+        jobs: &mut Jobs,
         turn: &Turn<'_>,
     ) -> (Inquiry, Step) {
         let mine = turn.me.name.clone();
@@ -88,8 +93,15 @@ impl Inquiry {
             Mmi::Status => {
                 submitter = Some(mine);
                 let states = [&WAITING[..], &HELD[..]].concat();
+                let finished = jobs.take_finished();
                 (Question::Status { finished, waiting: 0, running: 0 }, list(states, submitter.clone(), None))
             }
+            Mmi::Job { id } => match id.parse().ok().or_else(|| jobs.named(&id)) {
+                Some(task) => {
+                    (Question::Job { is_mine: jobs.get(task).is_some() }, ask(Query::Show { task }))
+                }
+                None => (Question::Nothing, code("404")),
+            },
             Mmi::Cancel { client } => {
                 let client = client.map_or(mine.clone(), Name::from);
                 if client == mine || turn.me.may(Verb::CancelForOthers) {
@@ -154,8 +166,13 @@ impl Inquiry {
             }
             Answer::Tasks { tasks, next } => self.page(&tasks, next),
             Answer::Workers(workers) => self.workers(&workers, turn),
-            Answer::Task(_)
-            | Answer::Why(_)
+            Answer::Task(info) => match self.question {
+                Question::Job { is_mine } if is_mine || may_see(&info, turn) => {
+                    Step::Answer(translate::job_frames(&info))
+                }
+                _ => code("404"),
+            },
+            Answer::Why(_)
             | Answer::ScannedTasks { .. }
             | Answer::ScannedWorkers { .. }
             | Answer::Limits(_)
@@ -219,6 +236,15 @@ impl Inquiry {
             _ => Step::Answer(live.iter().map(|worker| services_line(worker, turn)).collect()),
         }
     }
+}
+
+/// Whether the client may be told of a job that it does not wait for on this connection. Nobody else has its identity
+/// while it is connected.
+fn may_see(info: &TaskInfo, turn: &Turn<'_>) -> bool {
+    let is_of_this_connection = info.terms.submitter == turn.me.name && info.submitted_at >= turn.since;
+    is_of_this_connection
+        || info.terms.submitter == turn.me.name && turn.me.may_hear_earlier_replies()
+        || turn.me.may(Verb::JobsOfOthers)
 }
 
 fn services_line(worker: &WorkerInfo, turn: &Turn<'_>) -> Bytes {

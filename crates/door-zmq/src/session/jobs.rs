@@ -44,6 +44,17 @@ impl Jobs {
         self.by_task.get(&task)
     }
 
+    /// The job that the client calls so.
+    pub(super) fn named(&self, job_id: &str) -> Option<TaskId> {
+        let is_it = |job: &Job| job.job_id.as_deref() == Some(job_id);
+        self.by_task.iter().find(|(_, job)| is_it(job)).map(|(task, _)| *task)
+    }
+
+    /// All tasks that have not ended.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.by_task.keys().copied()
+    }
+
     pub(super) fn add(&mut self, task: TaskId, path: &Arc<ReturnPath>, service: &Arc<str>) {
         self.add_call(task, path, service, None, None);
     }

@@ -10,7 +10,7 @@ use super::asked::Asked;
 use super::client::Client;
 use super::worker::Worker;
 use super::{Conversation, Me, Out};
-use crate::mdp::{self, FromPeer};
+use crate::mdp::{self, FromPeer, MdpError};
 use crate::registry::Registry;
 use crate::settings::Settings;
 
@@ -29,6 +29,8 @@ pub(super) enum Waiting {
     Inquiry(u64),
     /// The task of an event whose `JobID` is wanted.
     Lookup(TaskId),
+    /// What the broker remembers of a worker of this name.
+    Record,
     /// What a worker of this name held when the broker last heard of it.
     HeldBefore,
     /// A part of a result, until its client has room for it.
@@ -45,6 +47,8 @@ const PARTS_BYTES_MAX: usize = 4 << 20;
 /// What every part of the conversation works with during one turn.
 pub(super) struct Turn<'a> {
     pub(super) now: Timestamp,
+    /// Since when the peer is connected.
+    pub(super) since: Timestamp,
     pub(super) me: &'a Me,
     pub(super) settings: &'a Settings,
     pub(super) registry: &'a Arc<Registry>,
@@ -70,6 +74,15 @@ impl Turn<'_> {
     }
 }
 
+/// The header of a message, for the log. What is not shaped like one may be a body, and bodies are not logged.
+fn header_text(frame: &Bytes) -> Option<String> {
+    const HEADER_BYTES_MAX: usize = 16;
+    let is_header = frame.len() <= HEADER_BYTES_MAX
+        && frame.starts_with(b"MDP")
+        && frame.iter().all(u8::is_ascii_graphic);
+    is_header.then(|| String::from_utf8_lossy(frame).into_owned())
+}
+
 #[derive(Debug)]
 pub struct Majordomo {
     me: Me,
@@ -78,6 +91,9 @@ pub struct Majordomo {
     asked: Asked<Waiting>,
     client: Client,
     worker: Worker,
+    since: Timestamp,
+    /// The log has said that it speaks something else.
+    is_logged: bool,
 }
 
 impl Majordomo {
@@ -89,6 +105,8 @@ impl Majordomo {
             asked: Asked::default(),
             client: Client::default(),
             worker: Worker::default(),
+            since: Timestamp::default(),
+            is_logged: false,
         }
     }
 
@@ -97,18 +115,33 @@ impl Majordomo {
         now: Timestamp,
         out: &'a mut Out,
     ) -> (&'a mut Client, &'a mut Worker, Turn<'a>) {
-        let Majordomo { me, settings, registry, asked, client, worker } = self;
-        (client, worker, Turn { now, me, settings, registry, asked, out })
+        let Majordomo { me, settings, registry, asked, client, worker, since, .. } = self;
+        (client, worker, Turn { now, since: *since, me, settings, registry, asked, out })
+    }
+
+    /// A peer that speaks another protocol gets no answer, so the log says what is wrong, once.
+    fn log_unknown_header(&mut self, frames: usize, first: &[Bytes; 2]) {
+        if std::mem::replace(&mut self.is_logged, true) {
+            return;
+        }
+        let (first_bytes, header) = (first[0].len(), first.iter().find_map(header_text));
+        tracing::warn!(
+            peer = %self.me.name, frames, first_bytes, header,
+            "a ZeroMQ peer sends messages without a header of Majordomo; they are dropped"
+        );
     }
 }
 
 impl Conversation for Majordomo {
     fn begin(&mut self, now: Timestamp, out: &mut Out) {
+        self.since = now;
         let (_, worker, mut turn) = self.parts(now, out);
         worker.begin(&mut turn);
     }
 
     fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut Out) {
+        let first = [0, 1].map(|index| frames.get(index).cloned().unwrap_or_default());
+        let count = frames.len();
         let (client, worker, mut turn) = self.parts(now, out);
         match mdp::parse(frames) {
             Ok(FromPeer::Client(request)) => client.receive(request, &mut turn),
@@ -116,6 +149,9 @@ impl Conversation for Majordomo {
             Err(error) => {
                 turn.drop(error.kind());
                 worker.garbled(&mut turn);
+                if error == MdpError::UnknownHeader {
+                    self.log_unknown_header(count, &first);
+                }
             }
         }
     }
@@ -154,6 +190,7 @@ impl Conversation for Majordomo {
                     Waiting::Nothing | Waiting::Part { .. } => {}
                     Waiting::Known => worker.known(&reply, &mut turn),
                     Waiting::Started(held) => worker.started(held, reply, bytes, &mut turn),
+                    Waiting::Record => worker.recorded(&reply, &mut turn),
                     Waiting::HeldBefore => worker.held_before(reply, &mut turn),
                     Waiting::Submitted { service, tasks } => {
                         client.submitted(&service, &tasks, reply, &mut turn);
@@ -230,8 +267,9 @@ impl Conversation for Majordomo {
     }
 
     fn end(&mut self, now: Timestamp, out: &mut Out) {
-        let (_, worker, mut turn) = self.parts(now, out);
+        let (client, worker, mut turn) = self.parts(now, out);
         worker.end(&mut turn);
+        client.end(&mut turn);
         for _ in 0..self.client.waiting_jobs() {
             self.settings.counters.count("client_gone");
         }

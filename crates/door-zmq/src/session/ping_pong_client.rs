@@ -52,7 +52,7 @@ impl PingPongClient {
         if self.routes.len() >= JOBS_MAX {
             return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX });
         }
-        translate::submission(translate::work(now, &self.settings), body::pack(&work.body))
+        translate::submission(translate::work(now, self.me.is_chosen, &self.settings), body::pack(&work.body))
     }
 
     fn refused(&mut self, task: TaskId, refusal: &Refusal) {
@@ -116,7 +116,12 @@ impl Conversation for PingPongClient {
         !self.routes.is_empty()
     }
 
-    fn end(&mut self, _now: Timestamp, _out: &mut Out) {
+    fn end(&mut self, _now: Timestamp, out: &mut Out) {
+        if !self.me.is_chosen {
+            for request in translate::abandon(self.routes.keys().copied()) {
+                self.asked.ask(request, None, out);
+            }
+        }
         for _ in 0..self.routes.len() {
             self.settings.counters.count("client_gone");
         }

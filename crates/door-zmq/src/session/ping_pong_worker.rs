@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_door_kit::worker_actor::{Arrival, begun_by, refused};
 use tenure_hub::limits::BODY_BYTES_MAX;
-use tenure_hub::words::{Blob, Command, Held, Notice, Refusal, Timestamp, Wanted};
+use tenure_hub::words::{Answer, Blob, Command, Held, Notice, Refusal, Timestamp, Wanted};
 use tenure_hub::{Delivery, Request, Response};
 
 use super::asked::Asked;
 use super::unseen::Unseen;
 use super::{Conversation, Me, Out};
 use crate::body;
+use crate::mdp::Address;
 use crate::pingpong::{self, FromWorker};
 use crate::settings::PingPongSettings;
 use crate::translate;
@@ -29,6 +30,8 @@ pub struct PingPongWorker {
     /// It has said READY or brought a result on this connection, so it is known whether it has a job.
     is_known: bool,
     job: Option<Held>,
+    /// It is drained and is sent EXIT when it has no job.
+    is_leaving: bool,
 }
 
 #[derive(Debug)]
@@ -37,6 +40,8 @@ enum Waiting {
     /// A sign of life: if the hub does not know the worker any more, it joins again.
     Known,
     Started(Held),
+    /// Whether tasks of this door were held when the first worker of the namespace came.
+    HeldInQueue,
     /// What a worker of this name held when the broker last heard of it.
     HeldBefore,
 }
@@ -55,6 +60,7 @@ impl PingPongWorker {
             joined: false,
             is_known: false,
             job: None,
+            is_leaving: false,
         }
     }
 
@@ -71,7 +77,7 @@ impl PingPongWorker {
             }
             // The worker may compute what it was given on another connection, and its next result would be taken for that of
             // its next job. Without an answer it opens a new socket and says READY.
-            FromWorker::Ping if !self.is_known && self.unseen.is_marked() => {
+            FromWorker::Ping if !self.is_known && self.may_be_unseen() => {
                 self.settings.counters.count("unknown_worker");
             }
             FromWorker::Ping if !self.me.may_work() => self.settings.counters.count("not-allowed"),
@@ -79,7 +85,27 @@ impl PingPongWorker {
                 out.messages.push(pingpong::pong());
                 self.here(out);
             }
-            FromWorker::Result { body } => self.finished(body, out),
+            FromWorker::Result { address, body } => self.finished(address.as_ref(), body, out),
+        }
+    }
+
+    fn may_be_unseen(&self) -> bool {
+        self.unseen.is_marked(&self.me.namespace()).unwrap_or(true)
+    }
+
+    /// The first worker of its namespace has come: whatever is held in the queue of this door is held since before.
+    fn held_in_queue(&mut self, reply: Result<Response, Refusal>, out: &mut Out) {
+        match &reply {
+            Ok(Response::Answer(Answer::Tasks { tasks, .. })) if tasks.is_empty() => {
+                self.unseen.has_looked(self.me.namespace());
+            }
+            _ => self.unseen.mark(self.me.namespace()),
+        }
+        if !self.me.is_chosen
+            && let Some(arrival) = self.arrival.take()
+        {
+            let (_, early) = arrival.finish(reply);
+            early.iter().for_each(|message| self.hear(message, out));
         }
     }
 
@@ -115,12 +141,37 @@ impl PingPongWorker {
         self.asked.ask(Request::Command(command), then, out);
     }
 
-    fn finished(&mut self, result: &[Bytes], out: &mut Out) {
+    fn finished(&mut self, address: Option<&Bytes>, result: &[Bytes], out: &mut Out) {
+        // Most workers of the older form have an address of their own making; one that this door gave says what it is for.
+        let given = address.and_then(|address| Address::parse(address));
+        if given.is_some_and(|given| Some(translate::held_of(&given)) != self.job) {
+            return self.settings.counters.count("stale");
+        }
         let Some(held) = self.job.take() else {
             self.settings.counters.count("stale");
             return self.here(out);
         };
         self.asked.ask(translate::report(held, result), Waiting::Nothing, out);
+        if self.is_leaving {
+            self.exit(out);
+        }
+    }
+
+    /// The worker is drained. The dialogue has a word for it that not every worker knows.
+    fn drained(&mut self, out: &mut Out) {
+        if !self.settings.exit_on_drain {
+            return;
+        }
+        self.is_leaving = true;
+        if self.job.is_none() {
+            self.exit(out);
+        }
+    }
+
+    fn exit(&mut self, out: &mut Out) {
+        out.messages.push(pingpong::exit());
+        self.asked.ask(Request::Command(Command::Leave), Waiting::Nothing, out);
+        (self.joined, self.is_leaving) = (false, false);
     }
 
     fn assigned(&mut self, held: Held, task_body: Result<Bytes, Refusal>, out: &mut Out) {
@@ -135,8 +186,18 @@ impl PingPongWorker {
             };
             return self.give_up(held, &refusal, out);
         }
+        if self.settings.exit_on_drain && pingpong::is_exit(&task_body) {
+            let refusal =
+                Refusal::BadValue { what: "the body", why: "is EXIT, which ends a worker of this door" };
+            return self.give_up(held, &refusal, out);
+        }
         self.job = Some(held);
-        out.messages.push(pingpong::job(&task_body));
+        out.messages.push(if self.settings.addressed_jobs {
+            let address = translate::address_of(held, &self.me.name).to_frame();
+            pingpong::addressed_job(address, &task_body)
+        } else {
+            pingpong::job(&task_body)
+        });
         self.asked.ask(Request::Command(Command::Start(vec![held])), Waiting::Started(held), out);
     }
 
@@ -156,7 +217,7 @@ impl PingPongWorker {
     /// It goes away, perhaps computing.
     fn lose_sight(&self) {
         if self.job.is_some() {
-            self.unseen.mark();
+            self.unseen.mark(self.me.namespace());
         }
     }
 
@@ -185,7 +246,14 @@ impl Drop for PingPongWorker {
 
 impl Conversation for PingPongWorker {
     fn begin(&mut self, _now: Timestamp, out: &mut Out) {
-        if !self.me.is_chosen || !self.me.may_work() {
+        if !self.me.may_work() {
+            return;
+        }
+        if self.unseen.is_marked(&self.me.namespace()).is_none() {
+            self.asked.ask(translate::held_in(&self.settings.queue), Waiting::HeldInQueue, out);
+            self.arrival = Some(Arrival::new(EARLY_MAX));
+        }
+        if !self.me.is_chosen {
             return;
         }
         // It runs one job at a time, so two would be those of another.
@@ -228,6 +296,7 @@ impl Conversation for PingPongWorker {
                         self.stopped(held, out);
                     }
                 }
+                (Some(Waiting::HeldInQueue), reply) => self.held_in_queue(reply, out),
                 (Some(Waiting::HeldBefore), reply) => self.held_before(reply, out),
                 (Some(Waiting::Known | Waiting::Nothing) | None, _) => {}
             },
@@ -240,8 +309,7 @@ impl Conversation for PingPongWorker {
                 Notice::Wanted { task, attempt, wanted, .. } => {
                     self.wanted(Held { task, attempt }, wanted, out);
                 }
-                // The dialogue has no word for it.
-                Notice::Drain => {}
+                Notice::Drain => self.drained(out),
                 Notice::Replaced { .. } => out.close = true,
             },
             Delivery::Goodbye | Delivery::Ended(_) => out.close = true,

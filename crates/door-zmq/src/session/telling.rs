@@ -30,6 +30,8 @@ const LOOKUPS_MAX: usize = 10_000;
 pub(super) struct Telling {
     /// How to reach the client, if it wants to be told.
     path: Option<ReturnPath>,
+    /// It has asked for silence, and is not told before it asks for notices.
+    is_muted: bool,
     /// Gathered and not told yet, oldest first.
     gathered: Vec<Notice>,
     tell_at: Option<Timestamp>,
@@ -57,8 +59,15 @@ struct Unnamed {
 }
 
 impl Telling {
-    /// From now on the client is told. `_PL` clients always are.
-    pub(super) fn begin(&mut self, path: &ReturnPath, turn: &mut Turn<'_>) {
+    /// A client of a dialect that has notices speaks: from now on it is told, unless it has asked for silence.
+    pub(super) fn begin_unless_muted(&mut self, path: &ReturnPath, turn: &mut Turn<'_>) {
+        if !self.is_muted {
+            self.begin(path, turn);
+        }
+    }
+
+    /// From now on the client is told.
+    fn begin(&mut self, path: &ReturnPath, turn: &mut Turn<'_>) {
         if self.path.is_none() {
             watch(NOTICES, None, turn);
         }
@@ -69,6 +78,11 @@ impl Telling {
     pub(super) fn ask(&mut self, notify: Notify, path: ReturnPath, turn: &mut Turn<'_>) {
         if self.replay.is_some() {
             return turn.say(path.mmi_reply(SERVICE, &[Bytes::from_static(b"409")]));
+        }
+        match notify {
+            Notify::On { .. } => self.is_muted = false,
+            Notify::Off => self.is_muted = true,
+            Notify::After(_) => {}
         }
         let (number, from) = match notify {
             Notify::On { after: None } => {
@@ -185,15 +199,14 @@ impl Telling {
         }
     }
 
-    /// Tells what has gathered, if it is time: one message for each kind in a row.
+    /// Tells what has gathered, if it is time: the notices of one kind together, the kinds in the order in which they began.
     pub(super) fn tell(&mut self, turn: &mut Turn<'_>) {
         if self.tell_at.is_none_or(|at| at > turn.now) {
             return;
         }
         self.tell_at = None;
         let Some(path) = &self.path else { return };
-        let gathered = std::mem::take(&mut self.gathered);
-        for same in gathered.chunk_by(|one, other| one.kind == other.kind) {
+        for same in by_kind(std::mem::take(&mut self.gathered)) {
             for part in same.chunks(NOTICE_JOBS_MAX) {
                 turn.say(path.notice(turn.settings.notice_slot, part));
             }
@@ -250,6 +263,18 @@ impl Telling {
 }
 
 const SERVICE: &str = "mmi.notify";
+
+/// A rack of workers that dies for the last time leaves a crash and a failure for each job, one after the other.
+fn by_kind(notices: Vec<Notice>) -> Vec<Vec<Notice>> {
+    let mut kinds: Vec<Vec<Notice>> = Vec::new();
+    for notice in notices {
+        match kinds.iter_mut().find(|same| same[0].kind == notice.kind) {
+            Some(same) => same.push(notice),
+            None => kinds.push(vec![notice]),
+        }
+    }
+    kinds
+}
 
 fn watch(number: u64, from: Option<u64>, turn: &mut Turn<'_>) {
     let filter = Filter {

@@ -3,18 +3,36 @@
 //! Its socket connects again by itself, and then nothing tells it from a worker that has just begun, until it says that it
 //! is free or brings a result.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Shared by all workers of one door. Once marked it stays so: such a worker may compute for days, or be dead.
+use tenure_hub::words::Name;
+
+/// Shared by all workers of one door.
 #[derive(Debug, Default)]
-pub struct Unseen(AtomicBool);
+pub struct Unseen {
+    /// By namespace, of those that were looked at since the broker was started. Once there may be one, it stays so: such a
+    /// worker may compute for days, or be dead.
+    namespaces: Mutex<HashMap<Name, bool>>,
+}
 
 impl Unseen {
-    pub fn mark(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// There may be one.
+    pub(super) fn mark(&self, namespace: Name) {
+        self.lock().insert(namespace, true);
     }
 
-    pub(super) fn is_marked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// Nothing of this door was held when the broker was started.
+    pub(super) fn has_looked(&self, namespace: Name) {
+        self.lock().entry(namespace).or_insert(false);
+    }
+
+    /// Whether there may be one, if that is known.
+    pub(super) fn is_marked(&self, namespace: &Name) -> Option<bool> {
+        self.lock().get(namespace).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, bool>> {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_door_kit::worker_actor::{Arrival, begun_by, starts_on_assignment};
-use tenure_hub::words::{Assignment, Blob, Command, Held, Name, Refusal, TaskInfo, Timestamp};
+use tenure_hub::words::{Answer, Assignment, Blob, Command, Held, Name, Query, Refusal, TaskInfo, Timestamp};
 use tenure_hub::{Request, Response};
 
 use super::client::FINISHED_SUBJECT;
 use super::majordomo::{Turn, Waiting};
+use crate::lost_workers::Trait;
 use crate::mdp::{Dialect, Registration, Stats, THREADS_MAX, ToWorker, WorkerMessage, is_mmi};
 use crate::translate;
 use plugin::{Plugin, Threads};
@@ -110,8 +111,19 @@ impl Worker {
         if !turn.me.is_chosen || !turn.me.may_work() {
             return;
         }
+        let record = Query::Worker { worker: turn.me.name.clone() };
+        turn.ask(Request::Query(record), Waiting::Record);
         turn.ask(begun_by(&turn.me.name, RETURNED_MAX), Waiting::HeldBefore);
         *self = Worker::Arriving(Arrival::new(EARLY_MAX));
+    }
+
+    /// What the broker remembers of a worker of this name. One that was lost with a job may compute it on.
+    pub(super) fn recorded(&mut self, reply: &Result<Response, Refusal>, turn: &mut Turn<'_>) {
+        if let Ok(Response::Answer(Answer::Workers(workers))) = reply
+            && workers.iter().any(|worker| worker.last_crash.is_some())
+        {
+            turn.registry.lost.add(&turn.me.namespace(), traits(turn, None));
+        }
     }
 
     pub(super) fn held_before(&mut self, reply: Result<Response, Refusal>, turn: &mut Turn<'_>) {
@@ -209,14 +221,26 @@ impl Worker {
             return turn.drop("no_plugins");
         }
         let count = registration.threads;
+        let mut name =
+            Some(turn.me.name.clone()).filter(|_| turn.me.is_chosen || registration.name.is_empty());
+        let traits = traits(turn, Some(&registration));
         let threads = match std::mem::take(self) {
             // It tells again what it can do and goes on with what it does.
-            Worker::Plugin(plugin) => plugin.threads,
+            Worker::Plugin(plugin) => {
+                name = Some(plugin.listing.worker().clone());
+                plugin.threads
+            }
             Worker::Returned { jobs, free } => Threads::returned(by_thread(jobs), free, count),
             Worker::Asked { jobs, free } => Threads::returned(jobs, free, count),
+            Worker::Unknown if !turn.registry.lost.may_include(&turn.me.namespace(), &traits) => {
+                Threads::idle()
+            }
             Worker::Unknown | Worker::Arriving(_) | Worker::Simple(_) => Threads::default(),
         };
-        let listing = turn.registry.enter(turn.me.namespace(), &turn.me.name, registration);
+        let listing = match name {
+            Some(name) => turn.registry.enter(turn.me.namespace(), &name, registration),
+            None => turn.registry.enter_by_server(turn.me.namespace(), registration),
+        };
         *self = Worker::Plugin(Plugin::new(listing, threads, turn));
         turn.ask(Request::HearBroadcasts { hear: true }, Waiting::Nothing);
     }
@@ -251,6 +275,12 @@ impl Worker {
     /// The answer to a registration or heartbeat. A worker that the hub does not know has to start again.
     pub(super) fn known(&mut self, reply: &Result<Response, Refusal>, turn: &mut Turn<'_>) {
         let Err(refusal) = reply else { return };
+        if let (Worker::Plugin(plugin), Refusal::WorkerTaken { .. } | Refusal::NotAllowed { .. }) =
+            (&mut *self, refusal)
+            && *plugin.listing.worker() != turn.me.name
+        {
+            return plugin.rename(turn);
+        }
         tracing::debug!(worker = %turn.me.name, code = refusal.code(), "worker has to start again");
         let dialect = match self {
             Worker::Unknown | Worker::Arriving(_) | Worker::Asked { .. } => return,
@@ -312,10 +342,25 @@ impl Worker {
         if let Worker::Simple(simple) = self {
             simple.start(turn);
         }
+        self.lose_sight(turn);
+    }
+
+    /// It goes away, perhaps computing: it is not taken for a new one when it comes back.
+    fn lose_sight(&self, turn: &Turn<'_>) {
+        let (may_compute, registration) = match self {
+            Worker::Unknown | Worker::Arriving(_) | Worker::Simple(_) => (false, None),
+            Worker::Returned { jobs, .. } => (!jobs.is_empty(), None),
+            Worker::Asked { .. } => (true, None),
+            Worker::Plugin(plugin) => (plugin.threads.may_compute(), Some(plugin.listing.registration())),
+        };
+        if may_compute {
+            turn.registry.lost.add(&turn.me.namespace(), traits(turn, registration));
+        }
     }
 
     /// The worker goes; what it holds goes to others, without blame.
     pub(super) fn leave(&mut self, turn: &mut Turn<'_>) {
+        self.lose_sight(turn);
         if !matches!(self, Worker::Unknown | Worker::Asked { .. }) {
             turn.command(Command::Leave, Waiting::Nothing);
         }
@@ -335,7 +380,7 @@ impl Worker {
         turn.drop("unknown_worker");
         let before = std::mem::take(self);
         let word = match dialect {
-            Dialect::V1 | Dialect::V2 => ToWorker::Disconnect,
+            Dialect::V1 | Dialect::V2 | Dialect::V2Delimited => ToWorker::Disconnect,
             Dialect::Pl => {
                 *self = match before {
                     Worker::Plugin(plugin) => Worker::Asked { jobs: plugin.threads.give_up(), free: None },
@@ -383,6 +428,14 @@ fn by_thread(returned: Vec<Returning>) -> Vec<Option<Running>> {
         jobs[thread] = Some(job);
     }
     jobs
+}
+
+/// By what this worker can be recognised when it comes back.
+fn traits(turn: &Turn<'_>, registration: Option<&Registration>) -> Vec<Trait> {
+    let identity = turn.me.is_chosen.then(|| Trait::Identity(turn.me.name.clone()));
+    let server = registration.filter(|known| !known.name.is_empty());
+    let server = server.map(|known| Trait::Server(known.name.as_str().into()));
+    identity.into_iter().chain(server).collect()
 }
 
 fn may_work(turn: &Turn<'_>) -> bool {

@@ -1,8 +1,10 @@
 //! Requests to the hub that both doors make in the same way.
 
 use bytes::Bytes;
-use tenure_hub::limits::BODY_BYTES_MAX;
-use tenure_hub::words::{Blob, Failure, Filter, Held, ListQuery, Name, NewTask, Query, Refusal, StateName};
+use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX};
+use tenure_hub::words::{
+    Blob, Command, Failure, Filter, Held, ListQuery, Name, NewTask, Query, Refusal, StateName, TaskId,
+};
 use tenure_hub::{Done, Request, Submission, Watch};
 
 use super::REPLY_KINDS;
@@ -24,6 +26,13 @@ pub(crate) fn watch_ends(watch: u64, submitter: &Name) -> Request {
         ..Filter::default()
     };
     Request::Watch(Watch { watch, filter, from: None })
+}
+
+/// One of the tasks of a queue that a worker holds, if there is one.
+pub(crate) fn held_in(queue: &Name) -> Request {
+    let states = vec![StateName::Assigned, StateName::Running];
+    let query = ListQuery { states, queue: Some(queue.clone()), limit: 1, ..ListQuery::default() };
+    Request::Query(Query::List(Box::new(query)))
 }
 
 /// One of the tasks that this peer submitted and that have not ended, if there is one.
@@ -53,4 +62,11 @@ pub(crate) fn given_up(held: Held, refusal: &Refusal) -> Request {
         is_final: true,
     };
     Request::Fail { failure, result: Bytes::new() }
+}
+
+/// Says that the client of these tasks is gone and cannot come back.
+pub(crate) fn abandon(tasks: impl Iterator<Item = TaskId>) -> Vec<Request> {
+    let tasks: Vec<TaskId> = tasks.collect();
+    let some = |some: &[TaskId]| Request::Command(Command::Abandon(some.to_vec()));
+    tasks.chunks(MANY_MAX).map(some).collect()
 }

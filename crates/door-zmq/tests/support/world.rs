@@ -9,8 +9,12 @@ use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongClient,
 use tenure_door_zmq::{PingPongSettings, Registry, Settings};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
-use tenure_hub::words::{Name, NewTask, OnLost, Peer, Refusal, SessionId, StateName, Timestamp};
-use tenure_hub::{Ask, Grant, Mailbox, Principal, Request, Right, Rights, Stats, Submission, fresh_id};
+use tenure_hub::words::{
+    Command, Held, Name, NewTask, Notice, OnLost, Peer, Refusal, SessionId, StateName, Timestamp, WorkerSpec,
+};
+use tenure_hub::{
+    Ask, Delivery, Grant, Mailbox, Principal, Request, Right, Rights, Stats, Submission, fresh_id,
+};
 
 pub(crate) struct World {
     now: Timestamp,
@@ -40,6 +44,10 @@ struct Seat {
 
 impl World {
     pub(crate) fn new(settings: Settings) -> World {
+        World::with_settings(settings, PingPongSettings::default())
+    }
+
+    pub(crate) fn with_settings(settings: Settings, ping_pong: PingPongSettings) -> World {
         let now = Timestamp(1_763_373_600_000);
         let disk = Arc::new(MemoryDisk::new());
         let (core, writer, reader) = open_store(&disk, now);
@@ -50,7 +58,7 @@ impl World {
             writer,
             reader,
             settings: Arc::new(settings),
-            ping_pong: Arc::default(),
+            ping_pong: Arc::new(ping_pong),
             registry: Arc::default(),
             unseen: Arc::default(),
             next_session: 1,
@@ -72,6 +80,9 @@ impl World {
         self.disk = Arc::new(self.disk.crash(7));
         (self.core, self.writer, self.reader) = open_store(&self.disk, self.now);
         (self.registry, self.unseen) = Default::default();
+        if self.tasks_in(StateName::Assigned) + self.tasks_in(StateName::Running) > 0 {
+            self.registry.expect_lost_workers();
+        }
     }
 
     /// A Majordomo peer without an identity of its own.
@@ -185,6 +196,31 @@ impl World {
     pub(crate) fn submits_elsewhere(&mut self, queue: &str, on_lost: OnLost, body: &[u8]) {
         let task = NewTask { on_lost, ..NewTask::new(fresh_id(), queue) };
         self.elsewhere(Request::Submit(vec![Submission::new(task, Bytes::copy_from_slice(body))]));
+    }
+
+    /// A worker behind another door takes everything of a queue and holds it.
+    pub(crate) fn works_elsewhere(&mut self, queue: &str) {
+        let (session, mailbox) = self.open("elsewhere".into());
+        let spec = WorkerSpec::new("elsewhere", vec![queue.into()], 8);
+        let register = Request::Command(Command::Register(Box::new(spec)));
+        self.core.take(self.now, session, Ask { token: 1, request: register });
+        self.settle();
+        let mut mail = Vec::new();
+        mailbox.take(&mut mail);
+        for delivery in mail {
+            if let Delivery::Notice(Notice::Assign(assignment)) = delivery {
+                let held = Held { task: assignment.task, attempt: assignment.attempt };
+                let start = Request::Command(Command::Start(vec![held]));
+                self.core.take(self.now, session, Ask { token: 2, request: start });
+            }
+        }
+        self.settle();
+    }
+
+    /// The broker is killed and started again. Every connection is gone.
+    pub(crate) fn is_restarted(&mut self) {
+        self.is_dead = true;
+        self.restarts();
     }
 
     /// How many tasks are in this state.

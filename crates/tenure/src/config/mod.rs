@@ -251,7 +251,10 @@ mod tests {
             ("mdp_liveness", "5"),
             ("mdp_busy_lease", "1h"),
             ("mdp_expire", "2m"),
+            ("mdp_expire_gone", "3m"),
             ("mdp_retry_attempts", "7"),
+            ("mdp_crash_backoff", "4s"),
+            ("mdp_crash_backoff_max", "40s"),
             ("mdp_notify_worker_crash", "off"),
             ("mdp_notify_no_workers", "off"),
             ("mdp_crash_notification_delay", "3s"),
@@ -260,7 +263,10 @@ mod tests {
             ("pingpong_worker_expire", "9s"),
             ("pingpong_busy_lease", "10s"),
             ("pingpong_expire", "11s"),
+            ("pingpong_expire_gone", "off"),
             ("pingpong_retry_attempts", "12"),
+            ("pingpong_exit_on_drain", "on"),
+            ("pingpong_addressed_jobs", "on"),
             ("zmq_ping", "13s"),
             ("zmq_ping_timeout", "14s"),
             ("zmq_handshake_timeout", "15s"),
@@ -274,12 +280,15 @@ mod tests {
         assert_eq!((mdp.heartbeat.as_millis(), mdp.liveness), (200, 5));
         assert_eq!((mdp.busy_lease, mdp.expire), (Some(seconds(3600)), Some(seconds(120))));
         assert_eq!((mdp.retry_attempts, mdp.crash_notification_delay), (7, seconds(3)));
+        assert_eq!(mdp.expire_gone, Some(seconds(180)));
+        assert_eq!(mdp.crash_backoff, Some(words::Backoff { first: seconds(4), max: seconds(40) }));
         assert!(!mdp.notify_worker_crash && !mdp.notify_no_workers);
         assert_eq!(mdp.notice_slot, tenure_door_zmq::mdp::SlotStyle::Command);
         let ping_pong = &config.ping_pong;
         assert_eq!((&*ping_pong.queue, ping_pong.worker_expire), ("cells", seconds(9)));
         assert_eq!((ping_pong.busy_lease, ping_pong.expire), (Some(seconds(10)), Some(seconds(11))));
-        assert_eq!(ping_pong.retry_attempts, 12);
+        assert_eq!((ping_pong.expire_gone, ping_pong.retry_attempts), (None, 12));
+        assert!(ping_pong.exit_on_drain && ping_pong.addressed_jobs);
         for transport in [&mdp.transport, &ping_pong.transport] {
             assert_eq!((transport.ping, transport.ping_timeout), (seconds(13), seconds(14)));
             assert_eq!((transport.door.login_within, transport.door.connections_max), (seconds(15), 16));

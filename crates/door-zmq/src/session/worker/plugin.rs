@@ -67,6 +67,16 @@ enum Body {
 }
 
 impl Threads {
+    /// A worker that is new, or computed nothing when it was last seen.
+    pub(super) fn idle() -> Threads {
+        Threads { jobs: Vec::new(), strays: Strays::None }
+    }
+
+    /// Whether anything may be computed there.
+    pub(super) fn may_compute(&self) -> bool {
+        self.strays != Strays::None || self.jobs.iter().flatten().any(|job| job.unsent.is_none())
+    }
+
     /// What a worker that had to be asked who it is brings along. `free` is what its last heartbeat said.
     pub(super) fn returned(jobs: Vec<Option<Running>>, free: Option<u32>, count: u32) -> Threads {
         let mut threads = Threads { jobs, strays: Strays::Untold };
@@ -140,9 +150,16 @@ impl Plugin {
     fn register(&self, turn: &mut Turn<'_>) {
         let registration = self.listing.registration();
         let mut spec =
-            translate::plugin_worker(&turn.me.name, registration, self.threads.held(), turn.settings);
+            translate::plugin_worker(self.listing.worker(), registration, self.threads.held(), turn.settings);
         spec.pulls = self.threads.strays != Strays::None;
         turn.command(Command::Register(Box::new(spec)), Waiting::Known);
+    }
+
+    /// Another worker has its name: it works under the one that the door gave it.
+    pub(super) fn rename(&mut self, turn: &mut Turn<'_>) {
+        let registration = self.listing.registration().clone();
+        self.listing = turn.registry.enter(turn.me.namespace(), &turn.me.name, registration);
+        self.register(turn);
     }
 
     /// A heartbeat says how many threads are free. Gives false if that had to be known and was not said.
