@@ -44,7 +44,7 @@ impl Registry {
 
     /// Enters a worker that chose no identity under the name of its server and a number, so that the broker recognises it
     /// when it comes back. The numbers tell workers of one server apart.
-    pub(crate) fn enter_by_server(self: &Arc<Self>, namespace: Name, registration: Registration) -> Listing {
+    pub(crate) fn enter_by_server(self: &Arc<Self>, namespace: &Name, registration: Registration) -> Listing {
         let mut end = registration.name.len().min(SERVER_BYTES_MAX);
         while !registration.name.is_char_boundary(end) {
             end -= 1;

@@ -29,19 +29,25 @@ pub fn is_mmi(service: &str) -> bool {
 const REQUEST: &[u8] = &[1];
 const PARTIAL: &[u8] = &[2];
 const FINAL: &[u8] = &[3];
+/// Some of its implementations have one set of numbers, the worker's.
+const RENUMBERED_REQUEST: &[u8] = &[2];
+const RENUMBERED_PARTIAL: &[u8] = &[3];
+const RENUMBERED_FINAL: &[u8] = &[4];
 
 /// Reads what follows the header.
 pub(super) fn parse(
-    dialect: Dialect,
+    mut dialect: Dialect,
     route: Vec<Bytes>,
     mut frames: Vec<Bytes>,
 ) -> Result<ClientRequest, MdpError> {
     if dialect.has_parts() {
-        match frames.first().ok_or(MdpError::FrameCount)?.as_ref() {
-            REQUEST => frames.remove(0),
-            PARTIAL | FINAL => return Err(MdpError::NotForBroker),
+        match (frames.first().ok_or(MdpError::FrameCount)?.as_ref(), dialect) {
+            (REQUEST, _) => {}
+            (RENUMBERED_REQUEST, Dialect::V2Delimited) => dialect = Dialect::V2Renumbered,
+            (PARTIAL | FINAL, _) => return Err(MdpError::NotForBroker),
             _ => return Err(MdpError::UnknownCommand),
-        };
+        }
+        frames.remove(0);
     }
     let service = service_name(frames.first().ok_or(MdpError::FrameCount)?)?;
     let body = frames.split_off(1);
@@ -56,28 +62,46 @@ impl ReturnPath {
     pub fn reply(&self, service: &str, body: &[Bytes]) -> Vec<Bytes> {
         match self.dialect {
             Dialect::V1 => self.frames(None, service.as_bytes(), body),
-            Dialect::V2 | Dialect::V2Delimited => self.frames(Some(FINAL), service.as_bytes(), body),
+            Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => {
+                self.frames(self.last(), service.as_bytes(), body)
+            }
             Dialect::Pl => self.frames(None, b"", body),
         }
     }
 
     /// A part of the answer. Only MDP/0.2 has the word; to the others nothing can be said before the end.
     pub fn partial(&self, service: &str, body: &[Bytes]) -> Option<Vec<Bytes>> {
-        self.dialect.has_parts().then(|| self.frames(Some(PARTIAL), service.as_bytes(), body))
+        self.part().map(|part| self.frames(Some(part), service.as_bytes(), body))
     }
 
     /// The answer of the broker itself to a `mmi.*` question, in every dialect with the name that was asked.
     pub fn mmi_reply(&self, service: &str, body: &[Bytes]) -> Vec<Bytes> {
-        let command = self.dialect.has_parts().then_some(FINAL);
-        self.frames(command, service.as_bytes(), body)
+        self.frames(self.last(), service.as_bytes(), body)
     }
 
     /// Unasked news, as many jobs in one message as the slice holds. To MDP/0.2 it is a partial reply, the one word
     /// a client must accept at any time.
     pub fn notice(&self, style: SlotStyle, notices: &[Notice]) -> Vec<Bytes> {
-        let command = self.dialect.has_parts().then_some(PARTIAL);
         let slot = notices.first().map_or(&b""[..], |first| style.slot(first.kind));
-        self.frames(command, slot, &[notice::encode(notices)])
+        self.frames(self.part(), slot, &[notice::encode(notices)])
+    }
+
+    /// The word before a part of an answer, where there is one.
+    fn part(&self) -> Option<&'static [u8]> {
+        match self.dialect {
+            Dialect::V1 | Dialect::Pl => None,
+            Dialect::V2 | Dialect::V2Delimited => Some(PARTIAL),
+            Dialect::V2Renumbered => Some(RENUMBERED_PARTIAL),
+        }
+    }
+
+    /// The word before an answer or the last part of it, where there is one.
+    fn last(&self) -> Option<&'static [u8]> {
+        match self.dialect {
+            Dialect::V1 | Dialect::Pl => None,
+            Dialect::V2 | Dialect::V2Delimited => Some(FINAL),
+            Dialect::V2Renumbered => Some(RENUMBERED_FINAL),
+        }
     }
 
     fn frames(&self, command: Option<&'static [u8]>, service: &[u8], body: &[Bytes]) -> Vec<Bytes> {

@@ -7,9 +7,10 @@ pub enum Dialect {
     V1,
     /// MDP/0.2: no leading empty frame, partial replies, other command numbers.
     V2,
-    /// MDP/0.2 with the leading empty frame of MDP/0.1 and without the service in replies, as some of its implementations
-    /// write it.
+    /// MDP/0.2 with the leading empty frame of MDP/0.1, as some of its implementations write it.
     V2Delimited,
+    /// The same with the worker's numbers for the client's words, and without the service in replies.
+    V2Renumbered,
     /// The `_PL` dialect: MDP/0.1 with plugin workers of many threads, batches of calls and crash notices.
     Pl,
 }
@@ -31,7 +32,7 @@ impl Dialect {
     pub fn client_header(self) -> &'static [u8] {
         match self {
             Dialect::V1 => b"MDPC01",
-            Dialect::V2 | Dialect::V2Delimited => b"MDPC02",
+            Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => b"MDPC02",
             Dialect::Pl => b"MDPC01_PL",
         }
     }
@@ -39,7 +40,7 @@ impl Dialect {
     pub fn worker_header(self) -> &'static [u8] {
         match self {
             Dialect::V1 => b"MDPW01",
-            Dialect::V2 | Dialect::V2Delimited => b"MDPW02",
+            Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => b"MDPW02",
             Dialect::Pl => b"MDPW01_PL",
         }
     }
@@ -51,12 +52,12 @@ impl Dialect {
 
     /// Whether what is said to a client has a place for its service.
     pub(super) fn names_service(self) -> bool {
-        self != Dialect::V2Delimited
+        self != Dialect::V2Renumbered
     }
 
     /// Whether a result may come in parts, and the client's words have numbers.
     pub fn has_parts(self) -> bool {
-        matches!(self, Dialect::V2 | Dialect::V2Delimited)
+        matches!(self, Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered)
     }
 
     pub(super) fn word(self, byte: u8) -> Option<Word> {
@@ -77,7 +78,7 @@ impl Dialect {
         };
         let byte = match self {
             Dialect::V1 => v1,
-            Dialect::V2 | Dialect::V2Delimited => v2,
+            Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => v2,
             Dialect::Pl => pl,
         };
         (byte != 0).then_some(byte)

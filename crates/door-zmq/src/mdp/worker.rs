@@ -59,7 +59,7 @@ pub(super) fn parse(dialect: Dialect, frames: &[Bytes]) -> Result<WorkerMessage,
     let &[byte] = command.as_ref() else { return Err(MdpError::UnknownCommand) };
     match (dialect.word(byte).ok_or(MdpError::UnknownCommand)?, dialect) {
         (Word::Ready, Dialect::Pl) => plugin_ready(rest),
-        (Word::Ready, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited) => {
+        (Word::Ready, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered) => {
             let [service] = rest else { return Err(MdpError::FrameCount) };
             Ok(WorkerMessage::Ready { service: service_name(service)? })
         }
@@ -72,7 +72,7 @@ pub(super) fn parse(dialect: Dialect, frames: &[Bytes]) -> Result<WorkerMessage,
             Ok(WorkerMessage::Reply { address, body })
         }
         (Word::Heartbeat, Dialect::Pl) => Ok(WorkerMessage::Heartbeat { stats: stats::parse(rest) }),
-        (Word::Heartbeat, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited) => {
+        (Word::Heartbeat, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered) => {
             nothing_more(rest)?;
             Ok(WorkerMessage::Heartbeat { stats: Stats::default() })
         }
@@ -90,7 +90,10 @@ impl ToWorker {
     pub fn frames(&self, dialect: Dialect) -> Option<Vec<Bytes>> {
         let word = match (self, dialect) {
             (ToWorker::Request { .. }, Dialect::Pl)
-            | (ToWorker::Call { .. }, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited) => {
+            | (
+                ToWorker::Call { .. },
+                Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered,
+            ) => {
                 return None;
             }
             (ToWorker::Request { .. } | ToWorker::Call { .. }, _) => Word::Request,

@@ -61,7 +61,7 @@ impl Client {
         self.heard(&request.path, turn);
         let submitted = match request.path.dialect {
             Dialect::Pl => self.submit_batch(&request, turn),
-            Dialect::V1 | Dialect::V2 | Dialect::V2Delimited => {
+            Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => {
                 self.submit(&request, turn).map_err(Refused::from)
             }
         };

@@ -239,7 +239,7 @@ impl Worker {
         };
         let listing = match name {
             Some(name) => turn.registry.enter(turn.me.namespace(), &name, registration),
-            None => turn.registry.enter_by_server(turn.me.namespace(), registration),
+            None => turn.registry.enter_by_server(&turn.me.namespace(), registration),
         };
         *self = Worker::Plugin(Plugin::new(listing, threads, turn));
         turn.ask(Request::HearBroadcasts { hear: true }, Waiting::Nothing);
@@ -380,7 +380,7 @@ impl Worker {
         turn.drop("unknown_worker");
         let before = std::mem::take(self);
         let word = match dialect {
-            Dialect::V1 | Dialect::V2 | Dialect::V2Delimited => ToWorker::Disconnect,
+            Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => ToWorker::Disconnect,
             Dialect::Pl => {
                 *self = match before {
                     Worker::Plugin(plugin) => Worker::Asked { jobs: plugin.threads.give_up(), free: None },

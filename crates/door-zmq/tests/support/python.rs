@@ -28,13 +28,16 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn start(python: &OsString, name: &str, arguments: &[&str]) -> Script {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/python/zmq");
-        let mut child = Command::new(python)
-            .args(["-B", "-u"])
-            .arg(folder.join(name))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("Python starts");
+        Script::spawn(Command::new(python).args(["-B", "-u"]).arg(folder.join(name)).args(arguments))
+    }
+
+    /// A program that is not among the examples.
+    pub(crate) fn run(python: &OsString, program: &str, arguments: &[&str]) -> Script {
+        Script::spawn(Command::new(python).args(["-B", "-u", "-c", program]).args(arguments))
+    }
+
+    fn spawn(command: &mut Command) -> Script {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("Python starts");
         let stdout = child.stdout.take().expect("its output");
         let (sender, lines) = channel();
         std::thread::spawn(move || {

@@ -571,13 +571,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     ),
     setting(PINGPONG, "pingpong_retry_attempts", Kind::Count, "3", "The crash with this number ends a job"),
     setting(PINGPONG, "pingpong_exit_on_drain", Kind::Switch, "off", "Send EXIT to a worker that is drained"),
-    setting(
-        PINGPONG,
-        "pingpong_addressed_jobs",
-        Kind::Switch,
-        "off",
-        "Send jobs in the older form, with an address that comes back with the result",
-    ),
+    setting(PINGPONG, "pingpong_addressed_jobs", Kind::Switch, "off", "Send jobs in the older form"),
     setting(
         ZMQ,
         "zmq_ping",
