@@ -8,6 +8,7 @@ pub(crate) mod flags;
 pub(crate) mod load;
 pub(crate) mod nearest;
 pub(crate) mod problem;
+mod setting;
 pub(crate) mod settings;
 mod topics;
 pub(crate) mod value;

@@ -3,115 +3,11 @@
 //! The same name serves in all three places: `ended_kept` in the file is `TENURE_ENDED_KEPT` in the environment and
 //! `--ended-kept` on the command line. Whatever lists, checks or documents settings reads this table.
 
-/// One setting.
-#[derive(Debug)]
-pub(crate) struct Setting {
-    pub(crate) key: &'static str,
-    pub(crate) group: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) default: &'static str,
-    pub(crate) about: &'static str,
-    /// Whether SIGHUP can change it; everything else needs a restart.
-    pub(crate) reloads: bool,
-}
-
-/// What a setting may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// `HOST:PORT`, port 0 for any, or `off`.
-    Address,
-    /// Two addresses with a comma between them, or `off`.
-    TwoAddresses,
-    /// A path, or nothing.
-    Path,
-    /// A filter for the log.
-    Log,
-    /// `always`, `os`, or a span.
-    Sync,
-    Span,
-    /// A span, or `off`.
-    SpanOrOff,
-    Size,
-    Count,
-    /// `on` or `off`.
-    Switch,
-    /// A name.
-    Name,
-    /// `empty` or `command`.
-    NoticeSlot,
-    /// A span, or a bare number of milliseconds.
-    Millis,
-    /// The same, or `off` or 0 for none.
-    MillisOrOff,
-    /// `drop-oldest`, `drop-newest` or `block`.
-    Policy,
-    /// Names and patterns of topics with commas between them, or nothing.
-    Topics,
-    /// Names with commas between them, or nothing.
-    Names,
-    /// A whole number, also below zero.
-    Priority,
-    /// `pause`, `requeue` or `fail`.
-    OnLost,
-}
-
-impl Kind {
-    /// How the value is called in help texts.
-    pub(crate) fn placeholder(self) -> &'static str {
-        match self {
-            Kind::Address => "ADDRESS",
-            Kind::TwoAddresses => "CLIENTS,WORKERS",
-            Kind::Path => "PATH",
-            Kind::Log => "LEVEL",
-            Kind::Sync => "always|SPAN|os",
-            Kind::Span | Kind::SpanOrOff => "SPAN",
-            Kind::Size => "SIZE",
-            Kind::Count => "COUNT",
-            Kind::Switch => "on|off",
-            Kind::Name => "NAME",
-            Kind::NoticeSlot => "empty|command",
-            Kind::Millis | Kind::MillisOrOff => "MILLISECONDS|SPAN",
-            Kind::Policy => "drop-oldest|drop-newest|block",
-            Kind::Topics => "TOPICS",
-            Kind::Names => "NAMES",
-            Kind::Priority => "PRIORITY",
-            Kind::OnLost => "pause|requeue|fail",
-        }
-    }
-}
-
-impl Setting {
-    pub(crate) fn flag(&self) -> String {
-        self.key.replace('_', "-")
-    }
-
-    pub(crate) fn variable(&self) -> String {
-        format!("TENURE_{}", self.key.to_ascii_uppercase())
-    }
-}
+pub(crate) use super::setting::{Kind, Setting};
+use super::setting::{reloading, setting};
 
 pub(crate) fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key)
-}
-
-const fn setting(
-    group: &'static str,
-    key: &'static str,
-    kind: Kind,
-    default: &'static str,
-    about: &'static str,
-) -> Setting {
-    Setting { key, group, kind, default, about, reloads: false }
-}
-
-const fn reloading(
-    group: &'static str,
-    key: &'static str,
-    kind: Kind,
-    default: &'static str,
-    about: &'static str,
-) -> Setting {
-    Setting { key, group, kind, default, about, reloads: true }
 }
 
 const BROKER: &str = "Broker";
