@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use crate::counters::Counters;
 use crate::entered::Entered;
 use crate::keys::{Grant, KeyId, Keys, REVOKED};
+use crate::keyspace::Keyspaces;
 use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
 use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::principal::Principal;
@@ -59,8 +60,15 @@ pub(crate) enum Inbound {
         keys: HashSet<KeyId>,
     },
     Stop,
-    /// The disk failed under the log of topics: the process must end.
-    TopicsFailed(tenure_store::StoreError),
+    /// The disk failed under the log of topics or of keys: the process must end.
+    LogFailed(tenure_store::StoreError),
+}
+
+/// What stands beside the single writer, with locks and logs of its own.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    pub(crate) topics: Topics,
+    pub(crate) keyspaces: Keyspaces,
 }
 
 #[derive(Clone, Debug)]
@@ -78,7 +86,7 @@ struct Shared {
     keys: watch::Sender<Arc<Keys>>,
     entered: Entered,
     reader: Reader,
-    topics: Topics,
+    beside: Beside,
     /// What waits in the mailboxes of all sessions.
     unread: Arc<UnreadBytes>,
     stopped: watch::Receiver<bool>,
@@ -106,7 +114,7 @@ impl HubHandle {
         keys: Keys,
         entered: Entered,
         reader: Reader,
-        topics: Topics,
+        beside: Beside,
         stopped: watch::Receiver<bool>,
     ) -> HubHandle {
         let shared = Shared {
@@ -117,7 +125,7 @@ impl HubHandle {
             keys: watch::Sender::new(Arc::new(keys)),
             entered,
             reader,
-            topics,
+            beside,
             unread: Arc::default(),
             stopped,
             backup_dir: std::sync::RwLock::default(),
@@ -225,7 +233,12 @@ impl HubHandle {
 
     /// Pub/sub.
     pub fn topics(&self) -> &Topics {
-        &self.shared.topics
+        &self.shared.beside.topics
+    }
+
+    /// The keys that programs written for Redis keep here. They stand beside the hub as topics do.
+    pub fn keyspaces(&self) -> &Keyspaces {
+        &self.shared.beside.keyspaces
     }
 
     /// Changes settings while the broker runs.

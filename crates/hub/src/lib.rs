@@ -20,6 +20,7 @@ mod entered;
 mod follow;
 mod handle;
 mod keys;
+pub mod keyspace;
 pub mod limits;
 mod listen;
 mod mailbox;
@@ -45,7 +46,7 @@ pub use principal::Principal;
 pub use request::{
     Ask, Broadcast, CallAnswer, Delivery, Done, Request, Response, Submission, Watch, fresh_id,
 };
-pub use rights::{Needs, Right, Rights, TopicAct};
+pub use rights::{KeyspaceAct, Needs, Right, Rights, TopicAct};
 pub use runtime::Hub;
 pub use settings::{HubSettings, UnreadLimits};
 pub use stats::Stats;

@@ -83,6 +83,9 @@ impl Rights {
             Needs::Nothing => true,
             Needs::Right(right) => self.contains(right),
             Needs::SubmitOrWork => self.contains(Right::Submit) || self.contains(Right::Work),
+            Needs::ReadSubmitOrWork => {
+                self.contains(Right::Read) || self.contains(Right::Submit) || self.contains(Right::Work)
+            }
         }
     }
 
@@ -106,6 +109,8 @@ pub enum Needs {
     Right(Right),
     /// Talking to other peers: either of the two.
     SubmitOrWork,
+    /// Reading what such peers leave for each other: any of the three.
+    ReadSubmitOrWork,
 }
 
 impl Needs {
@@ -119,6 +124,7 @@ impl Needs {
             Needs::Right(Right::Manage) => "manage the broker",
             Needs::Right(Right::Backup) => "make backups",
             Needs::SubmitOrWork => "talk to other peers",
+            Needs::ReadSubmitOrWork => "read keys",
         }
     }
 }
@@ -222,6 +228,26 @@ impl TopicAct {
                 Needs::SubmitOrWork
             }
             TopicAct::SubscribeToEvents | TopicAct::List => Needs::Right(Right::Read),
+        }
+    }
+}
+
+/// What a peer does with keys. They stand beside the hub as topics do, so doors ask for the right themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyspaceAct {
+    Read,
+    Write,
+}
+
+impl KeyspaceAct {
+    pub const ALL: [KeyspaceAct; 2] = [KeyspaceAct::Read, KeyspaceAct::Write];
+
+    /// The right that this act needs. A program that may write can read whatever it likes by moving it, so writing is enough
+    /// to read; and a worker may do both, because existing workers keep their own keys.
+    pub const fn needs(self) -> Needs {
+        match self {
+            KeyspaceAct::Read => Needs::ReadSubmitOrWork,
+            KeyspaceAct::Write => Needs::SubmitOrWork,
         }
     }
 }

@@ -18,8 +18,9 @@ use crate::clock::{Moment, Turning, wall_clock};
 use crate::core::Core;
 use crate::entered::Entered;
 use crate::follow::follow;
-use crate::handle::{HubHandle, Inbound};
+use crate::handle::{Beside, HubHandle, Inbound};
 use crate::keys::Keys;
+use crate::keyspace::Keyspaces;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
 use crate::request::{Ask, Request};
 use crate::settings::HubSettings;
@@ -93,11 +94,19 @@ impl Hub {
         let failures = inbox.clone();
         start_thread("tenure-topics", move || {
             if let Err(error) = saver.run() {
-                let _ = failures.send(Inbound::TopicsFailed(error));
+                let _ = failures.send(Inbound::LogFailed(error));
+            }
+        });
+        let (keyspaces, saver) = Keyspaces::open(&reader, settings.keyspace)?;
+        let failures = inbox.clone();
+        start_thread("tenure-keys", move || {
+            if let Err(error) = saver.run() {
+                let _ = failures.send(Inbound::LogFailed(error));
             }
         });
         let entered = Entered::new(settings.namespaces_per_key_max);
-        let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, entered, reader, topics, stopped);
+        let beside = Beside { topics, keyspaces };
+        let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, entered, reader, beside, stopped);
         handle.topics().connect(handle.downgrade());
         let mut core = Core::new(engine, batches, chores, stats);
         core.bound_unread(settings.unread, handle.unread());
@@ -202,7 +211,7 @@ impl Turns {
             for message in messages.drain(..) {
                 match message {
                     Inbound::Stop => return self.finish().await,
-                    Inbound::TopicsFailed(error) => return Err(error),
+                    Inbound::LogFailed(error) => return Err(error),
                     other => self.take_or_hold_back(now, other)?,
                 }
             }
@@ -320,7 +329,7 @@ impl Turns {
             Inbound::Reply { session, token, reply } => self.core.reply(session, token, reply),
             Inbound::Configure(settings) => self.core.configure(&settings),
             Inbound::Revoke { keys } => self.core.revoke(now, &keys),
-            Inbound::Stop | Inbound::TopicsFailed(_) => unreachable!("the loop looks for them"),
+            Inbound::Stop | Inbound::LogFailed(_) => unreachable!("the loop looks for them"),
         }
         Ok(())
     }
@@ -431,6 +440,7 @@ impl Turns {
     async fn finish(mut self) -> Result<(), StoreError> {
         let _ = self.stopping.send(true);
         self.handle.topics().stop().await;
+        self.handle.keyspaces().stop().await;
         self.permits.close();
         self.core.drain();
         self.core.begin_last_snapshot();

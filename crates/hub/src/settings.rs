@@ -1,11 +1,13 @@
 //! Settings of the hub itself, beside those of the engine and the store.
 
+use crate::keyspace::KeyspaceSettings;
 use crate::limits::{NAMESPACES_PER_KEY_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_TOTAL_MAX};
 use crate::topics::TopicSettings;
 
 #[derive(Clone, Debug)]
 pub struct HubSettings {
     pub topics: TopicSettings,
+    pub keyspace: KeyspaceSettings,
     pub unread: UnreadLimits,
     /// How many namespaces the sessions of one key may enter.
     pub namespaces_per_key_max: usize,
@@ -15,6 +17,7 @@ impl Default for HubSettings {
     fn default() -> HubSettings {
         HubSettings {
             topics: TopicSettings::default(),
+            keyspace: KeyspaceSettings::default(),
             unread: UnreadLimits::default(),
             namespaces_per_key_max: NAMESPACES_PER_KEY_MAX,
         }

@@ -23,7 +23,7 @@ use crate::error::{Damage, Doing, StoreError};
 use crate::files::{self, MANIFEST, Named};
 use crate::reader::Reader;
 use crate::shared::Shared;
-use crate::topic_log::TopicFile;
+use crate::topic_log::{LogFamily, TopicFile};
 
 /// What belongs to a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,8 +50,10 @@ impl Reader {
         for source in pin.files(position)? {
             manifest.files.push(source.copy(target, &source.name)?);
         }
-        for source in pin.topics() {
-            manifest.files.push(source.copy(target, &source.name)?);
+        for family in [LogFamily::Topics, LogFamily::Keys] {
+            for source in pin.log(family) {
+                manifest.files.push(source.copy(target, &source.name)?);
+            }
         }
         write_manifest(target, &manifest)?;
         Ok(manifest)
@@ -137,9 +139,9 @@ impl<'a> Pin<'a> {
 }
 
 impl Pin<'_> {
-    /// The files of the log of topics, as far as each is certain.
-    fn topics(&self) -> Vec<Source> {
-        let files = self.shared.topics.lock().expect("no holder of the lock panics");
+    /// The files of a log, as far as each is certain.
+    fn log(&self, family: LogFamily) -> Vec<Source> {
+        let files = family.files(self.shared).lock().expect("no holder of the lock panics");
         let source = |file: &TopicFile| Source {
             name: file.segment.name.clone(),
             file: file.segment.file.clone(),

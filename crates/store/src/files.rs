@@ -16,6 +16,8 @@ pub(crate) enum Named {
     Events(u64),
     /// A file of the log of topics, by the position of its first byte.
     Topics(u64),
+    /// A file of the log of keys, by the position of its first byte.
+    Keys(u64),
     /// A segment that waits to be used, by a running number.
     Spare(u64),
     /// Left behind by a process that ended before it was done.
@@ -44,6 +46,10 @@ pub(crate) fn topics(start: u64) -> String {
     format!("topics-{start:020}")
 }
 
+pub(crate) fn keys(start: u64) -> String {
+    format!("keys-{start:020}")
+}
+
 pub(crate) fn unfinished(name: &str) -> String {
     format!("{name}{UNFINISHED}")
 }
@@ -63,6 +69,7 @@ pub(crate) fn named(name: &str) -> Named {
         "events" => Named::Events(number),
         "spare" => Named::Spare(number),
         "topics" => Named::Topics(number),
+        "keys" => Named::Keys(number),
         _ => Named::Other,
     }
 }
@@ -77,6 +84,7 @@ mod tests {
         assert_eq!(named(&snapshot(0)), Named::Snapshot(0));
         assert_eq!(named(&events(7)), Named::Events(7));
         assert_eq!(named(&topics(9)), Named::Topics(9));
+        assert_eq!(named(&keys(9)), Named::Keys(9));
         assert_eq!(named(&spare(3)), Named::Spare(3));
         assert_eq!(named(&unfinished(&snapshot(1))), Named::Unfinished);
         assert_eq!(named("journal-7"), Named::Other);

@@ -16,6 +16,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const JOURNAL_MAGIC: [u8; 8] = *b"tenureJL";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 8] = *b"tenureSN";
 pub(crate) const TOPICS_MAGIC: [u8; 8] = *b"tenureTP";
+pub(crate) const KEYS_MAGIC: [u8; 8] = *b"tenureKY";
 pub(crate) const HIGH_WATER_MAGIC: [u8; 8] = *b"tenureHW";
 pub(crate) const EVENTS_MAGIC: [u8; 8] = *b"tenureEV";
 

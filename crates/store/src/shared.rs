@@ -16,7 +16,7 @@ use crate::random::Random;
 use crate::segment::{self, Past, Segment};
 use crate::settings::StoreSettings;
 use crate::tail::Tail;
-use crate::topic_log::{TopicFile, TopicsFound};
+use crate::topic_log::{LogFamily, TopicFile, TopicsFound};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -27,6 +27,9 @@ pub(crate) struct Shared {
     pub(crate) topics: Mutex<Vec<TopicFile>>,
     /// What was read of it at the start, until it is opened.
     topics_found: Mutex<Option<TopicsFound>>,
+    /// The same for the log of keys.
+    pub(crate) keys: Mutex<Vec<TopicFile>>,
+    keys_found: Mutex<Option<TopicsFound>>,
     pub(crate) tail: Tail,
     pub(crate) progress: Progress,
     spares: Mutex<Vec<Spare>>,
@@ -88,6 +91,7 @@ pub(crate) struct Found {
     pub(crate) files: Files,
     pub(crate) mark: HighWaterFile,
     pub(crate) topics: TopicsFound,
+    pub(crate) keys: TopicsFound,
 }
 
 impl Shared {
@@ -99,7 +103,7 @@ impl Shared {
         salts: Random,
         lock: DiskLock,
     ) -> Shared {
-        let Found { files, mark, topics } = found;
+        let Found { files, mark, topics, keys } = found;
         let tail = Tail::new(settings.cache_bytes);
         Shared {
             disk,
@@ -107,6 +111,8 @@ impl Shared {
             files: RwLock::new(files),
             topics: Mutex::default(),
             topics_found: Mutex::new(Some(topics)),
+            keys: Mutex::default(),
+            keys_found: Mutex::new(Some(keys)),
             tail,
             progress,
             spares: Mutex::default(),
@@ -204,8 +210,12 @@ impl Shared {
         if self.short.load(Ordering::Acquire) { 0 } else { self.settings.spare_segments }
     }
 
-    pub(crate) fn take_topics_found(&self) -> Option<TopicsFound> {
-        self.topics_found.lock().expect("no holder of the lock panics").take()
+    pub(crate) fn take_found(&self, family: LogFamily) -> Option<TopicsFound> {
+        let found = match family {
+            LogFamily::Topics => &self.topics_found,
+            LogFamily::Keys => &self.keys_found,
+        };
+        found.lock().expect("no holder of the lock panics").take()
     }
 
     /// Everything before `position` is synced.

@@ -13,6 +13,7 @@ use crate::error::{Damage, Doing, StoreError};
 use crate::files;
 use crate::high_water::{HighWater, HighWaterFile};
 use crate::keeper::Keeper;
+use crate::key_log;
 use crate::ledger::Ledger;
 use crate::random::Random;
 use crate::reader::Reader;
@@ -20,7 +21,7 @@ use crate::recover::{Inventory, JournalEnd, LostBlobs, OpenReport, Recovered, re
 use crate::segment;
 use crate::settings::StoreSettings;
 use crate::shared::{Files, Found, Progress, Shared};
-use crate::topic_log::TopicsFound;
+use crate::topic_log::{LogFamily, TopicsFound};
 use crate::writer::Writer;
 
 /// An open store, before it is split into the parts that work on their own.
@@ -67,11 +68,12 @@ impl Store {
         let recovered = recover(&*disk, &inventory, engine, now)?;
         check_events(&recovered)?;
         let ledger = count_live(&recovered)?;
-        let topics = TopicsFound::read(&*disk)?;
+        let topics = TopicsFound::read(&*disk, LogFamily::Topics)?;
+        let keys = key_log::read(&*disk)?;
         // Nothing has been changed so far. From here on only the disk itself can fail.
         clear_away(&*disk, &inventory, &recovered)?;
         settle_tail(&recovered, settings.longer_by())?;
-        assemble(disk, settings, recovered, ledger, topics, lock, now)
+        assemble(disk, settings, recovered, ledger, (topics, keys), lock, now)
     }
 
     pub fn split(self) -> Parts {
@@ -122,7 +124,7 @@ fn assemble(
     settings: StoreSettings,
     recovered: Recovered,
     ledger: Ledger,
-    topics: TopicsFound,
+    (topics, keys): (TopicsFound, TopicsFound),
     lock: DiskLock,
     now: Timestamp,
 ) -> Result<Opened, StoreError> {
@@ -138,7 +140,8 @@ fn assemble(
     let mut salts = Random::new(salts.next() ^ now.0.rotate_left(32) ^ end.position);
     salts.next();
     let progress = Progress::new(end.position, end.next_event);
-    let shared = Arc::new(Shared::new(disk, settings, Found { files, mark, topics }, progress, salts, lock));
+    let shared =
+        Arc::new(Shared::new(disk, settings, Found { files, mark, topics, keys }, progress, salts, lock));
     let (jobs, job_queue) = channel();
     let (done, done_queue) = channel();
     let queued = Arc::new(AtomicUsize::new(0));

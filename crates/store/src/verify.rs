@@ -11,11 +11,12 @@ use crate::events::{EventDecoder, EventFile};
 use crate::files;
 use crate::frame::FrameHeader;
 use crate::high_water::HighWater;
+use crate::key_log;
 use crate::recover::{Cut, Inventory, LostBlobs, is_whole, missing_segments, recover};
 use crate::scan::{Found, Scan, certain_frame_behind, next_frame_behind};
 use crate::segment::Segment;
 use crate::snapshot::SnapshotReader;
-use crate::topic_log::check_file;
+use crate::topic_log::{LogFamily, check_file};
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Verification {
     pub events: u64,
     /// Frames in the log of topics.
     pub topic_frames: u64,
+    /// Frames in the log of keys.
+    pub key_frames: u64,
     /// Tasks that would be there after a start.
     pub tasks: u64,
     /// Everything that is wrong. Empty means that the store can be started and every body can be read.
@@ -39,6 +42,8 @@ pub struct Verification {
     pub high_water: Option<u64>,
     /// The same in the log of topics.
     pub torn_topics: Option<Cut>,
+    /// The same in the log of keys.
+    pub torn_keys: Option<Cut>,
 }
 
 /// Checks a store that no process has open; changes nothing. `settings` say which ended tasks are kept.
@@ -61,6 +66,12 @@ pub fn verify(disk: &dyn Disk, settings: Settings, now: Timestamp) -> Result<Ver
     }
     for (index, start) in inventory.topics.iter().enumerate() {
         found.topics(disk, *start, inventory.topics.get(index + 1).copied())?;
+    }
+    for (index, start) in inventory.keys.iter().enumerate() {
+        found.keys(disk, *start, inventory.keys.get(index + 1).copied())?;
+    }
+    if let Err(error) = key_log::read(disk) {
+        found.damage(error)?;
     }
     found.high_water = HighWater::read(disk)?.map(|mark| mark.position);
     found.needed_segments(disk, &inventory)?;
@@ -156,10 +167,21 @@ impl Verification {
     }
 
     fn topics(&mut self, disk: &dyn Disk, start: u64, next: Option<u64>) -> Result<(), StoreError> {
-        match check_file(disk, start, next) {
+        match check_file(disk, LogFamily::Topics, start, next) {
             Ok((frames, cut)) => {
                 self.topic_frames += frames;
                 self.torn_topics = cut;
+                Ok(())
+            }
+            Err(error) => self.damage(error),
+        }
+    }
+
+    fn keys(&mut self, disk: &dyn Disk, start: u64, next: Option<u64>) -> Result<(), StoreError> {
+        match check_file(disk, LogFamily::Keys, start, next) {
+            Ok((frames, cut)) => {
+                self.key_frames += frames;
+                self.torn_keys = cut;
                 Ok(())
             }
             Err(error) => self.damage(error),

@@ -16,6 +16,7 @@ pub(crate) struct Inventory {
     pub(crate) snapshots: Vec<u64>,
     pub(crate) events: Vec<u64>,
     pub(crate) topics: Vec<u64>,
+    pub(crate) keys: Vec<u64>,
     /// What an earlier process left behind: spare segments and files it did not finish.
     pub(crate) leftovers: Vec<String>,
 }
@@ -29,6 +30,7 @@ impl Inventory {
                 Named::Snapshot(start) => inventory.snapshots.push(start),
                 Named::Events(first) => inventory.events.push(first),
                 Named::Topics(start) => inventory.topics.push(start),
+                Named::Keys(start) => inventory.keys.push(start),
                 Named::Spare(_) | Named::Unfinished => inventory.leftovers.push(name),
                 Named::Other => {}
             }

@@ -4,11 +4,12 @@
 //! - [`snapshot`] makes the newest snapshot whole again;
 //! - [`journal`] walks over the segments and mends or cuts what is no frame;
 //! - [`fill`] puts frames without records over lost bytes, and empty segments in the place of missing ones;
-//! - [`topics`] does the same for the log of topics;
+//! - [`topics`] does the same for the log of topics, [`keys`] for the log of keys;
 //! - [`lost`] finds the tasks whose body or result cannot be read any more.
 
 mod fill;
 mod journal;
+mod keys;
 mod lost;
 mod snapshot;
 mod topics;
@@ -55,6 +56,7 @@ pub fn repair(disk: &dyn Disk, how: Repair) -> Result<Repaired, StoreError> {
     work.high_water(snapshot.as_ref())?;
     work.events(&Inventory::take(disk)?)?;
     work.topics()?;
+    work.keys()?;
     work.lost_bytes()?;
     disk.sync_dir().syncing("the directory")?;
     Ok(work.repaired)

@@ -4,7 +4,7 @@ use super::Work;
 use crate::error::StoreError;
 use crate::files;
 use crate::recover::Inventory;
-use crate::topic_log::{check_file, good_part};
+use crate::topic_log::{LogFamily, check_file, good_part};
 
 impl Work<'_> {
     pub(super) fn topics(&mut self) -> Result<(), StoreError> {
@@ -18,17 +18,18 @@ impl Work<'_> {
         let starts = Inventory::take(self.disk)?.topics;
         let last = starts.len().saturating_sub(1);
         for (index, start) in starts.iter().enumerate().rev() {
-            let damage = match check_file(self.disk, *start, starts.get(index + 1).copied()) {
-                Ok(_) => continue,
-                Err(StoreError::Damaged(damage)) => damage,
-                Err(other) => return Err(other),
-            };
+            let damage =
+                match check_file(self.disk, LogFamily::Topics, *start, starts.get(index + 1).copied()) {
+                    Ok(_) => continue,
+                    Err(StoreError::Damaged(damage)) => damage,
+                    Err(other) => return Err(other),
+                };
             if index < last {
                 self.say(format!("{damage}. Messages of durable topics up to there are lost"));
                 for start in &starts[..=index] {
                     self.set_topics_aside(*start)?;
                 }
-            } else if let Some((segment, end)) = good_part(self.disk, *start)? {
+            } else if let Some((segment, end)) = good_part(self.disk, LogFamily::Topics, *start)? {
                 self.keep_range(&segment, end, segment.file_end()?)?;
                 segment.settle(end, end)?;
                 self.say(format!("{damage}. It was cut there: what topics changed later is lost"));

@@ -1,5 +1,6 @@
 //! Looking at every byte of a file of the log.
 
+use super::LogFamily;
 use super::open::{open_segment, read_file, walk};
 use crate::disk::Disk;
 use crate::error::StoreError;
@@ -9,17 +10,22 @@ use crate::segment::Segment;
 /// Reads one file. `next` is where the following one starts. Says how many frames it has, and whether its tail is torn.
 pub(crate) fn check_file(
     disk: &dyn Disk,
+    family: LogFamily,
     start: u64,
     next: Option<u64>,
 ) -> Result<(u64, Option<Cut>), StoreError> {
-    let segment = open_segment(disk, start)?;
+    let segment = open_segment(disk, family, start)?;
     let read = read_file(&segment, next, |_| ())?;
     Ok((read.frames, read.cut))
 }
 
 /// The file with the end of what is good in it, if its rows are.
-pub(crate) fn good_part(disk: &dyn Disk, start: u64) -> Result<Option<(Segment, u64)>, StoreError> {
-    let segment = match open_segment(disk, start) {
+pub(crate) fn good_part(
+    disk: &dyn Disk,
+    family: LogFamily,
+    start: u64,
+) -> Result<Option<(Segment, u64)>, StoreError> {
+    let segment = match open_segment(disk, family, start) {
         Ok(segment) => segment,
         Err(StoreError::Damaged(_)) => return Ok(None),
         Err(other) => return Err(other),

@@ -15,9 +15,12 @@
 //! A file gets its name when its base is complete and certain. A torn tail of the last file is cut off; anything else that
 //! is not a frame is damage, told with file and offset.
 //!
+//! The log of keys (`key_log`) has files of the same kind under another name: `family` says which.
+//!
 //! `rows` is the page, `open` comes back, `write` appends, `rotate` begins files and lets old ones go, `check` verifies.
 
 mod check;
+mod family;
 mod open;
 mod rotate;
 mod rows;
@@ -35,10 +38,9 @@ pub use open::TopicsOpened;
 pub use rows::TopicRows;
 
 pub(crate) use check::{check_file, good_part};
+pub(crate) use family::LogFamily;
 pub(crate) use open::TopicsFound;
-
-/// Written under this name until it is complete. There is one writer, so there is one such file.
-pub(crate) const UNFINISHED_TOPICS: &str = "topics-unfinished";
+pub(crate) use write::append_offline;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicLogSettings {
@@ -63,6 +65,7 @@ impl Default for TopicLogSettings {
 #[derive(Debug)]
 pub struct TopicLog {
     shared: Arc<Shared>,
+    family: LogFamily,
     settings: TopicLogSettings,
     segment: Arc<Segment>,
     /// Where the next frame stands.

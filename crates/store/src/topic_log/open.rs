@@ -7,15 +7,14 @@ use tenure_engine::Timestamp;
 
 use super::rotate::{Begun, begin};
 use super::rows::{BASE_END, Row, read_page};
-use super::{Messages, TopicFile, TopicLog, TopicLogSettings, UNFINISHED_TOPICS};
+use super::{LogFamily, Messages, TopicFile, TopicLog, TopicLogSettings};
 use crate::disk::Disk;
 use crate::error::{Damage, Doing, StoreError};
-use crate::files::{self, Named};
-use crate::header::TOPICS_MAGIC;
 use crate::reader::Reader;
 use crate::recover::Cut;
 use crate::scan::{Found, Scan, certain_frame_behind};
 use crate::segment::Segment;
+use crate::shared::Shared;
 
 /// What was found.
 #[derive(Debug)]
@@ -30,14 +29,15 @@ pub struct TopicsOpened {
 /// The log as it lies on the disk, read and not yet touched.
 #[derive(Debug)]
 pub(crate) struct TopicsFound {
+    family: LogFamily,
     files: Vec<(Arc<Segment>, Read)>,
-    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) rows: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl TopicsFound {
     /// Reads all files. A start does this before it changes anything, so that damage here leaves everything as it was.
-    pub(crate) fn read(disk: &dyn Disk) -> Result<TopicsFound, StoreError> {
-        let segments = segments(disk)?;
+    pub(crate) fn read(disk: &dyn Disk, family: LogFamily) -> Result<TopicsFound, StoreError> {
+        let segments = segments(disk, family)?;
         let (mut files, mut rows) = (Vec::new(), BTreeMap::new());
         for (index, segment) in segments.iter().enumerate() {
             let next = segments.get(index + 1).map(|next| next.start);
@@ -55,24 +55,41 @@ impl TopicsFound {
             };
             files.push((Arc::clone(segment), read));
         }
-        Ok(TopicsFound { files, rows })
+        Ok(TopicsFound { family, files, rows })
+    }
+
+    /// The position of the first file.
+    pub(crate) fn start(&self) -> Option<u64> {
+        self.files.first().map(|(segment, _)| segment.start)
     }
 }
 
 impl Reader {
     /// Opens the log of topics that lies beside the journal, or begins one.
     pub fn open_topics(&self, settings: TopicLogSettings) -> Result<TopicsOpened, StoreError> {
-        let shared = Arc::clone(&self.shared);
-        let disk = &*shared.disk;
-        let TopicsFound { mut files, rows } = match shared.take_topics_found() {
+        let found = match self.shared.take_found(LogFamily::Topics) {
             Some(found) => found,
-            None => TopicsFound::read(disk)?,
+            None => TopicsFound::read(&*self.shared.disk, LogFamily::Topics)?,
         };
-        remove_unfinished(disk)?;
+        found.open(&self.shared, settings)
+    }
+}
+
+impl TopicsFound {
+    /// Cuts a torn tail off and goes on where the log ends, or begins one.
+    pub(crate) fn open(
+        self,
+        shared: &Arc<Shared>,
+        settings: TopicLogSettings,
+    ) -> Result<TopicsOpened, StoreError> {
+        let shared = Arc::clone(shared);
+        let TopicsFound { family, mut files, rows } = self;
+        remove_unfinished(&*shared.disk, family)?;
         let Some((last, read)) = files.pop() else {
-            let Begun { segment, end } = begin(&shared, 0, std::iter::empty())?;
+            let Begun { segment, end } = begin(&shared, family, 0, std::iter::empty())?;
             let log = TopicLog {
                 shared,
+                family,
                 settings,
                 segment,
                 position: end,
@@ -85,13 +102,14 @@ impl Reader {
         };
         for (segment, read) in files {
             let file = TopicFile { segment, end: read.end, messages: read.messages };
-            shared.topics.lock().expect("no holder of the lock panics").push(file);
+            family.files(&shared).lock().expect("no holder of the lock panics").push(file);
         }
         last.settle(read.certain, read.end)?;
         let file = TopicFile { segment: Arc::clone(&last), end: read.end, messages: read.messages };
-        shared.topics.lock().expect("no holder of the lock panics").push(file);
+        family.files(&shared).lock().expect("no holder of the lock panics").push(file);
         let log = TopicLog {
             shared,
+            family,
             settings,
             segment: last,
             position: read.end,
@@ -107,7 +125,7 @@ impl Reader {
 impl TopicLog {
     /// Reads the messages that are kept, oldest first.
     pub fn messages(&self, mut see: impl FnMut(Timestamp, &[u8], &[u8])) -> Result<(), StoreError> {
-        let files = self.shared.topics.lock().expect("no holder of the lock panics").clone();
+        let files = self.family.files(&self.shared).lock().expect("no holder of the lock panics").clone();
         for file in files.iter().filter(|file| file.messages.bytes > 0) {
             read_file(&file.segment, Some(file.end), |row| {
                 if let Row::Message { at, key, value } = row {
@@ -119,26 +137,24 @@ impl TopicLog {
     }
 }
 
-fn remove_unfinished(disk: &dyn Disk) -> Result<(), StoreError> {
+fn remove_unfinished(disk: &dyn Disk, family: LogFamily) -> Result<(), StoreError> {
+    let unfinished = family.unfinished();
     let names = disk.list().doing("listing", "the directory")?;
-    if names.iter().any(|name| name == UNFINISHED_TOPICS) {
-        disk.remove(UNFINISHED_TOPICS).doing("removing", UNFINISHED_TOPICS)?;
+    if names.iter().any(|name| name == unfinished) {
+        disk.remove(unfinished).doing("removing", unfinished)?;
     }
     Ok(())
 }
 
 /// The files of the log in order.
-pub(super) fn segments(disk: &dyn Disk) -> Result<Vec<Arc<Segment>>, StoreError> {
+pub(super) fn segments(disk: &dyn Disk, family: LogFamily) -> Result<Vec<Arc<Segment>>, StoreError> {
     let names = disk.list().doing("listing", "the directory")?;
-    let starts = names.iter().filter_map(|name| match files::named(name) {
-        Named::Topics(start) => Some(start),
-        _ => None,
-    });
-    starts.map(|start| open_segment(disk, start).map(Arc::new)).collect()
+    let starts = names.iter().filter_map(|name| family.start_of(name));
+    starts.map(|start| open_segment(disk, family, start).map(Arc::new)).collect()
 }
 
-pub(super) fn open_segment(disk: &dyn Disk, start: u64) -> Result<Segment, StoreError> {
-    Segment::open_named(disk, files::topics(start), start, TOPICS_MAGIC)
+pub(super) fn open_segment(disk: &dyn Disk, family: LogFamily, start: u64) -> Result<Segment, StoreError> {
+    Segment::open_named(disk, family.file_name(start), start, family.magic())
 }
 
 /// How far a file goes.

@@ -8,11 +8,10 @@ use tenure_engine::Timestamp;
 use super::open::read_file;
 use super::rows::{BASE, BASE_END, Row};
 use super::write::frame;
-use super::{Messages, TopicFile, TopicLog, TopicRows, UNFINISHED_TOPICS};
+use super::{LogFamily, Messages, TopicFile, TopicLog, TopicRows};
 use crate::disk::DiskFile;
 use crate::error::{Doing, StoreError, is_full};
-use crate::files;
-use crate::header::{HEADER_BYTES, Header, TOPICS_MAGIC};
+use crate::header::{HEADER_BYTES, Header};
 use crate::segment::{Past, Segment};
 use crate::shared::Shared;
 
@@ -44,7 +43,7 @@ impl TopicLog {
     /// Begins a new file with these rows and no others. Says no if the disk is full, and goes on with the old one.
     pub fn begin(&mut self, rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<bool, StoreError> {
         self.make_certain()?;
-        let begun = match begin(&self.shared, self.position, rows) {
+        let begun = match begin(&self.shared, self.family, self.position, rows) {
             Ok(begun) => begun,
             Err(StoreError::Io { source, .. }) if is_full(&source) => return Ok(false),
             Err(error) => {
@@ -58,13 +57,30 @@ impl TopicLog {
         Ok(true)
     }
 
+    /// Deletes the files before a position. A backup that is under way keeps all: then it says no.
+    pub(crate) fn let_go_before(&mut self, position: u64) -> Result<bool, StoreError> {
+        loop {
+            if self.shared.files.read().expect("no holder of the lock panics").pins > 0 {
+                return Ok(false);
+            }
+            let mut files = self.family.files(&self.shared).lock().expect("no holder of the lock panics");
+            if files.first().is_none_or(|first| first.segment.start >= position) {
+                return Ok(true);
+            }
+            let name = files.remove(0).segment.name.clone();
+            drop(files);
+            self.shared.disk.remove(&name).doing("removing", &name)?;
+            self.shared.disk.sync_dir().syncing("the directory")?;
+        }
+    }
+
     /// Deletes files from the front whose messages are too old or too many. A backup that is under way keeps all.
     fn let_go(&mut self, now: Timestamp) -> Result<(), StoreError> {
         if self.shared.files.read().expect("no holder of the lock panics").pins > 0 {
             return Ok(());
         }
         loop {
-            let mut files = self.shared.topics.lock().expect("no holder of the lock panics");
+            let mut files = self.family.files(&self.shared).lock().expect("no holder of the lock panics");
             let later: u64 = files.iter().skip(1).map(|file| file.messages.bytes).sum();
             let Some(first) = files.first().filter(|_| files.len() > 1) else { return Ok(()) };
             let kept = first.messages.bytes > 0
@@ -90,40 +106,42 @@ pub(super) struct Begun {
 /// Writes a file with its base, makes it certain, and only then gives it its name.
 pub(super) fn begin(
     shared: &Shared,
+    family: LogFamily,
     start: u64,
     rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
 ) -> Result<Begun, StoreError> {
-    let (disk, name) = (&*shared.disk, UNFINISHED_TOPICS);
+    let (disk, name) = (&*shared.disk, family.unfinished());
     let file = disk.create(name).doing("creating", name)?;
     let salt = shared.new_salt(0);
-    let end = write_base(&*file, salt, start, rows).inspect_err(|_| {
+    let end = write_base(&*file, family, salt, start, rows).inspect_err(|_| {
         // It may be the file that fills the disk.
         let _ = disk.remove(name);
     })?;
     file.sync().syncing(name)?;
-    let segment = Arc::new(Segment::named(files::topics(start), start, salt, Past::Fresh, file));
+    let segment = Arc::new(Segment::named(family.file_name(start), start, salt, Past::Fresh, file));
     disk.rename(name, &segment.name).doing("renaming", name)?;
     disk.sync_dir().syncing("the directory")?;
     let file = TopicFile { segment: Arc::clone(&segment), end, messages: Messages::default() };
-    shared.topics.lock().expect("no holder of the lock panics").push(file);
+    family.files(shared).lock().expect("no holder of the lock panics").push(file);
     Ok(Begun { segment, end })
 }
 
 fn write_base(
     file: &dyn DiskFile,
+    family: LogFamily,
     salt: u32,
     start: u64,
     rows: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
 ) -> Result<u64, StoreError> {
-    let mut at = start;
+    let (mut at, name) = (start, family.unfinished());
     let mut write = |kind, rows: &TopicRows| {
         let bytes = frame(kind, &rows.bytes, rows.count, at, start, salt);
         let written = file.write_at(&bytes, at - start + HEADER_BYTES as u64);
         at += bytes.len() as u64;
-        written.doing("writing", UNFINISHED_TOPICS)
+        written.doing("writing", name)
     };
-    let header = Header { magic: TOPICS_MAGIC, salt, numbers: [0; 2] };
-    file.write_at(&header.encode(), 0).doing("writing", UNFINISHED_TOPICS)?;
+    let header = Header { magic: family.magic(), salt, numbers: [0; 2] };
+    file.write_at(&header.encode(), 0).doing("writing", name)?;
     let mut page = TopicRows::default();
     for (key, value) in rows {
         page.put(&key, &value);

@@ -6,6 +6,7 @@ use super::rows::CHANGES;
 use super::{TopicLog, TopicRows};
 use crate::error::{Doing, StoreError, WriteError, is_full};
 use crate::frame::{FRAME_HEADER_BYTES, FrameHeader};
+use crate::segment::Segment;
 use crate::settings::Sync;
 
 impl TopicLog {
@@ -42,7 +43,7 @@ impl TopicLog {
         }
     }
 
-    pub(super) fn make_certain(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn make_certain(&mut self) -> Result<(), StoreError> {
         if self.failed {
             return Err(StoreError::Failed);
         }
@@ -55,13 +56,25 @@ impl TopicLog {
         Ok(())
     }
 
+    /// Where the next frame stands.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
     /// Lets backups know how far the current file goes.
     pub(super) fn tell(&self) {
-        let mut files = self.shared.topics.lock().expect("no holder of the lock panics");
+        let mut files = self.family.files(&self.shared).lock().expect("no holder of the lock panics");
         if let Some(last) = files.last_mut() {
             (last.end, last.messages) = (self.certain, self.messages);
         }
     }
+}
+
+/// Appends rows to a file that no process has open.
+pub(crate) fn append_offline(segment: &Segment, end: u64, rows: &TopicRows) -> Result<(), StoreError> {
+    let frame = frame(CHANGES, &rows.bytes, rows.count, end, end, segment.salt);
+    segment.file.write_at(&frame, segment.offset(end)).doing("writing", &segment.name)?;
+    segment.file.sync().syncing(&segment.name)
 }
 
 pub(super) fn frame(kind: u8, rows: &[u8], count: u32, position: u64, certain: u64, salt: u32) -> Vec<u8> {

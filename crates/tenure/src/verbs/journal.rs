@@ -85,7 +85,7 @@ fn verify(config: &Config, screen: &Screen) -> Outcome {
         let torn = found.torn.as_ref().map(|cut| json!({ "file": cut.file, "offset": cut.offset, "why": cut.why }));
         json!({
             "sound": found.is_sound(), "segments": found.segments, "frames": found.frames, "records": found.records,
-            "position": found.position, "high_water": found.high_water, "events": found.events, "topic_frames": found.topic_frames, "tasks": found.tasks, "damages": damages, "torn": torn,
+            "position": found.position, "high_water": found.high_water, "events": found.events, "topic_frames": found.topic_frames, "key_frames": found.key_frames, "tasks": found.tasks, "damages": damages, "torn": torn,
         })
     })?;
     Ok(if found.is_sound() { OK } else { FOUND_TROUBLE })
@@ -100,7 +100,7 @@ fn told(found: &Verification, dir: &Path) -> String {
         counted(*frames, "frame", "frames"),
         counted(*records, "record", "records"),
     );
-    for cut in found.torn.iter().chain(&found.torn_topics) {
+    for cut in found.torn.iter().chain(&found.torn_topics).chain(&found.torn_keys) {
         text += &format!(
             "\nincomplete: {} at byte {}: {}. The next start cuts it off. If the broker was killed or the power failed while it \
              wrote, this is normal and nothing acknowledged is lost; if not, the disk has damaged a write that may have been \

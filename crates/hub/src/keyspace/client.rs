@@ -1,0 +1,299 @@
+//! A connection's end of the key space: it runs commands at once, and is told the answers when the disk has them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use tenure_engine::{Name, Timestamp};
+use tenure_keyspace::{
+    Act, Blocking, Command, ListCommand, Ran, Record, Reply, Served, Timestamp as KeyTime, Transaction,
+    WaiterId, Watch,
+};
+use tokio::sync::{mpsc, watch};
+
+use super::pending::Progress;
+use super::{Keyspaces, State, locked};
+
+/// What a connection asks for.
+#[derive(Debug)]
+pub enum Call {
+    Run(Command),
+    /// EXEC: all of them, with nothing between them, unless a watched key changed.
+    Transaction(Vec<Command>),
+    /// Waits until there is an element, or until it is given up.
+    Wait(Blocking),
+    /// The call with this token has waited long enough.
+    GiveUp {
+        waiting: u64,
+    },
+    Watch(Vec<bytes::Bytes>),
+    Unwatch,
+}
+
+#[derive(Debug, PartialEq)]
+pub enum Answer {
+    Reply(Reply),
+    /// The answers of a transaction; none if a watched key changed.
+    Transaction(Option<Vec<Reply>>),
+    Failed(Failure),
+}
+
+/// Why something was not done, or is not known to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    #[error("the disk is full: nothing is written until there is room")]
+    DiskFull,
+    #[error("the disk became full: whether this change is kept is not known until there is room")]
+    Unwritten,
+    #[error("the broker is stopping")]
+    Stopping,
+    #[error("keys are in use in {} namespaces, which is the limit", super::NAMESPACES_MAX)]
+    TooManyNamespaces,
+}
+
+/// Where an answer goes that somebody waits for.
+#[derive(Debug)]
+pub(super) struct Sink {
+    token: u64,
+    answers: mpsc::UnboundedSender<UnderWay>,
+    command: Blocking,
+}
+
+/// An answer that waits for the disk.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    token: u64,
+    /// It leaves when the records up to this place are on disk.
+    place: u64,
+    answer: Answer,
+    /// What goes back if nobody hears the answer.
+    popped: Option<ListCommand>,
+}
+
+/// One connection in one namespace.
+#[derive(Debug)]
+pub struct Client {
+    keyspaces: Keyspaces,
+    state: Arc<Mutex<State>>,
+    progress: watch::Receiver<Progress>,
+    under_way: VecDeque<UnderWay>,
+    served: mpsc::UnboundedReceiver<UnderWay>,
+    sender: mpsc::UnboundedSender<UnderWay>,
+    waiting: Vec<(u64, WaiterId)>,
+    watches: Vec<Watch>,
+}
+
+impl Keyspaces {
+    /// A connection comes to a namespace. Doors check rights before they run anything: see `KeyspaceAct`.
+    pub fn connect(&self, namespace: &Name) -> Result<Client, Failure> {
+        let (sender, served) = mpsc::unbounded_channel();
+        Ok(Client {
+            state: self.space(namespace)?,
+            progress: self.shared.pending.progress(),
+            keyspaces: self.clone(),
+            under_way: VecDeque::new(),
+            served,
+            sender,
+            waiting: Vec::new(),
+            watches: Vec::new(),
+        })
+    }
+}
+
+impl Client {
+    /// Runs calls in order. Their answers come out of [`Client::answered`], each with its token.
+    pub fn run(&mut self, now: Timestamp, calls: impl IntoIterator<Item = (u64, Call)>) {
+        let now = KeyTime(now.millis());
+        let (state, keyspaces) = (Arc::clone(&self.state), self.keyspaces.clone());
+        let mut state = locked(&state);
+        for (token, call) in calls {
+            let answer = if call.writes() { keyspaces.refuses_writes() } else { None };
+            let answer = match answer {
+                Some(failure) => Some((Answer::Failed(failure), None)),
+                None => self.run_one(&mut state, token, call, now),
+            };
+            if let Some((answer, popped)) = answer {
+                let place = if matches!(answer, Answer::Failed(_)) { 0 } else { state.last };
+                self.under_way.push_back(UnderWay { token, place, answer, popped });
+            }
+        }
+    }
+
+    /// Waits until not too much waits for the disk.
+    pub async fn room(&self) {
+        self.keyspaces.shared.pending.room().await;
+    }
+
+    /// Waits for answers whose records are on disk. May be dropped and called again.
+    pub async fn answered(&mut self) -> Vec<(u64, Answer)> {
+        loop {
+            let answers = self.take_answered();
+            if !answers.is_empty() {
+                return answers;
+            }
+            tokio::select! {
+                Ok(()) = self.progress.changed(), if !self.under_way.is_empty() => {}
+                Some(served) = self.served.recv() => self.under_way.push_back(served),
+            }
+        }
+    }
+
+    /// The answers that may leave now.
+    pub fn take_answered(&mut self) -> Vec<(u64, Answer)> {
+        while let Ok(served) = self.served.try_recv() {
+            self.under_way.push_back(served);
+        }
+        let Progress { durable, full } = *self.progress.borrow_and_update();
+        let mut answers = Vec::new();
+        self.under_way.retain_mut(|under_way| {
+            let is_durable = under_way.place <= durable;
+            if is_durable || full {
+                self.waiting.retain(|(token, _)| *token != under_way.token);
+                let failed = Answer::Failed(Failure::Unwritten);
+                let answer = std::mem::replace(&mut under_way.answer, failed);
+                let answer = if is_durable { answer } else { Answer::Failed(Failure::Unwritten) };
+                answers.push((under_way.token, answer));
+            }
+            !(is_durable || full)
+        });
+        answers
+    }
+
+    fn run_one(
+        &mut self,
+        state: &mut State,
+        token: u64,
+        call: Call,
+        now: KeyTime,
+    ) -> Option<(Answer, Option<ListCommand>)> {
+        let answer = match call {
+            Call::Run(command) => {
+                let Ran { reply, record, served } = state.space.run(&command, now);
+                self.keyspaces.record(state, record, served);
+                Answer::Reply(reply)
+            }
+            Call::Transaction(commands) => {
+                let watches = std::mem::take(&mut self.watches);
+                let done = state.space.run_all(&commands, &watches, now);
+                watches.iter().for_each(|watch| state.space.unwatch(watch));
+                match done {
+                    Transaction::Aborted => Answer::Transaction(None),
+                    Transaction::Ran { replies, record, served } => {
+                        self.keyspaces.record(state, record, served);
+                        Answer::Transaction(Some(replies))
+                    }
+                }
+            }
+            Call::Wait(command) => match state.space.run_or_wait(&command, now) {
+                Ok(Ran { reply, record, served }) => {
+                    self.keyspaces.record(state, record, served);
+                    let popped = put_back(&command, &reply);
+                    return Some((Answer::Reply(reply), popped));
+                }
+                Err(waiter) => {
+                    let sink = Sink { token, answers: self.sender.clone(), command };
+                    state.sinks.insert(waiter, sink);
+                    self.waiting.push((token, waiter));
+                    return None;
+                }
+            },
+            Call::GiveUp { waiting } => {
+                let (_, waiter) = *self.waiting.iter().find(|(known, _)| *known == waiting)?;
+                if !state.space.give_up(waiter) {
+                    // Its answer is under way.
+                    return None;
+                }
+                state.sinks.remove(&waiter);
+                self.waiting.retain(|(known, _)| *known != waiting);
+                let answer = Answer::Reply(Reply::NullArray);
+                self.under_way.push_back(UnderWay { token: waiting, place: 0, answer, popped: None });
+                return None;
+            }
+            Call::Watch(keys) => {
+                let mut reply = Reply::Ok;
+                for key in &keys {
+                    match state.space.watch(key) {
+                        Ok(watch) => self.watches.push(watch),
+                        Err(refusal) => reply = Reply::Refused(refusal),
+                    }
+                }
+                Answer::Reply(reply)
+            }
+            Call::Unwatch => {
+                self.watches.drain(..).for_each(|watch| state.space.unwatch(&watch));
+                Answer::Reply(Reply::Ok)
+            }
+        };
+        Some((answer, None))
+    }
+}
+
+impl Call {
+    fn writes(&self) -> bool {
+        match self {
+            Call::Run(command) => command.act() == Act::Write,
+            Call::Transaction(commands) => commands.iter().any(|command| command.act() == Act::Write),
+            Call::Wait(Blocking::Pop { .. } | Blocking::Move { .. }) => true,
+            Call::Wait(Blocking::ReadStreams { .. })
+            | Call::GiveUp { .. }
+            | Call::Watch(_)
+            | Call::Unwatch => false,
+        }
+    }
+}
+
+impl Keyspaces {
+    fn refuses_writes(&self) -> Option<Failure> {
+        if self.shared.pending.is_full() {
+            return Some(Failure::DiskFull);
+        }
+        self.shared.pending.is_over().then_some(Failure::Stopping)
+    }
+
+    /// Puts a record behind all others, and its answers for others on their way.
+    pub(super) fn record(&self, state: &mut State, record: Record, served: Vec<Served>) {
+        if !record.0.is_empty() {
+            let bytes = record.0.iter().map(tenure_keyspace::Effect::weight).sum();
+            state.last = self.shared.pending.add(&state.name, record, bytes);
+        }
+        for Served { waiter, reply } in served {
+            let Some(Sink { token, answers, command }) = state.sinks.remove(&waiter) else { continue };
+            let popped = put_back(&command, &reply);
+            let answer = Answer::Reply(reply);
+            let _ = answers.send(UnderWay { token, place: state.last, answer, popped });
+        }
+    }
+}
+
+/// The push that undoes a pop. A move needs none: its element is in another list.
+fn put_back(command: &Blocking, reply: &Reply) -> Option<ListCommand> {
+    let (Blocking::Pop { end, .. }, Reply::Array(parts)) = (command, reply) else { return None };
+    let [Reply::Bulk(key), Reply::Bulk(element)] = parts.as_slice() else { return None };
+    Some(ListCommand::Push { key: key.clone(), end: *end, elements: vec![element.clone()] })
+}
+
+/// The connection is gone. What it popped and never heard of goes back to where it was.
+impl Drop for Client {
+    fn drop(&mut self) {
+        let state = Arc::clone(&self.state);
+        let mut state = locked(&state);
+        for (_, waiter) in std::mem::take(&mut self.waiting) {
+            if state.space.give_up(waiter) {
+                state.sinks.remove(&waiter);
+            }
+        }
+        for watch in std::mem::take(&mut self.watches) {
+            state.space.unwatch(&watch);
+        }
+        self.served.close();
+        while let Ok(served) = self.served.try_recv() {
+            self.under_way.push_back(served);
+        }
+        let now = KeyTime(crate::clock::wall_clock().millis());
+        for under_way in self.under_way.drain(..).rev() {
+            if let Some(push) = under_way.popped {
+                let Ran { record, served, .. } = state.space.run(&Command::List(push), now);
+                self.keyspaces.record(&mut state, record, served);
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Records that wait for the disk, in the order in which they were decided, and how far the disk is.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tenure_engine::Name;
+use tenure_keyspace::Record;
+use tokio::sync::{oneshot, watch};
+
+/// How much may wait for the disk before connections wait as well.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+#[derive(Debug)]
+pub(super) struct Pending {
+    queue: Mutex<Queue>,
+    /// Something came.
+    arrived: Condvar,
+    progress: watch::Sender<Progress>,
+}
+
+/// How far the disk is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// All records up to this place are on disk.
+    pub(super) durable: u64,
+    /// The disk has no room for those after it.
+    pub(super) full: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) records: Vec<(Name, Record)>,
+    /// About how long they are on disk.
+    bytes: usize,
+    /// The place of the last record.
+    pub(super) last: u64,
+    pub(super) finish: Option<oneshot::Sender<()>>,
+    is_over: bool,
+}
+
+impl Default for Pending {
+    fn default() -> Pending {
+        let (progress, _) = watch::channel(Progress::default());
+        Pending { queue: Mutex::default(), arrived: Condvar::new(), progress }
+    }
+}
+
+impl Pending {
+    /// Adds a record and returns its place. The caller holds the lock of its namespace, so places keep the order in which
+    /// records were decided.
+    pub(super) fn add(&self, namespace: &Name, record: Record, bytes: usize) -> u64 {
+        let mut queue = self.queue();
+        queue.last += 1;
+        queue.bytes += bytes;
+        queue.records.push((Name::clone(namespace), record));
+        if queue.records.len() == 1 {
+            self.arrived.notify_one();
+        }
+        queue.last
+    }
+
+    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.progress.borrow().full
+    }
+
+    /// The broker is stopping: the saver is gone, or about to be.
+    pub(super) fn is_over(&self) -> bool {
+        let queue = self.queue();
+        queue.is_over || queue.finish.is_some()
+    }
+
+    /// Waits until less than the limit waits for the disk.
+    pub(super) async fn room(&self) {
+        let mut progress = self.progress();
+        while self.queue().bytes > WAITING_BYTES_MAX && !progress.borrow_and_update().full {
+            if progress.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes everything, waiting for it as long as told.
+    pub(super) fn take(&self, wait: Duration) -> Queue {
+        let mut queue = self.queue();
+        if queue.records.is_empty() && queue.finish.is_none() && !wait.is_zero() {
+            (queue, _) = self.arrived.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner);
+        }
+        let last = queue.last;
+        let is_over = queue.is_over;
+        std::mem::replace(&mut *queue, Queue { last, is_over, ..Queue::default() })
+    }
+
+    pub(super) fn written(&self, durable: u64) {
+        self.progress.send_replace(Progress { durable, full: false });
+    }
+
+    pub(super) fn full(&self) {
+        self.progress.send_if_modified(|progress| !std::mem::replace(&mut progress.full, true));
+    }
+
+    /// Nothing is written any more.
+    pub(super) fn end(&self) {
+        self.queue().is_over = true;
+    }
+
+    pub(super) async fn finish(&self) {
+        let (done, is_done) = oneshot::channel();
+        {
+            let mut queue = self.queue();
+            if queue.is_over {
+                return;
+            }
+            queue.finish = Some(done);
+            self.arrived.notify_one();
+        }
+        let _ = is_done.await;
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,37 @@
+//! Rewriting the log: the whole value of every key, a slice at a time, among the records that come meanwhile.
+
+use std::sync::{Arc, Mutex};
+
+use tenure_keyspace::SweepPlace;
+
+use super::{Keyspaces, State, locked};
+
+#[derive(Debug)]
+pub(super) struct Sweep {
+    left: Vec<Arc<Mutex<State>>>,
+    place: SweepPlace,
+}
+
+impl Sweep {
+    /// Namespaces that come later are written whole anyway, from their first key on.
+    pub(super) fn new(keyspaces: &Keyspaces) -> Sweep {
+        Sweep { left: keyspaces.spaces(), place: SweepPlace::default() }
+    }
+
+    /// Puts the next slice behind all other records. Says whether there was one; the last one is written by then.
+    pub(super) fn go_on(&mut self, keyspaces: &Keyspaces) -> bool {
+        let Some(state) = self.left.last() else { return false };
+        let mut state = locked(state);
+        let (record, next) = state.space.sweep(&self.place, keyspaces.shared.settings.sweep_bytes);
+        keyspaces.record(&mut state, record, Vec::new());
+        drop(state);
+        match next {
+            Some(place) => self.place = place,
+            None => {
+                self.left.pop();
+                self.place = SweepPlace::default();
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,68 @@
+//! Commands by type of value.
+
+use crate::commands::Decided;
+use crate::commands::hashes::HashCommand;
+use crate::commands::keys::KeyCommand;
+use crate::commands::lists::ListCommand;
+use crate::commands::scripts::ScriptCall;
+use crate::commands::sets::SetCommand;
+use crate::commands::sorted::SortedCommand;
+use crate::commands::streams::StreamCommand;
+use crate::commands::strings::StringCommand;
+use crate::space::Space;
+use crate::time::Timestamp;
+use crate::waiting::Blocking;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    Key(KeyCommand),
+    String(StringCommand),
+    List(ListCommand),
+    Hash(HashCommand),
+    Set(SetCommand),
+    Sorted(SortedCommand),
+    Stream(StreamCommand),
+    /// Takes an element as soon as there is one. [`Space::run`] does not wait for it.
+    Blocking(Blocking),
+    Script(ScriptCall),
+}
+
+/// What a command does with keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    Read,
+    Write,
+}
+
+impl Command {
+    pub fn act(&self) -> Act {
+        match self {
+            Command::Key(command) => command.act(),
+            Command::String(command) => command.act(),
+            Command::List(command) => command.act(),
+            Command::Hash(command) => command.act(),
+            Command::Set(command) => command.act(),
+            Command::Sorted(command) => command.act(),
+            Command::Stream(command) => command.act(),
+            Command::Blocking(Blocking::ReadStreams { .. }) => Act::Read,
+            Command::Blocking(Blocking::Pop { .. } | Blocking::Move { .. }) | Command::Script(_) => {
+                Act::Write
+            }
+        }
+    }
+
+    /// What it answers and changes. A script is several commands and is run by itself.
+    pub(crate) fn decide(&self, space: &mut Space, now: Timestamp) -> Decided {
+        match self {
+            Command::Key(command) => command.decide(space, now),
+            Command::String(command) => command.decide(space, now),
+            Command::List(command) => command.decide(space, now),
+            Command::Hash(command) => command.decide(space, now),
+            Command::Set(command) => command.decide(space, now),
+            Command::Sorted(command) => command.decide(space, now),
+            Command::Stream(command) => command.decide(space, now),
+            Command::Blocking(command) => command.decide(space, now),
+            Command::Script(_) => unreachable!("a script is run, not decided"),
+        }
+    }
+}

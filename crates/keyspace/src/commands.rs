@@ -1,0 +1,92 @@
+//! One file per type of value. A command reads the space and says what it answers and what changes.
+
+pub(crate) mod hashes;
+pub(crate) mod keys;
+pub(crate) mod lists;
+pub(crate) mod scripts;
+pub(crate) mod sets;
+pub(crate) mod sorted;
+pub(crate) mod streams;
+pub(crate) mod strings;
+
+use bytes::Bytes;
+
+use crate::effect::Effect;
+use crate::limits::{KEY_BYTES_MAX, REPLY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+
+pub(crate) struct Decision {
+    pub(crate) reply: Reply,
+    pub(crate) effects: Vec<Effect>,
+}
+
+pub(crate) type Decided = Result<Decision, Refusal>;
+
+impl Decision {
+    /// Answers and changes nothing.
+    pub(crate) fn of(reply: Reply) -> Decision {
+        Decision { reply, effects: Vec::new() }
+    }
+
+    pub(crate) fn with(reply: Reply, effect: Effect) -> Decision {
+        Decision { reply, effects: vec![effect] }
+    }
+}
+
+pub(crate) fn check_key(key: &Bytes) -> Result<(), Refusal> {
+    if key.len() > KEY_BYTES_MAX { Err(Refusal::KeyTooLong(key.len())) } else { Ok(()) }
+}
+
+pub(crate) fn check_value(value: &Bytes) -> Result<(), Refusal> {
+    check_length(value.len())
+}
+
+pub(crate) fn check_length(length: usize) -> Result<(), Refusal> {
+    if length > VALUE_BYTES_MAX { Err(Refusal::ValueTooLong(length)) } else { Ok(()) }
+}
+
+/// Adds up what an answer holds, so that none is larger than a connection can take.
+#[derive(Default)]
+pub(crate) struct ReplySize(usize);
+
+impl ReplySize {
+    pub(crate) fn add(&mut self, bytes: &Bytes) -> Result<(), Refusal> {
+        self.0 += bytes.len() + 16;
+        if self.0 > REPLY_BYTES_MAX { Err(Refusal::ReplyTooLong) } else { Ok(()) }
+    }
+
+    /// All of these, if they are not too much.
+    pub(crate) fn collect<'a>(items: impl Iterator<Item = &'a Bytes>) -> Result<Vec<Bytes>, Refusal> {
+        let (mut size, mut collected) = (ReplySize::default(), Vec::new());
+        for item in items {
+            size.add(item)?;
+            collected.push(item.clone());
+        }
+        Ok(collected)
+    }
+}
+
+/// Indexes as Redis counts them, negative from the end, as a range of places.
+pub(crate) fn index_range(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
+    let length = length as i64;
+    let start = if start < 0 { (length.saturating_add(start)).max(0) } else { start };
+    let stop = if stop < 0 { length.saturating_add(stop) } else { stop.min(length - 1) };
+    if start > stop || start >= length { 0..0 } else { start as usize..stop as usize + 1 }
+}
+
+pub(crate) fn parse_integer(bytes: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    // Redis knows neither a plus sign nor zeros in front.
+    let value: i64 = text.parse().ok()?;
+    (text.len() <= 20 && !text.starts_with('+')).then_some(value)
+}
+
+pub(crate) fn parse_float(bytes: &[u8]) -> Option<f64> {
+    std::str::from_utf8(bytes).ok()?.parse().ok().filter(|value: &f64| !value.is_nan())
+}
+
+/// As Redis writes a number that is stored as text.
+pub(crate) fn float_text(value: f64) -> Bytes {
+    Bytes::from(format!("{value}"))
+}

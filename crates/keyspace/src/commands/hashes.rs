@@ -1,0 +1,261 @@
+//! Hashes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::keys::scanned;
+use super::{Decided, Decision, ReplySize, check_key, check_value, float_text, parse_float, parse_integer};
+use crate::command::Act;
+use crate::effect::{Effect, Whole};
+use crate::glob::glob;
+use crate::limits::HASH_FIELDS_MAX;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::space::Space;
+use crate::time::Timestamp;
+use crate::value::Value;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum HashCommand {
+    /// HSET: answers with the number of new fields.
+    Set {
+        key: Bytes,
+        fields: Vec<(Bytes, Bytes)>,
+    },
+    /// HMSET: answers OK.
+    SetMany {
+        key: Bytes,
+        fields: Vec<(Bytes, Bytes)>,
+    },
+    SetNew {
+        key: Bytes,
+        field: Bytes,
+        value: Bytes,
+    },
+    Get {
+        key: Bytes,
+        field: Bytes,
+    },
+    GetMany {
+        key: Bytes,
+        fields: Vec<Bytes>,
+    },
+    GetAll {
+        key: Bytes,
+    },
+    Delete {
+        key: Bytes,
+        fields: Vec<Bytes>,
+    },
+    Exists {
+        key: Bytes,
+        field: Bytes,
+    },
+    Length {
+        key: Bytes,
+    },
+    Fields {
+        key: Bytes,
+    },
+    Values {
+        key: Bytes,
+    },
+    Increment {
+        key: Bytes,
+        field: Bytes,
+        by: i64,
+    },
+    IncrementFloat {
+        key: Bytes,
+        field: Bytes,
+        by: f64,
+    },
+    /// HSCAN: a hash has so few fields that one answer has all of them.
+    Scan {
+        key: Bytes,
+        pattern: Option<Bytes>,
+    },
+    ValueLength {
+        key: Bytes,
+        field: Bytes,
+    },
+}
+
+impl HashCommand {
+    pub(crate) fn act(&self) -> Act {
+        match self {
+            HashCommand::Get { .. }
+            | HashCommand::GetMany { .. }
+            | HashCommand::GetAll { .. }
+            | HashCommand::Exists { .. }
+            | HashCommand::Length { .. }
+            | HashCommand::Fields { .. }
+            | HashCommand::Values { .. }
+            | HashCommand::Scan { .. }
+            | HashCommand::ValueLength { .. } => Act::Read,
+            HashCommand::Set { .. }
+            | HashCommand::SetMany { .. }
+            | HashCommand::SetNew { .. }
+            | HashCommand::Delete { .. }
+            | HashCommand::Increment { .. }
+            | HashCommand::IncrementFloat { .. } => Act::Write,
+        }
+    }
+
+    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+        match self {
+            HashCommand::Set { key, fields } => {
+                let (added, effect) = set(space, key, fields, now)?;
+                Ok(Decision::with(Reply::count(added), effect))
+            }
+            HashCommand::SetMany { key, fields } => {
+                let (_, effect) = set(space, key, fields, now)?;
+                Ok(Decision::with(Reply::Ok, effect))
+            }
+            HashCommand::SetNew { key, field, value } => {
+                if space.hash(key, now)?.is_some_and(|hash| hash.contains_key(field)) {
+                    return Ok(Decision::of(Reply::Integer(0)));
+                }
+                let (_, effect) = set(space, key, &[(field.clone(), value.clone())], now)?;
+                Ok(Decision::with(Reply::Integer(1), effect))
+            }
+            HashCommand::Get { key, field } => {
+                let found = space.hash(key, now)?.and_then(|hash| hash.get(field)).cloned();
+                Ok(Decision::of(Reply::bulk_or_null(found)))
+            }
+            HashCommand::GetMany { key, fields } => {
+                let hash = space.hash(key, now)?;
+                let mut size = ReplySize::default();
+                let mut values = Vec::with_capacity(fields.len());
+                for field in fields {
+                    let found = hash.and_then(|hash| hash.get(field));
+                    found.map_or(Ok(()), |value| size.add(value))?;
+                    values.push(Reply::bulk_or_null(found.cloned()));
+                }
+                Ok(Decision::of(Reply::Array(values)))
+            }
+            HashCommand::GetAll { key } => Ok(Decision::of(Reply::Map(pairs(space, key, None, now)?))),
+            HashCommand::Delete { key, fields } => {
+                let hash = space.hash(key, now)?;
+                let there: BTreeSet<&Bytes> = fields
+                    .iter()
+                    .filter(|field| hash.is_some_and(|hash| hash.contains_key(*field)))
+                    .collect();
+                let reply = Reply::count(there.len());
+                if there.is_empty() {
+                    return Ok(Decision::of(reply));
+                }
+                let fields = there.into_iter().cloned().collect();
+                Ok(Decision::with(reply, Effect::HashRemove { key: key.clone(), fields }))
+            }
+            HashCommand::Exists { key, field } => {
+                let found = space.hash(key, now)?.is_some_and(|hash| hash.contains_key(field));
+                Ok(Decision::of(found.into()))
+            }
+            HashCommand::Length { key } => {
+                Ok(Decision::of(Reply::count(space.hash(key, now)?.map_or(0, BTreeMap::len))))
+            }
+            HashCommand::Fields { key } => {
+                let fields = space.hash(key, now)?.into_iter().flat_map(BTreeMap::keys);
+                Ok(Decision::of(Reply::bulks(ReplySize::collect(fields)?)))
+            }
+            HashCommand::Values { key } => {
+                let values = space.hash(key, now)?.into_iter().flat_map(BTreeMap::values);
+                Ok(Decision::of(Reply::bulks(ReplySize::collect(values)?)))
+            }
+            HashCommand::Increment { key, field, by } => {
+                let before = match space.hash(key, now)?.and_then(|hash| hash.get(field)) {
+                    Some(text) => parse_integer(text).ok_or(Refusal::FieldNotAnInteger)?,
+                    None => 0,
+                };
+                let after = before.checked_add(*by).ok_or(Refusal::Overflow)?;
+                let text = Bytes::from(after.to_string());
+                let (_, effect) = set(space, key, &[(field.clone(), text)], now)?;
+                Ok(Decision::with(Reply::Integer(after), effect))
+            }
+            HashCommand::IncrementFloat { key, field, by } => {
+                let before = match space.hash(key, now)?.and_then(|hash| hash.get(field)) {
+                    Some(text) => parse_float(text).ok_or(Refusal::FieldNotAFloat)?,
+                    None => 0.0,
+                };
+                let after = before + by;
+                if !after.is_finite() {
+                    return Err(Refusal::Overflow);
+                }
+                let text = float_text(after);
+                let (_, effect) = set(space, key, &[(field.clone(), text.clone())], now)?;
+                Ok(Decision::with(Reply::Bulk(text), effect))
+            }
+            HashCommand::Scan { key, pattern } => {
+                let found = pairs(space, key, pattern.as_ref(), now)?;
+                let flat = found.into_iter().flat_map(|(field, value)| [field, value]).collect();
+                Ok(Decision::of(scanned(0, flat)))
+            }
+            HashCommand::ValueLength { key, field } => {
+                let found = space.hash(key, now)?.and_then(|hash| hash.get(field));
+                Ok(Decision::of(Reply::count(found.map_or(0, Bytes::len))))
+            }
+        }
+    }
+}
+
+impl Space {
+    pub(crate) fn hash(
+        &self,
+        key: &Bytes,
+        now: Timestamp,
+    ) -> Result<Option<&BTreeMap<Bytes, Bytes>>, Refusal> {
+        self.typed(key, now, |value| match value {
+            Value::Hash(hash) => Some(hash),
+            _ => None,
+        })
+    }
+}
+
+/// How many fields are new, and the change.
+fn set(
+    space: &Space,
+    key: &Bytes,
+    fields: &[(Bytes, Bytes)],
+    now: Timestamp,
+) -> Result<(usize, Effect), Refusal> {
+    check_key(key)?;
+    for (field, value) in fields {
+        check_value(field)?;
+        check_value(value)?;
+    }
+    // Of a field that is named twice the last value counts.
+    let fields: BTreeMap<&Bytes, &Bytes> = fields.iter().map(|(field, value)| (field, value)).collect();
+    let owned = |fields: BTreeMap<&Bytes, &Bytes>| {
+        fields.into_iter().map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
+    let Some(hash) = space.hash(key, now)? else {
+        if fields.len() > HASH_FIELDS_MAX {
+            return Err(Refusal::TooManyFields);
+        }
+        return Ok((fields.len(), Effect::put(key, Whole::Hash(owned(fields)))));
+    };
+    let added = fields.keys().filter(|field| !hash.contains_key(**field)).count();
+    if added > 0 && hash.len() + added > HASH_FIELDS_MAX {
+        return Err(Refusal::TooManyFields);
+    }
+    Ok((added, Effect::HashSet { key: key.clone(), fields: owned(fields) }))
+}
+
+fn pairs(
+    space: &Space,
+    key: &Bytes,
+    pattern: Option<&Bytes>,
+    now: Timestamp,
+) -> Result<Vec<(Bytes, Bytes)>, Refusal> {
+    let (mut size, mut found) = (ReplySize::default(), Vec::new());
+    for (field, value) in space.hash(key, now)?.into_iter().flatten() {
+        if pattern.is_none_or(|pattern| glob(pattern, field)) {
+            size.add(field)?;
+            size.add(value)?;
+            found.push((field.clone(), value.clone()));
+        }
+    }
+    Ok(found)
+}

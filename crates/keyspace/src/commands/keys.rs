@@ -1,0 +1,257 @@
+//! Keys, whatever they hold: deleting, times to live, names, and walking over all of them.
+
+use bytes::Bytes;
+
+use super::{Decided, Decision, ReplySize, check_key};
+use crate::command::Act;
+use crate::effect::{Effect, Whole};
+use crate::glob::glob;
+use crate::hashed::Hashed;
+use crate::limits::TTL_MILLIS_MAX;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::space::{Entry, Space};
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyCommand {
+    Delete {
+        keys: Vec<Bytes>,
+    },
+    Exists {
+        keys: Vec<Bytes>,
+    },
+    Type {
+        key: Bytes,
+    },
+    /// The end of the key in milliseconds since the epoch. One that is over deletes it.
+    Expire {
+        key: Bytes,
+        at: i64,
+        condition: ExpireCondition,
+        command: &'static str,
+    },
+    /// The same, from now on.
+    ExpireAfter {
+        key: Bytes,
+        millis: i64,
+        condition: ExpireCondition,
+        command: &'static str,
+    },
+    Persist {
+        key: Bytes,
+    },
+    /// TTL and PTTL.
+    TimeToLive {
+        key: Bytes,
+        millis_per_unit: u64,
+    },
+    /// EXPIRETIME and PEXPIRETIME.
+    ExpireTime {
+        key: Bytes,
+        millis_per_unit: u64,
+    },
+    Matching {
+        pattern: Bytes,
+    },
+    Scan(Scan),
+    /// DBSIZE
+    Count,
+    Rename {
+        from: Bytes,
+        to: Bytes,
+    },
+    /// RENAMENX
+    RenameNew {
+        from: Bytes,
+        to: Bytes,
+    },
+}
+
+/// When EXPIRE sets a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpireCondition {
+    Always,
+    IfNone,
+    IfAny,
+    IfLater,
+    IfEarlier,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan {
+    pub cursor: u64,
+    pub pattern: Option<Bytes>,
+    pub count: usize,
+    /// Only keys of this type, by TYPE's word.
+    pub kind: Option<String>,
+}
+
+impl KeyCommand {
+    pub(crate) fn act(&self) -> Act {
+        match self {
+            KeyCommand::Exists { .. }
+            | KeyCommand::Type { .. }
+            | KeyCommand::TimeToLive { .. }
+            | KeyCommand::ExpireTime { .. }
+            | KeyCommand::Matching { .. }
+            | KeyCommand::Scan(_)
+            | KeyCommand::Count => Act::Read,
+            KeyCommand::Delete { .. }
+            | KeyCommand::Expire { .. }
+            | KeyCommand::ExpireAfter { .. }
+            | KeyCommand::Persist { .. }
+            | KeyCommand::Rename { .. }
+            | KeyCommand::RenameNew { .. } => Act::Write,
+        }
+    }
+
+    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+        match self {
+            KeyCommand::Delete { keys } => {
+                let mut there: Vec<&Bytes> =
+                    keys.iter().filter(|key| space.get(key, now).is_some()).collect();
+                there.sort_unstable();
+                there.dedup();
+                let effects = there.iter().map(|key| Effect::Delete { key: (*key).clone() }).collect();
+                Ok(Decision { reply: Reply::count(there.len()), effects })
+            }
+            KeyCommand::Exists { keys } => {
+                let there = keys.iter().filter(|key| space.get(key, now).is_some());
+                Ok(Decision::of(Reply::count(there.count())))
+            }
+            KeyCommand::Type { key } => {
+                let kind = space.get(key, now).map_or("none", |entry| entry.value.kind().as_str());
+                Ok(Decision::of(Reply::Simple(kind)))
+            }
+            KeyCommand::Expire { key, at, condition, command } => {
+                expire(space, key, *at, *condition, command, now)
+            }
+            KeyCommand::ExpireAfter { key, millis, condition, command } => {
+                expire(space, key, millis.saturating_add(now.0 as i64), *condition, command, now)
+            }
+            KeyCommand::Persist { key } => Ok(match space.get(key, now) {
+                Some(entry) if entry.expires != Timestamp::NEVER => Decision::with(
+                    Reply::Integer(1),
+                    Effect::Expire { key: key.clone(), expires: Timestamp::NEVER },
+                ),
+                _ => Decision::of(Reply::Integer(0)),
+            }),
+            KeyCommand::TimeToLive { key, millis_per_unit } => {
+                // Rounded up: a key that is there has some time left.
+                Ok(Decision::of(time_of(space, key, now, |expires| {
+                    expires.left(now).div_ceil(*millis_per_unit)
+                })))
+            }
+            KeyCommand::ExpireTime { key, millis_per_unit } => {
+                Ok(Decision::of(time_of(space, key, now, |expires| expires.0.div_ceil(*millis_per_unit))))
+            }
+            KeyCommand::Matching { pattern } => {
+                let alive =
+                    space.keys.iter().filter(|(key, entry)| entry.expires > now && glob(pattern, &key.bytes));
+                Ok(Decision::of(Reply::bulks(ReplySize::collect(alive.map(|(key, _)| &key.bytes))?)))
+            }
+            KeyCommand::Scan(scan) => Ok(Decision::of(scan.decide(space, now)?)),
+            KeyCommand::Count => Ok(Decision::of(Reply::count(space.len()))),
+            KeyCommand::Rename { from, to } => match rename(space, from, to, now)? {
+                Some(effects) => Ok(Decision { reply: Reply::Ok, effects }),
+                None => Err(Refusal::NoSuchKey),
+            },
+            KeyCommand::RenameNew { from, to } => {
+                let effects = rename(space, from, to, now)?.ok_or(Refusal::NoSuchKey)?;
+                if space.get(to, now).is_some() {
+                    return Ok(Decision::of(Reply::Integer(0)));
+                }
+                Ok(Decision { reply: Reply::Integer(1), effects })
+            }
+        }
+    }
+}
+
+/// A time to live has an end that is at most ten years away.
+pub(crate) fn checked_expiry(at: i64, command: &'static str, now: Timestamp) -> Result<Timestamp, Refusal> {
+    match u64::try_from(at) {
+        Ok(at) if at <= now.0.saturating_add(TTL_MILLIS_MAX) => Ok(Timestamp(at)),
+        Ok(_) | Err(_) => Err(Refusal::ExpireTime(command)),
+    }
+}
+
+fn expire(
+    space: &Space,
+    key: &Bytes,
+    at: i64,
+    condition: ExpireCondition,
+    command: &'static str,
+    now: Timestamp,
+) -> Decided {
+    // A time before the epoch is over as well.
+    let expires = checked_expiry(at.max(0), command, now)?;
+    let Some(Entry { expires: before, .. }) = space.get(key, now) else {
+        return Ok(Decision::of(Reply::Integer(0)));
+    };
+    let has_one = *before != Timestamp::NEVER;
+    let sets = match condition {
+        ExpireCondition::Always => true,
+        ExpireCondition::IfNone => !has_one,
+        ExpireCondition::IfAny => has_one,
+        ExpireCondition::IfLater => has_one && expires > *before,
+        ExpireCondition::IfEarlier => expires < *before,
+    };
+    if !sets {
+        return Ok(Decision::of(Reply::Integer(0)));
+    }
+    let effect = match expires > now {
+        true => Effect::Expire { key: key.clone(), expires },
+        false => Effect::Delete { key: key.clone() },
+    };
+    Ok(Decision::with(Reply::Integer(1), effect))
+}
+
+fn time_of(space: &Space, key: &Bytes, now: Timestamp, units: impl Fn(Timestamp) -> u64) -> Reply {
+    Reply::Integer(match space.get(key, now) {
+        None => -2,
+        Some(entry) if entry.expires == Timestamp::NEVER => -1,
+        Some(entry) => i64::try_from(units(entry.expires)).unwrap_or(i64::MAX),
+    })
+}
+
+/// The whole value goes along: the log may be read from a place where only one of the two names is known.
+fn rename(space: &Space, from: &Bytes, to: &Bytes, now: Timestamp) -> Result<Option<Vec<Effect>>, Refusal> {
+    check_key(to)?;
+    let Some(entry) = space.get(from, now) else { return Ok(None) };
+    if from == to {
+        return Ok(Some(Vec::new()));
+    }
+    let put = Effect::Put { key: to.clone(), value: Whole::of(&entry.value), expires: entry.expires };
+    Ok(Some(vec![Effect::Delete { key: from.clone() }, put]))
+}
+
+impl Scan {
+    /// The cursor is the hash of the next key, so keys that come and go move nothing.
+    fn decide(&self, space: &Space, now: Timestamp) -> Result<Reply, Refusal> {
+        let (mut found, mut seen, mut size) = (Vec::new(), 0, ReplySize::default());
+        let mut last = None;
+        for (key, entry) in space.keys.range(Hashed::from_cursor(self.cursor)..) {
+            // Keys with the same hash come together, because the cursor cannot stand between them.
+            if seen >= self.count && last != Some(key.hash) {
+                return Ok(scanned(key.hash, found));
+            }
+            (seen, last) = (seen + 1, Some(key.hash));
+            if entry.expires > now && self.wants(&key.bytes, entry) {
+                size.add(&key.bytes)?;
+                found.push(key.bytes.clone());
+            }
+        }
+        Ok(scanned(0, found))
+    }
+
+    fn wants(&self, key: &Bytes, entry: &Entry) -> bool {
+        let kind = entry.value.kind().as_str();
+        self.pattern.as_ref().is_none_or(|pattern| glob(pattern, key))
+            && self.kind.as_ref().is_none_or(|wanted| wanted == kind)
+    }
+}
+
+pub(crate) fn scanned(cursor: u64, found: Vec<Bytes>) -> Reply {
+    Reply::Array(vec![Reply::Bulk(Bytes::from(cursor.to_string())), Reply::bulks(found)])
+}

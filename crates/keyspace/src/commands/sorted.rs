@@ -1,0 +1,364 @@
+//! Sorted sets.
+
+use std::collections::BTreeMap;
+use std::ops;
+
+use bytes::Bytes;
+
+use super::keys::scanned;
+use super::{Decided, Decision, ReplySize, check_key, check_value, float_text, index_range};
+use crate::command::Act;
+use crate::effect::{Effect, Whole};
+use crate::glob::glob;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::space::Space;
+use crate::time::Timestamp;
+use crate::value::{End, Score, SortedSet, Value};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum SortedCommand {
+    Add {
+        key: Bytes,
+        members: Vec<(f64, Bytes)>,
+        condition: AddCondition,
+        count_changed: bool,
+    },
+    /// ZINCRBY, and ZADD with INCR.
+    Increment {
+        key: Bytes,
+        by: f64,
+        member: Bytes,
+        condition: AddCondition,
+    },
+    Remove {
+        key: Bytes,
+        members: Vec<Bytes>,
+    },
+    Score {
+        key: Bytes,
+        member: Bytes,
+    },
+    Scores {
+        key: Bytes,
+        members: Vec<Bytes>,
+    },
+    Count {
+        key: Bytes,
+    },
+    CountBetween {
+        key: Bytes,
+        low: Bound,
+        high: Bound,
+    },
+    Rank {
+        key: Bytes,
+        member: Bytes,
+        reverse: bool,
+    },
+    Range {
+        key: Bytes,
+        by: RangeBy,
+        reverse: bool,
+        with_scores: bool,
+    },
+    RemoveRange {
+        key: Bytes,
+        by: RangeBy,
+    },
+    /// ZPOPMIN and ZPOPMAX.
+    Pop {
+        key: Bytes,
+        end: End,
+        count: usize,
+    },
+    Scan {
+        key: Bytes,
+        pattern: Option<Bytes>,
+    },
+}
+
+/// ZADD's options. Without any, every member is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddCondition {
+    pub only: Option<Only>,
+    pub weighing: Weighing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Only {
+    New,
+    Existing,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weighing {
+    #[default]
+    Any,
+    Greater,
+    Less,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    Including(f64),
+    Excluding(f64),
+}
+
+/// LIMIT: a negative count is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    pub offset: usize,
+    pub count: i64,
+}
+
+/// Which members a range has: by their places, or by scores between two bounds, the lower first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RangeBy {
+    Index { start: i64, stop: i64 },
+    Score { low: Bound, high: Bound, limit: Option<Limit> },
+}
+
+impl AddCondition {
+    fn allows(self, before: Option<Score>, after: Score) -> bool {
+        let only = match self.only {
+            None => true,
+            Some(Only::New) => before.is_none(),
+            Some(Only::Existing) => before.is_some(),
+        };
+        only && before.is_none_or(|before| match self.weighing {
+            Weighing::Any => true,
+            Weighing::Greater => after > before,
+            Weighing::Less => after < before,
+        })
+    }
+}
+
+impl SortedCommand {
+    pub(crate) fn act(&self) -> Act {
+        match self {
+            SortedCommand::Score { .. }
+            | SortedCommand::Scores { .. }
+            | SortedCommand::Count { .. }
+            | SortedCommand::CountBetween { .. }
+            | SortedCommand::Rank { .. }
+            | SortedCommand::Range { .. }
+            | SortedCommand::Scan { .. } => Act::Read,
+            SortedCommand::Add { .. }
+            | SortedCommand::Increment { .. }
+            | SortedCommand::Remove { .. }
+            | SortedCommand::RemoveRange { .. }
+            | SortedCommand::Pop { .. } => Act::Write,
+        }
+    }
+
+    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+        match self {
+            SortedCommand::Add { key, members, condition, count_changed } => {
+                add(space, key, members, *condition, *count_changed, now)
+            }
+            SortedCommand::Increment { key, by, member, condition } => {
+                check_key(key)?;
+                check_value(member)?;
+                let sorted = space.sorted(key, now)?;
+                let before = sorted.and_then(|sorted| sorted.scores.get(member)).copied();
+                let after = before.map_or(*by, |before| before.0 + by);
+                if !after.is_finite() {
+                    return Err(Refusal::ScoreNotFinite);
+                }
+                if !condition.allows(before, Score(after)) {
+                    return Ok(Decision::of(Reply::Null));
+                }
+                let members = vec![(Score(after), member.clone())];
+                Ok(Decision::with(Reply::Double(after), adding(key, members, sorted.is_some())))
+            }
+            SortedCommand::Remove { key, members } => {
+                let sorted = space.sorted(key, now)?;
+                let mut there: Vec<Bytes> = members
+                    .iter()
+                    .filter(|member| sorted.is_some_and(|sorted| sorted.scores.contains_key(*member)))
+                    .cloned()
+                    .collect();
+                there.sort_unstable();
+                there.dedup();
+                Ok(removing(key, there))
+            }
+            SortedCommand::Score { key, member } => Ok(Decision::of(score(space.sorted(key, now)?, member))),
+            SortedCommand::Scores { key, members } => {
+                let sorted = space.sorted(key, now)?;
+                Ok(Decision::of(Reply::Array(members.iter().map(|member| score(sorted, member)).collect())))
+            }
+            SortedCommand::Count { key } => {
+                let count = space.sorted(key, now)?.map_or(0, |sorted| sorted.scores.len());
+                Ok(Decision::of(Reply::count(count)))
+            }
+            SortedCommand::CountBetween { key, low, high } => {
+                let sorted = space.sorted(key, now)?;
+                let count = sorted.map_or(0, |sorted| between(sorted, *low, *high).count());
+                Ok(Decision::of(Reply::count(count)))
+            }
+            SortedCommand::Rank { key, member, reverse } => {
+                let Some(sorted) = space.sorted(key, now)? else { return Ok(Decision::of(Reply::Null)) };
+                let Some(score) = sorted.scores.get(member) else { return Ok(Decision::of(Reply::Null)) };
+                let before = sorted.order.range(..(*score, member.clone())).count();
+                let rank = if *reverse { sorted.order.len() - 1 - before } else { before };
+                Ok(Decision::of(Reply::count(rank)))
+            }
+            SortedCommand::Range { key, by, reverse, with_scores } => {
+                let found = space.sorted(key, now)?.map(|sorted| range(sorted, *by, *reverse));
+                let found = found.transpose()?.unwrap_or_default();
+                Ok(Decision::of(match with_scores {
+                    true => {
+                        Reply::Scored(found.into_iter().map(|(score, member)| (member, score.0)).collect())
+                    }
+                    false => Reply::bulks(found.into_iter().map(|(_, member)| member)),
+                }))
+            }
+            SortedCommand::RemoveRange { key, by } => {
+                let found = space.sorted(key, now)?.map(|sorted| range(sorted, *by, false));
+                let found = found.transpose()?.unwrap_or_default();
+                Ok(removing(key, found.into_iter().map(|(_, member)| member).collect()))
+            }
+            SortedCommand::Pop { key, end, count } => {
+                let stop = i64::try_from(*count).unwrap_or(i64::MAX) - 1;
+                let by = RangeBy::Index { start: 0, stop };
+                let found = match space.sorted(key, now)? {
+                    Some(sorted) if *count > 0 => range(sorted, by, *end == End::Right)?,
+                    _ => Vec::new(),
+                };
+                let members = found.iter().map(|(_, member)| member.clone()).collect();
+                let reply =
+                    Reply::Scored(found.into_iter().map(|(score, member)| (member, score.0)).collect());
+                Ok(Decision { reply, ..removing(key, members) })
+            }
+            SortedCommand::Scan { key, pattern } => {
+                let (mut flat, mut size) = (Vec::new(), ReplySize::default());
+                for (member, score) in space.sorted(key, now)?.into_iter().flat_map(|sorted| &sorted.scores) {
+                    if pattern.as_ref().is_none_or(|pattern| glob(pattern, member)) {
+                        size.add(member)?;
+                        flat.extend([member.clone(), float_text(score.0)]);
+                    }
+                }
+                Ok(Decision::of(scanned(0, flat)))
+            }
+        }
+    }
+}
+
+impl Space {
+    pub(crate) fn sorted(&self, key: &Bytes, now: Timestamp) -> Result<Option<&SortedSet>, Refusal> {
+        self.typed(key, now, |value| match value {
+            Value::Sorted(sorted) => Some(&**sorted),
+            _ => None,
+        })
+    }
+}
+
+fn score(sorted: Option<&SortedSet>, member: &Bytes) -> Reply {
+    let score = sorted.and_then(|sorted| sorted.scores.get(member));
+    score.map_or(Reply::Null, |score| Reply::Double(score.0))
+}
+
+fn add(
+    space: &Space,
+    key: &Bytes,
+    members: &[(f64, Bytes)],
+    condition: AddCondition,
+    count_changed: bool,
+    now: Timestamp,
+) -> Decided {
+    check_key(key)?;
+    let sorted = space.sorted(key, now)?;
+    let mut changes: BTreeMap<&Bytes, Score> = BTreeMap::new();
+    let (mut added, mut changed) = (0, 0);
+    for (score, member) in members {
+        check_value(member)?;
+        let score = Score(*score);
+        let stored = || sorted.and_then(|sorted| sorted.scores.get(member)).copied();
+        let before = changes.get(member).copied().or_else(stored);
+        if !condition.allows(before, score) || before == Some(score) {
+            continue;
+        }
+        added += usize::from(before.is_none());
+        changed += 1;
+        changes.insert(member, score);
+    }
+    let reply = Reply::count(if count_changed { changed } else { added });
+    if changes.is_empty() {
+        return Ok(Decision::of(reply));
+    }
+    let members = changes.into_iter().map(|(member, score)| (score, member.clone())).collect();
+    Ok(Decision::with(reply, adding(key, members, sorted.is_some())))
+}
+
+fn adding(key: &Bytes, members: Vec<(Score, Bytes)>, is_there: bool) -> Effect {
+    match is_there {
+        true => Effect::SortedAdd { key: key.clone(), members },
+        false => Effect::put(key, Whole::Sorted(members)),
+    }
+}
+
+fn removing(key: &Bytes, members: Vec<Bytes>) -> Decision {
+    let reply = Reply::count(members.len());
+    match members.is_empty() {
+        true => Decision::of(reply),
+        false => Decision::with(reply, Effect::SortedRemove { key: key.clone(), members }),
+    }
+}
+
+/// Members with scores between two bounds.
+fn between(sorted: &SortedSet, low: Bound, high: Bound) -> impl DoubleEndedIterator<Item = &(Score, Bytes)> {
+    let above = move |score: Score| match low {
+        Bound::Including(low) => score >= Score(low),
+        Bound::Excluding(low) => score > Score(low),
+    };
+    let below = move |score: Score| match high {
+        Bound::Including(high) => score <= Score(high),
+        Bound::Excluding(high) => score < Score(high),
+    };
+    let (Bound::Including(from) | Bound::Excluding(from)) = low;
+    let (Bound::Including(to) | Bound::Excluding(to)) = high;
+    // The bounds of the tree are coarse: empty bytes are the first member of a score, and the last has none.
+    let lower = ops::Bound::Included((Score(from), Bytes::new()));
+    let upper = ops::Bound::Excluded((Score(next_up(to)), Bytes::new()));
+    let bounds = if Score(from) > Score(to) { (lower.clone(), lower) } else { (lower, upper) };
+    sorted.order.range(bounds).filter(move |(score, _)| above(*score) && below(*score))
+}
+
+/// The smallest number above, or a NaN above infinity, which orders behind everything.
+fn next_up(score: f64) -> f64 {
+    if score == f64::INFINITY { f64::NAN } else { score.next_up() }
+}
+
+type Members = Vec<(Score, Bytes)>;
+
+fn range(sorted: &SortedSet, by: RangeBy, reverse: bool) -> Result<Members, Refusal> {
+    match by {
+        RangeBy::Index { start, stop } => {
+            let places = index_range(start, stop, sorted.order.len());
+            let (skip, take) = (places.start, places.len());
+            match reverse {
+                true => collect(sorted.order.iter().rev().skip(skip).take(take)),
+                false => collect(sorted.order.iter().skip(skip).take(take)),
+            }
+        }
+        RangeBy::Score { low, high, limit } => {
+            let limit = limit.unwrap_or(Limit { offset: 0, count: -1 });
+            let count = usize::try_from(limit.count).unwrap_or(usize::MAX);
+            let found = between(sorted, low, high);
+            match reverse {
+                true => collect(found.rev().skip(limit.offset).take(count)),
+                false => collect(found.skip(limit.offset).take(count)),
+            }
+        }
+    }
+}
+
+fn collect<'a>(members: impl Iterator<Item = &'a (Score, Bytes)>) -> Result<Members, Refusal> {
+    let (mut size, mut found) = (ReplySize::default(), Vec::new());
+    for (score, member) in members {
+        size.add(member)?;
+        found.push((*score, member.clone()));
+    }
+    Ok(found)
+}

@@ -1,0 +1,252 @@
+//! Streams, as far as programs use them to keep a few results: no consumer groups.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{Decided, Decision, ReplySize, check_key, check_value};
+use crate::command::Act;
+use crate::effect::{Effect, Whole};
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::space::Space;
+use crate::time::Timestamp;
+use crate::value::{Stream, Value};
+
+/// The id of an entry: milliseconds and a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Id(pub u64, pub u64);
+
+impl Id {
+    pub const LAST: Id = Id(u64::MAX, u64::MAX);
+
+    pub fn next(self) -> Id {
+        match self.1.checked_add(1) {
+            Some(number) => Id(self.0, number),
+            None => Id(self.0.saturating_add(1), 0),
+        }
+    }
+
+    /// The id before; the first has none.
+    pub fn before(self) -> Option<Id> {
+        match self.1.checked_sub(1) {
+            Some(number) => Some(Id(self.0, number)),
+            None => self.0.checked_sub(1).map(|millis| Id(millis, u64::MAX)),
+        }
+    }
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}-{}", self.0, self.1)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamCommand {
+    Add {
+        key: Bytes,
+        id: NewId,
+        fields: Vec<(Bytes, Bytes)>,
+        trim: Option<Trim>,
+        only_existing: bool,
+    },
+    Length {
+        key: Bytes,
+    },
+    Range {
+        key: Bytes,
+        from: Id,
+        to: Id,
+        count: usize,
+        reverse: bool,
+    },
+    Delete {
+        key: Bytes,
+        ids: Vec<Id>,
+    },
+    Trim {
+        key: Bytes,
+        trim: Trim,
+    },
+    /// XREAD without BLOCK.
+    Read {
+        streams: Vec<(Bytes, Id)>,
+        count: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewId {
+    /// `*`
+    Fresh,
+    /// `<millis>-*`
+    FreshAt(u64),
+    Given(Id),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trim {
+    MaxLength(usize),
+    MinId(Id),
+}
+
+impl StreamCommand {
+    pub(crate) fn act(&self) -> Act {
+        match self {
+            StreamCommand::Length { .. } | StreamCommand::Range { .. } | StreamCommand::Read { .. } => {
+                Act::Read
+            }
+            StreamCommand::Add { .. } | StreamCommand::Delete { .. } | StreamCommand::Trim { .. } => {
+                Act::Write
+            }
+        }
+    }
+
+    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+        match self {
+            StreamCommand::Add { key, id, fields, trim, only_existing } => {
+                add(space, key, *id, fields, *trim, *only_existing, now)
+            }
+            StreamCommand::Length { key } => {
+                let count = space.stream(key, now)?.map_or(0, |stream| stream.entries.len());
+                Ok(Decision::of(Reply::count(count)))
+            }
+            StreamCommand::Range { key, from, to, count, reverse } => {
+                let entries = match space.stream(key, now)? {
+                    Some(stream) if from <= to => {
+                        let found = stream.entries.range(from..=to);
+                        match reverse {
+                            true => entries(found.rev().take(*count))?,
+                            false => entries(found.take(*count))?,
+                        }
+                    }
+                    Some(_) | None => Vec::new(),
+                };
+                Ok(Decision::of(Reply::Array(entries)))
+            }
+            StreamCommand::Delete { key, ids } => {
+                let stream = space.stream(key, now)?;
+                let mut there: Vec<Id> = ids
+                    .iter()
+                    .filter(|id| stream.is_some_and(|stream| stream.entries.contains_key(*id)))
+                    .copied()
+                    .collect();
+                there.sort_unstable();
+                there.dedup();
+                Ok(removing(key, there))
+            }
+            StreamCommand::Trim { key, trim } => {
+                let ids = space.stream(key, now)?.map(|stream| too_old(stream, *trim, 0));
+                Ok(removing(key, ids.unwrap_or_default()))
+            }
+            StreamCommand::Read { streams, count } => Ok(Decision::of(read(space, streams, *count, now)?)),
+        }
+    }
+}
+
+impl Space {
+    pub(crate) fn stream(&self, key: &Bytes, now: Timestamp) -> Result<Option<&Stream>, Refusal> {
+        self.typed(key, now, |value| match value {
+            Value::Stream(stream) => Some(&**stream),
+            _ => None,
+        })
+    }
+
+    /// The last id of a stream, for those who read from now on.
+    pub fn last_id(&self, key: &Bytes, now: Timestamp) -> Id {
+        self.stream(key, now).ok().flatten().map_or(Id::default(), |stream| stream.last)
+    }
+}
+
+/// What comes after these ids, or nothing.
+pub(crate) fn read(
+    space: &Space,
+    streams: &[(Bytes, Id)],
+    count: usize,
+    now: Timestamp,
+) -> Result<Reply, Refusal> {
+    let mut found = Vec::new();
+    for (key, after) in streams {
+        if let Some(stream) = space.stream(key, now)? {
+            let entries = entries(stream.entries.range(after.next()..).take(count))?;
+            if !entries.is_empty() {
+                found.push((key.clone(), entries));
+            }
+        }
+    }
+    Ok(if found.is_empty() { Reply::NullArray } else { Reply::Streams(found) })
+}
+
+fn add(
+    space: &Space,
+    key: &Bytes,
+    id: NewId,
+    fields: &[(Bytes, Bytes)],
+    trim: Option<Trim>,
+    only_existing: bool,
+    now: Timestamp,
+) -> Decided {
+    check_key(key)?;
+    for (field, value) in fields {
+        check_value(field)?;
+        check_value(value)?;
+    }
+    let stream = space.stream(key, now)?;
+    if stream.is_none() && only_existing {
+        return Ok(Decision::of(Reply::Null));
+    }
+    let last = stream.map_or(Id::default(), |stream| stream.last);
+    let id = match id {
+        NewId::Fresh if now.0 > last.0 => Id(now.0, 0),
+        NewId::Fresh => last.next(),
+        NewId::FreshAt(millis) if millis > last.0 => Id(millis, 0),
+        NewId::FreshAt(millis) if millis == last.0 => last.next(),
+        NewId::Given(id) if id > last => id,
+        NewId::FreshAt(_) | NewId::Given(_) => return Err(Refusal::StreamIdTooSmall),
+    };
+    let reply = Reply::Bulk(Bytes::from(id.to_string()));
+    let Some(stream) = stream else {
+        let whole = Whole::Stream { last: id, entries: vec![(id, fields.to_vec())] };
+        return Ok(Decision::with(reply, Effect::put(key, whole)));
+    };
+    let mut effects = vec![Effect::StreamAdd { key: key.clone(), id, fields: fields.to_vec() }];
+    let old = trim.map(|trim| too_old(stream, trim, 1)).unwrap_or_default();
+    if !old.is_empty() {
+        effects.push(Effect::StreamRemove { key: key.clone(), ids: old });
+    }
+    Ok(Decision { reply, effects })
+}
+
+/// What a trim removes once `added` entries more are there.
+fn too_old(stream: &Stream, trim: Trim, added: usize) -> Vec<Id> {
+    match trim {
+        Trim::MaxLength(length) => {
+            let over = (stream.entries.len() + added).saturating_sub(length);
+            stream.entries.keys().take(over).copied().collect()
+        }
+        Trim::MinId(id) => stream.entries.range(..id).map(|(id, _)| *id).collect(),
+    }
+}
+
+fn removing(key: &Bytes, ids: Vec<Id>) -> Decision {
+    let reply = Reply::count(ids.len());
+    match ids.is_empty() {
+        true => Decision::of(reply),
+        false => Decision::with(reply, Effect::StreamRemove { key: key.clone(), ids }),
+    }
+}
+
+fn entries<'a>(
+    found: impl Iterator<Item = (&'a Id, &'a Vec<(Bytes, Bytes)>)>,
+) -> Result<Vec<Reply>, Refusal> {
+    let (mut size, mut entries) = (ReplySize::default(), Vec::new());
+    for (id, fields) in found {
+        for (field, value) in fields {
+            size.add(field)?;
+            size.add(value)?;
+        }
+        let flat = fields.iter().flat_map(|(field, value)| [field.clone(), value.clone()]);
+        entries.push(Reply::Array(vec![Reply::Bulk(Bytes::from(id.to_string())), Reply::bulks(flat)]));
+    }
+    Ok(entries)
+}

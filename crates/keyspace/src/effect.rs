@@ -1,0 +1,155 @@
+//! What commands change. Effects are what is written to disk.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::commands::streams::Id;
+use crate::time::Timestamp;
+use crate::value::{End, Score, Value};
+
+/// The effects of one command or transaction. A record is written whole or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record(pub Vec<Effect>);
+
+/// One change of one key. None depends on another key or on the time at which it is applied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Effect {
+    /// The key has this value and no other, whatever it had before.
+    Put {
+        key: Bytes,
+        value: Whole,
+        expires: Timestamp,
+    },
+    Delete {
+        key: Bytes,
+    },
+    Expire {
+        key: Bytes,
+        expires: Timestamp,
+    },
+    Append {
+        key: Bytes,
+        bytes: Bytes,
+    },
+    ListPush {
+        key: Bytes,
+        end: End,
+        elements: Vec<Bytes>,
+    },
+    ListPop {
+        key: Bytes,
+        end: End,
+        count: u64,
+    },
+    ListSet {
+        key: Bytes,
+        index: u64,
+        element: Bytes,
+    },
+    ListInsert {
+        key: Bytes,
+        index: u64,
+        element: Bytes,
+    },
+    /// Elements by their places before any of them goes, in order.
+    ListRemove {
+        key: Bytes,
+        indexes: Vec<u64>,
+    },
+    HashSet {
+        key: Bytes,
+        fields: Vec<(Bytes, Bytes)>,
+    },
+    HashRemove {
+        key: Bytes,
+        fields: Vec<Bytes>,
+    },
+    SetAdd {
+        key: Bytes,
+        members: Vec<Bytes>,
+    },
+    SetRemove {
+        key: Bytes,
+        members: Vec<Bytes>,
+    },
+    SortedAdd {
+        key: Bytes,
+        members: Vec<(Score, Bytes)>,
+    },
+    SortedRemove {
+        key: Bytes,
+        members: Vec<Bytes>,
+    },
+    StreamAdd {
+        key: Bytes,
+        id: Id,
+        fields: Vec<(Bytes, Bytes)>,
+    },
+    StreamRemove {
+        key: Bytes,
+        ids: Vec<Id>,
+    },
+}
+
+impl Effect {
+    pub fn key(&self) -> &Bytes {
+        match self {
+            Effect::Put { key, .. }
+            | Effect::Delete { key }
+            | Effect::Expire { key, .. }
+            | Effect::Append { key, .. }
+            | Effect::ListPush { key, .. }
+            | Effect::ListPop { key, .. }
+            | Effect::ListSet { key, .. }
+            | Effect::ListInsert { key, .. }
+            | Effect::ListRemove { key, .. }
+            | Effect::HashSet { key, .. }
+            | Effect::HashRemove { key, .. }
+            | Effect::SetAdd { key, .. }
+            | Effect::SetRemove { key, .. }
+            | Effect::SortedAdd { key, .. }
+            | Effect::SortedRemove { key, .. }
+            | Effect::StreamAdd { key, .. }
+            | Effect::StreamRemove { key, .. } => key,
+        }
+    }
+
+    pub(crate) fn put(key: &Bytes, value: Whole) -> Effect {
+        Effect::Put { key: key.clone(), value, expires: Timestamp::NEVER }
+    }
+
+    pub(crate) fn string(key: &Bytes, bytes: Bytes, expires: Timestamp) -> Effect {
+        Effect::Put { key: key.clone(), value: Whole::String(bytes), expires }
+    }
+}
+
+/// A whole value as it is written to disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Whole {
+    String(Bytes),
+    List(Vec<Bytes>),
+    Hash(Vec<(Bytes, Bytes)>),
+    Set(Vec<Bytes>),
+    Sorted(Vec<(Score, Bytes)>),
+    Stream { last: Id, entries: Vec<StreamEntry> },
+}
+
+type StreamEntry = (Id, Vec<(Bytes, Bytes)>);
+
+impl Whole {
+    pub(crate) fn of(value: &Value) -> Whole {
+        match value {
+            Value::String(bytes) => Whole::String(bytes.clone()),
+            Value::List(list) => Whole::List(list.iter().cloned().collect()),
+            Value::Hash(hash) => {
+                Whole::Hash(hash.iter().map(|(field, value)| (field.clone(), value.clone())).collect())
+            }
+            Value::Set(set) => Whole::Set(set.iter().map(|member| member.bytes.clone()).collect()),
+            Value::Sorted(sorted) => Whole::Sorted(sorted.order.iter().cloned().collect()),
+            Value::Stream(stream) => Whole::Stream {
+                last: stream.last,
+                entries: stream.entries.iter().map(|(id, fields)| (*id, fields.clone())).collect(),
+            },
+        }
+    }
+}

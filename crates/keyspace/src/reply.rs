@@ -1,0 +1,48 @@
+//! What a command answers, before a door puts it into bytes.
+
+use bytes::Bytes;
+
+use crate::refusal::Refusal;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Ok,
+    /// A short status.
+    Simple(&'static str),
+    Integer(i64),
+    Bulk(Bytes),
+    Double(f64),
+    /// Nothing, where a string would have been.
+    Null,
+    /// Nothing, where an array would have been.
+    NullArray,
+    Array(Vec<Reply>),
+    /// Fields and values.
+    Map(Vec<(Bytes, Bytes)>),
+    Set(Vec<Bytes>),
+    /// Members with their scores.
+    Scored(Vec<(Bytes, f64)>),
+    /// One member of each stream that has something, with its entries.
+    Streams(Vec<(Bytes, Vec<Reply>)>),
+    Refused(Refusal),
+}
+
+impl Reply {
+    pub(crate) fn count(count: usize) -> Reply {
+        Reply::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
+    pub(crate) fn bulks(items: impl IntoIterator<Item = Bytes>) -> Reply {
+        Reply::Array(items.into_iter().map(Reply::Bulk).collect())
+    }
+
+    pub(crate) fn bulk_or_null(bytes: Option<Bytes>) -> Reply {
+        bytes.map_or(Reply::Null, Reply::Bulk)
+    }
+}
+
+impl From<bool> for Reply {
+    fn from(yes: bool) -> Reply {
+        Reply::Integer(i64::from(yes))
+    }
+}

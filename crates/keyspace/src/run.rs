@@ -1,0 +1,172 @@
+//! Running commands: decide, check the limits, apply, then serve those who waited for what was pushed.
+
+use bytes::Bytes;
+
+use crate::account::Growth;
+use crate::command::Command;
+use crate::effect::{Effect, Record};
+use crate::limits::ELEMENTS_BYTES_MAX;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::space::Space;
+use crate::time::Timestamp;
+use crate::waiting::WaiterId;
+use crate::watching::Watch;
+
+/// What came of a command.
+#[derive(Debug, PartialEq)]
+pub struct Ran {
+    pub reply: Reply,
+    /// What must be on disk before the answers leave. Empty if nothing changed.
+    pub record: Record,
+    /// Blocked commands that got what they waited for.
+    pub served: Vec<Served>,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Served {
+    pub waiter: WaiterId,
+    pub reply: Reply,
+}
+
+/// What came of EXEC.
+#[derive(Debug, PartialEq)]
+pub enum Transaction {
+    /// A watched key changed: nothing was run.
+    Aborted,
+    Ran {
+        replies: Vec<Reply>,
+        record: Record,
+        served: Vec<Served>,
+    },
+}
+
+impl Space {
+    /// Runs one command. One that would wait answers as if its time were over.
+    pub fn run(&mut self, command: &Command, now: Timestamp) -> Ran {
+        let mut record = Record::default();
+        let reply = self.run_into(command, now, &mut record);
+        let served = self.serve(now, &mut record);
+        Ran { reply, record, served }
+    }
+
+    /// Runs commands one after the other, with nothing between them, unless a watched key changed.
+    pub fn run_all(&mut self, commands: &[Command], watches: &[Watch], now: Timestamp) -> Transaction {
+        if !watches.iter().all(|watch| self.is_unchanged(watch)) {
+            return Transaction::Aborted;
+        }
+        let mut record = Record::default();
+        let replies = commands.iter().map(|command| self.run_into(command, now, &mut record)).collect();
+        let served = self.serve(now, &mut record);
+        Transaction::Ran { replies, record, served }
+    }
+
+    pub(crate) fn run_into(&mut self, command: &Command, now: Timestamp, record: &mut Record) -> Reply {
+        let done = match command {
+            Command::Script(call) => call.run(self, now, record),
+            command => self.decide_and_apply(command, now, record),
+        };
+        done.unwrap_or_else(Reply::Refused)
+    }
+
+    pub(crate) fn decide_and_apply(
+        &mut self,
+        command: &Command,
+        now: Timestamp,
+        record: &mut Record,
+    ) -> Result<Reply, Refusal> {
+        let decision = command.decide(self, now)?;
+        self.check_growth(&decision.effects)?;
+        self.apply_all(decision.effects, record);
+        Ok(decision.reply)
+    }
+
+    pub(crate) fn apply_all(&mut self, effects: Vec<Effect>, record: &mut Record) {
+        for effect in effects {
+            self.apply(&effect);
+            record.0.push(effect);
+        }
+    }
+
+    /// Refuses what would make the space, or one key of it, too large.
+    fn check_growth(&self, effects: &[Effect]) -> Result<(), Refusal> {
+        let (mut bytes, mut keys) = (0, 0);
+        for effect in effects {
+            let growth = Growth::of(effect, self);
+            if growth.elements > ELEMENTS_BYTES_MAX {
+                return Err(Refusal::ElementsTooLong);
+            }
+            bytes += growth.bytes;
+            keys += growth.keys;
+        }
+        let limit = self.settings.keys_max;
+        if keys > 0 && self.keys.len() + keys > limit {
+            return Err(Refusal::TooManyKeys { limit });
+        }
+        let (used, limit) = (self.bytes, self.settings.bytes_max);
+        if bytes > 0 && used + bytes > limit {
+            return Err(Refusal::Full { used, limit });
+        }
+        Ok(())
+    }
+
+    /// Gives what was pushed to those who wait for it, first come, first served.
+    fn serve(&mut self, now: Timestamp, record: &mut Record) -> Vec<Served> {
+        let mut served = Vec::new();
+        if self.waiters.is_empty() {
+            return served;
+        }
+        let mut at = 0;
+        // A move pushes as well, so the record grows while it is read.
+        while at < record.0.len() {
+            if let Some(key) = offers(&record.0[at]) {
+                let key = key.clone();
+                self.serve_key(&key, now, record, &mut served);
+            }
+            at += 1;
+        }
+        served
+    }
+
+    fn serve_key(&mut self, key: &Bytes, now: Timestamp, record: &mut Record, served: &mut Vec<Served>) {
+        for waiter in self.waiters.at(key) {
+            let Some(command) = self.waiters.command(waiter) else { continue };
+            match self.decide_and_apply(&Command::Blocking(command), now, record) {
+                Ok(Reply::Null | Reply::NullArray) => {}
+                Ok(reply) => {
+                    self.waiters.remove(waiter);
+                    served.push(Served { waiter, reply });
+                }
+                // The key has become one of another type. Redis keeps it waiting as well.
+                Err(Refusal::WrongType) => {}
+                Err(refusal) => {
+                    self.waiters.remove(waiter);
+                    served.push(Served { waiter, reply: Reply::Refused(refusal) });
+                }
+            }
+        }
+    }
+}
+
+/// The key at which something can be had now that was not there before.
+fn offers(effect: &Effect) -> Option<&Bytes> {
+    match effect {
+        Effect::Put { key, .. }
+        | Effect::ListPush { key, .. }
+        | Effect::ListInsert { key, .. }
+        | Effect::StreamAdd { key, .. } => Some(key),
+        Effect::Delete { .. }
+        | Effect::Expire { .. }
+        | Effect::Append { .. }
+        | Effect::ListPop { .. }
+        | Effect::ListSet { .. }
+        | Effect::ListRemove { .. }
+        | Effect::HashSet { .. }
+        | Effect::HashRemove { .. }
+        | Effect::SetAdd { .. }
+        | Effect::SetRemove { .. }
+        | Effect::SortedAdd { .. }
+        | Effect::SortedRemove { .. }
+        | Effect::StreamRemove { .. } => None,
+    }
+}

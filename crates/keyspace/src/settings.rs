@@ -1,0 +1,14 @@
+//! What can be set about the key space. Both limits are those of one namespace.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Keys, values and what it costs to keep them.
+    pub bytes_max: usize,
+    pub keys_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { bytes_max: 256 << 20, keys_max: 1_000_000 }
+    }
+}

@@ -1,0 +1,157 @@
+//! The keys of one namespace.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::account;
+use crate::effect::{Effect, Record, Whole};
+use crate::hashed::Hashed;
+use crate::refusal::Refusal;
+use crate::settings::Settings;
+use crate::time::Timestamp;
+use crate::value::Value;
+use crate::waiting::Waiters;
+use crate::watching::Watches;
+
+#[derive(Debug, Default)]
+pub struct Space {
+    pub(crate) settings: Settings,
+    pub(crate) keys: BTreeMap<Hashed, Entry>,
+    /// Keys with a time to live, by their end.
+    pub(crate) expiring: BTreeSet<(Timestamp, Bytes)>,
+    pub(crate) bytes: usize,
+    pub(crate) waiters: Waiters,
+    pub(crate) watches: Watches,
+    /// How many random draws there were, so that they differ.
+    pub(crate) draws: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) value: Value,
+    /// [`Timestamp::NEVER`] without a time to live.
+    pub(crate) expires: Timestamp,
+    /// What its elements weigh.
+    pub(crate) bytes: usize,
+}
+
+/// Where a sweep over all keys goes on.
+#[derive(Clone, Debug, Default)]
+pub struct SweepPlace(Option<Hashed>);
+
+impl Space {
+    pub fn new(settings: Settings) -> Space {
+        Space { settings, ..Space::default() }
+    }
+
+    /// How many keys there are; those whose time is over count until they are removed.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// What everything weighs.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many keys have a time to live.
+    pub fn expiring(&self) -> usize {
+        self.expiring.len()
+    }
+
+    /// When the next key ends.
+    pub fn next_expiry(&self) -> Option<Timestamp> {
+        self.expiring.first().map(|(expires, _)| *expires)
+    }
+
+    /// Removes keys whose time is over, `max` at most.
+    pub fn expire(&mut self, now: Timestamp, max: usize) -> Record {
+        let mut record = Record::default();
+        while record.0.len() < max
+            && let Some((expires, key)) = self.expiring.first()
+            && *expires <= now
+        {
+            let effect = Effect::Delete { key: key.clone() };
+            self.apply(&effect);
+            record.0.push(effect);
+        }
+        record
+    }
+
+    /// Whole values from a place on, until they weigh `bytes`, and where to go on. A log that has all of them needs
+    /// nothing that was written before the first.
+    pub fn sweep(&self, place: &SweepPlace, bytes: usize) -> (Record, Option<SweepPlace>) {
+        let (mut record, mut weight) = (Record::default(), 0);
+        let from = match &place.0 {
+            Some(last) => std::ops::Bound::Excluded(last),
+            None => std::ops::Bound::Unbounded,
+        };
+        for (key, entry) in self.keys.range((from, std::ops::Bound::Unbounded)) {
+            let (value, expires) = (Whole::of(&entry.value), entry.expires);
+            record.0.push(Effect::Put { key: key.bytes.clone(), value, expires });
+            weight += entry.bytes;
+            if weight >= bytes {
+                return (record, Some(SweepPlace(Some(key.clone()))));
+            }
+        }
+        (record, None)
+    }
+
+    /// What lives at a key.
+    pub(crate) fn get(&self, key: &Bytes, now: Timestamp) -> Option<&Entry> {
+        self.keys.get(&Hashed::new(key)).filter(|entry| entry.expires > now)
+    }
+
+    /// The same; another kind of value is refused.
+    pub(crate) fn typed<'a, T>(
+        &'a self,
+        key: &Bytes,
+        now: Timestamp,
+        as_kind: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, Refusal> {
+        match self.get(key, now) {
+            None => Ok(None),
+            Some(entry) => as_kind(&entry.value).map(Some).ok_or(Refusal::WrongType),
+        }
+    }
+
+    pub(crate) fn expires(&self, key: &Bytes, now: Timestamp) -> Timestamp {
+        self.get(key, now).map_or(Timestamp::NEVER, |entry| entry.expires)
+    }
+
+    /// What a key weighs, alive or not.
+    pub(crate) fn held(&self, key: &Bytes) -> Option<usize> {
+        let entry = self.keys.get(&Hashed::new(key))?;
+        Some(entry.bytes + account::key(key, entry.expires != Timestamp::NEVER))
+    }
+
+    pub(crate) fn elements(&self, key: &Bytes) -> usize {
+        self.keys.get(&Hashed::new(key)).map_or(0, |entry| entry.bytes)
+    }
+
+    pub(crate) fn field(&self, key: &Bytes, field: &Bytes) -> Option<&Bytes> {
+        match &self.keys.get(&Hashed::new(key))?.value {
+            Value::Hash(hash) => hash.get(field),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn has_sorted_member(&self, key: &Bytes, member: &Bytes) -> bool {
+        match self.keys.get(&Hashed::new(key)).map(|entry| &entry.value) {
+            Some(Value::Sorted(sorted)) => sorted.scores.contains_key(member),
+            _ => false,
+        }
+    }
+}
+
+/// Two spaces are equal if their keys are. Who waits or watches is soft.
+impl PartialEq for Space {
+    fn eq(&self, other: &Space) -> bool {
+        self.keys == other.keys && self.expiring == other.expiring && self.bytes == other.bytes
+    }
+}

@@ -1,0 +1,17 @@
+//! A point in time as the caller sees it. The key space reads no clock.
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// Later than everything: what "never" compares as.
+    pub const NEVER: Timestamp = Timestamp(u64::MAX);
+
+    /// Milliseconds from `now` on; zero if that is over.
+    pub(crate) fn left(self, now: Timestamp) -> u64 {
+        self.0.saturating_sub(now.0)
+    }
+}

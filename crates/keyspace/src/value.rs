@@ -1,0 +1,131 @@
+//! What a key holds.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::commands::streams::Id;
+use crate::hashed::Hashed;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    String(Bytes),
+    List(VecDeque<Bytes>),
+    Hash(BTreeMap<Bytes, Bytes>),
+    Set(BTreeSet<Hashed>),
+    Sorted(Box<SortedSet>),
+    Stream(Box<Stream>),
+}
+
+/// A type of value, by the word that TYPE answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    String,
+    List,
+    Hash,
+    Set,
+    Sorted,
+    Stream,
+}
+
+impl Kind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::List => "list",
+            Kind::Hash => "hash",
+            Kind::Set => "set",
+            Kind::Sorted => "zset",
+            Kind::Stream => "stream",
+        }
+    }
+}
+
+impl Value {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Value::String(_) => Kind::String,
+            Value::List(_) => Kind::List,
+            Value::Hash(_) => Kind::Hash,
+            Value::Set(_) => Kind::Set,
+            Value::Sorted(_) => Kind::Sorted,
+            Value::Stream(_) => Kind::Stream,
+        }
+    }
+
+    /// A key ends with its last element. A stream without entries still knows its last number.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Value::List(list) => list.is_empty(),
+            Value::Hash(hash) => hash.is_empty(),
+            Value::Set(set) => set.is_empty(),
+            Value::Sorted(sorted) => sorted.scores.is_empty(),
+            Value::String(_) | Value::Stream(_) => false,
+        }
+    }
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    Left,
+    Right,
+}
+
+/// A score that can be ordered. None is a NaN.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Score(pub(crate) f64);
+
+impl PartialEq for Score {
+    fn eq(&self, other: &Score) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Score {}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Score) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Score {
+    fn cmp(&self, other: &Score) -> std::cmp::Ordering {
+        // Zero has no sign here, as in Redis.
+        (self.0 + 0.0).total_cmp(&(other.0 + 0.0))
+    }
+}
+
+/// Members by name, and in the order of their scores.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SortedSet {
+    pub(crate) scores: BTreeMap<Bytes, Score>,
+    pub(crate) order: BTreeSet<(Score, Bytes)>,
+}
+
+impl SortedSet {
+    /// Says whether the member is new.
+    pub(crate) fn insert(&mut self, member: &Bytes, score: Score) -> bool {
+        let before = self.scores.insert(member.clone(), score);
+        if let Some(before) = before {
+            self.order.remove(&(before, member.clone()));
+        }
+        self.order.insert((score, member.clone()));
+        before.is_none()
+    }
+
+    pub(crate) fn remove(&mut self, member: &Bytes) -> bool {
+        let Some(score) = self.scores.remove(member) else { return false };
+        self.order.remove(&(score, member.clone()));
+        true
+    }
+}
+
+/// Entries by their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stream {
+    pub(crate) entries: BTreeMap<Id, Vec<(Bytes, Bytes)>>,
+    pub(crate) last: Id,
+}

@@ -1,0 +1,137 @@
+//! Commands that wait for an element: BLPOP, BRPOP, BLMOVE, BRPOPLPUSH and XREAD BLOCK.
+//!
+//! How long a command waits is the caller's business: it gives the waiter up when its time is over.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::Command;
+use crate::commands::lists::{moved, popped};
+use crate::commands::streams::{self, Id};
+use crate::commands::{Decided, Decision};
+use crate::limits::WAITERS_MAX;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::run::Ran;
+use crate::space::Space;
+use crate::time::Timestamp;
+use crate::value::End;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocking {
+    /// Takes from the first of these keys that has something.
+    Pop {
+        keys: Vec<Bytes>,
+        end: End,
+    },
+    Move {
+        from: Bytes,
+        to: Bytes,
+        from_end: End,
+        to_end: End,
+    },
+    /// Reads what comes after these entries.
+    ReadStreams {
+        streams: Vec<(Bytes, Id)>,
+        count: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WaiterId(u64);
+
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    waiting: BTreeMap<WaiterId, Blocking>,
+    by_key: BTreeMap<(Bytes, WaiterId), ()>,
+    last: u64,
+}
+
+impl Blocking {
+    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+        match self {
+            Blocking::Pop { keys, end } => {
+                for key in keys {
+                    if let Some((mut elements, effect)) = popped(space, key, *end, 1, now)? {
+                        let element = elements.pop().unwrap_or_default();
+                        let reply = Reply::bulks([key.clone(), element]);
+                        return Ok(Decision { reply, effects: vec![effect] });
+                    }
+                }
+                Ok(Decision::of(Reply::NullArray))
+            }
+            Blocking::Move { from, to, from_end, to_end } => moved(space, from, to, *from_end, *to_end, now),
+            Blocking::ReadStreams { streams, count } => {
+                Ok(Decision::of(streams::read(space, streams, *count, now)?))
+            }
+        }
+    }
+
+    fn keys(&self) -> Vec<&Bytes> {
+        match self {
+            Blocking::Pop { keys, .. } => keys.iter().collect(),
+            Blocking::Move { from, .. } => vec![from],
+            Blocking::ReadStreams { streams, .. } => streams.iter().map(|(key, _)| key).collect(),
+        }
+    }
+}
+
+impl Waiters {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Who waits at a key, in the order in which they came.
+    pub(crate) fn at(&self, key: &Bytes) -> Vec<WaiterId> {
+        let (from, to) = ((key.clone(), WaiterId(0)), (key.clone(), WaiterId(u64::MAX)));
+        self.by_key.range(from..=to).map(|((_, waiter), ())| *waiter).collect()
+    }
+
+    pub(crate) fn command(&self, waiter: WaiterId) -> Option<Blocking> {
+        self.waiting.get(&waiter).cloned()
+    }
+
+    pub(crate) fn remove(&mut self, waiter: WaiterId) -> bool {
+        let Some(command) = self.waiting.remove(&waiter) else { return false };
+        for key in command.keys() {
+            self.by_key.remove(&(key.clone(), waiter));
+        }
+        true
+    }
+
+    fn add(&mut self, command: Blocking) -> WaiterId {
+        self.last += 1;
+        let waiter = WaiterId(self.last);
+        for key in command.keys() {
+            self.by_key.insert((key.clone(), waiter), ());
+        }
+        self.waiting.insert(waiter, command);
+        waiter
+    }
+}
+
+impl Space {
+    /// Takes what is there, or waits for it.
+    pub fn run_or_wait(&mut self, command: &Blocking, now: Timestamp) -> Result<Ran, WaiterId> {
+        let mut ran = self.run(&Command::Blocking(command.clone()), now);
+        if !matches!(ran.reply, Reply::Null | Reply::NullArray) {
+            return Ok(ran);
+        }
+        if self.waiters.waiting.len() >= WAITERS_MAX {
+            ran.reply = Reply::Refused(Refusal::TooManyWaiters);
+            return Ok(ran);
+        }
+        Err(self.waiters.add(command.clone()))
+    }
+
+    /// Its time is over, or its connection is gone. Says whether it still waited.
+    pub fn give_up(&mut self, waiter: WaiterId) -> bool {
+        self.waiters.remove(waiter)
+    }
+
+    /// How many commands wait.
+    pub fn waiting(&self) -> usize {
+        self.waiters.waiting.len()
+    }
+}

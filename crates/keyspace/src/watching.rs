@@ -1,0 +1,63 @@
+//! WATCH: who wants to know whether a key changed. A count per watched key, so that unwatched keys pay nothing.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::limits::WATCHES_MAX;
+use crate::refusal::Refusal;
+use crate::space::Space;
+
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    keys: BTreeMap<Bytes, Watched>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    watchers: usize,
+    changes: u64,
+}
+
+/// A key as it was when it was watched. Give it back with [`Space::unwatch`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Watch {
+    key: Bytes,
+    changes: u64,
+}
+
+impl Watches {
+    pub(crate) fn touch(&mut self, key: &Bytes) {
+        if self.keys.is_empty() {
+            return;
+        }
+        if let Some(watched) = self.keys.get_mut(key) {
+            watched.changes += 1;
+        }
+    }
+}
+
+impl Space {
+    pub fn watch(&mut self, key: &Bytes) -> Result<Watch, Refusal> {
+        if self.watches.keys.len() >= WATCHES_MAX && !self.watches.keys.contains_key(key) {
+            return Err(Refusal::TooManyWatches);
+        }
+        let watched = self.watches.keys.entry(key.clone()).or_insert(Watched { watchers: 0, changes: 0 });
+        watched.watchers += 1;
+        Ok(Watch { key: key.clone(), changes: watched.changes })
+    }
+
+    pub fn unwatch(&mut self, watch: &Watch) {
+        if let Some(watched) = self.watches.keys.get_mut(&watch.key) {
+            watched.watchers -= 1;
+            if watched.watchers == 0 {
+                self.watches.keys.remove(&watch.key);
+            }
+        }
+    }
+
+    /// Whether nothing has changed there since.
+    pub fn is_unchanged(&self, watch: &Watch) -> bool {
+        self.watches.keys.get(&watch.key).is_some_and(|watched| watched.changes == watch.changes)
+    }
+}

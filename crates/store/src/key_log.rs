@@ -1,0 +1,155 @@
+//! The log of keys: records of the key space in order, in files of their own (`keys-<position>`), written with the
+//! machinery of the log of topics.
+//!
+//! The log does not grow for ever, because it is rewritten while it goes on. A **sweep** begins a file, writes the whole
+//! value of every key among the records that come meanwhile, and ends with a row that says so. Everything before the file
+//! is then superfluous. Until that row is on disk the files before it stay.
+//!
+//! A record is a message row: its key is the namespace, its value means nothing here. The row `complete` holds the position
+//! of the file at which the last finished sweep began.
+
+use tenure_engine::Timestamp;
+
+use crate::disk::Disk;
+use crate::error::{Damage, StoreError, WriteError};
+use crate::reader::Reader;
+use crate::recover::Cut;
+use crate::topic_log::{
+    LogFamily, TopicLog, TopicLogSettings, TopicRows, TopicsFound, TopicsOpened, append_offline, good_part,
+};
+
+const COMPLETE: &[u8] = b"complete";
+
+/// Records that are written together: all of them or none.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRecords {
+    rows: TopicRows,
+}
+
+impl KeyRecords {
+    pub fn add(&mut self, namespace: &[u8], record: &[u8]) {
+        self.rows.message(Timestamp::default(), namespace, record);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// How long they are on disk.
+    pub fn bytes(&self) -> usize {
+        self.rows.bytes()
+    }
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct KeysOpened {
+    pub log: KeyLog,
+    /// The last frame was not complete, and it was cut off.
+    pub cut: Option<Cut>,
+}
+
+/// The log, open for writing. One thread has it.
+#[derive(Debug)]
+pub struct KeyLog {
+    log: TopicLog,
+    /// Where the last finished sweep began.
+    complete: u64,
+    /// Where the sweep under way began.
+    sweeping: Option<u64>,
+    /// Files before `complete` are still there.
+    has_old: bool,
+}
+
+impl Reader {
+    /// Opens the log of keys that lies beside the journal, or begins one.
+    pub fn open_keys(&self) -> Result<KeysOpened, StoreError> {
+        let found = match self.shared.take_found(LogFamily::Keys) {
+            Some(found) => found,
+            None => read(&*self.shared.disk)?,
+        };
+        let TopicsOpened { log, rows, cut } = found.open(&self.shared, TopicLogSettings::default())?;
+        let complete = complete(rows.get(COMPLETE).map(Vec::as_slice));
+        let mut log = KeyLog { log, complete, sweeping: None, has_old: true };
+        log.let_go()?;
+        Ok(KeysOpened { log, cut })
+    }
+}
+
+impl KeyLog {
+    /// Reads all records, oldest first.
+    pub fn records(&self, mut see: impl FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+        self.log.messages(|_, namespace, record| see(namespace, record))
+    }
+
+    /// Appends records as one frame. They are certain after the next [`KeyLog::sync`]. On a full disk nothing is written.
+    pub fn append(&mut self, records: &KeyRecords) -> Result<(), WriteError> {
+        self.log.append(&records.rows)
+    }
+
+    /// Makes everything certain, unless the settings leave that to the operating system.
+    pub fn sync(&mut self) -> Result<(), StoreError> {
+        self.log.sync()
+    }
+
+    /// How much there is since the last finished sweep began.
+    pub fn bytes(&self) -> u64 {
+        self.log.position() - self.complete
+    }
+
+    pub fn is_sweeping(&self) -> bool {
+        self.sweeping.is_some()
+    }
+
+    /// From now on the whole value of every key is written. Says no if the disk is full.
+    pub fn begin_sweep(&mut self) -> Result<bool, StoreError> {
+        let start = self.log.position();
+        let row = (COMPLETE.to_vec(), self.complete.to_le_bytes().to_vec());
+        let begun = self.log.begin(std::iter::once(row))?;
+        self.sweeping = begun.then_some(start);
+        Ok(begun)
+    }
+
+    /// Every key is written: the files before the sweep are not needed any more.
+    pub fn end_sweep(&mut self) -> Result<(), WriteError> {
+        let Some(start) = self.sweeping else { return Ok(()) };
+        let mut rows = TopicRows::default();
+        rows.put(COMPLETE, &start.to_le_bytes());
+        self.log.append(&rows)?;
+        self.log.make_certain()?;
+        (self.complete, self.sweeping, self.has_old) = (start, None, true);
+        Ok(self.let_go()?)
+    }
+
+    /// Removes files that are not needed, as soon as no backup reads them.
+    pub fn let_go(&mut self) -> Result<(), StoreError> {
+        if self.has_old && self.log.let_go_before(self.complete)? {
+            self.has_old = false;
+        }
+        Ok(())
+    }
+}
+
+/// Reads all files before anything is changed. A log must reach back to where its last finished sweep began.
+pub(crate) fn read(disk: &dyn Disk) -> Result<TopicsFound, StoreError> {
+    let found = TopicsFound::read(disk, LogFamily::Keys)?;
+    let complete = complete(found.rows.get(COMPLETE).map(Vec::as_slice));
+    if found.start().is_some_and(|start| start > complete) {
+        let why = "the log of keys begins there";
+        return Err(Damage::missing(&LogFamily::Keys.file_name(complete), why).into());
+    }
+    Ok(found)
+}
+
+/// Files before the first of these are lost: the log says from now on that it begins there.
+pub(crate) fn reach_back_no_further(disk: &dyn Disk, starts: &[u64]) -> Result<(), StoreError> {
+    let (Some(first), Some(last)) = (starts.first(), starts.last()) else { return Ok(()) };
+    let Some((segment, end)) = good_part(disk, LogFamily::Keys, *last)? else { return Ok(()) };
+    let mut rows = TopicRows::default();
+    rows.put(COMPLETE, &first.to_le_bytes());
+    append_offline(&segment, end, &rows)
+}
+
+fn complete(row: Option<&[u8]>) -> u64 {
+    row.and_then(|row| row.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
