@@ -9,11 +9,11 @@ use tenure_keyspace::{
     StringCommand, Trim,
 };
 
-pub fn key() -> impl Strategy<Value = Bytes> {
+pub(crate) fn key() -> impl Strategy<Value = Bytes> {
     (0..6u8).prop_map(|number| Bytes::from(vec![b'k', b'0' + number]))
 }
 
-pub fn text() -> impl Strategy<Value = Bytes> {
+pub(crate) fn text() -> impl Strategy<Value = Bytes> {
     prop_oneof![
         (0..5u8).prop_map(|number| Bytes::from(vec![b'a' + number])),
         (0..30i64).prop_map(|number| Bytes::from(number.to_string())),
@@ -21,7 +21,7 @@ pub fn text() -> impl Strategy<Value = Bytes> {
     ]
 }
 
-pub fn end() -> impl Strategy<Value = End> {
+pub(crate) fn end() -> impl Strategy<Value = End> {
     prop_oneof![Just(End::Left), Just(End::Right)]
 }
 
@@ -53,7 +53,7 @@ fn string() -> impl Strategy<Value = StringCommand> {
     ]
 }
 
-pub fn list() -> impl Strategy<Value = ListCommand> {
+pub(crate) fn list() -> impl Strategy<Value = ListCommand> {
     prop_oneof![
         (key(), end(), texts()).prop_map(|(key, end, elements)| ListCommand::Push { key, end, elements }),
         (key(), end()).prop_map(|(key, end)| ListCommand::Pop { key, end }),
@@ -161,7 +161,7 @@ fn keys() -> impl Strategy<Value = KeyCommand> {
     ]
 }
 
-pub fn blocking() -> impl Strategy<Value = Blocking> {
+pub(crate) fn blocking() -> impl Strategy<Value = Blocking> {
     prop_oneof![
         (proptest::collection::vec(key(), 1..3), end()).prop_map(|(keys, end)| Blocking::Pop { keys, end }),
         (key(), key(), end(), end()).prop_map(|(from, to, from_end, to_end)| Blocking::Move {
@@ -181,7 +181,7 @@ fn script() -> impl Strategy<Value = ScriptCall> {
     })
 }
 
-pub fn command() -> impl Strategy<Value = Command> {
+pub(crate) fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         3 => string().prop_map(Command::String),
         4 => list().prop_map(Command::List),
