@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod hints;
 mod jobs;
+mod keyspace;
 mod lists;
 mod options;
 mod plans;
@@ -28,6 +29,7 @@ pub(crate) use connection::{
 pub(crate) use error::CommandError;
 pub(crate) use events::{Block, EventsCommand, ReadFrom, XRead};
 pub(crate) use jobs::{JobCommand, JobFilter, JobStatus, JobVerb};
+pub(crate) use keyspace::{KeyspaceCommand, Listing, keys::STORED_CURSOR};
 pub(crate) use lists::{Claim, ListCommand, PopReply, Wait};
 pub(crate) use options::Page;
 pub(crate) use plans::PlanCommand;
@@ -37,6 +39,7 @@ pub(crate) use views::{Scan, ViewCommand};
 pub(crate) use workers::{WORDS_BYTES_MAX, WorkerCommand};
 
 use crate::codec::Request;
+use arguments::Arguments;
 
 /// Everything a peer can ask for, by subject.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +53,7 @@ pub(crate) enum Command {
     Action(ActionCommand),
     Queue(QueueCommand),
     Events(EventsCommand),
+    Keyspace(KeyspaceCommand),
 }
 
 impl Command {

@@ -6,8 +6,8 @@ use tenure_hub::{Grant, Needs, Right, Rights, TopicAct};
 
 use crate::channel::{OWN, channel_filter};
 use crate::command::{
-    ActionCommand, Command, EventsCommand, JobCommand, ListCommand, PlanCommand, QueueCommand, ViewCommand,
-    WorkerCommand,
+    ActionCommand, Command, EventsCommand, JobCommand, KeyspaceCommand, ListCommand, PlanCommand,
+    QueueCommand, ViewCommand, WorkerCommand,
 };
 use crate::glob::literal_prefix;
 use crate::key::Key;
@@ -41,6 +41,9 @@ impl Need {
                 ListCommand::Claim(_) | ListCommand::Remove { .. } => WORK,
                 ListCommand::Length { .. } | ListCommand::Range { .. } => READ,
             },
+            // What is listed beside stored keys are views, which need more.
+            Command::Keyspace(KeyspaceCommand::List { then: Some(_), .. }) => READ,
+            Command::Keyspace(command) => Need::Right(command.act().needs()),
             Command::View(command) => of_view(command, worker),
             Command::Worker(command) => match command {
                 WorkerCommand::Register(_)

@@ -4,6 +4,7 @@
 
 mod channels;
 mod connection;
+mod stored;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};

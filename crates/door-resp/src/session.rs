@@ -11,6 +11,7 @@ mod expecting;
 mod following;
 mod greeting;
 mod identity;
+mod keyspace;
 mod output;
 mod overlap;
 mod ownership;
@@ -44,6 +45,7 @@ use elements::Elements;
 use expecting::Expected;
 use following::Following;
 use identity::Identity;
+use keyspace::KeyspaceState;
 pub use output::Output;
 use overlap::RunningFlows;
 use pending::{Expect, Pending};
@@ -78,6 +80,7 @@ pub struct Session {
     pushes: VecDeque<Pushing>,
     following: Option<Following>,
     subscriptions: Subscriptions,
+    keyspace: KeyspaceState,
     expected: Expected,
     elements: Elements,
     closing: bool,
@@ -103,6 +106,7 @@ impl Session {
             pushes: VecDeque::new(),
             following: None,
             subscriptions: Subscriptions::default(),
+            keyspace: KeyspaceState::default(),
             expected: Expected::default(),
             elements: Elements::default(),
             closing: false,
@@ -179,8 +183,8 @@ impl Session {
     pub fn receive(&mut self, now: Timestamp, authenticator: &dyn Authenticator, out: &mut Output) {
         while !self.flows.keep_others_waiting() && !self.closing && self.has_room(out) {
             let (is_known, only_listens) = (self.identity.grant.is_some(), self.subscribed_old());
-            let command = match self.held_back.take().or_else(|| self.transaction.next()) {
-                Some(command) => Ok(command),
+            let command = match self.held_back.take().map(Ok).or_else(|| self.transaction.next()) {
+                Some(command) => command,
                 None => match self.decoder.next_request() {
                     Ok(None) => break,
                     Ok(Some(words)) => {
@@ -279,11 +283,13 @@ impl Session {
     /// Does what is due.
     pub fn tick(&mut self, now: Timestamp, out: &mut Output) {
         self.give_up_following(now, out);
+        self.give_up_keys(now, out);
         self.flush(out);
     }
 
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.following.as_ref().and_then(|following| following.until)
+        let following = self.following.as_ref().and_then(|following| following.until);
+        following.into_iter().chain(self.keyspace.until()).min()
     }
 
     /// Tells a worker that can hear it what is wanted of its job.

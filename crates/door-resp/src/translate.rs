@@ -17,6 +17,7 @@ mod ranges;
 mod refusals;
 mod render;
 mod results;
+mod stored;
 mod submit;
 mod views;
 mod workers;
@@ -35,6 +36,7 @@ pub(crate) use plans::PlanFlow;
 pub(crate) use ranges::RangeFlow;
 pub(crate) use refusals::{refusal, shortened, wanted};
 pub(crate) use results::outcome;
+pub(crate) use stored::{key_replies, key_reply};
 pub(crate) use submit::pushed;
 pub(crate) use views::ViewFlow;
 pub(crate) use workers::{WorkerFlow, pinged};
@@ -72,7 +74,9 @@ pub(crate) struct Speaker {
 /// The first step of a command's flow. Commands about the connection itself never come here.
 pub(crate) fn start(command: Command, speaker: &Speaker) -> Step {
     match command {
-        Command::Connection(_) => Step::Reply(Reply::error("ERR not a command for the broker")),
+        Command::Connection(_) | Command::Keyspace(_) => {
+            Step::Reply(Reply::error("ERR not a command for the broker"))
+        }
         Command::List(command) => lists::start(command, speaker),
         Command::View(command) => views::start(command, speaker),
         Command::Worker(command) => workers::start(command, speaker),

@@ -34,6 +34,7 @@ use pending::Pending;
 pub use client::{Answer, Call, Client, Failure};
 pub use saver::{KeySaver, Round};
 pub use settings::KeyspaceSettings;
+pub use tenure_keyspace::Settings as KeyLimits;
 pub use tenure_keyspace::{
     Act, AddCondition, Blocking, Bound, Combine, Command, End, ExpireCondition, HashCommand, Id, Insert,
     KeyCommand, Limit, ListCommand, NewId, Only, RangeBy, Refusal, Reply, Scan, Script, ScriptCall,

@@ -31,7 +31,7 @@ pub enum Blocking {
         from_end: End,
         to_end: End,
     },
-    /// Reads what comes after these entries.
+    /// Reads what comes after these entries; after [`Id::LAST`], what comes from now on.
     ReadStreams {
         streams: Vec<(Bytes, Id)>,
         count: usize,
@@ -114,6 +114,7 @@ impl Waiters {
 impl Space {
     /// Takes what is there, or waits for it.
     pub fn run_or_wait(&mut self, command: &Blocking, now: Timestamp) -> Result<Ran, WaiterId> {
+        let command = &self.from_now_on(command, now);
         let mut ran = self.run(&Command::Blocking(command.clone()), now);
         if !matches!(ran.reply, Reply::Null | Reply::NullArray) {
             return Ok(ran);
@@ -123,6 +124,17 @@ impl Space {
             return Ok(ran);
         }
         Err(self.waiters.add(command.clone()))
+    }
+
+    /// One who reads a stream from its last id on means the last one of this moment.
+    fn from_now_on(&self, command: &Blocking, now: Timestamp) -> Blocking {
+        let mut command = command.clone();
+        if let Blocking::ReadStreams { streams, .. } = &mut command {
+            for (key, after) in streams.iter_mut().filter(|(_, after)| *after == Id::LAST) {
+                *after = self.last_id(key, now);
+            }
+        }
+        command
     }
 
     /// Its time is over, or its connection is gone. Says whether it still waited.

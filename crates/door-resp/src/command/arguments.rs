@@ -62,6 +62,14 @@ impl<'a> Arguments<'a> {
         found
     }
 
+    /// What stands behind this word, wherever it is.
+    pub(super) fn after_keyword(&self, word: &str) -> Option<&'a [u8]> {
+        let last = self.request.argument_count();
+        let at =
+            (self.at..last).find(|at| self.request.argument(*at).eq_ignore_ascii_case(word.as_bytes()))?;
+        Some(self.request.argument(at + 1))
+    }
+
     pub(super) fn end(&self) -> Result<(), CommandError> {
         if self.left() == 0 { Ok(()) } else { Err(CommandError::Syntax) }
     }

@@ -28,6 +28,10 @@ pub(crate) enum CommandError {
     Limit(String),
     #[error("ERR limit must be > 0")]
     LimitZero,
+    #[error("ERR value is not a valid float")]
+    NotAFloat,
+    #[error("ERR min or max is not a float")]
+    NotARange,
     #[error("ERR timeout is not a float or out of range")]
     TimeoutNotAFloat,
     #[error("ERR timeout is not an integer or out of range")]
@@ -59,6 +63,11 @@ pub(crate) enum CommandError {
     NotAQueue(String),
     #[error("ERR '{0}' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools can")]
     NotWritable(String),
+    /// The broker renders this key, and no command on values changes it.
+    #[error("ERR '{0}' is a view of the broker's jobs and workers: this command is for other keys")]
+    IsView(String),
+    #[error("ERR {0}")]
+    Instead(&'static str),
     #[error("ERR Invalid {what}: {why}")]
     InvalidId { what: &'static str, why: &'static str },
     #[error("ERR Invalid status: {0}, the statuses are {words}", words = JobStatus::words())]

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tenure_door_kit::worker_actor::{self as actor, Actor, MailTaker};
 use tenure_door_kit::{Access, LoginError, Protocol, Turn};
+use tenure_hub::keyspace::Answer;
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Refusal, Timestamp};
 use tenure_hub::{Delivery, Grant, Principal, Right, wall_clock};
@@ -22,6 +23,7 @@ use tokio::sync::mpsc;
 
 use super::Door;
 use super::channels::{Ears, Heard};
+use super::stored::StoredKeys;
 use crate::channel::ChannelAct;
 use crate::session::{Admission, Authenticator, Output, Session};
 use crate::worker::{News, Resp};
@@ -42,6 +44,7 @@ pub(super) struct Connection {
     workers: HashMap<Name, Arc<Actor<Resp>>>,
     mail: Option<MailTaker<Resp>>,
     ears: Ears,
+    keys: StoredKeys,
 }
 
 /// What happens to a connection beside what its peer and the hub say.
@@ -49,6 +52,8 @@ pub(super) enum Event {
     WorkerMail,
     News(News),
     Heard(Heard),
+    /// The disk has what commands on stored keys changed.
+    Stored(Vec<(u64, Answer)>),
 }
 
 impl Connection {
@@ -56,6 +61,7 @@ impl Connection {
         let wants_keys = door.kit.authenticator.wants_keys();
         let session = Session::new(id, address, door.settings.clone(), Arc::clone(&door.upkeep), wants_keys);
         let (sender, news) = mpsc::unbounded_channel();
+        let keys = StoredKeys::new(door.kit.hub.keyspaces().clone());
         let ears = Ears::new(door.kit.hub.topics().clone(), Arc::clone(&door.patterns));
         Self {
             door,
@@ -69,6 +75,7 @@ impl Connection {
             workers: HashMap::new(),
             mail: None,
             ears,
+            keys,
         }
     }
 
@@ -180,6 +187,21 @@ impl Connection {
         }
     }
 
+    /// Runs what is about stored keys. The answers come when the disk has them; reads may be answered at once.
+    async fn call_keys(&mut self) {
+        if !self.out.keys.is_empty() {
+            let calls = take(&mut self.out.keys);
+            let answers = self.keys.call(self.session.namespace(), calls).await;
+            self.keys_answered(answers);
+        }
+    }
+
+    fn keys_answered(&mut self, answers: Vec<(u64, Answer)>) {
+        for (token, answer) in answers {
+            self.session.keys_answered(wall_clock(), token, answer, &mut self.out);
+        }
+    }
+
     /// The session with the hub that its requests need: of its namespace, which a login may change.
     fn open_session(&mut self, access: &mut dyn Access) {
         let namespace = self.session.namespace().clone();
@@ -245,7 +267,8 @@ impl Protocol for Connection {
         self.session.receive(now, &keys, &mut self.out);
         self.session.rest();
         swap(self.session.input(), arrived);
-        turn.hold = keys.hold.get().filter(|wait| !wait.is_zero());
+        let hold = keys.hold.get().unwrap_or_default().max(take(&mut self.out.hold));
+        turn.hold = Some(hold).filter(|wait| !wait.is_zero());
         self.end_turn(turn);
     }
 
@@ -302,6 +325,7 @@ impl Protocol for Connection {
             () = worker_mail(self.mail.as_ref()) => Event::WorkerMail,
             Some(news) = self.news.recv() => Event::News(news),
             heard = self.ears.hear(), if has_room => Event::Heard(heard),
+            answers = self.keys.answered() => Event::Stored(answers),
         }
     }
 
@@ -312,7 +336,8 @@ impl Protocol for Connection {
         if let Ok(news) = self.news.try_recv() {
             return Some(Event::News(news));
         }
-        if has_room { self.ears.heard().map(Event::Heard) } else { None }
+        let heard = if has_room { self.ears.heard() } else { None };
+        heard.map(Event::Heard).or_else(|| self.keys.take_answered().map(Event::Stored))
     }
 
     async fn happened(&mut self, _now: Timestamp, event: Event, turn: &mut Turn) {
@@ -321,6 +346,7 @@ impl Protocol for Connection {
             Event::WorkerMail => self.take_worker_mail().await,
             Event::News(news) => self.hear(news),
             Event::Heard(heard) => self.listen(&heard),
+            Event::Stored(answers) => self.keys_answered(answers),
         }
         self.end_turn(turn);
     }
@@ -329,6 +355,7 @@ impl Protocol for Connection {
         self.begin_turn(turn);
         self.leave_workers().await;
         self.attend_channels().await;
+        self.call_keys().await;
         self.open_session(access);
         self.end_turn(turn);
     }

@@ -5,7 +5,7 @@ use tenure_hub::Request;
 use tenure_hub::words::{Name, Timestamp};
 
 use super::identity::PINGED_MAX;
-use super::{Admission, Authenticator, Output, Session, Slot, Transaction, about};
+use super::{Admission, Authenticator, Output, Session, Transaction, about};
 use crate::codec::{Limits, Reply, Version};
 use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
 use crate::flow::Step;
@@ -53,11 +53,11 @@ impl Session {
                 Reply::OK
             }
             ConnectionCommand::Multi => self.transaction.multi(),
-            ConnectionCommand::Discard => self.transaction.discard(),
-            ConnectionCommand::Exec => match self.transaction.exec() {
-                Ok(items) => return self.fill_slot(place, Slot::Header { items }),
-                Err(reply) => reply,
-            },
+            ConnectionCommand::Discard => {
+                self.unwatch_keys(out);
+                self.transaction.discard()
+            }
+            ConnectionCommand::Exec => return self.exec(place, out),
             ConnectionCommand::Reset => {
                 self.reset(authenticator, out);
                 Reply::simple("RESET")
@@ -117,6 +117,7 @@ impl Session {
 
     fn reset(&mut self, authenticator: &dyn Authenticator, out: &mut Output) {
         self.unsubscribe_all(out);
+        self.unwatch_keys(out);
         self.transaction = Transaction::default();
         self.version = Version::Resp2;
         self.client.name = None;

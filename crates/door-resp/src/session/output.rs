@@ -1,7 +1,10 @@
 //! What a turn of a session leads to.
 
+use std::time::Duration;
+
 use bytes::BytesMut;
 use tenure_hub::Ask;
+use tenure_hub::keyspace::Call;
 use tenure_hub::words::{Blob, Name};
 
 use crate::channel::ChannelAct;
@@ -15,6 +18,10 @@ pub struct Output {
     pub reads: Vec<(u64, Vec<Blob>)>,
     /// What is to be done about topics, in order.
     pub channels: Vec<ChannelAct>,
+    /// Calls of the key space, in order.
+    pub keys: Vec<(u64, Call)>,
+    /// How long the answers are held back.
+    pub hold: Duration,
     /// Workers that this connection does not speak as any more.
     pub leaves: Vec<Name>,
     /// Say what is left and close.

@@ -5,7 +5,7 @@
 //! Everything else waits for what came before it, and a pop that may block keeps everything after it waiting, as in
 //! Redis; so does a pop of several.
 
-use crate::command::{Claim, Command, JobCommand, ListCommand, PopReply, ViewCommand, Wait};
+use crate::command::{Claim, Command, JobCommand, KeyspaceCommand, ListCommand, PopReply, ViewCommand, Wait};
 use crate::key::Key;
 
 /// How a command goes together with others.
@@ -30,6 +30,7 @@ impl Overlap {
                 (Wait::NotAtAll, _) => Overlap::Any,
                 (Wait::AtMost(_) | Wait::ForEver, _) => Overlap::Last { blocks: true },
             },
+            Command::Keyspace(KeyspaceCommand::Wait { .. }) => Overlap::Last { blocks: true },
             _ => Overlap::Never,
         }
     }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use tenure_hub::words::Name;
 
+use crate::codec::Reply;
+use crate::command::{Command, ViewCommand};
 use crate::flow::CommandFlow;
 use crate::translate::LastReply;
 
@@ -39,6 +41,21 @@ pub(super) enum Expect {
     /// A channel of one job waits to know which task that is.
     Channel(Bytes),
     Nothing,
+    /// A command on stored keys, and how it is answered if its time is over.
+    Keys {
+        reply: u64,
+        nothing: Reply,
+    },
+    /// Stored keys of a listing; the views follow.
+    Listed {
+        reply: u64,
+        then: Option<ViewCommand>,
+    },
+    /// The part of a transaction that is about stored keys.
+    Exec {
+        reply: u64,
+        commands: Vec<Command>,
+    },
 }
 
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use tenure_hub::{Ask, Request};
 
 use super::{Authenticator, Expect, Output, Session};
 use crate::codec::Reply;
-use crate::command::{ActionCommand, Command, EventsCommand, ListCommand};
+use crate::command::{ActionCommand, Command, EventsCommand, ListCommand, ViewCommand};
 use crate::flow::{Input, Outcome, Step};
 use crate::rights::{Need, Reader};
 use crate::translate::{self, Speaker, refusal};
@@ -26,6 +26,7 @@ impl Session {
         }
         match command {
             Command::Connection(command) => self.connection(now, authenticator, place, command, out),
+            Command::Keyspace(command) => self.keyspace(now, place, command, out),
             Command::Events(
                 command @ (EventsCommand::Subscribe(_)
                 | EventsCommand::Unsubscribe(_)
@@ -39,24 +40,37 @@ impl Session {
                 {
                     *element = job.into();
                 }
-                let speaker = Speaker {
-                    now,
-                    version: self.version,
-                    is_library: self.client.is_library,
-                    is_introduced: self.identity.introduced,
-                    may_read_jobs_only: self.settings.pulls_whole_job && self.identity.may_read_jobs_only(),
-                    worker: self.identity.worker.as_ref().or(self.identity.hinted.as_ref()).cloned(),
-                    is_nameless: self.identity.worker.as_ref() == Some(&self.identity.unnamed),
-                    may_claim: !authenticator.wants_keys(),
-                    settings: self.settings.clone(),
-                    reader: Reader::of(self.identity.grant.as_deref()),
-                    tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
-                        && self.upkeep.is_due(now, &self.identity.namespace),
-                };
+                let speaker = self.speaker(now, !authenticator.wants_keys(), &command);
                 let step = translate::start(command, &speaker);
                 self.run(now, place, step, out);
             }
         }
+    }
+
+    /// What a translation may know about this connection.
+    fn speaker(&self, now: Timestamp, may_claim: bool, command: &Command) -> Speaker {
+        Speaker {
+            now,
+            version: self.version,
+            is_library: self.client.is_library,
+            is_introduced: self.identity.introduced,
+            may_read_jobs_only: self.settings.pulls_whole_job && self.identity.may_read_jobs_only(),
+            worker: self.identity.worker.as_ref().or(self.identity.hinted.as_ref()).cloned(),
+            is_nameless: self.identity.worker.as_ref() == Some(&self.identity.unnamed),
+            may_claim,
+            settings: self.settings.clone(),
+            reader: Reader::of(self.identity.grant.as_deref()),
+            tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
+                && self.upkeep.is_due(now, &self.identity.namespace),
+        }
+    }
+
+    /// A view that is part of a longer answer.
+    pub(super) fn start_view(&mut self, now: Timestamp, place: u64, view: ViewCommand, out: &mut Output) {
+        let command = Command::View(view);
+        let speaker = self.speaker(now, false, &command);
+        let step = translate::start(command, &speaker);
+        self.run(now, place, step, out);
     }
 
     /// What the key does not allow.
@@ -71,7 +85,10 @@ impl Session {
     /// Runs a flow as far as it goes without waiting.
     pub(super) fn run(&mut self, now: Timestamp, place: u64, step: Step, out: &mut Output) {
         match step {
-            Step::Reply(reply) => self.fill(place, reply),
+            Step::Reply(reply) => {
+                let reply = self.with_listed(place, reply);
+                self.fill(place, reply);
+            }
             Step::Last(request, last) => {
                 self.flows.end(place);
                 self.ask(request, Expect::Last { reply: place, last }, out);
@@ -119,7 +136,15 @@ impl Session {
                 }
             }
             Some(Expect::Channel(channel)) => self.looked_for(&channel, &outcome, out),
-            Some(Expect::Call { .. } | Expect::Published { .. } | Expect::Nothing) | None => {}
+            Some(
+                Expect::Call { .. }
+                | Expect::Published { .. }
+                | Expect::Nothing
+                | Expect::Keys { .. }
+                | Expect::Listed { .. }
+                | Expect::Exec { .. },
+            )
+            | None => {}
         }
     }
 

@@ -7,7 +7,9 @@ use bytes::BytesMut;
 
 use super::Output;
 use crate::codec::{Reply, Version, encode};
-use crate::command::{Claim, Command, ConnectionCommand, EventsCommand, ListCommand, Wait, WorkerCommand};
+use crate::command::{
+    Claim, Command, ConnectionCommand, EventsCommand, KeyspaceCommand, ListCommand, Wait, WorkerCommand,
+};
 
 /// What may be put by.
 const COMMANDS_MAX: usize = 10_000;
@@ -17,7 +19,7 @@ const BYTES_MAX: usize = 32 << 20;
 pub(super) struct Transaction {
     open: Option<PutBy>,
     /// EXEC has come: these are to be run.
-    due: VecDeque<Command>,
+    due: VecDeque<Result<Command, Reply>>,
     /// Items that the array of answers still lacks, and the news that must not stand among them.
     owed: usize,
     news: BytesMut,
@@ -25,7 +27,7 @@ pub(super) struct Transaction {
 
 #[derive(Debug, Default)]
 struct PutBy {
-    commands: VecDeque<Command>,
+    commands: Vec<Command>,
     bytes: usize,
     /// One was refused, so none will run.
     broken: bool,
@@ -41,7 +43,8 @@ impl Transaction {
         !self.due.is_empty()
     }
 
-    pub(super) fn next(&mut self) -> Option<Command> {
+    /// The next command, or the answer of one that has been run.
+    pub(super) fn next(&mut self) -> Option<Result<Command, Reply>> {
         self.due.pop_front()
     }
 
@@ -80,14 +83,18 @@ impl Transaction {
         }
     }
 
-    /// From now on everything that was put by is due. Says how many answers there will be.
-    pub(super) fn exec(&mut self) -> Result<usize, Reply> {
+    /// What was put by, at EXEC.
+    pub(super) fn take(&mut self) -> Result<Vec<Command>, Reply> {
         let put_by = self.open.take().ok_or_else(|| Reply::error("ERR EXEC without MULTI"))?;
         if put_by.broken {
             return Err(Reply::error("EXECABORT Nothing was run: a command after MULTI was refused"));
         }
-        self.due = put_by.commands;
-        Ok(self.due.len())
+        Ok(put_by.commands)
+    }
+
+    /// From now on these are due.
+    pub(super) fn run(&mut self, due: VecDeque<Result<Command, Reply>>) {
+        self.due = due;
     }
 
     /// A command as it comes in. Between MULTI and EXEC it is put by, and the answer says so.
@@ -108,7 +115,7 @@ impl Transaction {
                 "ERR too much between MULTI and EXEC, at most {COMMANDS_MAX} commands and {BYTES_MAX} bytes: use smaller groups"
             )),
             Ok(command) => {
-                open.commands.push_back(without_waiting(command));
+                open.commands.push(without_waiting(command));
                 open.bytes += bytes;
                 return Err(Reply::simple("QUEUED"));
             }
@@ -138,6 +145,7 @@ fn may_be_put_by(command: &Command) -> bool {
         command,
         Command::Connection(ConnectionCommand::Hello(_) | ConnectionCommand::Auth(_))
             | Command::Worker(WorkerCommand::Verify { .. })
+            | Command::Keyspace(KeyspaceCommand::Watch(_))
             | Command::Events(
                 EventsCommand::Subscribe(_)
                     | EventsCommand::Unsubscribe(_)
@@ -157,6 +165,7 @@ fn without_waiting(command: Command) -> Command {
             read.block = None;
             Command::Events(EventsCommand::Read(read))
         }
+        Command::Keyspace(command) => Command::Keyspace(command.without_waiting()),
         other => other,
     }
 }

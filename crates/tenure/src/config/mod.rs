@@ -5,6 +5,7 @@
 
 pub(crate) mod access;
 pub(crate) mod flags;
+mod keyspace;
 pub(crate) mod load;
 pub(crate) mod nearest;
 pub(crate) mod problem;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use tenure_door_kit::DoorSettings;
 use tenure_door_msgpack::xmessage::XmessageSettings;
 use tenure_door_zmq::{PingPongSettings, Settings as MajordomoSettings};
+use tenure_hub::keyspace::KeyspaceSettings;
 use tenure_hub::store::StoreSettings;
 use tenure_hub::topics::TopicSettings;
 use tenure_hub::{UnreadLimits, words};
@@ -40,6 +42,7 @@ pub(crate) struct Config {
     pub(crate) store: StoreSettings,
     pub(crate) engine: words::Settings,
     pub(crate) topics: TopicSettings,
+    pub(crate) keyspace: KeyspaceSettings,
     pub(crate) unread: UnreadLimits,
     pub(crate) namespaces_per_key_max: usize,
     pub(crate) access: Access,
@@ -143,6 +146,7 @@ impl Config {
             store,
             engine,
             topics: topics::topics(loaded),
+            keyspace: keyspace::keyspace(loaded),
             namespaces_per_key_max: count("namespaces_per_key_max"),
             unread: UnreadLimits {
                 session: size("unread_bytes_max") as usize,
@@ -186,6 +190,7 @@ mod tests {
         let hub = tenure_hub::HubSettings::default();
         assert_eq!(config.namespaces_per_key_max, hub.namespaces_per_key_max);
         assert_eq!(format!("{:?}", config.topics), format!("{:?}", TopicSettings::default()));
+        assert_eq!(config.keyspace, KeyspaceSettings::default());
         assert_eq!(config.doors.native.as_deref(), Some("127.0.0.1:7171"));
         // These hold counters, which do not compare.
         assert_eq!(format!("{:?}", config.majordomo), format!("{:?}", MajordomoSettings::default()));

@@ -17,6 +17,7 @@ const XMESSAGE: &str = "The older message dialect, for peers that cannot say it 
 const RESP: &str = "The RESP door";
 const TASKS: &str = "Tasks and workers";
 const LIMITS: &str = "Limits";
+const KEYSPACE: &str = "Stored keys";
 const TOPICS: &str = "Topics";
 const MAJORDOMO: &str = "ZeroMQ Majordomo";
 const PINGPONG: &str = "ZeroMQ READY/PING/PONG";
@@ -284,6 +285,20 @@ pub(crate) static SETTINGS: &[Setting] = &[
         Kind::Size,
         "256MB",
         "Disconnect the peer that leaves most unread when all sessions together leave this much",
+    ),
+    setting(
+        KEYSPACE,
+        "keyspace_bytes_max",
+        Kind::Size,
+        "256MB",
+        "How many bytes the stored keys of a namespace may hold, with what it costs to keep them",
+    ),
+    setting(
+        KEYSPACE,
+        "keyspace_keys_max",
+        Kind::Count,
+        "1000000",
+        "How many stored keys a namespace may have",
     ),
     setting(
         TOPICS,

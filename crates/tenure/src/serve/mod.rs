@@ -61,6 +61,7 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
     let doors = doors::open(config, !keys.is_empty()).await?;
     let settings = HubSettings {
         topics: config.topics.clone(),
+        keyspace: config.keyspace,
         unread: config.unread,
         namespaces_per_key_max: config.namespaces_per_key_max,
     };

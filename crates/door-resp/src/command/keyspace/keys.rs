@@ -1,0 +1,194 @@
+//! Keys, whatever they hold.
+
+use bytes::Bytes;
+use tenure_hub::keyspace::{
+    Command as KeyCommand, ExpireCondition, KeyCommand as OnKey, Scan, literal_prefix,
+};
+
+use super::super::views::{self, SCAN_COUNT_MAX};
+use super::super::{Arguments, Command, CommandError, ViewCommand};
+use super::{KeyspaceCommand, Listing, key, keys, next_is_stored, run};
+
+type Parsed = Result<Command, CommandError>;
+
+/// How the names of views begin.
+const VIEWS: [&str; 7] = ["queue:", "events", "worker:", "capability:", "job:", "plan:", "action:"];
+/// In a cursor: the scan is among the stored keys, which come first.
+pub(crate) const STORED_CURSOR: u64 = 1 << 50;
+
+pub(in super::super) fn del(arguments: &mut Arguments<'_>) -> Parsed {
+    if !next_is_stored(arguments) {
+        return Err(CommandError::Instead("jobs are cancelled with JOB.CANCEL and forgotten in time"));
+    }
+    on_key(OnKey::Delete { keys: keys(arguments)? })
+}
+
+pub(in super::super) fn exists(arguments: &mut Arguments<'_>) -> Parsed {
+    if !next_is_stored(arguments) {
+        return views::exists(arguments);
+    }
+    on_key(OnKey::Exists { keys: keys(arguments)? })
+}
+
+pub(in super::super) fn key_type(arguments: &mut Arguments<'_>) -> Parsed {
+    if !next_is_stored(arguments) {
+        return views::key_type(arguments);
+    }
+    on_key(OnKey::Type { key: key(arguments)? })
+}
+
+pub(in super::super) fn expire(arguments: &mut Arguments<'_>) -> Parsed {
+    expire_after(arguments, 1000)
+}
+
+pub(in super::super) fn pexpire(arguments: &mut Arguments<'_>) -> Parsed {
+    expire_after(arguments, 1)
+}
+
+pub(in super::super) fn expireat(arguments: &mut Arguments<'_>) -> Parsed {
+    expire_at(arguments, 1000)
+}
+
+pub(in super::super) fn pexpireat(arguments: &mut Arguments<'_>) -> Parsed {
+    expire_at(arguments, 1)
+}
+
+pub(in super::super) fn persist(arguments: &mut Arguments<'_>) -> Parsed {
+    on_key(OnKey::Persist { key: key(arguments)? })
+}
+
+pub(in super::super) fn ttl(arguments: &mut Arguments<'_>) -> Parsed {
+    if !next_is_stored(arguments) {
+        return views::ttl(arguments);
+    }
+    on_key(OnKey::TimeToLive { key: key(arguments)?, millis_per_unit: 1000 })
+}
+
+pub(in super::super) fn pttl(arguments: &mut Arguments<'_>) -> Parsed {
+    if !next_is_stored(arguments) {
+        return views::pttl(arguments);
+    }
+    on_key(OnKey::TimeToLive { key: key(arguments)?, millis_per_unit: 1 })
+}
+
+pub(in super::super) fn expiretime(arguments: &mut Arguments<'_>) -> Parsed {
+    on_key(OnKey::ExpireTime { key: key(arguments)?, millis_per_unit: 1000 })
+}
+
+pub(in super::super) fn pexpiretime(arguments: &mut Arguments<'_>) -> Parsed {
+    on_key(OnKey::ExpireTime { key: key(arguments)?, millis_per_unit: 1 })
+}
+
+pub(in super::super) fn rename(arguments: &mut Arguments<'_>) -> Parsed {
+    on_key(OnKey::Rename { from: key(arguments)?, to: key(arguments)? })
+}
+
+pub(in super::super) fn renamenx(arguments: &mut Arguments<'_>) -> Parsed {
+    on_key(OnKey::RenameNew { from: key(arguments)?, to: key(arguments)? })
+}
+
+pub(in super::super) fn dbsize(_: &mut Arguments<'_>) -> Parsed {
+    on_key(OnKey::Count)
+}
+
+pub(in super::super) fn keys_matching(arguments: &mut Arguments<'_>) -> Parsed {
+    let command = views::keys_matching(arguments)?;
+    let Command::View(ViewCommand::Keys { pattern }) = &command else { return Ok(command) };
+    let (pattern, whose) = (pattern.clone(), Whose::of(pattern));
+    Ok(listing(Listing::Keys(pattern), whose, command))
+}
+
+pub(in super::super) fn scan(arguments: &mut Arguments<'_>) -> Parsed {
+    let command = views::scan(arguments)?;
+    let Command::View(ViewCommand::Scan(scan)) = &command else { return Ok(command) };
+    let whose = Whose::of(scan.pattern.as_deref().unwrap_or(b"*"));
+    let is_stored = scan.cursor & STORED_CURSOR != 0;
+    if scan.cursor != 0 && !is_stored {
+        return Ok(command);
+    }
+    let stored = Scan {
+        cursor: scan.cursor & !STORED_CURSOR,
+        pattern: scan.pattern.clone(),
+        count: scan.count.min(SCAN_COUNT_MAX),
+        kind: scan.kind.clone(),
+    };
+    let from_the_start = super::super::Scan { cursor: 0, ..scan.clone() };
+    let then = Command::View(ViewCommand::Scan(from_the_start));
+    Ok(listing(Listing::Scan(stored), whose, then))
+}
+
+pub(in super::super) fn watch(arguments: &mut Arguments<'_>) -> Parsed {
+    if !next_is_stored(arguments) {
+        return Err(CommandError::Instead("views cannot be watched: use XREAD or SUBSCRIBE to follow jobs"));
+    }
+    Ok(Command::Keyspace(KeyspaceCommand::Watch(keys(arguments)?)))
+}
+
+pub(in super::super) fn unwatch(_: &mut Arguments<'_>) -> Parsed {
+    Ok(Command::Keyspace(KeyspaceCommand::Unwatch))
+}
+
+/// Which keys a pattern can match.
+enum Whose {
+    Views,
+    Stored,
+    Both,
+}
+
+impl Whose {
+    fn of(pattern: &[u8]) -> Whose {
+        let prefix = literal_prefix(pattern);
+        if VIEWS.iter().any(|view| prefix.starts_with(view.as_bytes())) {
+            // A worker keeps keys of its own beside the views of it.
+            return if prefix.starts_with(b"worker:") { Whose::Both } else { Whose::Views };
+        }
+        match VIEWS.iter().any(|view| view.as_bytes().starts_with(prefix)) {
+            true => Whose::Both,
+            false => Whose::Stored,
+        }
+    }
+}
+
+fn listing(listing: Listing, whose: Whose, views: Command) -> Command {
+    let then = match (whose, views) {
+        (Whose::Stored, _) => None,
+        (Whose::Both, Command::View(view)) => Some(view),
+        (Whose::Views | Whose::Both, views) => return views,
+    };
+    Command::Keyspace(KeyspaceCommand::List { listing, then })
+}
+
+fn on_key(command: OnKey) -> Parsed {
+    Ok(run(KeyCommand::Key(command)))
+}
+
+fn expire_after(arguments: &mut Arguments<'_>, millis_per_unit: i64) -> Parsed {
+    let (key, millis, condition) = expiry(arguments, millis_per_unit)?;
+    on_key(OnKey::ExpireAfter { key, millis, condition, command: arguments.name() })
+}
+
+fn expire_at(arguments: &mut Arguments<'_>, millis_per_unit: i64) -> Parsed {
+    let (key, at, condition) = expiry(arguments, millis_per_unit)?;
+    on_key(OnKey::Expire { key, at, condition, command: arguments.name() })
+}
+
+fn expiry(
+    arguments: &mut Arguments<'_>,
+    millis_per_unit: i64,
+) -> Result<(Bytes, i64, ExpireCondition), CommandError> {
+    let key = key(arguments)?;
+    let millis = arguments.integer()?.saturating_mul(millis_per_unit);
+    let mut condition = ExpireCondition::Always;
+    for (word, wanted) in [
+        ("NX", ExpireCondition::IfNone),
+        ("XX", ExpireCondition::IfAny),
+        ("GT", ExpireCondition::IfLater),
+        ("LT", ExpireCondition::IfEarlier),
+    ] {
+        if arguments.keyword(word) {
+            condition = wanted;
+        }
+    }
+    arguments.end()?;
+    Ok((key, millis, condition))
+}

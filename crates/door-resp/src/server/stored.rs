@@ -1,0 +1,48 @@
+//! A connection's way to the stored keys of its namespace. Most connections never use it.
+
+use tenure_hub::keyspace::{Answer, Call, Client, Keyspaces};
+use tenure_hub::wall_clock;
+use tenure_hub::words::Name;
+
+pub(super) struct StoredKeys {
+    keyspaces: Keyspaces,
+    client: Option<(Name, Client)>,
+}
+
+impl StoredKeys {
+    pub(super) fn new(keyspaces: Keyspaces) -> StoredKeys {
+        StoredKeys { keyspaces, client: None }
+    }
+
+    /// Runs calls in order, and answers what need not wait.
+    pub(super) async fn call(&mut self, namespace: &Name, calls: Vec<(u64, Call)>) -> Vec<(u64, Answer)> {
+        if self.client.as_ref().is_none_or(|(known, _)| known != namespace) {
+            // Another key has another namespace; what was watched or waited for in the first one is over.
+            self.client = None;
+            match self.keyspaces.connect(namespace) {
+                Ok(client) => self.client = Some((namespace.clone(), client)),
+                Err(failure) => {
+                    return calls.into_iter().map(|(token, _)| (token, Answer::Failed(failure))).collect();
+                }
+            }
+        }
+        let Some((_, client)) = &mut self.client else { return Vec::new() };
+        client.room().await;
+        client.run(wall_clock(), calls);
+        client.take_answered()
+    }
+
+    /// Answers that are ready.
+    pub(super) fn take_answered(&mut self) -> Option<Vec<(u64, Answer)>> {
+        let (_, client) = self.client.as_mut()?;
+        Some(client.take_answered()).filter(|answers| !answers.is_empty())
+    }
+
+    /// Waits for answers; for ever if nothing was called.
+    pub(super) async fn answered(&mut self) -> Vec<(u64, Answer)> {
+        match &mut self.client {
+            Some((_, client)) => client.answered().await,
+            None => std::future::pending().await,
+        }
+    }
+}

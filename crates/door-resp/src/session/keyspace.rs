@@ -1,0 +1,261 @@
+//! Commands on stored keys. They run when they come and are answered when the disk has them, so those that come together
+//! share a sync; only one that waits for an element keeps the next ones waiting.
+
+use std::time::Duration;
+
+use tenure_hub::keyspace::{
+    Answer, Blocking, Call, Command as KeyCommand, KeyCommand as OnKey, Reply as KeyReply,
+};
+use tenure_hub::words::Timestamp;
+
+use super::{Expect, Output, Session, Slot};
+use crate::codec::Reply;
+use crate::command::{Command, KeyspaceCommand, Listing, STORED_CURSOR, ViewCommand, Wait};
+use crate::translate::{key_replies, key_reply};
+
+/// So many refused scripts are answered at once; a program that goes on is answered slowly.
+const REFUSED_AT_ONCE: u32 = 3;
+const REFUSED_HOLD: Duration = Duration::from_secs(1);
+
+/// What a connection has going on with stored keys.
+#[derive(Debug, Default)]
+pub(super) struct KeyspaceState {
+    /// A command that waits for an element.
+    blocked: Option<Blocked>,
+    /// Keys are watched, so EXEC asks for them.
+    pub(super) watches: bool,
+    refused: u32,
+    /// Stored keys that belong into the answer of a listing, by its place.
+    listed: Option<(u64, Vec<Reply>)>,
+}
+
+#[derive(Debug)]
+struct Blocked {
+    token: u64,
+    until: Option<Timestamp>,
+}
+
+impl KeyspaceState {
+    pub(super) fn until(&self) -> Option<Timestamp> {
+        self.blocked.as_ref().and_then(|blocked| blocked.until)
+    }
+}
+
+impl Session {
+    pub(super) fn keyspace(
+        &mut self,
+        now: Timestamp,
+        place: u64,
+        command: KeyspaceCommand,
+        out: &mut Output,
+    ) {
+        match command {
+            KeyspaceCommand::Run(command) => {
+                self.flows.end(place);
+                let expect = Expect::Keys { reply: place, nothing: Reply::NullArray };
+                self.call_keys(Call::Run(*command), expect, out);
+            }
+            KeyspaceCommand::Wait { command, wait } => {
+                let nothing = match &command {
+                    Blocking::Move { .. } => Reply::Null,
+                    Blocking::Pop { .. } | Blocking::ReadStreams { .. } => Reply::NullArray,
+                };
+                let expect = Expect::Keys { reply: place, nothing };
+                let token = self.call_keys(Call::Wait(command), expect, out);
+                let until = match wait {
+                    Wait::NotAtAll => Some(now),
+                    Wait::AtMost(wait) => Some(now + wait),
+                    Wait::ForEver => None,
+                };
+                self.keyspace.blocked = Some(Blocked { token, until });
+            }
+            KeyspaceCommand::List { listing, then } => {
+                let command = match listing {
+                    Listing::Keys(pattern) => OnKey::Matching { pattern },
+                    Listing::Scan(scan) => OnKey::Scan(scan),
+                };
+                let expect = Expect::Listed { reply: place, then };
+                self.call_keys(Call::Run(KeyCommand::Key(command)), expect, out);
+            }
+            KeyspaceCommand::Watch(keys) => {
+                self.flows.end(place);
+                self.keyspace.watches = true;
+                self.call_keys(Call::Watch(keys), Expect::Keys { reply: place, nothing: Reply::Null }, out);
+            }
+            KeyspaceCommand::Unwatch => {
+                self.flows.end(place);
+                self.keyspace.watches = false;
+                self.call_keys(Call::Unwatch, Expect::Keys { reply: place, nothing: Reply::Null }, out);
+            }
+            KeyspaceCommand::Known { sha1 } => self.fill(place, Reply::bulk(sha1)),
+            KeyspaceCommand::AreKnown(known) => {
+                self.fill(place, Reply::array(known.into_iter().map(Reply::from)));
+            }
+            KeyspaceCommand::Refused => {
+                self.keyspace.refused += 1;
+                if self.keyspace.refused > REFUSED_AT_ONCE {
+                    out.hold = REFUSED_HOLD;
+                }
+                self.fill(place, Reply::error(SCRIPTS_REFUSED));
+            }
+        }
+    }
+
+    /// The key space answers.
+    pub fn keys_answered(&mut self, now: Timestamp, token: u64, answer: Answer, out: &mut Output) {
+        self.keyspace.blocked.take_if(|blocked| blocked.token == token);
+        match self.pending.take(token) {
+            Some(Expect::Keys { reply: place, nothing }) => {
+                let reply = match answer {
+                    Answer::Reply(KeyReply::NullArray) => nothing,
+                    Answer::Reply(reply) => key_reply(reply, self.version),
+                    other => unanswered(&other),
+                };
+                self.fill(place, reply);
+            }
+            Some(Expect::Listed { reply: place, then }) => self.listed(now, place, answer, then, out),
+            Some(Expect::Exec { reply: place, commands }) => self.executed(place, answer, commands),
+            _ => {}
+        }
+        self.flush(out);
+    }
+
+    /// Has the next one tried whose time is over.
+    pub(super) fn give_up_keys(&mut self, now: Timestamp, out: &mut Output) {
+        if let Some(blocked) = &mut self.keyspace.blocked
+            && blocked.until.is_some_and(|until| until <= now)
+        {
+            blocked.until = None;
+            let waiting = blocked.token;
+            let token = self.token();
+            out.keys.push((token, Call::GiveUp { waiting }));
+        }
+    }
+
+    /// EXEC: what is about stored keys runs as one, the rest after it.
+    pub(super) fn exec(&mut self, place: u64, out: &mut Output) {
+        let commands = match self.transaction.take() {
+            Ok(commands) => commands,
+            Err(reply) => {
+                self.unwatch_keys(out);
+                return self.fill(place, reply);
+            }
+        };
+        let watches = std::mem::take(&mut self.keyspace.watches);
+        let stored: Vec<KeyCommand> = commands.iter().filter_map(stored).cloned().collect();
+        if stored.is_empty() && !watches {
+            let items = commands.len();
+            self.transaction.run(commands.into_iter().map(Ok).collect());
+            return self.fill_slot(place, Slot::Header { items });
+        }
+        if stored.len() == commands.len() {
+            self.flows.end(place);
+        }
+        self.call_keys(Call::Transaction(stored), Expect::Exec { reply: place, commands }, out);
+    }
+
+    /// Nothing is watched any more.
+    pub(super) fn unwatch_keys(&mut self, out: &mut Output) {
+        if std::mem::take(&mut self.keyspace.watches) {
+            let token = self.token();
+            out.keys.push((token, Call::Unwatch));
+        }
+    }
+
+    fn executed(&mut self, place: u64, answer: Answer, commands: Vec<Command>) {
+        let replies = match answer {
+            Answer::Transaction(Some(replies)) => replies,
+            Answer::Transaction(None) => return self.fill(place, Reply::NullArray),
+            other => return self.fill(place, unanswered(&other)),
+        };
+        let mut replies = key_replies(replies, self.version).into_iter();
+        let is_whole = commands.iter().all(|command| stored(command).is_some());
+        if is_whole {
+            return self.fill(place, Reply::array(replies));
+        }
+        let items = commands.len();
+        let answered = |command: Command| match stored(&command) {
+            Some(_) => Err(replies.next().unwrap_or(Reply::Null)),
+            None => Ok(command),
+        };
+        self.transaction.run(commands.into_iter().map(answered).collect());
+        self.fill_slot(place, Slot::Header { items });
+    }
+
+    fn listed(
+        &mut self,
+        now: Timestamp,
+        place: u64,
+        answer: Answer,
+        then: Option<ViewCommand>,
+        out: &mut Output,
+    ) {
+        let (cursor, found) = match answer {
+            Answer::Reply(KeyReply::Array(parts)) => match <[KeyReply; 2]>::try_from(parts) {
+                Ok([KeyReply::Bulk(cursor), KeyReply::Array(found)]) => (Some(cursor), found),
+                Ok(found) => (None, found.into()),
+                Err(found) => (None, found),
+            },
+            Answer::Reply(reply) => return self.fill(place, key_reply(reply, self.version)),
+            other => return self.fill(place, unanswered(&other)),
+        };
+        let found = key_replies(found, self.version);
+        let next = cursor.as_deref().and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
+        match (next, then) {
+            (Some(next), _) if next > 0 => self.fill(place, scanned(next | STORED_CURSOR, found)),
+            (_, Some(view)) => {
+                self.keyspace.listed = Some((place, found));
+                self.start_view(now, place, view, out);
+            }
+            (Some(_), None) => self.fill(place, scanned(0, found)),
+            (None, None) => self.fill(place, Reply::Array(found)),
+        }
+    }
+
+    /// Adds stored keys to the views in an answer.
+    pub(super) fn with_listed(&mut self, place: u64, reply: Reply) -> Reply {
+        let Some((_, mut keys)) = self.keyspace.listed.take_if(|(listed, _)| *listed == place) else {
+            return reply;
+        };
+        match reply {
+            Reply::Array(mut parts) => {
+                match parts.as_mut_slice() {
+                    [Reply::Bulk(_), Reply::Array(found)] => found.append(&mut keys),
+                    _ => parts.append(&mut keys),
+                }
+                Reply::Array(parts)
+            }
+            other => other,
+        }
+    }
+
+    fn call_keys(&mut self, call: Call, expect: Expect, out: &mut Output) -> u64 {
+        let token = self.token();
+        self.pending.insert(token, expect);
+        out.keys.push((token, call));
+        token
+    }
+}
+
+const SCRIPTS_REFUSED: &str = "ERR this script is not known, and there is no Lua here: locks of redis-py, Celery and RQ work, \
+    programs that need scripts of their own (BullMQ) do not";
+
+/// The command on stored keys, if it is one that a transaction runs as part of it.
+fn stored(command: &Command) -> Option<&KeyCommand> {
+    match command {
+        Command::Keyspace(KeyspaceCommand::Run(command)) => Some(command),
+        _ => None,
+    }
+}
+
+fn scanned(cursor: u64, found: Vec<Reply>) -> Reply {
+    Reply::array([Reply::bulk(cursor.to_string()), Reply::Array(found)])
+}
+
+/// What is no answer to the question.
+fn unanswered(answer: &Answer) -> Reply {
+    match answer {
+        Answer::Failed(failure) => Reply::error(format!("ERR {failure}")),
+        Answer::Reply(_) | Answer::Transaction(_) => Reply::error("ERR unexpected answer"),
+    }
+}
