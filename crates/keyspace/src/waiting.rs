@@ -114,7 +114,7 @@ impl Waiters {
 impl Space {
     /// Takes what is there, or waits for it.
     pub fn run_or_wait(&mut self, command: &Blocking, now: Timestamp) -> Result<Ran, WaiterId> {
-        let command = &self.from_now_on(command, now);
+        let command = &self.with_last_ids(command, now);
         let mut ran = self.run(&Command::Blocking(command.clone()), now);
         if !matches!(ran.reply, Reply::Null | Reply::NullArray) {
             return Ok(ran);
@@ -127,7 +127,7 @@ impl Space {
     }
 
     /// One who reads a stream from its last id on means the last one of this moment.
-    fn from_now_on(&self, command: &Blocking, now: Timestamp) -> Blocking {
+    fn with_last_ids(&self, command: &Blocking, now: Timestamp) -> Blocking {
         let mut command = command.clone();
         if let Blocking::ReadStreams { streams, .. } = &mut command {
             for (key, after) in streams.iter_mut().filter(|(_, after)| *after == Id::LAST) {

@@ -122,8 +122,9 @@ fn a_timeout_is_a_number_of_seconds() {
 
 #[test]
 fn only_queues_are_popped_and_pushed() {
-    assert_eq!(refused("BRPOP images 1"), "ERR 'images' is not a queue, queues are queue:<name>");
-    assert_eq!(refused("LPUSH images x"), "ERR 'images' is not a queue, queues are queue:<name>");
+    assert_eq!(refused("RPOPLPUSH queue:a b"), "ERR 'b' is not a queue, queues are queue:<name>");
+    assert_eq!(refused("LPOP queue:a"), "ERR the oldest job of a queue is at the right end: use RPOP");
+    assert_eq!(refused("RPUSH queue:a x"), "ERR jobs enter a queue at the left end: use LPUSH");
     let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
     for line in ["LPUSH job:1 x", "GET queue:a", "LLEN job:1", "SMEMBERS job:1"] {
         assert_eq!(refused(line), wrong, "{line}");
@@ -153,28 +154,25 @@ fn old_workers_report_by_setting_keys_and_nothing_else_can_be_set() {
     assert_eq!(refused("SET worker:w:alive 1 EX 0"), "ERR value is out of range, must be positive");
     assert_eq!(refused("SET worker:w:alive 1 NX"), "ERR syntax error");
     assert_eq!(
-        refused("SET mykey 1"),
-        "ERR 'mykey' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools can"
+        refused("SET plan:p 1"),
+        "ERR 'plan:p' cannot be set, only job:<id>:status|stdout|stderr|result and worker:<id>:tools can"
     );
 }
 
 #[test]
 fn views_are_looked_at_by_key() {
-    assert!(matches!(parse("GET nothing").unwrap(), Command::View(ViewCommand::Get(Key::Unknown))));
+    assert!(matches!(parse("GET job:1").unwrap(), Command::View(ViewCommand::Get(Key::Job { .. }))));
     assert!(parse("HGETALL job:1").is_ok());
     assert!(refused("HGETALL job:1:status").starts_with("WRONGTYPE"));
     assert!(matches!(
         parse("PTTL worker:w:alive").unwrap(),
         Command::View(ViewCommand::TimeToLive { milliseconds: true, .. })
     ));
-    let Command::View(ViewCommand::Scan(scan)) = parse("SCAN 0 MATCH worker:* COUNT 5 TYPE string").unwrap()
+    let Command::View(ViewCommand::Scan(scan)) = parse("SCAN 0 MATCH job:* COUNT 5 TYPE string").unwrap()
     else {
         panic!("not a scan")
     };
-    assert_eq!(
-        (scan.count, scan.pattern, scan.kind.as_deref()),
-        (5, Some("worker:*".into()), Some("string"))
-    );
+    assert_eq!((scan.count, scan.pattern, scan.kind.as_deref()), (5, Some("job:*".into()), Some("string")));
     assert_eq!(refused("SCAN x"), "ERR invalid cursor");
     assert_eq!(refused("SCAN 0 COUNT 0"), "ERR syntax error");
     assert_eq!(refused("SCAN 0 COUNT x"), "ERR value is not an integer or out of range");
@@ -308,11 +306,61 @@ fn events_are_read_from_a_number_on() {
         "ERR Invalid stream ID specified as stream command argument"
     );
     assert_eq!(
-        refused("XREAD STREAMS other 0"),
+        refused("XREAD STREAMS events other 0 0"),
         "ERR No such stream: 'other', the streams are events and events:<queue or job>"
     );
     assert_eq!(refused("XREAD COUNT 1 events 0"), "ERR syntax error");
     assert!(parse("XRANGE events - + COUNT 5").is_ok());
     assert!(parse("PSUBSCRIBE job:*").is_ok());
     assert!(parse("UNSUBSCRIBE").is_ok());
+}
+
+#[test]
+fn other_keys_are_stored_and_views_are_not_changed_by_commands_on_values() {
+    for line in [
+        "SET k v EX 5 NX GET",
+        "SET k v KEEPTTL",
+        "LPUSH l a b",
+        "BRPOP a b 0",
+        "BLMOVE a b LEFT RIGHT 1",
+        "HSET h f v g w",
+        "ZADD z NX CH 1 a 2 b",
+        "ZRANGE z (1 +inf BYSCORE LIMIT 0 5 WITHSCORES",
+        "XADD s MAXLEN ~ 10 * f v",
+        "XREAD COUNT 1 BLOCK 5 STREAMS s $",
+        "WATCH a b",
+        "SET worker:w:tags cpu",
+        "KEYS rq:*",
+        "SCAN 0",
+    ] {
+        assert!(matches!(parse(line), Ok(Command::Keyspace(_))), "{line}: {:?}", parse(line));
+    }
+    let view = "ERR 'job:1' is a view of the broker's jobs and workers: this command is for other keys";
+    for line in ["APPEND job:1 x", "EXPIRE job:1 5", "SADD job:1 x", "MSET a 1 job:1 2", "RENAME a job:1"] {
+        assert_eq!(refused(line), view, "{line}");
+    }
+    for (line, why) in [
+        ("SET k v EX", "ERR syntax error"),
+        ("SET k v EX 5 PX 5", "ERR syntax error"),
+        ("SET k v NX XX", "ERR syntax error"),
+        ("HSET h f", "ERR wrong number of arguments for 'hset' command"),
+        ("ZADD z x a", "ERR value is not a valid float"),
+        ("ZADD z inf a", "ERR value is not a valid float"),
+        ("ZADD z 1 a 2", "ERR syntax error"),
+        ("ZRANGEBYSCORE z a b", "ERR min or max is not a float"),
+        ("XADD s 5-x f v", "ERR Invalid stream ID specified as stream command argument"),
+        ("DEL job:1", "ERR jobs are cancelled with JOB.CANCEL and forgotten in time"),
+    ] {
+        assert_eq!(refused(line), why, "{line}");
+    }
+}
+
+#[test]
+fn a_script_is_known_by_its_text_or_its_sha1_and_nothing_else_is_run() {
+    let release = "EVALSHA C3F8721CBB97F72BC19E972846BD7AAF91901658 1 lock token";
+    assert!(matches!(parse(release), Ok(Command::Keyspace(KeyspaceCommand::Run(_)))));
+    for line in ["EVAL 'return 1' 0", "EVALSHA 00 0", "SCRIPT LOAD 'return 1'", "FUNCTION LIST", "FCALL f 0"]
+    {
+        assert_eq!(parse(line), Ok(Command::Keyspace(KeyspaceCommand::Refused)), "{line}");
+    }
 }

@@ -10,6 +10,7 @@ use tenure_door_resp::Settings;
 use tenure_door_resp::testing::worker::{self, CallAnswer, Worker, WorkerCall};
 use tenure_door_resp::testing::{Admission, Authenticator, ChannelAct, Output, Session, Upkeep};
 use tenure_hub::core::Core;
+use tenure_hub::keyspace::{Client, KeySaver, KeyspaceSettings, Keyspaces, Round};
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};
 use tenure_hub::{Ask, Grant, Keys, Mailbox, Principal, Right, Rights, Stats};
@@ -21,6 +22,8 @@ pub(crate) struct World {
     core: Core,
     writer: Writer,
     reader: Reader,
+    keyspaces: Keyspaces,
+    key_saver: KeySaver,
     keys: Keys,
     next_session: u64,
     connections: BTreeMap<usize, Connection>,
@@ -35,6 +38,7 @@ pub(crate) struct World {
 struct Connection {
     session: Session,
     inside: Option<(SessionId, Arc<Mailbox>)>,
+    stored: Option<Client>,
     /// What the peer has not looked at yet.
     wire: Vec<u8>,
     closed: bool,
@@ -109,6 +113,8 @@ impl World {
         let opened = Store::open(Arc::new(disk.clone()), small_store(), engine, now);
         let Opened { engine, store, .. } = opened.expect("the store opens");
         let Parts { batches, writer, reader, chores, .. } = store.split();
+        let (keyspaces, key_saver) =
+            Keyspaces::open(&reader, KeyspaceSettings::default()).expect("the log of keys opens");
         World {
             now,
             settings,
@@ -116,6 +122,8 @@ impl World {
             core: Core::new(engine, batches, chores, Stats::default()),
             writer,
             reader,
+            keyspaces,
+            key_saver,
             keys,
             next_session: 1,
             connections: BTreeMap::new(),
@@ -128,8 +136,10 @@ impl World {
 
     /// The broker is killed and started again: all connections are gone, the disk is as it was.
     pub(crate) fn restart(self) -> World {
-        let World { now, disk, keys, core, writer, reader, settings, .. } = self;
-        drop((core, writer, reader));
+        let World {
+            now, disk, keys, core, writer, reader, settings, keyspaces, key_saver, connections, ..
+        } = self;
+        drop((core, writer, reader, connections, keyspaces, key_saver));
         World::begin(now, disk, keys, settings)
     }
 
@@ -182,6 +192,7 @@ impl World {
                 authenticator.wants_keys(),
             ),
             inside: None,
+            stored: None,
             wire: Vec::new(),
             closed: false,
         });
@@ -251,6 +262,7 @@ impl World {
                 moved |= self.attend(&name);
             }
             moved |= self.turn();
+            moved |= self.write_keys();
             // What the hub said to a worker in its turn is taken in the next round.
             quiet = if moved { 0 } else { quiet + 1 };
             if quiet == 2 {
@@ -278,7 +290,8 @@ impl World {
             || !out.asks.is_empty()
             || !out.calls.is_empty()
             || !out.reads.is_empty()
-            || !out.channels.is_empty();
+            || !out.channels.is_empty()
+            || !out.keys.is_empty();
         self.output(client, out);
         moved
     }
@@ -288,6 +301,7 @@ impl World {
             || !out.calls.is_empty()
             || !out.reads.is_empty()
             || !out.channels.is_empty()
+            || !out.keys.is_empty()
             || !out.bytes.is_empty()
             || out.close
         {
@@ -312,6 +326,7 @@ impl World {
                     connection.session.published(token, Ok(0), &mut out);
                 }
             }
+            self.call_keys(client, &mut out);
             let mut calls = VecDeque::from(std::mem::take(&mut out.calls));
             while !calls.is_empty() {
                 self.call(client, &mut calls, &mut out);
@@ -324,6 +339,42 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Runs what is about stored keys.
+    fn call_keys(&mut self, client: usize, out: &mut Output) {
+        let calls = std::mem::take(&mut out.keys);
+        if calls.is_empty() {
+            return;
+        }
+        let connection = self.connections.get_mut(&client).expect("it is open");
+        let namespace = connection.session.namespace().clone();
+        let stored = connection
+            .stored
+            .get_or_insert_with(|| self.keyspaces.connect(&namespace).expect("there is room"));
+        stored.run(self.now, calls);
+    }
+
+    /// Has what was changed written, and hands out the answers.
+    fn write_keys(&mut self) -> bool {
+        if self.disk_stands_still {
+            return false;
+        }
+        let round = self.key_saver.round(&self.keyspaces, Duration::ZERO).expect("the disk works");
+        self.syncs += usize::from(round == Round::Wrote);
+        let mut moved = round == Round::Wrote;
+        for client in self.clients() {
+            let connection = self.connections.get_mut(&client).expect("it is open");
+            let answers = connection.stored.as_mut().map(Client::take_answered).unwrap_or_default();
+            moved |= !answers.is_empty();
+            for (token, answer) in answers {
+                let mut out = Output::default();
+                let connection = self.connections.get_mut(&client).expect("it is open");
+                connection.session.keys_answered(self.now, token, answer, &mut out);
+                self.output(client, out);
+            }
+        }
+        moved
     }
 
     fn inside(&mut self, client: usize) -> SessionId {
