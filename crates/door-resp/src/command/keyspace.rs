@@ -84,9 +84,9 @@ impl KeyspaceCommand {
     }
 }
 
-/// Whether a key is stored, and no view.
+/// Whether a key is stored: no view, and no queue under its other name.
 pub(super) fn is_stored(key: &[u8]) -> bool {
-    Key::parse(key) == Key::Unknown
+    Key::parse(key) == Key::Unknown && !key.starts_with(b"raw:")
 }
 
 /// Whether the next argument is a key that is stored.

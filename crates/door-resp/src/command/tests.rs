@@ -329,7 +329,7 @@ fn other_keys_are_stored_and_views_are_not_changed_by_commands_on_values() {
         "XADD s MAXLEN ~ 10 * f v",
         "XREAD COUNT 1 BLOCK 5 STREAMS s $",
         "WATCH a b",
-        "SET worker:w:tags cpu",
+        "SET worker:w:notes cpu",
         "KEYS rq:*",
         "SCAN 0",
     ] {
