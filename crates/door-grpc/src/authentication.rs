@@ -20,6 +20,7 @@ const IDENTITY_KEY: &str = "tenure-identity";
 /// A peer that was let in.
 #[derive(Clone, Debug)]
 pub(crate) struct AuthenticatedPeer {
+    hub: HubHandle,
     principal: Principal,
     pub(crate) namespace: Name,
     /// The name under which its submissions can be watched.
@@ -43,11 +44,16 @@ impl AuthenticatedPeer {
         })?;
         let asked = text(metadata, NAMESPACE_KEY).map_err(at_once)?;
         let namespace = principal.grant.namespace_for(asked.map(Into::into));
-        let namespace = namespace.map_err(|no| at_once(translate::status(&no)))?;
+        let namespace = namespace.map_err(|no| {
+            if let Some(audit) = door.hub.audit() {
+                audit.refused(&principal, None, "connect", &no);
+            }
+            at_once(translate::status(&no))
+        })?;
         // Most calls are alone, so a name that is made up for each would be a name for nobody.
         let identity = text(metadata, IDENTITY_KEY).map_err(at_once)?;
         let identity = identity.map_or_else(|| principal.grant.name.clone(), Name::from);
-        Ok(AuthenticatedPeer { principal, namespace, identity, flow })
+        Ok(AuthenticatedPeer { hub: door.hub.clone(), principal, namespace, identity, flow })
     }
 
     /// Begins the hub's session for this peer.
@@ -67,23 +73,29 @@ impl AuthenticatedPeer {
     }
 
     pub(crate) fn may_submit(&self) -> Result<(), Status> {
-        self.check(Needs::Right(Right::Submit))
+        self.check("submit", Needs::Right(Right::Submit))
     }
 
     pub(crate) fn may_manage(&self) -> Result<(), Status> {
-        self.check(Needs::Right(Right::Manage))
-    }
-
-    pub(crate) fn may_publish(&self) -> Result<(), Status> {
-        self.check(TopicAct::Publish.needs())
+        self.check("manage", Needs::Right(Right::Manage))
     }
 
     pub(crate) fn may_work(&self) -> Result<(), Status> {
-        self.check(Needs::Right(Right::Work))
+        self.check("work", Needs::Right(Right::Work))
     }
 
-    fn check(&self, needs: Needs) -> Result<(), Status> {
-        self.principal.grant.rights.check(needs).map_err(|no| translate::status(&no))
+    /// Whether it may do this with topics, which stand beside the hub.
+    pub(crate) fn may(&self, act: TopicAct) -> Result<(), Status> {
+        self.check(act.as_str(), act.needs())
+    }
+
+    fn check(&self, act: &'static str, needs: Needs) -> Result<(), Status> {
+        self.principal.grant.rights.check(needs).map_err(|no| {
+            if let Some(audit) = self.hub.audit() {
+                audit.refused(&self.principal, Some(&self.namespace), act, &no);
+            }
+            translate::status(&no)
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tenure_hub::words::Timestamp;
-use tenure_hub::{Counters, HubHandle, Principal};
+use tenure_hub::{Counters, HubHandle, NotAdmitted, Principal};
 
 use crate::throttle::Throttle;
 
@@ -59,9 +59,11 @@ impl Authenticator {
         }
         let Some(key) = key else {
             self.counters.count("no_key");
+            self.note(now, address, NotAdmitted::NoKey);
             return Err(LoginError::NoKey);
         };
         self.counters.count("wrong_key");
+        self.note(now, address, NotAdmitted::WrongKey);
         let hash = self.hasher.hash_one(key);
         let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
         let verdict = throttle.wrong(now, address, hash);
@@ -71,5 +73,11 @@ impl Authenticator {
             tracing::warn!(door = self.door, from, tries = verdict.tries, "a peer showed a wrong key");
         }
         Err(LoginError::WrongKey { wait: verdict.wait })
+    }
+
+    fn note(&self, now: Timestamp, address: Option<IpAddr>, no: NotAdmitted) {
+        if let Some(audit) = self.hub.audit() {
+            audit.not_admitted(now, self.door, address, no);
+        }
     }
 }

@@ -111,17 +111,43 @@ fn a_worker_that_misses_ten_beats_is_lost_and_its_task_waits_for_a_decision() {
 }
 
 #[test]
-fn what_a_lost_worker_had_not_begun_goes_to_another() {
+fn what_a_lost_worker_may_have_begun_without_saying_so_is_paused() {
     let mut play = Play::new();
     play.meet("w", "worker");
     play.meet("a", "actioner");
-    let id = play.launch("a", "w");
+    play.launch("a", "w");
+    assert!(play.counts("a").contains("submit: 0, pause: 0, run: 1"), "{}", play.counts("a"));
     play.0.close("w");
-    assert!(play.counts("a").contains("ready: 1"));
+    assert!(play.counts("a").contains("ready: 0, submit: 0, pause: 1"), "{}", play.counts("a"));
     play.hear("w2");
     play.say("w2", &Message::HandShake("worker".into()));
-    let launch = Message::TaskLaunch { task_id: id, record_id: "task:x".into() };
-    assert_eq!(play.hear("w2"), [Message::HandShake("Go".into()), launch]);
+    assert_eq!(play.hear("w2"), [Message::HandShake("Go".into())], "it is not run twice");
+}
+
+#[test]
+fn a_worker_id_with_a_key_of_its_own_is_not_another_keys() {
+    let mut play = Play::new();
+    let worker = |name: &str| Grant { name: name.into(), ..Grant::everything() };
+    play.0.broker().keys.add(b"own", Grant { worker: Some("w1".into()), ..worker("own") });
+    play.0.broker().keys.add(b"other", worker("other"));
+    let introduction = |key: &str| {
+        Message::HandShakeWith(Introduction {
+            role: "worker".into(),
+            key: Some(Key(key.to_owned().into())),
+            name: Some("w1".into()),
+            ..Introduction::default()
+        })
+    };
+    play.hear("thief");
+    play.say("thief", &introduction("other"));
+    let said = play.hear("thief");
+    assert!(
+        matches!(&said[..], [Message::BulkMessage(text)] if text.contains("use this worker id")),
+        "{said:?}"
+    );
+    play.hear("w");
+    play.say("w", &introduction("own"));
+    assert_eq!(play.hear("w"), [Message::HandShake("Go".into())]);
 }
 
 #[test]

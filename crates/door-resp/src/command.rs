@@ -57,6 +57,22 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// What it is about, for the audit log.
+    pub(crate) const fn subject(&self) -> &'static str {
+        match self {
+            Command::Connection(_) => "connection",
+            Command::List(_) => "list",
+            Command::View(_) => "view",
+            Command::Worker(_) => "worker",
+            Command::Job(_) => "job",
+            Command::Plan(_) => "plan",
+            Command::Action(_) => "action",
+            Command::Queue(_) => "queue",
+            Command::Events(_) => "events",
+            Command::Keyspace(_) => "stored-keys",
+        }
+    }
+
     /// Both steps at once.
     pub(crate) fn parse(request: &Request<'_>) -> Result<Self, CommandError> {
         Entry::find(request.name())?.parse(request)

@@ -189,9 +189,12 @@ impl Session {
                     Ok(None) => break,
                     Ok(Some(words)) => {
                         let understood = understand::understand(&words, is_known, only_listens);
+                        if !is_known && understood == Err(Reply::error(understand::NO_AUTH)) {
+                            authenticator.note_no_key(now);
+                        }
                         if self.transaction.is_open() {
                             let bytes = words.iter().map(<[u8]>::len).sum();
-                            self.put_by(authenticator, understood, bytes)
+                            self.put_by(authenticator, understood, bytes, out)
                         } else {
                             understood
                         }
@@ -235,9 +238,10 @@ impl Session {
         authenticator: &dyn Authenticator,
         understood: Result<Command, Reply>,
         bytes: usize,
+        out: &mut Output,
     ) -> Result<Command, Reply> {
-        let allowed =
-            understood.and_then(|command| self.forbidden(authenticator, &command).map_or(Ok(command), Err));
+        let allowed = understood
+            .and_then(|command| self.forbidden(authenticator, &command, out).map_or(Ok(command), Err));
         self.transaction.put_by(allowed, bytes)
     }
 
@@ -314,7 +318,8 @@ impl Session {
         );
         if changes {
             self.flush(out);
-            return !self.replies.is_empty();
+            // What was asked before is asked by the key that asked it.
+            return !self.replies.is_empty() || !out.asks.is_empty();
         }
         !self.flows.let_begin(command)
     }

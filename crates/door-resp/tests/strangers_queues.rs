@@ -22,7 +22,10 @@ struct Broker {
 impl Broker {
     async fn start(binary: OsString) -> Broker {
         let data = tempfile::tempdir().expect("a directory");
-        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port").port();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|one| one.local_addr())
+            .expect("a port")
+            .port();
         let process = run(&binary, data.path(), port).await;
         Broker { binary, data, port, process }
     }
@@ -79,7 +82,8 @@ fn worker(mut command: Command) -> Child {
 
 async fn succeeds(mut command: Command) {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("it ends in time").expect("it ran");
+    let output =
+        tokio::time::timeout(PATIENCE, command.output()).await.expect("it ends in time").expect("it ran");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -18,6 +18,7 @@ mod timestamp;
 mod worker;
 
 use bytes::Bytes;
+use tenure_hub::words::check_name;
 
 pub use address::Address;
 pub use client::{ClientRequest, ReturnPath, is_mmi};
@@ -84,7 +85,7 @@ fn worker_message(dialect: Dialect, frames: &[Bytes]) -> Result<FromPeer, MdpErr
 /// A service name: printable, not empty, not too long.
 fn service_name(frame: &Bytes) -> Result<String, MdpError> {
     let text = std::str::from_utf8(frame).map_err(|_| MdpError::ServiceName)?;
-    if text.is_empty() || text.len() > SERVICE_BYTES_MAX || text.chars().any(char::is_control) {
+    if text.len() > SERVICE_BYTES_MAX || check_name("service", text).is_err() {
         return Err(MdpError::ServiceName);
     }
     Ok(text.to_owned())

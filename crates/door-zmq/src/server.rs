@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tenure_door_kit::{Listener, Stream};
-use tenure_hub::words::{Answer, DEFAULT_NAMESPACE, Name, StateName};
+use tenure_hub::words::{Answer, DEFAULT_NAMESPACE, Name, Refusal, StateName};
 use tenure_hub::{
     Ask, Counters, Delivery, Grant, HubHandle, Principal, Request, Response, Right, Stats, wall_clock,
 };
@@ -179,7 +179,12 @@ async fn converse<C: Conversation>(
     let grant = Arc::clone(&principal.grant);
     let name = translate::peer_name(&identity);
     let key = IdentityKey { namespace: namespace(&grant), identity: identity.clone() };
-    let (holder, is_known) = claim(door, &key, &name, &grant).await?;
+    let claimed = claim(door, &key, &name, &grant).await;
+    if let (Err(Ended::IdentityOfAnotherKey), Some(audit)) = (&claimed, door.kit.hub.audit()) {
+        let no = Refusal::NotAllowed { what: "use this identity" };
+        audit.refused(&principal, Some(&key.namespace), "connect", &no);
+    }
+    let (holder, is_known) = claimed?;
     // A client with the right to submit is told what became of its own requests. What else this peer may read is
     // decided in `rights.rs`.
     let principal = principal.with(Right::Read);

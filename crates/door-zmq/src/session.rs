@@ -38,6 +38,13 @@ pub struct Out {
     pub close: bool,
 }
 
+impl Out {
+    /// Tells the audit log what this door has refused.
+    pub(crate) fn note_refusal(&mut self, act: &'static str, no: &Refusal) {
+        self.asks.push(Ask::refused(act, no));
+    }
+}
+
 /// Who the peer is.
 #[derive(Clone, Debug)]
 pub struct Me {
@@ -64,6 +71,24 @@ impl Me {
     /// Whether it may be told of what was submitted under its identity on other connections.
     pub(crate) fn may_hear_earlier_replies(&self) -> bool {
         self.is_chosen && self.may(Verb::Submit) && (self.is_known || self.may(Verb::EarlierReplies))
+    }
+
+    /// Whether it may be a worker. What is refused is told to the audit log.
+    pub(crate) fn check_work(&self, out: &mut Out) -> bool {
+        let is_its_own = self.grant.worker.as_ref().is_none_or(|only| *only == self.name);
+        let allowed = rights::check(self.grant.rights, Verb::Work);
+        let no = match allowed {
+            Ok(()) if is_its_own => return true,
+            Ok(()) => Refusal::NotAllowed { what: "use this worker id" },
+            Err(no) => no,
+        };
+        out.note_refusal("work", &no);
+        false
+    }
+
+    /// The same for everything else.
+    pub(crate) fn check(&self, act: &'static str, verb: Verb<'_>, out: &mut Out) -> Result<(), Refusal> {
+        rights::check(self.grant.rights, verb).inspect_err(|no| out.note_refusal(act, no))
     }
 
     pub(crate) fn may(&self, verb: Verb<'_>) -> bool {

@@ -9,6 +9,19 @@ use tenure_engine::{Name, Refusal, SessionId};
 pub const CALLS_MAX: usize = 4_096;
 pub const ADDRESSES_MAX: usize = 65_536;
 
+/// Addresses that doors use among their own sessions: what they begin with, and whose they are. Peers of other doors
+/// neither listen nor call there, so that none of them hears or forges what the door says to its peers.
+const RESERVED: [(&str, &str); 1] = [("mdp.partial/", "mdp")];
+
+/// Refuses an address that belongs to another door.
+pub(crate) fn check_address(door: &str, address: &str) -> Result<(), Refusal> {
+    let is_foreign = |(prefix, owner): &(&str, &str)| address.starts_with(prefix) && *owner != door;
+    if RESERVED.iter().any(is_foreign) {
+        return Err(Refusal::NotAllowed { what: "use an address that a door keeps for itself" });
+    }
+    Ok(())
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     listeners: BTreeMap<(Name, Name), SessionId>,

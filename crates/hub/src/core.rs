@@ -4,8 +4,10 @@
 //! The order is the promise. `take` decides and fills the open batch; `seal` hands the batch out to be written; only
 //! `synced` lets the replies, notices and events of a batch go.
 
+mod auditing;
 mod calling;
 mod ending;
+mod queues_of_key;
 mod stall;
 mod stuck;
 mod unread;
@@ -22,7 +24,8 @@ use tenure_engine::{
 };
 use tenure_store::{Batches, Chores, Frame, News, Pace};
 
-use crate::calls::Calls;
+use crate::audit::Audit;
+use crate::calls::{Calls, check_address};
 use crate::counters::Counters;
 use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::outbox::{Bundle, Out, Outbox};
@@ -31,6 +34,7 @@ use crate::request::{Ask, Delivery, Done, Request, Response, Submission};
 use crate::settings::UnreadLimits;
 use crate::stats::Stats;
 use crate::watches::{WatchKey, Watches};
+use queues_of_key::QueuesOfKeys;
 
 #[derive(Debug)]
 pub struct Core {
@@ -41,9 +45,11 @@ pub struct Core {
     sessions: HashMap<SessionId, Entry, FixedState>,
     watches: Watches,
     calls: Calls,
+    queues_of_keys: QueuesOfKeys,
     stats: Stats,
     /// Of every door that counts.
     counters: Vec<Arc<Counters>>,
+    audit: Option<Audit>,
     /// Watches that must read the log before they are live: the runtime does the reading.
     to_read: Vec<(WatchKey, u64)>,
     /// What may wait for peers that do not read, and what has been answered to them and is not in a mailbox yet.
@@ -66,11 +72,19 @@ struct Entry {
     watches: BTreeSet<u64>,
     /// Answers that are in the outbox.
     unsaid_bytes: usize,
+    /// The worker it has registered, if the audit log wants to know.
+    worker: Option<Name>,
 }
 
 impl Entry {
     fn check(&self, request: &Request) -> Result<(), Refusal> {
-        self.principal.grant.rights.check(request.needs())
+        self.principal.grant.rights.check(request.needs())?;
+        match request {
+            Request::Listen { address } | Request::Call { address, .. } => {
+                check_address(self.principal.door, address)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whose worker it registers.
@@ -90,8 +104,10 @@ impl Core {
             sessions: HashMap::default(),
             watches: Watches::new(next_event),
             calls: Calls::default(),
+            queues_of_keys: QueuesOfKeys::default(),
             stats,
             counters: Vec::new(),
+            audit: None,
             to_read: Vec::new(),
             unread_limits: UnreadLimits::default(),
             unread: Arc::default(),
@@ -115,8 +131,9 @@ impl Core {
     pub fn open(&mut self, peer: Arc<Peer>, principal: Principal, mailbox: Arc<Mailbox>) {
         self.stats.sessions += 1;
         let session = peer.session;
-        self.sessions
-            .insert(session, Entry { peer, principal, mailbox, watches: BTreeSet::new(), unsaid_bytes: 0 });
+        let entry =
+            Entry { peer, principal, mailbox, watches: BTreeSet::new(), unsaid_bytes: 0, worker: None };
+        self.sessions.insert(session, entry);
     }
 
     /// A peer is gone: whatever it was to others ends.
@@ -145,8 +162,17 @@ impl Core {
         let peer = Arc::clone(&entry.peer);
         let owner = entry.owner(&ask.request);
         let mark = self.outbox.mark();
-        if let Err(refusal) = entry.check(&ask.request) {
-            return self.reply_at(mark, session, ask.token, Err(refusal));
+        let act = self.act(&ask.request);
+        let allowed = entry.check(&ask.request).and_then(|()| {
+            let (key, limit) = (entry.principal.grant.key, entry.principal.grant.queues_max);
+            limit.map_or(Ok(()), |limit| {
+                self.queues_of_keys.check(now, &self.engine, &peer, key, limit, &ask.request)
+            })
+        });
+        if let Err(refusal) = allowed {
+            let reply = Err(refusal);
+            self.note(session, act, &reply);
+            return self.reply_at(mark, session, ask.token, reply);
         }
         let reply = match ask.request {
             Request::Submit(submissions) => self.submit(now, &peer, submissions),
@@ -180,7 +206,10 @@ impl Core {
             }
             Request::Command(Command::Register(mut spec)) => {
                 spec.owner = owner;
-                self.command(now, &peer, Command::Register(spec))
+                let worker = self.audit.as_ref().map(|_| spec.worker.clone());
+                let reply = self.command(now, &peer, Command::Register(spec));
+                self.note_worker(session, worker, &reply);
+                reply
             }
             Request::Command(command) => self.command(now, &peer, command),
             Request::Query(query) => self.answer(session, |core| core.query(&peer, &query)),
@@ -217,10 +246,12 @@ impl Core {
                 Ok(Response::Done)
             }
             Request::Broadcast(broadcast) => Ok(self.broadcast(&peer, &broadcast)),
+            Request::Refused { no, .. } => return self.note(session, act, &Err(no)),
             Request::Backup { .. } => {
                 Err(Refusal::BadValue { what: "backup", why: "is made by the runtime" })
             }
         };
+        self.note(session, act, &reply);
         self.reply_at(mark, session, ask.token, reply);
     }
 
@@ -460,6 +491,7 @@ impl Core {
             Out::Event(event) => self.publish(&event),
             Out::Passed { seq } => self.watches.pass(seq),
             Out::Begin { watch, from } => self.to_read.push((watch, from)),
+            Out::Audit(line) => self.tell_audit(line),
         }
     }
 

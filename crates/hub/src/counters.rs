@@ -30,6 +30,11 @@ impl Counters {
         *self.lock().entry(what).or_default() += 1;
     }
 
+    /// It happened so many times more.
+    pub(crate) fn add(&self, what: &'static str, times: u64) {
+        *self.lock().entry(what).or_default() += times;
+    }
+
     /// How often it has happened.
     pub fn get(&self, what: &str) -> u64 {
         self.lock().get(what).copied().unwrap_or_default()

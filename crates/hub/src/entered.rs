@@ -29,8 +29,9 @@ impl Entered {
         if entered.contains(namespace) {
             return Ok(());
         }
-        if entered.len() >= self.limit {
-            return Err(Refusal::Full { what: "namespaces of this key", limit: self.limit as u64 });
+        let limit = grant.namespaces_max.unwrap_or(self.limit);
+        if entered.len() >= limit {
+            return Err(Refusal::Full { what: "namespaces of this key", limit: limit as u64 });
         }
         entered.insert(namespace.clone());
         Ok(())
@@ -55,6 +56,8 @@ mod tests {
         }
         assert_eq!(enter(one, "c"), Err(Refusal::Full { what: "namespaces of this key", limit: 2 }));
         assert_eq!(enter(two, "c"), Ok(()));
+        let three = Grant { namespaces_max: Some(1), ..(**two).clone() };
+        assert_eq!(enter(&three, "d"), Err(Refusal::Full { what: "namespaces of this key", limit: 1 }));
         for namespace in ["a", "b", "c"] {
             assert_eq!(enter(&Grant::everything(), namespace), Ok(()), "a broker without keys");
         }

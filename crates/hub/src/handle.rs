@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use tenure_engine::name::check as check_name;
 use tenure_engine::{Blob, DEFAULT_NAMESPACE, Name, Peer, Refusal, SessionId};
 use tenure_store::{ReadError, Reader};
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use crate::audit::{Act, Audit};
 use crate::counters::Counters;
 use crate::entered::Entered;
 use crate::keys::{Grant, KeyId, Keys, REVOKED};
@@ -52,6 +54,7 @@ pub(crate) enum Inbound {
     Reply {
         session: SessionId,
         token: u64,
+        act: Option<Act>,
         reply: Result<crate::request::Response, Refusal>,
     },
     Configure(Box<tenure_engine::Settings>),
@@ -71,6 +74,14 @@ pub(crate) struct Beside {
     pub(crate) keyspaces: Keyspaces,
 }
 
+/// Who may come in, and where what they do is told.
+#[derive(Debug)]
+pub(crate) struct Access {
+    pub(crate) keys: Keys,
+    pub(crate) entered: Entered,
+    pub(crate) audit: Option<Audit>,
+}
+
 #[derive(Clone, Debug)]
 pub struct HubHandle {
     shared: Arc<Shared>,
@@ -85,6 +96,7 @@ struct Shared {
     sessions: AtomicUsize,
     keys: watch::Sender<Arc<Keys>>,
     entered: Entered,
+    audit: Option<Audit>,
     reader: Reader,
     beside: Beside,
     /// What waits in the mailboxes of all sessions.
@@ -111,12 +123,12 @@ impl HubHandle {
     pub(crate) fn new(
         inbox: mpsc::UnboundedSender<Inbound>,
         permits: Arc<Semaphore>,
-        keys: Keys,
-        entered: Entered,
+        access: Access,
         reader: Reader,
         beside: Beside,
         stopped: watch::Receiver<bool>,
     ) -> HubHandle {
+        let Access { keys, entered, audit } = access;
         let shared = Shared {
             inbox,
             permits,
@@ -124,6 +136,7 @@ impl HubHandle {
             sessions: AtomicUsize::new(0),
             keys: watch::Sender::new(Arc::new(keys)),
             entered,
+            audit,
             reader,
             beside,
             unread: Arc::default(),
@@ -168,8 +181,25 @@ impl HubHandle {
         debug_assert!(changed.is_ok(), "the handle holds the sender");
     }
 
+    /// The audit log, if there is one.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.shared.audit.as_ref()
+    }
+
     /// Begins a session for a peer that has been admitted.
     pub fn open(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, Refusal> {
+        let Some(audit) = self.audit() else { return self.enter(principal, namespace, identity) };
+        let opened = self.enter(principal.clone(), namespace.clone(), identity);
+        if let Err(no) = &opened {
+            audit.refused(&principal, Some(&namespace), "connect", no);
+        }
+        opened
+    }
+
+    fn enter(&self, principal: Principal, namespace: Name, identity: Name) -> Result<Session, Refusal> {
+        // One rule for every door.
+        check_name("namespace", &namespace)?;
+        check_name("identity", &identity)?;
         // Held until the hub knows of the session: see `set_keys`.
         let keys = self.shared.keys.borrow();
         if !keys.knows(principal.grant.key) {

@@ -1,6 +1,6 @@
 //! Keys: who may come in, and as what. A key is 256 random bits, kept as its hash and compared in constant time.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -24,6 +24,10 @@ pub struct Grant {
     /// The only worker id it may use, if it is bound to one.
     pub worker: Option<Name>,
     pub rights: Rights,
+    /// How many namespaces its sessions may enter, if not as many as the broker allows to each key.
+    pub namespaces_max: Option<usize>,
+    /// How many queues its sessions may use, if not as many as a namespace has.
+    pub queues_max: Option<usize>,
 }
 
 /// A part of a key's hash: enough to recognise the key, useless to guess it.
@@ -39,6 +43,8 @@ impl Grant {
             namespace: None,
             worker: None,
             rights: Rights::ALL,
+            namespaces_max: None,
+            queues_max: None,
         }
     }
 
@@ -124,6 +130,14 @@ impl Keys {
     pub(crate) fn revoked_by(&self, others: &Keys) -> HashSet<KeyId> {
         let is_revoked = |grant: &&Arc<Grant>| others.grant_of(grant.key) != Some(&**grant);
         self.known.iter().map(|known| &known.grant).filter(is_revoked).map(|grant| grant.key).collect()
+    }
+
+    /// The names of keys that others do not know, or for which they grant something else.
+    pub fn names_not_in(&self, others: &Keys) -> Vec<Name> {
+        let revoked = self.revoked_by(others);
+        let gone = self.known.iter().filter(|known| revoked.contains(&known.grant.key));
+        let names: BTreeSet<&Name> = gone.map(|known| &known.grant.name).collect();
+        names.into_iter().cloned().collect()
     }
 
     /// Whether a grant is still what its key grants.

@@ -10,6 +10,7 @@
 //! way to the disk. Doors see a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the engine's words, which are re-exported
 //! here because no door depends on the engine.
 
+mod audit;
 mod backup;
 mod calls;
 mod clock;
@@ -36,6 +37,7 @@ pub mod topics;
 mod watches;
 mod writing;
 
+pub use audit::{Audit, AuditFile, AuditLevel, AuditSettings, LogFile, NotAdmitted};
 pub use clock::wall_clock;
 pub use counters::{Counters, DoorCount};
 pub use handle::{HubHandle, Session, Stopped};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tenure_engine::{Event, Notice, Refusal, SessionId};
 
+use crate::audit::Line;
 use crate::request::{Delivery, Response};
 use crate::watches::WatchKey;
 
@@ -35,6 +36,8 @@ pub(crate) enum Out {
         session: SessionId,
         delivery: Delivery,
     },
+    /// A line for the audit log.
+    Audit(Box<Line>),
 }
 
 /// What may be said together.

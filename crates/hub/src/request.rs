@@ -19,6 +19,13 @@ pub struct Ask {
     pub request: Request,
 }
 
+impl Ask {
+    /// Tells the audit log what a door has refused by itself. There is no answer, so the token means nothing.
+    pub fn refused(act: &'static str, no: &Refusal) -> Ask {
+        Ask { token: 0, request: Request::Refused { act, no: no.clone() } }
+    }
+}
+
 #[derive(Debug)]
 pub enum Request {
     Submit(Vec<Submission>),
@@ -72,6 +79,11 @@ pub enum Request {
         hear: bool,
     },
     Broadcast(Broadcast),
+    /// The door itself has refused something that this session's key does not allow: for the audit log. Not answered.
+    Refused {
+        act: &'static str,
+        no: Refusal,
+    },
     /// Write a copy of the store to a new directory below the broker's `backup_dir`, while it runs.
     Backup {
         directory: std::path::PathBuf,

@@ -148,7 +148,7 @@ impl Request {
             | Request::HearBroadcasts { .. }
             | Request::Broadcast(_) => Needs::SubmitOrWork,
             Request::Backup { .. } => Needs::Right(Right::Backup),
-            Request::ShowCounters(_) | Request::Unwatch { .. } => Needs::Nothing,
+            Request::ShowCounters(_) | Request::Unwatch { .. } | Request::Refused { .. } => Needs::Nothing,
         }
     }
 }
@@ -211,6 +211,17 @@ impl TopicAct {
         TopicAct::Request,
         TopicAct::List,
     ];
+
+    /// What the audit log calls it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            TopicAct::Publish => "publish",
+            TopicAct::Subscribe | TopicAct::SubscribeToEvents => "subscribe",
+            TopicAct::ChangeSubscription => "change-subscription",
+            TopicAct::Request => "request",
+            TopicAct::List => "list-topics",
+        }
+    }
 
     /// Subscribing to these topics or patterns.
     pub fn subscribe_to<'a>(mut filters: impl Iterator<Item = &'a str>) -> TopicAct {

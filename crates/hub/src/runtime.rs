@@ -18,7 +18,7 @@ use crate::clock::{Moment, Turning, wall_clock};
 use crate::core::Core;
 use crate::entered::Entered;
 use crate::follow::follow;
-use crate::handle::{Beside, HubHandle, Inbound};
+use crate::handle::{Access, Beside, HubHandle, Inbound};
 use crate::keys::Keys;
 use crate::keyspace::Keyspaces;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
@@ -106,10 +106,14 @@ impl Hub {
         });
         let entered = Entered::new(settings.namespaces_per_key_max);
         let beside = Beside { topics, keyspaces };
-        let handle = HubHandle::new(inbox, Arc::clone(&permits), keys, entered, reader, beside, stopped);
+        let access = Access { keys, entered, audit: settings.audit.clone() };
+        let handle = HubHandle::new(inbox, Arc::clone(&permits), access, reader, beside, stopped);
         handle.topics().connect(handle.downgrade());
         let mut core = Core::new(engine, batches, chores, stats);
         core.bound_unread(settings.unread, handle.unread());
+        if let Some(audit) = settings.audit {
+            core.audit_to(audit);
+        }
         let turns = Turns {
             core,
             handle: handle.clone(),
@@ -308,11 +312,12 @@ impl Turns {
             Inbound::Asks { session, asks } => {
                 self.permits.add_permits(asks.len().min(INBOX_REQUESTS_MAX));
                 for ask in asks {
-                    match (self.core.check(session, &ask.request), ask.request) {
-                        (Ok(()), Request::Backup { directory }) => {
-                            back_up(self.handle.clone(), session, ask.token, directory);
+                    match &ask.request {
+                        Request::Backup { directory } if self.core.check(session, &ask.request).is_ok() => {
+                            let act = self.core.act(&ask.request);
+                            back_up(self.handle.clone(), session, ask.token, act, directory.clone());
                         }
-                        (_, request) => self.take_ask(now, session, Ask { token: ask.token, request })?,
+                        _ => self.take_ask(now, session, ask)?,
                     }
                 }
             }
@@ -326,7 +331,9 @@ impl Turns {
                     follow(&self.handle, &mut self.core, watch, from, until);
                 }
             }
-            Inbound::Reply { session, token, reply } => self.core.reply(session, token, reply),
+            Inbound::Reply { session, token, act, reply } => {
+                self.core.reply_to_act(session, token, act, reply);
+            }
             Inbound::Configure(settings) => self.core.configure(&settings),
             Inbound::Revoke { keys } => self.core.revoke(now, &keys),
             Inbound::Stop | Inbound::LogFailed(_) => unreachable!("the loop looks for them"),

@@ -1,5 +1,6 @@
 //! Settings of the hub itself, beside those of the engine and the store.
 
+use crate::audit::Audit;
 use crate::keyspace::KeyspaceSettings;
 use crate::limits::{NAMESPACES_PER_KEY_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_TOTAL_MAX};
 use crate::topics::TopicSettings;
@@ -11,6 +12,8 @@ pub struct HubSettings {
     pub unread: UnreadLimits,
     /// How many namespaces the sessions of one key may enter.
     pub namespaces_per_key_max: usize,
+    /// The audit log, if there is one.
+    pub audit: Option<Audit>,
 }
 
 impl Default for HubSettings {
@@ -20,6 +23,7 @@ impl Default for HubSettings {
             keyspace: KeyspaceSettings::default(),
             unread: UnreadLimits::default(),
             namespaces_per_key_max: NAMESPACES_PER_KEY_MAX,
+            audit: None,
         }
     }
 }

@@ -57,7 +57,7 @@ pub use tenure_topics::{
     Delivery, Dropped, Filter, Gap, Kind, Message, MessageId, PAGE_MAX, Page, Policy, Publish, Recovery,
     Refusal, ReplayComplete, Resume, Resumed, Sequence, Settings as ShardSettings, ShardStats, Subscribe,
     SubscriptionId, SubscriptionInfo, SubscriptionStats, Timestamp as TopicTime, TopicInfo, Ttl, Warning,
-    WarningReason,
+    WarningReason, is_invisible,
 };
 
 /// In how many namespaces topics may be in use.

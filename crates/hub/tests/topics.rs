@@ -199,3 +199,10 @@ fn blocking(topics: &tenure_hub::topics::Topics, limit: u32) -> tenure_hub::topi
     subscribe.queue_limit = Some(limit);
     topics.subscribe(&default(), subscribe).unwrap().0
 }
+
+#[test]
+fn topics_and_all_other_names_are_held_to_one_rule() {
+    for c in '\0'..=char::MAX {
+        assert_eq!(tenure_hub::topics::is_invisible(c), tenure_hub::words::is_invisible(c), "{c:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::name::{ONE_LEVEL, REPLY_PREFIX, REST, check_shape, levels_of, shard_of};
+use crate::name::{ONE_LEVEL, REPLY_PREFIX, REST, check_shape, check_visible, levels_of, shard_of};
 use crate::refusal::Refusal;
 
 /// A topic name, or a pattern: `*` stands for one level, `>` at the end for one or more.
@@ -15,6 +15,12 @@ pub struct Filter {
 
 impl Filter {
     pub fn parse(text: &str) -> Result<Filter, Refusal> {
+        check_visible(text)?;
+        Filter::parse_saved(text)
+    }
+
+    /// One that was accepted before.
+    pub(crate) fn parse_saved(text: &str) -> Result<Filter, Refusal> {
         check_shape(text)?;
         if text.starts_with(REPLY_PREFIX) {
             return Err(Refusal::NameReserved);

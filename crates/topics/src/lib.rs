@@ -72,7 +72,8 @@ pub use message::{
     ENCODINGS_MAX, MESSAGE_OVERHEAD_BYTES, Message, MessageId, Publish, Sequence, TEXT_BYTES_MAX, Ttl,
 };
 pub use name::{
-    LEVEL_SEPARATOR, NAME_BYTES_MAX, NAME_LEVELS_MAX, ONE_LEVEL, REPLY_PREFIX, REST, check_name, shard_of,
+    LEVEL_SEPARATOR, NAME_BYTES_MAX, NAME_LEVELS_MAX, ONE_LEVEL, REPLY_PREFIX, REST, check_name,
+    is_invisible, shard_of,
 };
 pub use queue::Ticket;
 pub use refusal::Refusal;

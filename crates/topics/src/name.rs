@@ -18,6 +18,7 @@ pub const REPLY_PREFIX: &str = "_reply.";
 /// Checks a name that is to be published to.
 pub fn check_name(name: &str) -> Result<(), Refusal> {
     check_shape(name)?;
+    check_visible(name)?;
     if name.contains(['*', '>']) {
         return Err(Refusal::WildcardInName);
     }
@@ -56,6 +57,21 @@ pub(crate) fn check_shape(name: &str) -> Result<(), Refusal> {
         return Err(Refusal::TooManyLevels { levels, limit: NAME_LEVELS_MAX });
     }
     Ok(())
+}
+
+/// Names that look alike are alike. What was saved before this rule is not held to it.
+pub(crate) fn check_visible(name: &str) -> Result<(), Refusal> {
+    if name.chars().any(is_invisible) { Err(Refusal::ControlCharacter) } else { Ok(()) }
+}
+
+/// Characters that show nothing and change how others are shown. The same as in all other names of the broker: this crate
+/// stands alone, so the hub has a test that both agree.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 pub(crate) fn levels_of(name: &str) -> std::str::Split<'_, char> {
@@ -97,6 +113,7 @@ mod tests {
             (".a", Refusal::LevelEmpty),
             ("a.", Refusal::LevelEmpty),
             ("a.\n", Refusal::ControlCharacter),
+            ("a.\u{202e}b", Refusal::ControlCharacter),
             ("a.*", Refusal::WildcardInName),
             ("a.>", Refusal::WildcardInName),
             ("_reply.7", Refusal::NameReserved),

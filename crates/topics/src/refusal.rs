@@ -13,7 +13,7 @@ pub enum Refusal {
     TooManyLevels { levels: usize, limit: usize },
     #[error("a topic name has an empty level: two dots in a row, or a dot at an end")]
     LevelEmpty,
-    #[error("a topic name has a control character")]
+    #[error("a topic name has a control character or an invisible one")]
     ControlCharacter,
     #[error("a topic to publish to has no wildcards")]
     WildcardInName,

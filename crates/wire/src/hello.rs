@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::BytesMut;
 use serde::{Serialize, Serializer};
+use zeroize::Zeroizing;
 
 use crate::Name;
 use crate::error::Problem;
@@ -66,13 +67,13 @@ message! {
     }
 }
 
-/// A secret. It can be sent, but neither printed nor logged.
+/// A secret. It can be sent, but neither printed nor logged, and is wiped from memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(Box<str>);
+pub struct Key(Zeroizing<Box<str>>);
 
 impl Key {
     pub fn new(secret: impl Into<Box<str>>) -> Key {
-        Key(secret.into())
+        Key(Zeroizing::new(secret.into()))
     }
 
     /// The secret itself, for whoever must compare it.

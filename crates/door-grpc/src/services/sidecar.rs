@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tenure_hub::topics::{PAGE_MAX, Refusal, SubscriptionId};
+use tenure_hub::TopicAct;
+use tenure_hub::topics::{Filter, PAGE_MAX, Refusal, SubscriptionId};
 use tonic::{Request, Response};
 
 use super::{Desk, Reply};
@@ -17,7 +18,7 @@ const TOPICS_MAX: usize = 100_000;
 impl pb::sidecar_service_server::SidecarService for Desk {
     async fn publish(&self, mut request: Request<pb::PublishRequest>) -> Reply<pb::PublishResponse> {
         let peer = self.enter(&mut request)?;
-        peer.may_publish()?;
+        peer.may(TopicAct::Publish)?;
         let publish = translate::publish(request.get_ref()).map_err(|no| topic_status(&no))?;
         let published = self.hub.topics().publish(&peer.namespace, publish).await;
         Ok(Response::new(translate::published(&published.map_err(|no| topic_status(&no))?)))
@@ -28,6 +29,7 @@ impl pb::sidecar_service_server::SidecarService for Desk {
     async fn subscribe(&self, mut request: Request<pb::SubscribeRequest>) -> Reply<Listening> {
         let peer = self.enter(&mut request)?;
         let subscribe = translate::subscribe(request.get_ref()).map_err(|no| topic_status(&no))?;
+        peer.may(TopicAct::subscribe_to(subscribe.filters.iter().map(Filter::as_str)))?;
         let subscribed = self.hub.topics().subscribe(&peer.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
         let listening = Listening::begin(subscription, &info, self.heartbeat);
@@ -39,6 +41,10 @@ impl pb::sidecar_service_server::SidecarService for Desk {
     async fn resume_subscribe(&self, mut request: Request<pb::ResumeSubscribeRequest>) -> Reply<Listening> {
         let peer = self.enter(&mut request)?;
         let resume = translate::resume(request.get_ref())?;
+        peer.may(match &resume.filters[..] {
+            [] => self.hub.topics().resume_act(&peer.namespace, &resume.id),
+            filters => TopicAct::subscribe_to(filters.iter().map(Filter::as_str)),
+        })?;
         let resumed = self.hub.topics().resume(&peer.namespace, &resume);
         let (subscription, resumed) = resumed.map_err(|no| topic_status(&no))?;
         let listening = Listening::go_on(subscription, &resumed, self.heartbeat);
@@ -50,6 +56,7 @@ impl pb::sidecar_service_server::SidecarService for Desk {
         mut request: Request<pb::UnsubscribeRequest>,
     ) -> Reply<pb::UnsubscribeResponse> {
         let peer = self.enter(&mut request)?;
+        peer.may(TopicAct::ChangeSubscription)?;
         let pb::UnsubscribeRequest { subscription_id, pause } = request.into_inner();
         let id = SubscriptionId::parse(&subscription_id).map_err(|no| topic_status(&no))?;
         let topics = self.hub.topics();
@@ -74,6 +81,7 @@ impl pb::sidecar_service_server::SidecarService for Desk {
 
     async fn get_topics(&self, mut request: Request<pb::GetTopicsRequest>) -> Reply<pb::GetTopicsResponse> {
         let peer = self.enter(&mut request)?;
+        peer.may(TopicAct::List)?;
         let with_counts = request.get_ref().include_counts;
         let mut topics = BTreeMap::new();
         let mut from = Some(0);

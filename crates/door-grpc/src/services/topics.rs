@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use tenure_hub::topics::Refusal;
+use tenure_hub::TopicAct;
+use tenure_hub::topics::{Filter, Refusal};
 use tonic::{Request, Response, Streaming};
 
 use super::{Answers, Desk, Reply};
@@ -21,7 +22,7 @@ impl pb::topics_server::Topics for Desk {
 
     async fn publish(&self, mut request: Request<Streaming<PublishRequest>>) -> Reply<Self::PublishStream> {
         let peer = self.enter(&mut request)?;
-        peer.may_publish()?;
+        peer.may(TopicAct::Publish)?;
         let revoked = peer.revoked(&self.hub);
         let publishing = Publishing::new(self.hub.clone(), peer.namespace, request.into_inner(), revoked);
         Ok(Response::new(session::stream(publishing).boxed()))
@@ -29,7 +30,7 @@ impl pb::topics_server::Topics for Desk {
 
     async fn request(&self, mut request: Request<pb::TopicRequest>) -> Reply<pb::TopicAnswer> {
         let peer = self.enter(&mut request)?;
-        peer.may_publish()?;
+        peer.may(TopicAct::Request)?;
         let pb::TopicRequest { message, timeout_ms } = request.into_inner();
         let message = message.ok_or_else(|| topic_status(&Refusal::NameEmpty))?;
         let timeout = if timeout_ms == 0 { PATIENCE } else { Duration::from_millis(timeout_ms) };
@@ -43,6 +44,7 @@ impl pb::topics_server::Topics for Desk {
     async fn subscribe(&self, mut request: Request<pb::TopicSubscription>) -> Reply<Listening> {
         let peer = self.enter(&mut request)?;
         let subscribe = translate::subscribe_with(request.get_ref())?;
+        peer.may(TopicAct::subscribe_to(subscribe.filters.iter().map(Filter::as_str)))?;
         let subscribed = self.hub.topics().subscribe(&peer.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
         let listening = Listening::begin(subscription, &info, self.heartbeat);

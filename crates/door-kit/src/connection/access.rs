@@ -92,4 +92,10 @@ impl Access for DoorAccess {
     fn topics(&self) -> Topics {
         self.door.hub.topics().clone()
     }
+
+    fn note_refusal(&self, principal: &Principal, act: &'static str, no: &Refusal) {
+        if let Some(audit) = self.door.hub.audit() {
+            audit.refused(principal, None, act, no);
+        }
+    }
 }

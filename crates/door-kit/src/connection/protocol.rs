@@ -145,4 +145,7 @@ pub trait Access: Send {
     fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
 
     fn topics(&self) -> Topics;
+
+    /// A peer was refused before its session began: for the audit log.
+    fn note_refusal(&self, _principal: &Principal, _act: &'static str, _no: &Refusal) {}
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenure_door_kit::LoginError;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX, SESSION_REQUESTS_MAX};
-use tenure_hub::words::{Refusal, Timestamp};
+use tenure_hub::words::{Refusal, Timestamp, check_name};
 use tenure_hub::{Grant, Needs, Right, Rights, fresh_id};
 use tenure_wire::hello::{Hello, PeerLimits, Welcome};
 use tenure_wire::limits::FRAME_BYTES_MAX;
@@ -65,8 +65,12 @@ impl Session {
             }
         };
         let grant = Arc::clone(&principal.grant);
-        check_roles(&grant, &hello.roles)?;
-        let namespace = grant.namespace_for(hello.namespace)?;
+        let allowed = check_roles(&grant, &hello.roles).and_then(|()| grant.namespace_for(hello.namespace));
+        let namespace = allowed.inspect_err(|no| {
+            if matches!(no, Refusal::NotAllowed { .. }) {
+                access.note_refusal(&principal, "connect", no);
+            }
+        })?;
         let identity = hello.identity.unwrap_or_else(|| format!("peer-{}", fresh_id()).into());
         check_name("namespace", &namespace)?;
         check_name("identity", &identity)?;
@@ -110,14 +114,4 @@ fn check_roles(grant: &Grant, roles: &[Role]) -> Result<(), Refusal> {
         return grant.rights.check(Needs::Right(Right::Submit));
     }
     Ok(())
-}
-
-fn check_name(what: &'static str, name: &str) -> Result<(), Refusal> {
-    let why = match name {
-        "" => "is empty",
-        long if long.len() > 255 => "is longer than 255 bytes",
-        text if text.chars().any(char::is_control) => "holds control characters",
-        _ => return Ok(()),
-    };
-    Err(Refusal::BadName { what, why })
 }

@@ -1,19 +1,33 @@
 //! What a key allows, as far as the hub does not see to it: topics, which stand beside it, and worker ids.
 
+use tenure_hub::TopicAct;
+use tenure_hub::topics::SubscriptionId;
 use tenure_hub::words::Refusal;
-use tenure_hub::{Grant, TopicAct};
 use tenure_wire::Request;
 
-use super::Access;
+use super::{Access, Known};
 
-pub(super) fn check(access: &dyn Access, grant: &Grant, request: &Request) -> Result<(), Refusal> {
+/// Refuses with what the audit log calls it.
+pub(super) fn check(
+    access: &dyn Access,
+    peer: &Known,
+    request: &Request,
+) -> Result<(), (&'static str, Refusal)> {
     let act = match request {
         Request::Publish(_) => TopicAct::Publish,
-        Request::Subscribe(subscribe) => TopicAct::subscribe_to(subscribe.topics.iter().map(AsRef::as_ref)),
+        Request::Subscribe(subscribe) => match (&subscribe.topics[..], &subscribe.id) {
+            // It goes on with the topics that its subscription has.
+            ([], Some(id)) if let Ok(id) = SubscriptionId::parse(id) => {
+                peer.all_topics.resume_act(&peer.namespace, &id)
+            }
+            (topics, _) => TopicAct::subscribe_to(topics.iter().map(AsRef::as_ref)),
+        },
         Request::Unsubscribe(_) | Request::PauseSubscription(_) => TopicAct::ChangeSubscription,
         Request::Request(_) => TopicAct::Request,
         Request::Topics(_) | Request::Subscriptions(_) => TopicAct::List,
-        Request::Register(spec) => return access.may_work_as(grant, &spec.worker),
+        Request::Register(spec) => {
+            return access.may_work_as(&peer.grant, &spec.worker).map_err(|no| ("register", no));
+        }
         // These become requests of the hub, which refuses what the grant does not allow.
         Request::Show(_)
         | Request::Find(_)
@@ -65,5 +79,5 @@ pub(super) fn check(access: &dyn Access, grant: &Grant, request: &Request) -> Re
         | Request::Unhear => return Ok(()),
         Request::Hello(_) | Request::Ping | Request::Unknown { .. } => return Ok(()),
     };
-    grant.rights.check(act.needs())
+    peer.grant.rights.check(act.needs()).map_err(|no| (act.as_str(), no))
 }

@@ -1,7 +1,7 @@
 //! Requests, one by one: what each asks of the hub.
 
 use tenure_hub::words::{Command, Held, Query, Refusal, Reply as HubReply, Timestamp};
-use tenure_hub::{Request as HubRequest, Response, Watch};
+use tenure_hub::{Ask, Request as HubRequest, Response, Watch};
 use tenure_wire::address::{Call, Hear};
 use tenure_wire::envelope::NO_NUMBER;
 use tenure_wire::reply::Pong;
@@ -32,7 +32,8 @@ impl Session {
             let message = "say hello first";
             return say_no(number, tenure_wire::Refusal::new(Code::HelloFirst, message), turn);
         };
-        if let Err(no) = permission::check(access, &peer.grant, &request) {
+        if let Err((act, no)) = permission::check(access, peer, &request) {
+            turn.asks.push(Ask::refused(act, &no));
             return refuse(number, &no, turn);
         }
         if let Err(no) = self.obey(now, number, request, turn) {

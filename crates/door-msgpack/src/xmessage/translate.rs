@@ -80,6 +80,8 @@ pub(super) fn worker_spec(
         lost_after: BEAT * BEATS_MISSED,
         lease: BEAT * BEATS_MISSED,
         on_close: OnClose::TasksDie,
+        // A worker may begin before it says Run, and a task that must not run twice has begun then.
+        starts_on_assign: true,
         about: WorkerAbout { door: Some("xmessage"), ..WorkerAbout::default() },
         ..WorkerSpec::new(worker, vec![QUEUE.into()], slots)
     }

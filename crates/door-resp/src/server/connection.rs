@@ -18,7 +18,7 @@ use tenure_door_kit::{Access, LoginError, Protocol, Turn};
 use tenure_hub::keyspace::Answer;
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Refusal, Timestamp};
-use tenure_hub::{Delivery, Grant, Principal, Right, wall_clock};
+use tenure_hub::{Delivery, Grant, KeyId, Principal, Right, wall_clock};
 use tokio::sync::mpsc;
 
 use super::Door;
@@ -34,8 +34,8 @@ pub(super) struct Connection {
     address: IpAddr,
     /// What the session wants done. Its bytes and requests are in the loop's turn between two calls.
     out: Output,
-    /// The namespace of its session with the hub, if it has one.
-    namespace: Option<Name>,
+    /// The namespace and the key of its session with the hub, if it has one.
+    opened_for: Option<(Name, KeyId)>,
     route: actor::Route<Resp>,
     news: mpsc::UnboundedReceiver<News>,
     /// News of this very turn.
@@ -68,7 +68,7 @@ impl Connection {
             session,
             address,
             out: Output::default(),
-            namespace: None,
+            opened_for: None,
             route: actor::Route { connection: id, sender },
             news,
             told: Vec::new(),
@@ -202,16 +202,17 @@ impl Connection {
         }
     }
 
-    /// The session with the hub that its requests need: of its namespace, which a login may change.
+    /// The session with the hub that its requests need: of its namespace and its key, which a login may change.
     fn open_session(&mut self, access: &mut dyn Access) {
         let namespace = self.session.namespace().clone();
-        if self.out.asks.is_empty() || self.namespace.as_ref() == Some(&namespace) {
+        let whose = (namespace.clone(), self.session.grant().key);
+        if self.out.asks.is_empty() || self.opened_for.as_ref() == Some(&whose) {
             return;
         }
         // A worker may read what it holds; the session sees to it that it reads no more.
         let principal = self.principal().with(Right::Read);
-        match access.open(principal, namespace.clone(), self.session.identity().clone()) {
-            Ok(_) => self.namespace = Some(namespace),
+        match access.open(principal, namespace, self.session.identity().clone()) {
+            Ok(_) => self.opened_for = Some(whose),
             Err(refusal) => {
                 for ask in take(&mut self.out.asks) {
                     let reply = Err(refusal.clone());
@@ -397,6 +398,11 @@ impl Authenticator for DoorAuthenticator<'_> {
 
     fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal> {
         self.access.borrow().may_work_as(grant, worker)
+    }
+
+    fn note_no_key(&self, now: Timestamp) {
+        // It fails: it counts and notes what it refuses.
+        let _ = self.access.borrow_mut().login(now, None);
     }
 
     fn admit(&self, now: Timestamp, key: &[u8]) -> Admission {

@@ -10,6 +10,8 @@ pub trait Authenticator {
     /// Whether a key may speak as a worker.
     fn may_work_as(&self, grant: &Grant, worker: &str) -> Result<(), Refusal>;
     fn admit(&self, now: Timestamp, key: &[u8]) -> Admission;
+    /// A peer asked for something before it has shown a key.
+    fn note_no_key(&self, _now: Timestamp) {}
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,8 +39,8 @@ impl Session {
         out: &mut Output,
     ) {
         let reply = match command {
-            ConnectionCommand::Hello(hello) => self.hello(now, authenticator, hello),
-            ConnectionCommand::Auth(credentials) => match self.auth(now, authenticator, &credentials) {
+            ConnectionCommand::Hello(hello) => self.hello(now, authenticator, hello, out),
+            ConnectionCommand::Auth(credentials) => match self.auth(now, authenticator, &credentials, out) {
                 Ok(()) => Reply::OK,
                 Err(reply) => reply,
             },
@@ -80,9 +80,15 @@ impl Session {
         self.fill(place, reply);
     }
 
-    fn hello(&mut self, now: Timestamp, authenticator: &dyn Authenticator, hello: Hello) -> Reply {
+    fn hello(
+        &mut self,
+        now: Timestamp,
+        authenticator: &dyn Authenticator,
+        hello: Hello,
+        out: &mut Output,
+    ) -> Reply {
         if let Some(credentials) = &hello.auth
-            && let Err(reply) = self.auth(now, authenticator, credentials)
+            && let Err(reply) = self.auth(now, authenticator, credentials, out)
         {
             return reply;
         }
@@ -101,6 +107,7 @@ impl Session {
         now: Timestamp,
         authenticator: &dyn Authenticator,
         credentials: &Credentials,
+        out: &mut Output,
     ) -> Result<(), Reply> {
         if !authenticator.wants_keys() {
             return Ok(());
@@ -108,6 +115,10 @@ impl Session {
         match authenticator.admit(now, &credentials.key) {
             Admission::Granted(grant) => {
                 self.decoder.set_limits(self.settings.limits());
+                // Another key is another peer: it does not hear what the one before asked for.
+                if self.identity.grant.as_ref().is_some_and(|before| before.key != grant.key) {
+                    self.unsubscribe_all(out);
+                }
                 self.identity.set_grant(Some(grant));
                 Ok(())
             }

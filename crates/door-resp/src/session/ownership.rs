@@ -1,8 +1,8 @@
 //! Whose worker a connection may be.
 
-use tenure_hub::Right;
+use tenure_hub::{Ask, Right};
 
-use super::{Authenticator, Session};
+use super::{Authenticator, Output, Session};
 use crate::codec::Reply;
 use crate::command::{Command, ViewCommand, WorkerCommand};
 use crate::key::Key;
@@ -10,7 +10,12 @@ use crate::translate::refusal;
 
 impl Session {
     /// A worker id may have a key of its own; then no other key speaks for it. Who manages workers may send any away.
-    pub(super) fn not_its_key(&self, authenticator: &dyn Authenticator, command: &Command) -> Option<Reply> {
+    pub(super) fn not_its_key(
+        &self,
+        authenticator: &dyn Authenticator,
+        command: &Command,
+        out: &mut Output,
+    ) -> Option<Reply> {
         let grant = self.identity.grant.as_ref()?;
         let named = match command {
             Command::Worker(WorkerCommand::Register(registration)) => &registration.worker,
@@ -26,6 +31,7 @@ impl Session {
             _ => return None,
         };
         let reason = authenticator.may_work_as(grant, named).err()?;
+        out.asks.push(Ask::refused(command.subject(), &reason));
         Some(match &grant.worker {
             Some(bound) => Reply::error(format!("ERR This key belongs to worker {bound}")),
             None => refusal(&reason),

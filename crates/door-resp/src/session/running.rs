@@ -21,7 +21,7 @@ impl Session {
     ) {
         self.show_life(now, out);
         self.identity.note(&command);
-        if let Some(reply) = self.forbidden(authenticator, &command) {
+        if let Some(reply) = self.forbidden(authenticator, &command, out) {
             return self.fill(place, reply);
         }
         match command {
@@ -74,11 +74,19 @@ impl Session {
     }
 
     /// What the key does not allow.
-    pub(super) fn forbidden(&self, authenticator: &dyn Authenticator, command: &Command) -> Option<Reply> {
+    pub(super) fn forbidden(
+        &self,
+        authenticator: &dyn Authenticator,
+        command: &Command,
+        out: &mut Output,
+    ) -> Option<Reply> {
         let grant = self.identity.grant.as_ref()?;
         match Need::of(command, self.identity.worker.as_deref()).check(grant.rights) {
-            Ok(()) => self.not_its_key(authenticator, command),
-            Err(reason) => Some(refusal(&reason)),
+            Ok(()) => self.not_its_key(authenticator, command, out),
+            Err(reason) => {
+                out.asks.push(Ask::refused(command.subject(), &reason));
+                Some(refusal(&reason))
+            }
         }
     }
 

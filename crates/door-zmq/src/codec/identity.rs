@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tenure_hub::words::check_name;
+
 /// The longest identity ZMTP allows.
 pub const IDENTITY_BYTES_MAX: usize = 255;
 
@@ -55,7 +57,7 @@ impl fmt::Debug for Identity {
 }
 
 fn printable(text: &str) -> bool {
-    !text.is_empty() && !text.starts_with('@') && !text.chars().any(char::is_control)
+    !text.starts_with('@') && check_name("identity", text).is_ok()
 }
 
 #[cfg(test)]
@@ -69,6 +71,7 @@ mod tests {
         assert_eq!(Identity::chosen(b"@00").to_string(), "@403030");
         assert_eq!(Identity::chosen(b"a\nb").to_string(), "@610A62");
         assert_eq!(Identity::chosen(&[0xff, 0xfe]).to_string(), "@FFFE");
+        assert_eq!(Identity::chosen("a\u{202e}".as_bytes()).to_string(), "@61E280AE");
     }
 
     #[test]

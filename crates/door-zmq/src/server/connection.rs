@@ -123,6 +123,12 @@ impl<'a> Connection<'a> {
                 Ok(Some(_)) => continue,
                 Ok(None) => {}
                 Err(error) => {
+                    if matches!(error, CodecError::Mechanism { .. })
+                        && self.door.kit.authenticator.wants_keys()
+                    {
+                        // It fails: it counts and notes a peer that offers no key.
+                        let _ = self.login(None);
+                    }
                     self.last_words().await;
                     return Err(error.into());
                 }

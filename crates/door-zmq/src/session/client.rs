@@ -16,7 +16,7 @@ use crate::body;
 use crate::mdp::{
     Address, ClientRequest, Dialect, KeyTable, MdpError, Mmi, ReturnPath, expand, is_mmi, text_parameter,
 };
-use crate::rights::{self, Verb};
+use crate::rights::Verb;
 use crate::translate;
 
 /// The watch for notices. Its number is the lowest, so an event becomes a notice before it ends the job.
@@ -55,7 +55,7 @@ impl Client {
         if is_mmi(&request.service) {
             return self.inquire(request, turn);
         }
-        if let Err(refusal) = rights::check(turn.me.grant.rights, Verb::Submit) {
+        if let Err(refusal) = turn.me.check("submit", Verb::Submit, turn.out) {
             return self.refuse(&request, &Refused::from(refusal), turn);
         }
         self.heard(&request.path, turn);
@@ -293,7 +293,7 @@ impl Client {
             turn.drop("inquiries");
             return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"503")]));
         }
-        if !turn.me.may(Verb::Question(&question)) {
+        if turn.me.check("mmi", Verb::Question(&question), turn.out).is_err() {
             return turn.say(request.path.mmi_reply(&request.service, &[Bytes::from_static(b"403")]));
         }
         if let Mmi::Notify(notify) = question {

@@ -79,7 +79,7 @@ impl Inquiry {
         request: ClientRequest,
         question: Mmi,
         jobs: &mut Jobs,
-        turn: &Turn<'_>,
+        turn: &mut Turn<'_>,
     ) -> (Inquiry, Step) {
         let mine = turn.me.name.clone();
         let mut submitter = None;
@@ -104,7 +104,7 @@ impl Inquiry {
             },
             Mmi::Cancel { client } => {
                 let client = client.map_or(mine.clone(), Name::from);
-                if client == mine || turn.me.may(Verb::CancelForOthers) {
+                if client == mine || turn.me.check("cancel", Verb::CancelForOthers, turn.out).is_ok() {
                     let question = Question::Cancel { found: Vec::new(), under_way: 0, cancelled: 0 };
                     submitter = Some(client);
                     (question, list(WAITING.to_vec(), submitter.clone(), None))

@@ -12,7 +12,7 @@ use super::jobs::JOBS_MAX;
 use super::{Conversation, Me, Out};
 use crate::body;
 use crate::pingpong;
-use crate::rights::{self, Verb};
+use crate::rights::Verb;
 use crate::settings::PingPongSettings;
 use crate::translate;
 
@@ -34,7 +34,8 @@ impl PingPongClient {
     }
 
     fn submit(&mut self, now: Timestamp, work: pingpong::Work, out: &mut Out) {
-        let submission = match self.submission(now, &work) {
+        let allowed = self.me.check("submit", Verb::Submit, out);
+        let submission = match allowed.and_then(|()| self.submission(now, &work)) {
             Ok(submission) => submission,
             Err(refusal) => return self.settings.counters.count(refusal.code()),
         };
@@ -48,7 +49,6 @@ impl PingPongClient {
     }
 
     fn submission(&self, now: Timestamp, work: &pingpong::Work) -> Result<Submission, Refusal> {
-        rights::check(self.me.grant.rights, Verb::Submit)?;
         if self.routes.len() >= JOBS_MAX {
             return Err(Refusal::TooMany { what: "jobs of one connection", limit: JOBS_MAX });
         }

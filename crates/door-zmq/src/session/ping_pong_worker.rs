@@ -80,7 +80,7 @@ impl PingPongWorker {
             FromWorker::Ping if !self.is_known && self.may_be_unseen() => {
                 self.settings.counters.count("unknown_worker");
             }
-            FromWorker::Ping if !self.me.may_work() => self.settings.counters.count("not-allowed"),
+            FromWorker::Ping if !self.me.check_work(out) => self.settings.counters.count("not-allowed"),
             FromWorker::Ping => {
                 out.messages.push(pingpong::pong());
                 self.here(out);
@@ -127,7 +127,7 @@ impl PingPongWorker {
 
     /// The worker has a free hand. One that is known gives a sign of life with it.
     fn here(&mut self, out: &mut Out) {
-        if !self.me.may_work() {
+        if !self.me.check_work(out) {
             return self.settings.counters.count("not-allowed");
         }
         self.is_known = true;

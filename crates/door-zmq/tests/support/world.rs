@@ -144,7 +144,7 @@ impl World {
         self.next_session += 1;
         let mailbox = Arc::new(Mailbox::default());
         let peer = Peer { session, namespace: "default".into(), identity };
-        self.core.open(Arc::new(peer), Principal::trusted("test"), Arc::clone(&mailbox));
+        self.core.open(Arc::new(peer), Principal::trusted("mdp"), Arc::clone(&mailbox));
         (session, mailbox)
     }
 

@@ -16,6 +16,7 @@ impl Core {
         let mut sessions: Vec<SessionId> =
             self.sessions.iter().filter(is_revoked).map(|(session, _)| *session).collect();
         sessions.sort_unstable();
+        self.queues_of_keys.forget(keys);
         for session in sessions {
             self.end(now, session, Refusal::NotAllowed { what: REVOKED }, "its key was revoked or changed");
         }
@@ -23,6 +24,7 @@ impl Core {
 
     /// Ends a session on the hub's side. Its door hears why, and closes the connection.
     pub(super) fn end(&mut self, now: Timestamp, session: SessionId, why: Refusal, reason: &'static str) {
+        self.note_end(session, &why);
         let Some(entry) = self.sessions.get(&session) else { return };
         let mailbox = Arc::clone(&entry.mailbox);
         let unread_bytes = mailbox.close_with(Delivery::Ended(why));

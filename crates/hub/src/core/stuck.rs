@@ -42,6 +42,7 @@ impl Core {
         };
         self.stats.requests_total += 1;
         self.stats.refusals_total += u64::from(reply.is_err());
+        self.note_at_once(session, &ask.request, &reply);
         self.put(session, Delivery::Reply { token: ask.token, reply });
         None
     }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use tenure_engine::Name;
-use tenure_topics::{Refusal, Resume, Resumed, Subscribe, SubscriptionId, SubscriptionInfo, Timestamp};
+use tenure_topics::{
+    Filter, Refusal, Resume, Resumed, Subscribe, SubscriptionId, SubscriptionInfo, Timestamp,
+};
 
 use super::events::{Interest, single_counts, without_events};
 use super::subscription::{Ended, Subscription};
 use super::{Topics, feed, now};
+use crate::rights::TopicAct;
 
 impl Topics {
     /// Begins a subscription. What is taken from it first are the retained values, if it asked for them.
@@ -75,6 +78,17 @@ impl Topics {
             feed::start(watch, interest, &space, resumed.key, &bell);
         }
         Ok((subscription, resumed))
+    }
+
+    /// What resuming this subscription with the filters that it has is: it may hear events by them.
+    pub fn resume_act(&self, namespace: &str, id: &SubscriptionId) -> TopicAct {
+        let filters = self.known_space(namespace).and_then(|space| {
+            space.with(|state, now| {
+                let key = state.shard.find(id)?;
+                state.shard.subscription(key, now).ok().map(|info| info.filters)
+            })
+        });
+        TopicAct::subscribe_to(filters.unwrap_or_default().iter().map(Filter::as_str))
     }
 
     /// Ends a subscription, whether a stream has it or not.

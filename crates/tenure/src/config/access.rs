@@ -17,7 +17,7 @@ const KEY_DIGITS_MIN: usize = 32;
 const KEYS_MAX: usize = 10_000;
 /// How many keys may have one name, so that a new one can be handed out before the old one goes.
 const KEYS_PER_NAME_MAX: usize = 2;
-const KEY_FIELDS: [&str; 5] = ["name", "key", "namespace", "worker", "may"];
+const KEY_FIELDS: [&str; 7] = ["name", "key", "namespace", "worker", "may", "namespaces_max", "queues_max"];
 const WORKER_FIELDS: [&str; 2] = ["key", "namespace"];
 
 type Secret = Zeroizing<String>;
@@ -72,6 +72,11 @@ impl Access {
         self.keys.clone()
     }
 
+    /// The names of keys that others do not have, or for which they grant something else.
+    pub(crate) fn names_not_in(&self, others: &Access) -> Vec<Name> {
+        self.keys.names_not_in(&others.keys)
+    }
+
     /// The ids of workers that have keys of their own.
     pub(crate) fn workers(&self) -> impl Iterator<Item = &str> {
         self.workers.iter().map(String::as_str)
@@ -80,7 +85,7 @@ impl Access {
     /// What may be shown: names and what they may do, never the keys.
     pub(crate) fn describe(&self) -> Vec<String> {
         let of = |grant: &Grant| {
-            let Grant { name, key: _, namespace, worker, rights } = grant;
+            let Grant { name, key: _, namespace, worker, rights, namespaces_max, queues_max } = grant;
             let rights: Vec<&str> = rights.iter().map(Right::as_str).collect();
             let rights = if rights.is_empty() { "nothing".to_owned() } else { rights.join(", ") };
             let mut text = format!("{name} may {rights}");
@@ -89,6 +94,12 @@ impl Access {
             }
             if let Some(worker) = worker {
                 text += &format!(", as worker {worker}");
+            }
+            if let Some(limit) = namespaces_max {
+                text += &format!(", in at most {limit} namespaces");
+            }
+            if let Some(limit) = queues_max {
+                text += &format!(", with at most {limit} queues");
             }
             text
         };
@@ -178,14 +189,28 @@ fn read_entry(entry: &mut Value) -> Result<(Secret, Grant), String> {
     let name = text("name")?.ok_or("`name` is missing: it stands for the key in logs")?;
     let secret = secret.ok_or("`key` is missing: make one with `openssl rand -hex 32`")?;
     let namespace: Option<Name> = text("namespace")?.map(Into::into);
+    let namespaces_max = read_limit(table, "namespaces_max")?;
+    if namespaces_max.is_some() && namespace.is_some() {
+        return Err("`namespaces_max` is for keys without a namespace: this one has `namespace`".to_owned());
+    }
     let grant = Grant {
         name: name.into(),
+        namespaces_max,
+        queues_max: read_limit(table, "queues_max")?,
         rights: read_rights(table.get("may"), namespace.is_some())?,
         namespace,
         worker: text("worker")?.map(Into::into),
         ..Grant::default()
     };
     Ok((secret, grant))
+}
+
+fn read_limit(table: &Table, field: &str) -> Result<Option<usize>, String> {
+    match table.get(field) {
+        None => Ok(None),
+        Some(Value::Integer(limit)) if *limit > 0 => Ok(usize::try_from(*limit).ok()),
+        Some(_) => Err(format!("`{field}` must be a number greater than 0")),
+    }
 }
 
 /// The one or two keys of a worker.
@@ -342,6 +367,25 @@ mod tests {
             let (_, problems) = read(&format!("[workers]\nw1 = {wrong}\n"));
             assert!(problems.len() == 1 && problems[0].contains(hint), "{problems:?}");
             assert!(!problems[0].contains("2233"), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_may_have_limits_of_its_own() {
+        let entry = |more: &str| format!("[[keys]]\nname = \"a\"\nkey = \"{KEY}\"\n{more}\n");
+        let (access, problems) = read(&entry("namespaces_max = 3\nqueues_max = 7"));
+        assert_eq!(problems, Vec::<String>::new());
+        let grant = access.keys().admit(Some(KEY.as_bytes())).unwrap();
+        assert_eq!((grant.namespaces_max, grant.queues_max), (Some(3), Some(7)));
+        assert!(access.describe()[0].ends_with(", in at most 3 namespaces, with at most 7 queues"));
+        for (wrong, hint) in [
+            ("queues_max = 0", "`queues_max` must be a number greater than 0"),
+            ("namespaces_max = \"3\"", "`namespaces_max` must be a number greater than 0"),
+            ("namespaces_max = 3\nnamespace = \"lab\"", "for keys without a namespace"),
+            ("queue_max = 3", "did you mean `queues_max`"),
+        ] {
+            let (_, problems) = read(&entry(wrong));
+            assert!(problems.len() == 1 && problems[0].contains(hint), "{problems:?}");
         }
     }
 

@@ -24,7 +24,7 @@ use tenure_door_zmq::{PingPongSettings, Settings as MajordomoSettings};
 use tenure_hub::keyspace::KeyspaceSettings;
 use tenure_hub::store::StoreSettings;
 use tenure_hub::topics::TopicSettings;
-use tenure_hub::{UnreadLimits, words};
+use tenure_hub::{AuditSettings, UnreadLimits, words};
 
 use access::Access;
 use load::Loaded;
@@ -36,6 +36,7 @@ pub(crate) struct Config {
     /// Absolute, unless the current directory is unknown.
     pub(crate) backup_dir: PathBuf,
     pub(crate) log: String,
+    pub(crate) audit: Option<AuditSettings>,
     pub(crate) doors: Doors,
     pub(crate) xmessage: XmessageSettings,
     pub(crate) resp: tenure_door_resp::Settings,
@@ -140,6 +141,12 @@ impl Config {
             data_dir: PathBuf::from(text("data_dir")),
             backup_dir: backup_dir(text("backup_dir"), text("data_dir")),
             log: text("log").to_owned(),
+            audit: value::path(text("audit_log")).map(|path| AuditSettings {
+                path,
+                level: value::audit_level(text("audit_level")).expect("checked when loaded"),
+                file_bytes_max: size("audit_log_size"),
+                files_max: count("audit_log_files"),
+            }),
             doors,
             xmessage: xmessage::xmessage(loaded),
             resp,

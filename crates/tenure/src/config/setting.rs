@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Name,
     /// `empty` or `command`.
     NoticeSlot,
+    /// `acts` or `all`.
+    AuditLevel,
     /// A span, or a bare number of milliseconds.
     Millis,
     /// The same, or `off` or 0 for none.
@@ -67,6 +69,7 @@ impl Kind {
             Kind::Switch => "on|off",
             Kind::Name => "NAME",
             Kind::NoticeSlot => "empty|command",
+            Kind::AuditLevel => "acts|all",
             Kind::Millis | Kind::MillisOrOff => "MILLISECONDS|SPAN",
             Kind::Policy => "drop-oldest|drop-newest|block",
             Kind::Topics => "TOPICS",

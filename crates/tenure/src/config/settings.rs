@@ -11,6 +11,7 @@ pub(crate) fn find(key: &str) -> Option<&'static Setting> {
 }
 
 const BROKER: &str = "Broker";
+const AUDIT: &str = "Audit log";
 const DOORS: &str = "Doors (HOST:PORT, a port of 0 for any free one, or off)";
 const DISK: &str = "Disk";
 const XMESSAGE: &str = "The older message dialect, for peers that cannot say it themselves";
@@ -45,6 +46,16 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "info",
         "What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,tenure_hub=debug",
     ),
+    setting(
+        AUDIT,
+        "audit_log",
+        Kind::Path,
+        "",
+        "Write who did what, from where and with which key to this file, as JSON lines; empty for no audit log",
+    ),
+    setting(AUDIT, "audit_level", Kind::AuditLevel, "acts", "Log acts alone, or all reports of workers too"),
+    setting(AUDIT, "audit_log_size", Kind::Size, "64MB", "Begin a new file at this size"),
+    setting(AUDIT, "audit_log_files", Kind::Count, "10", "Keep this many files, the current one included"),
     setting(
         DOORS,
         "native",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tenure_door_zmq::mdp::SlotStyle;
+use tenure_hub::AuditLevel;
 use tenure_hub::store::Sync;
 use tenure_hub::topics::{EVENT_PREFIXES, Filter, Policy};
 use tenure_hub::words::OnLost;
@@ -28,6 +29,7 @@ pub(crate) fn check(kind: Kind, text: &str) -> Result<(), String> {
         Kind::Switch => switch(text).map(drop),
         Kind::Name => name(text).map(drop),
         Kind::NoticeSlot => notice_slot(text).map(drop),
+        Kind::AuditLevel => audit_level(text).map(drop),
         Kind::Millis => millis(text).map(drop),
         Kind::MillisOrOff => millis_or_off(text).map(drop),
         Kind::Policy => policy(text).map(drop),
@@ -152,6 +154,15 @@ pub(crate) fn on_lost(text: &str) -> Result<OnLost, String> {
     }
 }
 
+/// What the audit log holds.
+pub(crate) fn audit_level(text: &str) -> Result<AuditLevel, String> {
+    match text {
+        "acts" => Ok(AuditLevel::Acts),
+        "all" => Ok(AuditLevel::All),
+        other => Err(format!("`{other}` is neither acts nor all")),
+    }
+}
+
 pub(crate) fn notice_slot(text: &str) -> Result<SlotStyle, String> {
     match text {
         "empty" => Ok(SlotStyle::Empty),
@@ -225,6 +236,7 @@ mod tests {
             (Kind::Names, "a,\u{7}", "1 to 255 bytes"),
             (Kind::Priority, "high", "whole number"),
             (Kind::OnLost, "ignore", "pause, requeue or fail"),
+            (Kind::AuditLevel, "some", "neither acts nor all"),
         ] {
             let error = check(kind, text).expect_err(text);
             assert!(error.contains(hint), "{text}: {error}");

@@ -61,6 +61,7 @@ pub(crate) fn faults(config: &Config) -> Vec<Failure> {
         }
     }
     faults.extend(native_unix.as_deref().and_then(|path| socket(path).err()));
+    faults.extend(config.audit.as_ref().and_then(|audit| audit_log(&audit.path).err()));
     // The TLS files of each door that has some.
     faults.extend(doors::tls(config).err());
     faults
@@ -96,6 +97,33 @@ pub(crate) fn directory(config: &Config) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the audit log can be written. A directory that is not there is not made: a mistyped path would hide the log.
+fn audit_log(path: &Path) -> Result<(), Failure> {
+    let wrong = |why: &str| {
+        Failure::system(format!(
+            "audit_log: {} cannot be written: {why}. Choose another with --audit-log",
+            path.display()
+        ))
+    };
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !above.is_dir() {
+        return Err(wrong(&format!("{} is not a directory", above.display())));
+    }
+    // Files are put aside and begun there.
+    if access(above, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        return Err(wrong(&format!("this user may not write in {}", above.display())));
+    }
+    if path.exists() {
+        if !path.is_file() {
+            return Err(wrong("it is not a regular file"));
+        }
+        if access(path, Access::READ_OK | Access::WRITE_OK).is_err() {
+            return Err(wrong("this user may not read and write it"));
+        }
+    }
+    Ok(())
 }
 
 fn locked(dir: &Path) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_hub::store::{Disk, RealDisk, StoreError};
-use tenure_hub::{Hub, HubHandle, HubSettings};
+use tenure_hub::{Audit, Hub, HubHandle, HubSettings};
 use tokio::signal::unix::{Signal, SignalKind};
 
 use crate::config::{Config, random_seed};
@@ -64,7 +64,9 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
         keyspace: config.keyspace,
         unread: config.unread,
         namespaces_per_key_max: config.namespaces_per_key_max,
+        audit: open_audit_log(config)?,
     };
+    let audit = settings.audit.clone();
     let hub = Hub::start_with(disk, config.store.clone(), config.engine.clone(), settings, keys)
         .map_err(|error| explain(config, &error))?;
     let banner = Banner { config, doors: &doors, report: hub.report(), took: begun.elapsed() };
@@ -72,6 +74,10 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
     tracing::info!(pid = std::process::id(), doors = doors.len(), "the broker is ready");
     let handle = hub.handle().clone();
     handle.set_backup_dir(config.backup_dir.clone());
+    if let Some(audit) = &audit {
+        audit.started(env!("CARGO_PKG_VERSION"));
+        handle.show(Arc::clone(audit.counters())).await;
+    }
     let standing: Vec<_> = doors.into_iter().map(|door| door.stand(handle.clone())).collect();
     let ended = tokio::spawn(hub.ended());
     let stopping = tokio::spawn(signals.obey(handle, reload));
@@ -83,6 +89,9 @@ async fn broker(serve: &Serve, config: &Config, reload: Reload) -> Outcome {
         }
     };
     let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
+    if let Some(audit) = audit {
+        audit.stopped();
+    }
     doors::leave(config);
     if let Some(file) = &serve.ready_file {
         let _ = std::fs::remove_file(file);
@@ -122,6 +131,17 @@ fn open_directory(config: &Config) -> Result<Arc<RealDisk>, Failure> {
         );
     }
     Ok(Arc::new(disk))
+}
+
+fn open_audit_log(config: &Config) -> Result<Option<Audit>, Failure> {
+    let Some(settings) = &config.audit else { return Ok(None) };
+    let opened = Audit::open(settings).map_err(|error| {
+        Failure::system(format!(
+            "audit_log: {} cannot be written: {error}. Choose another with --audit-log",
+            settings.path.display()
+        ))
+    });
+    opened.map(Some)
 }
 
 /// A broker that was killed lets go of its directory when the system has tidied up after it: that may take a moment.

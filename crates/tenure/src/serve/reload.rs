@@ -27,6 +27,9 @@ impl Reload {
             Ok(loaded) => loaded,
             Err(failure) => {
                 tracing::error!(problem = %failure, "reloading failed, the broker goes on as before");
+                if let Some(audit) = hub.audit() {
+                    audit.not_reloaded(&failure.to_string());
+                }
                 return;
             }
         };
@@ -34,8 +37,12 @@ impl Reload {
         // Doors that stand where strangers can reach them must not lose their locks.
         if keys.is_empty() && hub.wants_keys() {
             tracing::error!("the new configuration has no keys: that needs a restart, the old keys stay");
+            if let Some(audit) = hub.audit() {
+                audit.not_reloaded("the new configuration has no keys");
+            }
             return;
         }
+        let mut changed = Vec::new();
         for setting in SETTINGS {
             let (old, new) = (self.loaded.text(setting.key), loaded.text(setting.key));
             if old == new {
@@ -43,6 +50,7 @@ impl Reload {
             }
             if setting.reloads || setting.key == "log" {
                 tracing::info!(setting = setting.key, old, new, "setting changed");
+                changed.push(setting.key);
             } else {
                 tracing::warn!(
                     setting = setting.key,
@@ -57,6 +65,13 @@ impl Reload {
         hub.configure(config.engine.clone());
         hub.set_backup_dir(config.backup_dir.clone());
         hub.set_keys(keys);
+        if let Some(audit) = hub.audit() {
+            let (added, removed) = (
+                loaded.access.names_not_in(&self.loaded.access),
+                self.loaded.access.names_not_in(&loaded.access),
+            );
+            audit.reloaded(&changed, &added, &removed);
+        }
         let _ = self.filter.reload(EnvFilter::builder().parse_lossy(&config.log));
         tracing::info!(keys = loaded.access.count(), "the configuration was read again");
         self.config = config;

@@ -65,3 +65,22 @@ fn neither_the_list_of_processes_nor_a_tasks_environment_shows_the_workers_key()
     assert!(!environment.contains(KEY) && !environment.contains("TENURE_KEY"), "{environment}");
     assert_eq!(shown, Vec::<String>::new());
 }
+
+#[test]
+fn a_door_without_tls_that_others_can_reach_says_what_crosses_in_clear() {
+    let (_dir, broker, _) = with_keys();
+    assert!(!broker.log.so_far().contains("clear text"), "loopback: {}", broker.log.so_far());
+    drop(broker);
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("tenure.toml"), format!("[[keys]]\nname = \"ada\"\nkey = \"{KEY}\"\n"))
+        .unwrap();
+    let broker = Broker::start_in(dir.path(), &["--native", "0.0.0.0:0", "--resp", "127.0.0.1:0"]);
+    eventually("the broker warns", || broker.log.so_far().contains("clear text"));
+    let warnings: Vec<String> =
+        broker.log.so_far().lines().filter(|line| line.contains("clear text")).map(str::to_owned).collect();
+    assert_eq!(warnings.len(), 1, "only the door that others can reach: {warnings:?}");
+    assert!(
+        warnings[0].contains("keys, bodies and results") && warnings[0].contains("native"),
+        "{warnings:?}"
+    );
+}

@@ -1,5 +1,6 @@
 //! The program as people use it: the real binary, a broker on a free port, a directory of its own.
 
+mod audit;
 mod bulk;
 mod config;
 mod crowd;
@@ -12,7 +13,9 @@ mod keys;
 mod looking;
 mod pages;
 mod python;
+mod revocation;
 mod serving;
+mod speakers;
 mod steering;
 mod submitting;
 mod support;

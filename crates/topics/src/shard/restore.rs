@@ -132,7 +132,7 @@ impl Shard {
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let filters: Result<Vec<Filter>, Refusal> =
-            saved.filters.iter().map(|text| Filter::parse(text)).collect();
+            saved.filters.iter().map(|text| Filter::parse_saved(text)).collect();
         let subscribe = Subscribe {
             client: Arc::from(saved.client),
             group: saved.group.map(Arc::from),

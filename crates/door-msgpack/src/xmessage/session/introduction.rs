@@ -43,7 +43,15 @@ impl Session {
                 Some(_) | None => format!("{role}-{}", translate::fresh_task()).into(),
             },
         };
-        let opened = check_name("peer", &identity)
+        let is_its_own = match role {
+            "worker" => access.may_work_as(&principal.grant, &identity),
+            _ => Ok(()),
+        };
+        if let Err(no) = &is_its_own {
+            access.note_refusal(&principal, "connect", no);
+        }
+        let opened = is_its_own
+            .and_then(|()| check_name("peer", &identity))
             .and_then(|()| principal.grant.namespace_for(None))
             .and_then(|namespace| access.open(principal, namespace, identity.clone()));
         if let Err(no) = opened {

@@ -7,7 +7,7 @@ use tenure_hub::words::{Command, Held, Name, Refusal};
 
 use super::super::client::partial_address;
 use super::super::majordomo::{Turn, Waiting};
-use super::{Returning, Simple, Worker, may_work, say};
+use super::{Returning, Simple, Worker, say};
 use crate::body;
 use crate::mdp::{Address, Dialect, ToWorker};
 use crate::translate;
@@ -43,7 +43,7 @@ impl Worker {
     /// A result from a connection that never said READY: the worker kept its socket while the broker was restarted. Its
     /// address says who it was and what it held, and the engine decides whether that still counts.
     fn late_reply(&mut self, address: &Address, held: Held, result: &[Bytes], turn: &mut Turn<'_>) {
-        if !may_work(turn) || !matches!(self, Worker::Unknown) {
+        if !matches!(self, Worker::Unknown) || !turn.me.check_work(turn.out) {
             return turn.drop("stale");
         }
         let worker: Name = address.worker.as_str().into();

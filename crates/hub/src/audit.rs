@@ -1,0 +1,184 @@
+//! The audit log: who did what, from where, with which key, and how it ended; one JSON object a line.
+//!
+//! The hub adds a line when the act is on disk, so the log never claims what a crash takes back. Lines go through a bounded
+//! queue to a thread of their own: a slow or full disk under the log costs lines, which are counted, and never stops the
+//! hub.
+
+mod act;
+mod file;
+mod line;
+mod writer;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use tenure_engine::{Name, Refusal, Timestamp};
+
+use crate::clock::wall_clock;
+use crate::counters::Counters;
+use crate::principal::Principal;
+use crate::runtime::start_thread;
+
+pub(crate) use act::Act;
+pub use file::{AuditFile, LogFile};
+pub(crate) use line::{Field, Line, Outcome, Who};
+use writer::Writer;
+
+/// How many lines may wait for the log's disk. A line is at most some kilobytes.
+const LINES_WAITING_MAX: usize = 8_192;
+/// How long a broker that stops waits for the last lines.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where the log is, and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditSettings {
+    pub path: PathBuf,
+    pub level: AuditLevel,
+    /// A file that would grow beyond this is put aside and a new one begun.
+    pub file_bytes_max: u64,
+    /// How many files there are at most, the current one included.
+    pub files_max: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditLevel {
+    /// What clients and administrators do, workers that come and go, and refused keys.
+    #[default]
+    Acts,
+    /// The reports of workers on their tasks as well.
+    All,
+}
+
+/// The log, as the hub and the doors see it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    level: AuditLevel,
+    lines: SyncSender<Message>,
+    /// Lines that found no room in the queue, since the writer last told.
+    dropped: Arc<AtomicU64>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Message {
+    Line(Box<Line>),
+    /// Write and sync everything before this, then say so.
+    Close(SyncSender<()>),
+}
+
+/// Why a peer was not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAdmitted {
+    NoKey,
+    WrongKey,
+}
+
+impl Audit {
+    /// Opens the file, or makes it.
+    pub fn open(settings: &AuditSettings) -> std::io::Result<Audit> {
+        let file = AuditFile::open(&settings.path, settings.file_bytes_max, settings.files_max)?;
+        Ok(Audit::with(Box::new(file), settings.level))
+    }
+
+    /// The same with any file, such as one that fails.
+    pub fn with(file: Box<dyn LogFile>, level: AuditLevel) -> Audit {
+        let (lines, waiting) = sync_channel(LINES_WAITING_MAX);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let counters = Arc::new(Counters::new("audit"));
+        let mut writer = Writer::new(file, Arc::clone(&dropped), Arc::clone(&counters));
+        start_thread("tenure-audit", move || writer.run(&waiting));
+        Audit { level, lines, dropped, counters }
+    }
+
+    /// What the log counts: lines written and lines lost.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// A door refused something to a peer that it knows. The hub notes by itself what it refuses.
+    pub fn refused(&self, principal: &Principal, namespace: Option<&Name>, act: &'static str, no: &Refusal) {
+        let who = Who {
+            namespace: namespace.or(principal.grant.namespace.as_ref()).cloned(),
+            ..Who::of(principal)
+        };
+        self.add(Line::new(wall_clock(), Some(who), act, Outcome::of(no)));
+    }
+
+    /// A peer was not let in.
+    pub fn not_admitted(&self, now: Timestamp, door: &'static str, address: Option<IpAddr>, no: NotAdmitted) {
+        let (code, why) = match no {
+            NotAdmitted::NoKey => ("no-key", "no key was shown"),
+            NotAdmitted::WrongKey => ("wrong-key", "the key is not known"),
+        };
+        let who = Who { door, address, ..Who::default() };
+        let outcome = Outcome::Refused { code, why: why.to_owned() };
+        self.add(Line::new(now, Some(who), "connect", outcome));
+    }
+
+    /// The configuration was read again: which settings changed, and which keys came and went, all by their names.
+    pub fn reloaded(&self, settings: &[&'static str], keys_added: &[Name], keys_removed: &[Name]) {
+        let mut line = Line::new(wall_clock(), None, "reload", Outcome::Done);
+        let settings = settings.iter().map(|key| Name::from(*key)).collect();
+        for (name, list) in [
+            ("settings", settings),
+            ("keys_added", keys_added.to_vec()),
+            ("keys_removed", keys_removed.to_vec()),
+        ] {
+            if !list.is_empty() {
+                line.fields.push((name, Field::names(list)));
+            }
+        }
+        self.add(line);
+    }
+
+    /// The configuration could not be read again.
+    pub fn not_reloaded(&self, why: &str) {
+        let outcome = Outcome::Refused { code: "bad-configuration", why: why.to_owned() };
+        self.add(Line::new(wall_clock(), None, "reload", outcome));
+    }
+
+    /// The broker starts.
+    pub fn started(&self, version: &str) {
+        let mut line = Line::new(wall_clock(), None, "start", Outcome::Done);
+        line.fields.push(("version", Field::Text(version.into())));
+        self.add(line);
+    }
+
+    /// The broker stops: the last line. Waits for it to be on disk, but not for a disk that hangs.
+    pub fn stopped(&self) {
+        self.add(Line::new(wall_clock(), None, "stop", Outcome::Done));
+        let (done, is_done) = sync_channel(1);
+        let mut message = Message::Close(done);
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < CLOSE_PATIENCE {
+            match self.lines.try_send(message) {
+                Ok(()) => {
+                    let _ = is_done.recv_timeout(CLOSE_PATIENCE);
+                    return;
+                }
+                Err(TrySendError::Full(again)) => message = again,
+                Err(TrySendError::Disconnected(_)) => return,
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn level(&self) -> AuditLevel {
+        self.level
+    }
+
+    /// Never waits: a line that finds no room is counted, and the log says how many there were.
+    pub(crate) fn add(&self, line: Line) {
+        self.add_boxed(Box::new(line));
+    }
+
+    pub(crate) fn add_boxed(&self, line: Box<Line>) {
+        if self.lines.try_send(Message::Line(line)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What a request is called in the log, what it is about, and whether it is an act at all.
+
+use tenure_engine::command::{Held, Reply};
+use tenure_engine::{Command, Refusal, TaskId};
+
+use super::AuditLevel;
+use super::line::{Field, Outcome, TASKS_LISTED_MAX};
+use crate::request::{Request, Response};
+
+/// A request, in short.
+#[derive(Debug)]
+pub(crate) struct Act {
+    name: &'static str,
+    kind: Kind,
+    fields: Vec<(&'static str, Field)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A client, an administrator or a worker changes something.
+    Act,
+    /// A worker tells how its task goes.
+    Report,
+    /// Questions, signs of life, and messages between peers: they change nothing that is kept.
+    Other,
+}
+
+impl Act {
+    pub(crate) fn of(request: &Request) -> Act {
+        match request {
+            Request::Submit(submissions) => {
+                let mut queues = submissions.iter().map(|submission| &submission.task.queue);
+                let queue = queues.next().filter(|first| queues.all(|queue| queue == *first));
+                act("submit").maybe("queue", queue.map(|queue| Field::Text(queue.clone())))
+            }
+            Request::Complete(done) => report("complete").held(done.iter().map(|done| done.held)),
+            Request::Fail { failure, .. } => report("fail")
+                .held([failure.held])
+                .with("exit_code", Field::Number(i64::from(failure.exit_code))),
+            Request::Checkpoint { held, .. } => report("checkpoint").held([*held]),
+            Request::Confirm { held, .. } => report("confirm").held([*held]),
+            Request::Command(command) => Act::of_command(command),
+            Request::Backup { directory } => {
+                act("backup").with("directory", Field::Text(directory.display().to_string().into()))
+            }
+            Request::Refused { act, .. } => other(act),
+            Request::Query(_) => other("query"),
+            Request::Stats | Request::ShowCounters(_) => other("stats"),
+            Request::Watch(_) => other("watch"),
+            Request::Unwatch { .. } => other("unwatch"),
+            Request::Listen { .. } => other("listen"),
+            Request::Unlisten { .. } => other("unlisten"),
+            Request::Call { .. } => other("call"),
+            Request::GiveUpCall { .. } => other("drop-call"),
+            Request::CallAnswer { .. } => other("answer"),
+            Request::HearBroadcasts { .. } => other("hear"),
+            Request::Broadcast(_) => other("broadcast"),
+        }
+    }
+
+    fn of_command(command: &Command) -> Act {
+        match command {
+            Command::Submit(_) => act("submit"),
+            Command::Release { task } => act("release").task(*task),
+            Command::Cancel { task, .. } => act("cancel").task(*task),
+            Command::Pause { task, .. } => act("pause").task(*task),
+            Command::Resume { task } => act("resume").task(*task),
+            Command::Retry { task } => act("retry").task(*task),
+            Command::Abandon(tasks) => act("abandon").tasks(tasks.iter().copied()),
+            Command::Move { task, to } => act("move")
+                .task(*task)
+                .maybe("queue", to.queue.clone().map(Field::Text))
+                .maybe("priority", to.priority.map(|priority| Field::Number(i64::from(priority))))
+                .maybe("tags", to.tags.clone().map(Field::names)),
+            Command::SetLimit { tag, limit } => {
+                let limit = limit.map_or(Field::Null, |limit| Field::Number(i64::from(limit)));
+                act("set-limit").with("tag", Field::Text(tag.clone())).with("limit", limit)
+            }
+            Command::PauseQueue { queue } => act("pause-queue").with("queue", Field::Text(queue.clone())),
+            Command::ResumeQueue { queue } => act("resume-queue").with("queue", Field::Text(queue.clone())),
+            Command::DrainWorker { worker } => {
+                act("drain-worker").with("target", Field::Text(worker.clone()))
+            }
+            Command::ClearWorker { worker } => {
+                act("clear-worker").with("target", Field::Text(worker.clone()))
+            }
+            Command::Register(spec) => act("register").with("target", Field::Text(spec.worker.clone())),
+            Command::Drain => act("drain"),
+            Command::Leave => act("leave"),
+            Command::Start(held) => report("start").held(held.iter().copied()),
+            Command::Progress { held, .. } => report("progress").held([*held]),
+            Command::Checkpoint { held, .. } => report("checkpoint").held([*held]),
+            Command::Complete(done) => report("complete").held(done.iter().map(|done| done.held)),
+            Command::Fail(failure) => report("fail").held([failure.held]),
+            Command::Confirm { held, .. } => report("confirm").held([*held]),
+            Command::GiveBack { held, .. } => report("give-back").held([*held]),
+            Command::Undelivered { held, .. } => report("undelivered").held([*held]),
+            Command::Forgotten(held) => report("forgotten").held(held.iter().copied()),
+            Command::Heartbeat { .. } => other("heartbeat"),
+            Command::Ask { .. } => other("ask"),
+            Command::Unask => other("unask"),
+            Command::SessionClosed => other("session-closed"),
+        }
+    }
+
+    /// Whether the log has a line for it. A missing right is told whatever was asked for.
+    pub(crate) fn is_told(&self, level: AuditLevel, reply: &Result<Response, Refusal>) -> bool {
+        let by_kind = match self.kind {
+            Kind::Act => true,
+            Kind::Report => level == AuditLevel::All,
+            Kind::Other => false,
+        };
+        by_kind || matches!(reply, Err(Refusal::NotAllowed { .. }))
+    }
+
+    /// The name, how it ended, and what it was about.
+    pub(crate) fn end(
+        mut self,
+        reply: &Result<Response, Refusal>,
+    ) -> (&'static str, Outcome, Vec<(&'static str, Field)>) {
+        let outcome = match reply {
+            Err(no) => Outcome::of(no),
+            Ok(Response::Command(Reply::Submitted(each))) => {
+                let accepted = each.iter().flatten();
+                let known = accepted.clone().filter(|accepted| accepted.known).count();
+                let ids = accepted.map(|accepted| accepted.task);
+                self = self.tasks(ids);
+                if known > 0 {
+                    self = self.with("known", Field::count(known));
+                }
+                Outcome::of_many(each.iter().map(|answer| answer.as_ref().err()))
+            }
+            Ok(Response::Command(Reply::Held(each))) => {
+                Outcome::of_many(each.iter().map(|answer| answer.as_ref().err()))
+            }
+            Ok(Response::BackedUp { bytes }) => {
+                self = self.with("bytes", Field::Number(i64::try_from(*bytes).unwrap_or(i64::MAX)));
+                Outcome::Done
+            }
+            Ok(
+                Response::Command(Reply::Done | Reply::Registered { .. })
+                | Response::Answer(_)
+                | Response::Stats(_)
+                | Response::Done
+                | Response::Heard(_),
+            ) => Outcome::Done,
+        };
+        (self.name, outcome, self.fields)
+    }
+
+    fn task(self, task: TaskId) -> Act {
+        self.with("task", Field::Task(task))
+    }
+
+    /// One task by itself, several as a list that does not grow beyond its limit, with how many there are.
+    fn tasks(self, tasks: impl Iterator<Item = TaskId> + Clone) -> Act {
+        let count = tasks.clone().count();
+        let mut listed = tasks.take(TASKS_LISTED_MAX);
+        match count {
+            0 => self,
+            1 => self.maybe("task", listed.next().map(Field::Task)),
+            _ => self.with("count", Field::count(count)).with("tasks", Field::Tasks(listed.collect())),
+        }
+    }
+
+    fn held(self, held: impl IntoIterator<Item = Held, IntoIter: Clone>) -> Act {
+        let held = held.into_iter();
+        let mut all = held.clone();
+        let only = all.next().filter(|_| all.next().is_none());
+        self.tasks(held.map(|held| held.task))
+            .maybe("attempt", only.map(|held| Field::Number(i64::from(held.attempt))))
+    }
+
+    fn with(mut self, name: &'static str, field: Field) -> Act {
+        self.fields.push((name, field));
+        self
+    }
+
+    fn maybe(self, name: &'static str, field: Option<Field>) -> Act {
+        match field {
+            Some(field) => self.with(name, field),
+            None => self,
+        }
+    }
+}
+
+fn act(name: &'static str) -> Act {
+    Act { name, kind: Kind::Act, fields: Vec::new() }
+}
+
+fn report(name: &'static str) -> Act {
+    Act { name, kind: Kind::Report, fields: Vec::new() }
+}
+
+fn other(name: &'static str) -> Act {
+    Act { name, kind: Kind::Other, fields: Vec::new() }
+}

@@ -1,0 +1,289 @@
+//! One line of the log, and how it is written: a JSON object with its fields in a fixed order. A field that does not apply
+//! is left out.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use tenure_engine::{Name, Refusal, TaskId, Timestamp, is_invisible};
+
+use crate::keys::KeyId;
+use crate::principal::Principal;
+
+/// How many ids of tasks, or names, one line lists.
+pub(super) const TASKS_LISTED_MAX: usize = 64;
+const NAMES_LISTED_MAX: usize = 64;
+/// How much of a text one line repeats.
+const TEXT_BYTES_MAX: usize = 512;
+
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(super) at: Timestamp,
+    /// None for the broker itself.
+    pub(super) who: Option<Who>,
+    pub(super) act: &'static str,
+    pub(super) outcome: Outcome,
+    pub(crate) fields: Vec<(&'static str, Field)>,
+}
+
+/// Who did it, and from where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Who {
+    pub(crate) door: &'static str,
+    pub(crate) address: Option<IpAddr>,
+    /// The name of the key, never the key.
+    pub(crate) key: Option<Name>,
+    pub(crate) namespace: Option<Name>,
+    pub(crate) identity: Option<Name>,
+    /// The worker that the session has registered.
+    pub(crate) worker: Option<Name>,
+}
+
+impl Who {
+    pub(crate) fn of(principal: &Principal) -> Who {
+        let key = (principal.grant.key != KeyId::default()).then(|| principal.grant.name.clone());
+        Who { door: principal.door, address: principal.address, key, ..Who::default() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    Refused {
+        code: &'static str,
+        why: String,
+    },
+    /// Some of many, and why the first of them was refused.
+    Partly {
+        refused: usize,
+        code: &'static str,
+    },
+}
+
+impl Outcome {
+    pub(crate) fn of(no: &Refusal) -> Outcome {
+        Outcome::Refused { code: no.code(), why: no.to_string() }
+    }
+
+    /// The outcome of many, each with its refusal if it has one.
+    pub(super) fn of_many<'a>(each: impl ExactSizeIterator<Item = Option<&'a Refusal>>) -> Outcome {
+        let all = each.len();
+        let mut refusals = each.flatten();
+        let Some(first) = refusals.next() else { return Outcome::Done };
+        let refused = 1 + refusals.count();
+        if refused == all { Outcome::of(first) } else { Outcome::Partly { refused, code: first.code() } }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Null,
+    Number(i64),
+    Text(Name),
+    Task(TaskId),
+    Tasks(Vec<TaskId>),
+    Names(Vec<Name>),
+}
+
+impl Field {
+    pub(super) fn count(count: usize) -> Field {
+        Field::Number(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn names(mut names: Vec<Name>) -> Field {
+        names.truncate(NAMES_LISTED_MAX);
+        Field::Names(names)
+    }
+}
+
+impl Line {
+    pub(crate) fn new(at: Timestamp, who: Option<Who>, act: &'static str, outcome: Outcome) -> Line {
+        Line { at, who, act, outcome, fields: Vec::new() }
+    }
+
+    /// What makes it the same as one before, for peers that nobody has let in: they can repeat it as often as they like.
+    pub(super) fn of_stranger(&self) -> Option<(&'static str, Option<IpAddr>, &'static str)> {
+        match (&self.who, &self.outcome) {
+            (Some(Who { door, address, key: None, identity: None, .. }), Outcome::Refused { code, .. }) => {
+                Some((door, *address, code))
+            }
+            _ => None,
+        }
+    }
+
+    /// Appends it, with the end of its line.
+    pub(super) fn write(&self, out: &mut String) {
+        let mut object = Object::begin(out);
+        object.text("at", &time(self.at));
+        object.text("act", self.act);
+        match &self.outcome {
+            Outcome::Done => object.text("outcome", "done"),
+            Outcome::Refused { code, why } => {
+                object.text("outcome", "refused");
+                object.text("code", code);
+                object.text("why", why);
+            }
+            Outcome::Partly { refused, code } => {
+                object.text("outcome", "partly");
+                object.text("code", code);
+                object.field("refused", &Field::count(*refused));
+            }
+        }
+        match &self.who {
+            None => object.text("door", "broker"),
+            Some(Who { door, address, key, namespace, identity, worker }) => {
+                object.text("door", door);
+                object
+                    .text("from", &address.map_or_else(|| "local".to_owned(), |address| address.to_string()));
+                let names =
+                    [("key", key), ("namespace", namespace), ("identity", identity), ("worker", worker)];
+                for (name, value) in names {
+                    if let Some(value) = value {
+                        object.text(name, value);
+                    }
+                }
+            }
+        }
+        for (name, field) in &self.fields {
+            object.field(name, field);
+        }
+        object.end();
+    }
+}
+
+struct Object<'a> {
+    out: &'a mut String,
+}
+
+impl Object<'_> {
+    fn begin(out: &mut String) -> Object<'_> {
+        out.push('{');
+        Object { out }
+    }
+
+    fn name(&mut self, name: &str) {
+        if !self.out.ends_with('{') {
+            self.out.push(',');
+        }
+        push_text(self.out, name);
+        self.out.push(':');
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        self.name(name);
+        push_text(self.out, text);
+    }
+
+    fn field(&mut self, name: &str, field: &Field) {
+        self.name(name);
+        match field {
+            Field::Null => self.out.push_str("null"),
+            Field::Number(number) => drop(write!(self.out, "{number}")),
+            Field::Text(text) => push_text(self.out, text),
+            Field::Task(task) => push_text(self.out, &task.to_string()),
+            Field::Tasks(tasks) => self.list(tasks.iter().map(ToString::to_string)),
+            Field::Names(names) => self.list(names.iter().map(ToString::to_string)),
+        }
+    }
+
+    fn list(&mut self, texts: impl Iterator<Item = String>) {
+        self.out.push('[');
+        for (index, text) in texts.enumerate() {
+            if index > 0 {
+                self.out.push(',');
+            }
+            push_text(self.out, &text);
+        }
+        self.out.push(']');
+    }
+
+    fn end(self) {
+        self.out.push_str("}\n");
+    }
+}
+
+/// Text as JSON. Peers choose names, and people read the log in a terminal, so what could change how a line is shown is
+/// escaped.
+fn push_text(out: &mut String, text: &str) {
+    out.push('"');
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    for c in text[..end].chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() || is_invisible(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// `2026-01-31T12:00:00.000Z`.
+fn time(at: Timestamp) -> String {
+    let time = i64::try_from(at.millis()).ok();
+    let time = time.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+    time.map_or_else(|| at.millis().to_string(), |time| format!("{time:.3}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(line: &Line) -> String {
+        let mut out = String::new();
+        line.write(&mut out);
+        out
+    }
+
+    #[test]
+    fn a_line_is_a_json_object_with_its_fields_in_order() {
+        let who = Who {
+            door: "native",
+            address: Some([127, 0, 0, 1].into()),
+            key: Some("lab".into()),
+            namespace: Some("physics".into()),
+            identity: Some("anna".into()),
+            worker: None,
+        };
+        let mut line = Line::new(Timestamp(1_769_860_800_007), Some(who), "set-limit", Outcome::Done);
+        line.fields = vec![("tag", Field::Text("gpu".into())), ("limit", Field::Null)];
+        assert_eq!(
+            written(&line),
+            "{\"at\":\"2026-01-31T12:00:00.007Z\",\"act\":\"set-limit\",\"outcome\":\"done\",\"door\":\"native\",\
+             \"from\":\"127.0.0.1\",\"key\":\"lab\",\"namespace\":\"physics\",\"identity\":\"anna\",\"tag\":\"gpu\",\
+             \"limit\":null}\n"
+        );
+    }
+
+    #[test]
+    fn what_a_peer_writes_breaks_no_line_and_hides_nothing() {
+        let hostile = "a\"b\\c\nd\u{202e}e\u{e0001}f";
+        let who = Who { door: "resp", identity: Some(hostile.into()), ..Who::default() };
+        let line = written(&Line::new(Timestamp(1), Some(who), "cancel", Outcome::Done));
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        assert!(!line.trim_end().chars().any(|c| c.is_control() || is_invisible(c)), "{line}");
+        let read: serde_json::Value = serde_json::from_str(&line).expect("it is JSON");
+        assert_eq!(read["identity"], hostile);
+        assert_eq!(read["from"], "local");
+    }
+
+    #[test]
+    fn long_texts_and_lists_are_cut() {
+        let who = Who { door: "resp", identity: Some("ä".repeat(100_000).into()), ..Who::default() };
+        let mut line = Line::new(Timestamp(1), Some(who), "submit", Outcome::Done);
+        line.fields = vec![("tags", Field::names(vec!["t".into(); 1_000]))];
+        assert!(written(&line).len() < 2 * TEXT_BYTES_MAX);
+    }
+
+    #[test]
+    fn many_outcomes_are_told_as_one() {
+        let no = Refusal::Draining;
+        let of = |each: &[Option<&Refusal>]| Outcome::of_many(each.iter().copied());
+        assert_eq!(of(&[None, None]), Outcome::Done);
+        assert_eq!(of(&[Some(&no), None, Some(&no)]), Outcome::Partly { refused: 2, code: "draining" });
+        assert_eq!(of(&[Some(&no)]), Outcome::of(&no));
+    }
+}

@@ -1,0 +1,106 @@
+//! The audit log on the core: a line waits in the outbox, like an answer, until what it tells is on disk.
+
+use tenure_engine::{Name, Refusal, SessionId};
+
+use super::{Core, Entry};
+use crate::audit::{Act, Audit, Line, Outcome, Who};
+use crate::outbox::Out;
+use crate::request::{Request, Response};
+
+impl Entry {
+    fn who(&self) -> Who {
+        Who {
+            namespace: Some(self.peer.namespace.clone()),
+            identity: Some(self.peer.identity.clone()),
+            worker: self.worker.clone(),
+            ..Who::of(&self.principal)
+        }
+    }
+}
+
+impl Core {
+    /// From now on acts are told.
+    pub fn audit_to(&mut self, audit: Audit) {
+        self.audit = Some(audit);
+    }
+
+    /// What a request that the runtime answers later is called in the log, if there is one.
+    pub(crate) fn act(&self, request: &Request) -> Option<Act> {
+        self.audit.as_ref().map(|_| Act::of(request))
+    }
+
+    /// Answers such a request.
+    pub(crate) fn reply_to_act(
+        &mut self,
+        session: SessionId,
+        token: u64,
+        act: Option<Act>,
+        reply: Result<Response, Refusal>,
+    ) {
+        self.note(session, act, &reply);
+        self.reply(session, token, reply);
+    }
+
+    /// A session has registered a worker: what it does from now on, that worker does.
+    pub(super) fn note_worker(
+        &mut self,
+        session: SessionId,
+        worker: Option<Name>,
+        reply: &Result<Response, Refusal>,
+    ) {
+        if let (Some(worker), Ok(_), Some(entry)) = (worker, reply, self.sessions.get_mut(&session)) {
+            entry.worker = Some(worker);
+        }
+    }
+
+    /// The hub ends a session.
+    pub(super) fn note_end(&mut self, session: SessionId, why: &Refusal) {
+        if self.audit.is_some() {
+            let who = self.sessions.get(&session).map(Entry::who);
+            let line = Line::new(self.now, who, "end-session", Outcome::of(why));
+            self.outbox.push(Out::Audit(Box::new(line)));
+        }
+    }
+
+    /// An act has been decided.
+    pub(super) fn note(&mut self, session: SessionId, act: Option<Act>, reply: &Result<Response, Refusal>) {
+        if let Some(line) = self.line(session, act, reply) {
+            self.outbox.push(Out::Audit(line));
+        }
+    }
+
+    /// A request was answered past the outbox: nothing about it waits for the disk.
+    pub(super) fn note_at_once(
+        &self,
+        session: SessionId,
+        request: &Request,
+        reply: &Result<Response, Refusal>,
+    ) {
+        if let Some(line) = self.line(session, self.act(request), reply) {
+            self.tell_audit(line);
+        }
+    }
+
+    pub(super) fn tell_audit(&self, line: Box<Line>) {
+        if let Some(audit) = &self.audit {
+            audit.add_boxed(line);
+        }
+    }
+
+    fn line(
+        &self,
+        session: SessionId,
+        act: Option<Act>,
+        reply: &Result<Response, Refusal>,
+    ) -> Option<Box<Line>> {
+        let (audit, act) = (self.audit.as_ref()?, act?);
+        if !act.is_told(audit.level(), reply) {
+            return None;
+        }
+        let (name, outcome, fields) = act.end(reply);
+        let who = self.sessions.get(&session).map(Entry::who);
+        let mut line = Line::new(self.now, who, name, outcome);
+        line.fields = fields;
+        Some(Box::new(line))
+    }
+}

@@ -1,0 +1,93 @@
+//! How many queues one key uses, for keys that have a limit: one key must not be able to use up all that a namespace may
+//! have.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use tenure_engine::{Answer, Command, Engine, Name, Peer, Query, Refusal, Timestamp};
+
+use crate::keys::KeyId;
+use crate::request::Request;
+
+/// The queues that the sessions of each key have named, as far as they exist.
+#[derive(Debug, Default)]
+pub(super) struct QueuesOfKeys {
+    of_key: HashMap<KeyId, Used>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    queues: BTreeSet<(Name, Name)>,
+    /// When queues that are gone were last taken out.
+    looked_at: Timestamp,
+}
+
+impl QueuesOfKeys {
+    /// Refuses a request that would make its key use more queues than it may.
+    pub(super) fn check(
+        &mut self,
+        now: Timestamp,
+        engine: &Engine,
+        peer: &Peer,
+        key: KeyId,
+        limit: usize,
+        request: &Request,
+    ) -> Result<(), Refusal> {
+        let used = self.of_key.entry(key).or_default();
+        queues(request).into_iter().try_for_each(|queue| used.add(now, engine, peer, queue, limit))
+    }
+
+    /// Nothing uses these keys any more.
+    pub(super) fn forget(&mut self, keys: &HashSet<KeyId>) {
+        self.of_key.retain(|key, _| !keys.contains(key));
+    }
+}
+
+impl Used {
+    fn add(
+        &mut self,
+        now: Timestamp,
+        engine: &Engine,
+        peer: &Peer,
+        queue: &Name,
+        limit: usize,
+    ) -> Result<(), Refusal> {
+        let pair = (peer.namespace.clone(), queue.clone());
+        if self.queues.contains(&pair) {
+            return Ok(());
+        }
+        if self.queues.len() >= limit && self.looked_at < now {
+            self.looked_at = now;
+            self.queues.retain(|(namespace, queue)| exists(engine, peer, namespace, queue));
+        }
+        if self.queues.len() >= limit {
+            return Err(Refusal::Full { what: "queues of this key", limit: limit as u64 });
+        }
+        self.queues.insert(pair);
+        Ok(())
+    }
+}
+
+/// The engine closes queues that hold nothing.
+fn exists(engine: &Engine, peer: &Peer, namespace: &Name, queue: &Name) -> bool {
+    let peer = Peer { namespace: namespace.clone(), ..peer.clone() };
+    let found = engine.ask(&peer, &Query::Queue { queue: queue.clone() });
+    matches!(found, Ok(Answer::Queues(queues)) if !queues.is_empty())
+}
+
+/// The queues that a request may bring into being.
+fn queues(request: &Request) -> Vec<&Name> {
+    match request {
+        Request::Submit(submissions) => {
+            let mut queues: Vec<&Name> =
+                submissions.iter().map(|submission| &submission.task.queue).collect();
+            queues.sort_unstable();
+            queues.dedup();
+            queues
+        }
+        Request::Command(Command::Register(spec)) => spec.queues.iter().collect(),
+        Request::Command(Command::Ask { queues }) => queues.iter().collect(),
+        Request::Command(Command::Move { to, .. }) => to.queue.iter().collect(),
+        Request::Command(Command::PauseQueue { queue }) => vec![queue],
+        _ => Vec::new(),
+    }
+}
