@@ -92,3 +92,25 @@ fn a_worker_that_crashed_is_cleared_by_hand_or_comes_back_with_its_record() {
     let mut world = world.restart();
     assert_eq!(listed(&mut world), None, "it is forgotten for good");
 }
+
+#[test]
+fn what_a_worker_said_when_it_registered_outlives_the_broker() {
+    let mut world = World::new(false);
+    let said = r#"{"worker_id":"w","hostname":"h","agw_version":"1","capabilities":["sort"],"site":"north"}"#;
+    assert_eq!(world.ask(1, &format!("WORKER.REGISTER '{said}'")), ["+OK worker_id=w heartbeat_interval=30"]);
+    let mut world = world.restart();
+    assert_eq!(world.ask(2, "GET worker:w:metadata"), [format!("$ {said}")]);
+    assert!(world.ask(2, "WORKERS.LIST")[1].contains(r#""state":"DEAD""#));
+    // A ping is no registration and says nothing new.
+    world.ask(1, "PING w");
+    assert_eq!(world.ask(2, "GET worker:w:metadata"), [format!("$ {said}")]);
+    let more = said.replace("north", "south");
+    assert_eq!(world.ask(3, &format!("WORKER.REGISTER '{more}'")), ["+OK worker_id=w heartbeat_interval=30"]);
+    let mut world = world.restart();
+    assert_eq!(world.ask(2, "GET worker:w:metadata"), [format!("$ {more}")]);
+    assert_eq!(world.ask(2, &format!("WORKER.REGISTER '{more}'")), ["+OK worker_id=w heartbeat_interval=30"]);
+    assert_eq!(world.ask(2, "WORKER.UNREGISTER w"), ["+OK"]);
+    let mut world = world.restart();
+    assert_eq!(world.ask(2, "GET worker:w:metadata"), ["$-1"]);
+    assert_eq!(world.ask(2, "WORKERS.LIST"), ["*0"]);
+}

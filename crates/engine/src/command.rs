@@ -234,6 +234,8 @@ pub struct WorkerSpec {
     /// How long after the last sign of life its attempts are still believed.
     pub lease: Duration,
     pub on_close: OnClose,
+    /// What it says of itself in the words of its door: on disk until it leaves or is cleared. None leaves it as it is.
+    pub profile: Option<Box<str>>,
     /// Once lost it stays in the list, for people to see, until it comes back or is cleared.
     pub remembered: bool,
     /// The worker cannot confirm a start: its protocol has no message for it, and it begins as soon as it gets the body.
@@ -309,6 +311,7 @@ impl WorkerSpec {
             busy_lost_after: None,
             lease: Duration::from_secs(30),
             on_close: OnClose::default(),
+            profile: None,
             remembered: false,
             starts_on_assign: false,
             held: Vec::new(),
@@ -519,6 +522,7 @@ pub struct WorkerInfo {
     pub lease: Duration,
     pub about: WorkerAbout,
     pub stats: Option<WorkerStats>,
+    pub profile: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

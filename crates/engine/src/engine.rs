@@ -13,7 +13,7 @@ use crate::lanes::{LaneKey, Lanes};
 use crate::line::Rank;
 use crate::name::Name;
 use crate::queues::Queues;
-use crate::record::{Change, LimitSetting, Output, QueueSetting};
+use crate::record::{Change, LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::refusal::Refusal;
 use crate::roads::Roads;
 use crate::settings::Settings;
@@ -161,7 +161,8 @@ impl Engine {
 
     /// Shows everything that is remembered besides tasks.
     pub fn settings_records(&self, see: &mut dyn FnMut(Change<'_>)) {
-        for (_, worker) in self.workers.iter().filter(|(_, worker)| worker.health.crashes > 0) {
+        let is_known = |health: &WorkerHealth| health.crashes > 0 || health.profile.is_some();
+        for (_, worker) in self.workers.iter().filter(|(_, worker)| is_known(&worker.health)) {
             see(Change::Worker(&worker.health));
         }
         let is_remembered = |setting: &QueueSetting| setting.paused || setting.ever_served;
@@ -355,10 +356,11 @@ impl Engine {
 
     pub(crate) fn tell_worker(&mut self, now: Timestamp, key: WorkerKey, kind: Kind, out: &mut dyn Output) {
         let seq = self.take_event();
+        let is_news = std::mem::take(&mut self.workers.at_mut(key).profile_is_news);
         let health = &self.workers.at(key).health;
         let about = About::Worker { namespace: health.namespace.clone(), worker: health.worker.clone() };
         // A worker that never crashed leaves nothing to remember; one whose record is wiped must not get it back.
-        let is_worth_it = health.crashes > 0 || matches!(kind, Kind::WorkerCleared);
+        let is_worth_it = health.crashes > 0 || is_news || matches!(kind, Kind::WorkerCleared);
         let change = if is_worth_it { Change::Worker(health) } else { Change::Nothing };
         out.record(Event { seq, at: now, about, kind }, change);
     }

@@ -37,6 +37,8 @@ pub struct WorkerHealth {
     /// The crashes inside the quarantine window, oldest first.
     pub recent_crashes: Vec<Timestamp>,
     pub quarantined_until: Option<Timestamp>,
+    /// What it says of itself in the words of its door, until it says goodbye or is cleared.
+    pub profile: Option<Box<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

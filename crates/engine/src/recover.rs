@@ -272,7 +272,8 @@ impl Engine {
         let keys: Vec<WorkerKey> = self
             .workers
             .iter()
-            .filter(|(_, worker)| worker.held.is_empty() && worker.health.crashes == 0)
+            .filter(|(_, worker)| worker.held.is_empty())
+            .filter(|(_, worker)| worker.health.crashes == 0 && worker.health.profile.is_none())
             .map(|(key, _)| key)
             .collect();
         for key in keys {

@@ -106,6 +106,7 @@ impl WorkerInfo {
             + names(&self.capabilities)
             + self.held.len() * 2 * TEXT
             + about
+            + optional(self.profile.as_deref())
     }
 }
 

@@ -16,6 +16,8 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) health: WorkerHealth,
+    /// Its profile has changed, and no record says so yet.
+    pub(crate) profile_is_news: bool,
     pub(crate) space: SpaceKey,
     pub(crate) presence: Presence,
     pub(crate) instance: u64,
@@ -70,7 +72,9 @@ impl Worker {
                 last_crash: None,
                 recent_crashes: Vec::new(),
                 quarantined_until: None,
+                profile: None,
             },
+            profile_is_news: false,
             space,
             presence: Presence::Gone { since: now },
             instance: 0,

@@ -124,8 +124,8 @@ pub struct Introduction {
     /// The tasks it still works on from before, if it says so.
     pub holds: Option<Vec<String>>,
     pub about: WorkerAbout,
-    /// What is shown with its figures.
-    pub more: Vec<(Box<str>, Box<str>)>,
+    /// The same in the words of its protocol, which the hub keeps.
+    pub profile: Option<Box<str>>,
 }
 
 /// What a worker says about itself along the way.

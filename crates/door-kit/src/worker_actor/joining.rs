@@ -229,6 +229,7 @@ impl<D: Dialect> Worker<D> {
             lease: silence,
             on_close: if nameless { OnClose::TasksDie } else { OnClose::MayStillRun },
             remembered: !nameless,
+            profile: self.terms.profile(),
             starts_on_assign: true,
             held: self.claims.known(),
             unnamed: if self.recall.names_all { Unnamed::Gone } else { Unnamed::Open },

@@ -53,6 +53,11 @@ impl Terms {
         self.introduction.is_some()
     }
 
+    /// What it said of itself when it registered, for the hub to keep.
+    pub(super) fn profile(&self) -> Option<Box<str>> {
+        self.introduction.as_ref().and_then(|introduction| introduction.profile.clone())
+    }
+
     /// Which process it is, if it has said so.
     pub(super) fn instance(&self) -> Option<&String> {
         self.introduction.as_ref().and_then(|introduction| introduction.instance.as_ref())
@@ -65,7 +70,7 @@ impl Terms {
 
     /// What a worker said of itself travels with its figures, so that the hub has it for all views.
     pub(super) fn figures(&self) -> Box<WorkerStats> {
-        let mut more = self.introduction.as_ref().map(|known| known.more.clone()).unwrap_or_default();
+        let mut more = Vec::new();
         if self.hung > 0 {
             more.push(("hung".into(), self.hung.to_string().into_boxed_str()));
         }

@@ -249,7 +249,7 @@ pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
 }
 
 pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
-    let mut shown = match figure(worker, "registration").and_then(|json| serde_json::from_str(json).ok()) {
+    let mut shown = match worker.profile.as_deref().and_then(|json| serde_json::from_str(json).ok()) {
         Some(Value::Object(registration)) => registration,
         _ => Map::new(),
     };
@@ -287,7 +287,7 @@ pub(super) fn worker(worker: &WorkerInfo, now: Timestamp) -> Value {
 
 /// What a worker said of itself, or what is known of one that came through another door.
 pub(super) fn metadata(worker: &WorkerInfo) -> String {
-    if let Some(json) = figure(worker, "registration") {
+    if let Some(json) = worker.profile.as_deref() {
         return json.to_owned();
     }
     json!({

@@ -26,7 +26,7 @@ pub(crate) fn introduction(registration: &Registration) -> Box<Introduction> {
             version: text(&registration.version),
             ..WorkerAbout::default()
         },
-        more: vec![("registration".into(), as_text(&registration.json))],
+        profile: Some(as_text(&registration.json)),
     })
 }
 

@@ -65,7 +65,7 @@ impl Engine {
         if is_gone {
             // Nobody is there whose record could matter any more.
             let health = &mut self.workers.at_mut(key).health;
-            (health.crashes, health.last_crash) = (0, None);
+            (health.crashes, health.last_crash, health.profile) = (0, None, None);
         }
         self.lift_quarantine(now, key, out);
         if is_gone {

@@ -21,6 +21,7 @@ impl Engine {
         // It takes nothing any more, or it would get its own tasks back. Whoever says goodbye need not be looked for.
         let worker = self.workers.at_mut(key);
         (worker.draining, worker.remembered) = (true, false);
+        worker.profile_is_news |= worker.health.profile.take().is_some();
         self.rechoose(key);
         let held = self.workers.at(key).held_in_order();
         for slot in held {

@@ -150,6 +150,10 @@ impl Engine {
         // What it presents and may not go on with, it is told so now.
         (worker.lists_held, worker.stopping) = (false, Vec::new());
         worker.about = spec.about;
+        if spec.profile.is_some() && spec.profile != worker.health.profile {
+            worker.health.profile = spec.profile;
+            worker.profile_is_news = true;
+        }
         spec.held
     }
 
@@ -229,6 +233,9 @@ fn check(spec: &WorkerSpec) -> Result<(), Refusal> {
     spec.queues.iter().try_for_each(|queue| name::check("queue", queue))?;
     spec.capabilities.iter().try_for_each(|capability| name::check("capability", capability))?;
     check_about(&spec.about)?;
+    if spec.profile.as_ref().is_some_and(|profile| profile.len() > ABOUT_BYTES_MAX) {
+        return Err(Refusal::TooMany { what: "bytes about a worker", limit: ABOUT_BYTES_MAX });
+    }
     if spec.lost_after < LOST_AFTER_MIN {
         return Err(Refusal::BadValue { what: "lost-after", why: "is below 100 milliseconds" });
     }

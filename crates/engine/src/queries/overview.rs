@@ -72,6 +72,7 @@ impl Engine {
             lease: worker.lease,
             about: worker.about.clone(),
             stats: worker.stats.as_deref().cloned(),
+            profile: worker.health.profile.clone(),
         }
     }
 

@@ -81,7 +81,7 @@ pub(crate) fn encode_record(
         }
         Change::Worker(worker) => {
             put::measured(out, |out| settings::encode_worker(out, book, base, worker));
-            settings::WORKER
+            settings::worker_code(worker)
         }
         Change::Queue(queue) => {
             put::measured(out, |out| settings::encode_queue(out, book, base, queue));

@@ -275,8 +275,8 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
 }
 
 pub(crate) fn setting() -> BoxedStrategy<Setting> {
-    let worker = (name(), name(), any::<u32>(), of(time()), vec(time(), 0..4), of(time())).prop_map(
-        |(namespace, worker, crashes, last_crash, recent_crashes, quarantined_until)| {
+    let worker = (name(), name(), any::<u32>(), of(time()), vec(time(), 0..4), of(time()), text()).prop_map(
+        |(namespace, worker, crashes, last_crash, recent_crashes, quarantined_until, profile)| {
             Setting::Worker(WorkerHealth {
                 namespace,
                 worker,
@@ -284,6 +284,7 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
                 last_crash,
                 recent_crashes,
                 quarantined_until,
+                profile,
             })
         },
     );

@@ -19,6 +19,8 @@ pub(crate) enum Setting {
 pub(super) const WORKER: u8 = 3;
 pub(super) const QUEUE: u8 = 4;
 pub(super) const LIMIT: u8 = 5;
+/// A worker with a profile. Workers without one are the bytes they always were.
+const WORKER_WITH_PROFILE: u8 = 6;
 
 /// A setting with its code in front, as a snapshot holds it. Tasks and nothings are not settings and are left out.
 pub(crate) fn encode_setting(
@@ -29,7 +31,7 @@ pub(crate) fn encode_setting(
 ) -> bool {
     match change {
         Change::Worker(worker) => {
-            out.push(WORKER);
+            out.push(worker_code(worker));
             encode_worker(out, book, base, worker);
         }
         Change::Queue(queue) => {
@@ -53,6 +55,11 @@ pub(crate) fn setting(take: &mut Take<'_>, page: &Page<'_>) -> Result<Setting, M
 pub(super) fn take_setting(take: &mut Take<'_>, page: &Page<'_>, code: u8) -> Result<Setting, Malformed> {
     match code {
         WORKER => take_worker(take, page).map(Setting::Worker),
+        WORKER_WITH_PROFILE => {
+            let mut worker = take_worker(take, page)?;
+            worker.profile = Some(take.text()?.into());
+            Ok(Setting::Worker(worker))
+        }
         QUEUE => take_queue(take, page).map(Setting::Queue),
         LIMIT => take_limit(take, page).map(Setting::Limit),
         _ => Err(Malformed("an unknown kind of setting")),
@@ -67,6 +74,13 @@ pub(super) fn encode_worker(out: &mut Vec<u8>, book: &mut Dictionary, base: &Bas
     put::varint(out, worker.recent_crashes.len() as u64);
     worker.recent_crashes.iter().for_each(|time| put::time(out, base, *time));
     put::maybe_time(out, base, worker.quarantined_until);
+    if let Some(profile) = &worker.profile {
+        put::text(out, profile);
+    }
+}
+
+pub(super) fn worker_code(worker: &WorkerHealth) -> u8 {
+    if worker.profile.is_some() { WORKER_WITH_PROFILE } else { WORKER }
 }
 
 fn take_worker(take: &mut Take<'_>, page: &Page<'_>) -> Result<WorkerHealth, Malformed> {
@@ -80,6 +94,7 @@ fn take_worker(take: &mut Take<'_>, page: &Page<'_>) -> Result<WorkerHealth, Mal
             (0..count).map(|_| take.time(&page.base)).collect::<Result<_, _>>()?
         },
         quarantined_until: take.maybe_time(&page.base)?,
+        profile: None,
     })
 }
 
