@@ -115,6 +115,7 @@ pub(crate) fn worker_spec(spec: worker::WorkerSpec) -> Result<WorkerSpec, Refusa
         busy_lost_after: spec.busy_lost_after_ms.map(from_span),
         lease: from_span(spec.lease_ms),
         on_close: from_on_close(&spec.on_close)?,
+        profile: None,
         remembered: false,
         starts_on_assign: false,
         unnamed: Unnamed::Gone,

@@ -158,8 +158,11 @@ impl Worker {
     }
 
     async fn job(&mut self) -> Bytes {
-        let reply = self.peer.reply().await;
-        self.name_of(reply)
+        match self.peer.reply().await {
+            // BRPOP answers the key as well.
+            Reply::Array(mut pair) => self.name_of(pair.pop().expect("a key and a job")),
+            job => self.name_of(job),
+        }
     }
 
     async fn many(&mut self, count: usize) -> Vec<Bytes> {
