@@ -59,8 +59,9 @@ impl World {
                 continue;
             }
             for (side, info) in &infos {
-                let idle =
-                    may_work(info) && info.held.len() < info.slots as usize && can_take(side, info, terms);
+                // An attempt that is over but still listed occupies its slot.
+                let has_room = info.held.len() + info.stopping.len() < info.slots as usize;
+                let idle = may_work(info) && has_room && can_take(side, info, terms);
                 assert!(!idle, "{} waits while {} is free", task.id, info.worker);
             }
         }
