@@ -10,14 +10,14 @@ use crate::value::Value;
 /// Bytes that are shared: their allocation and its reference count.
 const BLOB: usize = 48;
 /// A key: its place in the table of keys with its hash, value and time to live.
-const KEY: usize = 176 + BLOB;
+const KEY: usize = 192 + BLOB;
 /// A time to live has a place in the order of times.
 const EXPIRY: usize = 72;
 const LIST_ELEMENT: usize = 48 + BLOB;
-const HASH_FIELD: usize = 96 + 2 * BLOB;
-const SET_MEMBER: usize = 64 + BLOB;
+const HASH_FIELD: usize = 104 + 2 * BLOB;
+const SET_MEMBER: usize = 72 + BLOB;
 /// A member is in two trees.
-const SORTED_MEMBER: usize = 128 + BLOB;
+const SORTED_MEMBER: usize = 176 + BLOB;
 const STREAM_ENTRY: usize = 112;
 const STREAM_FIELD: usize = 64 + 2 * BLOB;
 

@@ -8,6 +8,7 @@
 mod begun;
 mod broker;
 mod client;
+mod keys;
 mod ledger;
 mod plan;
 mod random;

@@ -121,10 +121,11 @@ pub struct Outcome {
 
 /// Lives through one world.
 pub fn live(plan: Plan) -> Outcome {
+    let of_keys = crate::keys::live(plan.seed, plan.mutation);
     let mut world = World::new(plan);
     world.run();
     Outcome {
-        broken: world.ledger.broken().to_vec(),
+        broken: world.ledger.broken().iter().cloned().chain(of_keys).collect(),
         tasks: world.ledger.tasks(),
         happenings: world.entries,
         restarts: world.ledger.restarts,
