@@ -1,6 +1,7 @@
 //! `tenure pub`: messages to topics.
 
-use std::io::{BufRead, BufReader, Read};
+mod incoming;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use serde_json::{Value, json};
 use tenure_client::{Client, NewMessage, Published};
 
 use super::connect::code_of;
-use super::input::{BYTES_MAX, read_file, read_stdin};
+use super::input::{read_file, read_stdin};
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::harmless;
 use crate::output::{Screen, remark, shapes};
 use crate::units::{counted, parse_span};
+use incoming::Incoming;
 
 /// Messages that go to the broker in one request.
 const CHUNK: usize = 1_000;
@@ -136,41 +138,31 @@ impl Pub {
 
     async fn lines(&self, client: &Client, file: &Path, screen: &Screen) -> Outcome {
         let name = file.display().to_string();
-        let mut lines: Box<dyn BufRead> = if name == "-" {
-            Box::new(std::io::stdin().lock())
-        } else {
-            let open = std::fs::File::open(file)
-                .map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
-            Box::new(BufReader::new(open))
-        };
-        let (mut number, mut code, mut refused, mut published_count) = (0, OK, 0_u64, 0_u64);
+        let mut incoming = Incoming::open(file)?;
+        let (mut code, mut refused, mut published_count) = (OK, 0_u64, 0_u64);
         loop {
-            let (mut chunk, mut numbers) = (Vec::new(), Vec::new());
-            while chunk.len() < CHUNK {
-                let mut line = String::new();
-                let read = lines.by_ref().take(2 * BYTES_MAX).read_line(&mut line);
-                let read = read.map_err(|error| Failure::input(format!("{name} cannot be read: {error}")))?;
-                if read == 0 {
-                    break;
-                }
-                number += 1;
-                if !line.trim().is_empty() {
-                    let message = self.line(&line).map_err(|why| {
-                        Failure::input(format!(
-                            "line {number} of {name}: {why}; {published_count} messages before it were published"
-                        ))
-                    })?;
-                    chunk.push(message);
-                    numbers.push(number);
+            let (mut chunk, mut numbers, mut bad) = (Vec::new(), Vec::new(), None);
+            for (number, line) in incoming.next(CHUNK).await {
+                let line = line.map_err(|error| format!("cannot be read: {error}"));
+                match line.and_then(|line| self.line(&line)) {
+                    Ok(message) => {
+                        chunk.push(message);
+                        numbers.push(number);
+                    }
+                    Err(why) => {
+                        // Those before it are published first.
+                        bad = Some((number, why));
+                        break;
+                    }
                 }
             }
-            if chunk.is_empty() {
+            if chunk.is_empty() && bad.is_none() {
                 break;
             }
-            let asked = client.publish_many(chunk).await;
+            let asked = if chunk.is_empty() { Ok(Vec::new()) } else { client.publish_many(chunk).await };
             let answers = asked.map_err(|error| {
                 let mut failure = Failure::from(error);
-                let first = numbers[0];
+                let first = numbers.first().copied().unwrap_or_default();
                 failure.message += &format!(
                     "; {published_count} messages were confirmed, all from before line {first} of {name}"
                 );
@@ -185,6 +177,11 @@ impl Pub {
                         remark(format!("line {number} of {name} is refused: {}", harmless(&refusal.message)));
                     }
                 }
+            }
+            if let Some((number, why)) = bad {
+                return Err(Failure::input(format!(
+                    "line {number} of {name}: {why}; {published_count} messages before it were published"
+                )));
             }
         }
         let text = || {

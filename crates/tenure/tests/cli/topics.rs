@@ -158,3 +158,33 @@ fn what_cannot_be_is_refused_with_a_reason() {
     broker.tenure(&["pub", "a", "?", "--request"]).fails(76, "nobody is subscribed");
     assert_eq!(broker.tenure(&["topics", "-o", "json"]).json(), Value::Array(vec![]));
 }
+
+#[test]
+fn a_line_is_published_when_it_is_written_and_a_bad_one_discards_none_before_it() {
+    use std::io::Write as _;
+
+    let broker = Broker::start();
+    let (mut child, mut heard) = lines(&broker, &["sub", "feed", "-n", "3", "-o", "jsonl"]);
+    subscribers(&broker, 1);
+    let mut command = broker.command(&["pub", "feed", "--jsonl", "-"]);
+    let mut feeding = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut stdin = feeding.stdin.take().expect("piped");
+    stdin.write_all(b"{\"payload\": \"1\"}\n").unwrap();
+    // The writer goes on, and the first line is out.
+    assert_eq!(heard.next().unwrap()["payload"], "1");
+    stdin
+        .write_all(b"{\"payload\": \"2\"}\n\n{\"payload\": \"3\"}\nnonsense\n{\"payload\": \"4\"}\n")
+        .unwrap();
+    assert_eq!(heard.map(|message| message["payload"].clone()).collect::<Vec<_>>(), ["2", "3"]);
+    drop(stdin);
+    let ended = feeding.wait_with_output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(!ended.status.success());
+    assert!(told.contains("line 5 of -") && told.contains("3 messages before it were published"), "{told}");
+    assert!(child.wait().unwrap().success());
+}
