@@ -61,8 +61,8 @@ pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts};
 pub use tenure_wire::reply::Figure;
 pub use tenure_wire::task::{Accepted, Ended, TaskInfo, Terms};
 pub use tenure_wire::topic::{
-    EndedWhy, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response, SubscriptionInfo,
-    TopicGap, TopicInfo,
+    EndedWhy, GapReason, Message, MessageKind, NewMessage, Policy, Published, Recovery, Response,
+    SubscriptionInfo, TopicGap, TopicInfo,
 };
 pub use tenure_wire::why::{Why, WhyCode};
 pub use tenure_wire::words::{OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy};

@@ -1,7 +1,7 @@
 //! Who this program is to the broker, and where the broker may be: the same for clients, watchers and workers.
 
 use tenure_wire::Name;
-use tenure_wire::hello::{Hello, Key};
+use tenure_wire::hello::{FEATURE_ACKNOWLEDGE, Hello, Key};
 use tenure_wire::words::Role;
 
 use crate::address::{ADDRESSES_MAX, Address};
@@ -52,7 +52,7 @@ impl Peer {
             namespace: self.namespace.clone(),
             key: self.key.clone(),
             software: Some(software),
-            ..Hello::default()
+            features: vec![FEATURE_ACKNOWLEDGE.into()],
         }
     }
 

@@ -46,6 +46,7 @@ impl Seen {
             first_missed,
             last_missed: message.sequence - 1,
             oldest_kept: message.sequence,
+            reason: None,
         })
     }
 
@@ -131,8 +132,14 @@ mod tests {
         seen.is_back(true);
         assert_eq!(gap(&mut seen, "a", 7), None);
         seen.is_back(false);
-        let told =
-            TopicGap { subscription: 0, topic: "b".into(), first_missed: 2, last_missed: 6, oldest_kept: 7 };
+        let told = TopicGap {
+            subscription: 0,
+            topic: "b".into(),
+            first_missed: 2,
+            last_missed: 6,
+            oldest_kept: 7,
+            reason: None,
+        };
         seen.told(&told);
         assert_eq!(gap(&mut seen, "b", 7), None);
     }

@@ -3,6 +3,7 @@
 //! A subscriber has a connection of its own, so that its reading never holds up anything else. If the program is slower
 //! than its topics, messages wait in the subscription's queue at the broker, where its policy holds.
 
+mod acknowledgement;
 mod leave;
 
 use std::collections::VecDeque;
@@ -10,11 +11,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_core::Stream;
+use tenure_wire::hello::FEATURE_ACKNOWLEDGE;
 use tenure_wire::topic::{
-    EndedWhy, Message, MessageKind, ReplayComplete, Subscribe as SubscribeRequest, Subscribed, TopicGap,
-    Warning,
+    Acknowledge as WireAcknowledge, EndedWhy, Message, MessageKind, ReplayComplete,
+    Subscribe as SubscribeRequest, Subscribed, TopicGap, Warning,
 };
 use tenure_wire::{Code, FromBroker, Name, Notice, Reply, Request};
 use tokio::sync::{Notify, mpsc, watch};
@@ -29,7 +32,10 @@ use crate::peer::Peer;
 use crate::seen::Seen;
 use crate::subscribe::{ConnectionState, Subscribe};
 use crate::vigil::Vigil;
+use acknowledgement::Acknowledgement;
 
+/// How long it takes at most until the broker is told what the program has taken.
+const ACKNOWLEDGED_AFTER: Duration = Duration::from_millis(200);
 /// How many frames of messages may wait to be taken.
 const FRAMES_WAITING_MAX: usize = 16;
 
@@ -50,6 +56,8 @@ pub enum Received {
     /// recovery.
     Back {
         missed: Option<u64>,
+        /// Messages may be lost because the broker restarted.
+        restarted: bool,
     },
     /// The last word: somebody else has it, or it was unsubscribed or paused.
     Ended(EndedWhy),
@@ -80,7 +88,9 @@ impl Client {
             number: 0,
             counters: Arc::clone(&counters),
             state,
+            acknowledgement: Acknowledgement::default(),
         };
+        let taken_frames = subscribing.acknowledgement.taken();
         let deadline = Instant::now() + self.shared().patience;
         let (connection, subscribed) = match subscribing.stand(Some(deadline)).await {
             Ok(standing) => standing,
@@ -93,6 +103,8 @@ impl Client {
         let task = tokio::spawn(subscribing.run(connection, frames, Arc::clone(&leaving)));
         Ok(Subscriber {
             id,
+            received: 0,
+            taken: taken_frames,
             leaving,
             task,
             frames: taken,
@@ -116,6 +128,9 @@ struct Counters {
 pub struct Subscriber {
     id: Name,
     frames: mpsc::Receiver<Result<Vec<Received>, Error>>,
+    /// How many frames have come, and how many of these the program is done with, for the task to acknowledge.
+    received: u64,
+    taken: Arc<AtomicU64>,
     /// Rung when the program leaves.
     leaving: Arc<Notify>,
     task: JoinHandle<Option<(Subscribing, Connection)>>,
@@ -160,8 +175,13 @@ impl Stream for Subscriber {
             if let Some(received) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(received)));
             }
+            // A program that asks for more is done with what it got.
+            self.taken.store(self.received, Ordering::Release);
             match ready!(self.frames.poll_recv(context)) {
-                Some(Ok(frame)) => self.ready = frame.into(),
+                Some(Ok(frame)) => {
+                    self.received += 1;
+                    self.ready = frame.into();
+                }
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
             }
@@ -185,6 +205,7 @@ struct Subscribing {
     number: u64,
     counters: Arc<Counters>,
     state: watch::Sender<ConnectionState>,
+    acknowledgement: Acknowledgement,
 }
 
 /// Why there is nothing more to follow.
@@ -224,6 +245,8 @@ impl Subscribing {
                 match standing {
                     Ok((next, subscribed)) => {
                         connection = next;
+                        // It has told the numbers itself.
+                        self.acknowledgement.begin();
                         self.is_back(&subscribed);
                         continue;
                     }
@@ -248,7 +271,7 @@ impl Subscribing {
         );
         self.become_state(ConnectionState::Disconnected, Some(&error));
         // If nobody takes it, nobody wants to know.
-        let _ = frames.send(Ok(std::mem::take(&mut self.news))).await;
+        let _ = frames.send(Ok(self.next_frame())).await;
         let _ = frames.send(Err(error)).await;
     }
 
@@ -355,12 +378,14 @@ impl Subscribing {
             tracing::warn!(
                 subscription_id = %subscribed.id,
                 gap = subscribed.missed,
+                lost = subscribed.lost,
+                broker_restarted = subscribed.restarted,
                 last_sequence_number = self.seen.highest(),
                 "messages were missed"
             );
         }
         // Before what has come with the answer.
-        self.news.insert(0, Received::Back { missed: subscribed.missed });
+        self.news.insert(0, Received::Back { missed: subscribed.missed, restarted: subscribed.restarted });
     }
 
     /// Hands on what comes, until the connection breaks, the subscription ends, or nobody wants to hear any more.
@@ -374,14 +399,16 @@ impl Subscribing {
         let mut vigil = Vigil::default();
         let mut ended = false;
         loop {
-            if !self.news.is_empty() && frames.send(Ok(std::mem::take(&mut self.news))).await.is_err() {
+            if !self.news.is_empty() && frames.send(Ok(self.next_frame())).await.is_err() {
                 return Ok(Over::Ended);
             }
             if ended {
                 return Ok(Over::Ended);
             }
+            self.acknowledge(connection);
             tokio::select! {
                 turned = vigil.turn(connection, &mut arrived) => turned?,
+                () = tokio::time::sleep(ACKNOWLEDGED_AFTER), if !self.acknowledgement.is_empty() => {}
                 () = frames.closed() => return Ok(Over::Ended),
                 () = leaving.notified() => return Ok(Over::Left),
             }
@@ -390,6 +417,23 @@ impl Subscribing {
                     ended |= self.understand(notice)?;
                 }
             }
+        }
+    }
+
+    /// What is handed on next, remembered until the program has taken it.
+    fn next_frame(&mut self) -> Vec<Received> {
+        let frame = std::mem::take(&mut self.news);
+        self.acknowledgement.hand_on(&frame);
+        frame
+    }
+
+    /// Tells the broker what the program has taken, if the broker wants to know.
+    fn acknowledge(&mut self, connection: &mut Connection) {
+        let read = self.acknowledgement.read();
+        if !read.is_empty() && takes_acknowledgements(connection) {
+            let (number, last_seen) = (None, read);
+            let acknowledge = WireAcknowledge { number, id: self.next.id.clone(), last_seen };
+            connection.tell(&Request::Acknowledge(acknowledge));
         }
     }
 
@@ -473,6 +517,10 @@ impl Subscribing {
 fn is_transient(error: &Error) -> bool {
     let passing_code = |code: &Code| matches!(code.as_str(), "stopping" | "not-written");
     is_passing(error) || error.code().is_some_and(passing_code)
+}
+
+fn takes_acknowledgements(connection: &Connection) -> bool {
+    connection.welcome().features.iter().any(|name| &**name == FEATURE_ACKNOWLEDGE)
 }
 
 /// From 0 to 1.

@@ -20,8 +20,8 @@ pub(crate) use event::{KINDS_OF_ENDS, event, gap};
 pub(crate) use notice::{assign, stop, wanted};
 pub(crate) use refusal::{no_key, refusal, status, stranger, unavailable, unexpected, unknown_key};
 pub(crate) use topic::{
-    answer, delivery, heartbeat, info, publish, published, resume, resumed, subscribe, subscribe_with,
-    verdict,
+    answer, delivery, heartbeat, info, last_seen, publish, published, resume, resumed, subscribe,
+    subscribe_with, subscription_status, topic_info, verdict,
 };
 pub(crate) use topic_refusal::{ended, topic_status};
 pub(crate) use word::{id, ids, name, some_text};

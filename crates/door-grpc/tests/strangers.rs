@@ -32,6 +32,13 @@ async fn grpcio_publishes_subscribes_and_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_keep_one_number_or_their_own_id_lose_nothing_and_read_every_answer() {
+    let Some(python) = python() else { return };
+    let broker = Broker::start().await;
+    succeeds(python, "origin_clients.py", &[&broker.address.to_string()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_open_what_they_allow_and_nothing_else() {
     let Some(python) = python() else { return };
     let broker = Broker::with_keys().await;

@@ -18,8 +18,8 @@ pub(crate) use event::{KINDS_OF_ENDS, ended_by, event};
 pub(crate) use notice::{assignment, call_answered, stop, terms, wanted};
 pub(crate) use refusal::refusal;
 pub(crate) use topic::{
-    Begin, How, how, message, publish, published, replay_complete, request, responded, resumed, subscribed,
-    subscription, subscription_ended, subscription_list, subscription_paused, topic_gap, topic_list,
-    topic_refusal, topics_query, warning,
+    Begin, How, how, last_seen, message, publish, published, replay_complete, request, responded, resumed,
+    subscribed, subscription, subscription_ended, subscription_list, subscription_paused, topic_gap,
+    topic_list, topic_refusal, topics_query, warning,
 };
 pub(crate) use word::{id, task, time};

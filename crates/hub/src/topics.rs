@@ -15,11 +15,14 @@
 //! survives a restart goes through `saver`, a thread with the log of topics, as the `rows` that `restore` reads back; the
 //! messages of `durable` topics go through it before anybody hears of them.
 
+mod allowance;
+mod clock;
 mod durable;
 mod event_json;
 mod events;
 mod feed;
 mod list;
+mod log;
 mod publish;
 mod reaper;
 mod request;
@@ -28,6 +31,7 @@ mod rows;
 mod saver;
 mod settings;
 mod space;
+mod stepped;
 mod subscribe;
 mod subscription;
 
@@ -40,7 +44,6 @@ use tenure_engine::Name;
 use tenure_topics::{Shard, Timestamp};
 use tokio::sync::Notify;
 
-use crate::clock::wall_clock;
 use crate::handle::WeakHub;
 use request::OpenRequests;
 use saver::SaverLine;
@@ -51,13 +54,14 @@ pub(crate) use events::event_prefix;
 pub use publish::{Published, Receipt};
 pub use request::Answer;
 pub use settings::{DURABLE_MESSAGES, TopicSettings};
+pub use stepped::SteppedTopics;
 pub use subscription::{Ended, Subscription};
 pub use tenure_store::TopicLogSettings;
 pub use tenure_topics::{
-    Delivery, Dropped, Filter, Gap, Kind, Message, MessageId, PAGE_MAX, Page, Policy, Publish, Recovery,
-    Refusal, ReplayComplete, Resume, Resumed, Sequence, Settings as ShardSettings, ShardStats, Subscribe,
-    SubscriptionId, SubscriptionInfo, SubscriptionStats, Timestamp as TopicTime, TopicInfo, Ttl, Warning,
-    WarningReason, is_invisible,
+    Delivery, Dropped, Filter, Gap, GapReason, Kind, Message, MessageId, PAGE_MAX, Page, Policy, Publish,
+    Recovery, Refusal, ReplayComplete, Resume, Resumed, Sequence, Settings as ShardSettings, ShardStats,
+    Subscribe, SubscriptionId, SubscriptionInfo, SubscriptionStats, Timestamp as TopicTime, TopicInfo, Ttl,
+    Warning, WarningReason, is_invisible,
 };
 
 /// In how many namespaces topics may be in use.
@@ -109,12 +113,20 @@ impl Topics {
 
     /// Ends every stream and refuses whatever comes later; then everything is written down as it stands.
     pub(crate) async fn stop(&self) {
+        self.end_streams();
+        self.shared.saver.finish().await;
+    }
+
+    fn end_streams(&self) {
         self.shared.stopping.store(true, Ordering::Release);
         for space in self.spaces() {
             space.stop();
         }
         self.requests().drop_all();
-        self.shared.saver.finish().await;
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.saver.clock.now()
     }
 
     fn is_stopping(&self) -> bool {
@@ -164,8 +176,4 @@ pub fn fresh_message_id() -> MessageId {
 /// A fresh id for a subscription whose client did not choose one.
 pub fn fresh_subscription_id() -> SubscriptionId {
     SubscriptionId::parse(&uuid::Uuid::now_v7().to_string()).expect("a UUID is a short text")
-}
-
-fn now() -> Timestamp {
-    Timestamp(wall_clock().millis())
 }

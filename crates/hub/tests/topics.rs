@@ -63,6 +63,7 @@ async fn a_newcomer_takes_over_and_gets_what_the_other_stream_had_not_sent() {
     let mut out = Vec::new();
     old.take(2, 1_000_000, &mut out).await.unwrap();
     let unsent = out.split_off(1);
+    old.acknowledge(&[("a".into(), Sequence(1))]).unwrap();
     old.put_back(unsent);
     let (mut new, resumed) =
         topics.resume(&default(), &Resume::new(id("s"), Recovery::Replay)).expect("it is known");

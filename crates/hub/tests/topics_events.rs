@@ -43,7 +43,12 @@ impl Ear {
                 .expect("the stream goes on");
             self.heard.extend(out);
         }
-        self.heard.pop_front().expect("it is not empty")
+        let next = self.heard.pop_front().expect("it is not empty");
+        if let Delivery::Message { message, .. } = &next {
+            let read = [(Arc::clone(&message.topic), message.sequence)];
+            self.subscription.acknowledge(&read).expect("the stream goes on");
+        }
+        next
     }
 
     async fn message(&mut self) -> (Kind, Arc<Message>) {

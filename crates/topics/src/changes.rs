@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::message::Sequence;
 use crate::subscription::SubscriptionId;
 use crate::topic::{Topic, TopicIndex};
 
-/// Numbers of a topic are reserved on disk in blocks of this size unless told otherwise, so that a busy topic is not
-/// written with every message, and has a whole block to go while it is. After an unclean stop a topic goes on after its reservation.
+/// Numbers of a topic are reserved on disk, at most so many at a time unless told otherwise, so that a busy topic is not
+/// written with every message. After an unclean stop a topic goes on after its reservation.
 pub const SEQUENCE_BLOCK: u64 = 1 << 20;
 /// Names of gone topics and subscriptions that are remembered until somebody asks.
 const GONE_MAX: usize = 1_000_000;
@@ -16,7 +15,6 @@ const GONE_MAX: usize = 1_000_000;
 #[derive(Debug)]
 pub(crate) struct ChangeLog {
     enabled: bool,
-    block: u64,
     pub(crate) topics: Vec<TopicIndex>,
     pub(crate) forgotten: Vec<Arc<str>>,
     pub(crate) subscriptions: BTreeSet<SubscriptionId>,
@@ -26,11 +24,9 @@ pub(crate) struct ChangeLog {
 }
 
 impl ChangeLog {
-    pub(crate) fn new(enabled: bool, block: u64) -> ChangeLog {
-        assert!(block > 0, "a block has numbers");
+    pub(crate) fn new(enabled: bool) -> ChangeLog {
         ChangeLog {
             enabled,
-            block,
             topics: Vec::new(),
             forgotten: Vec::new(),
             subscriptions: BTreeSet::new(),
@@ -50,8 +46,7 @@ impl ChangeLog {
     /// A topic gave a number.
     #[inline]
     pub(crate) fn counted(&mut self, index: TopicIndex, topic: &mut Topic) {
-        if topic.unsaved || topic.sequence.0.is_multiple_of(self.block) {
-            topic.unsaved = false;
+        if topic.runs_out() {
             self.touched(index, topic);
         }
     }
@@ -100,9 +95,4 @@ impl ChangeLog {
             self.overflowed = true;
         }
     }
-}
-
-/// The number up to which a topic may go on before it is saved again, with a whole block to spare.
-pub(crate) fn reserved(sequence: Sequence, block: u64) -> Sequence {
-    Sequence((sequence.0 / block + 2) * block)
 }

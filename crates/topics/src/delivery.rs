@@ -33,6 +33,31 @@ pub struct Gap {
     pub last_missed: Sequence,
     /// The next number that is kept, or will be given if nothing is kept.
     pub oldest_kept: Sequence,
+    pub reason: GapReason,
+}
+
+/// Why messages will not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GapReason {
+    /// The ring buffer has moved on.
+    NotKept,
+    /// The subscriber's queue was full.
+    QueueFull,
+    /// The broker restarted, and the topic is not durable.
+    Restarted,
+    /// The broker restarted after a crash. Some of the numbers, or all, may never have been used.
+    Crashed,
+}
+
+impl GapReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GapReason::NotKept => "not-kept",
+            GapReason::QueueFull => "queue-full",
+            GapReason::Restarted => "restarted",
+            GapReason::Crashed => "crashed",
+        }
+    }
 }
 
 /// The replay of one topic is over; what follows is live.

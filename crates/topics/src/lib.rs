@@ -63,9 +63,10 @@ mod tickets;
 mod time;
 mod topic;
 mod topics;
+mod unconfirmed;
 
 pub use changes::SEQUENCE_BLOCK;
-pub use delivery::{Delivery, Gap, Kind, ReplayComplete, Warning, WarningReason};
+pub use delivery::{Delivery, Gap, GapReason, Kind, ReplayComplete, Warning, WarningReason};
 pub use filter::Filter;
 pub use losses::GAPS_MAX;
 pub use message::{
@@ -78,7 +79,9 @@ pub use name::{
 pub use queue::Ticket;
 pub use refusal::Refusal;
 pub use requests::{REQUESTS_MAX, RequestId, Requests, is_reply};
-pub use saved::{Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Snapshot};
+pub use saved::{
+    Changes, SavedFloor, SavedMessage, SavedRange, SavedSegment, SavedSubscription, SavedTopic, Snapshot,
+};
 pub use settings::{Policy, Settings};
 pub use shard::{
     PAGE_MAX, Page, Prepared, Published, Reaped, Recovery, Resume, Resumed, Shard, Stop, SubscriptionInfo,
@@ -89,3 +92,4 @@ pub use subscription::{SUBSCRIPTION_ID_BYTES_MAX, Subscribe, SubscriptionId, WAR
 pub use subscriptions::SubscriptionKey;
 pub use time::Timestamp;
 pub use topics::FLOORS;
+pub use unconfirmed::{UNCONFIRMED_RANGES_MAX, UNREAD_BYTES_MAX, Unconfirmed, Unread};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::delivery::Gap;
+use crate::delivery::{Gap, GapReason};
 use crate::message::{Message, Sequence};
 
 /// How many ranges one subscriber's queue remembers. Beyond that drops are only counted.
@@ -56,6 +56,7 @@ impl Losses {
             first_missed: range.first,
             last_missed: range.last,
             oldest_kept: range.last.next(),
+            reason: GapReason::QueueFull,
         })
     }
 }

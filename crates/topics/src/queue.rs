@@ -179,6 +179,10 @@ impl Queue {
         self.limit = limit.max(1);
     }
 
+    pub(crate) fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
     pub(crate) fn depth(&self) -> u32 {
         self.depth
     }

@@ -64,6 +64,24 @@ pub struct SavedSubscription {
     pub missed: Vec<(String, Sequence)>,
     /// The list above is not the whole truth.
     pub incomplete: bool,
+    /// What was sent to it and may not have been read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unconfirmed: Vec<SavedSegment>,
+}
+
+/// A part of what was sent to a subscriber, older parts first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedSegment {
+    /// The ranges are in the order in which they were sent; otherwise there is one for each topic.
+    pub in_order: bool,
+    pub ranges: Vec<SavedRange>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedRange {
+    pub topic: String,
+    pub first: Sequence,
+    pub last: Sequence,
 }
 
 /// Topics that were forgotten go on above this number.
@@ -114,6 +132,9 @@ impl Snapshot {
         for subscription in &mut subscriptions {
             subscription.filters.retain(wanted);
             subscription.missed.retain(|(topic, _)| here(topic));
+            for segment in &mut subscription.unconfirmed {
+                segment.ranges.retain(|range| here(&range.topic));
+            }
         }
         subscriptions.retain(|subscription| !subscription.filters.is_empty());
         Snapshot {
@@ -133,6 +154,12 @@ impl SavedSubscription {
         }
         self.missed.extend(part.missed);
         self.incomplete |= part.incomplete;
+        self.unconfirmed.extend(part.unconfirmed);
+        if self.unconfirmed.len() > 1 {
+            // What two shards sent has no order.
+            let ranges = self.unconfirmed.drain(..).flat_map(|segment| segment.ranges).collect();
+            self.unconfirmed.push(SavedSegment { in_order: false, ranges });
+        }
     }
 }
 

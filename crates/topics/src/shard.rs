@@ -1,6 +1,7 @@
 //! A shard: some of the topics, and everybody's subscriptions to them. One file per verb.
 
 mod block;
+mod confirm;
 mod fan_out;
 mod list;
 mod pause;
@@ -78,7 +79,7 @@ impl Shard {
             groups: Groups::default(),
             deadlines: Deadlines::default(),
             tickets: Tickets::default(),
-            changes: ChangeLog::new(settings.track_changes, settings.sequence_block),
+            changes: ChangeLog::new(settings.track_changes),
             order: 0,
             filters: 0,
             paused: 0,

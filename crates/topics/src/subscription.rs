@@ -16,6 +16,7 @@ use crate::queue::Queue;
 use crate::refusal::Refusal;
 use crate::settings::Policy;
 use crate::time::Timestamp;
+use crate::unconfirmed::Unconfirmed;
 
 /// The longest id of a subscription, in bytes.
 pub const SUBSCRIPTION_ID_BYTES_MAX: usize = 256;
@@ -126,6 +127,8 @@ pub(crate) struct Details {
     pub(crate) client: Arc<str>,
     pub(crate) filters: Vec<Filter>,
     pub(crate) group: Option<Arc<str>>,
+    /// What was sent and may not have been read.
+    pub(crate) unconfirmed: Unconfirmed,
     warned_at: Option<Timestamp>,
     warned_dropped: u64,
     warned_expired: u64,
@@ -230,6 +233,7 @@ impl Details {
             client: subscribe.client,
             filters: subscribe.filters,
             group: subscribe.group,
+            unconfirmed: Unconfirmed::default(),
             warned_at: None,
             warned_dropped: 0,
             warned_expired: 0,

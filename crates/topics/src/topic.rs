@@ -7,6 +7,11 @@ use crate::ring::Ring;
 use crate::subscriptions::SubscriptionIndex;
 use crate::time::Timestamp;
 
+/// How many numbers are reserved at a time, as powers of two.
+const RESERVATION_MIN: u8 = 6;
+const RESERVATION_MAX: u8 = 20;
+const RESERVATION_SHRINKS_AFTER_S: u32 = 60;
+
 /// Where a topic is in [`crate::topics::Topics`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TopicIndex(pub(crate) u32);
@@ -22,13 +27,19 @@ pub(crate) struct Topic {
     /// Numbers up to this one may never have been given: they were reserved when the broker crashed, or
     /// another topic with the same floor had them.
     pub(crate) skipped_to: Sequence,
+    /// Numbers up to this one were given before the broker restarted, or skipped when it did.
+    pub(crate) restarted_to: Sequence,
+    /// Numbers up to this one are reserved by what was saved; zero if nothing was.
+    pub(crate) reserved_to: Sequence,
     hot: Option<Box<Hot>>,
     /// Seconds, for choosing which idle topic to forget.
     pub(crate) used_at: u32,
     /// In the list of topics to be saved.
     pub(crate) dirty: bool,
-    /// The next number it gives is not covered by what was saved.
-    pub(crate) unsaved: bool,
+    /// How many numbers are reserved at a time, as a power of two.
+    reservation: u8,
+    /// Seconds, for choosing how many.
+    saved_at: u32,
 }
 
 /// What only a topic in use has.
@@ -51,8 +62,33 @@ impl Topic {
             hot: None,
             used_at,
             dirty: false,
-            unsaved: true,
+            restarted_to: Sequence::ZERO,
+            reserved_to: Sequence::ZERO,
+            reservation: RESERVATION_MIN,
+            saved_at: 0,
         }
+    }
+
+    /// Whether it is time to reserve more numbers: half of them are used.
+    #[inline]
+    pub(crate) fn runs_out(&self) -> bool {
+        self.sequence.0 + (1 << self.reservation >> 1) > self.reserved_to.0
+    }
+
+    /// Reserves numbers, more of them if the last ones did not last for a second, less if they lasted for a minute.
+    /// Returns the last one.
+    pub(crate) fn reserve(&mut self, limit: u64, now: u32) -> Sequence {
+        if self.reserved_to > Sequence::ZERO {
+            let lasted = now.saturating_sub(self.saved_at);
+            if self.runs_out() && lasted <= 1 {
+                self.reservation = (self.reservation + 2).min(RESERVATION_MAX);
+            } else if lasted >= RESERVATION_SHRINKS_AFTER_S {
+                self.reservation = (self.reservation - 2).max(RESERVATION_MIN);
+            }
+        }
+        self.saved_at = now;
+        self.reserved_to = Sequence(self.sequence.0 + (1 << self.reservation).min(limit.max(2)));
+        self.reserved_to
     }
 
     pub(crate) fn hot(&self) -> Option<&Hot> {

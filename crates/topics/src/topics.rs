@@ -30,6 +30,8 @@ pub(crate) struct Topics {
     slots: Vec<Option<Topic>>,
     free: Vec<TopicIndex>,
     floors: Vec<Sequence>,
+    /// What is not known begins above this number since the broker restarted.
+    restart_floor: Sequence,
     hash: FixedState,
     limit: usize,
     /// Where the search for an idle topic goes on.
@@ -50,6 +52,7 @@ impl Topics {
             slots: Vec::new(),
             free: Vec::new(),
             floors: Vec::new(),
+            restart_floor: Sequence::ZERO,
             hash: FixedState::with_seed(hash_seed),
             // An index is a u32.
             limit: limit.min(u32::MAX as usize),
@@ -90,7 +93,8 @@ impl Topics {
         if self.len() >= self.limit {
             return Err(Refusal::TooManyTopics { limit: self.limit });
         }
-        let topic = Topic::new(Arc::from(name), self.floor_of(name), seconds(now));
+        let mut topic = Topic::new(Arc::from(name), self.floor_of(name), seconds(now));
+        topic.restarted_to = self.restart_floor.min(topic.sequence);
         Ok(self.insert(topic))
     }
 
@@ -149,6 +153,14 @@ impl Topics {
         }
     }
 
+    /// Lets every topic that is not known begin above this number, because the broker restarted.
+    pub(crate) fn raise_floors(&mut self, to: Sequence) {
+        self.restart_floor = self.restart_floor.max(to);
+        for floor in 0..FLOORS {
+            self.raise_floor(floor, to);
+        }
+    }
+
     fn insert(&mut self, topic: Topic) -> TopicIndex {
         let hash = self.short_hash(&topic.name);
         let index = if let Some(index) = self.free.pop() {
@@ -197,7 +209,7 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn seconds(now: Timestamp) -> u32 {
+pub(crate) fn seconds(now: Timestamp) -> u32 {
     u32::try_from(now.0 / 1000).unwrap_or(u32::MAX)
 }
 

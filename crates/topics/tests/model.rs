@@ -274,7 +274,7 @@ impl World {
         for follower in 0..self.followers.len() {
             self.arrive(follower, 0);
         }
-        let snapshot = self.stage.shard.snapshot(self.stage.now);
+        let snapshot = self.stage.shard.snapshot(Stop::Clean, self.stage.now);
         let mut stage = Stage::with(self.stage.shard.settings().clone());
         stage.now = self.stage.now;
         stage.shard.restore(snapshot, Stop::Clean, stage.now).unwrap();

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use tenure_topics::{
     GAPS_MAX, MESSAGE_OVERHEAD_BYTES, NAME_BYTES_MAX, NAME_LEVELS_MAX, PAGE_MAX, REQUESTS_MAX,
-    SEQUENCE_BLOCK, SUBSCRIPTION_ID_BYTES_MAX, Settings, TEXT_BYTES_MAX,
+    SEQUENCE_BLOCK, SUBSCRIPTION_ID_BYTES_MAX, Settings, TEXT_BYTES_MAX, UNCONFIRMED_RANGES_MAX,
+    UNREAD_BYTES_MAX,
 };
 
 const PAGE: &str = include_str!("../../../spec/topics.md");
@@ -38,6 +39,8 @@ fn the_limits_on_the_page_are_the_defaults() {
         SUBSCRIPTION_ID_BYTES_MAX,
         TEXT_BYTES_MAX,
         GAPS_MAX,
+        UNREAD_BYTES_MAX as usize,
+        UNCONFIRMED_RANGES_MAX,
         REQUESTS_MAX,
         PAGE_MAX,
     ] {
@@ -50,7 +53,7 @@ fn the_limits_on_the_page_are_the_defaults() {
 
 #[test]
 fn numbers_in_the_text_are_those_of_the_code() {
-    assert!(PAGE.contains(&format!("in blocks of {SEQUENCE_BLOCK}")));
+    assert!(PAGE.contains(&format!("at most {SEQUENCE_BLOCK} numbers")));
     assert!(PAGE.contains(&format!("the first {GAPS_MAX} ranges")));
     assert!((200..300).contains(&MESSAGE_OVERHEAD_BYTES), "about 250, not {MESSAGE_OVERHEAD_BYTES}");
 }

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use common::{Stage, id, last_seen, subscribe};
 use tenure_topics::{
-    MessageId, Policy, Publish, Recovery, Resume, SEQUENCE_BLOCK, Sequence, Settings, Snapshot, Stop,
-    Subscribe,
+    MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings, Snapshot, Stop, Subscribe,
 };
 
 /// Stops the broker properly and starts it again, an hour later.
 fn restart(stage: &Stage) -> Stage {
-    let written = serde_json::to_vec(&stage.shard.snapshot(stage.now)).unwrap();
+    let written = serde_json::to_vec(&stage.shard.snapshot(Stop::Clean, stage.now)).unwrap();
     let read: Snapshot = serde_json::from_slice(&written).unwrap();
     let mut again = Stage::with(stage.shard.settings().clone());
     again.now = stage.now.after(Duration::from_secs(3600));
@@ -49,6 +48,9 @@ fn crash(stage: &Stage, disk: &Snapshot) -> Stage {
     again.shard.restore(disk.clone(), Stop::Unclean, again.now).unwrap();
     again
 }
+
+/// The number that is reserved for a topic with three messages that was saved once.
+const RESERVED: u64 = 3 + 64;
 
 #[test]
 fn numbers_go_on_where_they_were() {
@@ -131,14 +133,13 @@ fn forgotten_topics_keep_their_floor_across_a_restart() {
 
 #[test]
 fn no_number_is_given_twice_even_if_the_broker_is_killed() {
-    const BLOCK: u64 = 1_000;
-    let settings = Settings { track_changes: true, sequence_block: BLOCK, ..Settings::default() };
-    let mut stage = Stage::with(settings);
+    // How many messages a runtime publishes at most before what changed is written.
+    const ALLOWANCE: u64 = 1_000;
+    let mut stage = Stage::with(Settings { track_changes: true, ..Settings::default() });
     let mut disk = Snapshot::default();
     let mut highest = 0;
     for round in 1..50 {
-        // A runtime saves before the reserved block is used up, and not with every message.
-        for _ in 0..BLOCK / 3 {
+        for _ in 0..ALLOWANCE / 3 {
             let number = stage.say("a", "x").sequence.0;
             assert!(number > highest, "{number} after {highest}");
             highest = number;
@@ -148,9 +149,41 @@ fn no_number_is_given_twice_even_if_the_broker_is_killed() {
             for _ in 0..round {
                 highest = stage.say("a", "unsaved").sequence.0;
             }
-            stage = crash(&stage, &disk);
+            let mut known = disk.clone();
+            for topic in &mut known.topics {
+                topic.sequence.0 += ALLOWANCE;
+            }
+            stage = crash(&stage, &known);
         }
     }
+}
+
+#[test]
+fn reservations_grow_with_the_rate_and_shrink_when_a_topic_is_quiet() {
+    let mut stage = Stage::with(Settings { track_changes: true, ..Settings::default() });
+    let reserved = |stage: &mut Stage, messages: u64| {
+        let mut rows = 0;
+        for _ in 0..messages {
+            let number = stage.say("a", "x").sequence.0;
+            for topic in stage.shard.changes(9, stage.now).saved.topics {
+                rows += 1;
+                assert!(topic.sequence.0 > number);
+            }
+        }
+        rows
+    };
+    let rows = reserved(&mut stage, 1_000_000);
+    assert!(rows < 40, "a busy topic is not written for every message: {rows} rows");
+    let disk_at = stage.shard.snapshot(Stop::Unclean, stage.now).topics[0].sequence.0;
+    assert!(disk_at - 1_000_000 > 100_000);
+    for _ in 0..8 {
+        stage.pass(120_000);
+        stage.publish(Publish::new("a", MessageId(1), "x").retained()).unwrap();
+        stage.shard.changes(9, stage.now);
+    }
+    let disk_at = stage.shard.snapshot(Stop::Unclean, stage.now).topics[0].sequence.0;
+    assert_eq!(disk_at - stage.shard.sequence_of("a").unwrap().0, 64);
+    assert_eq!(stage.shard.snapshot(Stop::Clean, stage.now).topics[0].sequence.0, 1_000_008, "exactly");
 }
 
 #[test]
@@ -188,7 +221,7 @@ fn after_a_crash_a_client_is_told_that_the_count_is_unknown() {
     let resume = Resume { last_seen: vec![last_seen("a", 2)], ..Resume::new(id("eve"), Recovery::Replay) };
     let resumed = stage.resume(&resume).unwrap();
     assert_eq!(resumed.missed, None);
-    let reserved = 2 * SEQUENCE_BLOCK;
+    let reserved = RESERVED;
     let expected =
         [format!("gap a#3-{reserved} kept {}", reserved + 1), format!("replayed 0 of a up to {reserved}")];
     assert_eq!(stage.hear("eve"), expected);
@@ -201,7 +234,7 @@ fn the_count_stays_unknown_for_numbers_that_a_crash_skipped_however_often_the_br
     stage.say_all("a", "1 2 3");
     save(&mut stage, &mut disk);
     let mut stage = restart(&restart(&crash(&stage, &disk)));
-    let after = 2 * SEQUENCE_BLOCK;
+    let after = RESERVED;
     assert_eq!(stage.say("a", "4").sequence, Sequence(after + 1));
     let resume = |name, last| Resume {
         filters: common::filters(&["a"]),
@@ -226,7 +259,7 @@ fn a_subscription_that_is_away_has_what_it_missed_written_down() {
     assert!(!stage.shard.has_changes(), "the first one says it all");
     let mut stage = crash(&stage, &disk);
     stage.resume(&Resume::new(id("eve"), Recovery::Replay)).unwrap();
-    let reserved = 2 * SEQUENCE_BLOCK;
+    let reserved = RESERVED;
     assert_eq!(stage.hear("eve")[0], format!("gap a#1-{reserved} kept {}", reserved + 1));
 }
 

@@ -19,7 +19,7 @@ fn what_was_missed_is_replayed_in_order_and_then_it_is_live_again() {
     stage.say_all("a", "2 3");
     let resumed = stage.resume(&replay("eve")).unwrap();
     assert_eq!((resumed.missed, resumed.lost, resumed.replay_started), (Some(2), 0, true));
-    assert!(resumed.gap_detected() && !resumed.created && !resumed.took_over);
+    assert!(!resumed.has_losses() && !resumed.created && !resumed.took_over);
     assert_eq!(stage.shard.next_deadline(), None, "nobody is waited for any more");
     stage.say("a", "4");
     let expected =
@@ -237,7 +237,7 @@ fn more_missed_topics_than_fit_make_the_count_unknown() {
     }
     let resumed = stage.resume(&replay("eve")).unwrap();
     assert_eq!(resumed.missed, None);
-    assert!(resumed.gap_detected());
+    assert!(resumed.has_losses());
 }
 
 #[test]
@@ -348,4 +348,35 @@ fn a_paused_subscription_cannot_be_taken_from() {
     stage.pause("eve");
     assert_eq!(stage.shard.take(key, 1, stage.now, &mut Vec::new()), Err(Refusal::SubscriptionPaused));
     assert_eq!(stage.say("a", "1").receivers, 0);
+}
+
+#[test]
+fn who_subscribes_with_the_id_of_a_paused_subscription_begins_again() {
+    let mut stage = Stage::new();
+    stage.join("eve", &["a", "b"]);
+    stage.pause("eve");
+    stage.say("a", "missed");
+    let mut again = common::subscribe("eve", &["a", "c.*"]);
+    again.queue_limit = Some(3);
+    again.group = Some("g".into());
+    stage.subscribe(again).unwrap();
+    stage.say("a", "2");
+    stage.say("b", "no longer");
+    stage.say("c.x", "1");
+    assert_eq!(stage.hear("eve"), ["live a#2 2", "live c.x#1 1"]);
+    assert_eq!((stage.stats("eve").limit, stage.shard.stats().paused), (3, 0));
+    assert_eq!(stage.shard.stats().filters, 2);
+    assert_eq!(stage.shard.next_deadline(), None);
+    let taken = stage.subscribe(common::subscribe("eve", &["a"])).unwrap_err();
+    assert_eq!(taken, Refusal::SubscriptionExists, "a stream has it");
+    stage.pause("eve");
+    let refused = stage.subscribe(common::subscribe("eve", &[])).unwrap_err();
+    assert_eq!(refused, Refusal::NoFilters);
+    stage.say("c.x", "2");
+    stage.resume(&replay("eve")).unwrap();
+    assert_eq!(
+        stage.hear("eve"),
+        Vec::<String>::new(),
+        "a refusal changes nothing: it is a member of a group"
+    );
 }

@@ -65,7 +65,7 @@ impl Shards {
     fn restart(&self, count: usize) -> Shards {
         let mut saved = Snapshot::default();
         for shard in &self.0 {
-            saved.join(shard.snapshot(NOW));
+            saved.join(shard.snapshot(Stop::Clean, NOW));
         }
         let mut again = Shards::new(count);
         for (index, shard) in again.0.iter_mut().enumerate() {

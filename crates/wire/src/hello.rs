@@ -36,6 +36,9 @@ message! {
     }
 }
 
+/// The broker takes `acknowledge`.
+pub const FEATURE_ACKNOWLEDGE: &str = "acknowledge";
+
 message! {
     /// The broker's answer to a hello.
     pub struct Welcome {

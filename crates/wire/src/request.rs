@@ -10,7 +10,9 @@ use crate::id::TaskId;
 use crate::shapes::{kinds, message};
 use crate::task::{Completion, Held, NewTask, Terms};
 use crate::time::Timestamp;
-use crate::topic::{OneSubscription, Publish, Subscribe, SubscriptionsQuery, TopicRequest, TopicsQuery};
+use crate::topic::{
+    Acknowledge, OneSubscription, Publish, Subscribe, SubscriptionsQuery, TopicRequest, TopicsQuery,
+};
 use crate::words::{StateName, Wanted};
 use crate::worker::{Failure, WorkerSpec, WorkerStats};
 
@@ -81,6 +83,7 @@ kinds! {
         Subscribe(Box<Subscribe>) = "subscribe",
         Unsubscribe(OneSubscription) = "unsubscribe",
         PauseSubscription(OneSubscription) = "pause-subscription",
+        Acknowledge(Acknowledge) = "acknowledge",
         Request(Box<TopicRequest>) = "request",
         Topics(TopicsQuery) = "topics",
         Subscriptions(SubscriptionsQuery) = "subscriptions",

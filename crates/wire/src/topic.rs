@@ -46,6 +46,20 @@ words! {
 }
 
 words! {
+    /// Why messages will not come.
+    pub enum GapReason {
+        /// They are no longer kept.
+        NotKept = "not-kept",
+        /// The subscription's queue was full.
+        QueueFull = "queue-full",
+        /// The broker restarted, and the topic is not durable.
+        Restarted = "restarted",
+        /// The broker restarted after a crash. Some of the numbers, or all, may never have been used.
+        Crashed = "crashed",
+    }
+}
+
+words! {
     /// Why a subscriber does not keep up.
     pub enum WarningReason {
         SlowConsumer = "slow_consumer",
@@ -174,6 +188,10 @@ message! {
         missed: Option<u64>,
         /// How many of these are no longer kept.
         lost: u64,
+        /// More than that may be lost.
+        unsure: bool,
+        /// Messages may be lost because the broker restarted.
+        restarted: bool,
         /// Messages from before follow.
         replays: bool,
     }
@@ -185,6 +203,18 @@ message! {
     pub struct OneSubscription {
         number: Option<u64>,
         id: Option<Name>,
+    }
+}
+
+message! {
+    /// What was read of a subscription, so that it need not come again: by the number of the request that opened it here,
+    /// or by its id.
+    #[derive(Default)]
+    pub struct Acknowledge {
+        number: Option<u64>,
+        id: Option<Name>,
+        /// The last number that was read of each topic.
+        last_seen: Vec<LastSeen>,
     }
 }
 
@@ -313,6 +343,7 @@ message! {
         last_missed: u64,
         /// The next number that is kept, or will be given if nothing is kept.
         oldest_kept: u64,
+        reason: Option<GapReason>,
     }
 }
 

@@ -34,6 +34,8 @@ def messages(**subscribe):
         if kind == "messages":
             for row in fields["messages"]:
                 yield fields.get("kind", "live"), row
+                # What is acknowledged does not come again to the next one with this id.
+                peer.ask("acknowledge", number=number, last_seen=[[row[0], row[1]]])
         elif kind == "topic-gap":
             print("gap", fields["topic"], fields["first_missed"], fields["last_missed"], flush=True)
         elif kind == "subscription-ended":

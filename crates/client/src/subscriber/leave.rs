@@ -1,15 +1,17 @@
 //! Leaving a subscription that somebody comes back to: what the program has taken counts as taken, and nothing else.
 //!
-//! The broker believes that whatever it has written to the connection was taken. So the subscription is paused first, and by
-//! the answer everything it wrote has come. If some of that was not taken, the broker is told the numbers before it, and the
-//! subscription is paused again before anything is replayed.
+//! The broker does not know what of its messages was read. So the subscription is paused first, and by the answer
+//! everything it wrote has come. Then what was taken is acknowledged. If some of it was not taken, the broker is told the
+//! numbers before it, and the subscription is paused again before anything is replayed.
 
 use std::collections::HashMap;
 
-use tenure_wire::topic::{LastSeen, MessageKind, OneSubscription, Recovery, Subscribe as SubscribeRequest};
+use tenure_wire::topic::{
+    Acknowledge, LastSeen, MessageKind, OneSubscription, Recovery, Subscribe as SubscribeRequest,
+};
 use tenure_wire::{FromBroker, Name, Notice, Reply, Request};
 
-use super::{Received, Subscriber, Subscribing};
+use super::{Received, Subscriber, Subscribing, takes_acknowledgements};
 use crate::client::unexpected;
 use crate::connection::{CONNECT_TIMEOUT, Connection};
 use crate::error::Error;
@@ -21,7 +23,7 @@ const TRIES_MAX: usize = 10;
 impl Subscriber {
     /// Leaves the subscription, for whoever takes it up again by its id: what [`next`](Subscriber::next) has handed out
     /// counts as taken, and everything after it comes again as far as it is kept. A subscriber that is dropped leaves as
-    /// well, but then all that had come through its connection counts as taken.
+    /// well, but then what it took last, and had not acknowledged, comes again.
     pub async fn leave(mut self) -> Result<(), Error> {
         let mut untaken = Untaken::default();
         for received in self.ready.drain(..) {
@@ -50,6 +52,12 @@ impl Subscribing {
         let pause = Request::PauseSubscription(OneSubscription { number: None, id: self.next.id.clone() });
         let asked = connection.ask(&pause);
         untaken.hear(&mut connection, self.number, asked).await?;
+        if takes_acknowledgements(&connection) {
+            let last_seen = untaken.taken(self.seen.last_seen());
+            let acknowledge = Acknowledge { number: None, id: self.next.id.clone(), last_seen };
+            connection.tell(&Request::Acknowledge(acknowledge));
+            connection.flush().await?;
+        }
         // A group shares among its members, and a member replays nothing.
         if untaken.first.is_empty() || self.next.group.is_some() {
             return Ok(());
@@ -131,6 +139,16 @@ impl Untaken {
     fn add(&mut self, topic: &Name, sequence: u64) {
         let first = self.first.entry(topic.clone()).or_insert(sequence);
         *first = sequence.min(*first);
+    }
+
+    /// Of what was seen, what was taken.
+    fn taken(&self, mut seen: Vec<LastSeen>) -> Vec<LastSeen> {
+        for row in &mut seen {
+            if let Some(first) = self.first.get(&row.topic) {
+                row.sequence = row.sequence.min(first.saturating_sub(1));
+            }
+        }
+        seen
     }
 
     fn last_seen(&self) -> Vec<LastSeen> {

@@ -110,7 +110,7 @@ async fn what_was_missed_while_the_connection_was_gone_is_replayed() {
         publisher.publish("log", number.to_string()).await.unwrap();
     }
     proxy.mend().await;
-    assert_eq!(next(&mut subscriber).await, Received::Back { missed: Some(3) });
+    assert_eq!(next(&mut subscriber).await, Received::Back { missed: Some(3), restarted: false });
     for number in 2..=4 {
         let heard = message(&mut subscriber).await;
         assert_eq!(heard, (MessageKind::Replay, "log".into(), number, number.to_string()));
@@ -149,7 +149,7 @@ async fn without_a_replay_the_gap_is_named() {
         publisher.publish("log", "missed").await.unwrap();
     }
     proxy.mend().await;
-    assert_eq!(next(&mut subscriber).await, Received::Back { missed: Some(3) });
+    assert_eq!(next(&mut subscriber).await, Received::Back { missed: Some(3), restarted: false });
     publisher.publish("log", "5").await.unwrap();
     assert!(
         matches!(next(&mut subscriber).await, Received::Gap(gap) if (gap.first_missed, gap.last_missed) == (2, 4))

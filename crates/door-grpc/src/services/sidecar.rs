@@ -1,9 +1,7 @@
 //! `nexusd.sidecar.SidecarService`: pub/sub with gap recovery, for the clients that exist.
 
-use std::collections::BTreeMap;
-
 use tenure_hub::TopicAct;
-use tenure_hub::topics::{Filter, PAGE_MAX, Refusal, SubscriptionId};
+use tenure_hub::topics::{Filter, PAGE_MAX, Recovery, Refusal, SubscriptionId};
 use tonic::{Request, Response};
 
 use super::{Desk, Reply};
@@ -47,7 +45,8 @@ impl pb::sidecar_service_server::SidecarService for Desk {
         })?;
         let resumed = self.hub.topics().resume(&peer.namespace, &resume);
         let (subscription, resumed) = resumed.map_err(|no| topic_status(&no))?;
-        let listening = Listening::go_on(subscription, &resumed, self.heartbeat);
+        let replays = resume.recovery == Recovery::Replay;
+        let listening = Listening::go_on(subscription, &resumed, replays, self.heartbeat);
         Ok(Response::new(listening.until(peer.revoked(&self.hub))))
     }
 
@@ -82,24 +81,20 @@ impl pb::sidecar_service_server::SidecarService for Desk {
     async fn get_topics(&self, mut request: Request<pb::GetTopicsRequest>) -> Reply<pb::GetTopicsResponse> {
         let peer = self.enter(&mut request)?;
         peer.may(TopicAct::List)?;
-        let with_counts = request.get_ref().include_counts;
-        let mut topics = BTreeMap::new();
+        let mut topics = Vec::new();
         let mut from = Some(0);
-        while let Some(next) = from {
+        while let Some(next) = from
+            && topics.len() < TOPICS_MAX
+        {
             let page = self.hub.topics().topics(&peer.namespace, next, PAGE_MAX, None);
-            for info in page.items {
-                let count = if with_counts { i32::try_from(info.subscribers).unwrap_or(i32::MAX) } else { 0 };
-                topics.insert(info.name.to_string(), count);
-            }
-            if topics.len() > TOPICS_MAX {
-                let limit = TOPICS_MAX;
-                return Err(topic_status(&Refusal::TooManyTopics { limit }));
-            }
+            topics.extend(page.items.iter().map(translate::topic_info));
             from = page.next;
             // Others want their turn between two pages.
             tokio::task::yield_now().await;
         }
-        Ok(Response::new(pb::GetTopicsResponse { topics }))
+        let truncated = from.is_some() || topics.len() > TOPICS_MAX;
+        topics.truncate(TOPICS_MAX);
+        Ok(Response::new(pb::GetTopicsResponse { topics, truncated }))
     }
 
     /// A broker is alone: it has no peers.

@@ -123,7 +123,7 @@ impl pb::tasks_server::Tasks for Desk {
         let call = self.look(&mut request)?;
         let request = request.into_inner();
         // Events are numbered from 1: nothing is missing before it.
-        let from = request.from.map(|from| from.max(1));
+        let from = request.from_event.or(request.from).map(|from| from.max(1));
         let filter = translate::filter(request).map_err(|no| translate::status(&no))?;
         let watching = Watching::begin(call.0, filter, from).await?;
         Ok(Response::new(session::stream(watching).boxed()))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use tenure_hub::TopicAct;
-use tenure_hub::topics::{Filter, Refusal};
+use tenure_hub::topics::{Filter, PAGE_MAX, Refusal, SubscriptionId};
 use tonic::{Request, Response, Streaming};
 
 use super::{Answers, Desk, Reply};
@@ -13,6 +13,8 @@ use crate::proto::tenure::v1 as pb;
 use crate::session::{self, Listening, Publishing};
 use crate::translate::{self, topic_status};
 
+/// How many subscriptions are listed for a client that does not say how many.
+const LISTED: usize = 100;
 /// How long an asker waits who does not say how long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -49,5 +51,41 @@ impl pb::topics_server::Topics for Desk {
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
         let listening = Listening::begin(subscription, &info, self.heartbeat);
         Ok(Response::new(listening.until(peer.revoked(&self.hub))))
+    }
+
+    async fn acknowledge(
+        &self,
+        mut request: Request<pb::AcknowledgeRequest>,
+    ) -> Reply<pb::AcknowledgeResponse> {
+        let peer = self.enter(&mut request)?;
+        peer.may(TopicAct::ChangeSubscription)?;
+        let request = request.get_ref();
+        let id = SubscriptionId::parse(&request.subscription_id).map_err(|no| topic_status(&no))?;
+        let read = translate::last_seen(&request.last_sequence_per_topic);
+        let acknowledged = self.hub.topics().acknowledge(&peer.namespace, &id, &read);
+        acknowledged.map_err(|no| topic_status(&no))?;
+        Ok(Response::new(pb::AcknowledgeResponse {}))
+    }
+
+    async fn subscriptions(
+        &self,
+        mut request: Request<pb::SubscriptionsRequest>,
+    ) -> Reply<pb::SubscriptionList> {
+        let peer = self.enter(&mut request)?;
+        peer.may(TopicAct::List)?;
+        let pb::SubscriptionsRequest { next, limit, subscription_id } = request.into_inner();
+        let topics = self.hub.topics();
+        if !subscription_id.is_empty() {
+            let id = SubscriptionId::parse(&subscription_id).map_err(|no| topic_status(&no))?;
+            let found = topics.subscription(&peer.namespace, &id);
+            let found = found.ok_or_else(|| topic_status(&Refusal::UnknownSubscription))?;
+            let subscriptions = vec![translate::subscription_status(&found)];
+            return Ok(Response::new(pb::SubscriptionList { subscriptions, next: None }));
+        }
+        let limit = if limit == 0 { LISTED } else { (limit as usize).min(PAGE_MAX) };
+        let from = usize::try_from(next).unwrap_or(usize::MAX);
+        let page = topics.subscriptions(&peer.namespace, from, limit);
+        let subscriptions = page.items.iter().map(translate::subscription_status).collect();
+        Ok(Response::new(pb::SubscriptionList { subscriptions, next: page.next.map(|next| next as u64) }))
     }
 }

@@ -53,8 +53,13 @@ impl Listening {
         Listening::new(subscription, first, heartbeat)
     }
 
-    pub(crate) fn go_on(subscription: Subscription, resumed: &Resumed, heartbeat: Duration) -> Listening {
-        let first = translate::resumed(subscription.id().as_str(), resumed, now_millis());
+    pub(crate) fn go_on(
+        subscription: Subscription,
+        resumed: &Resumed,
+        replays: bool,
+        heartbeat: Duration,
+    ) -> Listening {
+        let first = translate::resumed(subscription.id().as_str(), resumed, replays, now_millis());
         Listening::new(subscription, first, heartbeat)
     }
 

@@ -73,7 +73,8 @@ pub(crate) fn event(event: &Event) -> News {
 
 /// Events from `from` on are gone; `oldest` is the first that is kept.
 pub(crate) fn gap(from: u64, oldest: u64) -> News {
-    News::Gap(pb::EventGap { from, to: oldest.saturating_sub(1) })
+    let to = oldest.saturating_sub(1);
+    News::Gap(pb::EventGap { from, to, first: from, last: to })
 }
 
 /// What goes with an event beyond whom it concerns.

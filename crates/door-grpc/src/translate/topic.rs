@@ -7,7 +7,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use tenure_hub::topics::{
     Answer, Delivery, Filter, Kind, Message, Policy, Publish, Published, Recovery, Refusal, Resume, Resumed,
-    Sequence, Subscribe, SubscriptionId, SubscriptionInfo, Ttl, WarningReason, fresh_message_id,
+    Sequence, Subscribe, SubscriptionId, SubscriptionInfo, TopicInfo, Ttl, WarningReason, fresh_message_id,
     fresh_subscription_id,
 };
 use tenure_hub::words;
@@ -125,18 +125,58 @@ pub(crate) fn resume(request: &pb::ResumeSubscribeRequest) -> Result<Resume, Sta
 }
 
 fn resume_with(request: &pb::ResumeSubscribeRequest, recovery: Recovery) -> Result<Resume, Refusal> {
-    let last_seen = request.last_sequence_per_topic.iter().map(|(topic, last)| {
-        // A number below zero was never given to anybody.
-        (Arc::from(topic.as_str()), Sequence(u64::try_from(*last).unwrap_or(0)))
-    });
     Ok(Resume {
         client: request.client_id.as_str().into(),
         filters: filters(&request.topics)?,
         retained: request.receive_retained,
-        last_seen: last_seen.collect(),
+        last_seen: last_seen(&request.last_sequence_per_topic),
         last_seen_single: Some(request.last_sequence_number).filter(|last| *last > 0).map(Sequence),
         ..Resume::new(SubscriptionId::parse(&request.subscription_id)?, recovery)
     })
+}
+
+pub(crate) fn last_seen<'a>(
+    per_topic: impl IntoIterator<Item = (&'a String, &'a i64)>,
+) -> Vec<(Arc<str>, Sequence)> {
+    // A number below zero was never given to anybody.
+    let row = |(topic, last): (&String, &i64)| {
+        (Arc::from(topic.as_str()), Sequence(u64::try_from(*last).unwrap_or(0)))
+    };
+    per_topic.into_iter().map(row).collect()
+}
+
+/// A topic as a list of topics shows it.
+pub(crate) fn topic_info(info: &TopicInfo) -> pb::TopicInfo {
+    pb::TopicInfo {
+        topic: info.name.to_string(),
+        subscriber_count: i32::try_from(info.subscribers).unwrap_or(i32::MAX),
+        has_retained: info.retained,
+    }
+}
+
+/// A subscription with its figures.
+pub(crate) fn subscription_status(info: &SubscriptionInfo) -> v1::SubscriptionStatus {
+    let stats = &info.stats;
+    v1::SubscriptionStatus {
+        subscription_id: info.id.to_string(),
+        client_id: info.client.to_string(),
+        topics: info.filters.iter().map(ToString::to_string).collect(),
+        group: info.group.as_deref().unwrap_or_default().to_owned(),
+        policy: info.policy.as_str().to_owned(),
+        paused_until_ms: info.paused_until.map_or(0, |until| until.0 as i64),
+        queue_depth: stats.depth,
+        queue_limit: stats.limit,
+        high_watermark: stats.high_watermark,
+        enqueued: stats.enqueued,
+        delivered: stats.delivered,
+        dropped: Some(v1::Drops {
+            oldest: stats.dropped.oldest,
+            newest: stats.dropped.newest,
+            ttl: stats.dropped.ttl,
+            disconnect: stats.dropped.disconnect,
+        }),
+        blocked_ms: u64::try_from(stats.blocked.as_millis()).unwrap_or(u64::MAX),
+    }
 }
 
 fn filters(topics: &[String]) -> Result<Vec<Filter>, Refusal> {
@@ -154,23 +194,29 @@ pub(crate) fn info(info: &SubscriptionInfo, now: i64) -> EncodedEvent {
             gap_detected: false,
             missed_message_count: 0,
             replay_started: false,
+            missed_in_all: 0,
+            broker_restarted: false,
         },
     )
 }
 
-/// The first event of one that comes back.
-pub(crate) fn resumed(id: &str, resumed: &Resumed, now: i64) -> EncodedEvent {
+/// The first event of one that comes back. What is replayed is not missing; without a replay nothing of what was missed
+/// comes.
+pub(crate) fn resumed(id: &str, resumed: &Resumed, replays: bool, now: i64) -> EncodedEvent {
+    let known = Some(resumed.lost).filter(|_| !resumed.is_unsure);
+    let will_not_come = if replays { known } else { resumed.missed };
     encoded(
         SUBSCRIPTION_INFO,
         &pb::SubscriptionInfo {
             subscription_id: id.to_owned(),
             topics: resumed.filters.iter().map(ToString::to_string).collect(),
             timestamp_ms: now,
-            gap_detected: resumed.gap_detected(),
-            missed_message_count: resumed
-                .missed
+            gap_detected: will_not_come != Some(0),
+            missed_message_count: will_not_come
                 .map_or(-1, |missed| i32::try_from(missed).unwrap_or(i32::MAX)),
             replay_started: resumed.replay_started,
+            missed_in_all: resumed.missed.map_or(-1, |missed| missed as i64),
+            broker_restarted: resumed.restarted,
         },
     )
 }
@@ -197,6 +243,7 @@ pub(crate) fn delivery(delivery: &Delivery, subscription: &SubscriptionId) -> En
                 first_missed: gap.first_missed.0 as i64,
                 last_missed: gap.last_missed.0 as i64,
                 oldest_kept: gap.oldest_kept.0 as i64,
+                reason: gap.reason.as_str().to_owned(),
             },
         ),
         Delivery::ReplayComplete(done) => encoded(

@@ -123,8 +123,9 @@ try:
     assert kind == "subscription_info" and list(info.topics) == ["news"], info
     kind, heard = event(subscribed)
     if after > 6:
-        assert info.gap_detected
+        assert info.gap_detected and info.broker_restarted and info.missed_message_count == -1, info
         assert (kind, heard.first_missed, heard.last_missed) == ("gap", 6, after - 1), (kind, heard)
+        assert heard.reason == "crashed" and after < 100_000, (heard, after)
         kind, heard = event(subscribed)
     assert (kind, heard.payload, heard.sequence_number) == ("replay_message", b"after", after)
     assert event(subscribed)[0] == "replay_complete"

@@ -93,7 +93,8 @@ def nobody_hears():
 until("a broken stream is paused", nobody_hears)
 missed = last - 5
 stream, info = resume(subscription, last_sequence_per_topic={"sensor.kitchen": 5})
-assert info.gap_detected and info.missed_message_count == missed and info.replay_started
+assert not info.gap_detected and info.missed_message_count == 0 and info.replay_started
+assert info.missed_in_all == missed and not info.broker_restarted
 assert info.subscription_id == subscription and list(info.topics) == ["sensor.kitchen"]
 heard = events(stream, missed + 1)
 assert [kind for kind, _ in heard] == ["replay_message"] * missed + ["replay_complete"]
@@ -106,18 +107,19 @@ last += 1
 kind, message = event(stream)
 assert (kind, message.sequence_number) == ("message", last)
 
-# A client that keeps a single counter; and one that says nothing is believed to have what it was sent.
+# A client that keeps a single counter; and one that says nothing gets again what it may not have read.
 pause(subscription)
 stream, info = resume(subscription, last_sequence_number=last - 2)
-assert info.missed_message_count == 2
+assert (info.missed_message_count, info.missed_in_all) == (0, 2)
 assert [m.sequence_number for _, m in events(stream, 2)] == [last - 1, last]
 assert event(stream)[0] == "replay_complete"
 pause(subscription)
 broker.publish("sensor.kitchen", b"missed")
 last += 1
 stream, info = resume(subscription)
-assert info.missed_message_count == 1
-assert event(stream)[1].sequence_number == last and event(stream)[0] == "replay_complete"
+assert (info.missed_message_count, info.missed_in_all) == (0, -1)
+assert [m.sequence_number for _, m in events(stream, 3)] == [last - 2, last - 1, last]
+assert event(stream)[0] == "replay_complete"
 
 # Somebody else comes with the same id: the newcomer takes over.
 newcomer, info = resume(subscription, mode=0)
@@ -142,7 +144,8 @@ with refused(StatusCode.NOT_FOUND, "unknown-subscription"):
     next(sidecar.ResumeSubscribe(pb.ResumeSubscribeRequest(subscription_id=subscription)))
 # With topics it is created anew.
 stream, info = resume("my own id", "sensor.kitchen", last_sequence_per_topic={"sensor.kitchen": last - 1})
-assert (info.subscription_id, info.missed_message_count) == ("my own id", 1)
+assert (info.subscription_id, info.missed_message_count) == ("my own id", 0)
+assert info.missed_in_all == 1
 assert event(stream)[1].payload == b"to the newcomer"
 with refused(StatusCode.ALREADY_EXISTS, "subscription-exists"):
     next(sidecar.Subscribe(pb.SubscribeRequest(topics=["a"], subscription_id="my own id")))
@@ -151,9 +154,10 @@ with refused(StatusCode.ALREADY_EXISTS, "subscription-exists"):
 for index in range(1, 1006):
     broker.publish("busy", b"%d" % index)
 stream, info = resume("late", "busy", last_sequence_per_topic={"busy": 2})
-assert info.gap_detected and info.missed_message_count == 1003
+assert info.gap_detected and (info.missed_message_count, info.missed_in_all) == (3, 1003)
 kind, gap = event(stream)
 assert kind == "gap" and (gap.topic, gap.first_missed, gap.last_missed, gap.oldest_kept) == ("busy", 3, 5, 6)
+assert gap.reason == "not-kept"
 assert [m.sequence_number for _, m in events(stream, 1000)] == list(range(6, 1006))
 assert event(stream)[1].replayed_count == 1000
 
@@ -183,9 +187,10 @@ with refused(StatusCode.PERMISSION_DENIED, "topic-read-only"):
     sidecar.Publish(pb.PublishRequest(topic="task.1", payload=b"x"))
 
 # Lists.
-topics = sidecar.GetTopics(pb.GetTopicsRequest(include_counts=True)).topics
-assert topics["busy"] == 1 and "sensor.hall" in topics
-assert set(sidecar.GetTopics(pb.GetTopicsRequest()).topics.values()) == {0}
+listed = sidecar.GetTopics(pb.GetTopicsRequest(include_counts=True))
+topics = {info.topic: info for info in listed.topics}
+assert topics["busy"].subscriber_count == 1 and "sensor.hall" in topics and not listed.truncated
+assert list(sidecar.GetTopics(pb.GetTopicsRequest()).topics) == list(listed.topics)
 assert list(sidecar.GetPeers(pb.GetPeersRequest()).peers) == []
 
 # More of it, in tenure.v1: a stream of messages, groups, requests and answers.

@@ -6,7 +6,7 @@ use tenure_door_kit::LoginError;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX, SESSION_REQUESTS_MAX};
 use tenure_hub::words::{Refusal, Timestamp, check_name};
 use tenure_hub::{Grant, Needs, Right, Rights, fresh_id};
-use tenure_wire::hello::{Hello, PeerLimits, Welcome};
+use tenure_wire::hello::{FEATURE_ACKNOWLEDGE, Hello, PeerLimits, Welcome};
 use tenure_wire::limits::FRAME_BYTES_MAX;
 use tenure_wire::words::Role;
 use tenure_wire::{Code, Reply, VERSION};
@@ -88,7 +88,7 @@ impl Session {
             identity,
             namespace,
             session: session.0,
-            features: Vec::new(),
+            features: hello.features.into_iter().filter(|name| FEATURES.contains(&&**name)).collect(),
             limits: PeerLimits {
                 frame_bytes: FRAME_BYTES_MAX as u64,
                 entries: MANY_MAX as u64,
@@ -102,6 +102,9 @@ impl Session {
         Ok(())
     }
 }
+
+/// Optional parts of the protocol that this broker understands.
+const FEATURES: [&str; 1] = [FEATURE_ACKNOWLEDGE];
 
 fn check_roles(grant: &Grant, roles: &[Role]) -> Result<(), Refusal> {
     if roles.iter().any(|role| matches!(role, Role::Other(_))) {

@@ -22,7 +22,9 @@ pub(super) fn check(
             }
             (topics, _) => TopicAct::subscribe_to(topics.iter().map(AsRef::as_ref)),
         },
-        Request::Unsubscribe(_) | Request::PauseSubscription(_) => TopicAct::ChangeSubscription,
+        Request::Unsubscribe(_) | Request::PauseSubscription(_) | Request::Acknowledge(_) => {
+            TopicAct::ChangeSubscription
+        }
         Request::Request(_) => TopicAct::Request,
         Request::Topics(_) | Request::Subscriptions(_) => TopicAct::List,
         Request::Register(spec) => {

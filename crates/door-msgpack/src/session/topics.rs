@@ -183,6 +183,13 @@ impl TopicSide {
         }
     }
 
+    fn acknowledge(&self, acknowledge: topic::Acknowledge) -> Result<Reply, topics::Refusal> {
+        let topic::Acknowledge { number, id, last_seen } = acknowledge;
+        let id = self.find(&OneSubscription { number, id })?;
+        self.topics.acknowledge(&self.namespace, &id, &translate::last_seen(last_seen))?;
+        Ok(Reply::Done)
+    }
+
     /// The stream of this subscription is over, and nobody needs to be told.
     fn forget(&mut self, id: &topics::SubscriptionId) {
         self.subscriptions.retain(|_, subscription| subscription.id() != id);
@@ -253,6 +260,7 @@ impl Session {
                 side.forget(&id);
                 Ok(translate::subscription_paused(kept))
             }),
+            Request::Acknowledge(acknowledge) => side.acknowledge(acknowledge),
             Request::Request(request) => {
                 if side.asked >= REQUESTS_MAX {
                     return Err(Refusal::TooMany { what: "requests on topics", limit: REQUESTS_MAX });

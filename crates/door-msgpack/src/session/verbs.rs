@@ -119,6 +119,7 @@ impl Session {
             | Request::Subscribe(_)
             | Request::Unsubscribe(_)
             | Request::PauseSubscription(_)
+            | Request::Acknowledge(_)
             | Request::Request(_)
             | Request::Topics(_)
             | Request::Subscriptions(_)) => return self.topics(number, topic, turn),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::topics::{
-    Answer, Ended, Filter, Gap, Message, MessageId, PAGE_MAX, Page, Policy, Publish, Published, Recovery,
-    Refusal, ReplayComplete, Resume, Resumed, Sequence, Subscribe, SubscriptionId, SubscriptionInfo,
-    TopicInfo, Ttl, Warning, WarningReason, fresh_message_id, fresh_subscription_id,
+    Answer, Ended, Filter, Gap, GapReason, Message, MessageId, PAGE_MAX, Page, Policy, Publish, Published,
+    Recovery, Refusal, ReplayComplete, Resume, Resumed, Sequence, Subscribe, SubscriptionId,
+    SubscriptionInfo, TopicInfo, Ttl, Warning, WarningReason, fresh_message_id, fresh_subscription_id,
 };
 use tenure_hub::words::{self, Name};
 use tenure_wire::topic::{self as wire, EndedWhy, NewMessage, TopicRequest, TopicsQuery};
@@ -87,18 +87,21 @@ pub(crate) fn subscription(subscribe: wire::Subscribe, how: How, identity: &Name
             ..Subscribe::new(id, filters)
         }));
     };
-    let last_seen = subscribe.last_seen.into_iter().map(|last| (last.topic, Sequence(last.sequence)));
     Ok(Begin::Again(Resume {
         client: identity.clone(),
         filters,
         retained: subscribe.retained,
-        last_seen: last_seen.collect(),
+        last_seen: last_seen(subscribe.last_seen),
         last_seen_single: subscribe.last.map(Sequence),
         queue_limit,
         group: subscribe.group,
         policy,
         ..Resume::new(id, recovery)
     }))
+}
+
+pub(crate) fn last_seen(rows: Vec<wire::LastSeen>) -> Vec<(Name, Sequence)> {
+    rows.into_iter().map(|last| (last.topic, Sequence(last.sequence))).collect()
 }
 
 fn policy(policy: &wire::Policy) -> Result<Policy, words::Refusal> {
@@ -132,6 +135,8 @@ pub(crate) fn subscribed(info: &SubscriptionInfo) -> Reply {
         took_over: false,
         missed: Some(0),
         lost: 0,
+        unsure: false,
+        restarted: false,
         replays: false,
     }))
 }
@@ -144,6 +149,8 @@ pub(crate) fn resumed(id: &SubscriptionId, resumed: &Resumed) -> Reply {
         took_over: resumed.took_over,
         missed: resumed.missed,
         lost: resumed.lost,
+        unsure: resumed.is_unsure,
+        restarted: resumed.restarted,
         replays: resumed.replay_started,
     }))
 }
@@ -199,6 +206,12 @@ pub(crate) fn topic_gap(subscription: u64, gap: &Gap) -> Notice {
         first_missed: gap.first_missed.0,
         last_missed: gap.last_missed.0,
         oldest_kept: gap.oldest_kept.0,
+        reason: Some(match gap.reason {
+            GapReason::NotKept => wire::GapReason::NotKept,
+            GapReason::QueueFull => wire::GapReason::QueueFull,
+            GapReason::Restarted => wire::GapReason::Restarted,
+            GapReason::Crashed => wire::GapReason::Crashed,
+        }),
     })
 }
 

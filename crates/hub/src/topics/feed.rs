@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_engine::{Event, Name};
 use tenure_topics::{
-    Delivery, Gap, Kind, Message, MessageId, Publish, Refusal, ReplayComplete, Sequence, SubscriptionKey,
-    Timestamp,
+    Delivery, Gap, GapReason, Kind, Message, MessageId, Publish, Refusal, ReplayComplete, Sequence,
+    SubscriptionKey, Timestamp,
 };
 
 use super::Topics;
@@ -114,6 +114,7 @@ impl Feed {
                         first_missed: Sequence(*from),
                         last_missed: Sequence(oldest - 1),
                         oldest_kept: Sequence(*oldest),
+                        reason: GapReason::NotKept,
                     })));
                 }
                 *next = Some(*oldest);

@@ -3,16 +3,36 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::{Shared, Topics, now};
+use super::{Shared, Topics};
 
 /// The pause between two rounds is never shorter, whatever the setting says.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
+/// How long it takes at most until it is written down where a stream stands in durable topics and events.
+const NOTE_INTERVAL: Duration = Duration::from_secs(1);
+
 impl Topics {
-    /// Starts the task that reaps until the broker stops.
+    /// Starts the tasks that reap and note until the broker stops.
     pub(crate) fn start_reaper(&self) {
         let interval = self.shared.settings.topics.reap_interval.max(INTERVAL_MIN);
-        tokio::spawn(reap_for_ever(std::sync::Arc::downgrade(&self.shared), interval));
+        let shared = std::sync::Arc::downgrade(&self.shared);
+        tokio::spawn(reap_for_ever(Weak::clone(&shared), interval));
+        tokio::spawn(note_for_ever(shared));
+    }
+}
+
+/// Lets where the streams stand be written down, however few messages they took.
+async fn note_for_ever(topics: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(NOTE_INTERVAL).await;
+        let Some(shared) = topics.upgrade() else { return };
+        let topics = Topics { shared };
+        if topics.is_stopping() {
+            return;
+        }
+        for space in topics.spaces() {
+            space.with(|state, _| state.note_all());
+        }
     }
 }
 
@@ -35,7 +55,7 @@ async fn reap_for_ever(topics: Weak<Shared>, interval: Duration) {
                 tokio::task::yield_now().await;
             }
         }
-        while topics.requests().expire(now()) {
+        while topics.requests().expire(topics.now()) {
             tokio::task::yield_now().await;
         }
         topics.refresh_figures();

@@ -11,7 +11,7 @@ use tenure_topics::{MessageId, Publish, Refusal, RequestId, Requests, Sequence, 
 use tokio::sync::oneshot;
 
 use super::publish::Published;
-use super::{Topics, events, now};
+use super::{Topics, events};
 
 /// How many expired requests are closed before the lock is given back.
 const EXPIRE_MAX: usize = 1_000;
@@ -75,7 +75,7 @@ impl Topics {
         let (send, answered) = oneshot::channel();
         let reply_to = {
             let mut requests = self.requests();
-            let reply_to = requests.open.open(id, timeout, now())?;
+            let reply_to = requests.open.open(id, timeout, self.now())?;
             requests.askers.insert(id, Asker { namespace: Arc::clone(namespace), answer: send });
             reply_to
         };
@@ -106,7 +106,7 @@ impl Topics {
         if !asked_here {
             return Err(Refusal::UnknownRequest);
         }
-        let id = requests.open.answer(publish.topic, now())?;
+        let id = requests.open.answer(publish.topic, self.now())?;
         let asker = requests.askers.remove(&id).ok_or(Refusal::UnknownRequest)?;
         drop(requests);
         let answer = Answer {

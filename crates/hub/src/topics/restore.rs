@@ -3,21 +3,31 @@
 use std::sync::atomic::Ordering;
 
 use tenure_store::{Reader, StoreError, TopicLog, TopicRows, TopicsOpened};
-use tenure_topics::{Refusal, SavedMessage, Sequence, Snapshot, Stop, Timestamp};
+use tenure_topics::{Refusal, SEQUENCE_BLOCK, SavedMessage, Sequence, Snapshot, Stop, Timestamp};
 
+use super::allowance::Allowance;
+use super::clock::Clock;
 use super::rows::{self, Row};
 use super::saver::{Saver, SaverLine};
 use super::space::{Durable, State};
-use super::{TopicSettings, Topics, now};
+use super::{TopicSettings, Topics};
 
 impl Topics {
     /// Opens the log beside the journal, takes everything back, and starts the thread that writes.
     pub(crate) fn open(reader: &Reader, settings: TopicSettings) -> Result<(Topics, Saver), StoreError> {
+        Topics::open_with(reader, settings, Clock::default())
+    }
+
+    pub(super) fn open_with(
+        reader: &Reader,
+        settings: TopicSettings,
+        clock: Clock,
+    ) -> Result<(Topics, Saver), StoreError> {
         let TopicsOpened { mut log, rows, cut } = reader.open_topics(settings.log.clone())?;
         if let Some(cut) = cut {
             tracing::warn!(file = cut.file, offset = cut.offset, why = cut.why, "the log of topics was cut");
         }
-        let (line, notes) = SaverLine::new();
+        let (line, notes) = SaverLine::new(Allowance::new(settings.topics.sequence_block), clock);
         let topics = Topics::new(settings, line);
         let mut known = Vec::with_capacity(rows.len());
         for (key, value) in rows {
@@ -32,20 +42,21 @@ impl Topics {
         let is_new = rows.is_empty();
         let clean = rows.iter().any(|row| matches!(row, Row::Clean));
         let stop = if clean || is_new { Stop::Clean } else { Stop::Unclean };
-        let floor = floor_of(&rows, stop, self.block());
+        let allowance = self.allowance_of(&rows);
+        let floor = floor_of(&rows, stop, allowance);
         // What is known has its own numbers; only what comes after it begins above the floor, a topic included that nobody
         // but a subscription knows.
         let (topics, others): (Vec<Row>, Vec<Row>) =
             rows.into_iter().partition(|row| matches!(row, Row::Topic(..) | Row::Number(..)));
         for row in topics {
-            self.restore_row(row, stop);
+            self.restore_row(row, stop, allowance);
         }
         self.shared.floor.store(floor, Ordering::Release);
         for space in self.spaces() {
             space.with(|state, _| state.shard.raise_floors(Sequence(floor)));
         }
         for row in others {
-            self.restore_row(row, stop);
+            self.restore_row(row, stop, allowance);
         }
         self.restore_messages(log)?;
         for space in self.spaces() {
@@ -58,8 +69,11 @@ impl Topics {
         let mut first = TopicRows::default();
         rows::not_clean(&mut first);
         // Always, so that a log that was in use is not taken for a new one.
-        let (key, value) = rows::global_floor(floor);
-        first.put(&key, &value);
+        for (key, value) in
+            [rows::global_floor(floor), rows::allowance(self.shared.saver.allowance.messages())]
+        {
+            first.put(&key, &value);
+        }
         log.append(&first).map_err(|error| match error {
             tenure_store::WriteError::Fatal(error) => error,
             tenure_store::WriteError::Full { .. } => full_disk(),
@@ -67,11 +81,16 @@ impl Topics {
         log.sync()
     }
 
-    fn block(&self) -> u64 {
-        self.shared.settings.topics.sequence_block
+    /// How many messages may have been published that nothing on disk tells of. An earlier version has not written that.
+    fn allowance_of(&self, rows: &[Row]) -> u64 {
+        let saved = rows.iter().find_map(|row| match row {
+            Row::Allowance(messages) => Some(*messages),
+            _ => None,
+        });
+        saved.unwrap_or(SEQUENCE_BLOCK)
     }
 
-    fn restore_row(&self, row: Row, stop: Stop) {
+    fn restore_row(&self, row: Row, stop: Stop, allowance: u64) {
         let mut stop = stop;
         let mut subscription = None;
         let (namespace, snapshot) = match row {
@@ -81,7 +100,7 @@ impl Topics {
                     stop = Stop::Clean;
                 } else if stop == Stop::Unclean && topic.sequence > Sequence::ZERO {
                     // It may have given numbers after it was restored or came into use, before that was written down.
-                    topic.sequence.0 += self.block();
+                    topic.sequence.0 += allowance;
                 }
                 (namespace, Snapshot { topics: vec![topic], ..Snapshot::default() })
             }
@@ -92,7 +111,7 @@ impl Topics {
                 subscription = Some((row.saved.id.clone(), row.shown, row.events_from));
                 (namespace, Snapshot { subscriptions: vec![row.saved], ..Snapshot::default() })
             }
-            Row::GlobalFloor(_) | Row::Clean => return,
+            Row::GlobalFloor(_) | Row::Allowance(_) | Row::Clean => return,
         };
         let restored = self.space(&namespace).and_then(|space| {
             space.with(|state, now| {
@@ -109,7 +128,7 @@ impl Topics {
     }
 
     fn restore_messages(&self, log: &TopicLog) -> Result<(), StoreError> {
-        let oldest = now().0.saturating_sub(self.shared.settings.log.kept_for.as_millis() as u64);
+        let oldest = self.now().0.saturating_sub(self.shared.settings.log.kept_for.as_millis() as u64);
         let mut failed = None;
         log.messages(|at, key, value| {
             if at.millis() < oldest || failed.is_some() {
@@ -158,18 +177,18 @@ fn full_disk() -> StoreError {
 
 /// After an unclean stop a topic may have been born, numbered and never written down. Whatever is not known begins above
 /// every number such a topic can have had.
-fn floor_of(rows: &[Row], stop: Stop, block: u64) -> u64 {
+fn floor_of(rows: &[Row], stop: Stop, allowance: u64) -> u64 {
     let mut floor = 0;
     let mut highest = 0;
     for row in rows {
         match row {
             Row::GlobalFloor(saved) => floor = *saved,
             Row::Floor(_, saved) => highest = highest.max(saved.sequence.0),
-            Row::Topic(..) | Row::Number(..) | Row::Subscription(..) | Row::Clean => {}
+            Row::Topic(..) | Row::Number(..) | Row::Subscription(..) | Row::Allowance(_) | Row::Clean => {}
         }
     }
     match stop {
         Stop::Clean => floor,
-        Stop::Unclean => floor.max(highest) + block,
+        Stop::Unclean => floor.max(highest) + allowance,
     }
 }

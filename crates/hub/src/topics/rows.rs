@@ -21,6 +21,8 @@ const SUBSCRIPTION: u8 = b'S';
 const FLOOR: u8 = b'F';
 /// The floor of all namespaces.
 const GLOBAL_FLOOR: &[u8] = b"G";
+/// How many messages may be published before what changed is written, in any namespace.
+const ALLOWANCE: &[u8] = b"A";
 /// There while the broker is stopped and everything is exact.
 const CLEAN: &[u8] = b"C";
 
@@ -32,6 +34,7 @@ pub(super) enum Row {
     Subscription(Name, Box<SubscriptionRow>),
     Floor(Name, SavedFloor),
     GlobalFloor(u64),
+    Allowance(u64),
     Clean,
 }
 
@@ -134,6 +137,10 @@ pub(super) fn global_floor(floor: u64) -> (Vec<u8>, Vec<u8>) {
     (GLOBAL_FLOOR.to_vec(), floor.to_le_bytes().to_vec())
 }
 
+pub(super) fn allowance(messages: u64) -> (Vec<u8>, Vec<u8>) {
+    (ALLOWANCE.to_vec(), messages.to_le_bytes().to_vec())
+}
+
 pub(super) fn encode_message(message: &SavedMessage) -> Vec<u8> {
     encode(message)
 }
@@ -167,6 +174,7 @@ pub(super) fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, StoreError> {
             Ok(Row::Floor(namespace, SavedFloor { floor, sequence: Sequence(number()?) }))
         }
         _ if key == GLOBAL_FLOOR => Ok(Row::GlobalFloor(number()?)),
+        _ if key == ALLOWANCE => Ok(Row::Allowance(number()?)),
         _ if key == CLEAN => Ok(Row::Clean),
         _ => Err(damaged("a key is of a kind that is not known; a later version may have written it")),
     }

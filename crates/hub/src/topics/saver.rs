@@ -12,19 +12,23 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use tenure_store::{StoreError, TopicLog, TopicRows, WriteError};
-use tenure_topics::{Refusal, Sequence, Timestamp};
+use tenure_topics::{Refusal, Sequence, Stop, Timestamp};
 use tokio::sync::oneshot;
 
+use super::allowance::Allowance;
+use super::clock::Clock;
 use super::durable::{Pending, Waiting};
 use super::publish::Receipt;
 use super::rows::{self, Namespace, Saving};
 use super::space::Space;
-use super::{Shared, Topics, now};
+use super::{Shared, Topics};
 
 /// How long a change waits for others to be written with it.
 const GATHER: Duration = Duration::from_millis(20);
 /// How soon a full disk is tried again.
 const FULL_RETRY: Duration = Duration::from_millis(200);
+/// How long a large allowance is kept when nothing is saved.
+const ALLOWANCE_LASTS: Duration = Duration::from_secs(1);
 /// How much one round writes of durable messages.
 const ROUND_BYTES_MAX: usize = 8 << 20;
 /// How much may wait for a full disk.
@@ -38,19 +42,27 @@ const SLICE: usize = 64;
 pub(super) struct SaverLine {
     notes: Sender<Note>,
     waiting: Waiting,
+    pub(super) allowance: Allowance,
+    pub(super) clock: Clock,
 }
 
 #[derive(Debug)]
 pub(super) enum Note {
     Changed(Arc<Space>),
+    /// So much is published that the allowance is used up soon.
+    Hurry,
     Durable(Pending),
     Finish(oneshot::Sender<()>),
 }
 
 impl SaverLine {
-    pub(super) fn new() -> (SaverLine, Receiver<Note>) {
+    pub(super) fn new(allowance: Allowance, clock: Clock) -> (SaverLine, Receiver<Note>) {
         let (notes, received) = channel();
-        (SaverLine { notes, waiting: Waiting::default() }, received)
+        (SaverLine { notes, waiting: Waiting::default(), allowance, clock }, received)
+    }
+
+    pub(super) fn hurry(&self) {
+        let _ = self.notes.send(Note::Hurry);
     }
 
     pub(super) fn changed(&self, space: &Arc<Space>) {
@@ -86,6 +98,9 @@ pub(crate) struct Saver {
     unwritten: Vec<TopicRows>,
     /// The namespaces these are of.
     unsaved: Vec<Arc<Space>>,
+    allowance: Allowance,
+    /// When it was last looked at how much of it is used.
+    looked_at: Timestamp,
     /// Rows were thrown away, because the disk was full for too long: everything has to be written anew.
     incomplete: bool,
 }
@@ -95,6 +110,7 @@ struct Round {
     changed: Vec<Arc<Space>>,
     durable: Vec<Pending>,
     durable_bytes: usize,
+    is_hurried: bool,
     finish: Option<oneshot::Sender<()>>,
 }
 
@@ -106,12 +122,13 @@ impl Round {
                 self.durable_bytes += pending.bytes();
                 self.durable.push(pending);
             }
+            Note::Hurry => self.is_hurried = true,
             Note::Finish(done) => self.finish = Some(done),
         }
     }
 
     fn is_urgent(&self) -> bool {
-        !self.durable.is_empty() || self.finish.is_some()
+        !self.durable.is_empty() || self.is_hurried || self.finish.is_some()
     }
 
     fn is_full(&self) -> bool {
@@ -127,6 +144,8 @@ impl Saver {
             notes,
             unwritten: Vec::new(),
             unsaved: Vec::new(),
+            allowance: topics.shared.saver.allowance.clone(),
+            looked_at: topics.now(),
             incomplete: false,
         }
     }
@@ -138,8 +157,7 @@ impl Saver {
             let topics = Topics { shared };
             self.save(&topics, &mut round)?;
             if let Some(done) = round.finish {
-                // Without room for it the next start takes this for a crash, which costs some numbers and nothing else.
-                topics.write_all(&mut self.log, Some(rows::clean()))?;
+                self.write_clean(&topics)?;
                 let _ = done.send(());
                 return Ok(());
             }
@@ -147,13 +165,33 @@ impl Saver {
         Ok(())
     }
 
+    /// One round with what there is, without waiting.
+    pub(super) fn step(&mut self) -> Result<(), StoreError> {
+        let Some(shared) = self.topics.upgrade() else { return Ok(()) };
+        let mut round = Round::default();
+        while !round.is_full()
+            && let Ok(note) = self.notes.try_recv()
+        {
+            round.add(note);
+        }
+        self.save(&Topics { shared }, &mut round)
+    }
+
+    /// Writes everything as it stands, and that this is so. Without room for it the next start takes this for a crash,
+    /// which costs some numbers and nothing else.
+    pub(super) fn write_clean(&mut self, topics: &Topics) -> Result<(), StoreError> {
+        topics.write_all(&mut self.log, Some(rows::clean())).map(|_| ())
+    }
+
     /// Waits for something to do, and lets more come if there is no hurry.
     fn next_round(&mut self) -> Option<Round> {
         let mut round = Round::default();
-        if self.unwritten.is_empty() && !self.incomplete {
+        let is_quiet = self.unwritten.is_empty() && !self.incomplete;
+        if is_quiet && !self.allowance.is_large() {
             round.add(self.notes.recv().ok()?);
         } else {
-            match self.notes.recv_timeout(FULL_RETRY) {
+            let patience = if is_quiet { ALLOWANCE_LASTS } else { FULL_RETRY };
+            match self.notes.recv_timeout(patience) {
                 Ok(note) => round.add(note),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -179,9 +217,15 @@ impl Saver {
         for space in &round.changed {
             self.incomplete |= self.collect(topics, space);
         }
+        let allowance = self.next_allowance(round.is_hurried, topics.now());
         self.bound_unwritten();
         match self.write(&numbered.rows) {
-            Ok(()) => numbered.publish(topics),
+            Ok(()) => {
+                if let Some(larger) = allowance {
+                    self.allowance.set(larger);
+                }
+                numbered.publish(topics);
+            }
             Err(WriteError::Full { .. }) => {
                 tracing::warn!("the disk is full: durable topics take nothing, and topics are not saved");
                 numbered.refuse();
@@ -205,7 +249,26 @@ impl Saver {
             }
             topics.shared.saved.notify_waiters();
         }
-        self.log.tidy(tenure_engine::Timestamp(now().0))
+        self.log.tidy(tenure_engine::Timestamp(topics.now().0))
+    }
+
+    /// Adds a row if the allowance changes. A larger one, which is returned, holds when it is written.
+    fn next_allowance(&mut self, is_hurried: bool, now: Timestamp) -> Option<u64> {
+        if !is_hurried && now.since(self.looked_at) < ALLOWANCE_LASTS {
+            return None;
+        }
+        self.looked_at = now;
+        let now = self.allowance.messages();
+        let next = self.allowance.next(is_hurried)?;
+        let mut rows = TopicRows::default();
+        let (key, value) = rows::allowance(next);
+        rows.put(&key, &value);
+        self.unwritten.push(rows);
+        if next < now {
+            self.allowance.set(next);
+            return None;
+        }
+        Some(next)
     }
 
     /// A disk that is full for long must not fill the memory as well.
@@ -263,10 +326,12 @@ impl Topics {
     ) -> Result<bool, StoreError> {
         let is_durable = |topic: &str| self.shared.settings.is_durable(topic);
         let floor = self.shared.floor.load(Ordering::Acquire);
-        let general = std::iter::once(rows::global_floor(floor)).chain(besides);
+        let stop = if besides.is_some() { Stop::Clean } else { Stop::Unclean };
+        let general = [rows::global_floor(floor), rows::allowance(self.shared.saver.allowance.messages())];
+        let general = general.into_iter().chain(besides);
         let of_spaces = self.spaces().into_iter().flat_map(|space| {
             let (mut snapshot, positions, shown) = space.with(|state, now| {
-                let mut snapshot = state.shard.snapshot(now);
+                let mut snapshot = state.shard.snapshot(stop, now);
                 state.add_untaken(&mut snapshot.subscriptions);
                 let positions = state.event_positions(&snapshot.subscriptions);
                 (snapshot, positions, state.durable.published)

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use foldhash::fast::RandomState;
 use tenure_engine::Name;
 use tenure_topics::{
-    Changes, Delivery, Kind, Refusal, SavedSubscription, Shard, SubscriptionId, SubscriptionKey, Ticket,
-    Timestamp,
+    Changes, Delivery, Filter, Kind, Refusal, SavedSubscription, Sequence, Shard, SubscriptionId,
+    SubscriptionKey, Ticket, Timestamp, Unconfirmed,
 };
 use tokio::sync::{Notify, oneshot};
 
+use super::allowance::Allowance;
 use super::events::{Positions, event_number, event_prefix};
-use super::now;
 use super::saver::SaverLine;
 use super::subscription::Ended;
 
@@ -35,6 +35,7 @@ pub(super) struct State {
     pub(super) saving: Saving,
     pub(super) events_from: Positions,
     pub(super) durable: Durable,
+    allowance: Allowance,
 }
 
 /// How many durable messages there have been, across restarts. By its place among them a subscription that was saved tells
@@ -67,6 +68,8 @@ impl Durable {
 pub(super) struct Saving {
     /// The saver has been told that there is something.
     flagged: bool,
+    /// The saver has been told that it is urgent.
+    hurried: bool,
     /// How many messages had been published when the oldest change that is not on disk came about.
     unsaved_since: Option<u64>,
     /// How many had been published when the saver collected the changes it is writing now.
@@ -84,6 +87,10 @@ pub(super) struct Reader {
     pub(super) events: VecDeque<Delivery>,
     /// The first event that its feed has not brought, if it is about events.
     pub(super) events_next: Option<u64>,
+    /// It may get messages of durable topics.
+    wants_durable: bool,
+    /// Events that were sent and may not have been read.
+    unread_events: Unconfirmed,
     noted: Noted,
 }
 
@@ -92,17 +99,21 @@ pub(super) struct Reader {
 struct Noted {
     event: u64,
     durable: u64,
+    /// It has come further since, or said that it has read something.
+    is_behind: bool,
 }
 
-/// How many events or durable messages a stream takes before where it stands is written down again. After a crash it gets
-/// at most about so many twice.
+/// How many events or durable messages a stream takes before where it stands is written down again; at the latest that
+/// happens after a second.
 const NOTE_EVERY: u64 = 256;
 
 impl Reader {
     /// The first event that its stream has not taken, if it is about events.
     fn events_from(&self) -> Option<u64> {
         let waiting = self.ready.iter().chain(&self.events).filter_map(event_number).min();
-        waiting.or(self.events_next)
+        let from = waiting.or(self.events_next)?;
+        let unread = self.unread_events.unread(None).first.into_values().min();
+        Some(unread.map_or(from, |unread| unread.0.min(from)))
     }
 }
 
@@ -147,23 +158,27 @@ impl Space {
             saving: Saving::default(),
             events_from: HashMap::default(),
             durable: Durable::default(),
+            allowance: saver.allowance.clone(),
         };
         Space { name, saver, state: Mutex::new(state) }
     }
 
     /// Does one short piece of work under the lock. Whoever is to be woken by it is woken after the lock is given back.
     pub(super) fn with<T>(self: &Arc<Space>, work: impl FnOnce(&mut State, Timestamp) -> T) -> T {
-        let now = now();
+        let now = self.saver.clock.now();
         let mut bells = Vec::new();
-        let (result, released, changed) = {
+        let (result, released, changed, is_urgent) = {
             // A shard that panicked half-way may be in an impossible state: nobody uses it again.
             let mut state = self.state.lock().expect("no shard has panicked");
             let result = work(&mut state, now);
             state.collect_bells(&mut bells);
-            (result, state.collect_released(), state.note_changes())
+            (result, state.collect_released(), state.note_changes(), state.needs_hurry())
         };
         if changed {
             self.saver.changed(self);
+        }
+        if is_urgent {
+            self.saver.hurry();
         }
         for bell in bells {
             bell.rung.notify_one();
@@ -199,6 +214,10 @@ impl State {
         if self.readers.len() <= slot {
             self.readers.resize_with(slot + 1, || None);
         }
+        let settings = self.shard.settings();
+        let filters = self.shard.subscription(key, Timestamp(0)).map(|info| info.filters).unwrap_or_default();
+        let may_match = |filter: &Filter| filter.is_wild() || settings.is_kept_by_choice(filter.as_str());
+        let wants_durable = !settings.ring_rules.is_empty() && filters.iter().any(may_match);
         let bell = Arc::new(Bell::default());
         // There may be something to take already.
         bell.rung.notify_one();
@@ -208,7 +227,13 @@ impl State {
             ready: VecDeque::new(),
             events: VecDeque::new(),
             events_next,
-            noted: Noted { event: events_next.unwrap_or(0), durable: self.durable.published },
+            wants_durable,
+            unread_events: Unconfirmed::default(),
+            noted: Noted {
+                event: events_next.unwrap_or(0),
+                durable: self.durable.published,
+                is_behind: false,
+            },
         });
         bell
     }
@@ -244,33 +269,70 @@ impl State {
         self.readers.get_mut(key.slot())?.as_mut()
     }
 
-    /// A stream has taken these. Now and then it is written down how far it has come, for the case of a crash.
-    pub(super) fn note_progress(&mut self, key: SubscriptionKey, taken: &[Delivery]) {
+    /// A stream has taken these, which says nothing about whether the other end has read them. Now and then it is written
+    /// down how far it has come, for the case of a crash.
+    pub(super) fn sent(&mut self, key: SubscriptionKey, taken: &[Delivery]) {
         let published = self.durable.published;
+        // The only refusal is that it is gone.
+        let unread = self.shard.unconfirmed(key).unwrap_or(0) as u64;
         let Some(Some(reader)) = self.readers.get_mut(key.slot()) else { return };
         let mut is_due = false;
-        if reader.events_next.is_some()
-            && let Some(event) = taken.iter().rev().find_map(event_number)
-            && event >= reader.noted.event + NOTE_EVERY
-        {
-            reader.noted.event = event;
-            is_due = true;
-        }
-        if published >= reader.noted.durable + NOTE_EVERY {
-            let settings = self.shard.settings();
-            let is_durable = |delivery: &Delivery| match delivery {
-                Delivery::Message { message, .. } => settings.is_kept_by_choice(&message.topic),
-                _ => false,
-            };
-            if taken.iter().any(is_durable) {
-                reader.noted.durable = published;
-                is_due = true;
+        if reader.events_next.is_some() {
+            let (events, messages): (Vec<Delivery>, Vec<Delivery>) =
+                taken.iter().cloned().partition(|item| event_number(item).is_some());
+            reader.unread_events.sent(&events);
+            if let Some(event) = events.iter().rev().find_map(event_number) {
+                reader.noted.is_behind = true;
+                is_due = event >= reader.noted.event + NOTE_EVERY;
             }
+            let _ = self.shard.sent(key, &messages);
+        } else {
+            let _ = self.shard.sent(key, taken);
+        }
+        if reader.wants_durable && published > reader.noted.durable {
+            reader.noted.is_behind = true;
+            // What may be unread is written as a whole, so one that reads many topics is not written for few messages.
+            is_due |= published >= reader.noted.durable + NOTE_EVERY.max(unread);
         }
         if is_due {
-            // The only refusal is that it is gone.
-            let _ = self.shard.save_again(key);
+            self.note(key);
         }
+    }
+
+    /// The other end has read these topics up to these numbers.
+    pub(super) fn acknowledge(
+        &mut self,
+        key: SubscriptionKey,
+        read: &[(Arc<str>, Sequence)],
+    ) -> Result<(), Refusal> {
+        self.shard.acknowledge(key, read)?;
+        if let Some(reader) = self.reader(key) {
+            reader.noted.is_behind = true;
+            if reader.events_next.is_some() {
+                let read = read.iter().map(|(topic, last)| (&**topic, *last)).collect();
+                reader.unread_events.confirm(&read);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down where the streams stand that have come further since the last time.
+    pub(super) fn note_all(&mut self) {
+        let behind = self.readers.iter().flatten().filter(|reader| reader.noted.is_behind);
+        let keys: Vec<_> = behind.map(|reader| reader.key).collect();
+        for key in keys {
+            self.note(key);
+        }
+    }
+
+    fn note(&mut self, key: SubscriptionKey) {
+        let durable = self.durable.published;
+        if let Some(reader) = self.reader(key) {
+            let event = reader.events_next.unwrap_or(0);
+            reader.noted = Noted { event, durable, is_behind: false };
+        }
+        // The only refusal is that it is gone.
+        let _ = self.shard.save_again(key);
     }
 
     /// The feed of a stream has brought events, up to the one before `next`.
@@ -295,12 +357,22 @@ impl State {
         released
     }
 
-    /// Whether more messages have been published since the last save than numbers are reserved for: another one might
-    /// get a number that is given again after a crash.
+    /// Whether as many messages have been published since the last save as are allowed: another one might get a number
+    /// that is given again after a crash.
     pub(super) fn is_ahead_of_its_disk(&self) -> bool {
-        self.saving
-            .unsaved_since
-            .is_some_and(|since| self.shard.published() - since >= self.shard.settings().sequence_block)
+        self.unsaved() >= self.allowance.messages()
+    }
+
+    /// How many messages have been published since the oldest change that is not on disk.
+    fn unsaved(&self) -> u64 {
+        self.saving.unsaved_since.map_or(0, |since| self.shard.published() - since)
+    }
+
+    /// Whether the saver should write at once, and allow more. Says so once for each save.
+    fn needs_hurry(&mut self) -> bool {
+        let needed = !self.saving.hurried && self.allowance.is_short(self.unsaved());
+        self.saving.hurried |= needed;
+        needed
     }
 
     /// What changed since the last time, for the saver. After the last part the next change is a new one.
@@ -351,6 +423,8 @@ impl State {
 
     /// What was collected is on disk.
     pub(super) fn saved(&mut self) {
+        self.allowance.was_used(self.unsaved());
+        self.saving.hurried = false;
         self.saving.unsaved_since = self.saving.flagged.then_some(self.saving.collected);
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tenure_engine::Name;
 use tenure_topics::{
-    Filter, Refusal, Resume, Resumed, Subscribe, SubscriptionId, SubscriptionInfo, Timestamp,
+    Filter, Refusal, Resume, Resumed, Sequence, Subscribe, SubscriptionId, SubscriptionInfo, Timestamp,
 };
 
 use super::events::{Interest, single_counts, without_events};
 use super::subscription::{Ended, Subscription};
-use super::{Topics, feed, now};
+use super::{Topics, feed, log};
 use crate::rights::TopicAct;
 
 impl Topics {
@@ -28,12 +28,15 @@ impl Topics {
         let id = subscribe.id.clone();
         let (key, bell, info) = space.with(|state, now| {
             let key = state.shard.subscribe(subscribe, now)?;
+            // A paused one that begins again wants nothing from before.
+            state.events_from.remove(&id);
             let bell = state.attach(key, None);
             Ok((key, bell, state.shard.subscription(key, now)?))
         })?;
         if let (Some(interest), Some(watch)) = (interest, watch) {
             feed::start(watch, interest, &space, key, &bell);
         }
+        log::subscribed(namespace, &id, &info.client, &info.filters);
         Ok((Subscription::new(id, space, key, bell), info))
     }
 
@@ -69,6 +72,7 @@ impl Topics {
         })?;
         let subscription =
             Subscription::new(resume.id.clone(), Arc::clone(&space), resumed.key, Arc::clone(&bell));
+        log::resumed(namespace, resume, &resumed);
         if let Some(interest) = interest {
             // How many events it missed is known only when they have been read.
             resumed.missed = None;
@@ -91,6 +95,20 @@ impl Topics {
         TopicAct::subscribe_to(filters.unwrap_or_default().iter().map(Filter::as_str))
     }
 
+    /// A subscriber says that it has read these topics up to these numbers: they need not come again.
+    pub fn acknowledge(
+        &self,
+        namespace: &str,
+        id: &SubscriptionId,
+        read: &[(Arc<str>, Sequence)],
+    ) -> Result<(), Refusal> {
+        let space = self.known_space(namespace).ok_or(Refusal::UnknownSubscription)?;
+        space.with(|state, _| {
+            let key = state.shard.find(id).ok_or(Refusal::UnknownSubscription)?;
+            state.acknowledge(key, read)
+        })
+    }
+
     /// Ends a subscription, whether a stream has it or not.
     pub fn unsubscribe(&self, namespace: &str, id: &SubscriptionId) -> Result<(), Refusal> {
         let space = self.known_space(namespace).ok_or(Refusal::UnknownSubscription)?;
@@ -110,6 +128,6 @@ impl Topics {
             let key = state.shard.find(id).ok_or(Refusal::UnknownSubscription)?;
             state.pause(key, Ended::Paused, now)
         })?;
-        Ok(until.since(now()))
+        Ok(until.since(self.now()))
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tenure_topics::{Delivery, Refusal, SubscriptionId, SubscriptionKey, Timestamp};
+use tenure_topics::{Delivery, Refusal, Sequence, SubscriptionId, SubscriptionKey, Timestamp};
 
 use super::events::event_prefix;
+use super::log;
 use super::space::{Bell, Space};
 
 /// Why a stream is over. The subscription itself may live on.
@@ -91,7 +92,8 @@ impl Subscription {
         out: &mut Vec<Delivery>,
     ) -> Result<bool, Ended> {
         let (bell, key) = (&self.bell, self.key);
-        self.space.with(|state, now| {
+        let before = out.len();
+        let taken = self.space.with(|state, now| {
             if let Some(ended) = bell.ended() {
                 return Err(ended);
             }
@@ -112,7 +114,6 @@ impl Subscription {
                     bell.room.notify_one();
                 }
             }
-            let before = out.len();
             let any = hand_out(&mut ready, messages_max, bytes_max, now, out);
             if more || !ready.is_empty() {
                 // Nobody else rings while something is left.
@@ -121,9 +122,14 @@ impl Subscription {
             if let Some(reader) = state.reader(key) {
                 reader.ready = ready;
             }
-            state.note_progress(key, &out[before..]);
+            state.sent(key, &out[before..]);
             Ok(any)
-        })
+        });
+        match taken {
+            Ok(_) => log::sent(&self.space.name, &self.id, &out[before..]),
+            Err(ended) => log::ended(&self.space.name, &self.id, ended),
+        }
+        taken
     }
 
     /// Waits until a take may find something; it may find nothing all the same. Returns at once for a new stream.
@@ -135,6 +141,11 @@ impl Subscription {
     pub fn ringing(&self) -> impl Future<Output = ()> + Send + use<> {
         let bell = Arc::clone(&self.bell);
         async move { bell.rung.notified().await }
+    }
+
+    /// The other end says that it has read these topics up to these numbers: they need not come again.
+    pub fn acknowledge(&self, read: &[(Arc<str>, Sequence)]) -> Result<(), Refusal> {
+        self.space.with(|state, _| state.acknowledge(self.key, read))
     }
 
     /// Gives back what was taken and could not be sent: it comes again with the next take, or counts as missed.
@@ -156,12 +167,17 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let (bell, key) = (&self.bell, self.key);
-        self.space.with(|state, now| {
-            if bell.ended().is_none() {
+        let was_there = self.space.with(|state, now| {
+            let was_there = bell.ended().is_none();
+            if was_there {
                 // The only refusal is that it is gone already.
                 let _ = state.pause(key, Ended::Paused, now);
             }
+            was_there
         });
+        if was_there {
+            log::ended(&self.space.name, &self.id, Ended::Paused);
+        }
     }
 }
 

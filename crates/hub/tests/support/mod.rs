@@ -40,8 +40,20 @@ pub(crate) async fn publish(
     topics.publish(&Name::from("default"), Publish::new(topic, fresh_message_id(), payload)).await
 }
 
-/// Everything that is there, and at least one item.
+/// Everything that is there, and at least one item. It is read, and the broker is told so.
 pub(crate) async fn take(subscription: &mut Subscription) -> Vec<Delivery> {
+    let out = send(subscription).await;
+    let read = out.iter().filter_map(|delivery| match delivery {
+        Delivery::Message { message, .. } => Some((Arc::clone(&message.topic), message.sequence)),
+        Delivery::Gap(gap) => Some((Arc::clone(&gap.topic), gap.last_missed)),
+        Delivery::ReplayComplete(_) | Delivery::Warning(_) => None,
+    });
+    subscription.acknowledge(&read.collect::<Vec<_>>()).expect("the stream goes on");
+    out
+}
+
+/// The same for a peer of which nothing is known but that its connection took everything.
+pub(crate) async fn send(subscription: &mut Subscription) -> Vec<Delivery> {
     let mut out = Vec::new();
     let taking = subscription.take(10_000, usize::MAX, &mut out);
     tokio::time::timeout(PATIENCE, taking).await.expect("something comes").expect("the stream goes on");
@@ -60,7 +72,7 @@ pub(crate) fn numbers(deliveries: &[Delivery]) -> Vec<u64> {
 pub(crate) async fn until_saved(disk: &MemoryDisk) {
     let mut changes = disk.changes();
     loop {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
         let now = disk.changes();
         if now == changes {
             return;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use tenure_client::{Client, MessageKind, Policy, Received, Recovery, Subscribe, Subscriber};
+use tenure_client::{Client, GapReason, MessageKind, Policy, Received, Recovery, Subscribe, Subscriber};
 
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, harmless};
@@ -134,14 +134,21 @@ impl Sub {
                 Received::Gap(gap) => {
                     let missed = json!({
                         "gap": { "topic": &*gap.topic, "first_missed": gap.first_missed,
-                            "last_missed": gap.last_missed, "oldest_kept": gap.oldest_kept },
+                            "last_missed": gap.last_missed, "oldest_kept": gap.oldest_kept,
+                            "reason": gap.reason.as_ref().map(GapReason::as_str) },
                     });
-                    let text = format!(
-                        "{}: messages {} to {} will not come",
-                        harmless(&gap.topic),
-                        gap.first_missed,
-                        gap.last_missed
-                    );
+                    let (topic, first, last) = (harmless(&gap.topic), gap.first_missed, gap.last_missed);
+                    let text = match gap.reason {
+                        Some(GapReason::Crashed) => format!(
+                            "{topic}: the broker restarted after a crash; messages from {first} on are gone, and the \
+                             next number is {}",
+                            last + 1
+                        ),
+                        Some(GapReason::Restarted) => {
+                            format!("{topic}: the broker restarted; messages {first} to {last} are gone")
+                        }
+                        _ => format!("{topic}: messages {first} to {last} will not come"),
+                    };
                     aside(screen, text, || missed)?;
                 }
                 Received::Warning(warning) => {
@@ -154,11 +161,12 @@ impl Sub {
                             "expired": warning.expired, "depth": warning.depth, "limit": warning.limit } })
                     })?;
                 }
-                Received::Back { missed } => {
+                Received::Back { missed, restarted } => {
                     let count =
                         missed.map_or_else(|| "an unknown number of".to_owned(), |count| count.to_string());
-                    let text = format!("connected again; {count} messages were published meanwhile");
-                    aside(screen, text, || json!({ "back": { "missed": missed } }))?;
+                    let what = if restarted { "the broker restarted" } else { "connected again" };
+                    let text = format!("{what}; {count} messages were published meanwhile");
+                    aside(screen, text, || json!({ "back": { "missed": missed, "restarted": restarted } }))?;
                 }
                 Received::ReplayComplete(complete) => {
                     if !screen.is_table() {

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::take::reasons;
 use super::{Resume, Shard};
 use crate::catch_up::Replay;
+use crate::delivery::GapReason;
 use crate::filter::Filter;
 use crate::message::Sequence;
 use crate::subscription::Paused;
@@ -19,6 +21,29 @@ pub(super) struct Plan {
     pub(super) replays: BTreeMap<Arc<str>, Replay>,
     pub(super) missed: Option<u64>,
     pub(super) lost: u64,
+    pub(super) is_unsure: bool,
+    pub(super) restarted: bool,
+}
+
+/// Where the replay of a topic begins.
+#[derive(Clone, Copy)]
+struct Start {
+    /// The first number that was missed for certain.
+    missed: Sequence,
+    /// The first number that was sent and perhaps not read.
+    unread: Option<Sequence>,
+}
+
+impl Plan {
+    fn nothing() -> Plan {
+        Plan { replays: BTreeMap::new(), missed: Some(0), lost: 0, is_unsure: false, restarted: false }
+    }
+
+    /// More may be missed and lost than is known.
+    fn be_unsure(&mut self) {
+        self.missed = None;
+        self.is_unsure = true;
+    }
 }
 
 impl Shard {
@@ -30,7 +55,7 @@ impl Shard {
     ) -> Plan {
         let subscription = &self.subscriptions[index];
         let filters = &subscription.details.filters;
-        let mut plan = Plan { replays: BTreeMap::new(), missed: Some(0), lost: 0 };
+        let mut plan = Plan::nothing();
         if subscription.group.is_some() {
             return plan;
         }
@@ -38,22 +63,35 @@ impl Shard {
         // If the broker's memory has holes, only what the client names itself is known.
         let named = filters.iter().all(|filter| plan.replays.contains_key(filter.as_str()));
         let was_here = !resume.last_seen.is_empty() || resume.last_seen_single.is_some();
+        let unread = subscription.details.unconfirmed.unread(resume.last_seen_single);
         let holes = match remembered {
-            Some(remembered) => remembered.incomplete,
+            Some(remembered) => remembered.incomplete || unread.is_incomplete,
             // It may never have been here, or have been away for so long that it was forgotten.
             None => was_here || self.has_numbers(filters),
         };
         if holes && !named && !all_said {
             plan.missed = None;
+            // Of a durable topic everything is known that is kept: what a crash left out is replayed.
+            let is_durable =
+                |filter: &Filter| !filter.is_wild() && self.settings.is_kept_by_choice(filter.as_str());
+            plan.is_unsure |= remembered.is_none() || !filters.iter().all(is_durable);
         }
-        for (topic, &first) in remembered.into_iter().flat_map(|remembered| &remembered.missed) {
+        let nothing = BTreeMap::new();
+        let missed = remembered.map_or(&nothing, |remembered| &remembered.missed);
+        for topic in missed.keys().chain(unread.first.keys()) {
             if subscription.matches(topic) {
-                self.plan_topic(&mut plan, topic, first);
+                let first = missed.get(topic).copied().unwrap_or(NOTHING_MISSED);
+                let sent = unread.first.get(topic).copied().filter(|sent| *sent < first);
+                let start = match sent {
+                    Some(sent) if unread.is_exact => Start { missed: sent, unread: None },
+                    sent => Start { missed: first, unread: sent },
+                };
+                self.plan_topic(&mut plan, topic, start);
             }
         }
         for filter in filters.iter().filter(|filter| !filter.is_wild()) {
             // Nothing was missed here, and the subscriber is told so.
-            self.plan_topic(&mut plan, filter.as_str(), NOTHING_MISSED);
+            self.plan_topic(&mut plan, filter.as_str(), Start::at(NOTHING_MISSED));
         }
         plan
     }
@@ -69,23 +107,23 @@ impl Shard {
         let subscription = &self.subscriptions[index];
         for (topic, last) in &resume.last_seen {
             if subscription.matches(topic) {
-                self.plan_topic(plan, topic, Sequence(last.0.saturating_add(1)));
+                self.plan_topic(plan, topic, Start::at(Sequence(last.0.saturating_add(1))));
             }
         }
-        // One number for several topics is a guess, and the broker's memory is better than that.
+        // One number for several topics is looked up in what was sent.
         let filters = &subscription.details.filters;
         let is_one_name = matches!(&filters[..], [only] if !only.is_wild());
         let Some(last) = resume.last_seen_single.filter(|_| is_one_name || !remembered) else { return false };
         let first = Sequence(last.0.saturating_add(1));
         for filter in filters.iter().filter(|filter| !filter.is_wild()) {
-            self.plan_topic(plan, filter.as_str(), first);
+            self.plan_topic(plan, filter.as_str(), Start::at(first));
         }
         for topic in self.matching(filters).filter(|topic| topic.sequence >= first) {
             if plan.replays.len() >= self.settings.missed_topics {
-                plan.missed = None;
+                plan.be_unsure();
                 return false;
             }
-            self.plan_topic(plan, &topic.name, first);
+            self.plan_topic(plan, &topic.name, Start::at(first));
         }
         true
     }
@@ -106,16 +144,17 @@ impl Shard {
     }
 
     /// Adds one topic, unless it is in the plan already.
-    fn plan_topic(&self, plan: &mut Plan, name: &str, first: Sequence) {
+    fn plan_topic(&self, plan: &mut Plan, name: &str, start: Start) {
         if plan.replays.contains_key(name) {
             return;
         }
+        let first = start.missed;
         let Some(topic) = self.topics.find(name).map(|index| &self.topics[index]) else {
             // The client saw messages of a topic that the broker does not know. If it was forgotten, its floor is not
             // below any of its numbers, and they are gone.
             let floor = self.topics.floor_of(name);
-            if first < NOTHING_MISSED && (first > Sequence(1) || floor >= first) {
-                plan.missed = None;
+            if start.unread.is_some() || first < NOTHING_MISSED && (first > Sequence(1) || floor >= first) {
+                plan.be_unsure();
             }
             if first <= floor {
                 plan.lost += floor.0 - first.0 + 1;
@@ -126,18 +165,41 @@ impl Shard {
         let until = topic.sequence;
         if first > until.next() && first < NOTHING_MISSED {
             // The client is ahead: it heard numbers that this broker has not given yet.
-            plan.missed = None;
+            plan.be_unsure();
         }
-        let next = first.min(until.next());
+        let mut next = first.min(until.next());
         let missed = until.next().0 - next.0;
         plan.missed = plan.missed.map(|total| total + missed);
         if next <= topic.evicted_to {
-            plan.lost += topic.evicted_to.0 - next.0 + 1;
+            for (from, to, reason) in reasons(Some(topic), next, topic.evicted_to) {
+                match reason {
+                    // Some of these numbers may never have been given.
+                    GapReason::Crashed => plan.be_unsure(),
+                    GapReason::Restarted | GapReason::NotKept | GapReason::QueueFull => {
+                        plan.lost += to.0 - from.0 + 1;
+                    }
+                }
+                plan.restarted |= matches!(reason, GapReason::Crashed | GapReason::Restarted);
+            }
         }
         if next <= topic.skipped_to {
-            // Some of these numbers may never have been given.
             plan.missed = None;
         }
+        if let Some(unread) = start.unread.filter(|unread| *unread < next) {
+            // It may have read these. What is kept comes again; what is not kept may be lost.
+            plan.missed = None;
+            if unread <= topic.evicted_to {
+                plan.is_unsure = true;
+                plan.restarted |= unread <= topic.restarted_to;
+            }
+            next = next.min(unread.max(topic.evicted_to.next()));
+        }
         plan.replays.insert(Arc::clone(&topic.name), Replay { next, until, replayed: 0 });
+    }
+}
+
+impl Start {
+    fn at(missed: Sequence) -> Start {
+        Start { missed, unread: None }
     }
 }

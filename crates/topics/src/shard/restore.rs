@@ -10,7 +10,7 @@ use crate::saved::{SavedMessage, SavedSubscription, SavedTopic, Snapshot};
 use crate::subscription::{Paused, Subscribe, SubscriptionId};
 use crate::time::Timestamp;
 use crate::topic::TopicIndex;
-use crate::topics::FLOORS;
+use crate::unconfirmed::Unconfirmed;
 
 /// How the broker stopped before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +42,7 @@ impl Shard {
     /// Lets every topic that is not known yet begin above `floor`. After an unclean stop this keeps
     /// the promise even for topics that were born a moment before it and never saved.
     pub fn raise_floors(&mut self, floor: Sequence) {
-        for index in 0..FLOORS {
-            self.topics.raise_floor(index, floor);
-        }
+        self.topics.raise_floors(floor);
     }
 
     /// Puts a message back into the ring buffer of its topic. Messages come after everything else, each topic's in order.
@@ -111,6 +109,7 @@ impl Shard {
         let topic = &mut self.topics[index];
         topic.sequence = topic.sequence.max(saved.sequence);
         topic.evicted_to = topic.sequence;
+        topic.restarted_to = topic.sequence;
         topic.skipped_to = match stop {
             Stop::Clean => topic.skipped_to.max(saved.skipped_to),
             Stop::Unclean => topic.sequence,
@@ -141,6 +140,7 @@ impl Shard {
             ..Subscribe::new(saved.id, filters?)
         };
         let index = self.create(subscribe, now)?;
+        self.subscriptions[index].details.unconfirmed = Unconfirmed::restore(saved.unconfirmed);
         let mut paused = Paused {
             until: now.after(self.settings.paused_ttl),
             incomplete: saved.incomplete || stop == Stop::Unclean,

@@ -76,13 +76,18 @@ pub struct Resumed {
     pub missed: Option<u64>,
     /// How many of these are no longer kept.
     pub lost: u64,
+    /// More may be lost than that: the broker's memory does not reach back, or the numbers are not known.
+    pub is_unsure: bool,
+    /// Messages may be lost because the broker restarted.
+    pub restarted: bool,
     /// Replayed messages follow.
     pub replay_started: bool,
 }
 
 impl Resumed {
-    pub fn gap_detected(&self) -> bool {
-        self.missed != Some(0)
+    /// Messages were lost, or may have been: what is missed and no longer kept.
+    pub fn has_losses(&self) -> bool {
+        self.lost > 0 || self.is_unsure
     }
 
     /// Joins what several shards say about one subscription.
@@ -91,6 +96,8 @@ impl Resumed {
         self.took_over |= part.took_over;
         self.missed = self.missed.zip(part.missed).map(|(a, b)| a + b);
         self.lost += part.lost;
+        self.is_unsure |= part.is_unsure;
+        self.restarted |= part.restarted;
         self.replay_started |= part.replay_started;
     }
 }
@@ -99,8 +106,9 @@ impl Shard {
     /// Makes a paused subscription live again. Its queue may have something in it: take at once.
     ///
     /// A replay begins after the number the client saw last of a topic; else, for a subscription to
-    /// one name, after the single number it saw last; else where the broker remembers. An unknown id
-    /// with filters becomes a new subscription.
+    /// one name, after the single number it saw last; for others, after the oldest message with that number
+    /// that it may have read last; else with what it may not have read. An unknown id with filters becomes a new
+    /// subscription.
     pub fn resume(
         &mut self,
         resume: &Resume,
@@ -133,6 +141,8 @@ impl Shard {
         }
         let remembered = self.wake_up(index, resume.queue_limit);
         let plan = self.plan(index, resume, remembered.as_deref());
+        // What it may not have read comes again, so it is unconfirmed again once it was sent.
+        self.subscriptions[index].details.unconfirmed.begin(resume.last_seen_single);
         if resume.recovery == Recovery::RetainedOnly || resume.retained {
             self.offer_retained(index, now);
         }
@@ -149,11 +159,13 @@ impl Shard {
             took_over,
             missed: plan.missed,
             lost: plan.lost,
+            is_unsure: plan.is_unsure,
+            restarted: plan.restarted,
             replay_started,
         })
     }
 
-    fn replace_filters(
+    pub(super) fn replace_filters(
         &mut self,
         index: SubscriptionIndex,
         filters: &[Filter],
@@ -177,7 +189,11 @@ impl Shard {
     }
 
     /// Returns what a paused subscription remembers.
-    fn wake_up(&mut self, index: SubscriptionIndex, queue_limit: Option<u32>) -> Option<Box<Paused>> {
+    pub(super) fn wake_up(
+        &mut self,
+        index: SubscriptionIndex,
+        queue_limit: Option<u32>,
+    ) -> Option<Box<Paused>> {
         let limit = self.queue_limit(queue_limit);
         let subscription = &mut self.subscriptions[index];
         if queue_limit.is_some() {

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Shard;
-use crate::changes::reserved;
+use super::{Shard, Stop};
 use crate::message::Sequence;
 use crate::refusal::Refusal;
 use crate::saved::{Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Snapshot};
@@ -12,19 +11,23 @@ use crate::subscription::{Paused, Subscription};
 use crate::subscriptions::SubscriptionKey;
 use crate::time::Timestamp;
 use crate::topic::Topic;
-use crate::topics::floor_index;
+use crate::topics::{floor_index, seconds};
 
 impl Shard {
-    /// Everything that survives a restart, exactly as it stands: for a clean stop.
-    pub fn snapshot(&self, now: Timestamp) -> Snapshot {
+    /// Everything that survives a restart: exactly as it stands for a clean stop, or with the numbers that are reserved if
+    /// the broker goes on, because it may be killed later.
+    pub fn snapshot(&self, stop: Stop, now: Timestamp) -> Snapshot {
         let topics = (0..self.topics.end()).filter_map(|index| self.topics.get(index));
         let floors = self.topics.floors().iter().enumerate();
         Snapshot {
             topics: topics
                 .filter(|topic| topic.sequence > Sequence::ZERO)
-                .map(|topic| save_topic(topic, topic.sequence, now))
+                .map(|topic| match stop {
+                    Stop::Clean => save_topic(topic, topic.sequence, now),
+                    Stop::Unclean => save_topic(topic, topic.sequence.max(topic.reserved_to), now),
+                })
                 .collect(),
-            subscriptions: self.subscriptions.iter().map(|one| self.save_subscription(one)).collect(),
+            subscriptions: self.subscriptions.iter().map(|one| self.save_subscription(one, stop)).collect(),
             floors: floors
                 .filter(|(_, sequence)| **sequence > Sequence::ZERO)
                 .map(|(floor, &sequence)| save_floor(floor, sequence))
@@ -48,8 +51,9 @@ impl Shard {
     /// What changed since the last call, at most about `max` rows: for saving as one goes, so that
     /// even an unclean stop takes no number back. Needs [`crate::Settings::track_changes`].
     ///
-    /// A topic is saved with a number that is reserved for it, a block or two above the one it is
-    /// at. As long as changes are written before it gets there, no number is ever given twice.
+    /// A topic is saved with a number that is reserved for it, above the one it is at. It is saved again when half of the
+    /// numbers are used. A runtime bounds how many messages are published until that is written, and restores a topic
+    /// with its reservation and that many: then no number is ever given twice.
     pub fn changes(&mut self, max: usize, now: Timestamp) -> Changes {
         let mut changes = Changes { overflowed: self.changes.overflowed, ..Changes::default() };
         self.changes.overflowed = false;
@@ -65,11 +69,8 @@ impl Shard {
             let Some(topic) = self.topics.get_mut(index) else { continue };
             // The place may have been given to another topic, which then is in the list itself.
             if std::mem::take(&mut topic.dirty) {
-                changes.saved.topics.push(save_topic(
-                    topic,
-                    reserved(topic.sequence, self.settings.sequence_block),
-                    now,
-                ));
+                let reserved = topic.reserve(self.settings.sequence_block, seconds(now));
+                changes.saved.topics.push(save_topic(topic, reserved, now));
             }
         }
         let rest = max.saturating_sub(changes.saved.topics.len());
@@ -77,7 +78,7 @@ impl Shard {
             let Some(id) = self.changes.subscriptions.pop_first() else { break };
             match self.subscriptions.find(&id) {
                 Some(index) => {
-                    let saved = self.save_subscription(&self.subscriptions[index]);
+                    let saved = self.save_subscription(&self.subscriptions[index], Stop::Unclean);
                     changes.saved.subscriptions.push(saved);
                 }
                 None => changes.ended.push(id),
@@ -87,7 +88,7 @@ impl Shard {
         changes
     }
 
-    fn save_subscription(&self, subscription: &Subscription) -> SavedSubscription {
+    fn save_subscription(&self, subscription: &Subscription, stop: Stop) -> SavedSubscription {
         let details = &subscription.details;
         let (missed, incomplete) = match &subscription.paused {
             Some(paused) => (paused.missed.clone(), paused.incomplete),
@@ -102,6 +103,8 @@ impl Shard {
             policy: subscription.queue.policy(),
             missed: missed.iter().map(|(topic, first)| (topic.as_ref().to_owned(), *first)).collect(),
             incomplete,
+            // How it was ordered is worth writing once, not every second.
+            unconfirmed: details.unconfirmed.save(stop == Stop::Clean),
         }
     }
 

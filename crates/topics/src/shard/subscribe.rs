@@ -9,12 +9,18 @@ use crate::refusal::Refusal;
 use crate::subscription::{Details, Subscribe, Subscription};
 use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
+use crate::unconfirmed::Unconfirmed;
 
 impl Shard {
-    /// Adds a subscription. Its queue may have retained values in it: take at once.
+    /// Adds a subscription, or begins a paused one with the same id again: a client that subscribes wants to hear from
+    /// now on, and that is no reason to refuse it its own id. Its queue may have retained values in it: take at once.
     pub fn subscribe(&mut self, subscribe: Subscribe, now: Timestamp) -> Result<SubscriptionKey, Refusal> {
         let retained = subscribe.retained;
-        let index = self.create(subscribe, now)?;
+        let known = self.subscriptions.find(&subscribe.id);
+        let index = match known.filter(|&index| self.subscriptions[index].paused.is_some()) {
+            Some(paused) => self.begin_again(paused, subscribe, now)?,
+            None => self.create(subscribe, now)?,
+        };
         if retained {
             self.offer_retained(index, now);
         }
@@ -29,11 +35,7 @@ impl Shard {
         if self.subscriptions.find(&subscribe.id).is_some() {
             return Err(Refusal::SubscriptionExists);
         }
-        check_text("the client id", Some(&subscribe.client))?;
-        check_text("the group", subscribe.group.as_deref())?;
-        if subscribe.group.as_deref() == Some("") {
-            return Err(Refusal::TextEmpty { field: "the group" });
-        }
+        check_texts(&subscribe)?;
         let limit = self.settings.subscriptions;
         if self.subscriptions.len() >= limit {
             return Err(Refusal::TooManySubscriptions { limit });
@@ -57,6 +59,33 @@ impl Shard {
             self.subscriptions[index].group = Some(self.groups.join(&group, index));
         }
         self.changes.subscription(&self.subscriptions[index].details.id);
+        Ok(index)
+    }
+
+    /// What a paused subscription missed is forgotten; its figures go on.
+    fn begin_again(
+        &mut self,
+        index: SubscriptionIndex,
+        subscribe: Subscribe,
+        now: Timestamp,
+    ) -> Result<SubscriptionIndex, Refusal> {
+        check_texts(&subscribe)?;
+        let old = self.subscriptions[index].details.filters.len();
+        self.check_filters(&without_repetition(&subscribe.filters), old)?;
+        self.replace_filters(index, &subscribe.filters, now)?;
+        self.wake_up(index, Some(subscribe.queue_limit.unwrap_or(0)));
+        let subscription = &mut self.subscriptions[index];
+        subscription.queue.set_policy(subscribe.policy.unwrap_or(self.settings.policy));
+        subscription.details.client = subscribe.client;
+        subscription.details.unconfirmed = Unconfirmed::default();
+        if subscription.details.group != subscribe.group {
+            if let Some(group) = subscription.group.take() {
+                self.groups.leave(group, index);
+            }
+            subscription.group = subscribe.group.as_ref().map(|group| self.groups.join(group, index));
+            subscription.details.group = subscribe.group;
+        }
+        self.changes.subscription(&subscription.details.id);
         Ok(index)
     }
 
@@ -147,6 +176,15 @@ impl Shard {
         self.filters += 1;
         Ok(())
     }
+}
+
+fn check_texts(subscribe: &Subscribe) -> Result<(), Refusal> {
+    check_text("the client id", Some(&subscribe.client))?;
+    check_text("the group", subscribe.group.as_deref())?;
+    if subscribe.group.as_deref() == Some("") {
+        return Err(Refusal::TextEmpty { field: "the group" });
+    }
+    Ok(())
 }
 
 pub(super) fn without_repetition(filters: &[Filter]) -> Vec<Filter> {

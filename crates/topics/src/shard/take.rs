@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::Shard;
 use crate::catch_up::{CatchUp, Replay, Sweep};
-use crate::delivery::{Delivery, Gap, Kind, ReplayComplete};
-use crate::message::Message;
+use crate::delivery::{Delivery, Gap, GapReason, Kind, ReplayComplete};
+use crate::message::{Message, Sequence};
 use crate::refusal::Refusal;
 use crate::subscription::Subscription;
 use crate::subscriptions::SubscriptionKey;
 use crate::time::Timestamp;
+use crate::topic::Topic;
 
 /// How often one take compares a retained value with a filter.
 const COMPARISONS_MAX: usize = 10_000;
@@ -163,13 +164,13 @@ impl Shard {
         if replay.next <= evicted_to {
             let mut later = ring.into_iter().flat_map(|ring| ring.from(evicted_to.next()));
             let kept = later.find(|message| !message.is_expired(now)).map(|message| message.sequence);
-            out.push(Delivery::Gap(Box::new(Gap {
-                topic: Arc::clone(name),
-                first_missed: replay.next,
-                last_missed: evicted_to,
-                oldest_kept: kept
-                    .unwrap_or_else(|| topic.map_or(replay.until, |topic| topic.sequence).next()),
-            })));
+            let oldest_kept =
+                kept.unwrap_or_else(|| topic.map_or(replay.until, |topic| topic.sequence).next());
+            for (first_missed, last_missed, reason) in reasons(topic, replay.next, evicted_to) {
+                let topic = Arc::clone(name);
+                let gap = Gap { topic, first_missed, last_missed, oldest_kept, reason };
+                out.push(Delivery::Gap(Box::new(gap)));
+            }
             replay.next = evicted_to.next();
         }
         let next = replay.next;
@@ -199,4 +200,22 @@ impl Shard {
         })));
         true
     }
+}
+
+/// Divides numbers that are not kept by the reason for that.
+pub(super) fn reasons(
+    topic: Option<&Topic>,
+    first: Sequence,
+    last: Sequence,
+) -> impl Iterator<Item = (Sequence, Sequence, GapReason)> {
+    let restarted_to = topic.map_or(Sequence::ZERO, |topic| topic.restarted_to);
+    let skipped_to = topic.map_or(Sequence::ZERO, |topic| topic.skipped_to.min(restarted_to));
+    let mut next = first;
+    let ends =
+        [(skipped_to, GapReason::Crashed), (restarted_to, GapReason::Restarted), (last, GapReason::NotKept)];
+    ends.into_iter().filter_map(move |(end, reason)| {
+        let (from, to) = (next, end.min(last));
+        next = next.max(to.next());
+        (from <= to).then_some((from, to, reason))
+    })
 }

@@ -1,0 +1,61 @@
+//! Topics whose thread and clock are taken apart, so that a simulator decides when each of them moves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tenure_store::{Reader, StoreError};
+use tenure_topics::Timestamp;
+
+use super::clock::Clock;
+use super::saver::Saver;
+use super::{TopicSettings, Topics};
+
+#[derive(Debug)]
+pub struct SteppedTopics {
+    topics: Topics,
+    saver: Saver,
+    clock: Arc<AtomicU64>,
+}
+
+impl SteppedTopics {
+    /// Opens the log and takes everything back, at this time.
+    pub fn open(
+        reader: &Reader,
+        settings: TopicSettings,
+        now: Timestamp,
+    ) -> Result<SteppedTopics, StoreError> {
+        let clock = Arc::new(AtomicU64::new(now.0));
+        let (topics, saver) = Topics::open_with(reader, settings, Clock::Set(Arc::clone(&clock)))?;
+        Ok(SteppedTopics { topics, saver, clock })
+    }
+
+    pub fn topics(&self) -> &Topics {
+        &self.topics
+    }
+
+    pub fn set_time(&self, now: Timestamp) {
+        self.clock.store(now.0, Ordering::Relaxed);
+    }
+
+    /// The saver writes what there is. Publishers of durable messages are answered, and their subscribers hear of them.
+    pub fn save(&mut self) -> Result<(), StoreError> {
+        self.saver.step()
+    }
+
+    /// What happens every second.
+    pub fn tick(&self) {
+        for space in self.topics.spaces() {
+            space.with(|state, now| {
+                state.note_all();
+                while state.shard.reap(now, &mut state.wake).more {}
+            });
+        }
+    }
+
+    /// Stops properly: all streams end, and everything is written down as it stands.
+    pub fn stop(mut self) -> Result<(), StoreError> {
+        self.topics.end_streams();
+        self.saver.step()?;
+        self.saver.write_clean(&self.topics)
+    }
+}
