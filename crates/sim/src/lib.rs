@@ -3,7 +3,8 @@
 //!
 //! A world (`world.rs`) is an agenda of things that happen. Clients and workers talk to the broker over links that delay
 //! and break; the broker's process and power fail at any write; the ledger (`ledger.rs`) remembers what was promised and
-//! looks into the broker again and again. A seed that breaks a promise replays to the letter.
+//! looks into the broker again and again. A seed that breaks a promise replays to the letter. Topics (`topics/`) have a world
+//! of their own with the same seed.
 
 mod begun;
 mod broker;
@@ -12,13 +13,20 @@ mod keys;
 mod ledger;
 mod plan;
 mod random;
+pub mod topics;
 mod worker;
 mod world;
 
 pub use plan::{Mutation, Plan};
 pub use world::{Outcome, live};
 
-/// Lives through the world of one seed.
+/// Lives through the world of one seed, and through its topics, which share nothing with the tasks but the store.
 pub fn run(seed: u64, mutation: Mutation) -> Outcome {
-    live(Plan::from_seed(seed, mutation))
+    let mut outcome = live(Plan::from_seed(seed, mutation));
+    let topics = topics::live(seed, mutation);
+    outcome.broken.extend(topics.broken);
+    outcome.restarts += topics.restarts;
+    outcome.messages = topics.messages;
+    outcome.deliveries = topics.deliveries;
+    outcome
 }

@@ -26,10 +26,13 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Some(seed) = arguments.seed {
-        let outcome = live(Plan { trace: arguments.trace, ..Plan::from_seed(seed, Mutation::None) });
+        if arguments.trace {
+            live(Plan { trace: true, ..Plan::from_seed(seed, Mutation::None) });
+        }
+        let outcome = run(seed, Mutation::None);
         println!(
-            "seed {seed}: {} tasks, {} happenings, {} restarts",
-            outcome.tasks, outcome.happenings, outcome.restarts
+            "seed {seed}: {} tasks, {} happenings, {} messages, {} deliveries, {} restarts",
+            outcome.tasks, outcome.happenings, outcome.messages, outcome.deliveries, outcome.restarts
         );
         return tell(seed, &outcome.broken);
     }
@@ -45,12 +48,12 @@ fn main() -> ExitCode {
             .collect();
         walkers.into_iter().map(|walker| walker.join().expect("a world does not panic")).collect()
     });
-    let (seeds, tasks, restarts) = found
-        .iter()
-        .fold((0, 0, 0), |sum, tally| (sum.0 + tally.seeds, sum.1 + tally.tasks, sum.2 + tally.restarts));
+    let sum = |of: fn(&Tally) -> u64| found.iter().map(of).sum::<u64>();
+    let (seeds, tasks, restarts) = (sum(|one| one.seeds), sum(|one| one.tasks), sum(|one| one.restarts));
+    let messages = sum(|one| one.messages);
     let seconds = begun.elapsed().as_secs_f64();
     println!(
-        "{seeds} worlds in {seconds:.1} s ({:.0} a minute): {tasks} tasks, {restarts} broker restarts",
+        "{seeds} worlds in {seconds:.1} s ({:.0} a minute): {tasks} tasks, {messages} messages, {restarts} broker restarts",
         seeds as f64 / seconds * 60.0
     );
     match found.into_iter().find_map(|tally| tally.broken) {
@@ -67,6 +70,7 @@ struct Tally {
     seeds: u64,
     tasks: u64,
     restarts: u64,
+    messages: u64,
     broken: Option<(u64, Vec<String>)>,
 }
 
@@ -78,6 +82,7 @@ fn walk(first: u64, step: u64, begun: Instant, until: Duration) -> Tally {
         tally.seeds += 1;
         tally.tasks += outcome.tasks as u64;
         tally.restarts += outcome.restarts;
+        tally.messages += outcome.messages;
         if !outcome.broken.is_empty() {
             tally.broken = Some((seed, outcome.broken));
             return tally;

@@ -13,6 +13,10 @@ pub enum Mutation {
     SpeakEarly,
     /// A broker that was stopped for a while does not know it.
     ForgetAbsence,
+    /// The disk does nothing when the log of topics is synced.
+    ForgetTopicSync,
+    /// A subscriber acknowledges what its connection holds, not what it has read.
+    ReadEarly,
 }
 
 #[derive(Clone, Debug)]

@@ -117,6 +117,9 @@ pub struct Outcome {
     pub tasks: usize,
     pub happenings: u64,
     pub restarts: u64,
+    /// Messages published to topics, and what subscribers read.
+    pub messages: u64,
+    pub deliveries: u64,
 }
 
 /// Lives through one world.
@@ -129,6 +132,8 @@ pub fn live(plan: Plan) -> Outcome {
         tasks: world.ledger.tasks(),
         happenings: world.entries,
         restarts: world.ledger.restarts,
+        messages: 0,
+        deliveries: 0,
     }
 }
 

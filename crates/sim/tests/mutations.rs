@@ -20,6 +20,16 @@ fn a_broker_that_blames_workers_for_its_own_absence_is_caught() {
     assert!(is_caught(Mutation::ForgetAbsence));
 }
 
+#[test]
+fn a_log_of_topics_that_is_not_synced_is_caught() {
+    assert!(is_caught(Mutation::ForgetTopicSync));
+}
+
+#[test]
+fn a_subscriber_that_acknowledges_what_it_has_not_read_is_caught() {
+    assert!(is_caught(Mutation::ReadEarly));
+}
+
 fn is_caught(mutation: Mutation) -> bool {
     (0..WORLDS).any(|seed| !run(seed, mutation).broken.is_empty())
 }

@@ -30,8 +30,8 @@ fn the_same_seed_tells_the_same_story() {
     for seed in [3, 1_000_003] {
         let (first, second) = (run(seed, Mutation::None), run(seed, Mutation::None));
         assert_eq!(
-            (first.tasks, first.happenings, first.restarts),
-            (second.tasks, second.happenings, second.restarts),
+            (first.tasks, first.happenings, first.restarts, first.messages, first.deliveries),
+            (second.tasks, second.happenings, second.restarts, second.messages, second.deliveries),
             "seed {seed}"
         );
     }
