@@ -1,0 +1,9 @@
+//! All doors of one broker at once, the real binary: what each key may do through each of them, and what strangers can do to
+//! everybody else.
+
+mod hostile;
+mod peers;
+mod rights;
+#[path = "../cli/support.rs"]
+#[allow(dead_code, reason = "shared with the stories of the command line")]
+mod support;

@@ -1,0 +1,22 @@
+//! Peers of a few lines each, one for every protocol, on plain sockets.
+
+mod message_pack;
+mod resp;
+pub(crate) mod zmtp;
+
+pub(crate) use message_pack::MessagePack;
+pub(crate) use resp::Resp;
+
+/// Every door, on a free port each.
+pub(crate) const ALL_DOORS: [&str; 10] = [
+    "--xmessage",
+    "127.0.0.1:0",
+    "--resp",
+    "127.0.0.1:0",
+    "--mdp",
+    "127.0.0.1:0",
+    "--pingpong",
+    "127.0.0.1:0,127.0.0.1:0",
+    "--grpc",
+    "127.0.0.1:0",
+];

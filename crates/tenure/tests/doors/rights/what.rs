@@ -1,0 +1,194 @@
+//! What the verbs of the doors stand for: requests of the hub and acts on topics, all of them, by name.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use tenure_hub::words::{Command, Held, Query, TaskId, WorkerSpec};
+use tenure_hub::{Broadcast, CallAnswer, Request, Rights, TopicAct, Watch};
+
+/// Names for all variants of an enum. A variant that is not here does not compile.
+macro_rules! names {
+    ($list:ident, $name:ident($kind:ty) { $($variant:pat => $text:literal),* $(,)? }) => {
+        const $list: &[&str] = &[$($text),*];
+
+        fn $name(of: &$kind) -> &'static str {
+            match of {
+                $($variant => $text,)*
+            }
+        }
+    };
+}
+
+pub(crate) use names;
+
+/// What a verb stands for.
+pub(crate) enum What {
+    /// Talk between the peer and the door. Everybody who was let in may do it.
+    Talk,
+    Hub(Request),
+    Topic(TopicAct),
+    /// The right for one of them is enough.
+    Either(Box<What>, Box<What>),
+    /// The rights for both are needed.
+    Both(Box<What>, Box<What>),
+}
+
+impl What {
+    pub(crate) fn command(command: Command) -> What {
+        What::Hub(Request::Command(command))
+    }
+
+    pub(crate) fn either(one: What, other: What) -> What {
+        What::Either(Box::new(one), Box::new(other))
+    }
+
+    pub(crate) fn both(one: What, other: What) -> What {
+        What::Both(Box::new(one), Box::new(other))
+    }
+
+    pub(crate) fn submit() -> What {
+        What::Hub(Request::Submit(Vec::new()))
+    }
+
+    pub(crate) fn read() -> What {
+        What::Hub(Request::Query(Query::Workers))
+    }
+
+    /// A worker takes a task.
+    pub(crate) fn take() -> What {
+        What::command(Command::Ask { queues: Vec::new() })
+    }
+
+    pub(crate) fn complete() -> What {
+        What::Hub(Request::Complete(Vec::new()))
+    }
+
+    pub(crate) fn register() -> What {
+        What::command(Command::Register(Box::new(WorkerSpec::new("w", Vec::new(), 1))))
+    }
+
+    pub(crate) fn watch() -> What {
+        What::Hub(Request::Watch(Watch::default()))
+    }
+
+    pub(crate) fn is_allowed(&self, rights: Rights) -> bool {
+        match self {
+            What::Talk => true,
+            What::Hub(request) => rights.suffice(request.needs()),
+            What::Topic(act) => rights.suffice(act.needs()),
+            What::Either(one, other) => one.is_allowed(rights) || other.is_allowed(rights),
+            What::Both(one, other) => one.is_allowed(rights) && other.is_allowed(rights),
+        }
+    }
+
+    /// Adds the names of what it stands for.
+    pub(crate) fn names(&self, names: &mut BTreeSet<&'static str>) {
+        match self {
+            What::Talk => {}
+            What::Hub(Request::Command(command)) => drop(names.insert(command_name(command))),
+            What::Hub(request) => drop(names.insert(request_name(request))),
+            What::Topic(act) => drop(names.insert(act_name(act))),
+            What::Either(one, other) | What::Both(one, other) => {
+                one.names(names);
+                other.names(names);
+            }
+        }
+    }
+}
+
+/// Every name that a row has to stand for.
+pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
+    let names = REQUESTS.iter().chain(COMMANDS).chain(ACTS);
+    names.copied().filter(|name| !WITHIN.contains(name))
+}
+
+/// Nobody can ask for these: the broker asks them of itself, or refuses them because they come without their bytes, or there is
+/// nothing to ask them about before something else was allowed.
+const WITHIN: &[&str] = &[
+    "any command",
+    "show counters",
+    "submit without bodies",
+    "complete without results",
+    "fail without a result",
+    "confirm without a result",
+    "checkpoint without bytes",
+    "undelivered",
+    "forgotten",
+    "session closed",
+    // The call has to be one of its own.
+    "give up call",
+];
+
+names!(REQUESTS, request_name(Request) {
+    Request::Submit(_) => "submit",
+    Request::Complete(_) => "complete",
+    Request::Fail { .. } => "fail",
+    Request::Checkpoint { .. } => "checkpoint",
+    Request::Confirm { .. } => "confirm",
+    Request::Command(_) => "any command",
+    Request::Query(_) => "query",
+    Request::Stats => "stats",
+    Request::ShowCounters(_) => "show counters",
+    Request::Watch(_) => "watch",
+    Request::Unwatch { .. } => "unwatch",
+    Request::Listen { .. } => "listen",
+    Request::Unlisten { .. } => "unlisten",
+    Request::Call { .. } => "call",
+    Request::GiveUpCall { .. } => "give up call",
+    Request::CallAnswer { .. } => "answer a call",
+    Request::HearBroadcasts { .. } => "hear broadcasts",
+    Request::Broadcast(_) => "broadcast",
+    Request::Backup { .. } => "backup",
+});
+
+names!(COMMANDS, command_name(Command) {
+    Command::Submit(_) => "submit without bodies",
+    Command::Release { .. } => "release",
+    Command::Cancel { .. } => "cancel",
+    Command::Pause { .. } => "pause",
+    Command::Resume { .. } => "resume",
+    Command::Retry { .. } => "retry",
+    Command::Move { .. } => "move",
+    Command::SetLimit { .. } => "set limit",
+    Command::PauseQueue { .. } => "pause queue",
+    Command::ResumeQueue { .. } => "resume queue",
+    Command::DrainWorker { .. } => "drain worker",
+    Command::ClearWorker { .. } => "clear worker",
+    Command::Register(_) => "register",
+    Command::Heartbeat { .. } => "heartbeat",
+    Command::Start(_) => "start",
+    Command::Progress { .. } => "progress",
+    Command::Checkpoint { .. } => "checkpoint without bytes",
+    Command::Complete(_) => "complete without results",
+    Command::Fail(_) => "fail without a result",
+    Command::Confirm { .. } => "confirm without a result",
+    Command::GiveBack { .. } => "give back",
+    Command::Ask { .. } => "ask",
+    Command::Unask => "unask",
+    Command::Undelivered { .. } => "undelivered",
+    Command::Forgotten(_) => "forgotten",
+    Command::Drain => "drain",
+    Command::Leave => "leave",
+    Command::SessionClosed => "session closed",
+});
+
+names!(ACTS, act_name(TopicAct) {
+    TopicAct::Publish => "publish",
+    TopicAct::Subscribe => "subscribe",
+    TopicAct::SubscribeToEvents => "subscribe to events",
+    TopicAct::ChangeSubscription => "change subscription",
+    TopicAct::Request => "request",
+    TopicAct::List => "list topics",
+});
+
+/// A task that does not exist.
+pub(crate) const TASK: TaskId = TaskId([7; 16]);
+pub(crate) const HELD: Held = Held { task: TASK, attempt: 1 };
+
+pub(crate) fn broadcast() -> Request {
+    Request::Broadcast(Broadcast { sender: None, subject: None, correlation: None, body: Bytes::new() })
+}
+
+pub(crate) fn call_answer() -> Request {
+    Request::CallAnswer { call: 1, answer: CallAnswer::Cancelled }
+}
