@@ -2,6 +2,7 @@
 
 mod connection;
 mod guard;
+mod incoming;
 mod outgoing;
 
 use std::io;

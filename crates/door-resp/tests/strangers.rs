@@ -9,6 +9,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use support::broker::Broker;
+use tenure_door_kit::{DoorSettings, Tls};
+use tenure_door_resp::Settings;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
@@ -60,12 +62,56 @@ async fn redis_cli_submits_runs_and_looks() {
     assert!(said.contains("unknown command 'flushall': stored keys"), "{said}");
 }
 
-async fn with_redis_cli() -> Option<Broker> {
-    if Command::new("redis-cli").arg("--version").output().await.is_err() {
-        eprintln!("redis-cli is not installed, so it is not asked");
-        return None;
+/// The certificate is checked, a broker with another one is refused, and without TLS nobody is heard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_cli_comes_in_over_tls() {
+    if !has_redis_cli().await {
+        return;
     }
-    Some(Broker::start().await)
+    let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../door-grpc/tests/tls");
+    let (certificate, key) = (tests.join("certificate.pem"), tests.join("key.pem"));
+    let read = |file: &PathBuf| std::fs::read(file).expect("it is there");
+    let tls = Some(Tls::new(&read(&certificate), &read(&key), None).expect("they go together"));
+    let door = DoorSettings { tls, ..DoorSettings::default() };
+    let broker = Broker::told(Settings { door, ..Settings::default() }).await;
+    let port = broker.address.port();
+    let authority = certificate.to_str().expect("a plain path");
+    let tls = ["--tls", "--cacert", authority];
+    let said = cli(port, &[&tls[..], &["LPUSH", "queue:images", "cat.png"]].concat(), "").await;
+    assert_eq!(said, "1\n");
+    // More than one record of TLS in both directions, and a pop that waits in the middle of a stream.
+    let large = "x".repeat(200_000);
+    let script =
+        format!("RPOP queue:images\nBRPOP queue:large 1\nLPUSH queue:large {large}\nBRPOP queue:large 5\n");
+    let said = cli(port, &[&tls[..], &["--raw"]].concat(), &script).await;
+    assert!(said.contains(r#""body":"cat.png""#) && said.contains(&large), "{} bytes", said.len());
+    let foreign = fails(port, &["--tls", "PING"]).await;
+    assert!(foreign.contains("certificate verify failed"), "{foreign}");
+    let clear = fails(port, &["PING"]).await;
+    assert!(!clear.contains("PONG"), "{clear}");
+}
+
+/// What redis-cli complains about.
+async fn fails(port: u16, arguments: &[&str]) -> String {
+    let mut command = Command::new("redis-cli");
+    command.args(["-p", &port.to_string()]).args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = output.expect("the stranger ends in time").expect("it ran");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&said));
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+async fn has_redis_cli() -> bool {
+    let is_there = Command::new("redis-cli").arg("--version").output().await.is_ok();
+    if !is_there {
+        eprintln!("redis-cli is not installed, so it is not asked");
+    }
+    is_there
+}
+
+async fn with_redis_cli() -> Option<Broker> {
+    if has_redis_cli().await { Some(Broker::start().await) } else { None }
 }
 
 async fn cli(port: u16, arguments: &[&str], input: &str) -> String {

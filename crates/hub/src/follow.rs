@@ -46,7 +46,9 @@ impl Follower {
                 break;
             }
             let reader = self.handle.reader().clone();
+            let place = self.handle.log_read().await;
             let read = tokio::task::spawn_blocking(move || reader.events(from, count)).await;
+            drop(place);
             match read {
                 Ok(Ok(Events::Some { events, next })) => {
                     if next == from {

@@ -9,14 +9,14 @@ use bytes::Bytes;
 use tenure_engine::name::check as check_name;
 use tenure_engine::{Blob, DEFAULT_NAMESPACE, Name, Peer, Refusal, SessionId};
 use tenure_store::{ReadError, Reader};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 
 use crate::audit::{Act, Audit};
 use crate::counters::Counters;
 use crate::entered::Entered;
 use crate::keys::{Grant, KeyId, Keys, REVOKED};
 use crate::keyspace::Keyspaces;
-use crate::limits::{INBOX_REQUESTS_MAX, SESSIONS_MAX};
+use crate::limits::{INBOX_REQUESTS_MAX, LOG_READS_AT_ONCE, SESSIONS_MAX};
 use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::principal::Principal;
 use crate::request::{Ask, Request};
@@ -103,6 +103,8 @@ struct Shared {
     unread: Arc<UnreadBytes>,
     stopped: watch::Receiver<bool>,
     backup_dir: std::sync::RwLock<Option<PathBuf>>,
+    /// Bounds how many watches read the log at once: it takes computing time that the hub and its doors need.
+    log_reads: Semaphore,
 }
 
 #[derive(Debug)]
@@ -142,6 +144,7 @@ impl HubHandle {
             unread: Arc::default(),
             stopped,
             backup_dir: std::sync::RwLock::default(),
+            log_reads: Semaphore::new(LOG_READS_AT_ONCE),
         };
         HubHandle { shared: Arc::new(shared) }
     }
@@ -307,6 +310,11 @@ impl HubHandle {
 
     pub(crate) fn unread(&self) -> Arc<UnreadBytes> {
         Arc::clone(&self.shared.unread)
+    }
+
+    /// Waits until this watch may read the log.
+    pub(crate) async fn log_read(&self) -> Option<SemaphorePermit<'_>> {
+        self.shared.log_reads.acquire().await.ok()
     }
 
     pub(crate) fn reader(&self) -> &Reader {

@@ -18,6 +18,8 @@ pub const MAILBOX_EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// largest holder is disconnected, unless the settings say otherwise.
 pub const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const UNREAD_BYTES_TOTAL_MAX: usize = 256 * 1024 * 1024;
+/// How many watches read the log at the same time.
+pub const LOG_READS_AT_ONCE: usize = 2;
 /// How many namespaces the sessions of one key may enter, unless the settings say otherwise.
 pub const NAMESPACES_PER_KEY_MAX: usize = 1_000;
 /// How many sessions may be open at once.
@@ -26,4 +28,4 @@ pub const SESSIONS_MAX: usize = 100_000;
 pub const DISK_RESERVE_BYTES: u64 = 64 * 1024 * 1024;
 
 pub use crate::calls::{ADDRESSES_MAX, CALLS_MAX};
-pub use crate::watches::{MAILBOX_EVENTS_MAX, WATCHES_MAX};
+pub use crate::watches::{MAILBOX_EVENTS_MAX, SAME_WATCHES_MAX, WATCHES_MAX};

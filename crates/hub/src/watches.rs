@@ -13,6 +13,9 @@ pub const MAILBOX_EVENTS_MAX: usize = 4_096;
 const RECENT_MAX: usize = 8_192;
 /// How many watches one session may hold.
 pub const WATCHES_MAX: usize = 65_536;
+/// How many watches of one session may follow the same task, the same submitter, or everything: each event is compared with
+/// all of them.
+pub const SAME_WATCHES_MAX: usize = 64;
 
 pub(crate) type WatchKey = (SessionId, u64);
 type Map<K, V> = HashMap<K, V, FixedState>;
@@ -62,6 +65,16 @@ impl Watches {
         self.remove(key);
         self.index(&filter).insert(key);
         self.all.insert(key, Entry { namespace, filter, from, live: false, life: Arc::new(()) });
+    }
+
+    /// How many watches of the session follow the same thing already.
+    pub(crate) fn same(&self, session: SessionId, filter: &Filter) -> usize {
+        let index = match (filter.task, &filter.submitter) {
+            (Some(task), _) => self.by_task.get(&task),
+            (None, Some(submitter)) => self.by_submitter.get(submitter),
+            (None, None) => Some(&self.others),
+        };
+        index.map_or(0, |index| index.range((session, 0)..=(session, u64::MAX)).count())
     }
 
     pub(crate) fn remove(&mut self, key: WatchKey) -> bool {

@@ -13,6 +13,8 @@ use tenure_hub::{
     fresh_id,
 };
 
+use tenure_hub::limits::SAME_WATCHES_MAX;
+
 use support::PATIENCE;
 use support::talk::{Talk, start_hub};
 
@@ -49,6 +51,45 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 
 fn mailbox(talk: &Talk) -> &Mailbox {
     talk.session.mailbox()
+}
+
+/// Each event is compared with every watch that may want it, so their number is bounded by what they follow.
+#[tokio::test]
+async fn a_session_follows_the_same_thing_only_so_often() {
+    let hub = start_hub(&MemoryDisk::new());
+    let mut client = Talk::new(hub.handle(), "client");
+    let task = fresh_id();
+    let of_task = |number| {
+        let filter = Filter { task: Some(task), ..Filter::default() };
+        Request::Watch(Watch { watch: number, filter, from: None })
+    };
+    let of_submitter = |number| {
+        let filter = Filter { submitter: Some("client".into()), ..Filter::default() };
+        Request::Watch(Watch { watch: number, filter, from: None })
+    };
+    let everything = |number| Request::Watch(Watch { watch: number, filter: Filter::default(), from: None });
+    for (which, begin) in [(0, &of_task as &dyn Fn(u64) -> Request), (1, &of_submitter), (2, &everything)] {
+        for number in 0..SAME_WATCHES_MAX as u64 {
+            answered(&mut client, begin(1_000 * which + number)).await.unwrap();
+        }
+        let no = answered(&mut client, begin(1_000 * which + 999)).await.unwrap_err();
+        assert!(matches!(no, Refusal::TooMany { limit: SAME_WATCHES_MAX, .. }), "{no:?}");
+        answered(&mut client, Request::Unwatch { watch: 1_000 * which }).await.unwrap();
+        answered(&mut client, begin(1_000 * which + 999)).await.unwrap();
+    }
+    // Other tasks are other things.
+    let filter = Filter { task: Some(fresh_id()), ..Filter::default() };
+    answered(&mut client, Request::Watch(Watch { watch: 9_999, filter, from: None })).await.unwrap();
+}
+
+/// The reply to a request; that watches are live is passed over.
+async fn answered(client: &mut Talk, request: Request) -> Result<(), Refusal> {
+    client.ask(1, request).await;
+    loop {
+        if let Delivery::Reply { reply, .. } = client.next().await {
+            return reply.map(drop);
+        }
+    }
 }
 
 #[tokio::test]

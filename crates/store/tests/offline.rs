@@ -2,36 +2,12 @@
 
 mod support;
 
+use support::lived::{copy, lived};
 use support::{Broker, NOW, Picture, body, few_ended, small};
 use tenure_engine::Settings;
 use tenure_store::{
     Disk, MemoryDisk, Repair, StoreError, StoreSettings, check_backup, dump, repair, restore, verify,
 };
-
-/// A broker with a history: snapshots, old segments, files of events, tasks that wait and tasks that ended.
-fn lived() -> Broker {
-    let disk = MemoryDisk::new();
-    let mut broker = Broker::open(&disk).unwrap();
-    broker.register_worker();
-    for round in 0..60 {
-        broker.submit(&body(round, 120));
-        if round % 2 == 0 {
-            broker.start();
-            broker.complete(&body(round, 40));
-        }
-        broker.commit().unwrap();
-        broker.rest();
-    }
-    broker
-}
-
-fn copy(disk: &MemoryDisk) -> MemoryDisk {
-    let copy = MemoryDisk::new();
-    for name in disk.list().unwrap() {
-        copy.put(&name, &disk.content(&name).unwrap());
-    }
-    copy
-}
 
 #[test]
 fn a_backup_of_a_working_broker_becomes_a_broker_as_of_that_moment() {

@@ -5,34 +5,15 @@ mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use support::{Broker, NOW, body, few_ended};
+use support::lived::{copy, lived};
+use support::{Broker, NOW, few_ended};
 use tenure_store::{Disk, MemoryDisk, Repair, repair, verify};
 
-/// A broker with snapshots, old segments that hold live bodies, files of events and a long journal.
-fn lived() -> MemoryDisk {
-    let disk = MemoryDisk::new();
-    let mut broker = Broker::open(&disk).unwrap();
-    broker.register_worker();
-    for round in 0..60 {
-        broker.submit(&body(round, 120));
-        if round % 2 == 0 {
-            broker.start();
-            broker.complete(&body(round, 40));
-        }
-        broker.commit().unwrap();
-        broker.rest();
-    }
-    let copy = copy(&disk);
-    copy.put("topics-00000000000000000000", b"not a log of topics");
-    copy
-}
-
-fn copy(disk: &MemoryDisk) -> MemoryDisk {
-    let copy = MemoryDisk::new();
-    for name in disk.list().unwrap() {
-        copy.put(&name, &disk.content(&name).unwrap());
-    }
-    copy
+/// The files of a broker with a history, and a log of topics that is none.
+fn files() -> MemoryDisk {
+    let files = copy(&lived().disk);
+    files.put("topics-00000000000000000000", b"not a log of topics");
+    files
 }
 
 /// Numbers that follow from a seed.
@@ -113,7 +94,7 @@ fn damage(disk: &MemoryDisk, dice: &mut Dice) -> String {
 
 #[test]
 fn no_damage_makes_a_repair_panic_and_every_repaired_store_opens() {
-    let whole = lived();
+    let whole = files();
     let mut failed = Vec::new();
     for seed in 0..600 {
         let mut dice = Dice(seed);

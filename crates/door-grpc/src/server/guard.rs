@@ -15,6 +15,7 @@ use tonic::{Code, Status};
 
 use crate::authentication::AuthenticatedPeer;
 use crate::flow::{Flow, Room};
+use crate::server::incoming::Incoming;
 use crate::server::outgoing::Outgoing;
 
 /// What is said about a method that the broker does not have.
@@ -85,8 +86,10 @@ where
             }
         };
         let mut service = self.service.clone();
+        let door = Arc::clone(&self.door);
         Box::pin(async move {
             request.extensions_mut().insert(flow.turn().await);
+            let request = request.map(|body| Body::new(Incoming::new(body, &door)));
             service.call(request).await.map(named).map(held)
         })
     }

@@ -200,7 +200,7 @@ impl Worker {
 
     fn ready(&mut self, dialect: Dialect, service: &str, turn: &mut Turn<'_>) {
         let is_new = matches!(self, Worker::Unknown | Worker::Returned { .. } | Worker::Asked { .. });
-        if !is_new || is_mmi(service) || !turn.me.check_work(turn.out) {
+        if !is_new || is_mmi(service) || !may_work(turn) {
             return self.dismiss(dialect, turn);
         }
         // Without its old attempts: a worker that says READY has forgotten them.
@@ -211,7 +211,7 @@ impl Worker {
     }
 
     fn register_plugin(&mut self, registration: Registration, turn: &mut Turn<'_>) {
-        if matches!(self, Worker::Simple(_)) || !turn.me.check_work(turn.out) {
+        if matches!(self, Worker::Simple(_)) || !may_work(turn) {
             return self.dismiss(Dialect::Pl, turn);
         }
         for _ in 0..registration.skipped {
@@ -436,6 +436,14 @@ fn traits(turn: &Turn<'_>, registration: Option<&Registration>) -> Vec<Trait> {
     let server = registration.filter(|known| !known.name.is_empty());
     let server = server.map(|known| Trait::Server(known.name.as_str().into()));
     identity.into_iter().chain(server).collect()
+}
+
+fn may_work(turn: &mut Turn<'_>) -> bool {
+    let may = turn.me.check_work(turn.out);
+    if !may {
+        turn.drop("not-allowed");
+    }
+    may
 }
 
 fn say(word: &ToWorker, dialect: Dialect, turn: &mut Turn<'_>) {

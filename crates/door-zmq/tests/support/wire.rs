@@ -78,6 +78,11 @@ impl Wire {
         Wire { stream, input: Vec::new(), parts: Vec::new() }
     }
 
+    /// The socket itself, for what a ZeroMQ library would not do.
+    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         // A broker that has hung up is found out by reading.
         let _ = self.stream.write_all(bytes);

@@ -9,7 +9,7 @@ use super::Core;
 use crate::mailbox::Mailbox;
 use crate::outbox::Out;
 use crate::request::{Delivery, Response, Watch};
-use crate::watches::{CatchUp, WATCHES_MAX, Wanted, WatchKey};
+use crate::watches::{CatchUp, SAME_WATCHES_MAX, WATCHES_MAX, Wanted, WatchKey};
 
 impl Core {
     /// The watches that have just begun or fell behind, with the first event each wants.
@@ -76,6 +76,10 @@ impl Core {
                 token,
                 Err(Refusal::TooMany { what: "watches", limit: WATCHES_MAX }),
             );
+        }
+        if self.watches.same(peer.session, &watch.filter) >= SAME_WATCHES_MAX {
+            let no = Refusal::TooMany { what: "watches that follow the same", limit: SAME_WATCHES_MAX };
+            return self.reply(peer.session, token, Err(no));
         }
         entry.watches.insert(watch.watch);
         let from = watch.from.unwrap_or(self.engine.last_event() + 1);

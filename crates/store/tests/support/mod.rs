@@ -2,6 +2,8 @@
 //! a story can crash it anywhere and then ask whether everything that was promised is there.
 #![allow(dead_code, unreachable_pub, reason = "each story uses a part of it")]
 
+pub mod lived;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,6 +4,7 @@ mod banner;
 pub(crate) mod check;
 mod doors;
 mod logging;
+mod memory;
 mod reload;
 
 use std::sync::Arc;
@@ -21,21 +22,26 @@ use crate::verbs::serve::Serve;
 use banner::Banner;
 use reload::Reload;
 
+/// How many threads read bodies and events from the disk, or copy the store. More would wait for the same disk, and each takes a
+/// stack of 2 MiB.
+const READING_THREADS_MAX: usize = 32;
 /// How long doors may take to say their last words once the hub has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(serve: &Serve) -> Outcome {
     let loaded = read(&serve.flags)?;
-    let config = Config::build(&loaded, random_seed());
+    let mut config = Config::build(&loaded, random_seed());
     refuse(&check::faults(&config))?;
     check::directory(&config)?;
     let filter = logging::start(&config.log)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
+    memory::fit(&mut config);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(Hub::threads())
+        .max_blocking_threads(READING_THREADS_MAX)
         .thread_name("tenure")
         .build()
         .map_err(|error| Failure::system(format!("cannot start threads: {error}")))?;

@@ -149,7 +149,11 @@ impl Broker {
 
     /// A broker in a directory that outlives it.
     pub(crate) fn start_in(dir: &Path, args: &[&str]) -> Broker {
-        let mut command = serve(dir, args);
+        Broker::start_from(serve(dir, args), dir)
+    }
+
+    /// A broker of this command.
+    pub(crate) fn start_from(mut command: Command, dir: &Path) -> Broker {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the broker starts");
         let mut line = String::new();

@@ -4,7 +4,7 @@ mod message_pack;
 mod resp;
 pub(crate) mod zmtp;
 
-pub(crate) use message_pack::MessagePack;
+pub(crate) use message_pack::{MessagePack, frame};
 pub(crate) use resp::Resp;
 
 /// Every door, on a free port each.

@@ -7,6 +7,7 @@
 mod grpc;
 mod native;
 mod resp;
+mod resp_keys;
 mod what;
 mod xmessage;
 mod zmq;

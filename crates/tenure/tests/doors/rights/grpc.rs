@@ -20,8 +20,11 @@ use crate::support::{Broker, PATIENCE};
 /// A method and its message.
 struct Example {
     method: &'static str,
-    message: Box<dyn Fn(&Holder) -> Vec<u8>>,
+    message: Spelling,
 }
+
+/// The bytes of a message from this holder.
+type Spelling = Box<dyn Fn(&Holder) -> Vec<u8>>;
 
 pub(super) fn examine(broker: &Broker, findings: &mut Findings) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -1,8 +1,8 @@
 //! RESP. The list of verbs is the one that the door itself dispatches by.
 
 use tenure_door_resp::testing::{Reply, command_names};
-use tenure_hub::TopicAct;
 use tenure_hub::words::Command;
+use tenure_hub::{Request, TopicAct};
 
 use super::what::{HELD, TASK, What};
 use super::{Findings, Holder, Row, Verdict};
@@ -139,6 +139,8 @@ fn rows() -> Vec<Row<Vec<String>>> {
         ("action.status", vec!["ACTION.STATUS nothing"], What::read()),
         ("plan.list", vec!["PLAN.LIST"], What::read()),
         ("workers.list", vec!["WORKERS.LIST"], What::read()),
+        ("capability.search", vec!["CAPABILITY.SEARCH sort"], What::read()),
+        ("metrics", vec!["METRICS"], What::Hub(Request::Stats)),
         ("xread", vec!["XREAD STREAMS events 0"], What::watch()),
         ("xrange", vec!["XRANGE events 0 9"], What::watch()),
         ("subscribe", vec!["SUBSCRIBE news"], What::Topic(TopicAct::Subscribe)),
@@ -157,5 +159,6 @@ fn rows() -> Vec<Row<Vec<String>>> {
         ),
     ];
     let owned = |lines: Vec<&str>| lines.into_iter().map(str::to_owned).collect();
-    rows.into_iter().map(|(verb, lines, what)| Row { verb, what, example: owned(lines) }).collect()
+    let rows = rows.into_iter().map(|(verb, lines, what)| Row { verb, what, example: owned(lines) });
+    rows.chain(super::resp_keys::rows()).collect()
 }

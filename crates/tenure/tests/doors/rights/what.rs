@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use tenure_hub::words::{Command, Held, Query, TaskId, WorkerSpec};
-use tenure_hub::{Broadcast, CallAnswer, Request, Rights, TopicAct, Watch};
+use tenure_hub::{Broadcast, CallAnswer, KeyspaceAct, Request, Rights, TopicAct, Watch};
 
 /// Names for all variants of an enum. A variant that is not here does not compile.
 macro_rules! names {
@@ -27,6 +27,7 @@ pub(crate) enum What {
     Talk,
     Hub(Request),
     Topic(TopicAct),
+    Keys(KeyspaceAct),
     /// The right for one of them is enough.
     Either(Box<What>, Box<What>),
     /// The rights for both are needed.
@@ -76,6 +77,7 @@ impl What {
             What::Talk => true,
             What::Hub(request) => rights.suffice(request.needs()),
             What::Topic(act) => rights.suffice(act.needs()),
+            What::Keys(act) => rights.suffice(act.needs()),
             What::Either(one, other) => one.is_allowed(rights) || other.is_allowed(rights),
             What::Both(one, other) => one.is_allowed(rights) && other.is_allowed(rights),
         }
@@ -88,6 +90,7 @@ impl What {
             What::Hub(Request::Command(command)) => drop(names.insert(command_name(command))),
             What::Hub(request) => drop(names.insert(request_name(request))),
             What::Topic(act) => drop(names.insert(act_name(act))),
+            What::Keys(act) => drop(names.insert(key_act_name(act))),
             What::Either(one, other) | What::Both(one, other) => {
                 one.names(names);
                 other.names(names);
@@ -98,7 +101,7 @@ impl What {
 
 /// Every name that a row has to stand for.
 pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
-    let names = REQUESTS.iter().chain(COMMANDS).chain(ACTS);
+    let names = REQUESTS.iter().chain(COMMANDS).chain(ACTS).chain(KEY_ACTS);
     names.copied().filter(|name| !WITHIN.contains(name))
 }
 
@@ -115,6 +118,10 @@ const WITHIN: &[&str] = &[
     "undelivered",
     "forgotten",
     "session closed",
+    // For the audit log.
+    "refused by the door",
+    // A door says it of a client whose connection is gone.
+    "abandon",
     // The call has to be one of its own.
     "give up call",
 ];
@@ -139,6 +146,7 @@ names!(REQUESTS, request_name(Request) {
     Request::HearBroadcasts { .. } => "hear broadcasts",
     Request::Broadcast(_) => "broadcast",
     Request::Backup { .. } => "backup",
+    Request::Refused { .. } => "refused by the door",
 });
 
 names!(COMMANDS, command_name(Command) {
@@ -149,6 +157,7 @@ names!(COMMANDS, command_name(Command) {
     Command::Resume { .. } => "resume",
     Command::Retry { .. } => "retry",
     Command::Move { .. } => "move",
+    Command::Abandon(_) => "abandon",
     Command::SetLimit { .. } => "set limit",
     Command::PauseQueue { .. } => "pause queue",
     Command::ResumeQueue { .. } => "resume queue",
@@ -179,6 +188,11 @@ names!(ACTS, act_name(TopicAct) {
     TopicAct::ChangeSubscription => "change subscription",
     TopicAct::Request => "request",
     TopicAct::List => "list topics",
+});
+
+names!(KEY_ACTS, key_act_name(KeyspaceAct) {
+    KeyspaceAct::Read => "read keys",
+    KeyspaceAct::Write => "write keys",
 });
 
 /// A task that does not exist.

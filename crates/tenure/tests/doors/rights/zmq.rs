@@ -36,6 +36,7 @@ names!(QUESTIONS, question_name(Mmi) {
     Mmi::Service { .. } => "mmi.service",
     Mmi::List { .. } => "mmi.list",
     Mmi::Status => "mmi.status",
+    Mmi::Job { .. } => "mmi.job",
     Mmi::Cancel { .. } => "mmi.cancel",
     Mmi::ListServices => "mmi.list_services",
     Mmi::Workers => "mmi.workers",
@@ -221,6 +222,8 @@ fn rows() -> Vec<Row<Example>> {
         ("mmi.list", What::read(), Question(&["", "MDPC01", "mmi.list"])),
         ("mmi.list", What::read(), Question(&["", "MDPC01", "mmi.list", "s"])),
         ("mmi.status", What::submit(), Question(&["", "MDPC01", "mmi.status"])),
+        // With `submit` alone it answers for jobs of this client.
+        ("mmi.job", What::either(What::submit(), What::read()), Question(&["", "MDPC01", "mmi.job", "j"])),
         ("mmi.cancel", cancel(), Question(&["", "MDPC01", "mmi.cancel"])),
         ("mmi.cancel", What::both(cancel(), manage()), Question(&["", "MDPC01", "mmi.cancel", "other"])),
         ("mmi.list_services", What::read(), Question(&["", "MDPC01", "mmi.list_services"])),
