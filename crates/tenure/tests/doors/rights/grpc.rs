@@ -166,6 +166,7 @@ fn rows() -> Vec<Row<Example>> {
         ..Default::default()
     };
     let other = || sidecar::ResumeSubscribeRequest { subscription_id: "events".into(), ..Default::default() };
+    let read = || pb::AcknowledgeRequest { subscription_id: "nothing".into(), ..Default::default() };
     let end = |pause| sidecar::UnsubscribeRequest { subscription_id: "nothing".into(), pause };
     let topics = || What::Topic(TopicAct::Subscribe);
     let events = || What::Topic(TopicAct::SubscribeToEvents);
@@ -239,6 +240,12 @@ fn rows() -> Vec<Row<Example>> {
         row("/tenure.v1.Topics/Subscribe", &topic("task.>"), events()),
         // Only a pattern that begins with the word hears events.
         row("/tenure.v1.Topics/Subscribe", &topic(">"), topics()),
+        row("/tenure.v1.Topics/Acknowledge", &read(), What::Topic(TopicAct::ChangeSubscription)),
+        row(
+            "/tenure.v1.Topics/Subscriptions",
+            &pb::SubscriptionsRequest::default(),
+            What::Topic(TopicAct::List),
+        ),
         row("/nexusd.sidecar.SidecarService/Publish", &publish(), What::Topic(TopicAct::Publish)),
         row("/nexusd.sidecar.SidecarService/Subscribe", &subscribe("news"), topics()),
         row("/nexusd.sidecar.SidecarService/Subscribe", &subscribe("worker.*"), events()),

@@ -153,6 +153,7 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
         ),
         ("subscribe", r#"{"id": "events", "recovery": "replay"}"#, What::Topic(TopicAct::SubscribeToEvents)),
         ("unsubscribe", r#"{"id": "nothing"}"#, What::Topic(TopicAct::ChangeSubscription)),
+        ("acknowledge", r#"{"id": "nothing"}"#, What::Topic(TopicAct::ChangeSubscription)),
         ("pause-subscription", r#"{"id": "nothing"}"#, What::Topic(TopicAct::ChangeSubscription)),
         ("request", r#"{"topic": "news", "payload": b"x", "timeout_ms": 1}"#, What::Topic(TopicAct::Request)),
         ("topics", "{}", What::Topic(TopicAct::List)),
