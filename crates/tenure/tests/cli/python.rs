@@ -1,4 +1,4 @@
-//! Strangers at the native door: the Python examples, written from the page of the protocol and nothing else.
+//! The Python examples of the native door and of the older message dialect, written from the pages of the protocols alone.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,12 @@ struct Script {
 
 impl Script {
     fn start(python: &OsString, name: &str, arguments: &[&str]) -> Script {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/python/native");
+        Script::start_in("native", python, name, arguments)
+    }
+
+    /// The same in another folder of the examples.
+    fn start_in(folder: &str, python: &OsString, name: &str, arguments: &[&str]) -> Script {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/python").join(folder);
         let mut command = Command::new(python);
         command.args(["-B", "-u"]).arg(folder.join(name)).args(arguments).stdout(Stdio::piped());
         let mut child = command.spawn().expect("Python starts");
@@ -146,4 +151,43 @@ fn topics_in_python_and_a_subscriber_that_comes_back() {
     let clock = start(&["answer", "time", "noon"]);
     clock.says("subscribed");
     assert_eq!(start(&["ask", "time"]).ends(), ["answer noon"]);
+}
+
+#[test]
+fn a_worker_and_an_actioner_of_the_older_dialect_in_python() {
+    let Some(python) = python() else { return };
+    let broker = Broker::start_with(&["--xmessage", "127.0.0.1:0"]);
+    let address = broker.doors["xmessage"].as_str().unwrap();
+    let start = |name: &str, arguments: &[&str]| {
+        Script::start_in("xmessage", &python, name, &[&[address], arguments].concat())
+    };
+    let actioner = |arguments: &[&str]| start("actioner.py", arguments).ends();
+    let add = |arguments: &[&str]| {
+        let said = actioner(&[&["add"], arguments].concat()).concat();
+        said["Add task id=".len()..][..36].to_owned()
+    };
+    let asynchronous = add(&["a", "--type", "async"]);
+    let good = add(&["b", "--type", "sync", "--priority", "7"]);
+    let bad = add(&["fail:3"]);
+    assert_eq!(actioner(&["play", "-a"]), ["Launching all 3 created tasks."]);
+    let worker = start("worker.py", &["--name", "node-1", "--slots", "1", "--type", "sync", "--tasks", "2"]);
+    worker.says("ready");
+    worker.says(&format!("running {good} b"));
+    worker.says(&format!("ended {good} 0"));
+    worker.says(&format!("running {bad} fail:3"));
+    assert_eq!(worker.ends(), [format!("ended {bad} 3")]);
+    let table = actioner(&["list", "Terminated=0", "Terminated=3", "Ready"]).join("\n");
+    for (task, state) in [(&good, "Terminated(0)"), (&bad, "Terminated(3)"), (&asynchronous, "Ready")] {
+        let row = table.lines().find(|line| line.starts_with(task.as_str())).unwrap_or_default();
+        assert!(row.contains(state), "{table}");
+    }
+
+    // A worker that says nothing but its role takes every type, and obeys a kill.
+    let worker = start("worker.py", &["--seconds", "60", "--tasks", "1"]);
+    worker.says("ready");
+    worker.says(&format!("running {asynchronous} a"));
+    crate::support::eventually("it runs", || broker.state(&asynchronous) == "running");
+    assert_eq!(actioner(&["kill", &asynchronous]), [format!("Kill task uuid={asynchronous}.")]);
+    assert_eq!(worker.ends(), [format!("ended {asynchronous} -1")]);
+    assert_eq!(broker.state(&asynchronous), "cancelled");
 }
