@@ -115,7 +115,7 @@ async fn a_broker_that_is_killed_loses_no_task_of_celery() {
         ids.push(id);
     }
     assert_eq!(ids.len(), 30);
-    // All of them are acknowledged and none has run: then the broker is killed, and once more while a worker is at it.
+    // The broker is killed when all tasks are acknowledged and none has run, and once more when all have results.
     broker.kill_and_restart().await;
     let _worker = worker(python(&interpreter, &broker, &CELERY_WORKER));
     let mut first = vec!["celery_app.py", "collect"];
