@@ -59,7 +59,7 @@ async fn redis_cli_submits_runs_and_looks() {
     let said = cli(port, &["INFO"], "").await;
     assert!(said.contains("jobs_completed:1"), "{said}");
     let said = cli(port, &["FLUSHALL"], "").await;
-    assert!(said.contains("unknown command 'flushall': stored keys"), "{said}");
+    assert!(said.contains("unknown command 'FLUSHALL': stored keys"), "{said}");
 }
 
 /// The certificate is checked, a broker with another one is refused, and without TLS nobody is heard.

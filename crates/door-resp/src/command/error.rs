@@ -11,7 +11,7 @@ pub(crate) enum CommandError {
     #[error("ERR unknown command '{0}'")]
     UnknownCommand(String),
     #[error("ERR unknown command '{command}': {instead}")]
-    NotOffered { command: &'static str, instead: &'static str },
+    NotOffered { command: String, instead: &'static str },
     #[error("ERR unknown subcommand '{subcommand}' of '{command}'")]
     UnknownSubcommand { command: &'static str, subcommand: String },
     #[error("ERR wrong number of arguments for '{0}' command")]

@@ -1,6 +1,6 @@
 //! Commands of Redis that the broker does not offer, and what to use instead.
 
-use super::error::CommandError;
+use super::error::{CommandError, shown};
 
 const NO_DATABASE: &str = "this is a task broker, not a database";
 const USE_EVAL: &str = "use EVAL or EVALSHA, for the scripts that are known";
@@ -42,11 +42,11 @@ const INSTEAD: &[(&str, &str)] = &[
     ("xreadgroup", "events are read from any number on: use XREAD; jobs are shared among workers: use BRPOP"),
 ];
 
-/// What to say to whoever tries such a command.
+/// The refusal of such a command, named as the client wrote it.
 pub(super) fn hint(name: &[u8]) -> Option<CommandError> {
     let known = |(command, _): &&(&'static str, &'static str)| name.eq_ignore_ascii_case(command.as_bytes());
-    let (command, instead) = INSTEAD.iter().find(known)?;
-    Some(CommandError::NotOffered { command, instead })
+    let (_, instead) = INSTEAD.iter().find(known)?;
+    Some(CommandError::NotOffered { command: shown(name), instead })
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
         }
         assert_eq!(
             hint(b"BLMPOP").unwrap().to_string(),
-            format!("ERR unknown command 'blmpop': {RIGHT_END}")
+            format!("ERR unknown command 'BLMPOP': {RIGHT_END}")
         );
         assert_eq!(hint(b"nonsense"), None);
     }

@@ -320,7 +320,7 @@ mod tests {
                 "did you mean `submit`",
             ),
             (
-                "name = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\nspacename = \"x\"",
+                "name = \"a\"\nkey = \"00112233445566778899aabbccddeeff\"\nnamespcae = \"x\"",
                 "did you mean `namespace`",
             ),
         ] {
