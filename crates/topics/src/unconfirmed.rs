@@ -207,7 +207,8 @@ impl Unconfirmed {
 
     /// What was saved. The number of bytes is not known, so that it stays until the subscriber comes back.
     pub(crate) fn restore(saved: Vec<SavedSegment>) -> Unconfirmed {
-        let mut unconfirmed = Unconfirmed::default();
+        // Where the subscriber stood before the oldest of these is not saved: any number that it says may be from before.
+        let mut unconfirmed = Unconfirmed { begins: Beginning::AfterAny, ..Unconfirmed::default() };
         for SavedSegment { in_order, ranges } in saved {
             unconfirmed.ranges += ranges.len();
             let restore = |range: SavedRange| Range {

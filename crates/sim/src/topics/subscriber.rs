@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tenure_hub::topics::{
-    Delivery, Filter, Kind, Recovery, Resume, Sequence, Subscribe, Subscription, SubscriptionId, Topics,
+    Delivery, Filter, GapReason, Kind, Recovery, Resume, Sequence, Subscribe, Subscription, SubscriptionId,
+    Topics,
 };
 
 use super::namespace;
@@ -194,7 +195,11 @@ impl Subscriber {
             }
             Delivery::Gap(gap) => {
                 let topic = gap.topic.to_string();
-                record.check(!is_durable(&topic), || {
+                // A topic that is new since a crash begins above numbers that none of its messages ever had. Anything
+                // else would be a loss.
+                let is_empty = gap.reason == GapReason::Crashed
+                    && !record.has_number(&topic, gap.first_missed.0, gap.last_missed.0);
+                record.check(!is_durable(&topic) || is_empty, || {
                     format!("{} is told a gap of a durable topic: {gap:?}", self.describe())
                 });
                 self.check_hole(&topic, gap.first_missed.0, record);
@@ -209,7 +214,11 @@ impl Subscriber {
     fn check_hole(&mut self, topic: &str, number: u64, record: &mut Record) {
         let excused = self.excused.remove(topic);
         let last = self.last.get(topic).copied();
-        record.check(excused || last.is_none_or(|last| number <= last + 1), || {
+        let is_hole = last.is_some_and(|last| {
+            // The numbers of a durable topic are known: those that no message has were skipped by a crash.
+            last + 1 < number && (!is_durable(topic) || record.has_number(topic, last + 1, number - 1))
+        });
+        record.check(excused || !is_hole, || {
             format!("{} hears {topic}#{number} after #{last:?}, and nothing about a gap", self.describe())
         });
     }
