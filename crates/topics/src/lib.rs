@@ -92,4 +92,4 @@ pub use subscription::{SUBSCRIPTION_ID_BYTES_MAX, Subscribe, SubscriptionId, WAR
 pub use subscriptions::SubscriptionKey;
 pub use time::Timestamp;
 pub use topics::FLOORS;
-pub use unconfirmed::{UNCONFIRMED_RANGES_MAX, UNREAD_BYTES_MAX, Unconfirmed, Unread};
+pub use unconfirmed::{Beginning, UNCONFIRMED_RANGES_MAX, UNREAD_BYTES_MAX, Unconfirmed, Unread};

@@ -12,6 +12,7 @@ use crate::name::shard_of;
 use crate::settings::Policy;
 use crate::subscription::SubscriptionId;
 use crate::time::Timestamp;
+use crate::unconfirmed::Beginning;
 
 /// Everything that survives, or a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +68,9 @@ pub struct SavedSubscription {
     /// What was sent to it and may not have been read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unconfirmed: Vec<SavedSegment>,
+    /// What it may have read last when the oldest of these was sent.
+    #[serde(default, skip_serializing_if = "Beginning::is_plain")]
+    pub unconfirmed_after: Beginning,
 }
 
 /// A part of what was sent to a subscriber, older parts first.
@@ -155,6 +159,9 @@ impl SavedSubscription {
         self.missed.extend(part.missed);
         self.incomplete |= part.incomplete;
         self.unconfirmed.extend(part.unconfirmed);
+        if self.unconfirmed_after != part.unconfirmed_after {
+            self.unconfirmed_after = Beginning::AfterAny;
+        }
         if self.unconfirmed.len() > 1 {
             // What two shards sent has no order.
             let ranges = self.unconfirmed.drain(..).flat_map(|segment| segment.ranges).collect();

@@ -14,6 +14,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::delivery::{Delivery, Kind};
 use crate::message::{MESSAGE_OVERHEAD_BYTES, Sequence};
 use crate::saved::{SavedRange, SavedSegment};
@@ -31,6 +33,12 @@ const SEGMENT_RANGES: usize = 1_024;
 /// What a message costs on a wire besides its payload and texts, at the least.
 const WIRE_OVERHEAD_BYTES: u64 = 16;
 
+impl Beginning {
+    pub fn is_plain(&self) -> bool {
+        *self == Beginning::Plain
+    }
+}
+
 /// Deliveries of one subscriber, from the oldest that it may not have read.
 #[derive(Debug, Default)]
 pub struct Unconfirmed {
@@ -43,8 +51,8 @@ pub struct Unconfirmed {
 }
 
 /// What the subscriber may have read last when the oldest of these was sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Beginning {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Beginning {
     /// No message, or one that it has read for certain.
     #[default]
     Plain,
@@ -181,6 +189,10 @@ impl Unconfirmed {
     }
 
     /// Everything as ranges, for the case that the broker stops: in order as far as that is known, or by topic.
+    pub(crate) fn begins(&self) -> Beginning {
+        self.begins
+    }
+
     pub(crate) fn save(&self, with_order: bool) -> Vec<SavedSegment> {
         let save = |range: &Range| SavedRange {
             topic: range.topic.as_ref().to_owned(),
@@ -206,9 +218,8 @@ impl Unconfirmed {
     }
 
     /// What was saved. The number of bytes is not known, so that it stays until the subscriber comes back.
-    pub(crate) fn restore(saved: Vec<SavedSegment>) -> Unconfirmed {
-        // Where the subscriber stood before the oldest of these is not saved: any number that it says may be from before.
-        let mut unconfirmed = Unconfirmed { begins: Beginning::AfterAny, ..Unconfirmed::default() };
+    pub(crate) fn restore(saved: Vec<SavedSegment>, begins: Beginning) -> Unconfirmed {
+        let mut unconfirmed = Unconfirmed { begins, ..Unconfirmed::default() };
         for SavedSegment { in_order, ranges } in saved {
             unconfirmed.ranges += ranges.len();
             let restore = |range: SavedRange| Range {

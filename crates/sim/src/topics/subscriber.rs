@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tenure_hub::topics::{
-    Delivery, Filter, GapReason, Kind, Recovery, Resume, Sequence, Subscribe, Subscription, SubscriptionId,
-    Topics,
+    Delivery, Filter, Kind, Recovery, Resume, Sequence, Subscribe, Subscription, SubscriptionId, Topics,
 };
 
 use super::namespace;
@@ -197,9 +196,8 @@ impl Subscriber {
                 let topic = gap.topic.to_string();
                 // A topic that is new since a crash begins above numbers that none of its messages ever had. Anything
                 // else would be a loss.
-                let is_empty = gap.reason == GapReason::Crashed
-                    && !record.has_number(&topic, gap.first_missed.0, gap.last_missed.0);
-                record.check(!is_durable(&topic) || is_empty, || {
+                let loses = record.has_number(&topic, gap.first_missed.0, gap.last_missed.0);
+                record.check(!is_durable(&topic) || !loses, || {
                     format!("{} is told a gap of a durable topic: {gap:?}", self.describe())
                 });
                 self.check_hole(&topic, gap.first_missed.0, record);

@@ -136,8 +136,16 @@ impl Shard {
         (0..end).filter_map(|index| self.topics.get(index)).filter(move |topic| wild(&topic.name))
     }
 
-    /// Whether anything was ever published to these, as far as that is known.
+    /// Whether anything was published to these, or may have been: a topic that was forgotten, or that a crash hid, left a
+    /// floor behind.
     fn has_numbers(&self, filters: &[Filter]) -> bool {
+        let has_floor = |filter: &Filter| match filter.is_wild() {
+            true => !self.topics.floors().is_empty(),
+            false => self.topics.floor_of(filter.as_str()) > Sequence::ZERO,
+        };
+        if filters.iter().any(has_floor) {
+            return true;
+        }
         let has_number = |topic: &Topic| topic.sequence > Sequence::ZERO;
         let named = filters.iter().filter_map(|filter| self.topics.find(filter.as_str()));
         named.map(|index| &self.topics[index]).any(has_number) || self.matching(filters).any(has_number)

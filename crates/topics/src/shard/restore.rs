@@ -10,7 +10,7 @@ use crate::saved::{SavedMessage, SavedSubscription, SavedTopic, Snapshot};
 use crate::subscription::{Paused, Subscribe, SubscriptionId};
 use crate::time::Timestamp;
 use crate::topic::TopicIndex;
-use crate::unconfirmed::Unconfirmed;
+use crate::unconfirmed::{Beginning, Unconfirmed};
 
 /// How the broker stopped before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,12 @@ impl Shard {
             ..Subscribe::new(saved.id, filters?)
         };
         let index = self.create(subscribe, now)?;
-        self.subscriptions[index].details.unconfirmed = Unconfirmed::restore(saved.unconfirmed);
+        let begins = match stop {
+            Stop::Clean => saved.unconfirmed_after,
+            // It may have come back since this was saved.
+            Stop::Unclean => Beginning::AfterAny,
+        };
+        self.subscriptions[index].details.unconfirmed = Unconfirmed::restore(saved.unconfirmed, begins);
         let mut paused = Paused {
             until: now.after(self.settings.paused_ttl),
             incomplete: saved.incomplete || stop == Stop::Unclean,

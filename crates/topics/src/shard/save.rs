@@ -105,6 +105,7 @@ impl Shard {
             incomplete,
             // How it was ordered is worth writing once, not every second.
             unconfirmed: details.unconfirmed.save(stop == Stop::Clean),
+            unconfirmed_after: details.unconfirmed.begins(),
         }
     }
 
