@@ -125,6 +125,11 @@ impl Shard {
             }
             self.plan_topic(plan, &topic.name, Start::at(first));
         }
+        // A topic that was forgotten, or that a crash hid, may match and have had later numbers.
+        let hides = self.topics.floors().iter().any(|floor| *floor >= first);
+        if hides && filters.iter().any(Filter::is_wild) {
+            plan.be_unsure();
+        }
         true
     }
 
