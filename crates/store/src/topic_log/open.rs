@@ -142,6 +142,8 @@ fn remove_unfinished(disk: &dyn Disk, family: LogFamily) -> Result<(), StoreErro
     let names = disk.list().doing("listing", "the directory")?;
     if names.iter().any(|name| name == unfinished) {
         disk.remove(unfinished).doing("removing", unfinished)?;
+        // Else a crash might keep this file and the renaming of the next one, and give this file the name of that.
+        disk.sync_dir().syncing("the directory")?;
     }
     Ok(())
 }

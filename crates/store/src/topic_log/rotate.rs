@@ -114,8 +114,8 @@ pub(super) fn begin(
     let file = disk.create(name).doing("creating", name)?;
     let salt = shared.new_salt(0);
     let end = write_base(&*file, family, salt, start, rows).inspect_err(|_| {
-        // It may be the file that fills the disk.
-        let _ = disk.remove(name);
+        // It may be the file that fills the disk. It must be gone for good before the next one has its name.
+        let _ = disk.remove(name).and_then(|()| disk.sync_dir());
     })?;
     file.sync().syncing(name)?;
     let segment = Arc::new(Segment::named(family.file_name(start), start, salt, Past::Fresh, file));
