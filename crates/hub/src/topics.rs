@@ -82,8 +82,10 @@ struct Shared {
     stopping: AtomicBool,
     /// For subscriptions about events.
     hub: OnceLock<WeakHub>,
-    /// Topics that nobody remembers begin above this number.
+    /// Topics that nobody remembers begin above this number, except those that match `exact`.
     floor: AtomicU64,
+    /// Topics that have been durable for as long as numbers may have been given that are not on disk.
+    exact: OnceLock<Vec<Filter>>,
     saver: SaverLine,
     /// Rung whenever something was saved.
     saved: Notify,
@@ -94,6 +96,7 @@ impl Topics {
         let shared = Shared {
             settings,
             floor: AtomicU64::new(0),
+            exact: OnceLock::new(),
             saver,
             saved: Notify::new(),
             spaces: RwLock::default(),
@@ -149,10 +152,14 @@ impl Topics {
             return Err(Refusal::TooManyNamespaces { limit: NAMESPACES_MAX });
         }
         let mut shard = Shard::new(self.shared.settings.shard());
-        shard.raise_floors(Sequence(self.shared.floor.load(Ordering::Acquire)));
+        shard.raise_restart_floor(Sequence(self.shared.floor.load(Ordering::Acquire)), self.exact());
         let space = Arc::new(Space::new(Arc::clone(namespace), shard, self.shared.saver.clone()));
         spaces.insert(Arc::clone(namespace), Arc::clone(&space));
         Ok(space)
+    }
+
+    fn exact(&self) -> &[Filter] {
+        self.shared.exact.get().map_or(&[], Vec::as_slice)
     }
 
     fn known_space(&self, namespace: &str) -> Option<Arc<Space>> {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use tenure_sim::{Mutation, Plan, live, run};
+use tenure_sim::{Mutation, Outcome, Plan, live, run, run_topics};
 
 /// Lives through simulated worlds, one seed each, and stops at the first broken promise.
 #[derive(Parser)]
@@ -18,6 +18,9 @@ struct Arguments {
     /// How long to try random seeds.
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
+    /// Live through the topics of each seed alone, which is faster.
+    #[arg(long)]
+    topics: bool,
     /// The first seed to try; by default the clock chooses.
     #[arg(long)]
     from: Option<u64>,
@@ -39,12 +42,13 @@ fn main() -> ExitCode {
     let first = arguments.from.unwrap_or_else(|| {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64 >> 10
     });
+    let world = if arguments.topics { run_topics } else { run };
     let begun = Instant::now();
     let until = Duration::from_secs_f64(arguments.minutes * 60.0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let found: Vec<Tally> = std::thread::scope(|scope| {
         let walkers: Vec<_> = (0..threads)
-            .map(|walker| scope.spawn(move || walk(first + walker, threads, begun, until)))
+            .map(|walker| scope.spawn(move || walk(first + walker, threads, begun, until, world)))
             .collect();
         walkers.into_iter().map(|walker| walker.join().expect("a world does not panic")).collect()
     });
@@ -74,11 +78,14 @@ struct Tally {
     broken: Option<(u64, Vec<String>)>,
 }
 
-fn walk(first: u64, step: u64, begun: Instant, until: Duration) -> Tally {
+/// The world of a seed.
+type World = fn(u64, Mutation) -> Outcome;
+
+fn walk(first: u64, step: u64, begun: Instant, until: Duration, world: World) -> Tally {
     let mut tally = Tally::default();
     let mut seed = first;
     while begun.elapsed() < until {
-        let outcome = run(seed, Mutation::None);
+        let outcome = world(seed, Mutation::None);
         tally.seeds += 1;
         tally.tasks += outcome.tasks as u64;
         tally.restarts += outcome.restarts;

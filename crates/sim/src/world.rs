@@ -111,7 +111,7 @@ impl Happening {
 }
 
 /// What came of a world.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     pub broken: Vec<String>,
     pub tasks: usize,

@@ -4,6 +4,10 @@
 //! numbers, chosen by the hash of the name. When the name comes back it goes on above the floor,
 //! so its numbers never go back although nobody remembers it. The price is that another topic
 //! with the same floor begins above 1.
+//!
+//! After a crash a topic that is not known may have been in use and not written down, so it begins above a *restart
+//! floor*. A topic whose numbers are all written down before they are given is exempt: if it is not known, it has had
+//! none.
 
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};
@@ -13,6 +17,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
+use crate::filter::Filter;
 use crate::message::Sequence;
 use crate::name::{check_name, stable_hash};
 use crate::refusal::Refusal;
@@ -30,8 +35,10 @@ pub(crate) struct Topics {
     slots: Vec<Option<Topic>>,
     free: Vec<TopicIndex>,
     floors: Vec<Sequence>,
-    /// What is not known begins above this number since the broker restarted.
+    /// What is not known begins above this number since the broker crashed, except what `exact` matches.
     restart_floor: Sequence,
+    /// Topics whose numbers are all known.
+    exact: Vec<Filter>,
     hash: FixedState,
     limit: usize,
     /// Where the search for an idle topic goes on.
@@ -53,6 +60,7 @@ impl Topics {
             free: Vec::new(),
             floors: Vec::new(),
             restart_floor: Sequence::ZERO,
+            exact: Vec::new(),
             hash: FixedState::with_seed(hash_seed),
             // An index is a u32.
             limit: limit.min(u32::MAX as usize),
@@ -94,7 +102,7 @@ impl Topics {
             return Err(Refusal::TooManyTopics { limit: self.limit });
         }
         let mut topic = Topic::new(Arc::from(name), self.floor_of(name), seconds(now));
-        topic.restarted_to = self.restart_floor.min(topic.sequence);
+        topic.restarted_to = self.restart_floor_of(name).min(topic.sequence);
         Ok(self.insert(topic))
     }
 
@@ -138,10 +146,21 @@ impl Topics {
     }
 
     pub(crate) fn floor_of(&self, name: &str) -> Sequence {
-        self.floors.get(floor_index(name)).copied().unwrap_or(Sequence::ZERO)
+        let forgotten = self.floors.get(floor_index(name)).copied().unwrap_or(Sequence::ZERO);
+        forgotten.max(self.restart_floor_of(name))
     }
 
-    /// The table of floors, empty if no topic was ever forgotten.
+    fn restart_floor_of(&self, name: &str) -> Sequence {
+        let is_exact = self.restart_floor > Sequence::ZERO && self.exact.iter().any(|one| one.matches(name));
+        if is_exact { Sequence::ZERO } else { self.restart_floor }
+    }
+
+    /// Whether a topic that is not known, whatever its name, may have had this number or a later one.
+    pub(crate) fn hide(&self, first: Sequence) -> bool {
+        self.restart_floor >= first || self.floors.iter().any(|floor| *floor >= first)
+    }
+
+    /// The table of floors that forgotten topics left, empty if there was none.
     pub(crate) fn floors(&self) -> &[Sequence] {
         &self.floors
     }
@@ -153,12 +172,10 @@ impl Topics {
         }
     }
 
-    /// Lets every topic that is not known begin above this number, because the broker restarted.
-    pub(crate) fn raise_floors(&mut self, to: Sequence) {
+    /// Lets every topic that is not known begin above this number, except those that match `exact`.
+    pub(crate) fn raise_restart_floor(&mut self, to: Sequence, exact: &[Filter]) {
         self.restart_floor = self.restart_floor.max(to);
-        for floor in 0..FLOORS {
-            self.raise_floor(floor, to);
-        }
+        self.exact = exact.to_vec();
     }
 
     fn insert(&mut self, topic: Topic) -> TopicIndex {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{Stage, id, last_seen, subscribe};
 use tenure_topics::{
-    MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings, Snapshot, Stop, Subscribe,
+    Filter, MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings, Snapshot, Stop, Subscribe,
 };
 
 /// Stops the broker properly and starts it again, an hour later.
@@ -285,8 +285,47 @@ fn one_that_missed_much_is_written_down_with_the_rounds_of_the_reaper() {
 #[test]
 fn floors_can_be_raised_for_topics_that_nobody_had_time_to_save() {
     let mut stage = Stage::new();
-    stage.shard.raise_floors(Sequence(500));
+    stage.shard.raise_restart_floor(Sequence(500), &[]);
     assert_eq!(stage.say("unsaved", "x").sequence, Sequence(501));
+}
+
+#[test]
+fn a_topic_whose_numbers_are_all_known_begins_at_1_after_a_crash_and_nobody_hears_of_a_gap() {
+    let mut stage = Stage::new();
+    stage.shard.raise_restart_floor(Sequence(500), &[Filter::parse("exact.>").unwrap()]);
+    stage.join("s", &["exact.a", "b"]);
+    stage.say_all("exact.a", "1 2");
+    stage.say("b", "501");
+    let mut resume = Resume::new(id("t"), Recovery::Replay);
+    resume.filters = vec![Filter::parse("exact.a").unwrap(), Filter::parse("b").unwrap()];
+    resume.last_seen_single = Some(Sequence(1));
+    let resumed = stage.resume(&resume).unwrap();
+    assert!(resumed.has_losses(), "of topic b: {resumed:?}");
+    assert_eq!(
+        stage.hear("t"),
+        [
+            "gap b#2-500 kept 501",
+            "replay b#501 501",
+            "replayed 1 of b up to 501",
+            "replay exact.a#2 2",
+            "replayed 1 of exact.a up to 2",
+        ]
+    );
+}
+
+#[test]
+fn a_forgotten_topic_leaves_its_floor_whether_its_numbers_are_all_known_or_not() {
+    let exact = [Filter::parse("exact.>").unwrap()];
+    let mut stage = Stage::with(Settings { topics: 1, ..Settings::default() });
+    stage.say_all("exact.a", "1 2 3");
+    stage.say("other", "x");
+    let written = stage.shard.snapshot(Stop::Unclean, stage.now);
+    assert_eq!(written.floors.len(), 1);
+    let mut stage = Stage::new();
+    stage.shard.restore(written, Stop::Unclean, stage.now).unwrap();
+    stage.shard.raise_restart_floor(Sequence(500), &exact);
+    assert_eq!(stage.say("exact.a", "x").sequence, Sequence(4));
+    assert_eq!(stage.shard.snapshot(Stop::Unclean, stage.now).floors.len(), 1);
 }
 
 #[test]

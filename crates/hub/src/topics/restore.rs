@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use tenure_store::{Reader, StoreError, TopicLog, TopicRows, TopicsOpened};
-use tenure_topics::{Refusal, SEQUENCE_BLOCK, SavedMessage, Sequence, Snapshot, Stop, Timestamp};
+use tenure_topics::{Filter, Refusal, SEQUENCE_BLOCK, SavedMessage, Sequence, Snapshot, Stop, Timestamp};
 
 use super::allowance::Allowance;
 use super::clock::Clock;
@@ -44,6 +44,8 @@ impl Topics {
         let stop = if clean || is_new { Stop::Clean } else { Stop::Unclean };
         let allowance = self.allowance_of(&rows);
         let floor = floor_of(&rows, stop, allowance);
+        // A log is restored once.
+        let _ = self.shared.exact.set(exact(&self.shared.settings.durable, &rows, floor));
         // What is known has its own numbers; only what comes after it begins above the floor, a topic included that nobody
         // but a subscription knows.
         let (topics, others): (Vec<Row>, Vec<Row>) =
@@ -53,7 +55,7 @@ impl Topics {
         }
         self.shared.floor.store(floor, Ordering::Release);
         for space in self.spaces() {
-            space.with(|state, _| state.shard.raise_floors(Sequence(floor)));
+            space.with(|state, _| state.shard.raise_restart_floor(Sequence(floor), self.exact()));
         }
         for row in others {
             self.restore_row(row, stop, allowance);
@@ -69,9 +71,7 @@ impl Topics {
         let mut first = TopicRows::default();
         rows::not_clean(&mut first);
         // Always, so that a log that was in use is not taken for a new one.
-        for (key, value) in
-            [rows::global_floor(floor), rows::allowance(self.shared.saver.allowance.messages())]
-        {
+        for (key, value) in self.general_rows() {
             first.put(&key, &value);
         }
         log.append(&first).map_err(|error| match error {
@@ -93,9 +93,12 @@ impl Topics {
     fn restore_row(&self, row: Row, stop: Stop, allowance: u64) {
         let mut stop = stop;
         let mut subscription = None;
+        let is_topic = matches!(row, Row::Topic(..));
         let (namespace, snapshot) = match row {
             Row::Topic(namespace, mut topic) | Row::Number(namespace, mut topic) => {
-                if self.shared.settings.is_durable(&topic.name) {
+                // It was no durable topic when this was written: its numbers are reserved.
+                let is_reserved = is_topic && topic.sequence > Sequence::ZERO;
+                if self.shared.settings.is_durable(&topic.name) && !is_reserved {
                     // Its numbers are written down one by one.
                     stop = Stop::Clean;
                 } else if stop == Stop::Unclean && topic.sequence > Sequence::ZERO {
@@ -111,7 +114,7 @@ impl Topics {
                 subscription = Some((row.saved.id.clone(), row.shown, row.events_from));
                 (namespace, Snapshot { subscriptions: vec![row.saved], ..Snapshot::default() })
             }
-            Row::GlobalFloor(_) | Row::Allowance(_) | Row::Clean => return,
+            Row::GlobalFloor(_) | Row::Allowance(_) | Row::Exact(_) | Row::Clean => return,
         };
         let restored = self.space(&namespace).and_then(|space| {
             space.with(|state, now| {
@@ -184,11 +187,33 @@ fn floor_of(rows: &[Row], stop: Stop, allowance: u64) -> u64 {
         match row {
             Row::GlobalFloor(saved) => floor = *saved,
             Row::Floor(_, saved) => highest = highest.max(saved.sequence.0),
-            Row::Topic(..) | Row::Number(..) | Row::Subscription(..) | Row::Allowance(_) | Row::Clean => {}
+            Row::Topic(..)
+            | Row::Number(..)
+            | Row::Subscription(..)
+            | Row::Allowance(_)
+            | Row::Exact(_)
+            | Row::Clean => {}
         }
     }
     match stop {
         Stop::Clean => floor,
         Stop::Unclean => floor.max(highest) + allowance,
     }
+}
+
+/// The durable topics whose numbers are all on disk, so that one that is not known begins at 1.
+///
+/// A topic that was not durable at a crash may have given numbers that are not on disk. It begins above the floor for as long
+/// as the log lives, even if it has become durable since then.
+fn exact(durable: &[Filter], rows: &[Row], floor: u64) -> Vec<Filter> {
+    if floor == 0 {
+        return durable.to_vec();
+    }
+    let saved = rows.iter().find_map(|row| match row {
+        Row::Exact(filters) => Some(filters.as_slice()),
+        _ => None,
+    });
+    // An earlier version has not written them.
+    let saved = saved.unwrap_or_default();
+    durable.iter().filter(|filter| saved.iter().any(|one| one == filter.as_str())).cloned().collect()
 }

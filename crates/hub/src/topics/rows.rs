@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use tenure_engine::Name;
 use tenure_store::{Damage, StoreError, TopicRows};
 use tenure_topics::{
-    Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Sequence, Snapshot, SubscriptionId,
+    Changes, Filter, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Sequence, Snapshot,
+    SubscriptionId,
 };
 
 const TOPIC: u8 = b'T';
@@ -23,6 +24,8 @@ const FLOOR: u8 = b'F';
 const GLOBAL_FLOOR: &[u8] = b"G";
 /// How many messages may be published before what changed is written, in any namespace.
 const ALLOWANCE: &[u8] = b"A";
+/// The durable topics that begin at 1 if they are not known.
+const EXACT: &[u8] = b"E";
 /// There while the broker is stopped and everything is exact.
 const CLEAN: &[u8] = b"C";
 
@@ -35,6 +38,8 @@ pub(super) enum Row {
     Floor(Name, SavedFloor),
     GlobalFloor(u64),
     Allowance(u64),
+    /// Filters, as they are spelled in the configuration.
+    Exact(Vec<String>),
     Clean,
 }
 
@@ -141,6 +146,11 @@ pub(super) fn allowance(messages: u64) -> (Vec<u8>, Vec<u8>) {
     (ALLOWANCE.to_vec(), messages.to_le_bytes().to_vec())
 }
 
+pub(super) fn exact(filters: &[Filter]) -> (Vec<u8>, Vec<u8>) {
+    let texts: Vec<&str> = filters.iter().map(Filter::as_str).collect();
+    (EXACT.to_vec(), encode(&texts))
+}
+
 pub(super) fn encode_message(message: &SavedMessage) -> Vec<u8> {
     encode(message)
 }
@@ -175,6 +185,7 @@ pub(super) fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, StoreError> {
         }
         _ if key == GLOBAL_FLOOR => Ok(Row::GlobalFloor(number()?)),
         _ if key == ALLOWANCE => Ok(Row::Allowance(number()?)),
+        _ if key == EXACT => Ok(Row::Exact(decode(value)?)),
         _ if key == CLEAN => Ok(Row::Clean),
         _ => Err(damaged("a key is of a kind that is not known; a later version may have written it")),
     }

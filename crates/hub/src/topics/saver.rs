@@ -325,19 +325,15 @@ impl Topics {
         besides: Option<(Vec<u8>, Vec<u8>)>,
     ) -> Result<bool, StoreError> {
         let is_durable = |topic: &str| self.shared.settings.is_durable(topic);
-        let floor = self.shared.floor.load(Ordering::Acquire);
         let stop = if besides.is_some() { Stop::Clean } else { Stop::Unclean };
-        let general = [rows::global_floor(floor), rows::allowance(self.shared.saver.allowance.messages())];
-        let general = general.into_iter().chain(besides);
+        let general = self.general_rows().into_iter().chain(besides);
         let of_spaces = self.spaces().into_iter().flat_map(|space| {
-            let (mut snapshot, positions, shown) = space.with(|state, now| {
+            let (snapshot, positions, shown) = space.with(|state, now| {
                 let mut snapshot = state.shard.snapshot(stop, now);
                 state.add_untaken(&mut snapshot.subscriptions);
                 let positions = state.event_positions(&snapshot.subscriptions);
                 (snapshot, positions, state.durable.published)
             });
-            // The row for all namespaces says these.
-            snapshot.floors.retain(|saved| saved.sequence.0 > floor);
             let namespace = Namespace(&space.name);
             let durable = snapshot.topics.iter().filter(|topic| is_durable(&topic.name));
             let mut rows: Vec<_> =
@@ -346,6 +342,13 @@ impl Topics {
             rows
         });
         log.begin(general.chain(of_spaces))
+    }
+
+    /// The rows that are for all namespaces.
+    pub(super) fn general_rows(&self) -> [(Vec<u8>, Vec<u8>); 3] {
+        let floor = self.shared.floor.load(Ordering::Acquire);
+        let allowance = self.shared.saver.allowance.messages();
+        [rows::global_floor(floor), rows::allowance(allowance), rows::exact(self.exact())]
     }
 }
 

@@ -50,11 +50,6 @@ impl Record {
         self.confirmed.get(topic).and_then(BTreeSet::last).copied().unwrap_or(0)
     }
 
-    /// Whether any message of a topic has a number from `first` to `last`.
-    pub(super) fn has_number(&self, topic: &str, first: u64, last: u64) -> bool {
-        self.numbers.range((topic.to_owned(), first)..=(topic.to_owned(), last)).next().is_some()
-    }
-
     pub(super) fn durable_topics(&self) -> impl Iterator<Item = &String> {
         self.confirmed.keys()
     }

@@ -126,8 +126,7 @@ impl Shard {
             self.plan_topic(plan, &topic.name, Start::at(first));
         }
         // A topic that was forgotten, or that a crash hid, may match and have had later numbers.
-        let hides = self.topics.floors().iter().any(|floor| *floor >= first);
-        if hides && filters.iter().any(Filter::is_wild) {
+        if self.topics.hide(first) && filters.iter().any(Filter::is_wild) {
             plan.be_unsure();
         }
         true
@@ -145,7 +144,7 @@ impl Shard {
     /// floor behind.
     fn has_numbers(&self, filters: &[Filter]) -> bool {
         let has_floor = |filter: &Filter| match filter.is_wild() {
-            true => !self.topics.floors().is_empty(),
+            true => self.topics.hide(Sequence(1)),
             false => self.topics.floor_of(filter.as_str()) > Sequence::ZERO,
         };
         if filters.iter().any(has_floor) {

@@ -41,8 +41,11 @@ impl Shard {
 
     /// Lets every topic that is not known yet begin above `floor`. After an unclean stop this keeps
     /// the promise even for topics that were born a moment before it and never saved.
-    pub fn raise_floors(&mut self, floor: Sequence) {
-        self.topics.raise_floors(floor);
+    ///
+    /// Topics that match `exact` are not concerned: all their numbers were written down before they were given, so one that
+    /// is not known had none.
+    pub fn raise_restart_floor(&mut self, floor: Sequence, exact: &[Filter]) {
+        self.topics.raise_restart_floor(floor, exact);
     }
 
     /// Puts a message back into the ring buffer of its topic. Messages come after everything else, each topic's in order.
