@@ -109,8 +109,8 @@ fn one_act_and_each_refusal_of_a_key_are_told_at_every_door() {
     told(dir.path(), &[("door", "mdp"), ("code", "no-key")]);
 
     let pause = "/tenure.v1.Broker/PauseQueue";
-    let _calls = [Some(ADMIN), Some(LOOKER), Some(WRONG), None]
-        .map(|key| Grpc::call(&broker, key, pause, b"\n\x01q"));
+    let _calls =
+        [Some(ADMIN), Some(LOOKER), Some(WRONG), None].map(|key| Grpc::call(&broker, key, pause, b"\n\x01q"));
     told_at(dir.path(), "grpc", "pause-queue");
     told(dir.path(), &[("door", "grpc"), ("code", "no-key")]);
 

@@ -45,7 +45,9 @@ fn older(broker: &Broker, role: &str, key: &str) -> MessagePack {
 impl Peers {
     fn come_in(broker: &Broker, key: &str, worker: &str) -> Peers {
         let mut resp_subscribed = resp(broker, key);
-        assert!(matches!(resp_subscribed.ask("SUBSCRIBE news"), Some(Reply::Array(parts)) if parts.len() == 3));
+        assert!(
+            matches!(resp_subscribed.ask("SUBSCRIBE news"), Some(Reply::Array(parts)) if parts.len() == 3)
+        );
         let mut resp_blocked = resp(broker, key);
         assert_eq!(resp_blocked.ask(&format!("PING {worker}")), Some(Reply::Bulk(worker.to_owned().into())));
         let blocked = format!("BRPOP queue:{worker} 0\r\n");
