@@ -335,6 +335,12 @@ impl Subscribing {
 
     async fn ask(&mut self, connection: &mut Connection) -> Result<Subscribed, Error> {
         self.number = connection.ask(&Request::Subscribe(Box::new(self.next.clone())));
+        if self.next.group.is_some() && takes_acknowledgements(connection) {
+            // From the first message on, what this member leaves behind goes to another one.
+            let number = Some(self.number);
+            let acknowledge = WireAcknowledge { number, id: None, last_seen: Vec::new() };
+            connection.tell(&Request::Acknowledge(acknowledge));
+        }
         let mut arrived = Vec::new();
         let mut answer = None;
         while answer.is_none() {

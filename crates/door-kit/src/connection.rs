@@ -41,6 +41,8 @@ const READ_BYTES_MAX: usize = 32 << 10;
 const DELIVERY_BYTES: usize = 64;
 /// How many bytes of bodies are fetched at a time.
 const FETCH_BYTES: usize = UNSENT_BYTES_MAX;
+/// How many deliveries are encoded before other connections have their turn.
+const DELIVERIES_AT_ONCE: usize = 256;
 /// As long as this much waits to be read by the peer, nothing is taken from its subscriptions.
 const TOPIC_BYTES_UNSENT_MAX: usize = 256 << 10;
 
@@ -298,7 +300,12 @@ impl<P: Protocol> Connection<P> {
         if self.deliveries.is_empty() {
             return;
         }
+        let mut is_first = true;
         while !self.deliveries.is_empty() && self.has_room() {
+            if !std::mem::take(&mut is_first) {
+                // A full mailbox takes long to encode. The other connections of this thread have their turn in between.
+                tokio::task::yield_now().await;
+            }
             let (count, mut fetched) = self.fetch().await;
             if count > 1 {
                 self.turn.out.reserve((count * DELIVERY_BYTES).min(READ_BYTES_MAX));
@@ -321,7 +328,7 @@ impl<P: Protocol> Connection<P> {
         let mut blobs = Vec::new();
         let mut bytes = 0;
         let mut count = 0;
-        for delivery in &self.deliveries {
+        for delivery in self.deliveries.iter().take(DELIVERIES_AT_ONCE) {
             if let Some(blob) = self.protocol.needs(delivery) {
                 bytes += blob.bytes() as usize;
                 if count > 0 && bytes > FETCH_BYTES {
