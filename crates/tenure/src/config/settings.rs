@@ -146,7 +146,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "resp_run_limit",
         Kind::Span,
         "1h",
-        "Run limit for tasks in the JSON job form that do not set one",
+        "Run limit for jobs of plans that do not set one",
     ),
     setting(
         RESP,
