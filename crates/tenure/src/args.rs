@@ -57,7 +57,8 @@ impl Cli {
 
 fn tidy(verb: Command) -> Command {
     // Only `serve` needs every setting.
-    let hides_settings = verb.get_name() != "serve" && verb.get_arguments().any(|arg| arg.get_id() == "config");
+    let hides_settings =
+        verb.get_name() != "serve" && verb.get_arguments().any(|arg| arg.get_id() == "config");
     let footer = verb.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
     let is_told = |arg: &Arg| {
         let id = arg.get_id().as_str();
