@@ -1,0 +1,35 @@
+"""What the tests share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Callable
+
+import pytest
+from tenure import SyncClient
+from tenure.testing import Broker
+
+#: Nothing on this machine takes longer unless something is wrong.
+LONG = 60.0
+
+
+@pytest.fixture(scope="session")
+def shared_broker() -> Iterator[Broker]:
+    """A broker for tests that do not stop it; each uses queues and names of its own."""
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(shared_broker: Broker) -> Iterator[SyncClient]:
+    with shared_broker.client() as client:
+        yield client
+
+
+def until(what: str, so: Callable[[], bool]) -> None:
+    """Waits until something is so."""
+    deadline = time.monotonic() + LONG
+    while not so():
+        assert time.monotonic() < deadline, f"not in time: {what}"
+        time.sleep(0.01)
