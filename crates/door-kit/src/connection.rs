@@ -18,9 +18,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, BytesMut};
 use tenure_hub::limits::UNSENT_BYTES_MAX;
-use tenure_hub::words::Refusal;
 use tenure_hub::{Delivery, wall_clock};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until};
@@ -398,8 +397,9 @@ async fn wait_for<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>
 mod tests {
     use std::time::Duration;
 
+    use bytes::Bytes;
     use tenure_hub::store::{MemoryDisk, StoreSettings};
-    use tenure_hub::words::Timestamp;
+    use tenure_hub::words::{Refusal, Timestamp};
     use tenure_hub::{Counters, Hub, Keys};
 
     use super::*;

@@ -40,6 +40,9 @@ struct State {
 /// Where an answer goes: the port and the number under which its asker knows it.
 pub(crate) type Via = (Py<Port>, u64);
 
+/// An answer for Python: its number, its value or nothing, its exception or nothing.
+type Drained = (u64, Py<PyAny>, Py<PyAny>);
+
 #[pymethods]
 impl Port {
     #[new]
@@ -55,7 +58,7 @@ impl Port {
     }
 
     /// Everything that has come: `[(token, value or None, exception or None)]`.
-    fn drain(&self, py: Python<'_>) -> PyResult<Vec<(u64, Py<PyAny>, Py<PyAny>)>> {
+    fn drain(&self, py: Python<'_>) -> PyResult<Vec<Drained>> {
         let done = self.inner.get()?.take();
         let mut drained = Vec::with_capacity(done.len());
         for (token, outcome) in done {

@@ -16,8 +16,10 @@ pub(crate) enum Value {
     Tuple(Vec<Value>),
     List(Vec<Value>),
     /// An object of this crate.
-    Object(Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>),
+    Object(Make),
 }
+
+type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 impl Value {
     /// A record of the wire as the JSON that it is shown as; Python reads it into its own class.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Callable
 
 import pytest
 from tenure import SyncClient
 from tenure.testing import Broker
 
+HERE = Path(__file__).parent
 #: Nothing on this machine takes longer unless something is wrong.
 LONG = 60.0
 
@@ -33,3 +38,16 @@ def until(what: str, so: Callable[[], bool]) -> None:
     while not so():
         assert time.monotonic() < deadline, f"not in time: {what}"
         time.sleep(0.01)
+
+
+def start_worker(broker: Broker, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tenure", "work", "tasks_app:app", "--broker", broker.address, *arguments]
+    worker = subprocess.Popen(command, cwd=HERE)
+    with broker.client() as client:
+        until("the worker is there", lambda: any(one.presence == "live" for one in client.workers()))
+    return worker
+
+
+def end_worker(worker: subprocess.Popen[bytes]) -> int:
+    worker.send_signal(signal.SIGTERM)
+    return worker.wait(LONG)

@@ -27,7 +27,8 @@ def test_a_task_goes_out_and_its_result_comes_back(shared_broker: Broker, client
     status = task.status()
     assert (status.state, status.queue, status.attempt) == ("completed", "shout", 1)
     assert client.body(task.id) == b"hello" and client.result(task.id) == b"HELLO"
-    assert [event.kind for event in task.events()] == ["submitted", "assigned", "started", "completed"]
+    kinds = [event.kind for event in task.events() if isinstance(event, tenure.Event)]
+    assert kinds == ["submitted", "assigned", "started", "completed"]
 
 
 def test_both_clients_have_the_same_verbs() -> None:

@@ -410,3 +410,24 @@ async fn a_task_that_is_handed_over_ends_when_another_runtime_says_so() {
     worker.drain();
     worker.ended().await.unwrap();
 }
+
+#[tokio::test]
+async fn everybody_who_waits_gets_the_result_of_their_own_task() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let echo = async |context: Context| context.body().to_vec();
+    let _worker = broker.worker("w1").slots(32).handle(echo).start().await.unwrap();
+    // Tasks end while they are asked about, so that some ends are heard of twice.
+    for round in 0..20 {
+        let submissions =
+            (0..500).map(|number: u32| Submission::to("images").body(format!("{round}-{number}")));
+        let accepted = client.submit_many(submissions).await.unwrap();
+        let tasks: Vec<TaskId> = accepted.into_iter().map(|accepted| accepted.unwrap().task).collect();
+        let waited = client.wait_all_results(&tasks, Some(LONG)).await.unwrap();
+        assert!(waited.pending.is_empty());
+        for ended in waited.ended {
+            let number = tasks.iter().position(|task| *task == ended.task).unwrap();
+            assert_eq!(ended.result.unwrap(), format!("{round}-{number}"));
+        }
+    }
+}

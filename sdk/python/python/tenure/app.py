@@ -9,7 +9,7 @@ import inspect
 import sys
 import uuid
 from collections.abc import Awaitable, Iterable, Iterator
-from typing import Any, Callable, Generic, Optional, TypeVar, Union, cast, overload
+from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, Union, cast, overload
 
 from . import _modules, _process
 from .client import Client
@@ -94,7 +94,7 @@ class App:
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
     @overload
-    def task(self, /, *, name: Optional[str] = None, **options: Any) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(self, /, *, name: Optional[str] = None, **options: Any) -> Decorator: ...
 
     def task(self, function: Any = None, /, *, name: Optional[str] = None, **options: Any) -> Any:
         """Makes a task of a plain or async function. The options are those of :class:`Submission`: ``queue``,
@@ -171,6 +171,15 @@ def default_name(function: Callable[..., Any]) -> str:
 def read_result(task: str, ended: Ended) -> Any:
     """The result of a task of an app."""
     return decode(read_bytes(task, ended)) if ended.result or not ended.completed else None
+
+
+class Decorator(Protocol):
+    """What makes a task of a function."""
+
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
 
 
 class Task(Generic[P, R]):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from . import _loop
+from .errors import Closed
 from .records import Broadcast, Event, EventGap, Missed, read
 from .talk import Call, SyncCall
 
@@ -57,13 +58,19 @@ class SyncStream(_Stream[T], Iterator[T]):
         while not self._ready:
             if self._ended:
                 raise StopIteration
-            self._take(self._native.next(None))
+            self._wait(None)
         return self._ready.popleft()
+
+    def _wait(self, timeout_ms: Optional[int]) -> None:
+        try:
+            self._take(self._native.next(timeout_ms))
+        except Closed:
+            self._ended = True
 
     def next(self, timeout: Optional[float]) -> Optional[T]:
         """The next one; nothing when the time is up or the stream is over."""
         if not self._ready and not self._ended:
-            self._take(self._native.next(None if timeout is None else max(0, int(timeout * 1000))))
+            self._wait(None if timeout is None else max(0, int(timeout * 1000)))
         return self._ready.popleft() if self._ready else None
 
     def __enter__(self) -> SyncStream[T]:
