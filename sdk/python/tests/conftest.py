@@ -40,9 +40,12 @@ def until(what: str, so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def start_worker(broker: Broker, *arguments: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tenure", "work", "tasks_app:app", "--broker", broker.address, *arguments]
-    worker = subprocess.Popen(command, cwd=HERE)
+def start_worker(
+    broker: Broker, *arguments: str, app: str = "tasks_app:app", folder: Path = HERE
+) -> subprocess.Popen[bytes]:
+    """A worker in a process of its own, which the broker knows."""
+    command = [sys.executable, "-m", "tenure", "work", app, "--broker", broker.address, *arguments]
+    worker = subprocess.Popen(command, cwd=folder)
     with broker.client() as client:
         until("the worker is there", lambda: any(one.presence == "live" for one in client.workers()))
     return worker

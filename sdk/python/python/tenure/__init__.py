@@ -59,6 +59,7 @@ from .records import (
     Why,
     WorkerInfo,
 )
+from .streams import Ear, Listener, Stream, SyncEar, SyncListener, SyncStream, SyncWatch, Watch
 from .submission import Submission
 from .subscription import ConnectionState, GapRecoveryMode, ReconnectionPolicy, Subscription, SyncSubscription
 from .sync_client import SyncClient
@@ -84,6 +85,7 @@ __all__ = [
     "ConnectionState",
     "Context",
     "Counts",
+    "Ear",
     "Ended",
     "Event",
     "EventGap",
@@ -94,6 +96,7 @@ __all__ = [
     "GiveBack",
     "Interrupt",
     "LimitInfo",
+    "Listener",
     "Message",
     "Missed",
     "NameTaken",
@@ -107,12 +110,17 @@ __all__ = [
     "ResultNotEncodable",
     "ResultTimeout",
     "StaleAttempt",
+    "Stream",
     "Submission",
     "Subscription",
     "SyncCall",
     "SyncClient",
+    "SyncEar",
+    "SyncListener",
+    "SyncStream",
     "SyncSubscription",
     "SyncTaskHandle",
+    "SyncWatch",
     "Task",
     "TaskCancelled",
     "TaskFailed",
@@ -125,6 +133,7 @@ __all__ = [
     "UnknownOutcome",
     "UnknownTask",
     "Unreachable",
+    "Watch",
     "Why",
     "Worker",
     "WorkerInfo",
