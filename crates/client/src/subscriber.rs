@@ -146,6 +146,20 @@ impl Subscriber {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
+    /// What comes next and what has come with it, at most `limit` of them. What is handed out counts as taken when more
+    /// is asked for, as with [`next`](Subscriber::next). Cancel-safe.
+    pub async fn next_batch(&mut self, limit: usize) -> Option<Result<Vec<Received>, Error>> {
+        let first = match self.next().await? {
+            Ok(first) => first,
+            Err(error) => return Some(Err(error)),
+        };
+        let more = self.ready.len().min(limit.saturating_sub(1));
+        let mut batch = Vec::with_capacity(more + 1);
+        batch.push(first);
+        batch.extend(self.ready.drain(..more));
+        Some(Ok(batch))
+    }
+
     /// The name of the subscription, by which it can be taken up again.
     pub fn id(&self) -> &Name {
         &self.id

@@ -261,3 +261,22 @@ async fn what_sat_in_the_socket_of_a_group_member_goes_to_another_one() {
         handled.insert(message(&mut bob).await.2);
     }
 }
+
+#[tokio::test]
+async fn what_came_together_is_handed_out_together_up_to_a_limit() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let mut subscriber = client.subscribe(Subscribe::to(["sensor"])).await.unwrap();
+    let messages = (1..=100).map(|number| NewMessage::new("sensor", number.to_string())).collect();
+    client.publish_many(messages).await.unwrap();
+    let mut numbers = Vec::new();
+    while numbers.len() < 100 {
+        let batch = tokio::time::timeout(LONG, subscriber.next_batch(7)).await.unwrap().unwrap().unwrap();
+        assert!((1..=7).contains(&batch.len()));
+        for received in batch {
+            let Received::Message { message, .. } = received else { panic!("a message was expected") };
+            numbers.push(message.sequence);
+        }
+    }
+    assert_eq!(numbers, (1..=100).collect::<Vec<u64>>());
+}
