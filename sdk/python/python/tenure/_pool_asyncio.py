@@ -14,6 +14,9 @@ from .worker import Pool
 
 log = logging.getLogger("tenure.worker")
 
+#: How many tasks are taken at once.
+_BATCH = 256
+
 
 class AsyncioPool(Pool):
     """An asyncio task for each task. One that is cancelled, paused or over is cancelled in asyncio's way."""
@@ -28,9 +31,9 @@ class AsyncioPool(Pool):
     async def _main(self, worker: _native.Worker) -> None:
         interrupts = asyncio.ensure_future(self._interrupt(worker))
         try:
-            while (task := await _loop.ask(lambda via: worker.take(None, via))) is not None:
-                key = (task.id, task.attempt)
-                self._running[key] = asyncio.ensure_future(self._handle(task))
+            while (tasks := await _loop.ask(lambda via: worker.take_many(_BATCH, None, via))) is not None:
+                for task in tasks:
+                    self._running[(task.id, task.attempt)] = asyncio.ensure_future(self._handle(task))
             if self._running:
                 await asyncio.wait(list(self._running.values()))
         except TenureError as error:
