@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 import tasks_app
@@ -90,3 +91,19 @@ def test_an_app_that_is_not_there_is_told(capfd: pytest.CaptureFixture[str]) -> 
     assert "no_such_module" in capfd.readouterr().err
     assert main(["work", "tasks_app:nothing"]) == 1
     assert "has no tenure.App called 'nothing'" in capfd.readouterr().err
+
+
+def test_processes_end_with_a_worker_that_is_killed(app_broker: Broker) -> None:
+    worker = start_worker(app_broker, "--pool", "processes", "--slots", "2")
+    pids = set(tasks_app.pid.starmap([()] * 20).results(timeout=LONG))
+    worker.kill()
+    worker.wait(LONG)
+    until("they are gone", lambda: not any(_lives(pid) for pid in pids))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        # A process that its new parent has not looked after yet is dead all the same.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
