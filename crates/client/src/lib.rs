@@ -49,7 +49,7 @@ pub use talk::{BROADCASTS_WAITING_MAX, CALLS_WAITING_MAX};
 pub use verbs::{Ear, Heard, IncomingCall, Listener, Listing, Move, Query, Waited};
 pub use watch::{Watch, Watched, Watcher};
 pub use worker::{
-    Context, Failure, Interrupt, IntoOutcome, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome, Receipt,
+    Context, Failure, Finish, Interrupt, IntoOutcome, MESSAGE_BYTES_MAX, NOTE_BYTES_MAX, Outcome, Receipt,
     Unreported, Worker, WorkerBuilder, WorkerHandle, WorkerStats,
 };
 

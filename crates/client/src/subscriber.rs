@@ -146,6 +146,20 @@ impl Subscriber {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
+    /// What comes next and what has come with it, at most `limit` of them. What is handed out counts as taken when more
+    /// is asked for, as with [`next`](Subscriber::next). Cancel-safe.
+    pub async fn next_batch(&mut self, limit: usize) -> Option<Result<Vec<Received>, Error>> {
+        let first = match self.next().await? {
+            Ok(first) => first,
+            Err(error) => return Some(Err(error)),
+        };
+        let more = self.ready.len().min(limit.saturating_sub(1));
+        let mut batch = Vec::with_capacity(more + 1);
+        batch.push(first);
+        batch.extend(self.ready.drain(..more));
+        Some(Ok(batch))
+    }
+
     /// The name of the subscription, by which it can be taken up again.
     pub fn id(&self) -> &Name {
         &self.id
@@ -335,6 +349,12 @@ impl Subscribing {
 
     async fn ask(&mut self, connection: &mut Connection) -> Result<Subscribed, Error> {
         self.number = connection.ask(&Request::Subscribe(Box::new(self.next.clone())));
+        if self.next.group.is_some() && takes_acknowledgements(connection) {
+            // From the first message on, what this member leaves behind goes to another one.
+            let number = Some(self.number);
+            let acknowledge = WireAcknowledge { number, id: None, last_seen: Vec::new() };
+            connection.tell(&Request::Acknowledge(acknowledge));
+        }
         let mut arrived = Vec::new();
         let mut answer = None;
         while answer.is_none() {

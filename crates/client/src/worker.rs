@@ -23,5 +23,6 @@ pub use builder::{Worker, WorkerBuilder};
 pub use context::{Context, NOTE_BYTES_MAX};
 pub use handle::{WorkerHandle, WorkerStats};
 pub use outcome::{Failure, IntoOutcome, MESSAGE_BYTES_MAX, Outcome};
+pub use run::Finish;
 pub use signal::Interrupt;
 pub use unreported::Unreported;

@@ -7,6 +7,7 @@
 
 mod access;
 mod clock;
+mod fetched;
 mod protocol;
 
 use std::collections::VecDeque;
@@ -17,9 +18,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, BytesMut};
 use tenure_hub::limits::UNSENT_BYTES_MAX;
-use tenure_hub::words::Refusal;
 use tenure_hub::{Delivery, wall_clock};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until};
@@ -33,6 +33,7 @@ pub use protocol::{Access, Protocol, Turn};
 
 use access::{Dismissal, DoorAccess};
 use clock::{Clock, Due, GOODBYE};
+use fetched::Fetched;
 
 /// What is read at once: little for the many that are idle, more for a peer that fills it.
 const READ_BYTES_MIN: usize = 4 << 10;
@@ -41,6 +42,8 @@ const READ_BYTES_MAX: usize = 32 << 10;
 const DELIVERY_BYTES: usize = 64;
 /// How many bytes of bodies are fetched at a time.
 const FETCH_BYTES: usize = UNSENT_BYTES_MAX;
+/// How many deliveries are encoded before other connections have their turn.
+const DELIVERIES_AT_ONCE: usize = 256;
 /// As long as this much waits to be read by the peer, nothing is taken from its subscriptions.
 const TOPIC_BYTES_UNSENT_MAX: usize = 256 << 10;
 
@@ -298,15 +301,19 @@ impl<P: Protocol> Connection<P> {
         if self.deliveries.is_empty() {
             return;
         }
+        let mut is_first = true;
         while !self.deliveries.is_empty() && self.has_room() {
+            if !std::mem::take(&mut is_first) {
+                // A full mailbox takes long to encode. The other connections of this thread have their turn in between.
+                tokio::task::yield_now().await;
+            }
             let (count, mut fetched) = self.fetch().await;
             if count > 1 {
                 self.turn.out.reserve((count * DELIVERY_BYTES).min(READ_BYTES_MAX));
             }
             let now = wall_clock();
-            for delivery in self.deliveries.drain(..count) {
-                let needs_bytes = self.protocol.needs(&delivery).is_some();
-                let bytes = if needs_bytes { fetched.pop_front() } else { None };
+            for (place, delivery) in self.deliveries.drain(..count).enumerate() {
+                let bytes = fetched.take(place);
                 if matches!(delivery, Delivery::Goodbye | Delivery::Ended(_)) {
                     self.clock.says_goodbye(now);
                 }
@@ -316,25 +323,26 @@ impl<P: Protocol> Connection<P> {
         self.protocol.flush(&mut self.turn);
     }
 
-    /// The bytes that the next deliveries need, in their order, and how many deliveries that is.
-    async fn fetch(&mut self) -> (usize, VecDeque<Result<Bytes, Refusal>>) {
-        let mut blobs = Vec::new();
+    /// The bytes that the next deliveries need, and how many deliveries that is.
+    async fn fetch(&mut self) -> (usize, Fetched) {
+        let (mut blobs, mut places) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut count = 0;
-        for delivery in &self.deliveries {
+        for delivery in self.deliveries.iter().take(DELIVERIES_AT_ONCE) {
             if let Some(blob) = self.protocol.needs(delivery) {
                 bytes += blob.bytes() as usize;
                 if count > 0 && bytes > FETCH_BYTES {
                     break;
                 }
                 blobs.push(blob);
+                places.push(count);
             }
             count += 1;
         }
         if blobs.is_empty() {
-            return (count, VecDeque::new());
+            return (count, Fetched::default());
         }
-        (count, self.access.door.hub.read_many(blobs).await.into())
+        (count, Fetched::new(places, self.access.door.hub.read_many(blobs).await))
     }
 
     /// Hands everything that was asked to the hub, which may take its time.
@@ -389,8 +397,9 @@ async fn wait_for<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>
 mod tests {
     use std::time::Duration;
 
+    use bytes::Bytes;
     use tenure_hub::store::{MemoryDisk, StoreSettings};
-    use tenure_hub::words::Timestamp;
+    use tenure_hub::words::{Refusal, Timestamp};
     use tenure_hub::{Counters, Hub, Keys};
 
     use super::*;

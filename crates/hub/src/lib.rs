@@ -27,6 +27,7 @@ mod listen;
 mod mailbox;
 mod outbox;
 mod principal;
+mod queries;
 mod request;
 mod rights;
 mod runtime;

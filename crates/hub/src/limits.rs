@@ -8,6 +8,8 @@ pub const MANY_MAX: usize = 10_000;
 pub const INBOX_REQUESTS_MAX: usize = 32_768;
 /// How many requests of one session may be unanswered; a door reads no further until some are.
 pub const SESSION_REQUESTS_MAX: usize = 8_192;
+/// How many queries for lists of one session may wait for their turn.
+pub const QUERIES_WAITING_MAX: usize = 256;
 /// How much a door may hold unsent for one peer before it takes no more from the mailbox.
 pub const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How much a door takes from a mailbox at a time.

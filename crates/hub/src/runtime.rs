@@ -22,6 +22,7 @@ use crate::handle::{Access, Beside, HubHandle, Inbound};
 use crate::keys::Keys;
 use crate::keyspace::Keyspaces;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
+use crate::queries::{Admission, Queries};
 use crate::request::{Ask, Request};
 use crate::settings::HubSettings;
 use crate::solitude::Solitude;
@@ -123,6 +124,7 @@ impl Hub {
             stopping,
             pace: Pace::Again,
             turning: Turning::begin(Moment::now(), IDLE_MAX),
+            queries: Queries::default(),
             solitude: Solitude::default(),
             stuck: false,
             held_back: VecDeque::new(),
@@ -166,12 +168,27 @@ struct Turns {
     stopping: watch::Sender<bool>,
     pace: Pace,
     turning: Turning,
+    /// Queries for lists that wait for a turn.
+    queries: Queries,
     solitude: Solitude,
     /// What has been decided cannot be written: the disk has no room.
     stuck: bool,
     /// What came meanwhile and found no room in the open batch either, in its order. Requests in here keep their permits,
     /// and so senders wait when there are too many.
     held_back: VecDeque<Inbound>,
+}
+
+/// Until the next turn, if nothing comes.
+struct Pause {
+    /// Queries wait: only what else is ready goes first.
+    has_more: bool,
+    wait: Duration,
+}
+
+impl Pause {
+    async fn over(self) {
+        if self.has_more { yield_now().await } else { tokio::time::sleep(self.wait).await }
+    }
 }
 
 impl Turns {
@@ -181,7 +198,7 @@ impl Turns {
         self.look_at_disk();
         loop {
             let now = wall_clock();
-            let wait = self.wait(now);
+            let pause = Pause { has_more: self.queries.has_waiting(), wait: self.wait(now) };
             // With too much on its way to the disk, nothing more is taken: senders wait for permits.
             // Only a full disk is no reason to keep anybody waiting who can be answered all the same.
             let may_take = self.stuck || (self.held_back.is_empty() && !self.is_brimful());
@@ -201,9 +218,10 @@ impl Turns {
                     }
                     self.solitude.turn(messages.len(), gives_way.elapsed());
                 }
-                () = tokio::time::sleep(wait) => {}
+                () = pause.over() => {}
             }
             let now = self.read_clock();
+            self.queries.begin_turn();
             while let Some(written) = reported.take().or_else(|| self.writing.try_report()) {
                 self.written(now, written)?;
             }
@@ -211,6 +229,9 @@ impl Turns {
                 && let Some(message) = self.held_back.pop_front()
             {
                 self.take(now, message)?;
+            }
+            while let Some((session, ask)) = self.queries.next() {
+                self.take_ask(now, session, ask)?;
             }
             for message in messages.drain(..) {
                 match message {
@@ -317,13 +338,20 @@ impl Turns {
                             let act = self.core.act(&ask.request);
                             back_up(self.handle.clone(), session, ask.token, act, directory.clone());
                         }
-                        _ => self.take_ask(now, session, ask)?,
+                        _ => match self.queries.admit(session, ask) {
+                            Admission::Now(ask) => self.take_ask(now, session, ask)?,
+                            Admission::Waits => {}
+                            Admission::Refused(ask, no) => self.core.reply(session, ask.token, Err(no)),
+                        },
                     }
                 }
             }
             Inbound::Own { session, ask } => self.take_ask(now, session, ask)?,
             Inbound::Open { peer, principal, mailbox } => self.core.open(peer, principal, mailbox),
-            Inbound::Close { session } => self.core.close(now, session),
+            Inbound::Close { session } => {
+                self.queries.forget(session);
+                self.core.close(now, session);
+            }
             Inbound::HasRead { watch, life, next } => {
                 if !life.is_over()
                     && let Some((from, until)) = self.core.has_read(watch, next)

@@ -1,7 +1,8 @@
 //! What can be typed: the verbs, and the options that all of them share. Each verb's own options stand in its file.
 
-use clap::{Args, Parser};
+use clap::{Arg, Args, Command, CommandFactory as _, FromArgMatches as _, Parser};
 
+use crate::config::settings::find;
 use crate::exit;
 use crate::key::Secret;
 use crate::output::Format;
@@ -31,10 +32,49 @@ pub(crate) struct Cli {
     pub(crate) verb: Verb,
 }
 
+/// Where the help of a verb sends those who look for the options that all verbs share.
+const SHARED_OPTIONS: &str = "\
+Options for every command (--broker, --key-file, --namespace, -o json ...): `tenure --help`";
+
+/// Settings that a verb other than `serve` is told about. It takes the others too, so that one line of options serves all.
+const OFFLINE_SETTINGS: [&str; 2] = ["config", "data_dir"];
+
+impl Cli {
+    /// Reads the command line of this process.
+    pub(crate) fn read() -> Result<Cli, clap::Error> {
+        let matches = Cli::tidy_command().try_get_matches()?;
+        Cli::from_arg_matches(&matches)
+    }
+
+    /// The command line with a help for each verb that shows what the verb itself needs.
+    pub(crate) fn tidy_command() -> Command {
+        let mut command = Cli::command();
+        // Gives every verb its copy of the shared options.
+        command.build();
+        command.mut_subcommands(tidy)
+    }
+}
+
+fn tidy(verb: Command) -> Command {
+    // Only `serve` needs every setting.
+    let hides_settings =
+        verb.get_name() != "serve" && verb.get_arguments().any(|arg| arg.get_id() == "config");
+    let footer = verb.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
+    let is_told = |arg: &Arg| {
+        let id = arg.get_id().as_str();
+        let is_shared = arg.is_global_set() || id == "version";
+        let is_needless = hides_settings && find(id).is_some() && !OFFLINE_SETTINGS.contains(&id);
+        !is_shared && !is_needless
+    };
+    verb.mut_args(|arg| if is_told(&arg) { arg } else { arg.hide(true) })
+        .mut_subcommands(tidy)
+        .after_help(footer + SHARED_OPTIONS)
+}
+
 /// Options of every verb that talks to a broker.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
-    /// Where the broker is: HOST:PORT, or unix:PATH
+    /// Address of the broker: HOST:PORT, tls://HOST:PORT or unix:PATH
     #[arg(
         long,
         global = true,
@@ -44,7 +84,7 @@ pub(crate) struct Global {
         help_heading = "Reaching a broker"
     )]
     pub(crate) broker: String,
-    /// Read the key to show the broker from a file's first line; - is stdin [env: TENURE_KEY holds the key itself,
+    /// Read the key from the first line of a file; - reads stdin [env: TENURE_KEY holds the key,
     /// TENURE_KEY_FILE names a file]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Reaching a broker")]
     pub(crate) key_file: Option<std::path::PathBuf>,
@@ -60,7 +100,7 @@ pub(crate) struct Global {
     /// The key, wherever it was found.
     #[arg(skip)]
     pub(crate) key: Option<Secret>,
-    /// The namespace to work in
+    /// Namespace to use
     #[arg(
         long,
         global = true,
@@ -69,10 +109,10 @@ pub(crate) struct Global {
         help_heading = "Reaching a broker"
     )]
     pub(crate) namespace: Option<String>,
-    /// How long to try to reach the broker
+    /// How long to try to connect to the broker
     #[arg(long, global = true, value_name = "SPAN", default_value = "5s", value_parser = crate::units::parse_span, help_heading = "Reaching a broker")]
     pub(crate) patience: std::time::Duration,
-    /// How to answer
+    /// Output format
     #[arg(
         short,
         long,
@@ -83,7 +123,7 @@ pub(crate) struct Global {
         help_heading = "Output"
     )]
     pub(crate) output: Format,
-    /// No colours, even on a terminal (also: NO_COLOR)
+    /// Disable colours (also: NO_COLOR)
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) no_color: bool,
 }

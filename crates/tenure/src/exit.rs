@@ -15,7 +15,7 @@ pub(crate) const BAD_INPUT: u8 = 65;
 pub(crate) const UNREACHABLE: u8 = 69;
 /// Something that should not happen.
 pub(crate) const INTERNAL: u8 = 70;
-/// The system said no: a file, a port, the disk.
+/// System error: a file, a port, the disk.
 pub(crate) const SYSTEM: u8 = 71;
 /// Refused for now: full, draining, disk full. The same again may work later.
 pub(crate) const TRY_LATER: u8 = 75;
@@ -31,7 +31,7 @@ pub(crate) const TASK_FAILED: u8 = 80;
 pub(crate) const TASK_CRASHED: u8 = 81;
 /// The task did not start before its expiry.
 pub(crate) const TASK_EXPIRED: u8 = 82;
-/// The time to wait was over before the task.
+/// Timed out waiting for the task.
 pub(crate) const STILL_GOING: u8 = 83;
 /// The task was cancelled.
 pub(crate) const TASK_CANCELLED: u8 = 130;
@@ -42,18 +42,18 @@ Exit codes:
   0       done; with --wait: the task completed
   1-63    the task's own exit code (--wait, wait)
   64      the command line or the configuration is wrong
-  65      input that cannot be understood
+  65      invalid input
   69      the broker cannot be reached
-  70      an error inside this program
-  71      the system said no: a file, a port, the disk
+  70      internal error
+  71      system error: a file, a port, the disk
   75      refused for now (full, draining, disk full): try again later
-  76      refused: asking again will not help
+  76      refused: a retry will not help
   77      the key is missing, wrong, or does not allow this
-  78      a check found trouble (doctor, journal verify)
+  78      a check found problems (doctor, journal verify)
   80      the task failed with an exit code outside 1-63
   81      the task crashed too often
   82      the task expired before it started
-  83      the time to wait was over before the task
+  83      timed out waiting for the task
   130     the task was cancelled";
 
 /// Why the program ends without having done what was asked: what is wrong, what to do, and the code.

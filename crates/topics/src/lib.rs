@@ -45,6 +45,7 @@ mod deadlines;
 mod delivery;
 mod filter;
 mod groups;
+mod in_flight;
 mod losses;
 mod message;
 mod name;
@@ -68,6 +69,7 @@ mod unconfirmed;
 pub use changes::SEQUENCE_BLOCK;
 pub use delivery::{Delivery, Gap, GapReason, Kind, ReplayComplete, Warning, WarningReason};
 pub use filter::Filter;
+pub use in_flight::IN_FLIGHT_MESSAGES_MAX;
 pub use losses::GAPS_MAX;
 pub use message::{
     ENCODINGS_MAX, MESSAGE_OVERHEAD_BYTES, Message, MessageId, Publish, Sequence, TEXT_BYTES_MAX, Ttl,

@@ -11,7 +11,8 @@ use crate::catch_up::CatchUp;
 use crate::delivery::{Warning, WarningReason};
 use crate::filter::Filter;
 use crate::groups::GroupIndex;
-use crate::message::Sequence;
+use crate::in_flight::InFlight;
+use crate::message::{Message, Sequence};
 use crate::queue::Queue;
 use crate::refusal::Refusal;
 use crate::settings::Policy;
@@ -129,6 +130,8 @@ pub(crate) struct Details {
     pub(crate) group: Option<Arc<str>>,
     /// What was sent and may not have been read.
     pub(crate) unconfirmed: Unconfirmed,
+    /// The same for a member of a group, from the first time that it acknowledges something.
+    pub(crate) in_flight: Option<InFlight>,
     warned_at: Option<Timestamp>,
     warned_dropped: u64,
     warned_expired: u64,
@@ -234,10 +237,16 @@ impl Details {
             filters: subscribe.filters,
             group: subscribe.group,
             unconfirmed: Unconfirmed::default(),
+            in_flight: None,
             warned_at: None,
             warned_dropped: 0,
             warned_expired: 0,
             empty_at: now,
         }
+    }
+
+    /// What a member of a group was sent and has not acknowledged, if it acknowledges.
+    pub(crate) fn take_in_flight(&mut self) -> Vec<Arc<Message>> {
+        self.in_flight.as_mut().map(InFlight::take).unwrap_or_default()
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{Stage, id, subscribe};
 use tenure_topics::{
-    Delivery, Filter, Kind, MessageId, Publish, Recovery, Refusal, RequestId, Requests, Resume, Settings,
-    Subscribe,
+    Delivery, Filter, Kind, MessageId, Publish, Recovery, Refusal, RequestId, Requests, Resume, Sequence,
+    Settings, Subscribe,
 };
 
 fn member(name: &str, group: &str, topics: &[&str]) -> Subscribe {
@@ -74,6 +74,44 @@ fn what_a_member_had_waiting_goes_to_the_others_when_it_goes() {
     assert_eq!(stage.hear("bob"), ["live a#3 3"]);
     stage.say("a", "4");
     assert_eq!(stage.hear("bob"), ["live a#4 4"], "nothing goes to a member who is away");
+}
+
+#[test]
+fn what_a_member_has_not_acknowledged_goes_to_the_others_when_it_goes() {
+    let mut stage = Stage::new();
+    for name in ["ann", "bob"] {
+        stage.subscribe(member(name, "workers", &["a"])).unwrap();
+    }
+    let (ann, bob) = (stage.key("ann"), stage.key("bob"));
+    stage.shard.acknowledge(ann, &[]).unwrap();
+    stage.say_all("a", "1 2 3 4 5 6");
+    for (name, key) in [("ann", ann), ("bob", bob)] {
+        let sent = stage.take(name, 9);
+        assert_eq!(sent.len(), 3);
+        stage.shard.sent(key, &sent).unwrap();
+    }
+    stage.shard.acknowledge(ann, &[(Arc::from("a"), Sequence(1))]).unwrap();
+    stage.say("a", "7");
+    stage.pause("ann");
+    assert_eq!(stage.hear("bob"), ["live a#3 3", "live a#5 5", "live a#7 7"]);
+    stage.leave("bob");
+    stage.resume(&Resume::new(id("ann"), Recovery::Replay)).unwrap();
+    assert_eq!(stage.hear("ann"), [""; 0], "bob never acknowledged, and what it was sent counts as read");
+}
+
+#[test]
+fn what_a_member_that_ends_has_not_acknowledged_goes_to_the_others() {
+    let mut stage = Stage::new();
+    for name in ["ann", "bob"] {
+        stage.subscribe(member(name, "workers", &["a"])).unwrap();
+    }
+    let ann = stage.key("ann");
+    stage.shard.acknowledge(ann, &[]).unwrap();
+    stage.say_all("a", "1 2 3");
+    let sent = stage.take("ann", 1);
+    stage.shard.sent(ann, &sent).unwrap();
+    stage.leave("ann");
+    assert_eq!(stage.hear("bob"), ["live a#2 2", "live a#1 1", "live a#3 3"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a contributor types: `cargo xtask <verb>`.
 //!
-//! One file per verb: [`check`], [`test`], [`sim`], [`bench`], [`house`] and [`strangers`]. They share [`steps`] (a
+//! One file per verb: [`check`], [`test`], [`sim`], [`bench`], [`house`], [`python`] and [`strangers`]. They share [`steps`] (a
 //! named piece of work that is timed and says how to repeat it), [`process`] (children) and [`place`] (where the
 //! tree lies).
 
@@ -10,6 +10,7 @@ mod house;
 mod members;
 mod place;
 mod process;
+mod python;
 mod sim;
 mod steps;
 mod strangers;
@@ -40,6 +41,7 @@ enum Verb {
     Sim(sim::Sim),
     Bench(bench::Bench),
     House(house::House),
+    Python(python::Python),
     Strangers(strangers::Prepare),
 }
 
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Verb::Sim(sim) => sim.run(&place),
         Verb::Bench(bench) => bench.run(&place),
         Verb::House(house) => house.run(&place),
+        Verb::Python(python) => python.run(&place),
         Verb::Strangers(strangers) => strangers.run(&place),
     });
     match outcome {

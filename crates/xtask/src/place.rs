@@ -30,6 +30,11 @@ impl Place {
         self.built.parent().unwrap_or(&self.built).join("strangers")
     }
 
+    /// Where the environment of the Python SDK lies.
+    pub(crate) fn python(&self) -> PathBuf {
+        self.built.parent().unwrap_or(&self.built).join("python")
+    }
+
     /// The broker's binary as the build step leaves it.
     pub(crate) fn broker(&self) -> PathBuf {
         self.built.join("tenure")

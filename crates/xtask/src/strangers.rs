@@ -10,6 +10,8 @@ mod python;
 mod redis;
 mod stamp;
 
+pub(crate) use python::environment;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -8,20 +8,21 @@ use clap::Args;
 
 use crate::place::Place;
 use crate::process::{announce, cargo, line_with_variables, run};
+use crate::python::{Counts, Python};
 use crate::sim::Sim;
 use crate::steps::Steps;
 use crate::strangers::{self, Strangers};
 use crate::tally::Tally;
 use crate::{check, members};
 
-/// Everything: check, the strangers' clients, the build, all tests, a short simulation
+/// Everything: check, the strangers' clients, the build, all tests, the Python SDK, a short simulation
 ///
 /// The strangers are clients that others wrote (redis-cli, redis-py, ioredis, node-redis, pyzmq,
 /// grpcio). They are installed once beside the build, and the tests find them by
 /// TENURE_STRANGERS_PYTHON and TENURE_STRANGERS_NODE_PATH. TENURE_BINARY is the built broker.
 ///
 ///     cargo xtask test              all of it; what the continuous integration runs
-///     cargo xtask test --quick      without strangers and simulation
+///     cargo xtask test --quick      without strangers, Python SDK and simulation
 ///     cargo xtask test torn_tail    only the tests with this in their name, and nothing else
 ///
 /// A failed step does not stop the others. The last line is `N passed, N failed`; a failed
@@ -29,7 +30,7 @@ use crate::{check, members};
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Test {
-    /// Leave out the strangers' clients and the simulation
+    /// Leave out the strangers' clients, the Python SDK and the simulation
     #[arg(long)]
     quick: bool,
     /// Run only the tests whose name contains one of these
@@ -54,10 +55,18 @@ impl Test {
         if built {
             self.test(&mut steps, place, &strangers, &mut tally);
         }
+        let (mut python, mut python_failed) = (Counts::default(), 0);
+        if everything && !self.quick {
+            let before = steps.failed();
+            python = Python::short().take(&mut steps, place);
+            python_failed = steps.failed() - before;
+            python.failed = python.failed.max(python_failed as u64);
+        }
         if everything && !self.quick && members::has(&place.root, "sim") {
             steps.run("simulation", "cargo xtask sim --minutes 1", || Sim::short().simulate(place));
         }
-        Ok(summarize(&steps, &tally))
+        let failed = failures(steps.failed() - python_failed, tally.failed) + python.failed;
+        Ok(summarize(&steps, tally.passed + python.passed, failed))
     }
 
     fn test(&self, steps: &mut Steps, place: &Place, strangers: &Strangers, tally: &mut Tally) {
@@ -103,9 +112,9 @@ fn stream(command: &mut Command, tally: &mut Tally) -> Result<()> {
 }
 
 /// Says what failed and ends with the counts. Nothing is said after them, so that a reader finds them last.
-fn summarize(steps: &Steps, tally: &Tally) -> ExitCode {
+fn summarize(steps: &Steps, passed: u64, failed: u64) -> ExitCode {
     let code = steps.report();
-    println!("{} passed, {} failed", tally.passed, failures(steps.failed(), tally.failed));
+    println!("{passed} passed, {failed} failed");
     code
 }
 

@@ -49,17 +49,26 @@ impl Subscribing {
         for received in &self.news {
             untaken.received(received);
         }
+        if self.next.group.is_some() && takes_acknowledgements(&connection) {
+            // What it has not acknowledged goes to the other members as soon as it is paused.
+            let last_seen = untaken.finished(self.seen.last_seen());
+            let acknowledge = Acknowledge { number: None, id: self.next.id.clone(), last_seen };
+            connection.tell(&Request::Acknowledge(acknowledge));
+        }
         let pause = Request::PauseSubscription(OneSubscription { number: None, id: self.next.id.clone() });
         let asked = connection.ask(&pause);
         untaken.hear(&mut connection, self.number, asked).await?;
+        // A group shares among its members, and a member replays nothing.
+        if self.next.group.is_some() {
+            return Ok(());
+        }
         if takes_acknowledgements(&connection) {
             let last_seen = untaken.taken(self.seen.last_seen());
             let acknowledge = Acknowledge { number: None, id: self.next.id.clone(), last_seen };
             connection.tell(&Request::Acknowledge(acknowledge));
             connection.flush().await?;
         }
-        // A group shares among its members, and a member replays nothing.
-        if untaken.first.is_empty() || self.next.group.is_some() {
+        if untaken.first.is_empty() {
             return Ok(());
         }
         for _ in 0..TRIES_MAX {
@@ -139,6 +148,13 @@ impl Untaken {
     fn add(&mut self, topic: &Name, sequence: u64) {
         let first = self.first.entry(topic.clone()).or_insert(sequence);
         *first = sequence.min(*first);
+    }
+
+    /// Of what was seen, the topics of which everything was taken. A member of a group gets numbers out of order, so of the
+    /// others it is not known what was taken last.
+    fn finished(&self, mut seen: Vec<LastSeen>) -> Vec<LastSeen> {
+        seen.retain(|row| !self.first.contains_key(&row.topic));
+        seen
     }
 
     /// Of what was seen, what was taken.

@@ -53,6 +53,15 @@ impl Client {
     /// Waits until all these tasks have ended, or until the time is up. Results are not brought along: they may be many
     /// and large; fetch them with [`result`](Client::result).
     pub async fn wait_all(&self, tasks: &[TaskId], timeout: Option<Duration>) -> Result<Waited, Error> {
+        self.wait_each(tasks, timeout, false).await
+    }
+
+    async fn wait_each(
+        &self,
+        tasks: &[TaskId],
+        timeout: Option<Duration>,
+        results: bool,
+    ) -> Result<Waited, Error> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut waited = Waited { ended: Vec::new(), pending: tasks.to_vec() };
         loop {
@@ -61,7 +70,7 @@ impl Client {
                 let left =
                     deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
                 let left = left.min(SLICE);
-                let mut reply = self.wait_for(some.to_vec(), left, false).await?;
+                let mut reply = self.wait_for(some.to_vec(), left, results).await?;
                 waited.ended.append(&mut reply.tasks);
                 still_pending.append(&mut reply.pending);
             }
@@ -70,6 +79,21 @@ impl Client {
                 return Ok(waited);
             }
         }
+    }
+
+    /// The same with the results. Those that do not fit into a frame are fetched one by one.
+    pub async fn wait_all_results(
+        &self,
+        tasks: &[TaskId],
+        timeout: Option<Duration>,
+    ) -> Result<Waited, Error> {
+        let mut waited = self.wait_each(tasks, timeout, true).await?;
+        for ended in &mut waited.ended {
+            if ended.result.is_none() && ended.result_bytes > 0 {
+                ended.result = Some(self.result(ended.task).await?);
+            }
+        }
+        Ok(waited)
     }
 
     async fn wait_slice(&self, task: TaskId, slice: Duration) -> Result<Option<Ended>, Error> {

@@ -16,7 +16,7 @@ use super::handle::{Tally, WorkerHandle, WorkerStats};
 use super::link::{Link, OnAnswer, Settings};
 use super::outbox::Outbox;
 use super::outcome::IntoOutcome;
-use super::run::Handler;
+use super::run::{Finish, Handler};
 use super::unreported::Unreported;
 use crate::builder::PATIENCE;
 use crate::dialer::random;
@@ -226,6 +226,19 @@ impl WorkerBuilder {
         O: IntoOutcome,
     {
         self.handler = Some(Handler::new_blocking(handler));
+        self
+    }
+
+    /// Hands each task over to another runtime, one that this crate does not know: `handler` only takes the task and
+    /// returns at once, because the worker's connection waits for it. Whoever runs the task calls
+    /// [`Finish::with`](super::Finish::with) at its end, from any thread. The slot is taken until then, and the handler is
+    /// never dropped: [`Context::on_interrupt`] tells when it should wind down.
+    #[must_use]
+    pub fn hand_over<F>(mut self, handler: F) -> WorkerBuilder
+    where
+        F: Fn(Context, Finish) + Send + Sync + 'static,
+    {
+        self.handler = Some(Handler::new_handed_over(handler));
         self
     }
 

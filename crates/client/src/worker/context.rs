@@ -143,6 +143,12 @@ impl Context {
         self.inner.signal.wait(timeout)
     }
 
+    /// Calls this with each interrupt, the one that is there already included. It is called on the worker's connection,
+    /// so it must return at once.
+    pub fn on_interrupt(&self, told: impl Fn(&Interrupt) + Send + Sync + 'static) {
+        self.inner.signal.on_raise(Box::new(told));
+    }
+
     /// Whether an earlier attempt has put something aside that has not been fetched yet.
     pub(crate) fn lacks_checkpoint(&self) -> bool {
         self.inner.assignment.checkpoint_bytes > 0 && self.inner.checkpoint.get().is_none()

@@ -44,6 +44,17 @@ impl Handler {
         }))
     }
 
+    /// For handlers that another runtime runs: they begin there, and hand over their end when they have one.
+    pub(crate) fn new_handed_over<F>(handler: F) -> Handler
+    where
+        F: Fn(Context, Finish) + Send + Sync + 'static,
+    {
+        Handler::Blocking(Box::new(move |context, finish| {
+            handler(context, finish);
+            None
+        }))
+    }
+
     pub(crate) fn new_blocking<F, O>(handler: F) -> Handler
     where
         F: Fn(Context) -> O + Send + Sync + 'static,
@@ -75,9 +86,9 @@ impl std::fmt::Debug for Handler {
     }
 }
 
-/// Hands over how a handler ended, even if it never comes to its end.
+/// Hands over how a handler ended. If it is dropped before, the attempt counts as crashed.
 #[derive(Debug)]
-pub(crate) struct Finish {
+pub struct Finish {
     held: Held,
     outbox: Option<Arc<Outbox>>,
 }
@@ -87,7 +98,8 @@ impl Finish {
         Finish { held, outbox: Some(outbox) }
     }
 
-    fn with(mut self, outcome: Outcome) {
+    /// The handler has ended like this.
+    pub fn with(mut self, outcome: Outcome) {
         if let Some(outbox) = self.outbox.take() {
             outbox.finished(self.held, Some(outcome));
         }

@@ -1,6 +1,7 @@
 //! How a handler hears that its task should wind down.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tenure_wire::words::StopWhy;
@@ -31,10 +32,14 @@ impl Interrupt {
     }
 }
 
-/// One handler's signal, for those who poll, those who await and those who block.
-#[derive(Debug, Default)]
+/// What is called with each interrupt.
+type OnRaise = Box<dyn Fn(&Interrupt) + Send + Sync>;
+
+/// One handler's signal, for those who poll, those who await, those who block and those who are called.
+#[derive(Default)]
 pub(crate) struct Signal {
     interrupt: Mutex<Option<Interrupt>>,
+    on_raise: OnceLock<OnRaise>,
     blocked: Condvar,
     awaiting: Notify,
 }
@@ -43,9 +48,22 @@ impl Signal {
     pub(crate) fn raise(&self, interrupt: Interrupt) {
         let mut current = self.lock();
         if current.as_ref().is_none_or(|current| current.weight() < interrupt.weight()) {
+            if let Some(told) = self.on_raise.get() {
+                told(&interrupt);
+            }
             *current = Some(interrupt);
             self.blocked.notify_all();
             self.awaiting.notify_waiters();
+        }
+    }
+
+    /// The first to ask is called, from now on and with what is raised already.
+    pub(crate) fn on_raise(&self, told: OnRaise) {
+        let current = self.lock();
+        if self.on_raise.set(told).is_ok()
+            && let (Some(told), Some(interrupt)) = (self.on_raise.get(), current.as_ref())
+        {
+            told(interrupt);
         }
     }
 
@@ -75,9 +93,27 @@ impl Signal {
     }
 }
 
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signal").field("interrupt", &self.get()).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_asked_to_be_called_hears_each_interrupt_once() {
+        let signal = Signal::default();
+        signal.raise(Interrupt::Leaving);
+        let heard = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let hearing = std::sync::Arc::clone(&heard);
+        signal.on_raise(Box::new(move |interrupt| hearing.lock().unwrap().push(interrupt.clone())));
+        signal.raise(Interrupt::Leaving);
+        signal.raise(Interrupt::Cancel { reason: None });
+        assert_eq!(*heard.lock().unwrap(), [Interrupt::Leaving, Interrupt::Cancel { reason: None }]);
+    }
 
     #[test]
     fn the_weightier_interrupt_stays() {

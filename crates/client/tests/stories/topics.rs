@@ -233,3 +233,50 @@ async fn a_slow_subscriber_is_told_what_its_queue_dropped() {
     assert_eq!(heard + missed, 6_000);
     assert!(missed > 0 && warned, "{missed} missed");
 }
+
+#[tokio::test]
+async fn what_sat_in_the_socket_of_a_group_member_goes_to_another_one() {
+    let broker = Broker::start();
+    let mut proxy = Proxy::to(broker.address()).await;
+    let client = broker.client().await;
+    let far = Client::connect(&proxy.address.to_string()).await.unwrap();
+    let mut ann = far.subscribe(Subscribe::to(["order"]).id("ann").group("shop")).await.unwrap();
+    let mut bob = client.subscribe(Subscribe::to(["order"]).id("bob").group("shop")).await.unwrap();
+    for number in 0..100 {
+        client.publish("order", number.to_string()).await.unwrap();
+    }
+    let mut handled = std::collections::BTreeSet::new();
+    for _ in 0..5 {
+        handled.insert(message(&mut ann).await.2);
+    }
+    // Everything has been written to both, and one of them goes with what it has not read.
+    until("all is sent", async || {
+        let subscriptions = client.subscriptions().await.unwrap();
+        subscriptions.iter().all(|one| one.depth == 0)
+    })
+    .await;
+    proxy.cut().await;
+    drop(ann);
+    while handled.len() < 100 {
+        handled.insert(message(&mut bob).await.2);
+    }
+}
+
+#[tokio::test]
+async fn what_came_together_is_handed_out_together_up_to_a_limit() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let mut subscriber = client.subscribe(Subscribe::to(["sensor"])).await.unwrap();
+    let messages = (1..=100).map(|number| NewMessage::new("sensor", number.to_string())).collect();
+    client.publish_many(messages).await.unwrap();
+    let mut numbers = Vec::new();
+    while numbers.len() < 100 {
+        let batch = tokio::time::timeout(LONG, subscriber.next_batch(7)).await.unwrap().unwrap().unwrap();
+        assert!((1..=7).contains(&batch.len()));
+        for received in batch {
+            let Received::Message { message, .. } = received else { panic!("a message was expected") };
+            numbers.push(message.sequence);
+        }
+    }
+    assert_eq!(numbers, (1..=100).collect::<Vec<u64>>());
+}

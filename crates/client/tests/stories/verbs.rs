@@ -179,7 +179,10 @@ async fn waiting_ends_with_the_task_or_with_the_time() {
     let waited = client.wait_all(&[ran, idle], Some(Duration::from_millis(50))).await.unwrap();
     assert_eq!((waited.ended.len(), waited.pending), (1, vec![idle]));
     let all = client.wait_all(&[ran], None).await.unwrap();
-    assert!(all.pending.is_empty());
+    assert!(all.pending.is_empty() && all.ended[0].result.is_none());
+    let with_results = client.wait_all_results(&[ran, idle], Some(Duration::from_millis(50))).await.unwrap();
+    assert_eq!(with_results.ended[0].result.as_deref(), Some(&large[..]));
+    assert_eq!(with_results.pending, [idle]);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tenure_client::{
-    Code, Context, Error, Failure, Interrupt, OnLost, Outcome, StateName, StopWhy, Submission, TaskId,
+    Code, Context, Error, Failure, Finish, Interrupt, OnLost, Outcome, StateName, StopWhy, Submission, TaskId,
 };
 use tokio::sync::mpsc;
 
@@ -371,4 +371,63 @@ async fn large_results_that_are_ready_together_do_not_burst_a_frame() {
     let too_large = ended(tasks[2]).message.as_deref().unwrap();
     assert!(too_large.contains("16777217 bytes"), "{too_large}");
     assert_eq!(worker.stats().reconnects, 0);
+}
+
+#[tokio::test]
+async fn a_task_that_is_handed_over_ends_when_another_runtime_says_so() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let (tell, mut handed_over) = mpsc::unbounded_channel::<(Context, Finish)>();
+    let worker = broker.worker("w1").slots(3).hand_over(move |context, finish| {
+        tell.send((context, finish)).unwrap();
+    });
+    let worker = worker.start().await.unwrap();
+    let done = submit(&client, "done").await;
+    let (context, finish) = handed_over.recv().await.unwrap();
+    assert_eq!(context.task(), done);
+    // Any thread may say it.
+    std::thread::spawn(move || finish.with(Outcome::complete("result"))).join().unwrap();
+    assert_eq!(client.wait(done).await.unwrap().result.unwrap(), "result");
+
+    let cancelled = submit(&client, "cancelled").await;
+    let (context, finish) = handed_over.recv().await.unwrap();
+    until_all_run(&client, &[cancelled]).await;
+    let (tell_interrupt, mut interrupts) = mpsc::unbounded_channel();
+    context.on_interrupt(move |interrupt| tell_interrupt.send(interrupt.clone()).unwrap());
+    client.cancel(cancelled, Some("wrong scan")).await.unwrap();
+    let interrupt = tokio::time::timeout(LONG, interrupts.recv()).await.unwrap().unwrap();
+    assert_eq!(interrupt, Interrupt::Cancel { reason: Some("wrong scan".into()) });
+    finish.with(Outcome::cancelled(""));
+    assert_eq!(client.wait(cancelled).await.unwrap().state, StateName::Cancelled);
+
+    // Who loses the task has crashed with it.
+    let lost =
+        client.submit(Submission::to("images").crash_budget(1).on_lost(OnLost::Fail)).await.unwrap().task;
+    drop(handed_over.recv().await.unwrap());
+    let ended = client.wait(lost).await.unwrap();
+    assert_eq!(ended.state, StateName::Failed);
+    assert!(ended.message.unwrap().contains("dropped before it ended"));
+    worker.drain();
+    worker.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn everybody_who_waits_gets_the_result_of_their_own_task() {
+    let broker = Broker::start();
+    let client = broker.client().await;
+    let echo = async |context: Context| context.body().to_vec();
+    let _worker = broker.worker("w1").slots(32).handle(echo).start().await.unwrap();
+    // Tasks end while they are asked about, so that some ends are heard of twice.
+    for round in 0..20 {
+        let submissions =
+            (0..500).map(|number: u32| Submission::to("images").body(format!("{round}-{number}")));
+        let accepted = client.submit_many(submissions).await.unwrap();
+        let tasks: Vec<TaskId> = accepted.into_iter().map(|accepted| accepted.unwrap().task).collect();
+        let waited = client.wait_all_results(&tasks, Some(LONG)).await.unwrap();
+        assert!(waited.pending.is_empty());
+        for ended in waited.ended {
+            let number = tasks.iter().position(|task| *task == ended.task).unwrap();
+            assert_eq!(ended.result.unwrap(), format!("{round}-{number}"));
+        }
+    }
 }

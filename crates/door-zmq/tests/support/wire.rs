@@ -50,6 +50,19 @@ impl Wire {
         password: &str,
         identity: &[u8],
     ) -> Wire {
+        let (mut wire, answer) = Wire::credentials(address, username, password);
+        assert_eq!(answer, b"\x07WELCOME");
+        wire.raw(&command("INITIATE", &metadata("DEALER", identity)));
+        wire
+    }
+
+    /// Whether the broker refuses these credentials.
+    pub(crate) fn plain_refused(address: SocketAddr, username: &str, password: &str) -> bool {
+        Wire::credentials(address, username, password).1.starts_with(b"\x05ERROR")
+    }
+
+    /// A connection that has shown its credentials, and the broker's answer to them.
+    fn credentials(address: SocketAddr, username: &str, password: &str) -> (Wire, Vec<u8>) {
         let mut wire = Wire::silent(address);
         wire.raw(&greeting(3, 1, "PLAIN"));
         let mut hello = vec![username.len() as u8];
@@ -60,9 +73,8 @@ impl Wire {
         let mut greeting = [0; 64];
         wire.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
         wire.stream.read_exact(&mut greeting).expect("the broker greets");
-        assert_eq!(wire.frame(PATIENCE).expect("an answer").1, b"\x07WELCOME");
-        wire.raw(&command("INITIATE", &metadata("DEALER", identity)));
-        wire
+        let answer = wire.frame(PATIENCE).expect("an answer").1;
+        (wire, answer)
     }
 
     /// A connection on which nothing was said yet.

@@ -39,7 +39,7 @@ const SYNCED: &str = "on disk (fdatasync before the answer)";
 const NOT_SYNCED: &str = "not at all: topics live in memory";
 const SYNCED_BY_REDIS: &str = "on disk (Redis: appendfsync always)";
 
-/// Measure this machine: rates, latency, memory, restart
+/// Benchmark this machine: throughput, latency, memory, restart
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Load: 4 producers with 128 submissions unanswered each, bodies of 256 bytes, 8 workers that hold 32 tasks each.

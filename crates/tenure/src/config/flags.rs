@@ -20,7 +20,7 @@ impl Args for Flags {
             .long("config")
             .value_name("FILE")
             .value_parser(clap::value_parser!(PathBuf))
-            .help("The configuration file [env: TENURE_CONFIG] [default: tenure.toml in the data directory, if it is there]");
+            .help("Configuration file [env: TENURE_CONFIG] [default: tenure.toml in the data directory, if it exists]");
         let mut command = command.arg(config);
         for setting in SETTINGS {
             let default = if setting.default.is_empty() { "none" } else { setting.default };

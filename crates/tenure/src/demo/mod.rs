@@ -26,7 +26,7 @@ const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// How long anything may take before the demonstration is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See in a minute what this broker promises: workers and the broker are killed, nothing is lost
+/// Watch workers and the broker being killed without losing a task
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Starts a broker and three workers of its own on a temporary directory, and removes all of it afterwards.
@@ -36,7 +36,7 @@ Examples:
   tenure demo
   tenure demo --fast                a few seconds, for the impatient and for tests")]
 pub(crate) struct Demo {
-    /// Do not wait for the viewer
+    /// Do not pause for the viewer
     #[arg(long)]
     fast: bool,
 }

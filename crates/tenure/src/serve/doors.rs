@@ -280,7 +280,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("broker.sock");
         let _listener = bind_private(&path).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, SOCKET_MODE);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
     }

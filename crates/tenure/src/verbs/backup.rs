@@ -14,7 +14,7 @@ use crate::output::Screen;
 use crate::units::show_size;
 use crate::verbs::config::read;
 
-/// Copy everything to a new directory on the broker's machine, while the broker goes on working
+/// Back up the running broker to a directory on its machine
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The backup is written below the directory that the broker's setting backup_dir names: `backups` in its data directory,
@@ -25,7 +25,7 @@ Examples:
   tenure backup monday
   tenure restore /var/lib/tenure/backups/monday --data-dir /var/lib/tenure-restored")]
 pub(crate) struct Backup {
-    /// A name below the broker's backup_dir, such as 2026-01-31
+    /// Name of the backup, such as 2026-01-31
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -42,7 +42,7 @@ impl Backup {
     }
 }
 
-/// Bring a backup back into an empty data directory, while no broker runs there
+/// Restore a backup into an empty data directory
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Every file is checked against the backup's list before anything is copied.
@@ -54,7 +54,7 @@ pub(crate) struct Restore {
     /// The backup
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// Only check that the backup is whole
+    /// Only verify the backup
     #[arg(long)]
     check: bool,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use super::select::{Targets, UNENDED, Verb};
 use crate::exit::Outcome;
 use crate::output::Screen;
 
-/// Cancel tasks and their children: at once if they wait, when the worker has confirmed if they run
+/// Cancel tasks and their children
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
 pub(crate) struct Cancel {
     #[command(flatten)]
     targets: Targets,
-    /// Why, for whoever submitted it
+    /// Reason, shown to the submitter
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }

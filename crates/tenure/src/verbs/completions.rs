@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::args::Cli;
 use crate::exit::{OK, Outcome};
 
-/// Print what a shell needs to complete this program's arguments
+/// Generate shell completions
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -29,11 +29,11 @@ pub(crate) struct Config {
 
 #[derive(Debug, Subcommand)]
 enum ConfigVerb {
-    /// Say whether the broker would start with this configuration, and everything that is wrong if not
+    /// Check whether the broker would start with this configuration
     ///
     /// Opens no port, so whether one is taken shows only when the broker starts.
     Check(Box<Check>),
-    /// Show every setting with its value and where it was said; keys are never shown
+    /// Show every setting, its value and its source; keys are never shown
     Show(Box<Flags>),
 }
 
@@ -41,7 +41,7 @@ enum ConfigVerb {
 struct Check {
     #[command(flatten)]
     flags: Flags,
-    /// Do not mind that the data directory is in use: for a broker that runs, before it reloads
+    /// Ignore that a running broker uses the data directory
     #[arg(long)]
     running: bool,
 }

@@ -10,14 +10,14 @@ use crate::output::paint::harmless;
 use crate::output::times::reason;
 use crate::output::{Screen, shapes};
 
-/// Tell exactly why a task is not running, and what to do about it
+/// Explain why a task is not running and what to do
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tenure explain 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f
   tenure explain name:scan-7 -o json | jq -r .code")]
 pub(crate) struct Explain {
-    /// An id, at least its first 6 digits, or name:NAME
+    /// Task id (at least 6 digits) or name:NAME
     #[arg(value_name = "TASK")]
     task: String,
 }

@@ -16,7 +16,7 @@ use crate::output::confirm::confirm;
 use crate::units::counted;
 use crate::verbs::config::read;
 
-/// Check, mend or show the files of a data directory that no broker uses
+/// Verify, repair or dump a data directory that no broker uses
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,17 +30,17 @@ pub(crate) struct Journal {
 
 #[derive(Debug, Subcommand)]
 enum Act {
-    /// Read every byte and tell all that is wrong; changes nothing
+    /// Verify every file and report all damage; changes nothing
     Verify(Box<Flags>),
-    /// Mend what is damaged, and tell what was lost
+    /// Repair damaged files and report what was lost
     Repair(Box<RepairArgs>),
-    /// Show every record as text
+    /// Print every record as text
     Dump(Box<Flags>),
 }
 
 #[derive(Args, Debug)]
 struct RepairArgs {
-    /// What to do about a damaged frame
+    /// How to treat damaged frames
     #[arg(long, value_enum, default_value_t = How::Skip)]
     how: How,
     /// Do not ask
@@ -52,9 +52,9 @@ struct RepairArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum How {
-    /// Leave out the damaged frames; what came later stays
+    /// Skip the damaged frames and keep what follows
     Skip,
-    /// Drop everything from the first damage on
+    /// Drop everything after the first damage
     Cut,
 }
 

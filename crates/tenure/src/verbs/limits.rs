@@ -9,7 +9,7 @@ use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::{Screen, shapes};
 
-/// Show, set and unset limits of tags
+/// List and set limits on tags
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -25,9 +25,9 @@ pub(crate) struct Limits {
 enum Act {
     /// Show all limits
     List,
-    /// Hold at most so many tasks of a tag at once
+    /// Limit how many tasks with a tag run at once
     Set { tag: String, limit: u32 },
-    /// Take the limit of a tag away
+    /// Remove the limit of a tag
     Unset { tag: String },
 }
 

@@ -32,13 +32,13 @@ pub(crate) struct List {
     /// Only tasks that this worker holds or held last
     #[arg(short, long, value_name = "NAME")]
     worker: Option<String>,
-    /// Only tasks that match, as with `cancel --where`
+    /// Only tasks that match; same keys as `cancel --where`
     #[arg(long = "where", value_name = "KEY=VALUE")]
     wanted: Vec<String>,
-    /// Ended tasks too
+    /// Include ended tasks
     #[arg(short, long)]
     all: bool,
-    /// At most so many
+    /// Maximum number of tasks to list
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
 }

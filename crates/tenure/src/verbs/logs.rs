@@ -11,17 +11,17 @@ use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::{Screen, remark, text};
 use crate::work::output::Output;
 
-/// Print the output that was kept of a shell task (or the result of any other)
+/// Print the output of a shell task (or the result of any other task)
 #[derive(Args, Debug)]
 #[command(after_help = "\
-What the command wrote to its stdout goes to stdout, and what it wrote to its stderr to stderr. On a terminal, control
-characters are shown escaped; into a file or a pipe everything passes unchanged.
+The command's stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped; a file or a
+pipe gets the bytes unchanged.
 
 Examples:
   tenure logs 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f
   tenure logs name:scan-7 2>/dev/null | less")]
 pub(crate) struct Logs {
-    /// An id, at least its first 6 digits, or name:NAME
+    /// Task id (at least 6 digits) or name:NAME
     #[arg(value_name = "TASK")]
     task: String,
 }

@@ -7,7 +7,7 @@ use super::select::{Targets, Verb};
 use crate::exit::{Failure, Outcome};
 use crate::output::Screen;
 
-/// Change queue, priority or tags of tasks that wait
+/// Change the queue, priority or tags of waiting tasks
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,16 +18,16 @@ Examples:
 pub(crate) struct MoveTask {
     #[command(flatten)]
     targets: Targets,
-    /// The queue to wait in
+    /// Queue
     #[arg(short, long, value_name = "NAME")]
     queue: Option<String>,
-    /// The new priority; higher first
+    /// New priority; higher runs first
     #[arg(short, long, value_name = "NUMBER", allow_negative_numbers = true)]
     priority: Option<i32>,
-    /// The new tags, instead of the old ones
+    /// New tags; they replace all old ones
     #[arg(long = "tag", value_name = "NAME", value_delimiter = ',', conflicts_with = "no_tags")]
     tags: Vec<String>,
-    /// No tags any more
+    /// Remove all tags
     #[arg(long)]
     no_tags: bool,
 }

@@ -7,10 +7,10 @@ use super::select::{Targets, UNENDED, Verb};
 use crate::exit::Outcome;
 use crate::output::Screen;
 
-/// Put tasks aside until they are resumed: those that run, when their worker has confirmed
+/// Pause tasks until they are resumed
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A queue is paused with `tenure queues pause NAME`.
+To pause a queue: `tenure queues pause NAME`.
 
 Examples:
   tenure pause 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f --reason 'disk is being replaced'
@@ -18,7 +18,7 @@ Examples:
 pub(crate) struct Pause {
     #[command(flatten)]
     targets: Targets,
-    /// Why, for whoever finds it paused
+    /// Reason, shown with the task
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }

@@ -37,34 +37,34 @@ Examples:
       {\"topic\": \"sensor.hall\", \"payload\": \"18\", \"retain\": true, \"ttl\": \"30s\"}
   tenure pub time.now '?' --request                asks, and prints the first answer")]
 pub(crate) struct Pub {
-    /// The topic; with --jsonl, that of lines which name none
+    /// Topic; with --jsonl, the default for lines without one
     #[arg(value_name = "TOPIC", required_unless_present = "jsonl")]
     topic: Option<String>,
-    /// The payload; - reads it from stdin
+    /// Payload; - reads stdin
     #[arg(value_name = "BODY", conflicts_with_all = ["file", "jsonl"])]
     body: Option<String>,
     /// Read the payload from a file
     #[arg(short, long, value_name = "FILE", conflicts_with = "jsonl")]
     file: Option<PathBuf>,
-    /// Publish many: one JSON object per line; - reads stdin
+    /// Publish many messages: one JSON object per line; - reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["count", "request"])]
     jsonl: Option<PathBuf>,
-    /// Keep it as the last known value of the topic; an empty payload clears that value
+    /// Retain the message as the topic's last value; an empty payload clears it
     #[arg(short, long)]
     retain: bool,
-    /// How long it may be delivered
+    /// Time to live of the message
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     ttl: Option<Duration>,
-    /// What the payload is, for those who read it
+    /// Content type of the payload
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
-    /// Something to recognise it by
+    /// Correlation id
     #[arg(long, value_name = "TEXT")]
     correlation: Option<String>,
-    /// Publish it so many times
+    /// Publish the message this many times
     #[arg(short = 'n', long, value_name = "COUNT", conflicts_with = "request")]
     count: Option<u64>,
-    /// Wait for somebody's answer and print it
+    /// Wait for the first answer and print it
     #[arg(long, conflicts_with_all = ["retain", "ttl"])]
     request: bool,
     /// With --request: how long to wait

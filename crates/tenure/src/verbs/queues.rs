@@ -10,7 +10,7 @@ use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
 use crate::output::{Screen, shapes};
 
-/// Show queues, pause and resume them
+/// List, pause and resume queues
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -26,12 +26,12 @@ pub(crate) struct Queues {
 enum Act {
     /// Show all queues
     List,
-    /// Start nothing of these queues until they are resumed
+    /// Stop assigning tasks of these queues
     Pause {
         #[arg(required = true, value_name = "QUEUE")]
         queues: Vec<String>,
     },
-    /// Let these queues go on
+    /// Assign tasks of these queues again
     #[command(alias = "play")]
     Resume {
         #[arg(required = true, value_name = "QUEUE")]

@@ -7,7 +7,7 @@ use super::select::{Targets, Verb};
 use crate::exit::Outcome;
 use crate::output::Screen;
 
-/// Let tasks run that were submitted with --hold
+/// Release tasks that were submitted with --hold
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -7,7 +7,7 @@ use super::select::{Targets, Verb};
 use crate::exit::Outcome;
 use crate::output::Screen;
 
-/// Let paused tasks go on
+/// Resume paused tasks
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -7,7 +7,7 @@ use super::select::{Targets, Verb};
 use crate::exit::Outcome;
 use crate::output::Screen;
 
-/// Let ended tasks run once more
+/// Run ended tasks again
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

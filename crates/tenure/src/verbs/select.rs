@@ -25,17 +25,17 @@ const KEYS: [&str; 8] = ["state", "queue", "tag", "worker", "parent", "submitter
 /// Tasks by id or by what they have in common.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Targets {
-    /// Tasks: an id, at least its first 6 digits, or name:NAME
+    /// Task ids (at least 6 digits) or name:NAME
     #[arg(value_name = "TASK", required_unless_present = "wanted", conflicts_with = "wanted")]
     tasks: Vec<String>,
-    /// Every task that matches, such as state=failed, queue=x, tag=x, worker=x, parent=ID, submitter=x, before=1h,
-    /// after=2026-01-31T12:00:00Z; all that are given must match, each once, and several states count as either
+    /// Select every task that matches: state=failed, queue=x, tag=x, worker=x, parent=ID, submitter=x, before=1h,
+    /// after=2026-01-31T12:00:00Z. A task must match all; several states mean any of them
     #[arg(id = "wanted", long = "where", value_name = "KEY=VALUE")]
     wanted: Vec<String>,
-    /// Only show what would be done
+    /// Show what would be done, change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask before acting on what --where selects
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }

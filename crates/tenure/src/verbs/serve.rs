@@ -24,10 +24,10 @@ Examples:
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) flags: Flags,
-    /// Print the doors' addresses as one line of JSON on stdout instead of the welcome
+    /// Print the listening addresses as one line of JSON on stdout
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) print_addresses: Option<AddressFormat>,
-    /// Write the same line to a file when all doors are open
+    /// Write that line to a file when all doors are open
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_file: Option<PathBuf>,
 }

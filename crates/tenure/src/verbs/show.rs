@@ -30,16 +30,16 @@ Examples:
   tenure show name:scan-7 --body > body.bin
   tenure show name:scan-7 --result")]
 pub(crate) struct Show {
-    /// An id, at least its first 6 digits, or name:NAME
+    /// Task id (at least 6 digits) or name:NAME
     #[arg(value_name = "TASK")]
     task: String,
-    /// Write the body to stdout, byte by byte, and nothing else
+    /// Write only the body to stdout, unchanged
     #[arg(long, conflicts_with = "result")]
     body: bool,
-    /// Write the result to stdout, byte by byte, and nothing else
+    /// Write only the result to stdout, unchanged
     #[arg(long)]
     result: bool,
-    /// Leave the timeline out
+    /// Do not print the timeline
     #[arg(long)]
     no_timeline: bool,
 }

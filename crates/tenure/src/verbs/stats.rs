@@ -12,7 +12,7 @@ use crate::output::paint::of_state;
 use crate::output::{Screen, shapes};
 use crate::units::show_size;
 
-/// Show numbers at a glance
+/// Show counts of tasks, queues and workers
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
   tenure stats --figures                   every counter of the broker, by the name of its metric
   tenure stats -o json | jq .by_state.ready")]
 pub(crate) struct Stats {
-    /// Every counter and measure of the broker
+    /// Show every counter and gauge of the broker
     #[arg(long)]
     figures: bool,
 }

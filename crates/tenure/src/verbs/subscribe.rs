@@ -9,7 +9,7 @@ use crate::output::paint::{Color, harmless};
 use crate::output::times::clock;
 use crate::output::{Screen, remark, shapes};
 
-/// Follow topics
+/// Subscribe to topics
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A pattern is a name, or a name with wildcards: * for one level, > at the end for all the rest.
@@ -29,31 +29,31 @@ Examples:
 pub(crate) struct Sub {
     #[arg(required = true, value_name = "PATTERN")]
     patterns: Vec<String>,
-    /// Begin with this number, as far as it is kept
+    /// Start with this sequence number, as far as it is kept
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["replay", "group"])]
     from: Option<u64>,
-    /// Begin with everything that is kept
+    /// Start with all kept messages
     #[arg(long, conflicts_with = "group")]
     replay: bool,
-    /// Begin with the last known values
+    /// Start with the retained values
     #[arg(long)]
     retained: bool,
     /// Share the messages with the other members of this group
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// A name for the subscription, to come back to
+    /// Subscription id, to resume it later
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// How many messages may wait at the broker [default: the broker's limit]
+    /// Maximum number of queued messages [default: the broker's setting]
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
     queue: u32,
-    /// What to do when so many wait: drop-oldest, drop-newest or block [default: the broker's]
+    /// What to do when the queue is full: drop-oldest, drop-newest or block [default: the broker's setting]
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     policy: Option<Policy>,
-    /// Only the payloads, each on a line
+    /// Print only the payloads, one per line
     #[arg(long)]
     raw: bool,
-    /// End after so many messages
+    /// Stop after this many messages
     #[arg(short = 'n', long, value_name = "COUNT")]
     count: Option<u64>,
 }

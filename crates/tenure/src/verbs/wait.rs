@@ -17,20 +17,20 @@ use crate::units::parse_span;
 /// How long the broker's word that the time is up may take to arrive.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// Wait until tasks have ended, and exit with their exit code
+/// Wait for tasks to end and exit with their exit code
 #[derive(Args, Debug)]
 #[command(after_help = "\
-With one task, its result goes to stdout. With several, a line tells of each as it ends, and the exit code is that of
-the first one, in the order given, that did not complete.
+With one task, the command prints its result. With several, it prints a line as each one ends, and exits with the
+code of the first task, in the given order, that did not complete.
 
 Examples:
   tenure wait 0190b5a2-77f0-7cc3-98b4-dc0c0c07398f && echo done
   tenure wait name:scan-7 name:scan-8 --timeout 2h")]
 pub(crate) struct Wait {
-    /// Ids, at least their first 6 digits, or name:NAME
+    /// Task ids (at least 6 digits) or name:NAME
     #[arg(value_name = "TASK", required = true)]
     tasks: Vec<String>,
-    /// Give up after this time (exit code 83); the tasks go on
+    /// Stop waiting after this time (exit code 83); the tasks keep running
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     timeout: Option<Duration>,
 }

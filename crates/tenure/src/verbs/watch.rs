@@ -8,11 +8,11 @@ use super::which::resolve;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::{Screen, remark};
 
-/// Follow events, live or from the past on
+/// Follow events, live or from an earlier number
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Every event has a number. A program that was away goes on with --from and the number after the last it has seen; what is
-no longer kept is told as a gap.
+Every event has a number. To resume, pass --from with the number after the last event you saw.
+The broker reports events that it no longer keeps as a gap.
 
 Examples:
   tenure watch                                       everything
@@ -35,10 +35,10 @@ pub(crate) struct Watch {
     /// Only events of these kinds
     #[arg(short, long = "kind", value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
-    /// Begin with the event of this number, instead of now
+    /// Start with the event of this number instead of now
     #[arg(long, value_name = "NUMBER")]
     from: Option<u64>,
-    /// End after so many events
+    /// Stop after this many events
     #[arg(short = 'n', long, value_name = "COUNT")]
     count: Option<u64>,
 }

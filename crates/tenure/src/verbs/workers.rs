@@ -13,7 +13,7 @@ use crate::output::times::relative;
 use crate::output::{Screen, shapes};
 use crate::units::{show_size, show_span};
 
-/// Show workers, drain them, end a quarantine
+/// List and drain workers, end a quarantine
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
   tenure workers drain node-7          it finishes what it has, then leaves
   tenure workers clear node-7          ends its quarantine")]
 pub(crate) struct Workers {
-    /// Workers that are gone too
+    /// Include workers that are gone
     #[arg(short, long)]
     all: bool,
     #[command(subcommand)]
@@ -33,7 +33,7 @@ pub(crate) struct Workers {
 enum Act {
     /// Show workers
     List,
-    /// Let workers finish what they have, and leave
+    /// Let workers finish their tasks and exit
     Drain(Drain),
     /// End the quarantine of workers that crashed too often
     Clear {
@@ -42,7 +42,7 @@ enum Act {
     },
 }
 
-/// Let workers finish what they have, and leave
+/// Let workers finish their tasks and exit
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A broker drains at SIGTERM.

@@ -53,7 +53,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a broker that is there may take to take the last reports of a worker that was told twice to end.
 const LAST_REPORTS: Duration = Duration::from_secs(2);
 
-/// Run tasks: commands, plans, lines of shell
+/// Run a worker that executes shell commands and plans
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A task's body is JSON: {\"command\": [\"sort\", \"-u\"], \"env\": {\"LC_ALL\": \"C\"}, \"cwd\": \"/data\", \"stdin\": \"b\\na\\n\",
@@ -72,49 +72,49 @@ Examples:
   tenure work --supervise 8                      eight processes, started again if they crash
   tenure work --shell                            any text is a line for sh")]
 pub(crate) struct Work {
-    /// A queue to serve; may be given more than once
+    /// Queue to serve; repeat for several
     #[arg(short, long = "queue", value_name = "NAME", default_value = "default", value_delimiter = ',')]
     queues: Vec<String>,
     /// How many tasks to run at once
     #[arg(short, long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: u32,
-    /// The worker's name [default: made of the host's name and the process]
+    /// Worker name [default: host name and process id]
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
-    /// Something this worker offers to tasks that need it
+    /// Capability that this worker offers; repeat for several
     #[arg(long = "capability", value_name = "NAME", value_delimiter = ',')]
     capabilities: Vec<String>,
-    /// Run a body that is no shell task as a line of sh, rather than fail it
+    /// Run other bodies as a line of sh instead of failing them
     #[arg(long)]
     shell: bool,
-    /// How long a command may take to end after SIGTERM, before SIGKILL
+    /// Time between SIGTERM and SIGKILL when a command is stopped
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
     grace: Duration,
-    /// Where tasks get their directories [default: a private one, gone with the worker]
+    /// Directory for the working directories of tasks [default: a private one, removed when the worker exits]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Keep the directories of tasks that did not complete
+    /// Keep the working directories of tasks that did not complete
     #[arg(long)]
     keep: bool,
-    /// How much of stdout, and of stderr, is kept: the beginning and the end
+    /// How much of stdout and stderr to keep: the beginning and the end of each
     #[arg(long, value_name = "SIZE", default_value = "256KB", value_parser = parse_size)]
     keep_output: u64,
-    /// How often to tell the broker that this worker is alive
+    /// Heartbeat interval
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
     heartbeat: Duration,
-    /// How long the broker waits for a lost worker before its tasks go to another
+    /// How long the broker waits for a lost worker before it reassigns its tasks
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
     lease: Duration,
-    /// How long a draining worker waits for a broker that does not take its last results, once nothing runs
+    /// How long a draining worker waits for the broker to accept its last results
     #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = parse_span)]
     drain_timeout: Duration,
-    /// How long to wait until an earlier worker of the same name on this machine is gone
+    /// How long to wait for an earlier worker of the same name on this machine to exit
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
     takeover_timeout: Duration,
-    /// Keep so many workers alive, each a process of its own
+    /// Run this many worker processes and restart those that die
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     supervise: Option<u32>,
-    /// Say nothing about tasks
+    /// Do not print a line per task
     #[arg(long)]
     quiet: bool,
     /// Stand beside the worker of that name; for this program's own use

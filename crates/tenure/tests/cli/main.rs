@@ -1,11 +1,9 @@
 //! The program as people use it: the real binary, a broker on a free port, a directory of its own.
 
-mod audit;
 mod bulk;
 mod config;
 mod crowd;
 mod descriptors;
-mod doors;
 mod examples;
 mod exits;
 mod files;
@@ -13,9 +11,7 @@ mod keys;
 mod looking;
 mod pages;
 mod python;
-mod revocation;
 mod serving;
-mod speakers;
 mod steering;
 mod submitting;
 mod support;

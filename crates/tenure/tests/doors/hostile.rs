@@ -19,8 +19,9 @@ use meter::Meter;
 const ADDRESS_SPACE_KIB: u64 = 1 << 20;
 const DESCRIPTORS: u64 = 2_048;
 
-/// What a client that behaves well may notice, of a binary that is not optimized. The goal for one that is: 200 ms.
-const P99_MAX: Duration = Duration::from_secs(2);
+/// How long a round of a well-behaved client may take during an attack. The goal is 200 ms; a binary without
+/// optimization gets more.
+const P99_MAX: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 200 });
 /// On a busy machine: how much longer than without an attack.
 const BUSY: u32 = 8;
 

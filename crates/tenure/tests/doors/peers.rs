@@ -1,11 +1,15 @@
 //! Peers of a few lines each, one for every protocol, on plain sockets.
 
+mod grpc;
 mod message_pack;
 mod resp;
 pub(crate) mod zmtp;
 
+pub(crate) use grpc::{Grpc, HEADERS, call};
 pub(crate) use message_pack::{MessagePack, frame};
 pub(crate) use resp::Resp;
+
+use crate::support::Broker;
 
 /// Every door, on a free port each.
 pub(crate) const ALL_DOORS: [&str; 10] = [
@@ -20,3 +24,8 @@ pub(crate) const ALL_DOORS: [&str; 10] = [
     "--grpc",
     "127.0.0.1:0",
 ];
+
+/// Where a door listens.
+pub(crate) fn address<'a>(broker: &'a Broker, door: &str) -> &'a str {
+    broker.doors[door].as_str().unwrap_or_else(|| panic!("{door} is open"))
+}

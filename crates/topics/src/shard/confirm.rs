@@ -15,14 +15,18 @@ impl Shard {
     pub fn sent(&mut self, key: SubscriptionKey, deliveries: &[Delivery]) -> Result<(), Refusal> {
         let index = self.subscriptions.resolve(key)?;
         let subscription = &mut self.subscriptions[index];
-        // What a member of a group was sent is not replayed.
         if subscription.group.is_none() {
             subscription.details.unconfirmed.sent(deliveries);
+        } else if let Some(in_flight) = &mut subscription.details.in_flight {
+            in_flight.sent(deliveries);
         }
         Ok(())
     }
 
     /// The subscriber says that it has read these topics up to these numbers.
+    ///
+    /// A member of a group says by its first call, which may name nothing, that it acknowledges what it reads: what it is sent
+    /// from then on and does not acknowledge goes to another member when it goes away.
     pub fn acknowledge(
         &mut self,
         key: SubscriptionKey,
@@ -34,7 +38,12 @@ impl Shard {
             return Err(Refusal::TooManyLastSeen { count, limit });
         }
         let read: BTreeMap<&str, Sequence> = read.iter().map(|(topic, last)| (&**topic, *last)).collect();
-        self.subscriptions[index].details.unconfirmed.confirm(&read);
+        let subscription = &mut self.subscriptions[index];
+        if subscription.group.is_some() {
+            subscription.details.in_flight.get_or_insert_default().confirm(&read);
+        } else {
+            subscription.details.unconfirmed.confirm(&read);
+        }
         Ok(())
     }
 

@@ -12,7 +12,7 @@ impl Shard {
     /// Pauses a subscription until it is resumed or its time is over, which is returned.
     ///
     /// `unsent` is what was taken but never reached the subscriber: it counts as missed. What a
-    /// member of a group had waiting goes to the other members.
+    /// member of a group had waiting, or had not acknowledged, goes to the other members.
     pub fn pause(
         &mut self,
         key: SubscriptionKey,
@@ -74,10 +74,12 @@ impl Shard {
         if let Some(group) = subscription.group {
             // A group does not miss what one of its members misses.
             paused = Paused { until, ..Paused::default() };
-            unsent_messages.extend(abandoned.messages);
+            let mut left = subscription.details.take_in_flight();
+            left.extend(unsent_messages);
+            left.extend(abandoned.messages);
             let members = self.groups.members(group).to_vec();
             self.mark_paused(index, paused);
-            self.share_out(&members, unsent_messages, now, wake);
+            self.share_out(&members, left, now, wake);
         } else {
             self.mark_paused(index, paused);
         }

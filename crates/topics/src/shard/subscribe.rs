@@ -78,6 +78,7 @@ impl Shard {
         subscription.queue.set_policy(subscribe.policy.unwrap_or(self.settings.policy));
         subscription.details.client = subscribe.client;
         subscription.details.unconfirmed = Unconfirmed::default();
+        subscription.details.in_flight = None;
         if subscription.details.group != subscribe.group {
             if let Some(group) = subscription.group.take() {
                 self.groups.leave(group, index);

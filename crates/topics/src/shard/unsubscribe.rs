@@ -8,7 +8,8 @@ use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
 
 impl Shard {
-    /// Ends a subscription, paused or not. What a member of a group had waiting goes to the others.
+    /// Ends a subscription, paused or not. What a member of a group had waiting, or had not
+    /// acknowledged, goes to the others.
     pub fn unsubscribe(
         &mut self,
         key: SubscriptionKey,
@@ -34,7 +35,7 @@ impl Shard {
         }
         let filters = std::mem::take(&mut self.subscriptions[index].details.filters);
         self.remove_filters(index, &filters);
-        let gone = self.subscriptions.remove(index);
+        let mut gone = self.subscriptions.remove(index);
         if gone.paused.is_some() {
             self.paused -= 1;
         }
@@ -43,7 +44,9 @@ impl Shard {
             let others: Vec<_> =
                 self.groups.members(group).iter().copied().filter(|&other| other != index).collect();
             self.groups.leave(group, index);
-            self.share_out(&others, abandoned.messages, now, wake);
+            let mut left = gone.details.take_in_flight();
+            left.extend(abandoned.messages);
+            self.share_out(&others, left, now, wake);
         }
         self.changes.subscription(&gone.details.id);
         gone.details.id

@@ -47,6 +47,7 @@ fn allowed(package: &str) -> Option<&'static [&'static str]> {
         "tenure-store" => Some(&["tenure-engine"]),
         "tenure-hub" => Some(&["tenure-engine", "tenure-store", "tenure-topics", "tenure-keyspace"]),
         "tenure-client" => Some(&["tenure-wire"]),
+        "tenure-python" => Some(&["tenure-client"]),
         "tenure-door-kit" => Some(&["tenure-hub"]),
         "tenure-door-msgpack" => Some(&["tenure-hub", "tenure-door-kit", "tenure-wire"]),
         "tenure-door-resp" => Some(&["tenure-hub", "tenure-door-kit", "tenure-plans"]),
@@ -76,7 +77,8 @@ fn dependencies(manifest: &Table) -> Vec<(String, String)> {
 }
 
 fn is_manifest(path: &str) -> bool {
-    path.starts_with("crates/") && path.ends_with("/Cargo.toml") && path.split('/').count() == 3
+    let is_member = path.starts_with("crates/") || path.starts_with("sdk/");
+    is_member && path.ends_with("/Cargo.toml") && path.split('/').count() == 3
 }
 
 fn is_ours(package: &str) -> bool {
@@ -134,6 +136,7 @@ mod tests {
             ("tenure-hub", "tenure-door-resp"),
             ("tenure-hub", "tenure-wire"),
             ("tenure-client", "tenure-hub"),
+            ("tenure-python", "tenure-wire"),
             ("tenure-client", "tenure-engine"),
             ("tenure-door-resp", "tenure-wire"),
             ("tenure-door-resp", "tenure-door-zmq"),

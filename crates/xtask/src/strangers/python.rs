@@ -13,6 +13,11 @@ const REQUIREMENTS: &str = include_str!("../../strangers/requirements.txt");
 
 /// Returns the environment's python.
 pub(super) fn prepare(folder: &Path) -> Result<PathBuf> {
+    environment(folder, REQUIREMENTS)
+}
+
+/// An environment with what a list of pinned packages asks for. Returns its python.
+pub(crate) fn environment(folder: &Path, requirements: &str) -> Result<PathBuf> {
     let here = Path::new("/");
     let mut version = ask(program("python3", here).arg("--version"));
     if version.is_none() {
@@ -22,7 +27,7 @@ pub(super) fn prepare(folder: &Path) -> Result<PathBuf> {
     let Some(version) = version else { bail!("python3 is installed, but not found") };
 
     let python = folder.join("venv").join("bin").join("python");
-    let stamp = Stamp::new(folder, &version, REQUIREMENTS);
+    let stamp = Stamp::new(folder, &version, requirements);
     if stamp.matches() && ask(program(&python, here).arg("--version")).is_some() {
         return Ok(python);
     }
@@ -32,7 +37,7 @@ pub(super) fn prepare(folder: &Path) -> Result<PathBuf> {
         apt::install(&["python3-venv"])?;
     }
     run(program("python3", folder).args(["-m", "venv", "venv"]))?;
-    fs::write(folder.join("requirements.txt"), REQUIREMENTS).context("cannot write the pinned list")?;
+    fs::write(folder.join("requirements.txt"), requirements).context("cannot write the pinned list")?;
     // Only ready-made packages: to compile grpcio takes longer than the whole rest of the run.
     let mut pip = program(&python, folder);
     pip.args(["-m", "pip", "install", "--quiet", "--only-binary=:all:", "--requirement", "requirements.txt"]);

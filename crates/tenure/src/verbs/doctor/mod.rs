@@ -24,7 +24,7 @@ use crate::units::show_span;
 /// Clocks that differ by more make delays, expiries and ages look wrong.
 const CLOCK_SKEW_MAX_MILLIS: u64 = 2_000;
 
-/// Check this machine and the broker, and say what to do
+/// Check this machine and the broker for problems
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exits with 78 if something needs to be done. Settings are read as `tenure serve` would read them.

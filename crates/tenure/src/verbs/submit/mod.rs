@@ -38,19 +38,19 @@ Examples:
   date | tenure submit --queue images -
   echo '{\"body\": {\"scan\": 8}, \"priority\": 5}' | tenure submit --queue images --jsonl -")]
 pub(crate) struct Submit {
-    /// The body; - reads it from stdin
+    /// Task body; - reads stdin
     #[arg(value_name = "BODY", conflicts_with_all = ["file", "jsonl", "command"])]
     body: Option<String>,
     /// Read the body from a file
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["jsonl", "command"])]
     file: Option<PathBuf>,
-    /// Submit many: one JSON object per line, with body and any of the options below; - reads stdin
+    /// Submit many tasks: one JSON object per line, with `body` and any option below; - reads stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "name", "id"])]
     jsonl: Option<PathBuf>,
-    /// Follow the task's events until it ends, and exit with its exit code
+    /// Print the task's events until it ends, then exit with its exit code
     #[arg(short = 'w', long)]
     wait: bool,
-    /// With --wait: give up after this time (exit code 83); the task goes on
+    /// With --wait: stop waiting after this time (exit code 83); the task keeps running
     #[arg(long, value_name = "SPAN", value_parser = parse_span, requires = "wait")]
     timeout: Option<Duration>,
     #[command(flatten)]

@@ -13,55 +13,55 @@ use crate::units::parse_span;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Task")]
 pub(crate) struct Options {
-    /// The queue to wait in
+    /// Queue
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     pub(crate) queue: String,
-    /// A name of its own: submitting the same again is answered with the task that is there
+    /// Idempotency key: submitting the same task again returns the existing one
     #[arg(short, long, value_name = "NAME")]
     name: Option<String>,
-    /// An id of its own (a UUID): sending it again is refused
+    /// Task id (UUID); the broker refuses an id that exists
     #[arg(long, value_name = "UUID")]
     id: Option<String>,
-    /// Higher first [default: 0, or one more than the parent's]
+    /// Priority; higher runs first [default: 0, or the parent's plus one]
     #[arg(short, long, value_name = "NUMBER", allow_negative_numbers = true)]
     priority: Option<i32>,
-    /// A capability that the worker must offer
+    /// Capability that the worker must offer; repeat for several
     #[arg(long = "need", value_name = "NAME", value_delimiter = ',')]
     needs: Vec<String>,
-    /// A tag to be limited by
+    /// Tag, counted by limits; repeat for several
     #[arg(short, long = "tag", value_name = "NAME", value_delimiter = ',')]
     tags: Vec<String>,
-    /// The task it belongs to, and is cancelled with
+    /// Parent task; cancelling the parent cancels this task
     #[arg(long, value_name = "UUID")]
     parent: Option<String>,
-    /// Wait until it is released
+    /// Hold the task until `tenure release`
     #[arg(long)]
     hold: bool,
-    /// Do not start before this time: 2026-01-31T12:00:00Z, or a span such as 2h
+    /// Do not start before this time: 2026-01-31T12:00:00Z, or a delay such as 2h
     #[arg(long, value_name = "TIME")]
     not_before: Option<String>,
-    /// Fail if it has not started by this time
+    /// Fail the task if it has not started by this time
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
-    /// What happens if its worker is lost
+    /// What to do if the worker is lost
     #[arg(long, value_enum, value_name = "POLICY")]
     on_lost: Option<Policy>,
-    /// The crash with this number is one too many [default: 3]
+    /// Fail the task after this many crashes [default: 3]
     #[arg(long, value_name = "COUNT")]
     crash_budget: Option<u16>,
-    /// How often it is tried again if it fails [default: 0]
+    /// Number of retries after a failure [default: 0]
     #[arg(long, value_name = "COUNT")]
     retries: Option<u16>,
-    /// The delay before the first retry; it doubles with each further one [default: 1s]
+    /// Delay before the first retry; doubles with each further one [default: 1s]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     backoff: Option<Duration>,
-    /// The longest delay before a retry [default: 5m]
+    /// Maximum delay before a retry [default: 5m]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     backoff_max: Option<Duration>,
-    /// How long it may be assigned without being started [default: the broker's]
+    /// How long a worker may take to start it [default: the broker's setting]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     accept_timeout: Option<Duration>,
-    /// How long one attempt may run [default: as long as it takes]
+    /// Maximum run time of one attempt [default: none]
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     run_limit: Option<Duration>,
     /// End it after this long if a worker does not stop it when it is cancelled, or off [default: the broker's]
@@ -71,11 +71,11 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Policy {
-    /// Another worker tries, as long as the crash budget lasts
+    /// Run it on another worker, up to the crash budget
     Requeue,
-    /// A human decides: it never runs twice by itself
+    /// Pause it for a human; it never runs twice
     Pause,
-    /// The crash ends it
+    /// Fail it
     Fail,
 }
 

@@ -11,10 +11,10 @@ use crate::exit::Failure;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Shell task")]
 pub(crate) struct Shell {
-    /// A variable for the command's environment
+    /// Environment variable for the command; repeat for several
     #[arg(short, long = "env", value_name = "NAME=VALUE", requires = "command")]
     env: Vec<String>,
-    /// The directory to run in, on the worker's machine
+    /// Working directory, on the worker's machine
     #[arg(long, value_name = "DIR", requires = "command")]
     cwd: Option<String>,
     /// The command and its arguments

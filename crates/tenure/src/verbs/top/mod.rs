@@ -24,7 +24,7 @@ const PRINTED_COLUMNS: u16 = 110;
 /// How often the keyboard is looked at.
 const KEYS_EVERY: Duration = Duration::from_millis(50);
 
-/// Watch queues, workers and running tasks live; q quits
+/// Show queues, workers and running tasks live; q quits
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Without a terminal, one frame is printed.
@@ -34,10 +34,10 @@ Examples:
   tenure top --every 5s
   tenure top | cat                  one frame")]
 pub(crate) struct Top {
-    /// How often to look
+    /// Refresh interval
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse_span)]
     every: Duration,
-    /// Print one frame and end
+    /// Print one frame and exit
     #[arg(long)]
     once: bool,
 }

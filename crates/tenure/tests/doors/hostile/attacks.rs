@@ -11,7 +11,7 @@ use tenure_door_resp::testing::Reply;
 
 use super::{ALL, NOTHING, READS};
 use crate::peers::zmtp::{Wire, command, greeting};
-use crate::peers::{MessagePack, Resp, frame};
+use crate::peers::{MessagePack, Resp, call, frame};
 use crate::support::{Broker, eventually};
 
 pub(crate) struct Attack {
@@ -228,43 +228,6 @@ fn unfinished_calls(broker: &Broker) -> Running {
         running.sockets.push(stream);
     }
     running
-}
-
-/// The beginning of an HTTP/2 connection with one call, of which the message may lack its end.
-fn call(path: &str, key: Option<&str>, message: &[u8], ends: bool) -> Vec<u8> {
-    let bearer = key.map(|key| format!("Bearer {key}"));
-    let mut fields = vec![
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":path", path),
-        (":authority", "here"),
-        ("content-type", "application/grpc"),
-        ("te", "trailers"),
-    ];
-    fields.extend(bearer.as_deref().map(|bearer| ("authorization", bearer)));
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        block.push(0);
-        for text in [name, value] {
-            block.push(text.len() as u8);
-            block.extend_from_slice(text.as_bytes());
-        }
-    }
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    http2(&mut bytes, 4, 0, 0, &[]);
-    http2(&mut bytes, 1, 4, 1, &block);
-    let pieces: Vec<&[u8]> = message.chunks(16_384).collect();
-    for (index, piece) in pieces.iter().enumerate() {
-        http2(&mut bytes, 0, u8::from(ends && index + 1 == pieces.len()), 1, piece);
-    }
-    bytes
-}
-
-fn http2(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    out.extend_from_slice(&(payload.len() as u32).to_be_bytes()[1..]);
-    out.extend_from_slice(&[kind, flags]);
-    out.extend_from_slice(&stream.to_be_bytes());
-    out.extend_from_slice(payload);
 }
 
 /// Subscribers at two doors that read nothing, while much is published.

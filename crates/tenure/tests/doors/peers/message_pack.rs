@@ -34,6 +34,22 @@ impl MessagePack {
         peer
     }
 
+    /// A peer of the older dialect that has logged in, with a key or without.
+    pub(crate) fn older(address: &str, role: &str, key: Option<&str>) -> MessagePack {
+        let mut peer = MessagePack::connect(address);
+        match key {
+            Some(key) => peer.say(&format!(r#"{{"HandShakeWith": {{"role": "{role}", "key": "{key}"}}}}"#)),
+            None => peer.say(&format!(r#"{{"HandShake": "{role}"}}"#)),
+        }
+        peer
+    }
+
+    /// Reads whatever comes until the broker closes the connection.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        while self.hear().is_some() {}
+        true
+    }
+
     /// Sends a value in the notation of the specification pages.
     pub(crate) fn say(&mut self, text: &str) {
         // A broker that has hung up is found out by reading.

@@ -36,6 +36,20 @@ impl Resp {
         self.reply()
     }
 
+    /// Types a line that is refused, and returns what the refusal says.
+    pub(crate) fn refusal(&mut self, line: &str) -> String {
+        match self.ask(line) {
+            Some(Reply::Error(text)) => text,
+            other => panic!("{line} is not refused: {other:?}"),
+        }
+    }
+
+    /// Reads whatever comes until the broker closes the connection.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        while self.reply().is_some() {}
+        true
+    }
+
     pub(crate) fn reply(&mut self) -> Option<Reply> {
         loop {
             if let Some((reply, length)) = read_reply(&self.arrived).expect("a reply") {

@@ -48,8 +48,7 @@ pub(super) fn examine(broker: &Broker, findings: &mut Findings) {
 }
 
 fn ask(address: &str, holder: &Holder, (role, said): Example) -> Result<Verdict, String> {
-    let mut peer = MessagePack::connect(address);
-    peer.say(&format!(r#"{{"HandShakeWith": {{"role": "{role}", "key": "{}"}}}}"#, holder.key));
+    let mut peer = MessagePack::older(address, role, Some(&holder.key));
     peer.say(&said.replace("TASK", r#"x"07070707070707070707070707070707""#));
     peer.say(r#""Over""#);
     let heard: Vec<String> = std::iter::from_fn(|| peer.hear()).map(|said| said.to_string()).collect();

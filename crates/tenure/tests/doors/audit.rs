@@ -5,7 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::speakers::{ALL_DOORS, Speaker};
+use tenure_door_resp::testing::Reply;
+
+use crate::peers::zmtp::{Wire, greeting};
+use crate::peers::{ALL_DOORS, Grpc, MessagePack, Resp, address};
 use crate::support::{Broker, eventually, run, serve};
 
 const ADMIN: &str = "00112233445566778899aabbccddeeff";
@@ -84,37 +87,42 @@ fn one_act_and_each_refusal_of_a_key_are_told_at_every_door() {
     told(dir.path(), &[("task", said["task"].as_str().unwrap()), ("queue", "q")]);
     told(dir.path(), &[("act", "pause-queue"), ("why", "this key does not allow to manage the broker")]);
 
-    let mut resp = Speaker::at(&broker, "resp");
-    assert!(resp.resp("LPUSH queue:r early").starts_with("-NOAUTH"));
-    assert!(resp.resp(&format!("AUTH {WRONG}")).starts_with("-ERR"));
-    assert_eq!(resp.resp(&format!("AUTH {LOOKER}")), "+OK");
-    assert!(resp.resp("PUBLISH news x").starts_with("-NOPERM"));
-    assert_eq!(resp.resp(&format!("AUTH {ADMIN}")), "+OK");
-    assert_eq!(resp.resp(&format!("LPUSH queue:r {BODY}")), ":1");
+    let mut resp = Resp::connect(address(&broker, "resp"));
+    let ok = Some(Reply::Simple("OK".into()));
+    assert!(resp.refusal("LPUSH queue:r early").starts_with("NOAUTH"));
+    assert!(resp.refusal(&format!("AUTH {WRONG}")).starts_with("ERR"));
+    assert_eq!(resp.ask(&format!("AUTH {LOOKER}")), ok);
+    assert!(resp.refusal("PUBLISH news x").starts_with("NOPERM"));
+    assert_eq!(resp.ask(&format!("AUTH {ADMIN}")), ok);
+    assert_eq!(resp.ask(&format!("LPUSH queue:r {BODY}")), Some(Reply::Integer(1)));
     told_at(dir.path(), "resp", "submit");
     told(dir.path(), &[("door", "resp"), ("code", "no-key")]);
 
-    let (_, said) = Speaker::zmq(&broker, WRONG);
-    assert_eq!(said, "ERROR");
-    let mut zmq: Vec<Speaker> = [LOOKER, ADMIN].iter().map(|key| Speaker::zmq(&broker, key).0).collect();
+    let mdp = address(&broker, "mdp").parse().unwrap();
+    assert!(Wire::plain_refused(mdp, "x", WRONG));
+    let mut zmq = [LOOKER, ADMIN].map(|key| Wire::plain(mdp, "x", key));
     for peer in &mut zmq {
-        peer.zmq_send(&["", "MDPC01", "echo", BODY]);
+        peer.send(&["", "MDPC01", "echo", BODY]);
     }
-    Speaker::at(&broker, "mdp").zmq_greeting("NULL");
+    Wire::silent(mdp).raw(&greeting(3, 1, "NULL"));
     told_at(dir.path(), "mdp", "submit");
     told(dir.path(), &[("door", "mdp"), ("code", "no-key")]);
 
     let pause = "/tenure.v1.Broker/PauseQueue";
-    let _calls = [Some(ADMIN), Some(LOOKER), Some(WRONG), None]
-        .map(|key| Speaker::grpc(&broker, key, pause, b"\n\x01q"));
+    let _calls =
+        [Some(ADMIN), Some(LOOKER), Some(WRONG), None].map(|key| Grpc::call(&broker, key, pause, b"\n\x01q"));
     told_at(dir.path(), "grpc", "pause-queue");
     told(dir.path(), &[("door", "grpc"), ("code", "no-key")]);
-    let events =
-        Speaker::grpc(&broker, Some(ADMIN), "/nexusd.sidecar.SidecarService/Subscribe", b"\n\x04news");
-    drop(events);
 
-    // This dialect has no place for a key.
-    Speaker::at(&broker, "xmessage").older(b"\x81\xa9HandShake\xa8actioner");
+    let older = address(&broker, "xmessage");
+    for key in [ADMIN, LOOKER, WRONG] {
+        let mut peer = MessagePack::older(older, "actioner", Some(key));
+        peer.say(r#"{"ActionerOp": {"AddTask": "fetch"}}"#);
+        peer.say(r#""Over""#);
+        assert!(peer.is_closed());
+    }
+    told_at(dir.path(), "xmessage", "submit");
+    assert!(MessagePack::older(older, "actioner", None).is_closed());
     told(dir.path(), &[("door", "xmessage"), ("from", "127.0.0.1"), ("code", "no-key")]);
 
     with_keys(dir.path());
@@ -149,9 +157,8 @@ fn one_act_and_each_refusal_of_a_key_are_told_at_every_door() {
 fn a_broker_without_keys_tells_who_it_can() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &["--audit-level", "all"]);
-    let mut older = Speaker::at(&broker, "xmessage");
-    older.older(b"\x81\xa9HandShake\xa8actioner");
-    older.older(b"\x81\xaaActionerOp\x81\xa7AddTask\xa5fetch");
+    let mut older = MessagePack::older(address(&broker, "xmessage"), "actioner", None);
+    older.say(r#"{"ActionerOp": {"AddTask": "fetch"}}"#);
     let line = told(dir.path(), &[("door", "xmessage"), ("act", "submit"), ("outcome", "done")]);
     assert_eq!(line.get("key"), None);
     assert!(line["identity"].as_str().unwrap().starts_with("actioner-"), "{line}");
@@ -166,10 +173,9 @@ fn a_broker_without_keys_tells_who_it_can() {
 fn files_rotate_and_a_log_that_cannot_be_written_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &["--audit-log-size", "64KB", "--audit-log-files", "3"]);
-    let mut older = Speaker::at(&broker, "xmessage");
-    older.older(b"\x81\xa9HandShake\xa8actioner");
+    let mut older = MessagePack::older(address(&broker, "xmessage"), "actioner", None);
     for _ in 0..1_500 {
-        older.older(b"\x81\xaaActionerOp\x81\xa7AddTask\xa5fetch");
+        older.say(r#"{"ActionerOp": {"AddTask": "fetch"}}"#);
     }
     eventually("files are put aside", || dir.path().join("audit.log.2").exists());
     broker.tenure(&["limits", "set", "gpu", "1"]).ok();

@@ -1,0 +1,168 @@
+//! `cargo xtask python`: the Python SDK, built as a wheel, installed as a user would, and tested.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::place::Place;
+use crate::process::{announce, cargo, line_of, program, run};
+use crate::steps::Steps;
+use crate::strangers::{self, Strangers, environment};
+
+const REQUIREMENTS: &str = include_str!("../../../sdk/python/requirements-dev.txt");
+
+/// The Python SDK: build the wheel, install it, check its types and style, run its tests
+///
+/// `cargo xtask test` does this by itself, without the tests that take long. The environment lies
+/// beside the build, in target/python.
+///
+///     cargo xtask python                     what `cargo xtask test` runs
+///     cargo xtask python --long              the tests that take long as well
+///     cargo xtask python -- -k fork -x       arguments for pytest
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Python {
+    /// Run the tests that take long as well
+    #[arg(long)]
+    long: bool,
+    /// Arguments for pytest
+    #[arg(last = true, value_name = "PYTEST")]
+    pytest: Vec<String>,
+}
+
+impl Python {
+    /// What `cargo xtask test` runs.
+    pub(crate) fn short() -> Python {
+        Python { long: false, pytest: Vec::new() }
+    }
+
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+        let mut steps = Steps::default();
+        let counts = self.take(&mut steps, place);
+        let code = steps.report();
+        println!("{} passed, {} failed", counts.passed, counts.failed);
+        Ok(code)
+    }
+
+    /// The steps, for this verb and for `test`.
+    pub(crate) fn take(self, steps: &mut Steps, place: &Place) -> Counts {
+        const REPEAT: &str = "cargo xtask python";
+        let sdk = place.root.join("sdk").join("python");
+        let mut python = None;
+        steps.run("python: environment", REPEAT, || {
+            python = Some(environment(&place.python(), REQUIREMENTS)?);
+            Ok(())
+        });
+        let Some(python) = python else { return Counts::default() };
+        let installed = steps.run("python: wheel", REPEAT, || {
+            let wheel = build(place, &sdk, &python)?;
+            run(program(&python, &sdk)
+                .args(["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"])
+                .arg(wheel))
+        });
+        if !installed {
+            return Counts::default();
+        }
+        steps.run("python: style", REPEAT, || {
+            run(program(&python, &sdk).args(["-m", "ruff", "check", "."]))?;
+            run(program(&python, &sdk).args(["-m", "ruff", "format", "--check", "."]))?;
+            run(program(&python, &sdk).args(["-m", "mypy"]))
+        });
+        // Figures are told next to those of others.
+        let strangers = if self.long { strangers::prepare(steps, place) } else { Strangers::default() };
+        let mut counts = Counts::default();
+        steps.run("python: tests", REPEAT, || {
+            let mut pytest = program(&python, &sdk);
+            pytest.args(["-m", "pytest", "--color=no"]);
+            if !self.long {
+                pytest.args(["-m", "not long"]);
+            }
+            pytest.args(&self.pytest).envs(strangers.variables());
+            stream(&mut pytest, &mut counts)
+        });
+        counts
+    }
+}
+
+/// What pytest said of its tests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+}
+
+/// Builds the wheel with the broker in it, for the dev profile: what is there from the build of the workspace is used.
+fn build(place: &Place, sdk: &Path, python: &Path) -> Result<PathBuf> {
+    run(cargo(&place.root).args(["build", "--quiet", "--package", "tenure"]))?;
+    let scripts = sdk.join("tenure.data").join("scripts");
+    fs::create_dir_all(&scripts).with_context(|| format!("cannot make {}", scripts.display()))?;
+    fs::copy(place.broker(), scripts.join("tenure")).context("cannot copy the broker")?;
+    let wheels = place.python().join("wheels");
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels).with_context(|| format!("cannot empty {}", wheels.display()))?;
+    }
+    let mut maturin = program(python, sdk);
+    maturin.args(["-m", "maturin", "build", "--quiet", "--profile", "dev", "--compression-method", "stored"]);
+    run(maturin.arg("--out").arg(&wheels))?;
+    let mut found = fs::read_dir(&wheels).with_context(|| format!("no wheel in {}", wheels.display()))?;
+    let wheel = found.next().context("maturin has made no wheel")?;
+    Ok(wheel.context("cannot list the wheels")?.path())
+}
+
+/// Runs pytest, passing its output through and counting in it.
+fn stream(command: &mut Command, counts: &mut Counts) -> Result<()> {
+    announce(command);
+    let line = line_of(command);
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start pytest")?;
+    let output = BufReader::new(child.stdout.take().context("pytest has no output")?);
+    let mut out = std::io::stdout().lock();
+    for said in output.lines() {
+        let said = said.context("cannot read what pytest says")?;
+        writeln!(out, "{said}")?;
+        if let Some(told) = summary(&said) {
+            *counts = told;
+        }
+    }
+    let status = child.wait().context("cannot wait for pytest")?;
+    if !status.success() {
+        counts.failed = counts.failed.max(1);
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// `2 failed, 40 passed, 3 deselected in 12.34s`: its last line.
+fn summary(line: &str) -> Option<Counts> {
+    let line = line.trim_matches(['=', ' ']);
+    let (told, _) = line.rsplit_once(" in ")?;
+    let mut counts = None;
+    for part in told.split(", ") {
+        let (number, word) = part.split_once(' ')?;
+        let number: u64 = number.parse().ok()?;
+        let counts = counts.get_or_insert_with(Counts::default);
+        match word {
+            "passed" => counts.passed = number,
+            "failed" | "error" | "errors" => counts.failed += number,
+            _ => {}
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_pytest_tells_the_counts() {
+        let told = |passed, failed| Some(Counts { passed, failed });
+        assert_eq!(summary("40 passed, 3 deselected in 12.34s"), told(40, 0));
+        assert_eq!(summary("= 2 failed, 40 passed, 1 warning, 1 error in 1.20s ="), told(40, 3));
+        assert_eq!(summary("tests/test_client.py ........  [ 40%]"), None);
+        assert_eq!(summary("a test about cats in boxes"), None);
+    }
+}

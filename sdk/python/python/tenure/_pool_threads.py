@@ -1,0 +1,76 @@
+"""Handlers in threads, one for each slot that is in use."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from typing import Any, Callable
+
+from . import _native, _outcome
+from .context import Context, _current
+from .errors import Closed
+from .worker import Pool
+
+log = logging.getLogger("tenure.worker")
+
+
+class ThreadPool(Pool):
+    """Threads take their tasks from the native worker themselves: no queue of our own lies between."""
+
+    def __init__(self, handler: Callable[[Context], Any], slots: int) -> None:
+        self._handler = handler
+        self._slots = slots
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._idle = 0
+
+    def start(self, worker: _native.Worker) -> None:
+        with self._lock:
+            self._add(worker)
+
+    def _add(self, worker: _native.Worker) -> None:
+        self._threads += 1
+        self._idle += 1
+        name = f"tenure-task-{self._threads}"
+        # Daemons: the end of the program does not wait for a handler that never returns.
+        threading.Thread(target=self._work, args=(worker,), name=name, daemon=True).start()
+
+    def _work(self, worker: _native.Worker) -> None:
+        while True:
+            try:
+                task = worker.take(None)
+            except Closed:
+                return
+            if task is None:
+                return
+            with self._lock:
+                self._idle -= 1
+                # Somebody must wait for the next task while this one runs.
+                if self._idle == 0 and self._threads < self._slots:
+                    self._add(worker)
+            self.handle(task)
+            with self._lock:
+                self._idle += 1
+
+    def handle(self, task: _native.Task) -> None:
+        """Runs one task in this thread."""
+        context = Context(task)
+        token = _current.set(context)
+        try:
+            # It may have been cancelled while it waited for this thread.
+            context.check()
+            result = self._handler(context)
+            if inspect.isawaitable(result):
+                result = asyncio.run(_wait(result))
+        except BaseException as error:
+            _outcome.raised(task, error)
+        else:
+            _outcome.returned(task, result)
+        finally:
+            _current.reset(token)
+
+
+async def _wait(result: Any) -> Any:
+    return await result

@@ -1,0 +1,317 @@
+"""Tasks of plain functions: ``@app.task()``, ``f.submit(…)``, ``f.map(…)``."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import inspect
+import sys
+import uuid
+from collections.abc import Awaitable, Iterable, Iterator
+from typing import Any, Callable, Generic, Optional, Protocol, TypeVar, Union, cast, overload
+
+from . import _modules, _process
+from .client import Client
+from .codec import decode, encode
+from .context import Context, Fail
+from .errors import BadSetting, CannotDecode
+from .handle import SyncTaskHandle, TaskHandle, read_bytes
+from .records import Ended
+from .submission import Span, Submission, seconds
+from .sync_client import SyncClient
+
+if sys.version_info >= (3, 10):
+    from typing import ParamSpec
+else:
+    from typing_extensions import ParamSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = Callable[P, R]
+
+#: The queue of tasks that name none.
+DEFAULT_QUEUE = "default"
+
+
+class App:
+    """A set of tasks, and the broker they go to.
+
+    >>> app = App(broker.address)
+    >>> @app.task(queue="sums", retries=3)
+    ... def add(x: int, y: int) -> int:
+    ...     return x + y
+    >>> add(1, 2)
+    3
+    >>> with app.worker():
+    ...     add.submit(1, 2).result(timeout=30)
+    3
+
+    A worker runs them with ``python -m tenure work module:app``.
+    """
+
+    def __init__(
+        self,
+        address: Optional[str] = None,
+        *,
+        namespace: Optional[str] = None,
+        key: Optional[str] = None,
+        queue: str = DEFAULT_QUEUE,
+        patience: Span = 30.0,
+    ) -> None:
+        """``queue`` is the one of tasks that name none. Where the broker is may be left to the environment, see
+        :class:`SyncClient`.
+        """
+        self._settings: dict[str, Any] = {"address": address, "namespace": namespace, "key": key, "patience": patience}
+        self._queue = queue
+        self._client: Optional[SyncClient] = None
+        self._async_client: Optional[tuple[Any, Client]] = None
+        self.tasks: dict[str, Task[..., Any]] = {}
+
+    def configure(self, **settings: Any) -> None:
+        """Changes where the broker is: ``address``, ``namespace``, ``key`` or ``patience``."""
+        unknown = settings.keys() - self._settings.keys()
+        if unknown:
+            raise BadSetting(f"an app has no setting {unknown.pop()!r}: it has {', '.join(self._settings)}")
+        self.close()
+        self._async_client = None
+        self._settings.update(settings)
+
+    @property
+    def client(self) -> SyncClient:
+        """The client through which tasks are submitted."""
+        if self._client is None:
+            self._client = SyncClient(**self._settings)
+        return self._client
+
+    @property
+    def async_client(self) -> Client:
+        """The same for the running event loop."""
+        here = (asyncio.get_running_loop(), _process.generation())
+        if self._async_client is None or self._async_client[0] != here:
+            self._async_client = (here, Client(**self._settings))
+        return self._async_client[1]
+
+    def close(self) -> None:
+        """Ends the connection through which tasks were submitted."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    @overload
+    def task(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(self, /, *, name: Optional[str] = None, **options: Any) -> Decorator: ...
+
+    def task(self, function: Any = None, /, *, name: Optional[str] = None, **options: Any) -> Any:
+        """Makes a task of a plain or async function. The options are those of :class:`Submission`: ``queue``,
+        ``retries``, ``on_lost``, ``tags``, ``priority``, ``run_limit``, ``backoff``, ``needs`` …
+        """
+        if function is None:
+            return lambda function: self._make(function, name, options)
+        return self._make(function, name, options)
+
+    def _make(self, function: Any, name: Optional[str], options: dict[str, Any]) -> Task[..., Any]:
+        if not callable(function):
+            raise BadSetting(f"{function!r} is no function: write @app.task() or @app.task(queue=…)")
+        made: Task[..., Any] = Task(self, function, name or default_name(function), {"queue": self._queue, **options})
+        made.submission(b"").said()  # What cannot be right is told where it is written.
+        if made.name in self.tasks:
+            raise BadSetting(f"there are two tasks called {made.name!r}: give one another name=")
+        self.tasks[made.name] = made
+        return made
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues of all tasks."""
+        return sorted({task.options["queue"] for task in self.tasks.values()}) or [self._queue]
+
+    def worker(self, **settings: Any) -> Any:
+        """A worker of these tasks inside this process; the settings are those of :class:`Worker`. For tests, and for
+        programs that work and submit.
+        """
+        from ._pool_threads import ThreadPool
+        from .worker import Worker
+
+        settings = {**{key: value for key, value in self._settings.items() if value is not None}, **settings}
+        settings.setdefault("queues", self.queues)
+        if "pool" not in settings:
+            settings["pool"] = ThreadPool(self.handle, settings.get("slots", 1))
+        return Worker(self.handle, **settings)
+
+    def handle(self, context: Context) -> Any:
+        """Runs the task of a context: the handler of workers. An async function gives an awaitable."""
+        function, args, kwargs = self.read(context.body)
+        result = function(*args, **kwargs)
+        return _encode_later(result) if inspect.isawaitable(result) else encode(result)
+
+    async def handle_async(self, context: Context) -> bytes:
+        """The same on an event loop: a plain function runs in a thread meanwhile."""
+        function, args, kwargs = self.read(context.body)
+        if inspect.iscoroutinefunction(function):
+            return encode(await function(*args, **kwargs))
+        return encode(await asyncio.to_thread(function, *args, **kwargs))
+
+    def read(self, body: bytes) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
+        """The function and the arguments of a task's body. What cannot be right is a failure for good."""
+        try:
+            name, args, kwargs = decode(body)
+            task = self.tasks.get(name)
+        except CannotDecode as error:
+            raise Fail(f"the arguments cannot be read: {error}", final=True) from error
+        except (TypeError, ValueError) as error:
+            raise Fail("the body was not submitted by this package", final=True) from error
+        if task is None:
+            raise Fail(f"this worker knows no task {name!r}: import the module that has it", final=True)
+        return task.function, args, kwargs
+
+
+async def _encode_later(result: Awaitable[Any]) -> bytes:
+    return encode(await result)
+
+
+def default_name(function: Callable[..., Any]) -> str:
+    """The name of a function's task: its module and its own."""
+    return f"{_modules.module_name(function.__module__)}.{function.__qualname__}"
+
+
+def read_result(task: str, ended: Ended) -> Any:
+    """The result of a task of an app."""
+    return decode(read_bytes(task, ended)) if ended.result or not ended.completed else None
+
+
+class Decorator(Protocol):
+    """What makes a task of a function."""
+
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+class Task(Generic[P, R]):
+    """A function that can be called here, or submitted to run elsewhere."""
+
+    def __init__(self, app: App, function: Callable[P, Any], name: str, options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.app = app
+        self.function = function
+        self.name = name
+        self.options = options
+        self._signature = inspect.signature(function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function here."""
+        return cast(R, self.function(*args, **kwargs))
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    def with_options(self, **options: Any) -> Task[P, R]:
+        """The same task with other options: ``f.with_options(priority=5, delay=60).submit(…)``."""
+        return Task(self.app, self.function, self.name, {**self.options, **options})
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> SyncTaskHandle[R]:
+        """Submits a call. The task gets a name of its own, so that a broken connection never submits it twice."""
+        return self.app.client.submit_one(self.submission(self.body(args, kwargs)), read_result)
+
+    async def submit_async(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]:
+        """The same for programs that await."""
+        return await self.app.async_client.submit_one(self.submission(self.body(args, kwargs)), read_result)
+
+    def map(self, values: Iterable[Any]) -> Batch[R]:
+        """Submits a call for each value, thousands in one frame.
+
+        >>> app = App(broker.address)
+        >>> @app.task(queue="squares")
+        ... def square(x):
+        ...     return x * x
+        >>> with app.worker(slots=4):
+        ...     square.map(range(5)).results(timeout=30)
+        [0, 1, 4, 9, 16]
+        """
+        return self.starmap((value,) for value in values)
+
+    def starmap(self, calls: Iterable[Iterable[Any]]) -> Batch[R]:
+        """Submits a call for each tuple of arguments."""
+        bodies = [self.body(tuple(args), {}) for args in calls]
+        prefix = self.options.get("name") or uuid.uuid4().hex
+        names = [f"{prefix}-{number}" for number in range(len(bodies))]
+        verdicts = self.app.client.submit_same(self.submission(b""), bodies, names) if bodies else []
+        for verdict in verdicts:
+            if isinstance(verdict, Exception):
+                raise verdict
+        return Batch(self.app.client, [verdict.id for verdict in verdicts if not isinstance(verdict, Exception)])
+
+    def body(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        """The bytes of a call. Arguments that the function does not take are refused here, not in the worker."""
+        try:
+            self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {error}") from None
+        return encode([self.name, list(args), kwargs])
+
+    def submission(self, body: bytes) -> Submission:
+        """What is submitted for a call."""
+        options = dict(self.options)
+        options.setdefault("name", uuid.uuid4().hex)
+        try:
+            return Submission(body=body, **options)
+        except TypeError as error:
+            known = ", ".join(field.name for field in dataclasses.fields(Submission))
+            raise BadSetting(f"{error}: the options of a task are {known}") from None
+
+
+class Batch(Generic[R]):
+    """The tasks of a :meth:`Task.map`, in the order of their values."""
+
+    def __init__(self, client: SyncClient, ids: list[str]) -> None:
+        self._client = client
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[SyncTaskHandle[R]]:
+        for task in self.ids:
+            yield SyncTaskHandle(self._client, task, None, read_result)
+
+    def __getitem__(self, place: int) -> SyncTaskHandle[R]:
+        return SyncTaskHandle(self._client, self.ids[place], None, read_result)
+
+    @overload
+    def results(self, timeout: Optional[Span] = None) -> list[R]: ...
+    @overload
+    def results(self, timeout: Optional[Span] = None, *, return_exceptions: bool) -> list[Union[R, Exception]]: ...
+
+    def results(self, timeout: Optional[Span] = None, *, return_exceptions: bool = False) -> Any:
+        """Waits for all results, in order. The first task that did not complete raises, unless its exception is wanted
+        in its place.
+        """
+        from .errors import ResultTimeout, TenureError
+
+        ended, pending = self._client.wait_all(self.ids, timeout)
+        if pending:
+            limit = seconds(timeout) if timeout is not None else 0
+            raise ResultTimeout(f"{len(pending)} of {len(self)} tasks have not ended within {limit} s; they go on")
+        results: list[Any] = []
+        for task in self.ids:
+            try:
+                results.append(read_result(task, ended[task]))
+            except TenureError as error:
+                if not return_exceptions:
+                    raise
+                results.append(error)
+        return results
+
+    def cancel(self, reason: Optional[str] = None) -> None:
+        """Cancels those that have not ended."""
+        from .errors import WrongState
+
+        for task in self.ids:
+            try:
+                self._client.cancel(task, reason)
+            except WrongState:
+                continue

@@ -1,0 +1,190 @@
+"""What a handler knows of its task, and what it can say while it works."""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import time
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Optional
+
+from . import _loop, _native
+from .errors import TenureError
+from .records import Terms, read, when
+from .submission import Body, Span, span_millis, to_bytes
+
+log = logging.getLogger("tenure.task")
+
+
+@dataclass(frozen=True)
+class Interrupt:
+    """Why a handler should wind down.
+
+    ``leaving``: the worker leaves soon. ``pause`` and ``cancel``: somebody wants that. ``stop``: the attempt is over,
+    whatever is returned is not reported, and another worker may have the task already.
+    """
+
+    kind: str
+    reason: Optional[str] = None
+
+
+class TaskInterrupted(TenureError):
+    """Raised by :meth:`Context.check`. A handler that lets it pass confirms the cancellation or the pause."""
+
+    def __init__(self, interrupt: Interrupt):
+        super().__init__(f"the task should wind down: {interrupt.kind} ({interrupt.reason or 'no reason given'})")
+        self.interrupt = interrupt
+
+
+class Fail(TenureError):
+    """Raised by a handler to fail its task with an exit code, or for good.
+
+    A task with retries left is tried again, unless the failure is final.
+    """
+
+    def __init__(self, message: str, *, exit_code: int = 1, final: bool = False, result: Body = b""):
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.final = final
+        self.result = to_bytes(result)
+
+
+class GiveBack(TenureError):
+    """Raised by a handler that does not want to finish its task: another worker gets it."""
+
+
+class _TaskLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+class Context:
+    """A handler's task."""
+
+    def __init__(self, native: _native.Task) -> None:
+        self._native = native
+
+    def __repr__(self) -> str:
+        return f"<Context {self.id} attempt {self.attempt}>"
+
+    @property
+    def id(self) -> str:
+        return self._native.id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this try, from 1. Give it along with side effects of your own, to tell this try from a later
+        one.
+        """
+        return self._native.attempt
+
+    @property
+    def body(self) -> bytes:
+        return self._native.body
+
+    @property
+    def queue(self) -> str:
+        return self._native.queue
+
+    @property
+    def name(self) -> Optional[str]:
+        return self._native.name
+
+    @property
+    def parent(self) -> Optional[str]:
+        return self._native.parent
+
+    @property
+    def priority(self) -> int:
+        return self._native.priority
+
+    @property
+    def submitter(self) -> Optional[str]:
+        """The identity of who submitted it."""
+        return self._native.submitter
+
+    @property
+    def submitted_at(self) -> datetime:
+        return when(self._native.submitted_at)
+
+    @property
+    def crashes(self) -> int:
+        """How many workers were lost with it before."""
+        return self._native.crashes
+
+    @property
+    def failures(self) -> int:
+        """How often it was tried and failed before."""
+        return self._native.failures
+
+    @property
+    def terms(self) -> Terms:
+        """Everything that was said about it at its submission."""
+        return read(Terms, json.loads(self._native.terms()))
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records carry the task and the attempt."""
+        return _TaskLogger(log, {"task": self.id, "attempt": self.attempt, "queue": self.queue})
+
+    @property
+    def checkpoint(self) -> Optional[bytes]:
+        """How far an earlier attempt got, as it put it aside: go on from there."""
+        return self._native.checkpoint
+
+    def put_aside(self, checkpoint: Body) -> None:
+        """Puts aside how far the work is, and returns when that is on the broker's disk. The next attempt finds it."""
+        self._native.put_aside(to_bytes(checkpoint))
+
+    async def put_aside_async(self, checkpoint: Body) -> None:
+        """The same for handlers that await."""
+        said = to_bytes(checkpoint)
+        await _loop.ask(lambda via: self._native.put_aside(said, via))
+
+    def progress(self, percent: Optional[float] = None, note: str = "") -> None:
+        """Tells how far the work is. Never waits; what comes faster than it can be sent is passed over."""
+        self._native.progress(None if percent is None else max(0, min(100, int(percent))), note)
+
+    @property
+    def interrupt(self) -> Optional[Interrupt]:
+        """Why the task should wind down, if it should."""
+        told = self._native.interrupt()
+        return None if told is None else Interrupt(*told)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the task was cancelled, or its attempt is over."""
+        interrupt = self.interrupt
+        return interrupt is not None and interrupt.kind in ("cancel", "stop")
+
+    def check(self) -> None:
+        """Raises :class:`TaskInterrupted` if the task should wind down. Call it now and then. If it is because the
+        worker leaves, the task is given back and goes on elsewhere, from its checkpoint.
+        """
+        interrupt = self.interrupt
+        if interrupt is not None:
+            raise TaskInterrupted(interrupt)
+
+    def sleep(self, span: Span) -> None:
+        """Sleeps, and raises :class:`TaskInterrupted` as soon as the task should wind down."""
+        until = time.monotonic() + span_millis(span) / 1000
+        while (left := until - time.monotonic()) > 0:
+            self._native.wait_interrupt(int(left * 1000) + 1)
+            self.check()
+
+    async def interrupted(self) -> Interrupt:
+        """Waits until the task should wind down."""
+        return Interrupt(*await _loop.ask(lambda via: self._native.wait_interrupt(None, via)))
+
+
+#: The task that runs in this thread or asyncio task.
+_current: contextvars.ContextVar[Context] = contextvars.ContextVar("tenure_context")
+
+
+def current_context() -> Context:
+    """The task that this code runs for. Raises ``LookupError`` outside of one."""
+    return _current.get()

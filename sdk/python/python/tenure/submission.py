@@ -1,0 +1,125 @@
+"""A task to submit, and everything that can be said about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Optional, Union
+
+from .errors import BadSetting
+from .records import to_millis
+
+#: A span of time: seconds, or a timedelta.
+Span = Union[int, float, timedelta]
+#: A point in time: a datetime, or seconds since 1970.
+When = Union[datetime, int, float]
+#: What a worker gets: opaque bytes; text is sent as UTF-8.
+Body = Union[bytes, bytearray, memoryview, str]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A task to submit. Only its queue must be said.
+
+    >>> Submission("images", b"scan 7", name="scan-7", retries=3).queue
+    'images'
+    """
+
+    queue: str
+    body: Body = b""
+    #: Makes the submission idempotent: the same again is answered with the task that is there. Only submissions that
+    #: carry a name are repeated by the client when a connection breaks.
+    name: Optional[str] = None
+    #: Chooses the task's id. Else the broker chooses.
+    id: Optional[str] = None
+    #: Higher first. Without it: the parent's plus one for a child, else zero.
+    priority: Optional[int] = None
+    #: Capabilities that a worker must offer.
+    needs: Iterable[str] = ()
+    #: Tags to be limited under.
+    tags: Iterable[str] = ()
+    #: The task is cancelled with its parent.
+    parent: Optional[str] = None
+    #: Whether it waits until it is released.
+    hold: bool = False
+    #: Does not start before this time.
+    not_before: Optional[When] = None
+    #: Does not start before this span is over, by this machine's clock.
+    delay: Optional[Span] = None
+    #: Fails if it has not started by this time.
+    expires_at: Optional[When] = None
+    #: What a lost worker means for the task: ``requeue``, ``pause`` or ``fail``.
+    on_lost: Optional[str] = None
+    #: The crash with this number is one too many (3).
+    crash_budget: Optional[int] = None
+    #: How often a reported failure is tried again (0).
+    retries: Optional[int] = None
+    #: The delay before the first retry, and the longest that it doubles to (1 s, 5 min).
+    backoff: Optional[tuple[Span, Span]] = None
+    #: How long it may stay assigned without being started.
+    accept_timeout: Optional[Span] = None
+    #: How long one attempt may run.
+    run_limit: Optional[Span] = None
+    #: How long a worker may take to stop it once it is cancelled; zero is as long as it takes.
+    cancel_timeout: Optional[Span] = None
+
+    def said(self) -> dict[str, Any]:
+        """What goes to the native client: an entry for everything that is said."""
+        said: dict[str, Any] = {"queue": self.queue, "body": to_bytes(self.body)}
+        for key in ("name", "id", "priority", "parent", "on_lost", "crash_budget", "retries"):
+            value = getattr(self, key)
+            if value is not None:
+                said[key] = value
+        for key in ("needs", "tags"):
+            names = getattr(self, key)
+            if isinstance(names, str):
+                raise BadSetting(f"{key} is the text {names!r}: give a list of names")
+            names = list(names)
+            if names:
+                said[key] = names
+        if self.hold:
+            said["hold"] = True
+        if self.delay is not None:
+            said["not_before_ms"] = to_millis(time.time() + seconds(self.delay))
+        if self.not_before is not None:
+            said["not_before_ms"] = to_millis(self.not_before)
+        if self.expires_at is not None:
+            said["expires_at_ms"] = to_millis(self.expires_at)
+        if self.backoff is not None:
+            said["backoff_first_ms"], said["backoff_max_ms"] = (span_millis(span) for span in self.backoff)
+        for key in ("accept_timeout", "run_limit", "cancel_timeout"):
+            span = getattr(self, key)
+            if span is not None:
+                said[f"{key}_ms"] = span_millis(span)
+        return said
+
+
+def to_bytes(body: Body) -> bytes:
+    """The bytes of a body."""
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, (bytearray, memoryview)):
+        return bytes(body)
+    raise BadSetting(f"a body is bytes or text, not {type(body).__name__}: encode it, or use @app.task")
+
+
+def seconds(span: Span) -> float:
+    """A span in seconds."""
+    return span.total_seconds() if isinstance(span, timedelta) else float(span)
+
+
+def span_millis(span: Span) -> int:
+    """A span in milliseconds."""
+    millis = int(seconds(span) * 1000)
+    if millis < 0:
+        raise BadSetting(f"a span of {span} is below zero")
+    return millis
+
+
+def maybe_millis(span: Optional[Span]) -> Optional[int]:
+    """A span in milliseconds, if there is one."""
+    return None if span is None else span_millis(span)

@@ -1,0 +1,381 @@
+"""The client for programs that wait."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Callable, Optional, TypeVar, Union
+
+from . import _background, _native, _verbs
+from ._base import ClientBase
+from ._verbs import Ask, NewMessage
+from .errors import BadSetting, Closed
+from .handle import Reader, SyncTaskHandle, read_bytes
+from .records import (
+    Accepted,
+    Counts,
+    Ended,
+    LimitInfo,
+    Published,
+    QueueInfo,
+    Response,
+    TaskInfo,
+    TopicInfo,
+    Why,
+    WorkerInfo,
+    read_list,
+    to_millis,
+)
+from .streams import SyncEar, SyncListener, SyncStream, SyncWatch, heard, watched
+from .submission import Body, Span, Submission, When
+from .subscription import (
+    GapRecoveryMode,
+    ReconnectionPolicy,
+    SyncSubscription,
+    recovery_word,
+)
+from .talk import SyncCall
+
+T = TypeVar("T")
+
+
+class SyncClient(ClientBase):
+    """A client of the broker, for programs without an event loop. Threads may share one.
+
+    It connects when it is first used, and comes back by itself when the connection is lost: requests wait meanwhile, as
+    long as ``patience`` lasts. A thread that waits does not hold the interpreter's lock. After a ``fork`` the child
+    gets a connection of its own.
+
+    Without arguments it takes TENURE_BROKER, TENURE_NAMESPACE and TENURE_KEY from the environment.
+
+    >>> with SyncClient(broker.address) as client:
+    ...     task = client.submit("images", b"scan 8", name="scan-8")
+    ...     task.status().state
+    'ready'
+    """
+
+    def _new_lock(self) -> None:
+        self._connecting = threading.Lock()
+
+    def connect(self) -> _native.Client:
+        """Connects if that was not done before. Every request does this by itself."""
+        native = self._here()
+        if native is not None:
+            return native
+        self._make_again()
+        with self._connecting:
+            if self._closed:
+                raise Closed("the client was closed: make a new one")
+            if self._native is None:
+                self._native = self._settings.connect()  # type: ignore[assignment]
+            return self._native  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """Ends the connection. What is under way fails with :class:`Closed`."""
+        self._close()
+
+    def __enter__(self) -> SyncClient:
+        self.connect()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def identity(self) -> str:
+        """The name under which this client's submissions can be watched."""
+        return self.connect().identity()
+
+    def _ask(self, request: Callable[[_native.Client, _native.Via], Any]) -> Any:
+        return request(self.connect(), None)
+
+    def _do(self, ask: Ask[T]) -> T:
+        return ask.read(self._ask(ask.request))
+
+    def future_of(self, handle: SyncTaskHandle[T]) -> concurrent.futures.Future[T]:
+        """A future of a task's result."""
+        client = self.connect()
+        return _background.future(
+            lambda via: client.wait(handle.id, None, via),
+            lambda told: handle._reader(handle.id, Ended.of(told)),
+        )
+
+    def ping(self) -> int:
+        """Asks whether the broker is there. Its clock comes back, in milliseconds since 1970."""
+        return self._do(_verbs.ping())
+
+    def submit(self, queue: str, body: Body = b"", **options: Any) -> SyncTaskHandle[bytes]:
+        """Submits a task and returns its handle when it is on the broker's disk. The options are those of
+        :class:`Submission`.
+        """
+        return self.submit_one(Submission(queue, body, **options))
+
+    def submit_one(self, submission: Submission, reader: Reader[T] = read_bytes) -> SyncTaskHandle[T]:  # type: ignore[assignment]
+        """Submits what a :class:`Submission` describes."""
+        accepted = self._do(_verbs.submit(submission))
+        return SyncTaskHandle(self, accepted.id, accepted, reader)
+
+    def submit_many(self, submissions: Iterable[Submission]) -> list[Union[SyncTaskHandle[bytes], Exception]]:
+        """Submits many in as few frames as the limits allow. Each has a verdict: its handle, or the exception that
+        says why it was refused.
+        """
+        verdicts = self._do(_verbs.submit_many(submissions))
+        return [
+            one if isinstance(one, Exception) else SyncTaskHandle(self, one.id, one, read_bytes) for one in verdicts
+        ]
+
+    def submit_same(
+        self, submission: Submission, bodies: list[bytes], names: Optional[list[str]] = None
+    ) -> list[Union[Accepted, Exception]]:
+        """Submits many that differ in their bodies alone, and in their names if these are given."""
+        return self._do(_verbs.submit_same(submission, bodies, names))
+
+    def handle(self, task: str) -> SyncTaskHandle[bytes]:
+        """The handle of a task that is there already."""
+        return SyncTaskHandle(self, task, None, read_bytes)
+
+    def wait(self, task: str, timeout: Optional[Span] = None) -> Optional[Ended]:
+        """Waits until a task has ended; nothing when the time is up."""
+        return self._do(_verbs.wait(task, timeout))
+
+    def wait_all(self, tasks: Iterable[str], timeout: Optional[Span] = None) -> tuple[dict[str, Ended], list[str]]:
+        """Waits until all these tasks have ended: how each ended, and those that had not when the time was up."""
+        return self._do(_verbs.wait_all(list(tasks), timeout))
+
+    def show(self, task: str) -> TaskInfo:
+        """A task, in any state."""
+        return self._do(_verbs.show(task))
+
+    def find(self, name: str) -> TaskInfo:
+        """The task that was submitted under this name."""
+        return self._do(_verbs.find(name))
+
+    def explain(self, task: str) -> Why:
+        """The exact reason why a task is not running."""
+        return self._do(_verbs.explain(task))
+
+    def body(self, task: str) -> bytes:
+        """A task's body."""
+        return self._do(_verbs.fetch(task, "body"))
+
+    def result(self, task: str) -> bytes:
+        """An ended task's result."""
+        return self._do(_verbs.fetch(task, "result"))
+
+    def checkpoint(self, task: str) -> bytes:
+        """How far a worker got with a task, as it put it aside; empty if there is no checkpoint."""
+        return self._do(_verbs.fetch(task, "checkpoint"))
+
+    def queues(self) -> list[QueueInfo]:
+        """All queues."""
+        return self._do(_verbs.queues())
+
+    def workers(self) -> list[WorkerInfo]:
+        """All workers."""
+        return self._do(_verbs.workers())
+
+    def limits(self) -> list[LimitInfo]:
+        """The limits of tags, and how much of each is in use."""
+        return self._do(_verbs.limits())
+
+    def counts(self) -> Counts:
+        """The numbers at a glance."""
+        return self._do(_verbs.counts())
+
+    def stats(self) -> list[dict[str, Any]]:
+        """Every counter and measure of the broker."""
+        return self._do(_verbs.stats())
+
+    def release(self, task: str) -> None:
+        """Lets a task that was held back run."""
+        self._do(_verbs.steer("release", task))
+
+    def cancel(self, task: str, reason: Optional[str] = None) -> None:
+        """Cancels a task in any state."""
+        self._do(_verbs.steer("cancel", task, reason))
+
+    def pause(self, task: str, reason: Optional[str] = None) -> None:
+        """Puts a task aside until it is resumed."""
+        self._do(_verbs.steer("pause", task, reason))
+
+    def resume(self, task: str) -> None:
+        """Lets a paused task run again."""
+        self._do(_verbs.steer("resume", task))
+
+    def retry(self, task: str) -> None:
+        """Runs an ended task once more."""
+        self._do(_verbs.steer("retry", task))
+
+    def move(
+        self,
+        task: str,
+        queue: Optional[str] = None,
+        priority: Optional[int] = None,
+        tags: Optional[Sequence[str]] = None,
+    ) -> None:
+        """Changes the queue, the priority or the tags of a waiting task."""
+        self._do(_verbs.move(task, queue, priority, tags))
+
+    def set_limit(self, tag: str, limit: Optional[int]) -> None:
+        """Sets how many tasks of a tag may be held at once; ``None`` for any number."""
+        self._do(_verbs.set_limit(tag, limit))
+
+    def pause_queue(self, queue: str) -> None:
+        """Hands nothing more out from this queue."""
+        self._do(_verbs.steer_named("pause-queue", queue))
+
+    def resume_queue(self, queue: str) -> None:
+        """Hands tasks out from this queue again."""
+        self._do(_verbs.steer_named("resume-queue", queue))
+
+    def drain_worker(self, worker: str) -> None:
+        """Lets a worker finish what it runs and leave."""
+        self._do(_verbs.steer_named("drain-worker", worker))
+
+    def clear_worker(self, worker: str) -> None:
+        """Ends a worker's quarantine."""
+        self._do(_verbs.steer_named("clear-worker", worker))
+
+    def watch(
+        self,
+        *,
+        from_: Optional[int] = None,
+        task: Optional[str] = None,
+        queue: Optional[str] = None,
+        submitter: Optional[str] = None,
+        worker: Optional[str] = None,
+        kinds: Iterable[str] = (),
+    ) -> SyncWatch:
+        """Watches events, from a number on or from now on. When this returns the watch stands. It survives restarts of
+        the broker; events that are no longer kept come as an :class:`EventGap`.
+        """
+        wanted = list(kinds)
+        native = self._ask(lambda client, via: client.watch(from_, task, queue, submitter, worker, wanted, via))
+        return SyncStream(native, watched)
+
+    def call(self, to: str, body: Body = b"", timeout: Optional[Span] = None) -> bytes:
+        """Asks whoever listens at an address. Raises :class:`NobodyThere` at once if nobody does, and
+        :class:`CallFailed` if the receiver answers with an error.
+        """
+        return self._do(_verbs.call(to, body, timeout))
+
+    def listen(self, addresses: Iterable[str]) -> SyncListener:
+        """Answers calls to these addresses from now on, through reconnects, until it is closed."""
+        wanted = _names(addresses)
+        native = self._ask(lambda client, via: client.listen(wanted, via))
+        return SyncStream(native, SyncCall)
+
+    def broadcast(
+        self,
+        body: Body = b"",
+        *,
+        subject: Optional[str] = None,
+        sender: Optional[str] = None,
+        correlation: Optional[str] = None,
+    ) -> int:
+        """Tells everybody in the namespace who hears this subject. Answers how many that were."""
+        return self._do(_verbs.broadcast(body, subject, sender, correlation))
+
+    def hear(self, subject: Optional[str] = None, sender: Optional[str] = None) -> SyncEar:
+        """Hears broadcasts from now on, through reconnects, until it is closed."""
+        native = self._ask(lambda client, via: client.hear(subject, sender, via))
+        return SyncStream(native, heard)
+
+    def publish(
+        self,
+        topic: str,
+        payload: Body = b"",
+        *,
+        ttl_ms: Optional[int] = None,
+        retain: bool = False,
+        content_type: Optional[str] = None,
+        correlation: Optional[str] = None,
+        source: Optional[str] = None,
+    ) -> Published:
+        """Publishes a message. Answers with its number, and how many subscribers get it."""
+        message = NewMessage(topic, payload, retain, ttl_ms, content_type, correlation, source)
+        return self._do(_verbs.publish(message))
+
+    def publish_many(self, messages: Iterable[NewMessage]) -> list[Union[Published, Exception]]:
+        """Publishes many messages in their order. Each has an answer of its own."""
+        return self._do(_verbs.publish_many(messages))
+
+    def request(self, topic: str, payload: Body = b"", timeout: Span = 5.0) -> Response:
+        """Asks the subscribers of a topic and waits for the first answer. They publish it to ``message.reply_to``."""
+        return self._do(_verbs.request(topic, payload, timeout))
+
+    def subscribe(
+        self,
+        topics: Iterable[str],
+        *,
+        id: Optional[str] = None,
+        group: Optional[str] = None,
+        retained: bool = False,
+        queue: Optional[tuple[int, str]] = None,
+        from_: Optional[int] = None,
+        gap_recovery_mode: Optional[GapRecoveryMode] = None,
+        reconnection_policy: Optional[ReconnectionPolicy] = None,
+    ) -> SyncSubscription:
+        """Subscribes to names and patterns: ``*`` for one level, ``>`` at the end for all the rest. When this returns
+        the subscription stands.
+
+        ``id`` is a name under which the next process finds the subscription again; ``group`` shares the messages with
+        its other members; ``retained`` begins with the last known values; ``queue`` says how many messages may wait at
+        the broker and what happens then (``drop-oldest``, ``drop-newest``, ``block``); ``from_`` begins with this
+        number as far as it is kept.
+        """
+        wanted = _names(topics)
+        recovery = recovery_word(gap_recovery_mode or self._gap_recovery_mode)
+        policy = reconnection_policy or self._reconnection_policy
+        said = policy.said()
+        native = self._ask(
+            lambda client, via: client.subscribe(wanted, id, group, retained, queue, recovery, from_, said, via)
+        )
+        return SyncSubscription(native, wanted, id is not None, policy, self._on_state, self._on_gap)
+
+    def topics(self, pattern: Optional[str] = None) -> list[TopicInfo]:
+        """Topics that match a name or pattern, or all."""
+        return self._do(_verbs.topics(pattern))
+
+    def subscriptions(self) -> list[dict[str, Any]]:
+        """All subscriptions of the namespace with their figures, paused ones included."""
+        return self._do(_verbs.subscriptions())
+
+    def unsubscribe(self, id: str) -> None:
+        """Ends a subscription by its id."""
+        self._do(_verbs.unsubscribe(id))
+
+    def pause_subscription(self, id: str) -> float:
+        """Pauses a subscription by its id. Answers for how many seconds it is kept."""
+        return self._do(_verbs.pause_subscription(id))
+
+    def list(
+        self,
+        *,
+        states: Iterable[str] = (),
+        queue: Optional[str] = None,
+        tag: Optional[str] = None,
+        worker: Optional[str] = None,
+        parent: Optional[str] = None,
+        submitter: Optional[str] = None,
+        submitted_after: Optional[When] = None,
+        submitted_before: Optional[When] = None,
+        page: int = 100,
+    ) -> Iterator[TaskInfo]:
+        """Lists tasks; pages are fetched as they are needed. What is not said matches everything."""
+        wanted = _names(states)
+        after = None if submitted_after is None else to_millis(submitted_after)
+        before = None if submitted_before is None else to_millis(submitted_before)
+        client = self.connect()
+        listing = client.list_tasks(wanted, queue, tag, worker, parent, submitter, after, before, page)
+        while True:
+            told = listing.next_page()
+            if told is None:
+                return
+            yield from read_list(TaskInfo, told)
+
+
+def _names(names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise BadSetting(f"{names!r} is a text: give a list of names")
+    return list(names)

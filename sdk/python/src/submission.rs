@@ -1,0 +1,77 @@
+//! A submission from the keyword arguments of Python: a dict with one entry for everything that is said.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use tenure_client::{OnLost, Submission, TaskId, Timestamp};
+
+use crate::error;
+
+/// Reads a submission. A key that is not known is refused by name, so that nothing is passed over in silence.
+pub(crate) fn read(said: &Bound<'_, PyDict>) -> PyResult<Submission> {
+    let Some(queue) = said.get_item("queue")? else {
+        return Err(error::bad_setting("the submission", "names no queue"));
+    };
+    let mut submission = Submission::to(queue.extract::<String>()?);
+    let mut backoff = (None, None);
+    for (key, value) in said {
+        if value.is_none() {
+            continue;
+        }
+        submission = match key.extract::<String>()?.as_str() {
+            "queue" => submission,
+            "body" => submission.body(bytes(&value)?),
+            "name" => submission.name(value.extract::<String>()?),
+            "id" => submission.id(task_id(&value.extract::<String>()?)?),
+            "priority" => submission.priority(value.extract()?),
+            "needs" => submission.needs(value.extract::<Vec<String>>()?),
+            "tags" => submission.tags(value.extract::<Vec<String>>()?),
+            "parent" => submission.parent(task_id(&value.extract::<String>()?)?),
+            "hold" => submission.hold(value.extract()?),
+            "not_before_ms" => submission.not_before(Timestamp(value.extract()?)),
+            "expires_at_ms" => submission.expires_at(Timestamp(value.extract()?)),
+            "on_lost" => submission.on_lost(on_lost(&value.extract::<String>()?)?),
+            "crash_budget" => submission.crash_budget(value.extract()?),
+            "retries" => submission.retries(value.extract()?),
+            "backoff_first_ms" => {
+                backoff.0 = Some(value.extract()?);
+                submission
+            }
+            "backoff_max_ms" => {
+                backoff.1 = Some(value.extract()?);
+                submission
+            }
+            "accept_timeout_ms" => submission.accept_timeout(span(&value)?),
+            "run_limit_ms" => submission.run_limit(span(&value)?),
+            "cancel_timeout_ms" => submission.cancel_timeout(span(&value)?),
+            unknown => return Err(error::bad_setting("the submission", &format!("knows no `{unknown}`"))),
+        };
+    }
+    if let (Some(first), Some(longest)) = backoff {
+        submission = submission.backoff(Duration::from_millis(first), Duration::from_millis(longest));
+    }
+    Ok(submission)
+}
+
+pub(crate) fn bytes(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    Ok(Bytes::copy_from_slice(value.cast::<PyBytes>()?.as_bytes()))
+}
+
+pub(crate) fn task_id(text: &str) -> PyResult<TaskId> {
+    text.parse().map_err(|_| error::bad_setting("the task id", &format!("`{text}` is not a UUID")))
+}
+
+fn span(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    Ok(Duration::from_millis(value.extract()?))
+}
+
+fn on_lost(word: &str) -> PyResult<OnLost> {
+    match OnLost::from(word) {
+        OnLost::Other(_) => {
+            Err(error::bad_setting("on_lost", &format!("is `{word}`: say requeue, pause or fail")))
+        }
+        known => Ok(known),
+    }
+}

@@ -1,0 +1,89 @@
+"""An app for tests, run by workers of their own processes."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import dataclasses
+import os
+import time
+
+import tenure
+
+app = tenure.App(queue="tests")
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    y: float
+
+
+@app.task
+def add(x: int, y: int = 0) -> int:
+    return x + y
+
+
+@app.task()
+async def add_later(x: int, y: int) -> int:
+    await asyncio.sleep(0.01)
+    return x + y
+
+
+@app.task(queue="tests")
+def mirror(point: Point) -> Point:
+    return Point(point.y, point.x)
+
+
+@app.task(queue="tests", retries=0)
+def divide(x: float, y: float) -> float:
+    return x / y
+
+
+@app.task(queue="tests", crash_budget=1, on_lost="fail")
+def segfault() -> None:
+    ctypes.string_at(0)
+
+
+@app.task(queue="tests")
+def pid() -> int:
+    return os.getpid()
+
+
+@app.task(queue="tests")
+def spin(seconds: float) -> str:
+    """Blocks without looking up."""
+    tenure.current_context().progress(1, "spinning")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        time.sleep(0.05)
+    return "done"
+
+
+@app.task(queue="tests")
+def polite() -> None:
+    context = tenure.current_context()
+    context.progress(50, "waiting")
+    context.sleep(600)
+
+
+@app.task(queue="tests", retries=2, backoff=(0.001, 0.001))
+def count_up() -> int:
+    """Goes on where the last attempt stopped."""
+    context = tenure.current_context()
+    done = int(context.checkpoint or b"0")
+    context.put_aside(str(done + 1))
+    if done < 2:
+        raise RuntimeError(f"not yet: {done}")
+    return done
+
+
+@app.task(queue="tests", retries=4, tags=["licence"])
+def terms() -> list[object]:
+    told = tenure.current_context().terms
+    return [told.queue, told.retries, told.tags]
+
+
+@app.task(queue="tests")
+def unencodable() -> object:
+    return object()

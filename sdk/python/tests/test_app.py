@@ -1,0 +1,64 @@
+"""Tasks of plain functions, and the pools that run them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import tasks_app
+import tenure
+from conftest import LONG, end_worker, start_worker, until
+from tasks_app import Point
+from tenure.testing import Broker
+
+
+@pytest.fixture(scope="module", params=["threads", "processes", "asyncio"])
+def pool(request: pytest.FixtureRequest, app_broker: Broker) -> Iterator[str]:
+    worker = start_worker(app_broker, "--pool", request.param, "--slots", "3", "--kill-after", "0.5")
+    yield request.param
+    assert end_worker(worker) == 0
+
+
+def test_functions_run_elsewhere_and_their_results_come_back(pool: str) -> None:
+    assert tasks_app.add.submit(1, y=2).result(timeout=LONG) == 3
+    assert tasks_app.add_later.submit(3, 4).result(timeout=LONG) == 7
+    assert tasks_app.mirror.submit(Point(1.0, 2.0)).result(timeout=LONG) == Point(2.0, 1.0)
+    assert tasks_app.pid.submit().result(timeout=LONG) != os.getpid()
+
+
+def test_a_task_knows_what_was_said_about_it(pool: str) -> None:
+    assert tasks_app.terms.submit().result(timeout=LONG) == ["tests", 4, ["licence"]]
+
+
+def test_an_exception_comes_back_with_its_traceback(pool: str) -> None:
+    with pytest.raises(tenure.TaskFailed, match="division by zero") as failed:
+        tasks_app.divide.submit(1.0, 0.0).result(timeout=LONG)
+    assert failed.value.type_name == "ZeroDivisionError"
+    assert failed.value.traceback is not None and "in divide" in failed.value.traceback
+
+
+def test_a_result_that_cannot_be_encoded_says_so(pool: str) -> None:
+    with pytest.raises(tenure.ResultNotEncodable, match="cannot encode a value of type object"):
+        tasks_app.unencodable.submit().result(timeout=LONG)
+
+
+def test_a_retry_goes_on_from_the_checkpoint(pool: str) -> None:
+    task = tasks_app.count_up.submit()
+    assert task.result(timeout=LONG) == 2
+    assert task.status().failures == 2
+
+
+def test_a_polite_task_winds_down_when_it_is_cancelled(pool: str) -> None:
+    if pool == "asyncio":
+        pytest.skip("a plain function on an event loop runs in a thread that asyncio cannot interrupt")
+    task = tasks_app.polite.submit()
+    until("it runs", lambda: (holding := task.status().holding) is not None and holding.progress is not None)
+    task.cancel("enough")
+    with pytest.raises(tenure.TaskCancelled):
+        task.result(timeout=LONG)
+
+
+def test_many_are_mapped(pool: str) -> None:
+    assert tasks_app.add.map(range(500)).results(timeout=LONG) == list(range(500))
+    assert tasks_app.add.starmap([(1, 2), (3, 4)]).results(timeout=LONG) == [3, 7]

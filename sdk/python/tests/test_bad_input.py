@@ -1,0 +1,124 @@
+"""Each mistake has an exception of its own, which says what to do."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tenure
+from conftest import LONG
+from tenure.testing import Broker
+
+KEY = "7e" * 32
+
+
+def test_a_wrong_key(tmp_path: Path) -> None:
+    config = tmp_path / "tenure.toml"
+    config.write_text(f'[[keys]]\nname = "lab"\nkey = "{KEY}"\n')
+    with Broker(config=str(config)) as broker:
+        with broker.client(key=KEY) as client:
+            client.ping()
+        for key in (KEY[::-1], None):
+            with pytest.raises(tenure.WrongKey) as refused:
+                broker.client(key=key).ping()
+            assert KEY[::-1] not in str(refused.value)
+
+
+def test_a_wrong_address() -> None:
+    for address in ("http://host", "host:notaport", "unix:"):
+        with pytest.raises(tenure.WrongAddress, match="write host:port"):
+            tenure.SyncClient(address).ping()
+
+
+def test_nobody_at_the_address() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(tenure.Unreachable, match="is `tenure serve` running there") as unreachable:
+        tenure.SyncClient(f"127.0.0.1:{port}", patience=0.2).ping()
+    assert unreachable.value.transient and isinstance(unreachable.value, ConnectionError)
+
+
+def _serve_once(answer: bytes) -> str:
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with server:
+            while True:
+                peer, _ = server.accept()
+                with peer:
+                    peer.recv(4096)
+                    peer.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_something_that_is_no_broker() -> None:
+    address = _serve_once(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    with pytest.raises(tenure.WrongVersion, match="check the address"):
+        tenure.SyncClient(address, patience=1).ping()
+
+
+def test_a_broker_of_another_version() -> None:
+    import msgpack
+
+    refusal = {"code": "bad-version", "message": "this broker speaks version 9", "versions": [9]}
+    body = msgpack.packb([1, "refused", refusal])
+    address = _serve_once(struct.pack(">I", len(body)) + body)
+    with pytest.raises(tenure.WrongVersion):
+        tenure.SyncClient(address, patience=1).ping()
+
+
+def test_a_body_that_is_too_large(client: tenure.SyncClient) -> None:
+    with pytest.raises(tenure.BodyTooLarge, match="the broker takes at most"):
+        client.submit("large", b"x" * (17 << 20))
+    assert client.ping() > 0
+
+
+def test_a_result_that_is_no_bytes(shared_broker: Broker, client: tenure.SyncClient) -> None:
+    def handler(context: tenure.Context) -> Any:
+        return {"a": 1}
+
+    with (
+        shared_broker.worker(["objects"], handler),
+        pytest.raises(tenure.ResultNotEncodable, match="returned dict"),
+    ):
+        client.submit("objects", b"", retries=5).result(timeout=LONG)
+
+
+def test_values_that_cannot_be_right(client: tenure.SyncClient) -> None:
+    with pytest.raises(tenure.BadSetting, match="is not a UUID"):
+        client.show("seven")
+    with pytest.raises(tenure.BadSetting, match="requeue, pause or fail"):
+        client.submit("q", b"", on_lost="panic")
+    with pytest.raises(tenure.BadSetting, match="bytes or text"):
+        client.submit("q", {"a": 1})  # type: ignore[arg-type]
+    with pytest.raises(tenure.BadSetting, match="below zero"):
+        client.submit("q", b"", run_limit=-1)
+    with pytest.raises(tenure.BadSetting, match="a list of names"):
+        client.subscribe("topic")
+    with pytest.raises(tenure.BadSetting, match="at least one task"):
+        tenure.Worker(lambda context: None, queues=["q"], slots=0)
+    with pytest.raises(tenure.BadSetting, match="a list of names"):
+        tenure.Worker(lambda context: None, queues="q")
+    with pytest.raises(TypeError):
+        client.submit("q", b"", retires=3)
+
+
+def test_unknown_tasks_and_wrong_states(client: tenure.SyncClient) -> None:
+    with pytest.raises(tenure.UnknownTask):
+        client.show("00000000-0000-0000-0000-000000000001")
+    with pytest.raises(tenure.UnknownTask):
+        client.find("no such name")
+    task = client.submit("states", b"")
+    with pytest.raises(tenure.WrongState) as wrong:
+        client.release(task.id)
+    assert wrong.value.code == "wrong-state" and wrong.value.facts["state"] == "ready"
+    client.submit("states", b"1", name="taken")
+    with pytest.raises(tenure.NameTaken):
+        client.submit("states", b"2", name="taken", priority=3)
