@@ -40,8 +40,12 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+/// For people: `2026-01-31T12:00:00.000Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
+        match i64::try_from(self.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok()) {
+            Some(time) => write!(f, "{time:.3}"),
+            None => write!(f, "{}", self.0),
+        }
     }
 }
