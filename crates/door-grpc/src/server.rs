@@ -81,7 +81,11 @@ fn server(settings: &Settings) -> Server {
 }
 
 fn with_services(routes: Routes, door: &Arc<Door>, settings: &Settings) -> io::Result<Routes> {
-    let desk = Desk { hub: door.hub.clone(), heartbeat: settings.heartbeat };
+    let desk = Desk {
+        hub: door.hub.clone(),
+        heartbeat: settings.heartbeat,
+        listed_topics_max: settings.listed_topics_max,
+    };
     let v1 = reflection().build_v1().map_err(io::Error::other)?;
     let v1alpha = reflection().build_v1alpha().map_err(io::Error::other)?;
     let tasks = TasksServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);

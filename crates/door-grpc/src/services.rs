@@ -27,6 +27,8 @@ pub(crate) struct Desk {
     pub(crate) hub: HubHandle,
     /// After so long without anything else, a subscriber hears a heartbeat.
     pub(crate) heartbeat: Duration,
+    /// How many topics one answer of `GetTopics` lists.
+    pub(crate) listed_topics_max: usize,
 }
 
 impl Desk {

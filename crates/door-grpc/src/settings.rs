@@ -15,6 +15,8 @@ pub struct Settings {
     pub ping_timeout: Duration,
     /// After so long without anything else, a subscriber hears a heartbeat.
     pub heartbeat: Duration,
+    /// How many topics one answer of `GetTopics` lists.
+    pub listed_topics_max: usize,
 }
 
 impl Default for Settings {
@@ -25,6 +27,7 @@ impl Default for Settings {
             ping: Duration::from_secs(20),
             ping_timeout: Duration::from_secs(20),
             heartbeat: Duration::from_secs(30),
+            listed_topics_max: 100_000,
         }
     }
 }

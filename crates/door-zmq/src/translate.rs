@@ -112,6 +112,8 @@ pub(crate) fn plugin_worker(
         lease: lost_after,
         on_close: OnClose::TasksDie,
         held,
+        // Some choose an identity, and a new one with each connection.
+        inherits_crashes: true,
         about: about("mdp", Some(&registration.name)),
         ..WorkerSpec::new(worker.clone(), queues.collect(), registration.threads)
     }

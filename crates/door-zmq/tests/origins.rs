@@ -2,69 +2,14 @@
 
 mod support;
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use support::cbor::Item;
+use support::majordomo::{PATH, SECOND, ask, calls, frames, heard, introduces_itself, notices, submits};
 use support::plugin::says;
 use support::world::World;
 use tenure_door_zmq::{PingPongSettings, Settings};
 use tenure_hub::Request;
 use tenure_hub::Right;
 use tenure_hub::words::{Backoff, Command, OnLost, StateName};
-
-const SECOND: Duration = Duration::from_secs(1);
-const PATH: &str = "Tools/Count";
-
-fn frames<B: AsRef<[u8]>>(parts: &[B]) -> Vec<Bytes> {
-    parts.iter().map(|part| Bytes::copy_from_slice(part.as_ref())).collect()
-}
-
-fn texts(frames: &[Bytes]) -> Vec<String> {
-    frames.iter().map(|frame| String::from_utf8_lossy(frame).into_owned()).collect()
-}
-
-/// A `_PL` worker introduces itself and does not beat.
-fn introduces_itself(world: &mut World, worker: &str, threads: usize, host: &str) {
-    let plugin = format!("{{\"Path\": {PATH:?}, \"PluginVersion\": \"v1\"}}");
-    world.says(worker, frames(&["", "MDPW01_PL", "\x01", "processes"]));
-    world.says(worker, frames(&["", "MDPW01_PL", "\x06", &threads.to_string(), host, &plugin]));
-}
-
-fn submits(world: &mut World, client: &str, jobs: &[&str]) {
-    let mut message = frames(&["", "MDPC01_PL", PATH]);
-    message.push(Item::read("{1: \"JobID\"}").0.encode());
-    message.extend(jobs.iter().map(|job| Item::read(&format!("{{1: {job:?}}}")).0.encode()));
-    world.says(client, message);
-}
-
-fn heard(world: &mut World, peer: &str) -> Vec<Vec<Bytes>> {
-    std::iter::from_fn(|| world.hears(peer)).collect()
-}
-
-/// The notices among what was said to a client.
-fn notices(world: &mut World, client: &str) -> Vec<Item> {
-    let said = heard(world, client);
-    let notices = said.iter().filter_map(|frames| Item::decode(frames.get(3)?));
-    notices.filter(|notice| notice.get("error").is_some()).collect()
-}
-
-/// The `JobID`s of the calls among what was said to a worker.
-fn calls(world: &mut World, worker: &str) -> Vec<String> {
-    let said = heard(world, worker);
-    let calls = said.iter().filter(|frames| frames[2][..] == [2]);
-    let job = |frames: &Vec<Bytes>| match Item::decode(&frames[4])?.get("JobID")? {
-        Item::Text(job) => Some(job.clone()),
-        _ => None,
-    };
-    calls.filter_map(job).collect()
-}
-
-fn ask(world: &mut World, client: &str, service: &str, body: &[&str]) -> Vec<String> {
-    heard(world, client);
-    world.says(client, frames(&[&["", "MDPC01", service], body].concat()));
-    texts(&world.hears(client).expect("an answer")[3..])
-}
 
 #[test]
 fn when_a_rack_dies_for_the_last_time_each_kind_of_notice_comes_once() {
@@ -260,6 +205,34 @@ fn the_health_of_a_worker_without_an_identity_is_kept_under_the_name_it_announce
     assert_eq!(calls(&mut world, "connection-7"), ["job-1"]);
     let services = ask(&mut world, "lab", "mmi.list_services", &[]);
     assert_eq!(services, ["node-3/1|node-3#Tools/Count|v1", "node-3/2|node-3#Tools/Count|v1"]);
+}
+
+#[test]
+fn the_health_of_a_worker_with_a_new_identity_at_each_connection_follows_the_name_it_announced() {
+    let mut world = World::new(Settings { retry_attempts: 99, ..Settings::default() });
+    world.named("lab");
+    submits(&mut world, "lab", &["job-1"]);
+    for crash in 1..=6 {
+        let worker = format!("{crash}A3F-09C{crash}");
+        world.named(&worker);
+        introduces_itself(&mut world, &worker, 1, "node-3");
+        world.says(&worker, frames(&["", "MDPW01_PL", "\x04", "1"]));
+        if crash < 6 {
+            assert_eq!(calls(&mut world, &worker), ["job-1"], "{crash}");
+            world.closes(&worker);
+        } else {
+            assert_eq!(calls(&mut world, &worker), [""; 0], "it is in quarantine");
+        }
+    }
+    let health = ask(&mut world, "lab", "mmi.health", &[]);
+    assert!(health[0].starts_with("6A3F-09C6|node-3|"), "{health:?}");
+    assert!(health[0].ends_with("#Crashes:5#HealthScore:0"), "{health:?}");
+
+    // Another server has a record of its own.
+    world.named("7A3F-09C7");
+    introduces_itself(&mut world, "7A3F-09C7", 1, "node-4");
+    world.says("7A3F-09C7", frames(&["", "MDPW01_PL", "\x04", "1"]));
+    assert_eq!(calls(&mut world, "7A3F-09C7"), ["job-1"]);
 }
 
 #[test]

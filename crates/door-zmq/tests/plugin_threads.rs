@@ -2,19 +2,10 @@
 
 mod support;
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use support::cbor::Item;
+use support::majordomo::{PATH, SECOND, frames};
 use support::world::World;
 use tenure_door_zmq::Settings;
-
-const SECOND: Duration = Duration::from_secs(1);
-const PATH: &str = "Tools/Count";
-
-fn frames<B: AsRef<[u8]>>(parts: &[B]) -> Vec<Bytes> {
-    parts.iter().map(|part| Bytes::copy_from_slice(part.as_ref())).collect()
-}
 
 fn tells_processes(world: &mut World, worker: &str, threads: &str) {
     let plugin = format!("{{\"Path\": {PATH:?}, \"PluginVersion\": \"v1\"}}");

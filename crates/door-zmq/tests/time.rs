@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use support::cbor::Item;
+use support::majordomo::{PATH, SECOND, ask, frames, introduces_itself, map, submits};
 use support::plugin::says;
 use support::world::World;
 use tenure_door_zmq::Settings;
@@ -14,40 +15,16 @@ use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongWorker}
 use tenure_hub::words::{Answer, Command, Timestamp};
 use tenure_hub::{Delivery, Grant, Request, Response, Right};
 
-const SECOND: Duration = Duration::from_secs(1);
-const PATH: &str = "Tools/Count";
-
-fn frames<B: AsRef<[u8]>>(parts: &[B]) -> Vec<Bytes> {
-    parts.iter().map(|part| Bytes::copy_from_slice(part.as_ref())).collect()
-}
-
-fn map(text: &str) -> Bytes {
-    Item::read(text).0.encode()
-}
-
 /// What is said to a worker until nothing more is, by command byte.
 fn words(world: &mut World, worker: &str) -> Vec<u8> {
     std::iter::from_fn(|| world.hears(worker)).map(|frames| frames[2][0]).collect()
 }
 
-fn ask(world: &mut World, client: &str, service: &str) -> Vec<String> {
-    world.says(client, frames(&["", "MDPC01", service]));
-    let reply = world.hears(client).expect("an answer");
-    reply[3..].iter().map(|frame| String::from_utf8_lossy(frame).into_owned()).collect()
-}
-
 /// A `_PL` worker of one thread.
 fn plugin_worker(world: &mut World, name: &str) {
     world.named(name);
-    world.says(name, frames(&["", "MDPW01_PL", "\x01", "processes"]));
-    let plugin = format!("{{\"Path\": {PATH:?}, \"PluginVersion\": \"v1\"}}");
-    world.says(name, frames(&["", "MDPW01_PL", "\x06", "1", "node", &plugin]));
+    introduces_itself(world, name, 1, "node");
     world.says(name, frames(&["", "MDPW01_PL", "\x04", "1"]));
-}
-
-fn submit(world: &mut World, client: &str, job: &str) {
-    let call = [map("{1: \"JobID\"}"), map(&format!("{{1: {job:?}}}"))];
-    world.says(client, [frames(&["", "MDPC01_PL", PATH]), call.to_vec()].concat());
 }
 
 fn notice(world: &mut World, client: &str) -> Option<Item> {
@@ -62,9 +39,9 @@ fn the_broker_beats_every_two_and_a_half_seconds_and_gives_up_an_idle_worker_aft
     world.named("c");
     world.pass(7 * SECOND);
     assert_eq!(words(&mut world, "w"), [4, 4]);
-    assert_eq!(ask(&mut world, "c", "mmi.list"), ["echo"]);
+    assert_eq!(ask(&mut world, "c", "mmi.list", &[]), ["echo"]);
     world.pass(SECOND);
-    assert_eq!(ask(&mut world, "c", "mmi.list"), Vec::<String>::new());
+    assert_eq!(ask(&mut world, "c", "mmi.list", &[]), Vec::<String>::new());
     words(&mut world, "w");
     world.says("w", frames(&["", "MDPW01", "\x04"]));
     assert_eq!(words(&mut world, "w"), [5], "DISCONNECT: it starts again");
@@ -112,7 +89,7 @@ fn a_plugin_worker_that_falls_silent_has_crashed_after_seven_and_a_half_seconds(
     let mut world = World::new(Settings::default());
     plugin_worker(&mut world, "node-1");
     world.named("lab");
-    submit(&mut world, "lab", "job-1");
+    submits(&mut world, "lab", &["job-1"]);
     world.pass(7 * SECOND);
     assert_eq!(notice(&mut world, "lab"), None);
     world.pass(SECOND);
@@ -128,7 +105,7 @@ fn a_worker_that_crashes_all_the_time_is_put_into_quarantine_until_somebody_lift
     let mut world = World::new(Settings { retry_attempts: 100, ..Settings::default() });
     world.named("lab");
     world.named("monitor");
-    submit(&mut world, "lab", "job-1");
+    submits(&mut world, "lab", &["job-1"]);
     for crash in 1..=5 {
         plugin_worker(&mut world, "node-1");
         assert_eq!(words(&mut world, "node-1"), [2], "it gets the job, and crashes with it: {crash}");
@@ -136,12 +113,12 @@ fn a_worker_that_crashes_all_the_time_is_put_into_quarantine_until_somebody_lift
     }
     plugin_worker(&mut world, "node-1");
     assert_eq!(words(&mut world, "node-1"), Vec::<u8>::new(), "it gets nothing");
-    let health = ask(&mut world, "monitor", "mmi.health");
+    let health = ask(&mut world, "monitor", "mmi.health", &[]);
     assert!(health[0].ends_with("#Crashes:5#HealthScore:0"), "{health:?}");
 
     world.elsewhere(Request::Command(Command::ClearWorker { worker: "node-1".into() }));
     assert_eq!(words(&mut world, "node-1"), [2]);
-    let health = ask(&mut world, "monitor", "mmi.health");
+    let health = ask(&mut world, "monitor", "mmi.health", &[]);
     assert!(health[0].ends_with("#Crashes:5#HealthScore:16"), "what it did is not forgotten: {health:?}");
 }
 
@@ -319,7 +296,7 @@ fn a_plugin_client_that_comes_back_gets_the_replies_to_what_it_submitted_before(
     let mut world = World::new(Settings::default());
     plugin_worker(&mut world, "node-1");
     world.named("lab");
-    submit(&mut world, "lab", "job-1");
+    submits(&mut world, "lab", &["job-1"]);
     world.closes("lab");
     world.named("lab");
     world.named("other");
@@ -364,7 +341,7 @@ fn a_key_that_may_not_read_gets_earlier_replies_only_if_it_is_known_to_have_aske
         let mut world = World::new(Settings::default());
         plugin_worker(&mut world, "node-1");
         world.named("lab");
-        submit(&mut world, "lab", "job-1");
+        submits(&mut world, "lab", &["job-1"]);
         world.closes("lab");
         world.named_with("lab", rights, is_known);
         world.says("lab", frames(&["", "MDPC01_PL", "mmi.status"]));

@@ -6,18 +6,14 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
+use support::majordomo::{PATH, frames};
 use support::world::World;
 use tenure_door_zmq::Settings;
 use tenure_hub::words::{OnLost, StateName};
 
-const PATH: &str = "Tools/Count";
 const BODY: &str = "once at most";
 /// Longer than the broker waits for workers that held tasks when it died.
 const LONG: Duration = Duration::from_secs(300);
-
-fn frames<B: AsRef<[u8]>>(parts: &[B]) -> Vec<Bytes> {
-    parts.iter().map(|part| Bytes::copy_from_slice(part.as_ref())).collect()
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {

@@ -238,6 +238,9 @@ pub struct WorkerSpec {
     pub profile: Option<Box<str>>,
     /// Once lost it stays in the list, for people to see, until it comes back or is cleared.
     pub remembered: bool,
+    /// Its name may be new with each connection. If it is not known and says its host, it takes over the crashes of a worker of
+    /// the same door and host that is gone.
+    pub inherits_crashes: bool,
     /// The worker cannot confirm a start: its protocol has no message for it, and it begins as soon as it gets the body.
     /// For such a worker a task that must not run again by itself (`on_lost` is pause or fail) is `running` from its
     /// assignment on: `assigned` and `started` go to the disk in one batch, and the notice with the body leaves after
@@ -313,6 +316,7 @@ impl WorkerSpec {
             on_close: OnClose::default(),
             profile: None,
             remembered: false,
+            inherits_crashes: false,
             starts_on_assign: false,
             held: Vec::new(),
             unnamed: Unnamed::default(),

@@ -11,7 +11,7 @@ use clap::Args;
 use crate::place::Place;
 use crate::process::{announce, cargo, line_of, program, run};
 use crate::steps::Steps;
-use crate::strangers::environment;
+use crate::strangers::{self, Strangers, environment};
 
 const REQUIREMENTS: &str = include_str!("../../../sdk/python/requirements-dev.txt");
 
@@ -72,6 +72,8 @@ impl Python {
             run(program(&python, &sdk).args(["-m", "ruff", "format", "--check", "."]))?;
             run(program(&python, &sdk).args(["-m", "mypy"]))
         });
+        // Figures are told next to those of others.
+        let strangers = if self.long { strangers::prepare(steps, place) } else { Strangers::default() };
         let mut counts = Counts::default();
         steps.run("python: tests", REPEAT, || {
             let mut pytest = program(&python, &sdk);
@@ -79,7 +81,7 @@ impl Python {
             if !self.long {
                 pytest.args(["-m", "not long"]);
             }
-            pytest.args(&self.pytest);
+            pytest.args(&self.pytest).envs(strangers.variables());
             stream(&mut pytest, &mut counts)
         });
         counts

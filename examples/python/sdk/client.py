@@ -17,8 +17,7 @@ async def shout(context: tenure.Context) -> bytes:
 
 async def main() -> None:
     worker = tenure.Worker(shout, queues=["examples-shout"], slots=8)
-    await asyncio.to_thread(worker.start)
-    async with tenure.Client() as client:
+    async with worker, tenure.Client() as client:
         tasks = [await client.submit("examples-shout", word) for word in ("hello", "from", "python")]
         print(*(result.decode() for result in await asyncio.gather(*(task.result() for task in tasks))))
         waiting = await client.submit("examples-unserved", b"")
@@ -26,8 +25,6 @@ async def main() -> None:
         await waiting.cancel("only an example")
         async for info in client.list(queue="examples-shout", states=["completed"]):
             print(info.id, info.state, info.end.worker if info.end else "")
-    worker.drain()
-    await asyncio.to_thread(worker.wait)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,30 @@ impl Worker {
         })
     }
 
+    /// The next tasks, all that wait up to a limit; empty when the time is up, nothing when the worker has ended.
+    #[pyo3(signature = (limit, timeout_ms, via=None))]
+    fn take_many(
+        &self,
+        py: Python<'_>,
+        limit: usize,
+        timeout_ms: Option<u64>,
+        via: Option<Via>,
+    ) -> PyResult<Py<PyAny>> {
+        let tasks = Arc::clone(self.tasks.get()?);
+        run(py, via, async move {
+            let taken = within(timeout_ms, async {
+                let mut taken = Vec::new();
+                tasks.lock().await.recv_many(&mut taken, limit.max(1)).await;
+                taken
+            });
+            match taken.await {
+                None => Ok(Value::List(Vec::new())),
+                Some(taken) if taken.is_empty() => Ok(Value::None),
+                Some(taken) => Ok(Value::List(taken.into_iter().map(Value::object).collect())),
+            }
+        })
+    }
+
     /// The next interrupt: `(task, attempt, kind, reason)`; nothing when the time is up.
     #[pyo3(signature = (timeout_ms, via=None))]
     fn next_interrupt(

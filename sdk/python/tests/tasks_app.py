@@ -78,6 +78,12 @@ def count_up() -> int:
     return done
 
 
+@app.task(queue="tests", retries=4, tags=["licence"])
+def terms() -> list[object]:
+    told = tenure.current_context().terms
+    return [told.queue, told.retries, told.tags]
+
+
 @app.task(queue="tests")
 def unencodable() -> object:
     return object()

@@ -36,6 +36,10 @@ def test_functions_run_elsewhere_and_their_results_come_back(pool: str) -> None:
     assert tasks_app.pid.submit().result(timeout=LONG) != os.getpid()
 
 
+def test_a_task_knows_what_was_said_about_it(pool: str) -> None:
+    assert tasks_app.terms.submit().result(timeout=LONG) == ["tests", 4, ["licence"]]
+
+
 def test_an_exception_comes_back_with_its_traceback(pool: str) -> None:
     with pytest.raises(tenure.TaskFailed, match="division by zero") as failed:
         tasks_app.divide.submit(1.0, 0.0).result(timeout=LONG)

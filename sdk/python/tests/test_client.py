@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import pytest
 import tenure
 import uvloop
-from conftest import LONG
+from conftest import LONG, until
 from tenure import Client, Submission, SyncClient
 from tenure.testing import Broker
 
@@ -146,12 +146,18 @@ async def everything(broker: Broker) -> None:
         await asyncio.sleep(0.01)
         return context.body.upper()
 
-    worker = tenure.Worker(shout_later, queues=["async"], address=broker.address, slots=50)
-    await asyncio.to_thread(worker.start)
-    async with broker.async_client() as client:
+    loops = set()
+
+    async def shout_here(context: tenure.Context) -> bytes:
+        loops.add(asyncio.get_running_loop())
+        return await shout_later(context)
+
+    worker = tenure.Worker(shout_here, queues=["async"], address=broker.address, slots=50)
+    async with worker, broker.async_client() as client:
         tasks = await asyncio.gather(*(client.submit("async", str(number)) for number in range(100)))
         results = await asyncio.wait_for(asyncio.gather(*(task.result() for task in tasks)), LONG)
         assert results == [str(number).encode() for number in range(100)]
+        assert loops == {asyncio.get_running_loop()}
         assert len([task async for task in client.list(queue="async", page=30)]) == 100
         assert await client.identity()
         with pytest.raises(tenure.UnknownTask):
@@ -163,8 +169,7 @@ async def everything(broker: Broker) -> None:
         assert (await pending.status()).state == "ready"
     with pytest.raises(tenure.Closed):
         await client.ping()
-    worker.stop()
-    await asyncio.to_thread(worker.wait)
+    assert worker.stats["completed"] == 100
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
@@ -172,3 +177,21 @@ def test_the_client_for_event_loops(loop: str) -> None:
     with Broker() as broker:
         run = uvloop.run if loop == "uvloop" else asyncio.run
         run(everything(broker))
+
+
+def test_a_worker_of_an_event_loop_stops_when_it_is_cancelled(shared_broker: Broker, client: SyncClient) -> None:
+    async def forever(context: tenure.Context) -> None:
+        await asyncio.sleep(600)
+
+    async def main() -> None:
+        worker = tenure.Worker(forever, queues=["cancelled"], address=shared_broker.address)
+        running = asyncio.ensure_future(worker.run_async())
+        task = await asyncio.to_thread(client.submit, "cancelled")
+        await asyncio.to_thread(until, "it runs", lambda: task.status().state == "running")
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        # It was given back, so another worker can have it at once.
+        assert (await asyncio.to_thread(task.status)).state == "ready"
+
+    asyncio.run(asyncio.wait_for(main(), LONG))

@@ -9,9 +9,6 @@ use crate::proto::sidecar as pb;
 use crate::session::Listening;
 use crate::translate::{self, topic_status};
 
-/// How many topics one answer lists.
-const TOPICS_MAX: usize = 100_000;
-
 #[tonic::async_trait]
 impl pb::sidecar_service_server::SidecarService for Desk {
     async fn publish(&self, mut request: Request<pb::PublishRequest>) -> Reply<pb::PublishResponse> {
@@ -84,7 +81,7 @@ impl pb::sidecar_service_server::SidecarService for Desk {
         let mut topics = Vec::new();
         let mut from = Some(0);
         while let Some(next) = from
-            && topics.len() < TOPICS_MAX
+            && topics.len() < self.listed_topics_max
         {
             let page = self.hub.topics().topics(&peer.namespace, next, PAGE_MAX, None);
             topics.extend(page.items.iter().map(translate::topic_info));
@@ -92,8 +89,8 @@ impl pb::sidecar_service_server::SidecarService for Desk {
             // Others want their turn between two pages.
             tokio::task::yield_now().await;
         }
-        let truncated = from.is_some() || topics.len() > TOPICS_MAX;
-        topics.truncate(TOPICS_MAX);
+        let truncated = from.is_some() || topics.len() > self.listed_topics_max;
+        topics.truncate(self.listed_topics_max);
         Ok(Response::new(pb::GetTopicsResponse { topics, truncated }))
     }
 

@@ -117,6 +117,7 @@ pub(crate) fn worker_spec(spec: worker::WorkerSpec) -> Result<WorkerSpec, Refusa
         on_close: from_on_close(&spec.on_close)?,
         profile: None,
         remembered: false,
+        inherits_crashes: false,
         starts_on_assign: false,
         unnamed: Unnamed::Gone,
         owner: None,

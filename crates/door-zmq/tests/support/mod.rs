@@ -3,6 +3,7 @@
 
 pub(crate) mod broker;
 pub(crate) mod cbor;
+pub(crate) mod majordomo;
 pub(crate) mod native;
 pub(crate) mod plugin;
 pub(crate) mod python;

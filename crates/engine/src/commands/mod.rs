@@ -14,6 +14,7 @@ mod expire;
 mod fail;
 mod give_back;
 mod heartbeat;
+mod inherit;
 mod leave;
 mod limit;
 mod lost;

@@ -46,7 +46,11 @@ impl Engine {
         let same_process = spec.instance != 0 && spec.instance == self.workers.at(key).instance;
         self.bind_session(now, peer, key, out);
         let unnamed = spec.unnamed;
+        let inherits = known.is_none() && spec.inherits_crashes;
         let held = self.adopt(now, key, spec, same_process, out);
+        if inherits {
+            self.inherit_crashes(now, key, out);
+        }
         let mut answers = Vec::with_capacity(held.len());
         let mut kept = BTreeSet::new();
         for presented in &held {

@@ -1,6 +1,6 @@
 //! The health of workers: quarantine after too many crashes, draining, leaving.
 
-use tenure_engine::command::{OnClose, PresenceName};
+use tenure_engine::command::{OnClose, PresenceName, WorkerAbout};
 use tenure_engine::terms::OnLost;
 use tenure_engine::{Command, NewTask, Peer, Settings, StateName, Why, WorkerSpec};
 
@@ -303,5 +303,40 @@ fn a_lost_worker_that_wants_to_be_remembered_is_listed_until_it_is_cleared() {
     let worker = broker.worker_with(WorkerSpec { remembered: true, ..spec("w", &["q"], 1) });
     broker.does(&worker, Command::Leave);
     assert!(broker.workers().is_empty(), "whoever says goodbye is not looked for");
+    broker.hush();
+}
+
+/// A worker with a name of its own that says on which host it runs.
+fn on_host(name: &str, host: &str) -> WorkerSpec {
+    WorkerSpec {
+        on_close: OnClose::TasksDie,
+        inherits_crashes: true,
+        about: WorkerAbout { host: Some(host.into()), door: Some("door"), ..WorkerAbout::default() },
+        ..spec(name, &["q"], 1)
+    }
+}
+
+#[test]
+fn crashes_follow_the_host_of_a_worker_whose_name_is_new_each_time() {
+    let mut broker = Broker::with(few_crashes());
+    let ann = broker.client("ann");
+    for name in ["first", "second"] {
+        let worker = broker.worker_with(on_host(name, "node-3"));
+        let task = NewTask { crash_budget: 1, ..broker.new_task("q") };
+        let task = broker.submit_task(&ann, task);
+        broker.start(&worker, task);
+        broker.disconnect(&worker);
+    }
+    let until = broker.now + SECOND * 60;
+    broker.worker_with(on_host("third", "node-3"));
+    let info = broker.worker_info("third");
+    assert_eq!((info.crashes, info.quarantined_until), (2, Some(until)));
+    let names: Vec<_> = broker.workers().into_iter().map(|worker| worker.worker.to_string()).collect();
+    assert_eq!(names, ["third"], "the record has moved");
+    broker.worker_with(on_host("fourth", "node-3"));
+    broker.worker_with(on_host("fifth", "node-4"));
+    for name in ["fourth", "fifth"] {
+        assert_eq!(broker.worker_info(name).crashes, 0, "{name}");
+    }
     broker.hush();
 }

@@ -1,7 +1,8 @@
 //! `tenure pub`, `tenure sub` and `tenure topics`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -138,6 +139,8 @@ fn many_messages_come_from_lines_of_json() {
     assert_eq!(broker.tenure(&["sub", "log", "--replay", "-n", "1", "--raw"]).ok(), "{\"a\":1}\n");
     let bad = broker.tenure_fed(&["pub", "--jsonl", "-"], b"{\"topic\": \"a\"}\n{\"payload\": 1}\n");
     bad.fails(65, "line 2 of -: there is no topic");
+    let heard = broker.tenure(&["sub", "a", "--replay", "-n", "1", "-o", "jsonl"]).lines();
+    assert_eq!(heard[0]["sequence"], 1, "the good line before the bad one is published");
     let some = b"{\"topic\": \"a\"}\n\n{\"topic\": \"a..b\"}\n{\"topic\": \"a\"}\n";
     let some = broker.tenure_fed(&["pub", "--jsonl", "-"], some);
     assert!(some.out.contains("2 messages published, 1 refused"), "{some:?}");
@@ -145,6 +148,30 @@ fn many_messages_come_from_lines_of_json() {
     broker
         .tenure_fed(&["pub", "a", "--jsonl", "-"], b"{\"retian\": true}\n")
         .fails(65, "`retian` is none of");
+}
+
+#[test]
+fn a_line_is_published_as_soon_as_it_is_written() {
+    const WITHIN: Duration = Duration::from_millis(50);
+    let broker = Broker::start();
+    let (mut sub, mut heard) = lines(&broker, &["sub", "log", "-o", "jsonl"]);
+    subscribers(&broker, 1);
+    let mut command = broker.command(&["pub", "log", "--jsonl", "-"]);
+    let mut publisher = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+    let mut stdin = publisher.stdin.take().expect("piped");
+    // On a busy machine some lines take longer; a program that gathers lines would delay every one of them.
+    let delays = (1..=20).map(|number| {
+        let written = Instant::now();
+        writeln!(stdin, "{{\"payload\": {number}}}").expect("it reads");
+        assert_eq!(heard.next().expect("a message")["sequence"], number);
+        written.elapsed()
+    });
+    let delays: Vec<Duration> = delays.collect();
+    assert!(delays.iter().any(|delay| *delay < WITHIN), "{delays:?}");
+    drop(stdin);
+    assert!(publisher.wait().unwrap().success());
+    sub.kill().unwrap();
+    sub.wait().unwrap();
 }
 
 #[test]

@@ -27,7 +27,7 @@ class RemoteTask:
         self._frames = frames
         self._interrupt: Optional[tuple[str, Optional[str]]] = None
         self._interrupted = threading.Event()
-        self._asides: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
         self.ended = False
         self.id: str = told["id"]
         self.attempt: int = told["attempt"]
@@ -41,9 +41,13 @@ class RemoteTask:
         self.crashes: int = told["crashes"]
         self.failures: int = told["failures"]
         self.checkpoint: Optional[bytes] = told["checkpoint"]
-        self._terms: str = told["terms"]
+        self._terms: Optional[str] = None
 
     def terms(self) -> str:
+        # Few tasks look at them, so they are fetched when one does.
+        if self._terms is None:
+            self._frames.send("terms", self.id, self.attempt)
+            self._terms = self._answers.get() or "{}"
         return self._terms
 
     def progress(self, percent: Optional[int], note: str) -> None:
@@ -51,14 +55,14 @@ class RemoteTask:
 
     def put_aside(self, checkpoint: bytes, via: Any = None) -> None:
         self._frames.send("aside", self.id, self.attempt, checkpoint)
-        refused = self._asides.get()
+        refused = self._answers.get()
         if via is not None:
             raise Fail("a task in a process puts checkpoints aside with put_aside, not with put_aside_async")
         if refused is not None:
             raise StaleAttempt(refused)
 
-    def told_aside(self, refused: Optional[str]) -> None:
-        self._asides.put(refused)
+    def answered(self, answer: Optional[str]) -> None:
+        self._answers.put(answer)
 
     def told_interrupt(self, kind: str, reason: Optional[str]) -> None:
         self._interrupt = (kind, reason)
@@ -116,16 +120,17 @@ class Child:
         try:
             while True:
                 kind, *told = self._frames.receive()
-                if kind == "task":
-                    task = RemoteTask(self._frames, told[0])
-                    self._held[(task.id, task.attempt)] = task
-                    self._waiting.put(task)
+                if kind == "tasks":
+                    for described in told[0]:
+                        task = RemoteTask(self._frames, described)
+                        self._held[(task.id, task.attempt)] = task
+                        self._waiting.put(task)
                     continue
                 held = self._held.get((told[0], told[1]))
                 if held is None:
                     continue
-                if kind == "aside":
-                    held.told_aside(told[2])
+                if kind in ("aside", "terms"):
+                    held.answered(told[2])
                 elif kind == "interrupt":
                     held.told_interrupt(told[2], told[3])
         except EOFError:

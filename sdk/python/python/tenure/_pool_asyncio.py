@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from . import _loop, _native, _outcome
 from .context import Context, _current
@@ -14,23 +14,30 @@ from .worker import Pool
 
 log = logging.getLogger("tenure.worker")
 
+#: How many tasks are taken at once.
+_BATCH = 256
+
 
 class AsyncioPool(Pool):
-    """An asyncio task for each task. One that is cancelled, paused or over is cancelled in asyncio's way."""
+    """An asyncio task for each task. One that should wind down is cancelled in asyncio's way."""
 
     def __init__(self, handler: Callable[[Context], Any]) -> None:
         self._handler = handler
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._here: Optional[asyncio.Task[None]] = None
 
     def start(self, worker: _native.Worker) -> None:
         threading.Thread(target=lambda: asyncio.run(self._main(worker)), name="tenure-asyncio", daemon=True).start()
 
+    def start_here(self, worker: _native.Worker) -> None:
+        self._here = asyncio.ensure_future(self._main(worker))
+
     async def _main(self, worker: _native.Worker) -> None:
         interrupts = asyncio.ensure_future(self._interrupt(worker))
         try:
-            while (task := await _loop.ask(lambda via: worker.take(None, via))) is not None:
-                key = (task.id, task.attempt)
-                self._running[key] = asyncio.ensure_future(self._handle(task))
+            while (tasks := await _loop.ask(lambda via: worker.take_many(_BATCH, None, via))) is not None:
+                for task in tasks:
+                    self._running[(task.id, task.attempt)] = asyncio.ensure_future(self._handle(task))
             if self._running:
                 await asyncio.wait(list(self._running.values()))
         except TenureError as error:
@@ -40,9 +47,8 @@ class AsyncioPool(Pool):
 
     async def _interrupt(self, worker: _native.Worker) -> None:
         while (told := await _loop.ask(lambda via: worker.next_interrupt(None, via))) is not None:
-            task, attempt, kind, _ = told
-            running = self._running.get((task, attempt))
-            if running is not None and kind != "leaving":
+            running = self._running.get(told[:2])
+            if running is not None:
                 running.cancel()
 
     async def _handle(self, task: _native.Task) -> None:

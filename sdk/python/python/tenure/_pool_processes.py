@@ -26,6 +26,9 @@ EXIT_KILLED = 137
 #: How often a process may die before it is ready until the worker gives up.
 BROKEN_STARTS_MAX = 3
 
+#: How many tasks are taken at once.
+_BATCH = 256
+
 Key = tuple[str, int]
 
 
@@ -65,17 +68,28 @@ class ProcessPool(Pool):
 
     def _dispatch(self) -> None:
         try:
-            while (task := self._worker.take(None)) is not None:
-                while (child := self._idlest()) is None or not child.give(task):
-                    if child is None:
-                        task.give_back("this worker has no process that could run it")
-                        break
+            while (tasks := self._worker.take_many(_BATCH, None)) is not None:
+                self._give(tasks)
         except Closed:
             pass
 
-    def _idlest(self) -> Optional[ChildProcess]:
-        with self._lock:
-            return min(self._children, key=lambda child: len(child.held), default=None)
+    def _give(self, tasks: list[_native.Task]) -> None:
+        """Gives each task to the process that has the fewest, and to each process all of its own in one frame."""
+        while tasks:
+            with self._lock:
+                children = list(self._children)
+            if not children:
+                for task in tasks:
+                    task.give_back("this worker has no process that could run it")
+                return
+            given: list[list[_native.Task]] = [[] for _ in children]
+            loads = [len(child.held) for child in children]
+            for task in tasks:
+                idlest = loads.index(min(loads))
+                loads[idlest] += 1
+                given[idlest].append(task)
+            # What a process that has just died does not take goes to the others.
+            tasks = [task for child, its in zip(children, given) if its and not child.give(its) for task in its]
 
     def _interrupt(self) -> None:
         try:
@@ -131,16 +145,17 @@ class ChildProcess:
         if self._broken is not None:
             raise BadSetting(f"a process of the worker could not start: {self._broken}")
 
-    def give(self, task: _native.Task) -> bool:
-        """Gives the process a task. Returns whether it still takes one."""
-        key = (task.id, task.attempt)
+    def give(self, tasks: list[_native.Task]) -> bool:
+        """Gives the process some tasks. Returns whether it still takes any."""
+        described = [_describe(task) for task in tasks]
         with self._lock:
             if self._dead:
                 return False
-            self.held[key] = task
-        # If it died, the thread that hears it says what becomes of the task.
+            for task, told in zip(tasks, described):
+                self.held[(told["id"], told["attempt"])] = task
+        # If it died, the thread that hears it says what becomes of the tasks.
         with contextlib.suppress(OSError):
-            self._frames.send("task", _describe(task))
+            self._frames.send("tasks", described)
         return True
 
     def interrupt(self, key: Key, kind: str, reason: Optional[str], kill_after: float) -> None:
@@ -210,6 +225,8 @@ class ChildProcess:
             getattr(task, told[0])(*told[1:])
         elif kind == "progress":
             task.progress(*told)
+        elif kind == "terms":
+            self._frames.send("terms", *key, task.terms())
         elif kind == "aside":
             refused = None
             try:
@@ -257,7 +274,6 @@ def _describe(task: _native.Task) -> dict[str, Any]:
         "crashes": task.crashes,
         "failures": task.failures,
         "checkpoint": task.checkpoint,
-        "terms": task.terms(),
     }
 
 

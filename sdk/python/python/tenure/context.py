@@ -162,9 +162,11 @@ class Context:
         return interrupt is not None and interrupt.kind in ("cancel", "stop")
 
     def check(self) -> None:
-        """Raises :class:`TaskInterrupted` if the task should be paused, cancelled or stopped. Call it now and then."""
+        """Raises :class:`TaskInterrupted` if the task should wind down. Call it now and then. If it is because the
+        worker leaves, the task is given back and goes on elsewhere, from its checkpoint.
+        """
         interrupt = self.interrupt
-        if interrupt is not None and interrupt.kind != "leaving":
+        if interrupt is not None:
             raise TaskInterrupted(interrupt)
 
     def sleep(self, span: Span) -> None:
@@ -173,9 +175,6 @@ class Context:
         while (left := until - time.monotonic()) > 0:
             self._native.wait_interrupt(int(left * 1000) + 1)
             self.check()
-            if self.interrupt is not None:
-                # The worker leaves, which is no reason to stop: the wait would return at once.
-                time.sleep(min(left, 0.1))
 
     async def interrupted(self) -> Interrupt:
         """Waits until the task should wind down."""

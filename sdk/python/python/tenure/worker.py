@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import signal
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Iterable
 from typing import Any, Callable, Optional, Union
 
-from . import _native
+from . import _loop, _native
 from ._settings import SOFTWARE, settings
 from .context import Context
 from .errors import BadSetting
@@ -144,6 +145,30 @@ class Worker:
         self.stop()
         self.wait()
 
+    async def run_async(self) -> None:
+        """The same for programs with an event loop. Handlers that await run on the running loop. To cancel this stops
+        the worker.
+        """
+        async with self:
+            await self.wait_async()
+
+    async def wait_async(self) -> None:
+        """Waits until the worker has left. Raises what made it give up, if it did."""
+        native = self._started()
+        await _loop.ask(lambda via: native.ended(None, via))
+        self._pool.end()
+
+    async def __aenter__(self) -> Worker:
+        if self._native is None:
+            await asyncio.to_thread(self._pool.prepare)
+            self._native = await _loop.ask(lambda via: _native.start_worker(self._settings, via))
+            self._pool.start_here(self._started())
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        self.stop()
+        await asyncio.shield(self.wait_async())
+
     def _started(self) -> _native.Worker:
         if self._native is None:
             raise BadSetting("the worker was not started")
@@ -159,6 +184,10 @@ class Pool:
     def start(self, worker: _native.Worker) -> None:
         """Begins to take tasks."""
         raise NotImplementedError
+
+    def start_here(self, worker: _native.Worker) -> None:
+        """The same inside the running event loop."""
+        self.start(worker)
 
     def end(self) -> None:
         """Called when the worker has left."""
