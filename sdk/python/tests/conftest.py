@@ -32,6 +32,17 @@ def client(shared_broker: Broker) -> Iterator[SyncClient]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def app_broker() -> Iterator[Broker]:
+    """A broker for the tasks of `tasks_app`."""
+    from tasks_app import app
+
+    with Broker() as broker:
+        app.configure(address=broker.address)
+        yield broker
+        app.close()
+
+
 def until(what: str, so: Callable[[], bool]) -> None:
     """Waits until something is so."""
     deadline = time.monotonic() + LONG

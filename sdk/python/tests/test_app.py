@@ -9,22 +9,13 @@ import pytest
 import tasks_app
 import tenure
 from conftest import LONG, end_worker, start_worker, until
-from tasks_app import Point, app
+from tasks_app import Point
 from tenure.testing import Broker
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        app._settings["address"] = broker.address
-        app.close()
-        yield broker
-        app.close()
-
-
 @pytest.fixture(scope="module", params=["threads", "processes", "asyncio"])
-def pool(request: pytest.FixtureRequest, broker: Broker) -> Iterator[str]:
-    worker = start_worker(broker, "--pool", request.param, "--slots", "3", "--kill-after", "0.5")
+def pool(request: pytest.FixtureRequest, app_broker: Broker) -> Iterator[str]:
+    worker = start_worker(app_broker, "--pool", request.param, "--slots", "3", "--kill-after", "0.5")
     yield request.param
     assert end_worker(worker) == 0
 

@@ -11,13 +11,11 @@ import subprocess
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tasks_app
 from conftest import end_worker, start_worker, until
-from tasks_app import app
 from tenure.testing import Broker
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -41,17 +39,8 @@ def timed(count: int, work: object) -> float:
     return time.perf_counter() - start
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        app._settings["address"] = broker.address
-        app.close()
-        yield broker
-        app.close()
-
-
-def test_figures_of_single_requests(broker: Broker) -> None:
-    with broker.client() as client, client.listen(["figures"]) as calls:
+def test_figures_of_single_requests(app_broker: Broker) -> None:
+    with app_broker.client() as client, client.listen(["figures"]) as calls:
 
         def answer() -> None:
             for call in calls:
@@ -64,13 +53,13 @@ def test_figures_of_single_requests(broker: Broker) -> None:
         tell("broadcasts", 2000, timed(2000, lambda: client.broadcast(b"x", subject="figures")), 2000)
 
 
-def test_figures_of_a_map_next_to_celery(broker: Broker, tmp_path: Path) -> None:
+def test_figures_of_a_map_next_to_celery(app_broker: Broker, tmp_path: Path) -> None:
     count = 10_000 if IS_DEBUG else 100_000
     start = time.perf_counter()
     batch = tasks_app.add.map(range(count))
     tell("mapped submissions", count, time.perf_counter() - start, 20_000)
     start = time.perf_counter()
-    worker = start_worker(broker, "--pool", "processes", "--slots", "512", "--processes", "1")
+    worker = start_worker(app_broker, "--pool", "processes", "--slots", "512", "--processes", "1")
     assert batch.results(timeout=800) == list(range(count))
     ours = tell("tasks through one process", count, time.perf_counter() - start, 5_000)
     assert end_worker(worker) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import tasks_app
@@ -13,25 +13,16 @@ from tasks_app import app
 from tenure.testing import Broker
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        app._settings["address"] = broker.address
-        app.close()
-        yield broker
-        app.close()
-
-
-def test_a_segfault_is_a_crash_of_that_task_alone(broker: Broker) -> None:
-    worker = start_worker(broker, "--pool", "processes", "--slots", "1")
+def test_a_segfault_is_a_crash_of_that_task_alone(app_broker: Broker) -> None:
+    worker = start_worker(app_broker, "--pool", "processes", "--slots", "1")
     with pytest.raises(tenure.TaskFailed, match="SIGSEGV"):
         tasks_app.segfault.submit().result(timeout=LONG)
     assert tasks_app.add.submit(1, 1).result(timeout=LONG) == 2
     assert end_worker(worker) == 0
 
 
-def test_a_cancelled_task_that_does_not_listen_is_killed(broker: Broker) -> None:
-    worker = start_worker(broker, "--pool", "processes", "--slots", "1", "--kill-after", "0.2")
+def test_a_cancelled_task_that_does_not_listen_is_killed(app_broker: Broker) -> None:
+    worker = start_worker(app_broker, "--pool", "processes", "--slots", "1", "--kill-after", "0.2")
     task = tasks_app.spin.submit(600.0)
     until("it runs", lambda: (holding := task.status().holding) is not None and holding.progress is not None)
     task.cancel()
@@ -41,37 +32,37 @@ def test_a_cancelled_task_that_does_not_listen_is_killed(broker: Broker) -> None
     assert end_worker(worker) == 0
 
 
-def test_a_task_over_its_limit_is_killed(broker: Broker) -> None:
-    worker = start_worker(broker, "--pool", "processes", "--slots", "1", "--kill-after", "0.2")
+def test_a_task_over_its_limit_is_killed(app_broker: Broker) -> None:
+    worker = start_worker(app_broker, "--pool", "processes", "--slots", "1", "--kill-after", "0.2")
     task = tasks_app.spin.with_options(run_limit=0.5, crash_budget=1, on_lost="fail").submit(600.0)
     assert task.wait(timeout=LONG).state == "failed"
     assert tasks_app.add.submit(1, 1).result(timeout=LONG) == 2
     assert end_worker(worker) == 0
 
 
-def test_more_slots_than_processes_lets_tasks_wait_in_them(broker: Broker) -> None:
-    worker = start_worker(broker, "--pool", "processes", "--slots", "32", "--processes", "2")
+def test_more_slots_than_processes_lets_tasks_wait_in_them(app_broker: Broker) -> None:
+    worker = start_worker(app_broker, "--pool", "processes", "--slots", "32", "--processes", "2")
     assert tasks_app.add.map(range(1000)).results(timeout=LONG) == list(range(1000))
     assert len(set(tasks_app.pid.starmap([()] * 50).results(timeout=LONG))) <= 2
     assert end_worker(worker) == 0
 
 
-def test_a_worker_drains_on_sigterm(broker: Broker) -> None:
-    worker = start_worker(broker, "--pool", "threads", "--slots", "1")
+def test_a_worker_drains_on_sigterm(app_broker: Broker) -> None:
+    worker = start_worker(app_broker, "--pool", "threads", "--slots", "1")
     task = tasks_app.spin.submit(1.0)
     until("it runs", lambda: task.status().state == "running")
     assert end_worker(worker) == 0
     assert task.result(timeout=LONG) == "done"
 
 
-def test_ten_thousand_are_mapped_in_one_call(broker: Broker) -> None:
+def test_ten_thousand_are_mapped_in_one_call(app_broker: Broker) -> None:
     batch = tasks_app.add.map(range(10_000))
     assert len(batch) == 10_000
     with app.worker(slots=16):
         assert batch.results(timeout=LONG) == list(range(10_000))
 
 
-def test_functions_are_submitted_from_an_event_loop(broker: Broker) -> None:
+def test_functions_are_submitted_from_an_event_loop(app_broker: Broker) -> None:
     async def main() -> int:
         task = await tasks_app.add.submit_async(20, 22)
         return await task.result(timeout=LONG)
@@ -100,3 +91,19 @@ def test_an_app_that_is_not_there_is_told(capfd: pytest.CaptureFixture[str]) -> 
     assert "no_such_module" in capfd.readouterr().err
     assert main(["work", "tasks_app:nothing"]) == 1
     assert "has no tenure.App called 'nothing'" in capfd.readouterr().err
+
+
+def test_processes_end_with_a_worker_that_is_killed(app_broker: Broker) -> None:
+    worker = start_worker(app_broker, "--pool", "processes", "--slots", "2")
+    pids = set(tasks_app.pid.starmap([()] * 20).results(timeout=LONG))
+    worker.kill()
+    worker.wait(LONG)
+    until("they are gone", lambda: not any(_lives(pid) for pid in pids))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        # A process that its new parent has not looked after yet is dead all the same.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -60,6 +61,39 @@ def test_a_handler_may_block_its_event_loop_longer_than_the_lease(tenure_broker:
     with tenure_broker.client() as client, tenure_broker.worker(["block"], block, slots=2, **QUICK):
         task = client.submit("block", b"", on_lost="fail")
         assert task.result(timeout=LONG) == b"1"
+
+
+def test_a_worker_that_was_frozen_past_its_lease_is_fenced(tenure_broker: Broker) -> None:
+    code = """
+        import sys, tenure
+        def work(context):
+            try:
+                context.sleep(600 if context.attempt == 1 else 0)
+            except tenure.TaskInterrupted as interrupted:
+                print("fenced", context.attempt, interrupted.interrupt.kind, flush=True)
+                raise
+            return f"attempt {context.attempt}"
+        tenure.Worker(work, queues=["frozen"], address=sys.argv[1], heartbeat=0.2, lost_after=1.0, lease=2.0).run()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), tenure_broker.address]
+    frozen = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        with tenure_broker.client() as client:
+            task = client.submit("frozen", b"", on_lost="requeue")
+            until("it runs", lambda: task.status().state == "running")
+            frozen.send_signal(signal.SIGSTOP)
+            with tenure_broker.worker(["frozen"], lambda context: f"attempt {context.attempt}"):
+                assert task.result(timeout=LONG) == b"attempt 2"
+            frozen.send_signal(signal.SIGCONT)
+            assert frozen.stdout is not None
+            assert frozen.stdout.readline() == "fenced 1 stop\n"
+            assert client.result(task.id) == b"attempt 2"
+    finally:
+        frozen.send_signal(signal.SIGCONT)
+        frozen.terminate()
+        assert frozen.wait(LONG) == 0
+        assert frozen.stdout is not None
+        frozen.stdout.close()
 
 
 def test_a_worker_and_a_client_live_through_kills_of_the_broker(tenure_broker: Broker) -> None:

@@ -94,7 +94,9 @@ def test_a_request_is_answered_through_a_topic(client: SyncClient) -> None:
         thread.join(LONG)
 
 
-def test_a_subscription_replays_what_it_missed_while_the_broker_was_gone(tenure_broker: Broker) -> None:
+def test_a_subscription_replays_what_it_missed_while_the_broker_was_gone(
+    tenure_broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     policy = ReconnectionPolicy(initial_delay_ms=50, max_delay_ms=200)
     with tenure_broker.client(reconnection_policy=policy, gap_recovery_mode=GapRecoveryMode.REPLAY_BUFFER) as client:
         states: list[ConnectionState] = []
@@ -118,6 +120,9 @@ def test_a_subscription_replays_what_it_missed_while_the_broker_was_gone(tenure_
             client.publish("sensor", "last")
             thread.join(LONG)
             assert not thread.is_alive() and seen[-1] == b"last"
+    retries = [vars(record) for record in caplog.records if record.message == "the connection is tried again"]
+    assert retries and retries[0]["topics"] == ["sensor"] and retries[0]["last_sequence_number"] == 1
+    assert (retries[0]["attempt"], retries[0]["delay_ms"]) == (1, 50) and retries[0]["subscription_id"]
 
 
 def test_a_gap_is_told_to_the_callback(tenure_broker: Broker) -> None:

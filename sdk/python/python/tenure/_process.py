@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 
 from . import _native
 
 #: Grows with every fork, so that what was made before one is recognized.
 _generation = 0
+#: Held while something is made again after a fork. The child has one that no thread of the parent holds.
+lock = threading.Lock()
 
 
 def generation() -> int:
@@ -17,8 +20,9 @@ def generation() -> int:
 
 
 def _forked() -> None:
-    global _generation
+    global _generation, lock
     _generation += 1
+    lock = threading.Lock()
     _native.forked()
 
 

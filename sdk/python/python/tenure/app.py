@@ -68,6 +68,15 @@ class App:
         self._async_client: Optional[tuple[Any, Client]] = None
         self.tasks: dict[str, Task[..., Any]] = {}
 
+    def configure(self, **settings: Any) -> None:
+        """Changes where the broker is: ``address``, ``namespace``, ``key`` or ``patience``."""
+        unknown = settings.keys() - self._settings.keys()
+        if unknown:
+            raise BadSetting(f"an app has no setting {unknown.pop()!r}: it has {', '.join(self._settings)}")
+        self.close()
+        self._async_client = None
+        self._settings.update(settings)
+
     @property
     def client(self) -> SyncClient:
         """The client through which tasks are submitted."""

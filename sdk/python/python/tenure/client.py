@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Callable, Optional, TypeVar, Union
 
-from . import _loop, _native, _process, _verbs
-from ._settings import settings
+from . import _loop, _native, _verbs
+from ._base import ClientBase
 from ._verbs import Ask, NewMessage
 from .errors import BadSetting, Closed
 from .handle import Reader, TaskHandle, read_bytes
@@ -30,8 +30,6 @@ from .streams import Ear, Listener, Stream, Watch, heard, watched
 from .submission import Body, Span, Submission, When
 from .subscription import (
     GapRecoveryMode,
-    OnGap,
-    OnState,
     ReconnectionPolicy,
     Subscription,
     recovery_word,
@@ -41,7 +39,7 @@ from .talk import Call
 T = TypeVar("T")
 
 
-class Client:
+class Client(ClientBase):
     """A client of the broker, for asyncio (and uvloop).
 
     It connects when it is first used, and comes back by itself when the connection is lost: requests wait meanwhile, as
@@ -57,49 +55,20 @@ class Client:
     'ready'
     """
 
-    def __init__(
-        self,
-        address: Optional[str] = None,
-        *,
-        namespace: Optional[str] = None,
-        key: Optional[str] = None,
-        identity: Optional[str] = None,
-        patience: Span = 30.0,
-        reconnection_policy: Optional[ReconnectionPolicy] = None,
-        gap_recovery_mode: GapRecoveryMode = GapRecoveryMode.NONE,
-    ) -> None:
-        self._settings = settings(address, namespace, key, identity, patience)
-        self._native: Optional[_native.Client] = None
-        self._generation = -1
-        self._closed = False
-        self._reconnection_policy = reconnection_policy or ReconnectionPolicy()
-        self._gap_recovery_mode = gap_recovery_mode
-        self._on_state: list[OnState] = []
-        self._on_gap: list[OnGap] = []
+    def _new_lock(self) -> None:
         self._connecting: Optional[asyncio.Lock] = None
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._settings!r})"
-
-    def on_connection_state_change(self, told: OnState) -> OnState:
-        """Calls this with the state and the error when the connection of a subscription comes or goes."""
-        self._on_state.append(told)
-        return told
-
-    def on_gap_detected(self, told: OnGap) -> OnGap:
-        """Calls this with the number expected, the number that comes next and the topic when messages were missed."""
-        self._on_gap.append(told)
-        return told
 
     async def connect(self) -> _native.Client:
         """Connects if that was not done before. Every request does this by itself."""
-        if self._native is not None and self._generation == _process.generation():
-            return self._native
+        native = self._here()
+        if native is not None:
+            return native
         if self._closed:
             raise Closed("the client was closed: make a new one")
-        if self._connecting is None or self._generation != _process.generation():
-            self._connecting, self._generation = asyncio.Lock(), _process.generation()
-            self._native = None
+        self._make_again()
+        if self._connecting is None:
+            # Made on the loop that uses it.
+            self._connecting = asyncio.Lock()
         async with self._connecting:
             if self._native is None:
                 self._native = await _loop.ask(self._settings.connect)
@@ -107,10 +76,7 @@ class Client:
 
     async def close(self) -> None:
         """Ends the connection. What is under way fails with :class:`Closed`."""
-        self._closed = True
-        if self._native is not None and self._generation == _process.generation():
-            self._native.close()
-        self._native = None
+        self._close()
 
     async def __aenter__(self) -> Client:
         await self.connect()
@@ -118,11 +84,6 @@ class Client:
 
     async def __aexit__(self, *_: Any) -> None:
         await self.close()
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether a connection stands at this moment."""
-        return self._native is not None and self._generation == _process.generation() and self._native.is_connected()
 
     async def identity(self) -> str:
         """The name under which this client's submissions can be watched."""
@@ -361,11 +322,12 @@ class Client:
         """
         wanted = _names(topics)
         recovery = recovery_word(gap_recovery_mode or self._gap_recovery_mode)
-        policy = (reconnection_policy or self._reconnection_policy).said()
+        policy = reconnection_policy or self._reconnection_policy
+        said = policy.said()
         native = await self._ask(
-            lambda client, via: client.subscribe(wanted, id, group, retained, queue, recovery, from_, policy, via)
+            lambda client, via: client.subscribe(wanted, id, group, retained, queue, recovery, from_, said, via)
         )
-        return Subscription(native, wanted, id is not None, self._on_state, self._on_gap)
+        return Subscription(native, wanted, id is not None, policy, self._on_state, self._on_gap)
 
     async def topics(self, pattern: Optional[str] = None) -> list[TopicInfo]:
         """Topics that match a name or pattern, or all."""

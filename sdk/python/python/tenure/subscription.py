@@ -34,6 +34,15 @@ class ReconnectionPolicy:
     #: From 0 to 1.
     jitter_factor: float = 0.1
 
+    def delay_ms(self, attempt: int) -> int:
+        """The delay before the try of this number, counted from 0, without its jitter.
+
+        >>> [ReconnectionPolicy().delay_ms(attempt) for attempt in range(7)]
+        [1000, 2000, 4000, 8000, 16000, 30000, 30000]
+        """
+        doublings = min(attempt, 31) if self.exponential_backoff else 0
+        return min(self.initial_delay_ms << doublings, self.max_delay_ms)
+
     def said(self) -> tuple[int, int, int, bool, float]:
         """What goes to the native client."""
         if self.max_retries < 0 or self.initial_delay_ms < 0 or self.max_delay_ms < 0:
@@ -87,11 +96,13 @@ class _Follower:
         native: _native.Subscriber,
         topics: list[str],
         named: bool,
+        policy: ReconnectionPolicy,
         on_state: list[OnState],
         on_gap: list[OnGap],
     ) -> None:
         self._native = native
         self._topics = topics
+        self._policy = policy
         self._limit = 1 if named else _BATCH
         self._on_state = on_state
         self._on_gap = on_gap
@@ -160,8 +171,10 @@ class _Follower:
 
     def _state(self, state: ConnectionState, error: Optional[str]) -> None:
         if state is ConnectionState.RECONNECTING:
+            delay_ms = self._policy.delay_ms(self._attempt)
             self._attempt += 1
-            log.warning("the connection is tried again", extra=self._fields(attempt=self._attempt, error=error))
+            fields = self._fields(attempt=self._attempt, delay_ms=delay_ms, error=error)
+            log.warning("the connection is tried again", extra=fields)
         else:
             log.info("the connection is %s", state.value, extra=self._fields(error=error))
         for told in self._on_state:

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, Optional, TypeVar, Union
 
-from . import _background, _native, _process, _verbs
-from ._settings import settings
+from . import _background, _native, _verbs
+from ._base import ClientBase
 from ._verbs import Ask, NewMessage
 from .errors import BadSetting, Closed
 from .handle import Reader, SyncTaskHandle, read_bytes
@@ -31,8 +31,6 @@ from .streams import SyncEar, SyncListener, SyncStream, SyncWatch, heard, watche
 from .submission import Body, Span, Submission, When
 from .subscription import (
     GapRecoveryMode,
-    OnGap,
-    OnState,
     ReconnectionPolicy,
     SyncSubscription,
     recovery_word,
@@ -42,7 +40,7 @@ from .talk import SyncCall
 T = TypeVar("T")
 
 
-class SyncClient:
+class SyncClient(ClientBase):
     """A client of the broker, for programs without an event loop. Threads may share one.
 
     It connects when it is first used, and comes back by itself when the connection is lost: requests wait meanwhile, as
@@ -57,48 +55,15 @@ class SyncClient:
     'ready'
     """
 
-    def __init__(
-        self,
-        address: Optional[str] = None,
-        *,
-        namespace: Optional[str] = None,
-        key: Optional[str] = None,
-        identity: Optional[str] = None,
-        patience: Span = 30.0,
-        reconnection_policy: Optional[ReconnectionPolicy] = None,
-        gap_recovery_mode: GapRecoveryMode = GapRecoveryMode.NONE,
-    ) -> None:
-        self._settings = settings(address, namespace, key, identity, patience)
-        self._native: Optional[_native.Client] = None
-        self._generation = -1
-        self._closed = False
-        self._reconnection_policy = reconnection_policy or ReconnectionPolicy()
-        self._gap_recovery_mode = gap_recovery_mode
-        self._on_state: list[OnState] = []
-        self._on_gap: list[OnGap] = []
+    def _new_lock(self) -> None:
         self._connecting = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._settings!r})"
-
-    def on_connection_state_change(self, told: OnState) -> OnState:
-        """Calls this with the state and the error when the connection of a subscription comes or goes."""
-        self._on_state.append(told)
-        return told
-
-    def on_gap_detected(self, told: OnGap) -> OnGap:
-        """Calls this with the number expected, the number that comes next and the topic when messages were missed."""
-        self._on_gap.append(told)
-        return told
 
     def connect(self) -> _native.Client:
         """Connects if that was not done before. Every request does this by itself."""
-        native = self._native
-        if native is not None and self._generation == _process.generation():
+        native = self._here()
+        if native is not None:
             return native
-        if self._generation != _process.generation():
-            # A lock that the parent's threads share may be held by one that does not exist here.
-            self._connecting, self._generation, self._native = threading.Lock(), _process.generation(), None
+        self._make_again()
         with self._connecting:
             if self._closed:
                 raise Closed("the client was closed: make a new one")
@@ -108,10 +73,7 @@ class SyncClient:
 
     def close(self) -> None:
         """Ends the connection. What is under way fails with :class:`Closed`."""
-        self._closed = True
-        if self._native is not None and self._generation == _process.generation():
-            self._native.close()
-        self._native = None
+        self._close()
 
     def __enter__(self) -> SyncClient:
         self.connect()
@@ -119,11 +81,6 @@ class SyncClient:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether a connection stands at this moment."""
-        return self._native is not None and self._generation == _process.generation() and self._native.is_connected()
 
     def identity(self) -> str:
         """The name under which this client's submissions can be watched."""
@@ -369,11 +326,12 @@ class SyncClient:
         """
         wanted = _names(topics)
         recovery = recovery_word(gap_recovery_mode or self._gap_recovery_mode)
-        policy = (reconnection_policy or self._reconnection_policy).said()
+        policy = reconnection_policy or self._reconnection_policy
+        said = policy.said()
         native = self._ask(
-            lambda client, via: client.subscribe(wanted, id, group, retained, queue, recovery, from_, policy, via)
+            lambda client, via: client.subscribe(wanted, id, group, retained, queue, recovery, from_, said, via)
         )
-        return SyncSubscription(native, wanted, id is not None, self._on_state, self._on_gap)
+        return SyncSubscription(native, wanted, id is not None, policy, self._on_state, self._on_gap)
 
     def topics(self, pattern: Optional[str] = None) -> list[TopicInfo]:
         """Topics that match a name or pattern, or all."""
