@@ -18,6 +18,13 @@ impl Timestamp {
         self.0
     }
 
+    /// For people: `2026-01-31T12:00:00.000Z`.
+    pub fn rfc3339(self) -> String {
+        let time =
+            i64::try_from(self.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+        time.map_or_else(|| self.0.to_string(), |time| format!("{time:.3}"))
+    }
+
     /// How long after `earlier` this is; zero if it is not after it.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

@@ -107,11 +107,13 @@ impl fmt::Display for Why {
         match self {
             Why::NotWaiting { state } => write!(f, "it is {state}"),
             Why::Held => f.write_str("it is held back: release it"),
-            Why::NotBefore { until } => write!(f, "not before {until}"),
+            Why::NotBefore { until } => write!(f, "not before {}", until.rfc3339()),
             Why::Paused => f.write_str("it is paused: resume it"),
             Why::QueuePaused { queue } => write!(f, "queue {queue} is paused: resume the queue"),
             Why::NoWorkerEver { queue } => write!(f, "no worker has ever served queue {queue}: start one"),
-            Why::AllLost { queue, since } => write!(f, "all workers of queue {queue} are gone since {since}"),
+            Why::AllLost { queue, since } => {
+                write!(f, "all workers of queue {queue} are gone since {}", since.rfc3339())
+            }
             Why::NeedsUnmet { missing } => {
                 f.write_str("no live worker of the queue offers ")?;
                 for (index, need) in missing.iter().enumerate() {
@@ -119,7 +121,9 @@ impl fmt::Display for Why {
                 }
                 Ok(())
             }
-            Why::Quarantined { worker, until } => write!(f, "worker {worker} is quarantined until {until}"),
+            Why::Quarantined { worker, until } => {
+                write!(f, "worker {worker} is quarantined until {}", until.rfc3339())
+            }
             Why::Draining { workers } => write!(f, "all {workers} workers that could take it are draining"),
             Why::TagLimit { tag, limit, in_use } => {
                 write!(f, "tag {tag} is at its limit: {in_use} of {limit} in use")
@@ -131,7 +135,7 @@ impl fmt::Display for Why {
                 write!(f, "{workers} workers could take it, none is asking for work now")
             }
             Why::AwaitingAcceptance { worker, since } => {
-                write!(f, "sent to worker {worker} at {since}, not confirmed yet")
+                write!(f, "sent to worker {worker} at {}, not confirmed yet", since.rfc3339())
             }
             Why::AwaitingDisk => f.write_str("waiting for the disk"),
         }

@@ -319,32 +319,14 @@ fn seconds(duration: Duration) -> Value {
     if duration.subsec_nanos() == 0 { duration.as_secs().into() } else { duration.as_secs_f64().into() }
 }
 
-/// Why a job waits. Where a time is part of it, it is written like every time of this door.
+/// Why a job waits, with the needs as this door shows them.
 pub(super) fn why(why: &Why) -> String {
-    let at = |time: &Timestamp| format_time(time.millis());
     match why {
-        Why::NotBefore { until } => format!("not before {}", at(until)),
-        Why::AllLost { queue, since } => format!("all workers of queue {queue} are gone since {}", at(since)),
-        Why::Quarantined { worker, until } => {
-            format!("worker {worker} is quarantined until {}", at(until))
-        }
-        Why::AwaitingAcceptance { worker, since } => {
-            format!("sent to worker {worker} at {}, not confirmed yet", at(since))
-        }
         Why::NeedsUnmet { missing } => {
             let missing = missing.iter().map(|need| shown_need(need).into()).collect();
             Why::NeedsUnmet { missing }.to_string()
         }
-        Why::NotWaiting { .. }
-        | Why::Held
-        | Why::Paused
-        | Why::QueuePaused { .. }
-        | Why::NoWorkerEver { .. }
-        | Why::Draining { .. }
-        | Why::TagLimit { .. }
-        | Why::AllFull { .. }
-        | Why::NobodyAsks { .. }
-        | Why::AwaitingDisk => why.to_string(),
+        other => other.to_string(),
     }
 }
 

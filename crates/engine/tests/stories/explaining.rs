@@ -86,20 +86,26 @@ fn every_reason_reads_as_a_sentence() {
     let cases = [
         (Why::NotWaiting { state: StateName::Running }, "it is running"),
         (Why::Held, "it is held back: release it"),
-        (Why::NotBefore { until: at }, "not before 7"),
+        (Why::NotBefore { until: at }, "not before 1970-01-01T00:00:00.007Z"),
         (Why::Paused, "it is paused: resume it"),
         (Why::QueuePaused { queue: "q".into() }, "queue q is paused: resume the queue"),
         (Why::NoWorkerEver { queue: "q".into() }, "no worker has ever served queue q: start one"),
-        (Why::AllLost { queue: "q".into(), since: at }, "all workers of queue q are gone since 7"),
+        (
+            Why::AllLost { queue: "q".into(), since: at },
+            "all workers of queue q are gone since 1970-01-01T00:00:00.007Z",
+        ),
         (Why::NeedsUnmet { missing: names(&["a", "b"]) }, "no live worker of the queue offers a, b"),
-        (Why::Quarantined { worker: "w".into(), until: at }, "worker w is quarantined until 7"),
+        (
+            Why::Quarantined { worker: "w".into(), until: at },
+            "worker w is quarantined until 1970-01-01T00:00:00.007Z",
+        ),
         (Why::Draining { workers: 2 }, "all 2 workers that could take it are draining"),
         (Why::TagLimit { tag: "t".into(), limit: 2, in_use: 2 }, "tag t is at its limit: 2 of 2 in use"),
         (Why::AllFull { workers: 3, slots: 9 }, "all 3 workers are full: 9 slots in use"),
         (Why::NobodyAsks { workers: 1 }, "1 workers could take it, none is asking for work now"),
         (
             Why::AwaitingAcceptance { worker: "w".into(), since: at },
-            "sent to worker w at 7, not confirmed yet",
+            "sent to worker w at 1970-01-01T00:00:00.007Z, not confirmed yet",
         ),
         (Why::AwaitingDisk, "waiting for the disk"),
     ];

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tenure_client::wire::event::Detail;
-use tenure_client::wire::words::Next;
+use tenure_client::wire::words::{LostReason, Next};
 use tenure_client::{Event, EventKind};
 
 use super::paint::{Color, Paint, harmless};
-use super::times::{clock, reason, relative};
+use super::times::{clock, relative};
 use crate::units::{counted, show_span};
 
 /// One line. `with_task` names the task, for streams of many.
@@ -31,7 +31,7 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         EventKind::Submitted => {
             let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
             match &more.unserved {
-                Some(why) => format!("submitted to queue {queue}, but {}", harmless(&reason(why))),
+                Some(why) => format!("submitted to queue {queue}, but {}", harmless(&why.message)),
                 None => format!("submitted to queue {queue}"),
             }
         }
@@ -43,32 +43,27 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             format!("progress{percent}{note}")
         }
         EventKind::Checkpoint => match more.bytes {
-            0 => "the checkpoint was taken back".to_owned(),
-            bytes => {
-                format!("attempt {attempt} put aside a checkpoint of {}", counted(bytes, "byte", "bytes"))
-            }
+            0 => "checkpoint removed".to_owned(),
+            bytes => format!("attempt {attempt} saved a checkpoint of {}", counted(bytes, "byte", "bytes")),
         },
         EventKind::GivenBack => format!("given back by worker {worker}{because}"),
         EventKind::TakenBack => format!("taken back from worker {worker}"),
         EventKind::HolderLost => {
             let until = more.lease_until.map(|until| relative(until.0, now)).unwrap_or_default();
-            format!("worker {worker} is lost ({}); its lease ends {until}", lost(more))
+            format!("worker {worker} lost: {}; its lease ends {until}", lost(more))
         }
-        EventKind::HolderReturned => format!("worker {worker} is back and goes on"),
+        EventKind::HolderReturned => format!("worker {worker} reconnected and continues"),
         EventKind::Crashed => {
             let budget =
                 more.budget_left.map(|left| format!(", crash budget left: {left}")).unwrap_or_default();
-            format!(
-                "attempt {attempt} crashed on worker {worker} ({}): {}{budget}",
-                lost(more),
-                next(more, now)
-            )
+            let (lost, next) = (lost(more), next(more, now));
+            format!("attempt {attempt} crashed on worker {worker}: {lost}; {next}{budget}")
         }
         EventKind::CancelRequested => format!("cancel requested{because}"),
         EventKind::PauseRequested => format!("pause requested{because}"),
         EventKind::IntentDelivered => {
             let wanted = more.wanted.as_ref().map_or("stop", |wanted| wanted.as_str());
-            format!("worker {worker} was told to {wanted}")
+            format!("worker {worker} received the request to {wanted}")
         }
         EventKind::Paused => format!("paused{because}"),
         EventKind::Completed => {
@@ -85,14 +80,14 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         }
         EventKind::Expired => "expired: it did not start in time".to_owned(),
         EventKind::Cancelled => {
-            let forced = if more.forced { " without the worker's word" } else { "" };
+            let forced = if more.forced { " without confirmation by the worker" } else { "" };
             format!("cancelled{forced}{because}")
         }
         EventKind::WorkerRegistered => format!("worker {worker} registered"),
-        EventKind::WorkerLost => format!("worker {worker} is lost ({})", lost(more)),
-        EventKind::WorkerReturned => format!("worker {worker} is back"),
+        EventKind::WorkerLost => format!("worker {worker} lost: {}", lost(more)),
+        EventKind::WorkerReturned => format!("worker {worker} reconnected"),
         EventKind::WorkerLeft => format!("worker {worker} left"),
-        EventKind::WorkerDraining => format!("worker {worker} drains"),
+        EventKind::WorkerDraining => format!("worker {worker} is draining"),
         EventKind::WorkerQuarantined => {
             let until = more.until.map(|until| relative(until.0, now)).unwrap_or_default();
             format!(
@@ -100,7 +95,7 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
                 more.crashes.unwrap_or_default()
             )
         }
-        EventKind::WorkerCleared => format!("worker {worker} is cleared"),
+        EventKind::WorkerCleared => format!("worker {worker}: quarantine lifted"),
         EventKind::QueuePaused
         | EventKind::QueueResumed
         | EventKind::QueueUnserved
@@ -117,20 +112,30 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
     }
 }
 
+/// Why a worker or an attempt counts as lost.
 fn lost(more: &Detail) -> &str {
-    more.lost.as_ref().map_or("unknown", |lost| lost.as_str())
+    match &more.lost {
+        Some(LostReason::ConnectionClosed) => "connection closed",
+        Some(LostReason::HeartbeatMissed) => "heartbeats missed",
+        Some(LostReason::RunLimit) => "run limit exceeded",
+        Some(LostReason::WorkerSaidSo) => "reported by the worker",
+        Some(LostReason::Forgotten) => "the worker no longer has the task",
+        Some(LostReason::NotBackAfterRestart) => "the worker did not reconnect after the broker restart",
+        Some(other) => other.as_str(),
+        None => "unknown reason",
+    }
 }
 
 fn next(more: &Detail, now: u64) -> String {
     match (&more.next, more.retry_at) {
-        (Some(Next::Requeued), _) => "waits for another worker".to_owned(),
+        (Some(Next::Requeued), _) => "requeued".to_owned(),
         // Soon is not now: a delay of less than a second is told as it is.
         (Some(Next::Retried), Some(at)) if at.0 > now && at.0 - now < 1_000 => {
-            format!("tried again in {}", show_span(Duration::from_millis(at.0 - now)))
+            format!("retry in {}", show_span(Duration::from_millis(at.0 - now)))
         }
-        (Some(Next::Retried), Some(at)) => format!("tried again {}", relative(at.0, now)),
-        (Some(Next::Paused), _) => "paused until somebody resumes it".to_owned(),
-        (Some(Next::Failed), _) => "it is over".to_owned(),
+        (Some(Next::Retried), Some(at)) => format!("retry {}", relative(at.0, now)),
+        (Some(Next::Paused), _) => "paused until resumed".to_owned(),
+        (Some(Next::Failed), _) => "the task failed".to_owned(),
         (Some(next), _) => next.as_str().to_owned(),
         (None, _) => "ended".to_owned(),
     }

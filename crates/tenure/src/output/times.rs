@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use tenure_client::Why;
 
 use crate::units::{parse_span, show_span};
 
@@ -29,12 +28,6 @@ pub(crate) fn relative(millis: u64, now: u64) -> String {
     } else {
         format!("in {}", show_span(whole_seconds(span)))
     }
-}
-
-/// A reason why a task waits, in a sentence: the broker tells times as numbers, people read dates.
-pub(crate) fn reason(why: &Why) -> String {
-    let times = [why.until, why.since].into_iter().flatten();
-    times.fold(why.message.to_string(), |text, time| text.replace(&time.0.to_string(), &rfc3339(time.0)))
 }
 
 /// The time of day in UTC, for streams of events.

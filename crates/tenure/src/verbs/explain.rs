@@ -7,7 +7,6 @@ use tenure_client::{Client, TaskId, Why, WhyCode};
 use super::which::resolve;
 use crate::exit::{OK, Outcome};
 use crate::output::paint::harmless;
-use crate::output::times::reason;
 use crate::output::{Screen, shapes};
 
 /// Explain why a task is not running and what to do
@@ -27,7 +26,7 @@ impl Explain {
         let task = resolve(client, &self.task).await?;
         let why = client.explain(task).await?;
         let text = || {
-            let mut text = harmless(&reason(&why)).into_owned();
+            let mut text = harmless(&why.message).into_owned();
             if let Some(advice) = advice(&why, task) {
                 text += &format!("\n{advice}");
             }

@@ -121,7 +121,7 @@ fn still_going(
 ) -> Result<u8, Failure> {
     if screen.is_table() {
         for task in pending {
-            remark(format!("task {task} has not ended yet: the time to wait is over, the task goes on"));
+            remark(format!("timed out waiting for task {task}; the task keeps running"));
         }
     } else {
         let pending: Vec<String> = pending.iter().map(ToString::to_string).collect();

@@ -16,7 +16,6 @@ use super::input::{read_file, read_stdin};
 use super::{follow, wait};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::paint::harmless;
-use crate::output::times::reason;
 use crate::output::{Format, Screen, Several, remark, shapes};
 use crate::units::parse_span;
 use options::Options;
@@ -110,7 +109,7 @@ impl Submit {
             Some(timeout) => match tokio::time::timeout(timeout, following).await {
                 Ok(ended) => ended?,
                 Err(_) => {
-                    remark(format!("task {} goes on; the time to wait is over", accepted.task));
+                    remark(format!("timed out waiting for task {}; the task keeps running", accepted.task));
                     if screen.format == Format::Json {
                         screen.one(String::new, || shapes::accepted(&accepted))?;
                     }
@@ -143,7 +142,7 @@ fn told(accepted: &Accepted) -> String {
         text += &format!("  known already, {}", accepted.state.as_str());
     }
     if let Some(why) = &accepted.unserved {
-        text += &format!("  ({})", harmless(&reason(why)));
+        text += &format!("  ({})", harmless(&why.message));
     }
     text
 }
