@@ -32,10 +32,10 @@ pub(crate) use jobs::{JobCommand, JobFilter, JobStatus, JobVerb};
 pub(crate) use keyspace::{KeyspaceCommand, Listing, keys::STORED_CURSOR};
 pub(crate) use lists::{Claim, ListCommand, PopReply, Wait};
 pub(crate) use options::Page;
-pub(crate) use plans::PlanCommand;
+pub(crate) use plans::{PlanAnswer, PlanCommand};
 pub(crate) use queues::{MetricsFormat, QueueCommand};
 pub(crate) use table::{Entry, TABLE};
-pub(crate) use views::{Scan, ViewCommand};
+pub(crate) use views::{AskedKey, HashPart, Scan, ViewCommand};
 pub(crate) use workers::{WORDS_BYTES_MAX, WorkerCommand};
 
 use crate::codec::Request;

@@ -1,13 +1,14 @@
 //! A command flow: the steps a command takes until there is a reply. Pure, and every state can be printed.
 //!
 //! Most commands ask the hub one thing and put the answer into words ([`Step::Last`]); those may be under way together.
-//! Others look something up first, read bytes or call a worker: their [`Step`] carries the [`CommandFlow`] that goes on
+//! Others look something up first, read bytes, ask for a stored key or call a worker: their [`Step`] carries the [`CommandFlow`] that goes on
 //! with the answer. While such a flow runs, the commands after it wait.
 
 #[cfg(test)]
 mod tests;
 
 use bytes::Bytes;
+use tenure_hub::keyspace::{Command as KeyCommand, Reply as KeyReply};
 use tenure_hub::words::{Blob, Filter, Name, Refusal, Timestamp};
 use tenure_hub::{Request, Response, Submission};
 
@@ -33,6 +34,8 @@ pub(crate) enum Step {
     },
     Ask(Request, CommandFlow),
     Read(Vec<Blob>, CommandFlow),
+    /// Ask for a stored key.
+    Keys(KeyCommand, CommandFlow),
     /// Call a worker.
     Call(Whom, Call, CommandFlow),
     /// Call several workers, or one of them several times.
@@ -88,6 +91,8 @@ impl CommandFlow {
 pub(crate) enum Input {
     Answer(Outcome),
     Read(Vec<Result<Bytes, Refusal>>),
+    /// What the key space answers, or what the client is told if it does not.
+    Keys(Result<KeyReply, Reply>),
     Call(CallAnswer),
     Calls(Vec<CallAnswer>),
 }
@@ -97,14 +102,24 @@ impl Input {
     pub(crate) fn answer(self) -> Outcome {
         match self {
             Self::Answer(outcome) => outcome,
-            Self::Read(_) | Self::Call(_) | Self::Calls(_) => Err(OTHER_KIND),
+            Self::Read(_) | Self::Keys(_) | Self::Call(_) | Self::Calls(_) => Err(OTHER_KIND),
         }
     }
 
     pub(crate) fn read_all(self) -> Vec<Result<Bytes, Refusal>> {
         match self {
             Self::Read(read) => read,
-            Self::Answer(_) | Self::Call(_) | Self::Calls(_) => Vec::new(),
+            Self::Answer(_) | Self::Keys(_) | Self::Call(_) | Self::Calls(_) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn keys(self) -> Result<KeyReply, Reply> {
+        match self {
+            Self::Keys(Ok(KeyReply::Refused(refusal))) => Err(Reply::error(refusal.to_string())),
+            Self::Keys(answer) => answer,
+            Self::Answer(_) | Self::Read(_) | Self::Call(_) | Self::Calls(_) => {
+                Err(Reply::error("ERR unexpected answer"))
+            }
         }
     }
 
@@ -115,14 +130,16 @@ impl Input {
     pub(crate) fn call(self) -> CallAnswer {
         match self {
             Self::Call(answer) => answer,
-            Self::Answer(_) | Self::Read(_) | Self::Calls(_) => CallAnswer::Refused(OTHER_KIND),
+            Self::Answer(_) | Self::Read(_) | Self::Keys(_) | Self::Calls(_) => {
+                CallAnswer::Refused(OTHER_KIND)
+            }
         }
     }
 
     pub(crate) fn calls(self) -> Vec<CallAnswer> {
         match self {
             Self::Calls(answers) => answers,
-            Self::Answer(_) | Self::Read(_) | Self::Call(_) => Vec::new(),
+            Self::Answer(_) | Self::Read(_) | Self::Keys(_) | Self::Call(_) => Vec::new(),
         }
     }
 }

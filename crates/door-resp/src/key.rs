@@ -1,7 +1,8 @@
-//! Keys as a Redis client writes them. There is no key space behind them: every key names a view on the
-//! broker's tasks, workers and plans.
+//! Keys as a Redis client writes them: those that name a view on the broker's tasks, workers and plans.
 
 use std::borrow::Cow;
+
+use bytes::Bytes;
 
 use crate::shapes::pushed_name;
 
@@ -22,7 +23,7 @@ pub(crate) enum Key {
     Capability { name: String },
     /// `events` and `events:<queue or job>`.
     Events(EventsKey),
-    /// Anything else. Nothing lives there.
+    /// Anything else. If something lives there, it is stored.
     Unknown,
 }
 
@@ -99,6 +100,21 @@ impl Key {
             },
             "events" => Self::Events(EventsKey::Of(rest.to_owned())),
             _ => Self::Unknown,
+        }
+    }
+
+    /// The name of the hash that clients may keep beside the view.
+    pub(crate) fn metadata(&self) -> Option<Bytes> {
+        match self {
+            Self::Job { id, field: JobField::Whole } => Some(Bytes::from(format!("job:{id}"))),
+            Self::Plan { id } => Some(Bytes::from(format!("plan:{id}"))),
+            Self::Queue(_)
+            | Self::Job { .. }
+            | Self::Action { .. }
+            | Self::Worker { .. }
+            | Self::Capability { .. }
+            | Self::Events(_)
+            | Self::Unknown => None,
         }
     }
 
@@ -208,6 +224,16 @@ mod tests {
         assert_eq!(Key::parse(b"worker:w:alive"), Key::Worker { id: "w".into(), field: WorkerField::Alive });
         assert_eq!(Key::parse(b"worker:w"), Key::Unknown);
         assert_eq!(Key::parse(b"worker:w:x"), Key::Unknown);
+    }
+
+    #[test]
+    fn a_whole_job_and_a_plan_have_metadata_beside_them() {
+        assert_eq!(Key::parse(b"job:a").metadata().as_deref(), Some(&b"job:a"[..]));
+        assert_eq!(Key::parse(b"job:{\"job_id\":\"a\"}").metadata().as_deref(), Some(&b"job:a"[..]));
+        assert_eq!(Key::parse(b"plan:p").metadata().as_deref(), Some(&b"plan:p"[..]));
+        for key in [&b"job:a:status"[..], b"action:a", b"worker:w:alive", b"queue:q", b"stored"] {
+            assert_eq!(Key::parse(key).metadata(), None);
+        }
     }
 
     #[test]

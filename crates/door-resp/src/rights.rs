@@ -6,7 +6,7 @@ use tenure_hub::{Grant, Needs, Right, Rights, TopicAct};
 
 use crate::channel::{OWN, channel_filter};
 use crate::command::{
-    ActionCommand, Command, EventsCommand, JobCommand, KeyspaceCommand, ListCommand, PlanCommand,
+    ActionCommand, AskedKey, Command, EventsCommand, JobCommand, KeyspaceCommand, ListCommand, PlanCommand,
     QueueCommand, ViewCommand, WorkerCommand,
 };
 use crate::glob::literal_prefix;
@@ -141,26 +141,29 @@ fn of_view(command: &ViewCommand, worker: Option<&str>) -> Need {
         | Key::Events(_)
         | Key::Unknown => false,
     };
+    let own_or_stored = |key: &AskedKey| match key {
+        AskedKey::View(key) => own(key),
+        AskedKey::Stored(_) => true,
+    };
     match command {
         // Whether it holds the job is known when the job is.
         ViewCommand::Get(Key::Job { .. } | Key::Plan { .. })
-        | ViewCommand::GetHash(Key::Job { .. } | Key::Plan { .. })
-        | ViewCommand::GetHashField { key: Key::Job { .. } | Key::Plan { .. }, .. } => Need::ReadOwn,
+        | ViewCommand::Hash { key: Key::Job { .. } | Key::Plan { .. }, .. } => Need::ReadOwn,
         ViewCommand::Get(key)
-        | ViewCommand::GetHash(key)
-        | ViewCommand::GetHashField { key, .. }
+        | ViewCommand::Hash { key, .. }
         | ViewCommand::TimeToLive { key, .. }
         | ViewCommand::Type(key)
             if own(key) =>
         {
             Need::ReadOwn
         }
-        ViewCommand::GetMany(keys) | ViewCommand::Exists(keys) if keys.iter().all(own) => Need::ReadOwn,
+        ViewCommand::GetMany(keys) | ViewCommand::Exists(keys) if keys.iter().all(own_or_stored) => {
+            Need::ReadOwn
+        }
         ViewCommand::Set { .. } => WORK,
         ViewCommand::Get(_)
         | ViewCommand::GetMany(_)
-        | ViewCommand::GetHash(_)
-        | ViewCommand::GetHashField { .. }
+        | ViewCommand::Hash { .. }
         | ViewCommand::Keys { .. }
         | ViewCommand::Scan(_)
         | ViewCommand::TimeToLive { .. }
@@ -237,6 +240,12 @@ mod tests {
             ("SCAN 0", READ),
             ("MGET job:a job:b", READ),
             ("EXISTS job:a", READ),
+            ("MGET job:a stored", READ),
+            ("MGET worker:w:alive stored", Need::ReadOwn),
+            ("EXISTS stored worker:other:alive", READ),
+            ("HSET job:j field value", Need::Right(Needs::SubmitOrWork)),
+            ("HDEL plan:p field", Need::Right(Needs::SubmitOrWork)),
+            ("HEXISTS job:j field", Need::ReadOwn),
             ("TTL job:a:worker", READ),
             ("GET worker:other:metadata", READ),
             ("SMEMBERS capability:sort:workers", READ),
@@ -265,6 +274,7 @@ mod tests {
         .map(|(line, need)| (line.to_owned(), need))
         .chain([
             (format!("PLAN.SUBMIT {plan}"), SUBMIT),
+            (format!("HSET plan:p json {plan}"), SUBMIT),
             (format!("ACTION.SUBMIT {action}"), SUBMIT),
             (format!("WORKER.REGISTER {worker}"), WORK),
         ])

@@ -11,6 +11,7 @@ mod keyspace;
 mod last;
 mod lists;
 mod lookup;
+mod metadata;
 mod names;
 mod plans;
 mod ranges;

@@ -80,6 +80,17 @@ fn worker(mut command: Command) -> Child {
     command.spawn().expect("the worker starts")
 }
 
+/// What a client prints, line by line: the ids of its tasks.
+async fn submitted(mut command: Command) -> Vec<String> {
+    let mut client = command.stdout(Stdio::piped()).spawn().expect("the client starts");
+    let mut lines = BufReader::new(client.stdout.take().expect("a pipe")).lines();
+    let mut ids = Vec::new();
+    while let Some(id) = lines.next_line().await.expect("it can be read") {
+        ids.push(id);
+    }
+    ids
+}
+
 async fn succeeds(mut command: Command) {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let output =
@@ -107,13 +118,7 @@ async fn celery_runs_tasks_groups_chains_chords_and_retries() {
 async fn a_broker_that_is_killed_loses_no_task_of_celery() {
     let Some((interpreter, binary)) = programs("Celery") else { return };
     let mut broker = Broker::start(binary).await;
-    let mut command = python(&interpreter, &broker, &["celery_app.py", "submit", "30"]);
-    let mut client = command.stdout(Stdio::piped()).spawn().expect("the client starts");
-    let mut lines = BufReader::new(client.stdout.take().expect("a pipe")).lines();
-    let mut ids = Vec::new();
-    while let Some(id) = lines.next_line().await.expect("it can be read") {
-        ids.push(id);
-    }
+    let ids = submitted(python(&interpreter, &broker, &["celery_app.py", "submit", "30"])).await;
     assert_eq!(ids.len(), 30);
     // The broker is killed when all tasks are acknowledged and none has run, and once more when all have results.
     broker.kill_and_restart().await;
@@ -126,6 +131,30 @@ async fn a_broker_that_is_killed_loses_no_task_of_celery() {
     succeeds(python(&interpreter, &broker, &all)).await;
     broker.kill_and_restart().await;
     succeeds(python(&interpreter, &broker, &all)).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_is_killed_while_a_celery_worker_is_busy_loses_nothing() {
+    let Some((interpreter, binary)) = programs("Celery") else { return };
+    let mut broker = Broker::start(binary).await;
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().to_str().expect("a path in UTF-8").to_owned();
+    let _worker = worker(python(&interpreter, &broker, &CELERY_WORKER));
+    let submit = python(&interpreter, &broker, &["celery_app.py", "submit-busy", "4", &path]);
+    let ids = submitted(submit).await;
+    assert_eq!(ids.len(), 4);
+    // The worker has two threads: two tasks are busy, two wait, when the broker is killed.
+    let busy = async {
+        while !(0..2).all(|number| folder.path().join(format!("started-{number}")).exists()) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, busy).await.expect("two tasks run");
+    broker.kill_and_restart().await;
+    std::fs::write(folder.path().join("go"), "").expect("the tasks are let go");
+    let mut collect = vec!["celery_app.py", "collect"];
+    collect.extend(ids.iter().map(String::as_str));
+    succeeds(python(&interpreter, &broker, &collect)).await;
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ pub use settings::KeyspaceSettings;
 pub use tenure_keyspace::Settings as KeyLimits;
 pub use tenure_keyspace::{
     Act, AddCondition, Blocking, Bound, Combine, Command, End, ExpireCondition, HashCommand, Id, Insert,
-    KeyCommand, Limit, ListCommand, NewId, Only, RangeBy, Refusal, Reply, Scan, Script, ScriptCall,
+    KeyCommand, Limit, ListCommand, NewId, Only, Page, RangeBy, Refusal, Reply, Scan, Script, ScriptCall,
     SetCommand, SetCondition, SetExpiry, SortedCommand, StreamCommand, StringCommand, Timestamp as KeyTime,
     Trim, Weighing, glob, literal_prefix,
 };

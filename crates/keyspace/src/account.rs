@@ -17,7 +17,7 @@ const LIST_ELEMENT: usize = 48 + BLOB;
 const HASH_FIELD: usize = 104 + 2 * BLOB;
 const SET_MEMBER: usize = 72 + BLOB;
 /// A member is in two trees.
-const SORTED_MEMBER: usize = 176 + BLOB;
+const SORTED_MEMBER: usize = 192 + BLOB;
 const STREAM_ENTRY: usize = 112;
 const STREAM_FIELD: usize = 64 + 2 * BLOB;
 
@@ -56,7 +56,7 @@ pub(crate) fn value(value: &Value) -> usize {
         Value::List(list) => list.iter().map(element).sum(),
         Value::Hash(hash) => hash.iter().map(|(name, value)| field(name, value)).sum(),
         Value::Set(set) => set.iter().map(|found| member(&found.bytes)).sum(),
-        Value::Sorted(sorted) => sorted.scores.keys().map(sorted_member).sum(),
+        Value::Sorted(sorted) => sorted.scores.keys().map(|member| sorted_member(&member.bytes)).sum(),
         Value::Stream(stream) => stream.entries.values().map(|fields| entry(fields)).sum(),
     }
 }

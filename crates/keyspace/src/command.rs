@@ -9,6 +9,7 @@ use crate::commands::sets::SetCommand;
 use crate::commands::sorted::SortedCommand;
 use crate::commands::streams::StreamCommand;
 use crate::commands::strings::StringCommand;
+use crate::effect::Effect;
 use crate::space::Space;
 use crate::time::Timestamp;
 use crate::waiting::Blocking;
@@ -19,6 +20,11 @@ pub enum Command {
     String(StringCommand),
     List(ListCommand),
     Hash(HashCommand),
+    /// A hash that ends after so many milliseconds if this command makes it. One that is there keeps its time to live.
+    HashFor {
+        command: HashCommand,
+        millis: u64,
+    },
     Set(SetCommand),
     Sorted(SortedCommand),
     Stream(StreamCommand),
@@ -34,13 +40,20 @@ pub enum Act {
     Write,
 }
 
+impl Act {
+    /// Each type of value names the commands that read. One that it does not name writes, which needs more rights.
+    pub(crate) fn read_if(reads: bool) -> Act {
+        if reads { Act::Read } else { Act::Write }
+    }
+}
+
 impl Command {
     pub fn act(&self) -> Act {
         match self {
             Command::Key(command) => command.act(),
             Command::String(command) => command.act(),
             Command::List(command) => command.act(),
-            Command::Hash(command) => command.act(),
+            Command::Hash(command) | Command::HashFor { command, .. } => command.act(),
             Command::Set(command) => command.act(),
             Command::Sorted(command) => command.act(),
             Command::Stream(command) => command.act(),
@@ -58,6 +71,15 @@ impl Command {
             Command::String(command) => command.decide(space, now),
             Command::List(command) => command.decide(space, now),
             Command::Hash(command) => command.decide(space, now),
+            Command::HashFor { command, millis } => {
+                let mut decision = command.decide(space, now)?;
+                for effect in &mut decision.effects {
+                    if let Effect::Put { expires, .. } = effect {
+                        *expires = Timestamp(now.0.saturating_add(*millis));
+                    }
+                }
+                Ok(decision)
+            }
             Command::Set(command) => command.decide(space, now),
             Command::Sorted(command) => command.decide(space, now),
             Command::Stream(command) => command.decide(space, now),

@@ -3,6 +3,7 @@
 pub(crate) mod hashes;
 pub(crate) mod keys;
 pub(crate) mod lists;
+pub(crate) mod scanning;
 pub(crate) mod scripts;
 pub(crate) mod sets;
 pub(crate) mod sorted;

@@ -35,6 +35,7 @@ pub use command::{Act, Command};
 pub use commands::hashes::HashCommand;
 pub use commands::keys::{ExpireCondition, KeyCommand, Scan};
 pub use commands::lists::{Insert, ListCommand};
+pub use commands::scanning::Page;
 pub use commands::scripts::{Script, ScriptCall};
 pub use commands::sets::{Combine, SetCommand};
 pub use commands::sorted::{AddCondition, Bound, Limit, Only, RangeBy, SortedCommand, Weighing};

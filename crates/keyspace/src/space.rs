@@ -143,7 +143,7 @@ impl Space {
 
     pub(crate) fn has_sorted_member(&self, key: &Bytes, member: &Bytes) -> bool {
         match self.keys.get(&Hashed::new(key)).map(|entry| &entry.value) {
-            Some(Value::Sorted(sorted)) => sorted.scores.contains_key(member),
+            Some(Value::Sorted(sorted)) => sorted.score(member).is_some(),
             _ => false,
         }
     }

@@ -101,14 +101,18 @@ impl Ord for Score {
 /// Members by name, and in the order of their scores.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SortedSet {
-    pub(crate) scores: BTreeMap<Bytes, Score>,
+    pub(crate) scores: BTreeMap<Hashed, Score>,
     pub(crate) order: BTreeSet<(Score, Bytes)>,
 }
 
 impl SortedSet {
+    pub(crate) fn score(&self, member: &Bytes) -> Option<Score> {
+        self.scores.get(&Hashed::new(member)).copied()
+    }
+
     /// Says whether the member is new.
     pub(crate) fn insert(&mut self, member: &Bytes, score: Score) -> bool {
-        let before = self.scores.insert(member.clone(), score);
+        let before = self.scores.insert(Hashed::new(member), score);
         if let Some(before) = before {
             self.order.remove(&(before, member.clone()));
         }
@@ -117,7 +121,7 @@ impl SortedSet {
     }
 
     pub(crate) fn remove(&mut self, member: &Bytes) -> bool {
-        let Some(score) = self.scores.remove(member) else { return false };
+        let Some(score) = self.scores.remove(&Hashed::new(member)) else { return false };
         self.order.remove(&(score, member.clone()));
         true
     }

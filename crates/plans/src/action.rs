@@ -16,8 +16,8 @@ pub struct Action {
 }
 
 impl Action {
-    /// The name of the document in errors.
-    pub const WHAT: &'static str = "action schema";
+    /// How errors begin.
+    pub const WHAT: &'static str = "Invalid action schema";
 
     /// Takes the action out of a document and leaves the rest, which says how its jobs are to be run.
     pub fn take(document: &mut Document) -> Result<Self, SchemaError> {
@@ -34,10 +34,10 @@ impl Action {
         let inputs = match document.take("inputs") {
             Some(Value::Array(inputs)) => inputs,
             Some(_) => return Err(document.invalid("inputs is not a list")),
-            None => return Err(document.invalid("missing required field inputs")),
+            None => return Err(document.invalid("Missing required field inputs")),
         };
         if inputs.is_empty() {
-            return Err(document.invalid("inputs is empty"));
+            return Err(document.invalid("inputs must contain at least one input"));
         }
         if inputs.len() > ACTION_INPUTS_MAX {
             return Err(SchemaError::TooManyInputs { max: ACTION_INPUTS_MAX });
@@ -83,8 +83,8 @@ mod tests {
         let action = |count: usize| take(json!({"plan_id": "p", "inputs": vec![1; count]})).map(drop);
         assert_eq!(action(100), Ok(()));
         assert_eq!(action(101).unwrap_err(), "Too many inputs: max 100");
-        assert_eq!(action(0).unwrap_err(), "Invalid action schema: inputs is empty");
+        assert_eq!(action(0).unwrap_err(), "Invalid action schema: inputs must contain at least one input");
         let missing = take(json!({"plan_id": "p"})).map(drop).unwrap_err();
-        assert_eq!(missing, "Invalid action schema: missing required field inputs");
+        assert_eq!(missing, "Invalid action schema: Missing required field inputs");
     }
 }

@@ -19,7 +19,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// `what` names the document in errors: `Invalid <what>: …`.
+    /// `what` begins every error: `Invalid job`.
     pub fn parse(what: &'static str, json: &[u8], bytes_max: usize) -> Result<Self, SchemaError> {
         if json.len() > bytes_max {
             return Err(SchemaError::invalid(what, format!("longer than {bytes_max} bytes")));
@@ -27,7 +27,7 @@ impl Document {
         match serde_json::from_slice(json) {
             Ok(Value::Object(fields)) => Ok(Self { what, fields }),
             Ok(_) => Err(SchemaError::invalid(what, "not a JSON object")),
-            Err(error) => Err(SchemaError::invalid(what, format!("not JSON, {error}"))),
+            Err(error) => Err(SchemaError::invalid(what, format!("Invalid JSON, {error}"))),
         }
     }
 
@@ -52,7 +52,7 @@ impl Document {
     }
 
     pub fn required<T>(&self, field: &str, value: Option<T>) -> Result<T, SchemaError> {
-        value.ok_or_else(|| self.invalid(format!("missing required field {field}")))
+        value.ok_or_else(|| self.invalid(format!("Missing required field {field}")))
     }
 
     pub fn text(&mut self, field: &str, bytes_max: usize) -> Result<Option<String>, SchemaError> {

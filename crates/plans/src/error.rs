@@ -3,14 +3,14 @@
 /// A document that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    #[error("Invalid {what}: {why}")]
+    #[error("{what}: {why}")]
     Invalid { what: &'static str, why: String },
     #[error("Too many inputs: max {max}")]
     TooManyInputs { max: usize },
 }
 
 impl SchemaError {
-    /// `what` names the document.
+    /// `what` says which document is refused, such as `Invalid job`.
     pub fn invalid(what: &'static str, why: impl Into<String>) -> Self {
         Self::Invalid { what, why: why.into() }
     }

@@ -4,7 +4,7 @@ use crate::SchemaError;
 
 pub const ID_BYTES_MAX: usize = 128;
 
-/// Accepts `[A-Za-z0-9_-]{1,128}`. `what` names the document, `field` the place of the id in it.
+/// Accepts `[A-Za-z0-9_-]{1,128}`. `what` begins the error, `field` the place of the id in it.
 pub fn check_id(what: &'static str, field: &str, id: &str) -> Result<(), SchemaError> {
     check_id_length(what, field, id)?;
     if is_plain(id) {
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn an_id_is_short_and_plain() {
-        let check = |id: &str| check_id("plan", "plan_id", id).map_err(|error| error.to_string());
+        let check = |id: &str| check_id("Invalid plan", "plan_id", id).map_err(|error| error.to_string());
         assert_eq!(check(&"p".repeat(128)), Ok(()));
         assert_eq!(check("").unwrap_err(), "Invalid plan: plan_id is empty");
         assert_eq!(check(&"p".repeat(129)).unwrap_err(), "Invalid plan: plan_id is longer than 128 bytes");

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_mistake_in_a_plan_is_named() {
         for (json, word) in [
-            (r#"{"plan": {}}"#, "missing required field tasks"),
+            (r#"{"plan": {}}"#, "Missing required field tasks"),
             (r#"{"plan": 7}"#, "not a JSON object"),
             (r#"{"tasks": []}"#, "tasks is empty"),
             (r#"{"tasks": [{"task_number": 2, "command": "ls"}]}"#, "contiguous"),

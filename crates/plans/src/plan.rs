@@ -85,11 +85,11 @@ mod tests {
         assert!(tasks(&json!([step(1), step(2)])).is_ok());
         assert_eq!(
             tasks(&json!([step(1), step(3)])).unwrap_err(),
-            "Invalid plan schema: task numbers must be contiguous from 1, expected 2, got 3"
+            "Plan validation failed: task numbers must be contiguous from 1, expected 2, got 3"
         );
         assert!(tasks(&json!([step(0)])).is_err());
         assert!(
-            tasks(&json!([{"command": "sort"}])).unwrap_err().contains("missing required field task_number")
+            tasks(&json!([{"command": "sort"}])).unwrap_err().contains("Missing required field task_number")
         );
     }
 
@@ -108,11 +108,14 @@ mod tests {
             (1..=count).map(|number| json!({"task_number": number, "command": "sort"})).collect()
         };
         assert!(tasks(&steps(100)).is_ok());
-        assert_eq!(tasks(&steps(101)).unwrap_err(), "Invalid plan schema: tasks has more than 100 entries");
-        assert_eq!(tasks(&steps(0)).unwrap_err(), "Invalid plan schema: tasks is empty");
+        assert_eq!(
+            tasks(&steps(101)).unwrap_err(),
+            "Plan validation failed: tasks has more than 100 entries"
+        );
+        assert_eq!(tasks(&steps(0)).unwrap_err(), "Plan validation failed: tasks is empty");
         assert_eq!(
             parse(&json!({"plan_id": "p"})).unwrap_err(),
-            "Invalid plan schema: missing required field tasks"
+            "Plan validation failed: Missing required field tasks"
         );
     }
 
@@ -124,8 +127,8 @@ mod tests {
             );
             Plan::parse(text.as_bytes()).unwrap_err().to_string()
         };
-        let said = |why: &str| format!("Invalid plan schema: task 2: {why}");
-        assert_eq!(second(""), said("missing required field command"));
+        let said = |why: &str| format!("Plan validation failed: task 2: {why}");
+        assert_eq!(second(""), said("Missing required field command"));
         assert_eq!(second(r#","command":"b","arg":[]"#), said("unknown field arg"));
         assert_eq!(second(r#","command":"b","timeout_secs":"1""#), said("timeout_secs is not an integer"));
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Document, SchemaError};
 
-pub(crate) const WHAT: &str = "plan schema";
+pub(crate) const WHAT: &str = "Plan validation failed";
 pub const PLAN_TASKS_MAX: usize = 100;
 const COMMAND_BYTES_MAX: usize = 256;
 const ARGUMENTS_MAX: usize = 256;
@@ -34,7 +34,7 @@ impl Tasks {
         let items = match document.take("tasks") {
             Some(Value::Array(items)) => items,
             Some(_) => return Err(document.invalid("tasks is not a list")),
-            None => return Err(document.invalid("missing required field tasks")),
+            None => return Err(document.invalid("Missing required field tasks")),
         };
         if items.is_empty() {
             return Err(document.invalid("tasks is empty"));

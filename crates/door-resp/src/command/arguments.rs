@@ -45,6 +45,11 @@ impl<'a> Arguments<'a> {
         (self.left() > 0).then(|| self.request.argument(self.at))
     }
 
+    /// Whether all arguments that are left are so.
+    pub(super) fn all(&self, is_so: impl Fn(&[u8]) -> bool) -> bool {
+        (self.at..=self.request.argument_count()).all(|at| is_so(self.request.argument(at)))
+    }
+
     pub(super) fn required(&mut self) -> Result<&'a [u8], CommandError> {
         self.optional().ok_or(CommandError::WrongNumberOfArguments(self.name))
     }

@@ -107,6 +107,15 @@ fn key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
     }
 }
 
+/// A key whose value may be deleted and given a time to live: one that is stored, or the metadata beside a view.
+fn deletable_key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
+    let metadata = arguments.peek().and_then(|written| Key::parse(written).metadata());
+    match metadata {
+        Some(name) => arguments.required().map(|_| name),
+        None => key(arguments),
+    }
+}
+
 /// Bytes of their own: what is stored must not hold on to the buffer that it came in.
 fn value(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
     Ok(Bytes::copy_from_slice(arguments.required()?))

@@ -14,6 +14,7 @@ pub(crate) enum PlanCommand {
     Submit {
         plan: Box<Plan>,
         json: Bytes,
+        answer: PlanAnswer,
     },
     Get {
         plan: String,
@@ -27,10 +28,19 @@ pub(crate) enum PlanCommand {
     },
 }
 
+/// How the storing of a plan is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlanAnswer {
+    /// PLAN.SUBMIT: with its id.
+    Id,
+    /// HSET: with the number of new fields.
+    FieldsAdded,
+}
+
 pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let json = arguments.bytes()?;
     let plan = Box::new(Plan::parse(&json)?);
-    Ok(Command::Plan(PlanCommand::Submit { plan, json }))
+    Ok(Command::Plan(PlanCommand::Submit { plan, json, answer: PlanAnswer::Id }))
 }
 
 pub(super) fn get(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {

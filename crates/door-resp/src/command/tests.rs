@@ -168,11 +168,14 @@ fn views_are_looked_at_by_key() {
         parse("PTTL worker:w:alive").unwrap(),
         Command::View(ViewCommand::TimeToLive { milliseconds: true, .. })
     ));
-    let Command::View(ViewCommand::Scan(scan)) = parse("SCAN 0 MATCH job:* COUNT 5 TYPE string").unwrap()
+    let Command::View(ViewCommand::Scan(scan)) = parse("SCAN 0 MATCH action:* COUNT 5 TYPE string").unwrap()
     else {
         panic!("not a scan")
     };
-    assert_eq!((scan.count, scan.pattern, scan.kind.as_deref()), (5, Some("job:*".into()), Some("string")));
+    assert_eq!(
+        (scan.count, scan.pattern, scan.kind.as_deref()),
+        (5, Some("action:*".into()), Some("string"))
+    );
     assert_eq!(refused("SCAN x"), "ERR invalid cursor");
     assert_eq!(refused("SCAN 0 COUNT 0"), "ERR syntax error");
     assert_eq!(refused("SCAN 0 COUNT x"), "ERR value is not an integer or out of range");
@@ -193,7 +196,7 @@ fn a_worker_introduces_itself_lives_and_leaves() {
     assert_eq!(refused("WORKER.HEARTBEAT a:b"), "ERR Invalid worker ID characters");
     assert_eq!(refused("WORKER.UNREGISTER ''"), "ERR Worker ID is empty");
     assert!(parse(r#"WORKER.VERIFY agx-ocr '{"command":"agx-ocr","args":["--version"]}'"#).is_ok());
-    assert!(refused("WORKER.REGISTER x").starts_with("ERR Invalid worker registration: not JSON"));
+    assert!(refused("WORKER.REGISTER x").starts_with("ERR Invalid worker registration: Invalid JSON"));
 }
 
 #[test]
@@ -254,7 +257,9 @@ fn lists_of_jobs_are_narrowed_by_words() {
 fn plans_and_actions() {
     let plan = r#"PLAN.SUBMIT '{"plan_id":"p","tasks":[{"task_number":1,"command":"sort"}]}'"#;
     assert!(matches!(parse(plan).unwrap(), Command::Plan(PlanCommand::Submit { .. })));
-    assert!(refused("PLAN.SUBMIT {}").starts_with("ERR Invalid plan schema: missing required field plan_id"));
+    assert!(
+        refused("PLAN.SUBMIT {}").starts_with("ERR Plan validation failed: Missing required field plan_id")
+    );
     let Command::Plan(PlanCommand::List { pattern, page }) = parse("PLAN.LIST ocr-* LIMIT 3").unwrap() else {
         panic!("not a list")
     };
@@ -336,7 +341,7 @@ fn other_keys_are_stored_and_views_are_not_changed_by_commands_on_values() {
         assert!(matches!(parse(line), Ok(Command::Keyspace(_))), "{line}: {:?}", parse(line));
     }
     let view = "ERR 'job:1' is a view of the broker's jobs and workers: this command is for other keys";
-    for line in ["APPEND job:1 x", "EXPIRE job:1 5", "SADD job:1 x", "MSET a 1 job:1 2", "RENAME a job:1"] {
+    for line in ["APPEND job:1 x", "SETEX job:1 5 x", "SADD job:1 x", "MSET a 1 job:1 2", "RENAME a job:1"] {
         assert_eq!(refused(line), view, "{line}");
     }
     for (line, why) in [
@@ -349,7 +354,7 @@ fn other_keys_are_stored_and_views_are_not_changed_by_commands_on_values() {
         ("ZADD z 1 a 2", "ERR syntax error"),
         ("ZRANGEBYSCORE z a b", "ERR min or max is not a float"),
         ("XADD s 5-x f v", "ERR Invalid stream ID specified as stream command argument"),
-        ("DEL job:1", "ERR jobs are cancelled with JOB.CANCEL and forgotten in time"),
+        ("DEL queue:a", "ERR jobs are cancelled with JOB.CANCEL and forgotten in time"),
     ] {
         assert_eq!(refused(line), why, "{line}");
     }

@@ -1,6 +1,7 @@
 //! Looking at tasks, workers and plans through keys, and the two things a key may change.
 
 use bytes::Bytes;
+use tenure_hub::keyspace::Page;
 
 use super::Command;
 use super::arguments::{Arguments, parse_text};
@@ -15,16 +16,15 @@ pub(crate) const SCAN_COUNT_MAX: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ViewCommand {
     Get(Key),
-    GetMany(Vec<Key>),
+    GetMany(Vec<AskedKey>),
     /// SET of a field that old workers report through.
     Set {
         key: Key,
         value: Bytes,
     },
-    GetHash(Key),
-    GetHashField {
+    Hash {
         key: Key,
-        field: String,
+        part: HashPart,
     },
     Keys {
         pattern: Bytes,
@@ -34,7 +34,7 @@ pub(crate) enum ViewCommand {
         key: Key,
         milliseconds: bool,
     },
-    Exists(Vec<Key>),
+    Exists(Vec<AskedKey>),
     Type(Key),
     Members(Key),
     IsMember {
@@ -42,6 +42,26 @@ pub(crate) enum ViewCommand {
         member: String,
     },
     MemberCount(Key),
+}
+
+/// One of several keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AskedKey {
+    View(Key),
+    Stored(Bytes),
+}
+
+/// What is asked of the fields of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HashPart {
+    All,
+    Field(Bytes),
+    Fields(Vec<Bytes>),
+    Has(Bytes),
+    Count,
+    Names,
+    Values,
+    Scan(Page),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,13 +96,13 @@ pub(super) fn set(arguments: &mut Arguments<'_>) -> Result<Command, CommandError
     Ok(Command::View(ViewCommand::Set { key, value }))
 }
 
-pub(super) fn hgetall(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    Ok(Command::View(ViewCommand::GetHash(hash_key(arguments)?)))
-}
-
-pub(super) fn hget(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
+/// A view that is read field by field. What is asked of it follows the key.
+pub(super) fn hash_part(
+    arguments: &mut Arguments<'_>,
+    part: impl FnOnce(&mut Arguments<'_>) -> Result<HashPart, CommandError>,
+) -> Result<Command, CommandError> {
     let key = hash_key(arguments)?;
-    Ok(Command::View(ViewCommand::GetHashField { key, field: arguments.text()? }))
+    Ok(Command::View(ViewCommand::Hash { key, part: part(arguments)? }))
 }
 
 pub(super) fn keys_matching(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -139,13 +159,17 @@ pub(super) fn scard(arguments: &mut Arguments<'_>) -> Result<Command, CommandErr
     Ok(Command::View(ViewCommand::MemberCount(typed_key(arguments, "set")?)))
 }
 
-fn keys(arguments: &mut Arguments<'_>) -> Result<Vec<Key>, CommandError> {
+fn keys(arguments: &mut Arguments<'_>) -> Result<Vec<AskedKey>, CommandError> {
     if arguments.left() > KEYS_ASKED_MAX {
         return Err(CommandError::TooMany { what: "keys", max: KEYS_ASKED_MAX });
     }
     let mut keys = Vec::with_capacity(arguments.left());
     while arguments.left() > 0 {
-        keys.push(arguments.key()?);
+        let is_stored = super::keyspace::next_is_stored(arguments);
+        keys.push(match is_stored {
+            true => AskedKey::Stored(arguments.bytes()?),
+            false => AskedKey::View(arguments.key()?),
+        });
     }
     Ok(keys)
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
+use tenure_hub::keyspace::Reply as KeyReply;
 use tenure_hub::words::{Answer, Query, Refusal, Timestamp};
 use tenure_hub::{Request, Response};
 
@@ -71,6 +72,10 @@ fn printed(line: &str) -> String {
             Step::Read(blobs, flow) => {
                 let _ = writeln!(text, "  read {} -> {}", blobs.len(), state(&flow));
                 (flow, Input::Read(vec![Err(Refusal::Unreadable { what: "body" })]))
+            }
+            Step::Keys(_, flow) => {
+                let _ = writeln!(text, "  stored keys -> {}", state(&flow));
+                (flow, Input::Keys(Ok(KeyReply::Integer(0))))
             }
             Step::Call(whom, _, flow) => {
                 let _ = writeln!(text, "  call {whom:?} -> {}", state(&flow));
@@ -266,12 +271,13 @@ fn flows_of_views() {
             GET nothing
               reply Error("ERR not a command for the broker")
             HGET job:j status
-              call Own -> View(Mentioning { job: "j", field: Whole, then: HashField("status"), reader: Everyone, worker: Some(…
-              ask Find -> Lookup(Job(Field(Whole, HashField("status"))))
+              stored keys -> View(Metadata { key: Job { id: "j", field: Whole }, part: Field(b"status"), wanted: Some([b"status"]…
+              call Own -> View(Mentioning { job: "j", field: Whole, then: Hash { part: Field(b"status"), kept: [] }, reader: E…
+              ask Find -> Lookup(Job(Field(Whole, Hash { part: Field(b"status"), kept: [] })))
               reply Null
             MGET job:j plan:p
-              call Own -> View(Mentioning { job: "j", field: Whole, then: GetMany { left: [Plan { id: "p" }], found: [] }, rea…
-              ask Find -> Lookup(Job(Field(Whole, GetMany { left: [Plan { id: "p" }], found: [] })))
+              call Own -> View(Mentioning { job: "j", field: Whole, then: GetMany { left: [View(Plan { id: "p" })], found: [] …
+              ask Find -> Lookup(Job(Field(Whole, GetMany { left: [View(Plan { id: "p" })], found: [] })))
               ask Find -> Lookup(Named(Plan(Find(Value(GetMany { left: [], found: [Null] })))))
               reply Array([Null, Null])
             SET job:j:status completed
@@ -292,12 +298,14 @@ fn flows_of_views() {
               ask Queue -> Keyspace(FindingQueue("a", TimeToLive { milliseconds: false }))
               reply Integer(-2)
             EXISTS job:j queue:a
-              ask Queue -> Keyspace(FindingQueue("a", Exists([Job { id: "j", field: Whole }], 0)))
+              ask Queue -> Keyspace(FindingQueue("a", Exists([View(Job { id: "j", field: Whole })], 0)))
+              stored keys -> View(StoredOr(Some(Job { id: "j", field: Whole }), Exists([], 0)))
               ask Find -> Lookup(Job(IsThere(Exists([], 0))))
               reply Integer(0)
             TYPE job:j
-              ask Find -> Lookup(Job(IsThere(Type(Some("string")))))
-              reply Simple("none")
+              ask Find -> Lookup(Job(IsThere(OrStored(Type(Some("string")), Type { key: b"job:j" }))))
+              stored keys -> View(Answering)
+              reply Integer(0)
             SISMEMBER capability:sort:workers w
               ask ScanWorkers -> Lookup(Workers([], Members { capability: "sort", then: Has("w") }))
               reply Integer(0)
@@ -326,7 +334,7 @@ fn flows_of_plans_and_actions() {
         &expect![[r#"
             PLAN.SUBMIT '{"plan_id":"p","tasks":[{"task_number":1,"command":"ls"}]}'
               ask Find -> Lookup(Named(Plan(Submit { plan: "p", json: Object {"plan_id": String("p"), "tasks": Array [Object {…
-              ask Submit -> Plan(StoringFirst { plan: "p", then: Submitted { plan: "p" } })
+              ask Submit -> Plan(StoringFirst { plan: "p", then: Submitted { plan: "p", answer: Id } })
               reply Error("ERR Job not found: nobody")
             PLAN.GET p
               ask Find -> Lookup(Named(Plan(Find(Get { plan: "p" }))))
@@ -345,7 +353,7 @@ fn flows_of_plans_and_actions() {
               reply Error("ERR Action not found: a")
             ACTION.LIST
               ask List -> Lookup(Page(List(Listing { then: Actions { wanted: None, page: Page { offset: 0, limit: 100 } }, kee…
-              reply Array([])
+              reply Bulk(b"[]")
         "#]],
     );
 }

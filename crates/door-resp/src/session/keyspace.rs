@@ -1,8 +1,10 @@
 //! Commands on stored keys. They run when they come and are answered when the disk has them, so those that come together
 //! share a sync; only one that waits for an element keeps the next ones waiting.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tenure_hub::keyspace::{
     Answer, Blocking, Call, Command as KeyCommand, KeyCommand as OnKey, Reply as KeyReply,
 };
@@ -11,6 +13,7 @@ use tenure_hub::words::Timestamp;
 use super::{Expect, Output, Session, Slot};
 use crate::codec::Reply;
 use crate::command::{Command, KeyspaceCommand, Listing, STORED_CURSOR, ViewCommand, Wait};
+use crate::flow::Input;
 use crate::translate::{key_replies, key_reply};
 
 /// So many refused scripts are answered at once; a program that goes on is answered slowly.
@@ -114,6 +117,14 @@ impl Session {
                 self.fill(place, reply);
             }
             Some(Expect::Listed { reply: place, then }) => self.listed(now, place, answer, then, out),
+            Some(Expect::Flow { reply: place, flow }) => {
+                let answer = match answer {
+                    Answer::Reply(reply) => Ok(reply),
+                    other => Err(unanswered(&other)),
+                };
+                let step = flow.resume(now, Input::Keys(answer));
+                self.run(now, place, step, out);
+            }
             Some(Expect::Exec { reply: place, commands }) => self.executed(place, answer, commands),
             _ => {}
         }
@@ -214,14 +225,14 @@ impl Session {
 
     /// Adds stored keys to the views in an answer.
     pub(super) fn with_listed(&mut self, place: u64, reply: Reply) -> Reply {
-        let Some((_, mut keys)) = self.keyspace.listed.take_if(|(listed, _)| *listed == place) else {
+        let Some((_, keys)) = self.keyspace.listed.take_if(|(listed, _)| *listed == place) else {
             return reply;
         };
         match reply {
             Reply::Array(mut parts) => {
                 match parts.as_mut_slice() {
-                    [Reply::Bulk(_), Reply::Array(found)] => found.append(&mut keys),
-                    _ => parts.append(&mut keys),
+                    [Reply::Bulk(_), Reply::Array(found)] => add_missing(found, keys),
+                    _ => add_missing(&mut parts, keys),
                 }
                 Reply::Array(parts)
             }
@@ -229,7 +240,7 @@ impl Session {
         }
     }
 
-    fn call_keys(&mut self, call: Call, expect: Expect, out: &mut Output) -> u64 {
+    pub(super) fn call_keys(&mut self, call: Call, expect: Expect, out: &mut Output) -> u64 {
         let token = self.token();
         self.pending.insert(token, expect);
         out.keys.push((token, call));
@@ -246,6 +257,16 @@ fn stored(command: &Command) -> Option<&KeyCommand> {
         Command::Keyspace(KeyspaceCommand::Run(command)) => Some(command),
         _ => None,
     }
+}
+
+/// Metadata has the name of the view that it is kept beside: the name is told once.
+fn add_missing(found: &mut Vec<Reply>, keys: Vec<Reply>) {
+    let name = |reply: &Reply| match reply {
+        Reply::Bulk(name) => Some(name.clone()),
+        _ => None,
+    };
+    let known: HashSet<Option<Bytes>> = found.iter().map(name).collect();
+    found.extend(keys.into_iter().filter(|key| !known.contains(&name(key))));
 }
 
 fn scanned(cursor: u64, found: Vec<Reply>) -> Reply {

@@ -17,7 +17,7 @@ pub(super) enum Expect {
         reply: u64,
         last: LastReply,
     },
-    /// An answer of the hub, or bytes that were read.
+    /// An answer of the hub or of the key space, or bytes that were read.
     Flow {
         reply: u64,
         flow: CommandFlow,

@@ -1,5 +1,6 @@
 //! Running the flow of a command: its steps go out, its answers come in.
 
+use tenure_hub::keyspace::Call as KeysCall;
 use tenure_hub::words::Timestamp;
 use tenure_hub::{Ask, Request};
 
@@ -112,6 +113,9 @@ impl Session {
                 let token = self.token();
                 self.pending.insert(token, Expect::Flow { reply: place, flow });
                 out.reads.push((token, blobs));
+            }
+            Step::Keys(command, flow) => {
+                self.call_keys(KeysCall::Run(command), Expect::Flow { reply: place, flow }, out);
             }
             Step::Call(whom, call, flow) => {
                 self.speak_with(now, place, whom, call, flow, out);

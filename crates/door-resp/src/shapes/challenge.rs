@@ -7,7 +7,7 @@ use tenure_plans::{Document, SchemaError, TEXT_BYTES_MAX};
 use super::error::ShapeError;
 use super::identifier::check_worker_id;
 
-const WHAT: &str = "challenge";
+const WHAT: &str = "Invalid challenge";
 const CHALLENGE_BYTES_MAX: usize = 64 * 1024;
 const ARGUMENTS_MAX: usize = 64;
 
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn what_is_neither_is_refused() {
         for (json, why) in [
-            ("{}", "missing required field command"),
+            ("{}", "Missing required field command"),
             (r#"{"command":"a","args":"x"}"#, "args is not a list"),
             (r#"{"command":"a","args":[1]}"#, "args has one that is not a string"),
             (r#"{"command":"a","comand":"b"}"#, "unknown field comand"),

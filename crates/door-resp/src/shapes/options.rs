@@ -3,6 +3,7 @@
 use std::time::Duration;
 use tenure_plans::{Document, SchemaError};
 
+use crate::command::WORDS_BYTES_MAX;
 use crate::key::QueueKey;
 
 const NAMES_MAX: usize = 64;
@@ -15,6 +16,10 @@ pub(crate) struct TaskOptions {
     pub priority: i32,
     /// None leaves it to what the task consists of.
     pub needs: Option<Vec<String>>,
+    /// How a capability should be described that is needed as well.
+    pub needs_described: Option<String>,
+    /// The capability that was found by that description.
+    pub needs_matched: Option<String>,
     pub tags: Vec<String>,
     pub on_lost_worker: Option<LostPolicy>,
     pub not_before: Option<When>,
@@ -47,6 +52,8 @@ impl Default for TaskOptions {
             queue: QueueKey::Default,
             priority: 0,
             needs: None,
+            needs_described: None,
+            needs_matched: None,
             tags: Vec::new(),
             on_lost_worker: None,
             not_before: None,
@@ -78,6 +85,8 @@ impl TaskOptions {
             queue,
             priority: i32::try_from(priority).expect("within the limit"),
             needs: object.names("needs", NAMES_MAX, NAME_BYTES_MAX)?,
+            needs_described: object.text("needs_described", WORDS_BYTES_MAX)?,
+            needs_matched: None,
             tags: object.names("tags", NAMES_MAX, NAME_BYTES_MAX)?.unwrap_or_default(),
             on_lost_worker: lost_policy(object)?,
             not_before,

@@ -7,7 +7,7 @@ use tenure_plans::{Document, SchemaError, is_name};
 use super::error::ShapeError;
 use super::identifier::check_worker_id;
 
-const WHAT: &str = "worker registration";
+const WHAT: &str = "Invalid worker registration";
 const REGISTRATION_BYTES_MAX: usize = 128 * 1024;
 pub(crate) const CAPABILITIES_MAX: usize = 4096;
 const CAPABILITY_BYTES_MAX: usize = 128;
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!((registration.slots, registration.platform, registration.tags.len()), (1, None, 0));
         for field in ["worker_id", "hostname", "agw_version"] {
             let error = parse(&with(field, Value::Null)).unwrap_err();
-            assert_eq!(error, format!("Invalid worker registration: missing required field {field}"));
+            assert_eq!(error, format!("Invalid worker registration: Missing required field {field}"));
         }
     }
 
@@ -322,7 +322,7 @@ mod tests {
     fn what_is_not_a_json_object_is_named() {
         let error = Registration::parse(b"[]").unwrap_err();
         assert_eq!(error.to_string(), "Invalid worker registration: not a JSON object");
-        assert!(Registration::parse(b"{").unwrap_err().to_string().contains("not JSON"));
+        assert!(Registration::parse(b"{").unwrap_err().to_string().contains("Invalid JSON"));
         assert!(Registration::parse(&[b'['; 60_000]).is_err(), "deep nesting does not overflow the stack");
         assert!(Registration::parse(&[b' '; 140_000]).unwrap_err().to_string().contains("longer than"));
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tenure_plans::{Document, SchemaError};
 
-const WHAT: &str = "stats";
+const WHAT: &str = "Invalid stats";
 const STATISTICS_BYTES_MAX: usize = 16 * 1024;
 
 /// The numbers we know by name, and the whole as it was sent.

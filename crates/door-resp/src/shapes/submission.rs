@@ -8,9 +8,8 @@ use tenure_plans::{Document, ID_BYTES_MAX, Plan, SchemaError, check_id};
 use super::base64::decode_base64;
 use super::identifier::check_job_id;
 use super::options::TaskOptions;
-use crate::command::WORDS_BYTES_MAX;
 
-const WHAT: &str = "job";
+const WHAT: &str = "Invalid job";
 const SUBMISSION_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +18,6 @@ pub(crate) struct Submission {
     pub name: Option<String>,
     pub work: Work,
     pub parent: Option<String>,
-    /// What a capability should be described as that the job needs.
-    pub described: Option<String>,
     pub options: TaskOptions,
 }
 
@@ -45,11 +42,10 @@ impl Submission {
             check_job_id(WHAT, name)?;
         }
         let parent = object.text("parent", ID_BYTES_MAX)?;
-        let described = object.text("needs_described", WORDS_BYTES_MAX)?;
         let options = TaskOptions::take(&mut object)?;
         let work = work(&mut object)?;
         object.end()?;
-        Ok(Self { name, work, parent, described, options })
+        Ok(Self { name, work, parent, options })
     }
 }
 
@@ -200,8 +196,8 @@ mod tests {
             assert_eq!((needs.as_slice(), input), (&["sort".to_owned()][..], json!(7)));
             assert_eq!(json, json!({"tasks": tasks}));
         }
-        assert_eq!(parse(&json!({"tasks": []})).unwrap_err(), "Invalid plan schema: tasks is empty");
-        assert_eq!(parse(&json!({"plan": 7})).unwrap_err(), "Invalid plan schema: not a JSON object");
+        assert_eq!(parse(&json!({"tasks": []})).unwrap_err(), "Plan validation failed: tasks is empty");
+        assert_eq!(parse(&json!({"plan": 7})).unwrap_err(), "Plan validation failed: not a JSON object");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tenure_plans::{Document, SchemaError, TEXT_BYTES_MAX};
 
 use super::outputs::Outputs;
 
-const WHAT: &str = "update";
+const WHAT: &str = "Invalid update";
 const UPDATE_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,8 @@ use tenure_plans::{OfAction, Plan, PlanJob};
 use super::Speaker;
 use super::jobs::{AfterFilter, Keep, ids};
 use super::lookup::{
-    AfterList, AfterName, AfterPage, AfterTakeUp, Found, find_name, list, page as page_of, take_up,
+    AfterList, AfterMatch, AfterName, AfterPage, AfterTakeUp, AfterWorkers, Found, find_name, list,
+    page as page_of, take_up, workers,
 };
 use super::names::{ACTIONS, action_name, job_id, plan_tag, status, tool_needs};
 use super::plans::{AfterPlan, held_in, with_plan};
@@ -92,7 +93,7 @@ pub(crate) enum AfterAbout {
         actions: Vec<TaskInfo>,
         wanted: Option<JobStatus>,
         page: Page,
-        shown: Vec<Reply>,
+        shown: Vec<Value>,
     },
 }
 
@@ -123,7 +124,7 @@ impl AfterAbout {
                 {
                     let mut one = action_status(about, jobs);
                     one.append(&mut summary(about, jobs));
-                    shown.push(Reply::bulk(Value::Object(one).to_string()));
+                    shown.push(Value::Object(one));
                 }
                 describe(actions, wanted, page, shown)
             }
@@ -208,7 +209,11 @@ pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> Step {
     }
 }
 
-fn submit_action(submitted: SubmittedAction, speaker: &Speaker) -> Step {
+pub(super) fn submit_action(mut submitted: SubmittedAction, speaker: &Speaker) -> Step {
+    if let Some(words) = submitted.options.needs_described.take() {
+        let then = AfterMatch::Action(Box::new((submitted, speaker.clone())));
+        return workers(AfterWorkers::Match { words, then });
+    }
     if speaker.tidies {
         let speaker = Speaker { tidies: false, ..speaker.clone() };
         return tidy(held_in(ACTIONS), AfterRetire::Submit(Box::new((submitted, speaker))));
@@ -456,12 +461,15 @@ pub(super) fn describe(
     mut actions: Vec<TaskInfo>,
     wanted: Option<JobStatus>,
     page: Page,
-    shown: Vec<Reply>,
+    shown: Vec<Value>,
 ) -> Step {
     let enough = shown.len() >= page.offset.saturating_add(page.limit);
     match actions.pop().filter(|_| !enough) {
         Some(action) => with_jobs(&action, AfterAbout::Describe { actions, wanted, page, shown }),
-        None => Step::Reply(Reply::Array(shown.into_iter().skip(page.offset).collect())),
+        None => {
+            let shown: Vec<Value> = shown.into_iter().skip(page.offset).collect();
+            Step::Reply(Reply::bulk(Value::Array(shown).to_string()))
+        }
     }
 }
 

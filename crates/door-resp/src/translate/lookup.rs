@@ -24,7 +24,7 @@ use crate::command::{JobStatus, JobVerb, Page};
 use crate::flow::{CommandFlow, Input, OTHER_KIND, Outcome, Step};
 use crate::key::{JobField, QueueKey, WorkerField};
 use crate::rights::{Reader, is_held_by, not_its_own};
-use crate::shapes::{Report, ShapeError, Submission};
+use crate::shapes::{Report, ShapeError, Submission, SubmittedAction};
 use crate::worker::Call;
 
 /// How many things the broker gives at a time. A long walk is many short questions, and others are answered between.
@@ -299,7 +299,7 @@ pub(crate) enum AfterList {
     Peek,
     Recipe(AfterRecipe),
     Plans { page: Page },
-    JobsOfPlan { place: TaskId },
+    JobsOfPlan { plan: String, place: TaskId },
     UsesOfPlan { plan: Box<serde_json::Value> },
 }
 
@@ -328,8 +328,32 @@ impl AfterList {
             Self::Plans { page } => {
                 plans::describe(tasks.into_iter().skip(page.offset).rev().collect(), Vec::new())
             }
-            Self::JobsOfPlan { place } => plans::delete(place, &tasks),
+            Self::JobsOfPlan { plan, place } => plans::delete(plan, place, &tasks),
             Self::UsesOfPlan { plan } => Step::Reply(plans::with_uses(*plan, &tasks)),
+        }
+    }
+}
+
+/// What needs the capability that was found by its description.
+#[derive(Debug)]
+pub(crate) enum AfterMatch {
+    Job(Box<(Submission, Speaker)>),
+    Action(Box<(SubmittedAction, Speaker)>),
+}
+
+impl AfterMatch {
+    fn go(self, capability: String) -> Step {
+        match self {
+            Self::Job(job) => {
+                let (mut submission, speaker) = *job;
+                submission.options.needs_matched = Some(capability);
+                super::submit::job(submission, &speaker)
+            }
+            Self::Action(action) => {
+                let (mut submitted, speaker) = *action;
+                submitted.options.needs_matched = Some(capability);
+                actions::submit_action(submitted, &speaker)
+            }
         }
     }
 }
@@ -342,10 +366,10 @@ pub(crate) enum AfterWorkers {
         words: String,
         page: Page,
     },
-    /// A job that asks for a capability by its description.
+    /// A capability was asked for by its description.
     Match {
         words: String,
-        job: Box<(Submission, Speaker)>,
+        then: AfterMatch,
     },
     Challenge(Box<Asking>),
     Members {
@@ -359,14 +383,10 @@ impl AfterWorkers {
         match self {
             Self::List => Step::Reply(workers::list_reply(now, all)),
             Self::Search { words, page } => Step::Reply(workers::search_reply(now, all, &words, page)),
-            Self::Match { words, job } => {
-                let (mut submission, speaker) = *job;
-                let Some(capability) = workers::best_match(now, all, &words) else {
-                    return Step::error("ERR No capability matches needs_described; see CAPABILITY.SEARCH");
-                };
-                submission.options.needs.get_or_insert_default().push(capability);
-                super::submit::job(submission, &speaker)
-            }
+            Self::Match { words, then } => match workers::best_match(now, all, &words) {
+                Some(capability) => then.go(capability),
+                None => Step::error("ERR No capability matches needs_described; see CAPABILITY.SEARCH"),
+            },
             Self::Challenge(asking) => asking.ask(now, all),
             Self::Members { capability, then } => then.go(views::members_of(now, &capability, all)),
         }

@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tenure_hub::keyspace::{Command as KeyCommand, KeyCommand as OnKey};
 use tenure_hub::words::{
     Blob, Command, ListQuery, Name, NewTask, Refusal, StateName, TaskId, TaskInfo, Timestamp,
 };
@@ -15,7 +16,6 @@ use tenure_plans::Plan;
 use super::Speaker;
 use super::actions::ActionSubmission;
 use super::jobs::{JobView, Keep, of_bare_plan};
-use super::last::LastReply;
 use super::lookup::{AfterList, AfterName, AfterTakeUp, Found, find_name, list, take_up};
 use super::names::{PLANS, live_states, plan_name, plan_tag, recipe_name};
 use super::refusals::refusal;
@@ -23,8 +23,9 @@ use super::render::time;
 use super::submit::{PlannedJob, accepted};
 use super::views::{AfterValue, ViewFlow};
 use crate::codec::Reply;
-use crate::command::PlanCommand;
+use crate::command::{PlanAnswer, PlanCommand};
 use crate::flow::{CommandFlow, Input, Step};
+use crate::key::Key;
 use crate::shapes::SubmittedAction;
 
 /// How many jobs of a plan are counted: one page, because workers ask for the plan of every job.
@@ -58,6 +59,10 @@ pub(crate) enum PlanFlow {
         plan: String,
         then: AfterStore,
     },
+    Deleting {
+        plan: String,
+    },
+    DeletingMetadata,
     /// Its words, and then what it was used for.
     Getting(Box<TaskInfo>),
     Describing {
@@ -103,6 +108,16 @@ impl PlanFlow {
                 Ok(_) => first_recipe(place, AfterRecipe::Stored { plan, own, then }),
             },
             Self::SteppingBack { plan, then } => then.go(Err(exists(&plan))),
+            Self::Deleting { plan } => match (input.answer(), (Key::Plan { id: plan }).metadata()) {
+                (Err(reason), _) => Step::Reply(refusal(&reason)),
+                (Ok(_), None) => Step::Reply(Reply::Integer(1)),
+                (Ok(_), Some(name)) => {
+                    let delete = KeyCommand::Key(OnKey::Delete { keys: vec![name] });
+                    Step::Keys(delete, CommandFlow::Plan(Self::DeletingMetadata))
+                }
+            },
+            // The plan is gone, whatever became of its metadata.
+            Self::DeletingMetadata => Step::Reply(Reply::Integer(1)),
             Self::Getting(recipe) => match input.read() {
                 Err(reason) => Step::Reply(refusal(&reason)),
                 Ok(body) => uses(&recipe, &body),
@@ -183,6 +198,7 @@ pub(crate) enum AfterPlace {
     Submit {
         plan: String,
         json: Value,
+        answer: PlanAnswer,
     },
     /// The same plan twice is one; another one under its id is refused.
     Store {
@@ -202,7 +218,9 @@ impl AfterPlace {
                 Place::Open { recipe, .. } => then.go(recipe),
                 Place::None | Place::Ended(_) | Place::Taken => then.go(None),
             },
-            Self::Submit { plan, json } => store(plan.clone(), &json, &place, AfterStore::Submitted { plan }),
+            Self::Submit { plan, json, answer } => {
+                store(plan.clone(), &json, &place, AfterStore::Submitted { plan, answer })
+            }
             Self::Store { plan, json, then } => match place {
                 Place::Open { recipe: Some(recipe), .. } => {
                     PlanFlow::Comparing { plan, json, then }.read(recipe.body)
@@ -215,7 +233,7 @@ impl AfterPlace {
                 };
                 let jobs =
                     ListQuery { states: live_states(), tag: Some(plan_tag(&plan)), ..ListQuery::default() };
-                list(jobs, 1, Keep::All, AfterList::JobsOfPlan { place })
+                list(jobs, 1, Keep::All, AfterList::JobsOfPlan { plan, place })
             }
         }
     }
@@ -246,7 +264,7 @@ impl AfterRecipe {
 /// Where a plan that was stored leads.
 #[derive(Debug)]
 pub(crate) enum AfterStore {
-    Submitted { plan: String },
+    Submitted { plan: String, answer: PlanAnswer },
     Job(Box<PlannedJob>),
 }
 
@@ -254,7 +272,10 @@ impl AfterStore {
     fn go(self, stored: Result<(), Reply>) -> Step {
         match (self, stored) {
             (_, Err(reply)) => Step::Reply(reply),
-            (Self::Submitted { plan }, Ok(())) => Step::Reply(Reply::bulk(plan)),
+            (Self::Submitted { plan, answer }, Ok(())) => Step::Reply(match answer {
+                PlanAnswer::Id => Reply::bulk(plan),
+                PlanAnswer::FieldsAdded => Reply::Integer(1),
+            }),
             (Self::Job(job), Ok(())) => job.submit(),
         }
     }
@@ -262,9 +283,9 @@ impl AfterStore {
 
 pub(super) fn start(command: PlanCommand) -> Step {
     match command {
-        PlanCommand::Submit { plan, json } => {
+        PlanCommand::Submit { plan, json, answer } => {
             let json: Value = serde_json::from_slice(&json).unwrap_or(Value::Null);
-            look_up(&plan.id.clone(), AfterPlace::Submit { plan: plan.id, json })
+            look_up(&plan.id.clone(), AfterPlace::Submit { plan: plan.id, json, answer })
         }
         PlanCommand::Get { plan } => find_plan(&plan.clone(), AfterFindPlan::Get { plan }),
         PlanCommand::List { pattern, page } => {
@@ -414,13 +435,13 @@ fn described(task: &TaskInfo, plan: &Value) -> Reply {
     Reply::bulk(summary.to_string())
 }
 
-/// Deletes a plan, unless jobs of it have not ended.
-pub(super) fn delete(place: TaskId, jobs: &[TaskInfo]) -> Step {
+/// Deletes a plan, unless jobs of it have not ended, and the metadata that clients keep beside it.
+pub(super) fn delete(plan: String, place: TaskId, jobs: &[TaskInfo]) -> Step {
     if !jobs.is_empty() {
         return Step::error("ERR Cannot delete plan with active jobs");
     }
     let cancel = Command::Cancel { task: place, reason: Some("the plan was deleted".into()) };
-    Step::Last(Request::Command(cancel), LastReply::Done(Reply::Integer(1)))
+    PlanFlow::Deleting { plan }.ask(Request::Command(cancel))
 }
 
 pub(super) fn held_in(queue: &str) -> ListQuery {

@@ -11,7 +11,7 @@ use tenure_plans::{Plan, PlanJob};
 use super::Speaker;
 use super::envelope::runs_plan;
 use super::last::LastReply;
-use super::lookup::{AfterFind, AfterWorkers, find, one_queue, workers};
+use super::lookup::{AfterFind, AfterMatch, AfterWorkers, find, one_queue, workers};
 use super::names::{open_queue, plan_tag, tool_needs};
 use super::plans::{AfterPlan, AfterStore, store_plan, with_plan};
 use super::refusals::{refusal, refusal_text, refused};
@@ -90,10 +90,11 @@ fn partly_refused(each: &[Result<Accepted, Refusal>], first: usize) -> Reply {
 
 /// `JOB.SUBMIT`.
 pub(super) fn job(mut submission: Submission, speaker: &Speaker) -> Step {
-    if let Some(words) = submission.described.take() {
-        return workers(AfterWorkers::Match { words, job: Box::new((submission, speaker.clone())) });
+    if let Some(words) = submission.options.needs_described.take() {
+        let then = AfterMatch::Job(Box::new((submission, speaker.clone())));
+        return workers(AfterWorkers::Match { words, then });
     }
-    let Submission { name, work, parent, options, .. } = submission;
+    let Submission { name, work, parent, options } = submission;
     let job = PendingJob { name, work, options, speaker: speaker.clone() };
     match parent {
         None => job.with_parent(None),
@@ -175,7 +176,8 @@ pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker)
     let queue = open_queue(&options.queue).map_err(|error| error.reply())?;
     let mut task = NewTask::new(fresh_id(), queue);
     task.priority = Some(options.priority);
-    task.needs = options.needs.iter().flatten().map(|need| Name::from(need.as_str())).collect();
+    let needs = options.needs.iter().flatten().chain(&options.needs_matched);
+    task.needs = needs.map(|need| Name::from(need.as_str())).collect();
     task.tags = options.tags.iter().map(|tag| Name::from(tag.as_str())).collect();
     task.on_lost = match options.on_lost_worker {
         None | Some(LostPolicy::Requeue) => OnLost::Requeue,

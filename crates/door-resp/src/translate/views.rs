@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
 use tenure_hub::Request;
+use tenure_hub::keyspace::{Command as KeyCommand, KeyCommand as OnKey, Reply as KeyReply, StringCommand};
 use tenure_hub::words::{Name, Query, TaskInfo, Timestamp, WorkerInfo};
 
 use super::actions::{AfterAbout, AfterAction, find_action, with_action};
@@ -17,9 +17,9 @@ use super::names::{said_offers, status, tag_offers, tags_of};
 use super::plans::{AfterFindPlan, find_plan};
 use super::refusals::call_refused;
 use super::workers::{AfterHeld, Saying, about_held, named_anew};
-use super::{Speaker, keyspace, render, results};
-use crate::codec::Reply;
-use crate::command::ViewCommand;
+use super::{Speaker, key_reply, keyspace, metadata, render, results};
+use crate::codec::{Reply, Version};
+use crate::command::{AskedKey, HashPart, ViewCommand};
 use crate::flow::{CommandFlow, Input, Step, Whom};
 use crate::key::{ActionField, JobField, Key, WorkerField};
 use crate::rights::Reader;
@@ -34,6 +34,19 @@ const STATS_FOR: Duration = Duration::from_secs(120);
 pub(crate) enum ViewFlow {
     /// An answer that nobody needs: it keeps the order of answers.
     Nothing(AfterValue),
+    /// What clients keep beside a view, and then the view.
+    Metadata {
+        key: Key,
+        part: HashPart,
+        wanted: Option<Vec<Bytes>>,
+        speaker: Box<Speaker>,
+    },
+    /// A stored string among views.
+    Stored(AfterValue),
+    /// Whether something is stored under one of several names; otherwise the view is looked at.
+    StoredOr(Option<Key>, AfterIsThere),
+    /// The last question.
+    Answering,
     ReadingPlan(AfterValue),
     /// The worker on this connection, if there is one, hears that the job was mentioned.
     Mentioning {
@@ -49,6 +62,29 @@ impl ViewFlow {
     pub(crate) fn resume(self, input: Input) -> Step {
         match self {
             Self::Nothing(then) => then.go(None),
+            Self::Metadata { key, part, wanted, speaker } => match input.keys() {
+                Ok(reply) => {
+                    let kept = metadata::kept(wanted, reply);
+                    value_for(&speaker, key, AfterValue::Hash { part, kept })
+                }
+                Err(reply) => Step::Reply(reply),
+            },
+            Self::Stored(then) => match input.keys() {
+                Ok(KeyReply::Array(mut values)) => then.go(match values.pop() {
+                    Some(KeyReply::Bulk(value)) => Some(value),
+                    _ => None,
+                }),
+                Ok(_) => then.go(None),
+                Err(reply) => Step::Reply(reply),
+            },
+            Self::StoredOr(view, then) => match (input.keys(), view) {
+                (Ok(KeyReply::Integer(0)), Some(view)) => is_there(view, then),
+                (Ok(count), _) => then.go(count != KeyReply::Integer(0)),
+                (Err(reply), _) => Step::Reply(reply),
+            },
+            Self::Answering => {
+                Step::Reply(input.keys().map_or_else(|reply| reply, |reply| key_reply(reply, Version::Resp2)))
+            }
             Self::ReadingPlan(then) => then.go(input.read().ok()),
             Self::Mentioning { job, field, then, reader, worker } => {
                 find_readable(&job, reader, worker, AfterFind::Field(field, then))
@@ -63,11 +99,13 @@ pub(crate) enum AfterValue {
     Get,
     /// MGET: the keys that are left, the last one first, and what was found before.
     GetMany {
-        left: Vec<Key>,
+        left: Vec<AskedKey>,
         found: Vec<Reply>,
     },
-    Hash,
-    HashField(String),
+    Hash {
+        part: HashPart,
+        kept: Vec<(Bytes, Bytes)>,
+    },
     IsThere(AfterIsThere),
 }
 
@@ -79,12 +117,7 @@ impl AfterValue {
                 found.push(value.map_or(Reply::Null, Reply::Bulk));
                 values(left, found)
             }
-            Self::Hash => Step::Reply(hash(value.as_ref())),
-            Self::HashField(field) => {
-                let object = value.and_then(|json| serde_json::from_slice::<Map<String, Value>>(&json).ok());
-                let text = object.and_then(|mut object| object.remove(&field)).map(text_of);
-                Step::Reply(text.map_or(Reply::Null, Reply::bulk))
-            }
+            Self::Hash { part, kept } => Step::Reply(metadata::part_of(part, value.as_ref(), kept)),
             Self::IsThere(then) => then.go(value.is_some()),
         }
     }
@@ -95,10 +128,12 @@ impl AfterValue {
 pub(crate) enum AfterIsThere {
     Type(Option<&'static str>),
     /// EXISTS: the keys that are left, and how many were there before.
-    Exists(Vec<Key>, i64),
+    Exists(Vec<AskedKey>, i64),
     TimeToLive {
         milliseconds: bool,
     },
+    /// Beside the view there may be metadata: if the view is not there, this question has the answer.
+    OrStored(Box<AfterIsThere>, OnKey),
 }
 
 impl AfterIsThere {
@@ -107,6 +142,10 @@ impl AfterIsThere {
             Self::Type(kind) => Step::Reply(Reply::simple(kind.filter(|_| there).unwrap_or("none"))),
             Self::Exists(keys, found) => exists(keys, found + i64::from(there)),
             Self::TimeToLive { milliseconds } => Step::Reply(time_left(None, there, milliseconds)),
+            Self::OrStored(then, _) if there => then.go(true),
+            Self::OrStored(_, question) => {
+                Step::Keys(KeyCommand::Key(question), CommandFlow::View(ViewFlow::Answering))
+            }
         }
     }
 }
@@ -136,8 +175,7 @@ pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
         ViewCommand::Get(key) => value_for(speaker, key, AfterValue::Get),
         ViewCommand::GetMany(keys) => values(keys.into_iter().rev().collect(), Vec::new()),
         ViewCommand::Set { key, value } => set(key, value, speaker),
-        ViewCommand::GetHash(key) => value_for(speaker, key, AfterValue::Hash),
-        ViewCommand::GetHashField { key, field } => value_for(speaker, key, AfterValue::HashField(field)),
+        ViewCommand::Hash { key, part } => metadata::read(key, part, speaker),
         ViewCommand::Keys { pattern } => keyspace::keys(pattern),
         ViewCommand::Scan(scan) => keyspace::scan(scan),
         ViewCommand::TimeToLive { key, milliseconds } => {
@@ -145,8 +183,8 @@ pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
         }
         ViewCommand::Exists(keys) => exists(keys, 0),
         ViewCommand::Type(key) => {
-            let kind = key.redis_type();
-            is_there(key, AfterIsThere::Type(kind))
+            let (kind, metadata) = (key.redis_type(), key.metadata());
+            is_there(key, or_stored(AfterIsThere::Type(kind), metadata, |key| OnKey::Type { key }))
         }
         ViewCommand::Members(key) => members(key, AfterMembers::All),
         ViewCommand::IsMember { key, member } => members(key, AfterMembers::Has(member)),
@@ -167,8 +205,19 @@ fn is_there(key: Key, then: AfterIsThere) -> Step {
     }
 }
 
+fn or_stored(
+    then: AfterIsThere,
+    metadata: Option<Bytes>,
+    question: impl FnOnce(Bytes) -> OnKey,
+) -> AfterIsThere {
+    match metadata {
+        Some(name) => AfterIsThere::OrStored(Box::new(then), question(name)),
+        None => then,
+    }
+}
+
 /// What GET answers to this reader.
-fn value_for(speaker: &Speaker, key: Key, then: AfterValue) -> Step {
+pub(super) fn value_for(speaker: &Speaker, key: Key, then: AfterValue) -> Step {
     value(key, speaker.reader, speaker.worker.clone(), then)
 }
 
@@ -188,10 +237,15 @@ fn value(key: Key, reader: Reader, worker_here: Option<Name>, then: AfterValue) 
     }
 }
 
-fn values(mut left: Vec<Key>, found: Vec<Reply>) -> Step {
+fn values(mut left: Vec<AskedKey>, found: Vec<Reply>) -> Step {
     match left.pop() {
         None => Step::Reply(Reply::Array(found)),
-        Some(key) => {
+        Some(AskedKey::Stored(name)) => {
+            let question = StringCommand::GetMany { keys: vec![name] };
+            let flow = ViewFlow::Stored(AfterValue::GetMany { left, found });
+            Step::Keys(KeyCommand::String(question), CommandFlow::View(flow))
+        }
+        Some(AskedKey::View(key)) => {
             let key = if key.redis_type() == Some("string") { key } else { Key::Unknown };
             value(key, Reader::Everyone, None, AfterValue::GetMany { left, found })
         }
@@ -325,27 +379,18 @@ pub(super) fn was_set(
     }
 }
 
-/// A view's JSON object as a map of texts.
-fn hash(json: Option<&Bytes>) -> Reply {
-    let object =
-        json.and_then(|json| serde_json::from_slice::<Map<String, Value>>(json).ok()).unwrap_or_default();
-    Reply::Map(
-        object.into_iter().map(|(field, value)| (Reply::bulk(field), Reply::bulk(text_of(value)))).collect(),
-    )
-}
-
-fn text_of(value: Value) -> String {
-    match value {
-        Value::String(text) => text,
-        other => other.to_string(),
-    }
-}
-
 fn time_to_live(key: Key, milliseconds: bool, dead_after: Duration) -> Step {
     match key {
         Key::Worker { id, field } => worker(&id, AfterWorker::TimeToLive { field, milliseconds, dead_after }),
         Key::Job { id, field: JobField::Worker } => find(&id, AfterFind::TimeToLive { milliseconds }),
-        other => is_there(other, AfterIsThere::TimeToLive { milliseconds }),
+        other => {
+            let metadata = other.metadata();
+            let millis_per_unit = if milliseconds { 1 } else { 1000 };
+            let then = or_stored(AfterIsThere::TimeToLive { milliseconds }, metadata, |key| {
+                OnKey::TimeToLive { key, millis_per_unit }
+            });
+            is_there(other, then)
+        }
     }
 }
 
@@ -389,11 +434,17 @@ fn time_left(left: Option<Duration>, there: bool, milliseconds: bool) -> Reply {
     })
 }
 
-fn exists(mut keys: Vec<Key>, found: i64) -> Step {
-    match keys.pop() {
-        None => Step::Reply(Reply::Integer(found)),
-        Some(key) => is_there(key, AfterIsThere::Exists(keys, found)),
-    }
+fn exists(mut keys: Vec<AskedKey>, found: i64) -> Step {
+    let Some(key) = keys.pop() else { return Step::Reply(Reply::Integer(found)) };
+    let (name, view) = match key {
+        AskedKey::Stored(name) => (name, None),
+        AskedKey::View(view) => match view.metadata() {
+            Some(name) => (name, Some(view)),
+            None => return is_there(view, AfterIsThere::Exists(keys, found)),
+        },
+    };
+    let flow = ViewFlow::StoredOr(view, AfterIsThere::Exists(keys, found));
+    Step::Keys(KeyCommand::Key(OnKey::Exists { keys: vec![name] }), CommandFlow::View(flow))
 }
 
 fn members(key: Key, then: AfterMembers) -> Step {

@@ -31,6 +31,15 @@ def slow(number):
     return number
 
 
+@app.task
+def busy(number, folder):
+    """Is busy from the moment at which it says so until it is let go."""
+    open(os.path.join(folder, f"started-{number}"), "w").close()
+    while not os.path.exists(os.path.join(folder, "go")):
+        time.sleep(0.02)
+    return number
+
+
 @app.task(bind=True, max_retries=3)
 def at_the_third_try(self):
     if self.request.retries < 2:
@@ -64,6 +73,11 @@ def submit(count):
         print(slow.delay(number).id, flush=True)
 
 
+def submit_busy(count, folder):
+    for number in range(count):
+        print(busy.delay(number, folder).id, flush=True)
+
+
 def collect(ids):
     deadline = time.monotonic() + 120
     for number, task in enumerate(ids):
@@ -81,5 +95,7 @@ if __name__ == "__main__":
             everything()
         case "submit":
             submit(int(sys.argv[2]))
+        case "submit-busy":
+            submit_busy(int(sys.argv[2]), sys.argv[3])
         case "collect":
             collect(sys.argv[2:])

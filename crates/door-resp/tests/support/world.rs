@@ -42,6 +42,8 @@ struct Connection {
     /// What the peer has not looked at yet.
     wire: Vec<u8>,
     closed: bool,
+    /// How long the connection holds its answers back in all.
+    held: Duration,
 }
 
 struct Actor {
@@ -181,6 +183,11 @@ impl World {
         all
     }
 
+    /// How long the answers for a client were held back in all. Here they come at once nevertheless.
+    pub(crate) fn held_back(&self, client: usize) -> Duration {
+        self.connections.get(&client).map_or(Duration::ZERO, |connection| connection.held)
+    }
+
     pub(crate) fn send(&mut self, client: usize, bytes: &[u8]) {
         let authenticator = TestAuthenticator(self.keys.clone());
         let connection = self.connections.entry(client).or_insert_with(|| Connection {
@@ -195,6 +202,7 @@ impl World {
             stored: None,
             wire: Vec::new(),
             closed: false,
+            held: Duration::ZERO,
         });
         connection.session.input().extend_from_slice(bytes);
         self.settle();
@@ -297,6 +305,8 @@ impl World {
     }
 
     fn output(&mut self, client: usize, mut out: Output) {
+        let connection = self.connections.get_mut(&client).expect("it is open");
+        connection.held += std::mem::take(&mut out.hold);
         while !out.asks.is_empty()
             || !out.calls.is_empty()
             || !out.reads.is_empty()

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::keys::scanned;
+use super::scanning::{Page, scanned};
 use super::{Decided, Decision, ReplySize, check_key, check_value, float_text, parse_float, parse_integer};
 use crate::command::Act;
 use crate::effect::{Effect, Whole};
-use crate::glob::glob;
+use crate::hashed::Hashed;
 use crate::limits::HASH_FIELDS_MAX;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
@@ -71,10 +71,9 @@ pub enum HashCommand {
         field: Bytes,
         by: f64,
     },
-    /// HSCAN: a hash has so few fields that one answer has all of them.
     Scan {
         key: Bytes,
-        pattern: Option<Bytes>,
+        page: Page,
     },
     ValueLength {
         key: Bytes,
@@ -84,23 +83,18 @@ pub enum HashCommand {
 
 impl HashCommand {
     pub(crate) fn act(&self) -> Act {
-        match self {
-            HashCommand::Get { .. }
-            | HashCommand::GetMany { .. }
-            | HashCommand::GetAll { .. }
-            | HashCommand::Exists { .. }
-            | HashCommand::Length { .. }
-            | HashCommand::Fields { .. }
-            | HashCommand::Values { .. }
-            | HashCommand::Scan { .. }
-            | HashCommand::ValueLength { .. } => Act::Read,
-            HashCommand::Set { .. }
-            | HashCommand::SetMany { .. }
-            | HashCommand::SetNew { .. }
-            | HashCommand::Delete { .. }
-            | HashCommand::Increment { .. }
-            | HashCommand::IncrementFloat { .. } => Act::Write,
-        }
+        Act::read_if(matches!(
+            self,
+            Self::Get { .. }
+                | Self::GetMany { .. }
+                | Self::GetAll { .. }
+                | Self::Exists { .. }
+                | Self::Length { .. }
+                | Self::Fields { .. }
+                | Self::Values { .. }
+                | Self::Scan { .. }
+                | Self::ValueLength { .. }
+        ))
     }
 
     pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
@@ -135,7 +129,7 @@ impl HashCommand {
                 }
                 Ok(Decision::of(Reply::Array(values)))
             }
-            HashCommand::GetAll { key } => Ok(Decision::of(Reply::Map(pairs(space, key, None, now)?))),
+            HashCommand::GetAll { key } => Ok(Decision::of(Reply::Map(pairs(space, key, now)?))),
             HashCommand::Delete { key, fields } => {
                 let hash = space.hash(key, now)?;
                 let there: BTreeSet<&Bytes> = fields
@@ -187,11 +181,7 @@ impl HashCommand {
                 let (_, effect) = set(space, key, &[(field.clone(), text.clone())], now)?;
                 Ok(Decision::with(Reply::Bulk(text), effect))
             }
-            HashCommand::Scan { key, pattern } => {
-                let found = pairs(space, key, pattern.as_ref(), now)?;
-                let flat = found.into_iter().flat_map(|(field, value)| [field, value]).collect();
-                Ok(Decision::of(scanned(0, flat)))
-            }
+            HashCommand::Scan { key, page } => scan(space, key, page, now),
             HashCommand::ValueLength { key, field } => {
                 let found = space.hash(key, now)?.and_then(|hash| hash.get(field));
                 Ok(Decision::of(Reply::count(found.map_or(0, Bytes::len))))
@@ -243,19 +233,32 @@ fn set(
     Ok((added, Effect::HashSet { key: key.clone(), fields: owned(fields) }))
 }
 
-fn pairs(
-    space: &Space,
-    key: &Bytes,
-    pattern: Option<&Bytes>,
-    now: Timestamp,
-) -> Result<Vec<(Bytes, Bytes)>, Refusal> {
+fn pairs(space: &Space, key: &Bytes, now: Timestamp) -> Result<Vec<(Bytes, Bytes)>, Refusal> {
     let (mut size, mut found) = (ReplySize::default(), Vec::new());
     for (field, value) in space.hash(key, now)?.into_iter().flatten() {
-        if pattern.is_none_or(|pattern| glob(pattern, field)) {
-            size.add(field)?;
-            size.add(value)?;
-            found.push((field.clone(), value.clone()));
-        }
+        size.add(field)?;
+        size.add(value)?;
+        found.push((field.clone(), value.clone()));
     }
     Ok(found)
+}
+
+/// A hash is ordered by its fields. It has so few that each page looks at all of them.
+fn scan(space: &Space, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
+    let fields = space.hash(key, now)?.into_iter().flatten();
+    let mut left: Vec<(u64, (&Bytes, &Bytes))> = fields
+        .map(|(field, value)| (Hashed::new(field).hash, (field, value)))
+        .filter(|(hash, _)| *hash >= page.cursor)
+        .collect();
+    left.sort_unstable();
+    let (mut found, mut size) = (Vec::new(), ReplySize::default());
+    let next = page.walk(left.into_iter(), |(field, value)| {
+        if page.wants(field) {
+            size.add(field)?;
+            size.add(value)?;
+            found.extend([field.clone(), value.clone()]);
+        }
+        Ok(())
+    })?;
+    Ok(Decision::of(scanned(next, found)))
 }

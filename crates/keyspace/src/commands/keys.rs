@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::scanning::{Page, scanned};
 use super::{Decided, Decision, ReplySize, check_key};
 use crate::command::Act;
 use crate::effect::{Effect, Whole};
@@ -80,30 +81,23 @@ pub enum ExpireCondition {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
-    pub cursor: u64,
-    pub pattern: Option<Bytes>,
-    pub count: usize,
+    pub page: Page,
     /// Only keys of this type, by TYPE's word.
     pub kind: Option<String>,
 }
 
 impl KeyCommand {
     pub(crate) fn act(&self) -> Act {
-        match self {
-            KeyCommand::Exists { .. }
-            | KeyCommand::Type { .. }
-            | KeyCommand::TimeToLive { .. }
-            | KeyCommand::ExpireTime { .. }
-            | KeyCommand::Matching { .. }
-            | KeyCommand::Scan(_)
-            | KeyCommand::Count => Act::Read,
-            KeyCommand::Delete { .. }
-            | KeyCommand::Expire { .. }
-            | KeyCommand::ExpireAfter { .. }
-            | KeyCommand::Persist { .. }
-            | KeyCommand::Rename { .. }
-            | KeyCommand::RenameNew { .. } => Act::Write,
-        }
+        Act::read_if(matches!(
+            self,
+            Self::Exists { .. }
+                | Self::Type { .. }
+                | Self::TimeToLive { .. }
+                | Self::ExpireTime { .. }
+                | Self::Matching { .. }
+                | Self::Scan(_)
+                | Self::Count
+        ))
     }
 
     pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
@@ -227,31 +221,21 @@ fn rename(space: &Space, from: &Bytes, to: &Bytes, now: Timestamp) -> Result<Opt
 }
 
 impl Scan {
-    /// The cursor is the hash of the next key, so keys that come and go move nothing.
     fn decide(&self, space: &Space, now: Timestamp) -> Result<Reply, Refusal> {
-        let (mut found, mut seen, mut size) = (Vec::new(), 0, ReplySize::default());
-        let mut last = None;
-        for (key, entry) in space.keys.range(Hashed::from_cursor(self.cursor)..) {
-            // Keys with the same hash come together, because the cursor cannot stand between them.
-            if seen >= self.count && last != Some(key.hash) {
-                return Ok(scanned(key.hash, found));
-            }
-            (seen, last) = (seen + 1, Some(key.hash));
+        let (mut found, mut size) = (Vec::new(), ReplySize::default());
+        let keys = space.keys.range(Hashed::from_cursor(self.page.cursor)..);
+        let next = self.page.walk(keys.map(|(key, entry)| (key.hash, (key, entry))), |(key, entry)| {
             if entry.expires > now && self.wants(&key.bytes, entry) {
                 size.add(&key.bytes)?;
                 found.push(key.bytes.clone());
             }
-        }
-        Ok(scanned(0, found))
+            Ok(())
+        })?;
+        Ok(scanned(next, found))
     }
 
     fn wants(&self, key: &Bytes, entry: &Entry) -> bool {
         let kind = entry.value.kind().as_str();
-        self.pattern.as_ref().is_none_or(|pattern| glob(pattern, key))
-            && self.kind.as_ref().is_none_or(|wanted| wanted == kind)
+        self.page.wants(key) && self.kind.as_ref().is_none_or(|wanted| wanted == kind)
     }
-}
-
-pub(crate) fn scanned(cursor: u64, found: Vec<Bytes>) -> Reply {
-    Reply::Array(vec![Reply::Bulk(Bytes::from(cursor.to_string())), Reply::bulks(found)])
 }

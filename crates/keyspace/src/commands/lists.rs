@@ -94,21 +94,10 @@ pub enum Insert {
 
 impl ListCommand {
     pub(crate) fn act(&self) -> Act {
-        match self {
-            ListCommand::Length { .. }
-            | ListCommand::Range { .. }
-            | ListCommand::Index { .. }
-            | ListCommand::Position { .. } => Act::Read,
-            ListCommand::Push { .. }
-            | ListCommand::PushToExisting { .. }
-            | ListCommand::Pop { .. }
-            | ListCommand::PopMany { .. }
-            | ListCommand::Remove { .. }
-            | ListCommand::Trim { .. }
-            | ListCommand::Set { .. }
-            | ListCommand::Insert { .. }
-            | ListCommand::Move { .. } => Act::Write,
-        }
+        Act::read_if(matches!(
+            self,
+            Self::Length { .. } | Self::Range { .. } | Self::Index { .. } | Self::Position { .. }
+        ))
     }
 
     pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {

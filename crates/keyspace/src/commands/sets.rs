@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::keys::scanned;
+use super::scanning::{Page, scanned};
 use super::{Decided, Decision, ReplySize, check_key, check_value};
 use crate::command::Act;
 use crate::effect::{Effect, Whole};
-use crate::glob::glob;
 use crate::hashed::Hashed;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
@@ -64,9 +63,7 @@ pub enum SetCommand {
     },
     Scan {
         key: Bytes,
-        cursor: u64,
-        pattern: Option<Bytes>,
-        count: usize,
+        page: Page,
     },
     Combine {
         how: Combine,
@@ -89,22 +86,17 @@ pub enum Combine {
 
 impl SetCommand {
     pub(crate) fn act(&self) -> Act {
-        match self {
-            SetCommand::Members { .. }
-            | SetCommand::IsMember { .. }
-            | SetCommand::AreMembers { .. }
-            | SetCommand::Count { .. }
-            | SetCommand::Random { .. }
-            | SetCommand::RandomMany { .. }
-            | SetCommand::Scan { .. }
-            | SetCommand::Combine { .. } => Act::Read,
-            SetCommand::Add { .. }
-            | SetCommand::Remove { .. }
-            | SetCommand::Pop { .. }
-            | SetCommand::PopMany { .. }
-            | SetCommand::Move { .. }
-            | SetCommand::CombineInto { .. } => Act::Write,
-        }
+        Act::read_if(matches!(
+            self,
+            Self::Members { .. }
+                | Self::IsMember { .. }
+                | Self::AreMembers { .. }
+                | Self::Count { .. }
+                | Self::Random { .. }
+                | Self::RandomMany { .. }
+                | Self::Scan { .. }
+                | Self::Combine { .. }
+        ))
     }
 
     pub(crate) fn decide(&self, space: &mut Space, now: Timestamp) -> Decided {
@@ -186,9 +178,7 @@ impl SetCommand {
                 let remove = Effect::SetRemove { key: from.clone(), members: vec![member.clone()] };
                 Ok(Decision { reply: Reply::Integer(1), effects: vec![remove, add] })
             }
-            SetCommand::Scan { key, cursor, pattern, count } => {
-                scan(space, key, *cursor, pattern.as_ref(), *count, now)
-            }
+            SetCommand::Scan { key, page } => scan(space, key, page, now),
             SetCommand::Combine { how, keys } => {
                 let found = combine(space, *how, keys, now)?;
                 let members = ReplySize::collect(found.iter().map(|member| &member.bytes))?;
@@ -235,27 +225,18 @@ fn draw(space: &mut Space, key: &Bytes, count: usize, now: Timestamp) -> Result<
     ReplySize::collect(around.take(count).map(|member| &member.bytes))
 }
 
-fn scan(
-    space: &Space,
-    key: &Bytes,
-    cursor: u64,
-    pattern: Option<&Bytes>,
-    count: usize,
-    now: Timestamp,
-) -> Decided {
+fn scan(space: &Space, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
     let Some(set) = space.set(key, now)? else { return Ok(Decision::of(scanned(0, Vec::new()))) };
-    let (mut found, mut seen, mut last, mut size) = (Vec::new(), 0, None, ReplySize::default());
-    for member in set.range(Hashed::from_cursor(cursor)..) {
-        if seen >= count && last != Some(member.hash) {
-            return Ok(Decision::of(scanned(member.hash, found)));
+    let (mut found, mut size) = (Vec::new(), ReplySize::default());
+    let members = set.range(Hashed::from_cursor(page.cursor)..);
+    let next = page.walk(members.map(|member| (member.hash, &member.bytes)), |member| {
+        if page.wants(member) {
+            size.add(member)?;
+            found.push(member.clone());
         }
-        (seen, last) = (seen + 1, Some(member.hash));
-        if pattern.is_none_or(|pattern| glob(pattern, &member.bytes)) {
-            size.add(&member.bytes)?;
-            found.push(member.bytes.clone());
-        }
-    }
-    Ok(Decision::of(scanned(0, found)))
+        Ok(())
+    })?;
+    Ok(Decision::of(scanned(next, found)))
 }
 
 fn combine(space: &Space, how: Combine, keys: &[Bytes], now: Timestamp) -> Result<BTreeSet<Hashed>, Refusal> {

@@ -5,11 +5,11 @@ use std::ops;
 
 use bytes::Bytes;
 
-use super::keys::scanned;
+use super::scanning::{Page, scanned};
 use super::{Decided, Decision, ReplySize, check_key, check_value, float_text, index_range};
 use crate::command::Act;
 use crate::effect::{Effect, Whole};
-use crate::glob::glob;
+use crate::hashed::Hashed;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::space::Space;
@@ -74,7 +74,7 @@ pub enum SortedCommand {
     },
     Scan {
         key: Bytes,
-        pattern: Option<Bytes>,
+        page: Page,
     },
 }
 
@@ -136,20 +136,16 @@ impl AddCondition {
 
 impl SortedCommand {
     pub(crate) fn act(&self) -> Act {
-        match self {
-            SortedCommand::Score { .. }
-            | SortedCommand::Scores { .. }
-            | SortedCommand::Count { .. }
-            | SortedCommand::CountBetween { .. }
-            | SortedCommand::Rank { .. }
-            | SortedCommand::Range { .. }
-            | SortedCommand::Scan { .. } => Act::Read,
-            SortedCommand::Add { .. }
-            | SortedCommand::Increment { .. }
-            | SortedCommand::Remove { .. }
-            | SortedCommand::RemoveRange { .. }
-            | SortedCommand::Pop { .. } => Act::Write,
-        }
+        Act::read_if(matches!(
+            self,
+            Self::Score { .. }
+                | Self::Scores { .. }
+                | Self::Count { .. }
+                | Self::CountBetween { .. }
+                | Self::Rank { .. }
+                | Self::Range { .. }
+                | Self::Scan { .. }
+        ))
     }
 
     pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
@@ -161,7 +157,7 @@ impl SortedCommand {
                 check_key(key)?;
                 check_value(member)?;
                 let sorted = space.sorted(key, now)?;
-                let before = sorted.and_then(|sorted| sorted.scores.get(member)).copied();
+                let before = sorted.and_then(|sorted| sorted.score(member));
                 let after = before.map_or(*by, |before| before.0 + by);
                 if !after.is_finite() {
                     return Err(Refusal::ScoreNotFinite);
@@ -176,7 +172,7 @@ impl SortedCommand {
                 let sorted = space.sorted(key, now)?;
                 let mut there: Vec<Bytes> = members
                     .iter()
-                    .filter(|member| sorted.is_some_and(|sorted| sorted.scores.contains_key(*member)))
+                    .filter(|member| sorted.is_some_and(|sorted| sorted.score(member).is_some()))
                     .cloned()
                     .collect();
                 there.sort_unstable();
@@ -199,8 +195,8 @@ impl SortedCommand {
             }
             SortedCommand::Rank { key, member, reverse } => {
                 let Some(sorted) = space.sorted(key, now)? else { return Ok(Decision::of(Reply::Null)) };
-                let Some(score) = sorted.scores.get(member) else { return Ok(Decision::of(Reply::Null)) };
-                let before = sorted.order.range(..(*score, member.clone())).count();
+                let Some(score) = sorted.score(member) else { return Ok(Decision::of(Reply::Null)) };
+                let before = sorted.order.range(..(score, member.clone())).count();
                 let rank = if *reverse { sorted.order.len() - 1 - before } else { before };
                 Ok(Decision::of(Reply::count(rank)))
             }
@@ -231,16 +227,7 @@ impl SortedCommand {
                     Reply::Scored(found.into_iter().map(|(score, member)| (member, score.0)).collect());
                 Ok(Decision { reply, ..removing(key, members) })
             }
-            SortedCommand::Scan { key, pattern } => {
-                let (mut flat, mut size) = (Vec::new(), ReplySize::default());
-                for (member, score) in space.sorted(key, now)?.into_iter().flat_map(|sorted| &sorted.scores) {
-                    if pattern.as_ref().is_none_or(|pattern| glob(pattern, member)) {
-                        size.add(member)?;
-                        flat.extend([member.clone(), float_text(score.0)]);
-                    }
-                }
-                Ok(Decision::of(scanned(0, flat)))
-            }
+            SortedCommand::Scan { key, page } => scan(space, key, page, now),
         }
     }
 }
@@ -254,8 +241,23 @@ impl Space {
     }
 }
 
+fn scan(space: &Space, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
+    let Some(sorted) = space.sorted(key, now)? else { return Ok(Decision::of(scanned(0, Vec::new()))) };
+    let (mut found, mut size) = (Vec::new(), ReplySize::default());
+    let members = sorted.scores.range(Hashed::from_cursor(page.cursor)..);
+    let members = members.map(|(member, score)| (member.hash, (&member.bytes, score)));
+    let next = page.walk(members, |(member, score)| {
+        if page.wants(member) {
+            size.add(member)?;
+            found.extend([member.clone(), float_text(score.0)]);
+        }
+        Ok(())
+    })?;
+    Ok(Decision::of(scanned(next, found)))
+}
+
 fn score(sorted: Option<&SortedSet>, member: &Bytes) -> Reply {
-    let score = sorted.and_then(|sorted| sorted.scores.get(member));
+    let score = sorted.and_then(|sorted| sorted.score(member));
     score.map_or(Reply::Null, |score| Reply::Double(score.0))
 }
 
@@ -274,7 +276,7 @@ fn add(
     for (score, member) in members {
         check_value(member)?;
         let score = Score(*score);
-        let stored = || sorted.and_then(|sorted| sorted.scores.get(member)).copied();
+        let stored = || sorted.and_then(|sorted| sorted.score(member));
         let before = changes.get(member).copied().or_else(stored);
         if !condition.allows(before, score) || before == Some(score) {
             continue;

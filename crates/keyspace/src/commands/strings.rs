@@ -108,22 +108,10 @@ impl SetExpiry {
 
 impl StringCommand {
     pub(crate) fn act(&self) -> Act {
-        match self {
-            StringCommand::Get { .. }
-            | StringCommand::GetMany { .. }
-            | StringCommand::Length { .. }
-            | StringCommand::Range { .. } => Act::Read,
-            StringCommand::Set { .. }
-            | StringCommand::SetNew { .. }
-            | StringCommand::SetMany { .. }
-            | StringCommand::SetManyNew { .. }
-            | StringCommand::GetSet { .. }
-            | StringCommand::GetDelete { .. }
-            | StringCommand::GetExpire { .. }
-            | StringCommand::Append { .. }
-            | StringCommand::Increment { .. }
-            | StringCommand::IncrementFloat { .. } => Act::Write,
-        }
+        Act::read_if(matches!(
+            self,
+            Self::Get { .. } | Self::GetMany { .. } | Self::Length { .. } | Self::Range { .. }
+        ))
     }
 
     pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {

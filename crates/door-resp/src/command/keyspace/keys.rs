@@ -2,29 +2,39 @@
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{
-    Command as KeyCommand, ExpireCondition, KeyCommand as OnKey, Scan, literal_prefix,
+    Command as KeyCommand, ExpireCondition, KeyCommand as OnKey, Page, Scan, literal_prefix,
 };
 
 use super::super::views::{self, SCAN_COUNT_MAX};
 use super::super::{Arguments, Command, CommandError, ViewCommand};
-use super::{KeyspaceCommand, Listing, key, keys, next_is_stored, run};
+use super::{KeyspaceCommand, Listing, deletable_key, is_stored, key, keys, next_is_stored, run};
 
 type Parsed = Result<Command, CommandError>;
 
 /// How the names of views begin.
 const VIEWS: [&str; 7] = ["queue:", "events", "worker:", "capability:", "job:", "plan:", "action:"];
+/// Those among them beside which something may be stored.
+const HAS_STORED: [&str; 3] = ["worker:", "job:", "plan:"];
 /// In a cursor: the scan is among the stored keys, which come first.
 pub(crate) const STORED_CURSOR: u64 = 1 << 50;
 
 pub(in super::super) fn del(arguments: &mut Arguments<'_>) -> Parsed {
-    if !next_is_stored(arguments) {
-        return Err(CommandError::Instead("jobs are cancelled with JOB.CANCEL and forgotten in time"));
+    let mut keys = Vec::new();
+    while arguments.left() > 0 {
+        // A view is not deleted, and so not counted.
+        match deletable_key(arguments) {
+            Err(CommandError::IsView(_)) => {}
+            other => keys.push(other?),
+        }
     }
-    on_key(OnKey::Delete { keys: keys(arguments)? })
+    match keys.is_empty() {
+        true => Err(CommandError::Instead("jobs are cancelled with JOB.CANCEL and forgotten in time")),
+        false => on_key(OnKey::Delete { keys }),
+    }
 }
 
 pub(in super::super) fn exists(arguments: &mut Arguments<'_>) -> Parsed {
-    if !next_is_stored(arguments) {
+    if !arguments.all(is_stored) {
         return views::exists(arguments);
     }
     on_key(OnKey::Exists { keys: keys(arguments)? })
@@ -54,7 +64,7 @@ pub(in super::super) fn pexpireat(arguments: &mut Arguments<'_>) -> Parsed {
 }
 
 pub(in super::super) fn persist(arguments: &mut Arguments<'_>) -> Parsed {
-    on_key(OnKey::Persist { key: key(arguments)? })
+    on_key(OnKey::Persist { key: deletable_key(arguments)? })
 }
 
 pub(in super::super) fn ttl(arguments: &mut Arguments<'_>) -> Parsed {
@@ -107,9 +117,11 @@ pub(in super::super) fn scan(arguments: &mut Arguments<'_>) -> Parsed {
         return Ok(command);
     }
     let stored = Scan {
-        cursor: scan.cursor & !STORED_CURSOR,
-        pattern: scan.pattern.clone(),
-        count: scan.count.min(SCAN_COUNT_MAX),
+        page: Page {
+            cursor: scan.cursor & !STORED_CURSOR,
+            pattern: scan.pattern.clone(),
+            count: scan.count.min(SCAN_COUNT_MAX),
+        },
         kind: scan.kind.clone(),
     };
     let from_the_start = super::super::Scan { cursor: 0, ..scan.clone() };
@@ -139,8 +151,9 @@ impl Whose {
     fn of(pattern: &[u8]) -> Whose {
         let prefix = literal_prefix(pattern);
         if VIEWS.iter().any(|view| prefix.starts_with(view.as_bytes())) {
-            // A worker keeps keys of its own beside the views of it.
-            return if prefix.starts_with(b"worker:") { Whose::Both } else { Whose::Views };
+            // Workers keep keys of their own beside the views of them, and clients metadata beside jobs and plans.
+            let is_both = HAS_STORED.iter().any(|view| prefix.starts_with(view.as_bytes()));
+            return if is_both { Whose::Both } else { Whose::Views };
         }
         match VIEWS.iter().any(|view| view.as_bytes().starts_with(prefix)) {
             true => Whose::Both,
@@ -176,7 +189,7 @@ fn expiry(
     arguments: &mut Arguments<'_>,
     millis_per_unit: i64,
 ) -> Result<(Bytes, i64, ExpireCondition), CommandError> {
-    let key = key(arguments)?;
+    let key = deletable_key(arguments)?;
     let millis = arguments.integer()?.saturating_mul(millis_per_unit);
     let mut condition = ExpireCondition::Always;
     for (word, wanted) in [

@@ -3,7 +3,7 @@
 use tenure_hub::keyspace::{Combine, Command as KeyCommand, SetCommand};
 
 use super::super::{Arguments, Command, CommandError, views};
-use super::hashes::scan_options;
+use super::hashes::scan_page;
 use super::{key, keys, next_is_stored, run, value, values};
 
 type Parsed = Result<Command, CommandError>;
@@ -67,8 +67,7 @@ pub(in super::super) fn smove(arguments: &mut Arguments<'_>) -> Parsed {
 
 pub(in super::super) fn sscan(arguments: &mut Arguments<'_>) -> Parsed {
     let key = key(arguments)?;
-    let (cursor, pattern, count) = scan_options(arguments)?;
-    set(SetCommand::Scan { key, cursor, pattern, count })
+    set(SetCommand::Scan { key, page: scan_page(arguments)? })
 }
 
 pub(in super::super) fn sunion(arguments: &mut Arguments<'_>) -> Parsed {

@@ -6,7 +6,7 @@ use tenure_hub::keyspace::{
 
 use super::super::arguments::parse_text;
 use super::super::{Arguments, Command, CommandError};
-use super::hashes::scan_options;
+use super::hashes::scan_page;
 use super::{ITEMS_MAX, float, key, run, value, values};
 
 type Parsed = Result<Command, CommandError>;
@@ -145,8 +145,7 @@ pub(in super::super) fn zpopmax(arguments: &mut Arguments<'_>) -> Parsed {
 
 pub(in super::super) fn zscan(arguments: &mut Arguments<'_>) -> Parsed {
     let key = key(arguments)?;
-    let (_, pattern, _) = scan_options(arguments)?;
-    sorted(SortedCommand::Scan { key, pattern })
+    sorted(SortedCommand::Scan { key, page: scan_page(arguments)? })
 }
 
 #[derive(Default)]

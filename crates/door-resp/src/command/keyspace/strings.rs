@@ -16,7 +16,7 @@ pub(in super::super) fn get(arguments: &mut Arguments<'_>) -> Parsed {
 }
 
 pub(in super::super) fn mget(arguments: &mut Arguments<'_>) -> Parsed {
-    if !next_is_stored(arguments) {
+    if !arguments.all(is_stored) {
         return views::mget(arguments);
     }
     string(StringCommand::GetMany { keys: keys(arguments)? })

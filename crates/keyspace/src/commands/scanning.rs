@@ -1,0 +1,43 @@
+//! Pages of SCAN, HSCAN, SSCAN and ZSCAN. The cursor is the hash of the next item, so items that come and go move nothing.
+
+use bytes::Bytes;
+
+use crate::glob::glob;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+
+/// Where a page begins, which items it wants, and about how many it looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub cursor: u64,
+    pub pattern: Option<Bytes>,
+    pub count: usize,
+}
+
+impl Page {
+    pub(crate) fn wants(&self, name: &Bytes) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| glob(pattern, name))
+    }
+
+    /// Looks at items that come in the order of their hashes, and says where the next page begins; 0 if there is none.
+    pub(crate) fn walk<T>(
+        &self,
+        items: impl Iterator<Item = (u64, T)>,
+        mut look: impl FnMut(T) -> Result<(), Refusal>,
+    ) -> Result<u64, Refusal> {
+        let (mut seen, mut last) = (0, None);
+        for (hash, item) in items {
+            // Items with the same hash come together, because the cursor cannot stand between them.
+            if seen >= self.count && last != Some(hash) {
+                return Ok(hash);
+            }
+            (seen, last) = (seen + 1, Some(hash));
+            look(item)?;
+        }
+        Ok(0)
+    }
+}
+
+pub(crate) fn scanned(cursor: u64, found: Vec<Bytes>) -> Reply {
+    Reply::Array(vec![Reply::Bulk(Bytes::from(cursor.to_string())), Reply::bulks(found)])
+}
