@@ -189,13 +189,19 @@ def _safely(told: Callable[..., None], *args: Any) -> None:
 
 
 class Subscription(_Follower, AsyncIterator[Message]):
-    """Messages as they are published: an async iterator, and an async context manager that ends it."""
+    """Messages as they are published: an async iterator, and an async context manager that ends it. Nothing is lost if
+    a wait for it is cancelled.
+    """
+
+    _taking: Optional[_loop.Taking] = None
 
     async def __anext__(self) -> Message:
         while not self._ready:
             if self._ended:
                 raise StopAsyncIteration
-            self._take(await _loop.ask(lambda via: self._native.next(self._limit, None, via)))
+            if self._taking is None:
+                self._taking = _loop.Taking(lambda via: self._native.next(self._limit, None, via))
+            self._take(await self._taking.take())
         return self._ready.popleft()
 
     async def leave(self) -> None:
