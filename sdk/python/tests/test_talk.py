@@ -135,7 +135,7 @@ def test_a_gap_is_told_to_the_callback(tenure_broker: Broker) -> None:
     with tenure_broker.client(reconnection_policy=policy) as client, tenure_broker.client() as publisher:
         gaps: list[tuple[int, int, str]] = []
         client.on_gap_detected(lambda expected, actual, topic: gaps.append((expected, actual, topic)))
-        # The queue of this subscription holds two messages, so the others are dropped while nobody takes them.
+        # The queue of this subscription holds two messages, so the broker drops the others meanwhile.
         with client.subscribe(["narrow"], queue=(2, "drop-oldest")) as narrow:
             payload = b"x" * 100_000
             for _ in range(200):

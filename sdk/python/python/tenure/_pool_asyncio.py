@@ -55,7 +55,7 @@ class AsyncioPool(Pool):
         context = Context(task)
         _current.set(context)
         try:
-            # What came before this asyncio task was listed found nobody to cancel.
+            # An interrupt that came before this asyncio task was listed had nothing to cancel.
             context.check()
             result = self._handler(context)
             if asyncio.iscoroutine(result) or isinstance(result, asyncio.Future):
@@ -76,8 +76,8 @@ class AsyncioPool(Pool):
 
 
 def _is_being_cancelled() -> bool:
-    """Whether somebody cancels this asyncio task, rather than that its code raised ``CancelledError`` itself. Python
-    tells since 3.11.
+    """Whether the program cancels this asyncio task, rather than that its code raised ``CancelledError`` itself.
+    Python tells since 3.11.
     """
     cancelling = getattr(asyncio.current_task(), "cancelling", None)
     return cancelling is not None and cancelling() > 0

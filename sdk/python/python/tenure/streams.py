@@ -23,7 +23,7 @@ class _Stream(Generic[T]):
         self._ended = False
 
     def close(self) -> None:
-        """Ends the stream; whoever waits for it stops waiting."""
+        """Ends the stream. A thread or coroutine that waits for it stops waiting."""
         self._ended = True
         self._native.close()
 

@@ -126,7 +126,7 @@ class _Follower:
         return self._native.missed()
 
     def close(self) -> None:
-        """Ends the subscription; whoever waits for it stops waiting."""
+        """Ends the subscription. A thread or coroutine that waits for it stops waiting."""
         self._ended = True
         self._native.close()
 
@@ -205,7 +205,7 @@ class Subscription(_Follower, AsyncIterator[Message]):
         return self._ready.popleft()
 
     async def leave(self) -> None:
-        """Leaves the subscription for whoever takes it up again by its id; what was not taken comes again then."""
+        """Leaves the subscription, so that the next one with its id goes on with what was not taken."""
         self._ended = True
         await _loop.ask(self._native.leave)
 
@@ -238,7 +238,7 @@ class SyncSubscription(_Follower, Iterator[Message]):
         return self._ready.popleft()
 
     def leave(self) -> None:
-        """Leaves the subscription for whoever takes it up again by its id; what was not taken comes again then."""
+        """Leaves the subscription, so that the next one with its id goes on with what was not taken."""
         self._ended = True
         self._native.leave()
 
