@@ -57,7 +57,7 @@ pub use tenure_wire as wire;
 pub use tenure_wire::address::{Answered, Broadcast, Hear};
 pub use tenure_wire::event::{Event, EventKind};
 pub use tenure_wire::hello::Welcome;
-pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts};
+pub use tenure_wire::queue::{Counts, LimitInfo, QueueInfo, StateCounts, Thresholds};
 pub use tenure_wire::reply::Figure;
 pub use tenure_wire::task::{Accepted, Ended, TaskInfo, Terms};
 pub use tenure_wire::topic::{
@@ -65,6 +65,6 @@ pub use tenure_wire::topic::{
     SubscriptionInfo, TopicGap, TopicInfo,
 };
 pub use tenure_wire::why::{Why, WhyCode};
-pub use tenure_wire::words::{OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy};
+pub use tenure_wire::words::{OnClose, OnLost, Outcome as CallOutcome, StateName, StopWhy, Threshold};
 pub use tenure_wire::worker::WorkerInfo;
 pub use tenure_wire::{Code, Name, Refusal, TaskId, Timestamp};

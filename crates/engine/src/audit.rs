@@ -26,6 +26,7 @@ struct Expected {
     queue_counts: BTreeMap<QueueKey, [u64; 9]>,
     space_counts: BTreeMap<SpaceKey, [u64; 9]>,
     waiting: BTreeMap<LaneKey, BTreeSet<(Rank, Slot)>>,
+    ready: BTreeMap<QueueKey, BTreeSet<(Timestamp, u64, Slot)>>,
     shelved: BTreeMap<StateName, BTreeSet<(u64, Slot)>>,
     held: BTreeMap<WorkerKey, BTreeSet<Slot>>,
     in_use: BTreeMap<TagKey, u32>,
@@ -48,6 +49,9 @@ impl Engine {
         }
         for (key, _) in self.workers.iter() {
             self.audit_worker(key, &mut expected);
+        }
+        for key in self.queues.keys() {
+            self.audit_backlog(key, &mut expected);
         }
         self.audit_terms_and_lanes(&expected);
         self.audit_roads();
@@ -79,7 +83,10 @@ impl Engine {
         assert_eq!(self.shelves.len(), shelved, "tasks on shelves");
         let stirred = &self.stirred;
         assert!(
-            stirred.lanes.is_empty() && stirred.workers.is_empty() && stirred.tags.is_empty(),
+            stirred.lanes.is_empty()
+                && stirred.workers.is_empty()
+                && stirred.tags.is_empty()
+                && stirred.queues.is_empty(),
             "unsettled"
         );
     }
@@ -101,7 +108,9 @@ impl Engine {
         expected.space_counts.entry(self.queues.at(queue).space).or_default()[state] += 1;
         let lane = self.terms.lane(task.terms);
         match &task.state {
-            TaskState::Ready => {
+            TaskState::Ready { since } => {
+                let ready = expected.ready.entry(queue).or_default();
+                ready.insert((*since, task.age, slot));
                 expected.waiting.entry(lane).or_default().insert((self.rank_of(slot), slot));
             }
             TaskState::Assigned(holding) | TaskState::Running(holding) => {
@@ -172,6 +181,31 @@ impl Engine {
         assert_eq!(worker.choice, self.choice_of(key), "the choice of {}", worker.name());
         if let Some((class, choice)) = worker.choice {
             expected.free.entry(class).or_default().insert(choice);
+        }
+    }
+
+    fn audit_backlog(&self, key: QueueKey, expected: &mut Expected) {
+        let queue = self.queues.at(key);
+        let name = &queue.setting.queue;
+        expected.arm(queue.look_at, Timer::Backlog(key));
+        let ready = expected.ready.remove(&key).unwrap_or_default();
+        let (listed, oldest) = (self.waiting_in(key), ready.first().map(|(since, _, _)| *since));
+        if !self.is_watched(key) {
+            assert!(listed.is_empty(), "{name} has no threshold");
+            return;
+        }
+        assert_eq!(listed, ready.iter().map(|(_, _, slot)| *slot).collect::<Vec<_>>(), "waiting in {name}");
+        assert!(!queue.is_stirred, "the backlog of {name} was looked at");
+        let thresholds = self.thresholds_of(&queue.setting);
+        if let (Some(since), Some(age)) = (oldest, thresholds.age) {
+            let is_known = queue.setting.passed.age || queue.setting.paused;
+            assert!(is_known || queue.look_at <= since + age, "{name} is looked at in time");
+        }
+        let is_looked_at = queue.look_at != Timestamp::ZERO;
+        let (depth, passed) = (ready.len() as u64, queue.setting.passed.depth);
+        if let (Some(limit), true) = (thresholds.depth.map(u64::from), is_looked_at) {
+            assert!(passed || depth < limit || queue.setting.paused, "{name} has a backlog of {depth}");
+            assert!(!passed || depth > limit / 2, "the backlog of {name} is over");
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
 use crate::id::{SessionId, TaskId};
 use crate::name::Name;
@@ -58,6 +59,11 @@ pub enum Command {
     },
     ResumeQueue {
         queue: Name,
+    },
+    /// `None` gives the queue the thresholds of all queues again.
+    SetThresholds {
+        queue: Name,
+        thresholds: Option<Thresholds>,
     },
     DrainWorker {
         worker: Name,
@@ -502,6 +508,9 @@ pub struct QueueInfo {
     pub unserved_since: Option<Timestamp>,
     /// When the task that is next in line was submitted.
     pub oldest_ready: Option<Timestamp>,
+    /// Those that hold, its own or those of all queues.
+    pub thresholds: Thresholds,
+    pub passed: Passed,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -562,6 +571,8 @@ pub struct Gauges {
     pub by_state: [u64; 9],
     /// When the first of all waiting tasks was submitted.
     pub oldest_ready: Option<Timestamp>,
+    /// Queues that have passed a threshold.
+    pub backlogged_queues: u64,
     /// Tags that have a limit, with their namespaces.
     pub limits: Vec<(Name, LimitInfo)>,
 }

@@ -12,7 +12,7 @@ use crate::id::{Slot, TaskId, WorkerKey};
 use crate::lanes::{LaneKey, Lanes};
 use crate::line::Rank;
 use crate::name::Name;
-use crate::queues::Queues;
+use crate::queues::{QueueKey, Queues};
 use crate::record::{Change, LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::refusal::Refusal;
 use crate::roads::Roads;
@@ -59,6 +59,8 @@ pub(crate) struct Stirred {
     pub(crate) lanes: Vec<LaneKey>,
     pub(crate) workers: Vec<WorkerKey>,
     pub(crate) tags: Vec<TagKey>,
+    /// Queues whose backlog may have changed, for `check_backlogs`.
+    pub(crate) queues: Vec<QueueKey>,
 }
 
 impl Engine {
@@ -100,6 +102,7 @@ impl Engine {
         }
         let reply = self.obey(now, peer, command, out);
         self.settle(now, out);
+        self.check_backlogs(now, out);
         self.prune_timers();
         reply
     }
@@ -112,6 +115,7 @@ impl Engine {
         }
         self.retire_ended(now, out);
         self.settle(now, out);
+        self.check_backlogs(now, out);
         self.prune_timers();
     }
 
@@ -139,7 +143,11 @@ impl Engine {
     /// Changes settings that may change while the broker runs. Table seeds and limits that shaped what is there stay.
     pub fn configure(&mut self, settings: &Settings) {
         let (hash_seed, aging) = (self.settings.hash_seed, self.settings.aging);
+        let before = self.settings.backlog;
         self.settings = Settings { hash_seed, aging, ..settings.clone() };
+        if settings.backlog != before {
+            self.list_all_waiting();
+        }
     }
 
     /// Walks the table of tasks in slices, from `from` on, at most `max` of them; returns where to go on. Tasks that
@@ -165,7 +173,9 @@ impl Engine {
         for (_, worker) in self.workers.iter().filter(|(_, worker)| is_known(&worker.health)) {
             see(Change::Worker(&worker.health));
         }
-        let is_remembered = |setting: &QueueSetting| setting.paused || setting.ever_served;
+        let is_remembered = |setting: &QueueSetting| {
+            setting.paused || setting.ever_served || setting.thresholds.is_some() || setting.passed.any()
+        };
         for queue in self.queues.iter().filter(|queue| is_remembered(&queue.setting)) {
             see(Change::Queue(&queue.setting));
         }
@@ -232,12 +242,15 @@ impl Engine {
         self.count(slot, |count| *count -= 1);
         let task = self.tasks.at(slot);
         match &task.state {
-            TaskState::Ready => {
+            TaskState::Ready { .. } => {
                 let key = self.terms.lane(task.terms);
                 let aging = self.settings.aging;
                 let tasks = &self.tasks;
-                self.lanes.at_mut(key).line.remove(slot, |other| rank(tasks.at(other), aging));
+                let lane = self.lanes.at_mut(key);
+                lane.line.remove(slot, |other| rank(tasks.at(other), aging));
+                let queue = lane.queue;
                 self.relist(key);
+                self.note_not_waiting(queue, slot);
             }
             TaskState::Delayed { until } => {
                 self.timers.disarm(*until, Timer::Due(slot));
@@ -263,11 +276,14 @@ impl Engine {
         self.count(slot, |count| *count += 1);
         let task = self.tasks.at(slot);
         match &task.state {
-            TaskState::Ready => {
+            TaskState::Ready { .. } => {
                 let key = self.terms.lane(task.terms);
                 let aging = self.settings.aging;
                 let tasks = &self.tasks;
-                self.lanes.at_mut(key).line.insert(slot, |other| rank(tasks.at(other), aging));
+                let lane = self.lanes.at_mut(key);
+                lane.line.insert(slot, |other| rank(tasks.at(other), aging));
+                let queue = lane.queue;
+                self.note_waiting(queue, slot);
                 if self.stirred.lanes.last() != Some(&key) {
                     self.stirred.lanes.push(key);
                 }
@@ -463,7 +479,9 @@ pub(crate) fn still_holds(tasks: &Tasks, at: Timestamp, timer: Timer) -> bool {
         Timer::Held(slot) => tasks
             .get(slot)
             .is_some_and(|task| task.state.holding().is_some_and(|holding| holding.check_at == at)),
-        Timer::Due(_) | Timer::Expires(_) | Timer::Worker(_) | Timer::Quarantine(_) => true,
+        Timer::Due(_) | Timer::Expires(_) | Timer::Worker(_) | Timer::Quarantine(_) | Timer::Backlog(_) => {
+            true
+        }
     }
 }
 

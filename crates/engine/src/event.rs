@@ -1,7 +1,9 @@
 //! Events: the facts as others hear them. One global sequence without holes, carried by the records.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::backlog::Threshold;
 use crate::blob::Blob;
 use crate::id::TaskId;
 use crate::name::Name;
@@ -139,6 +141,24 @@ pub enum Kind {
     QueueServed {
         needs: Vec<Name>,
     },
+    /// As many tasks are ready as the threshold says, or one has been so for as long. `depth` is how many are ready, `age`
+    /// how long the one has been that is so for longest.
+    QueueBacklog {
+        threshold: Threshold,
+        depth: u64,
+        age: Duration,
+    },
+    /// It is at half of the threshold or below, or the threshold is gone.
+    QueueBacklogCleared {
+        threshold: Threshold,
+        depth: u64,
+        age: Duration,
+    },
+    /// The thresholds that hold for the queue from now on.
+    QueueThresholdsSet {
+        depth: Option<u32>,
+        age: Option<Duration>,
+    },
 
     // About a tag.
     LimitSet {
@@ -242,6 +262,9 @@ impl Kind {
             Kind::QueueResumed => "queue-resumed",
             Kind::QueueUnserved { .. } => "queue-unserved",
             Kind::QueueServed { .. } => "queue-served",
+            Kind::QueueBacklog { .. } => "queue-backlog",
+            Kind::QueueBacklogCleared { .. } => "queue-backlog-cleared",
+            Kind::QueueThresholdsSet { .. } => "queue-thresholds-set",
             Kind::LimitSet { .. } => "limit-set",
         }
     }

@@ -9,6 +9,7 @@
 //! others hear; [`recover`] for how an engine comes back from its records.
 
 mod audit;
+mod backlog;
 mod blob;
 mod classes;
 pub mod command;
@@ -45,6 +46,7 @@ mod timers;
 mod why;
 mod workers;
 
+pub use backlog::{Passed, Threshold, Thresholds};
 pub use blob::{Blob, Which};
 pub use classes::UNSAID;
 pub use command::{Answer, Command, Held, NewTask, Peer, Query, Reply, WorkerSpec};

@@ -69,7 +69,7 @@ impl Engine {
             self.classes.at_mut(class).roads.remove(&key);
         }
         self.queues.at_mut(road.queue).roads.remove(&key);
-        self.queues.close_if_unused(road.queue, self.settings.queues_max);
+        self.close_queue_if_unused(road.queue);
     }
 
     /// The class of workers that serve these queues with these capabilities; its user count goes up by one.
@@ -119,7 +119,7 @@ impl Engine {
         }
         for queue in class.spec.queues {
             self.queues.at_mut(queue).classes.remove(&key);
-            self.queues.close_if_unused(queue, self.settings.queues_max);
+            self.close_queue_if_unused(queue);
         }
     }
 

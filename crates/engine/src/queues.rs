@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::backlog::Passed;
 use crate::classes::ClassKey;
+use crate::line::Line;
 use crate::name::Name;
 use crate::record::QueueSetting;
 use crate::roads::RoadKey;
 use crate::slab::Slab;
 use crate::spaces::SpaceKey;
 use crate::state::StateName;
+use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueKey(pub(crate) u32);
@@ -23,6 +26,12 @@ pub(crate) struct Queue {
     pub(crate) live: u32,
     pub(crate) roads: BTreeSet<RoadKey>,
     pub(crate) classes: BTreeSet<ClassKey>,
+    /// Its ready tasks, the one that is ready for longest first; empty as long as the queue has no threshold.
+    pub(crate) waiting: Line,
+    /// When its backlog is looked at next.
+    pub(crate) look_at: Timestamp,
+    /// Its backlog is looked at before the command is over.
+    pub(crate) is_stirred: bool,
 }
 
 impl Queue {
@@ -64,10 +73,20 @@ impl Queues {
             paused: false,
             ever_served: false,
             unserved_since: None,
+            thresholds: None,
+            passed: Passed::default(),
         };
-        let (roads, classes) = (BTreeSet::new(), BTreeSet::new());
-        let queue_entry = Queue { setting, space, counts: [0; 9], live: 0, roads, classes };
-        let key = QueueKey(self.slab.insert(queue_entry));
+        let key = QueueKey(self.slab.insert(Queue {
+            setting,
+            space,
+            counts: [0; 9],
+            live: 0,
+            roads: BTreeSet::new(),
+            classes: BTreeSet::new(),
+            waiting: Line::default(),
+            look_at: Timestamp::NEVER,
+            is_stirred: false,
+        }));
         self.by_name.insert((namespace.clone(), queue.clone()), key);
         if self.of_space.len() <= space.place() {
             self.of_space.resize(space.place() + 1, 0);
@@ -76,20 +95,28 @@ impl Queues {
         key
     }
 
-    /// Forgets a queue that nobody uses, serves or has paused. That it was served once is remembered as long as there
-    /// is room.
-    pub(crate) fn close_if_unused(&mut self, key: QueueKey, queues_max: usize) {
+    /// Forgets a queue that nobody uses, serves, has paused or given thresholds, and says whether it did. That it was
+    /// served once is remembered as long as there is room.
+    pub(crate) fn close_if_unused(&mut self, key: QueueKey, queues_max: usize) -> bool {
         let is_crowded = self.len() > queues_max / 2;
         let queue = self.at(key);
         if queue.roads.is_empty()
             && queue.classes.is_empty()
             && !queue.setting.paused
+            && queue.setting.thresholds.is_none()
+            && !queue.setting.passed.any()
             && (!queue.setting.ever_served || is_crowded)
         {
             let queue = self.slab.remove(key.0);
             self.of_space[queue.space.place()] -= 1;
             self.by_name.remove(&(queue.setting.namespace, queue.setting.queue));
+            return true;
         }
+        false
+    }
+
+    pub(crate) fn has(&self, key: QueueKey) -> bool {
+        self.slab.get(key.0).is_some()
     }
 
     pub(crate) fn at(&self, key: QueueKey) -> &Queue {

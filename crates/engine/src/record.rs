@@ -4,6 +4,7 @@
 //! recovery is "the last one wins". The engine hands records out by reference, at the moment of the change; whoever
 //! listens encodes or copies what it needs, and a task in flight costs no allocation.
 
+use crate::backlog::{Passed, Thresholds};
 use crate::blob::Blob;
 use crate::event::Event;
 use crate::id::SessionId;
@@ -50,6 +51,10 @@ pub struct QueueSetting {
     pub ever_served: bool,
     /// When the last live worker was lost, if none is there.
     pub unserved_since: Option<Timestamp>,
+    /// Its own thresholds. `None`: those of all queues.
+    pub thresholds: Option<Thresholds>,
+    /// Of which backlogs was told that are not over.
+    pub passed: Passed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -134,6 +134,10 @@ impl Restore {
         }
         ready.sort_unstable();
         for (_, slot) in ready {
+            // If the clock was set back, nobody waits since a moment that is to come.
+            if let TaskState::Ready { since } = &mut engine.tasks.at_mut(slot).state {
+                *since = now.min(*since);
+            }
             engine.arm_expiry(now, slot);
             engine.enter_state(slot);
         }
@@ -148,6 +152,7 @@ impl Restore {
         engine.forget_the_blameless();
         engine.settle(now, &mut Nobody);
         engine.retire_ended(now, &mut Nobody);
+        engine.look_at_backlogs();
         self.engine
     }
 
@@ -158,7 +163,7 @@ impl Restore {
             if task.parent().is_some() {
                 sorted.children.push(slot);
             }
-            if let TaskState::Ready = task.state {
+            if let TaskState::Ready { .. } = task.state {
                 sorted.ready.push((self.engine.rank_of(slot), slot));
             } else if task.state.holding().is_some() {
                 sorted.held.push(slot);
@@ -284,7 +289,7 @@ impl Engine {
         }
         let keys: Vec<_> = self.queues.keys().collect();
         for key in keys {
-            self.queues.close_if_unused(key, self.settings.queues_max);
+            self.close_queue_if_unused(key);
         }
     }
 }

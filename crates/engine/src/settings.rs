@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::backlog::Thresholds;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Ended tasks kept, by count and by age.
@@ -22,6 +24,8 @@ pub struct Settings {
     pub quarantine_for: Duration,
     /// One step of priority is worth this much waiting. `None`: strict priorities.
     pub aging: Option<Duration>,
+    /// The thresholds of queues that have none of their own.
+    pub backlog: Thresholds,
     pub tasks_max: usize,
     pub workers_max: usize,
     pub queues_max: usize,
@@ -43,6 +47,7 @@ impl Default for Settings {
             quarantine_window: Duration::from_secs(600),
             quarantine_for: Duration::from_secs(600),
             aging: None,
+            backlog: Thresholds::default(),
             tasks_max: 50_000_000,
             workers_max: 100_000,
             queues_max: 100_000,

@@ -71,7 +71,7 @@ impl Why {
 impl TaskInfo {
     pub fn size(&self) -> usize {
         let state = match &self.state {
-            TaskState::Created | TaskState::Delayed { .. } | TaskState::Ready => 0,
+            TaskState::Created | TaskState::Delayed { .. } | TaskState::Ready { .. } => 0,
             TaskState::Assigned(holding) | TaskState::Running(holding) => {
                 let note = holding.progress.as_ref().and_then(|progress| progress.note.as_deref());
                 let reason = holding.intent.as_ref().and_then(|intent| intent.reason.as_deref());
@@ -153,6 +153,9 @@ impl Event {
             | Kind::WorkerCleared
             | Kind::QueuePaused
             | Kind::QueueResumed
+            | Kind::QueueBacklog { .. }
+            | Kind::QueueBacklogCleared { .. }
+            | Kind::QueueThresholdsSet { .. }
             | Kind::LimitSet { .. } => 0,
         };
         NUMBERS + about + kind

@@ -23,7 +23,9 @@ pub enum TaskState {
         until: Timestamp,
     },
     /// Waits for a worker.
-    Ready,
+    Ready {
+        since: Timestamp,
+    },
     /// Sent to a worker that has not confirmed it yet.
     Assigned(Box<Holding>),
     Running(Box<Holding>),
@@ -213,7 +215,7 @@ impl TaskState {
         match self {
             TaskState::Created => StateName::Created,
             TaskState::Delayed { .. } => StateName::Delayed,
-            TaskState::Ready => StateName::Ready,
+            TaskState::Ready { .. } => StateName::Ready,
             TaskState::Assigned(_) => StateName::Assigned,
             TaskState::Running(_) => StateName::Running,
             TaskState::Paused(_) => StateName::Paused,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::id::{Slot, WorkerKey};
+use crate::queues::QueueKey;
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +18,8 @@ pub(crate) enum Timer {
     Worker(WorkerKey),
     /// A worker's quarantine ends.
     Quarantine(WorkerKey),
+    /// A task of a queue may have been ready for too long.
+    Backlog(QueueKey),
 }
 
 /// Most timers wait for a confirmation that comes soon: they are armed in the order in which they will fire, and nearly
@@ -86,7 +89,11 @@ impl Timers {
     pub(crate) fn due(&self) -> Vec<(Timestamp, Slot)> {
         let due = |(at, timer): &(Timestamp, Timer)| match timer {
             Timer::Due(slot) => Some((*at, *slot)),
-            Timer::Expires(_) | Timer::Held(_) | Timer::Worker(_) | Timer::Quarantine(_) => None,
+            Timer::Expires(_)
+            | Timer::Held(_)
+            | Timer::Worker(_)
+            | Timer::Quarantine(_)
+            | Timer::Backlog(_) => None,
         };
         self.set.iter().filter_map(due).collect()
     }

@@ -70,8 +70,8 @@ pub mod words {
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};
     pub use tenure_engine::{
-        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Refusal, SessionId, Settings, TaskId, Timestamp,
-        UNSAID, Why, is_invisible,
+        Blob, Checkpoint, DEFAULT_NAMESPACE, Name, NotAnId, Passed, Refusal, SessionId, Settings, TaskId,
+        Threshold, Thresholds, Timestamp, UNSAID, Why, is_invisible,
     };
 }
 

@@ -166,6 +166,7 @@ fn command_needs(command: &Command) -> Needs {
         Command::SetLimit { .. }
         | Command::PauseQueue { .. }
         | Command::ResumeQueue { .. }
+        | Command::SetThresholds { .. }
         | Command::DrainWorker { .. }
         | Command::ClearWorker { .. } => Needs::Right(Right::Manage),
         Command::Register(_)

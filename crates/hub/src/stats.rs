@@ -28,6 +28,7 @@ pub struct Stats {
     pub crashes_total: [u64; 6],
     pub taken_back_total: u64,
     pub quarantines_total: u64,
+    pub backlogs_total: u64,
     pub batches_total: u64,
     pub synced_bytes_total: u64,
     pub sync_seconds_total: f64,
@@ -65,6 +66,7 @@ impl Stats {
             Kind::Cancelled { .. } => self.cancelled_total += 1,
             Kind::TakenBack { .. } => self.taken_back_total += 1,
             Kind::WorkerQuarantined { .. } => self.quarantines_total += 1,
+            Kind::QueueBacklog { .. } => self.backlogs_total += 1,
             Kind::Crashed { reason, next, .. } => {
                 self.leases_expired_total += u64::from(*reason != LostReason::WorkerSaidSo);
                 let index =
@@ -99,6 +101,7 @@ impl Stats {
             ("leases_expired_total", self.leases_expired_total),
             ("tasks_taken_back_total", self.taken_back_total),
             ("worker_quarantines_total", self.quarantines_total),
+            ("queue_backlogs_total", self.backlogs_total),
             ("journal_batches_total", self.batches_total),
             ("journal_synced_bytes_total", self.synced_bytes_total),
             ("watches_lagged_total", self.watches_lagged_total),
@@ -153,6 +156,7 @@ impl Stats {
             ("recovery_seconds", self.recovery_seconds),
             ("sessions", self.sessions as f64),
             ("tasks", self.tasks as f64),
+            ("queues_with_backlog", self.gauges.backlogged_queues as f64),
             ("last_event", self.last_event as f64),
             ("journal_bytes", self.journal_bytes as f64),
             ("disk_free_bytes", self.disk_free_bytes as f64),

@@ -190,6 +190,7 @@ fn every_command_that_changes_something_is_told_and_questions_are_not() {
         Command::SetLimit { tag: "gpu".into(), limit: Some(2) },
         Command::PauseQueue { queue: "q".into() },
         Command::ResumeQueue { queue: "q".into() },
+        Command::SetThresholds { queue: "q".into(), thresholds: None },
         Command::DrainWorker { worker: "w".into() },
         Command::ClearWorker { worker: "w".into() },
         Command::Register(Box::new(WorkerSpec::new("w", vec!["z".into()], 1))),
@@ -216,6 +217,7 @@ fn every_command_that_changes_something_is_told_and_questions_are_not() {
             "set-limit done",
             "pause-queue done",
             "resume-queue done",
+            "set-thresholds done",
             "drain-worker refused",
             "clear-worker refused",
             "register done",
@@ -231,8 +233,8 @@ fn every_command_that_changes_something_is_told_and_questions_are_not() {
     );
     assert_eq!((word(&lines[3], "queue"), word(&lines[3], "task")), ("r", &*task.to_string()));
     assert_eq!((word(&lines[7], "tag"), &lines[7]["limit"]), ("gpu", &2.into()));
-    assert_eq!((word(&lines[10], "target"), word(&lines[10], "code")), ("w", "unknown-worker"));
-    assert_eq!((word(&lines[12], "target"), word(&lines[14], "worker")), ("w", "w"));
+    assert_eq!((word(&lines[11], "target"), word(&lines[11], "code")), ("w", "unknown-worker"));
+    assert_eq!((word(&lines[13], "target"), word(&lines[15], "worker")), ("w", "w"));
     assert!(!log.text().contains("secret"), "{}", log.text());
 }
 

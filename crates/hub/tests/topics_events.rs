@@ -13,9 +13,12 @@ use tenure_hub::topics::{
     Delivery, Filter, Kind, Message, Recovery, Refusal, Resume, Sequence, Subscribe, Subscription,
     TopicSettings, Topics,
 };
-use tenure_hub::words::{Command, Held, Name, NewTask, Notice, OnClose, Settings, TaskId, WorkerSpec};
+use tenure_hub::words::{
+    Command, Held, Name, NewTask, Notice, OnClose, Settings, TaskId, Thresholds, WorkerSpec,
+};
 use tenure_hub::{
-    Ask, Delivery as Mail, Done, Hub, HubHandle, Keys, Principal, Request, Session, Submission, fresh_id,
+    Ask, Delivery as Mail, Done, Hub, HubHandle, Keys, Principal, Request, Response, Session, Submission,
+    fresh_id,
 };
 
 fn default() -> Name {
@@ -100,6 +103,22 @@ impl Peer {
         self.ask(Request::Command(Command::Register(Box::new(spec)))).await;
     }
 
+    /// The figures as Prometheus reads them.
+    async fn figures(&self) -> String {
+        self.session.send(vec![Ask { token: 2, request: Request::Stats }]).await.unwrap();
+        let mut mails = Vec::new();
+        loop {
+            let arrived = self.session.mailbox().arrived();
+            tokio::time::timeout(PATIENCE, arrived).await.expect("figures come");
+            self.session.mailbox().take(&mut mails);
+            for mail in mails.drain(..) {
+                if let Mail::Reply { token: 2, reply: Ok(Response::Stats(stats)) } = mail {
+                    return stats.render();
+                }
+            }
+        }
+    }
+
     /// Waits for work and starts it.
     async fn begin(&self) -> Held {
         let mut mails = Vec::new();
@@ -165,6 +184,34 @@ async fn a_subscriber_hears_the_life_of_a_task_with_its_workers_crash_and_its_re
         );
     }
     queue.until("completed").await;
+}
+
+#[tokio::test]
+async fn a_subscriber_of_a_queue_hears_of_its_backlog_and_the_figures_count_it() {
+    let hub = start(&MemoryDisk::default(), TopicSettings::default());
+    let handle = hub.handle();
+    let mut queue = Ear::new(subscribe(handle.topics(), "queue", &["queue.q"]));
+    let client = Peer::new(handle, "default", "client");
+    let thresholds = Some(Thresholds { depth: Some(2), age: None });
+    client.ask(Request::Command(Command::SetThresholds { queue: "q".into(), thresholds })).await;
+    let set = queue.until("queue-thresholds-set").await;
+    assert!(set.last().unwrap().1.contains("\"depth\":2"), "{set:?}");
+    client.submit("q").await;
+    let second = client.submit("q").await;
+    let told = queue.until("queue-backlog").await;
+    let (topic, text) = told.last().unwrap();
+    assert_eq!(topic, "queue.q");
+    for field in ["\"queue\":\"q\"", "\"threshold\":\"depth\"", "\"depth\":2", "\"age_ms\":"] {
+        assert!(text.contains(field), "{field}: {text}");
+    }
+    let figures = client.figures().await;
+    assert!(figures.contains("tenure_queues_with_backlog 1\n"), "{figures}");
+    assert!(figures.contains("tenure_queue_backlogs_total 1\n"), "{figures}");
+    client.ask(Request::Command(Command::Cancel { task: second, reason: None })).await;
+    let cleared = queue.until("queue-backlog-cleared").await;
+    assert!(cleared.last().unwrap().1.contains("\"depth\":1"), "{cleared:?}");
+    let figures = client.figures().await;
+    assert!(figures.contains("tenure_queues_with_backlog 0\n"), "{figures}");
 }
 
 #[tokio::test]

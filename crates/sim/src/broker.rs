@@ -8,7 +8,7 @@ use tenure_hub::core::Core;
 use tenure_hub::store::{
     Frame, Keeper, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings, WriteError, Writer,
 };
-use tenure_hub::words::{Name, Peer, SessionId, Settings, Timestamp};
+use tenure_hub::words::{Name, Peer, SessionId, Settings, Thresholds, Timestamp};
 use tenure_hub::{Ask, Mailbox, Principal, Stats};
 
 use crate::plan::Mutation;
@@ -148,6 +148,7 @@ fn engine_settings() -> Settings {
         restart_grace: Duration::from_secs(20),
         accept_timeout: Duration::from_secs(10),
         quarantine_for: Duration::from_secs(30),
+        backlog: Thresholds { depth: Some(10), age: Some(Duration::from_secs(15)) },
         ..Settings::default()
     }
 }

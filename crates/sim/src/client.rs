@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Command, Filter, Move, Name, NewTask, OnLost, Refusal, Reply, TaskId, Timestamp,
+    Accepted, Command, Filter, Move, Name, NewTask, OnLost, Refusal, Reply, TaskId, Thresholds, Timestamp,
 };
 use tenure_hub::{Ask, Delivery, Request, Response, Submission, Watch};
 
@@ -166,7 +166,7 @@ impl Client {
 
 /// Something that somebody may want of a task or a queue.
 fn steering(task: TaskId, random: &mut Random) -> Command {
-    match random.between(0, 10) {
+    match random.between(0, 12) {
         0 => Command::Release { task },
         1 => Command::Resume { task },
         2 => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
@@ -182,6 +182,17 @@ fn steering(task: TaskId, random: &mut Random) -> Command {
             Command::Move { task, to }
         }
         7 => Command::PauseQueue { queue: (*random.pick(&QUEUES)).into() },
+        8 => {
+            let thresholds = match random.between(0, 3) {
+                0 => None,
+                1 => Some(Thresholds::default()),
+                _ => Some(Thresholds {
+                    depth: Some(random.between(1, 8) as u32),
+                    age: Some(Duration::from_millis(random.between(100, 20_000))),
+                }),
+            };
+            Command::SetThresholds { queue: (*random.pick(&QUEUES)).into(), thresholds }
+        }
         _ => Command::ResumeQueue { queue: (*random.pick(&QUEUES)).into() },
     }
 }

@@ -148,6 +148,7 @@ impl Ledger {
         });
         self.inspect_limits(core);
         self.inspect_waiting(core);
+        self.inspect_backlogs(core);
     }
 
     /// The broker was stopped for a while: whoever was there before is there after.
@@ -163,6 +164,24 @@ impl Ledger {
             let within = limit.limit.is_none_or(|most| limit.in_use <= most);
             self.check(within, || {
                 format!("tag {} has {} in use and a limit of {:?}", limit.tag, limit.in_use, limit.limit)
+            });
+        }
+    }
+
+    /// The broker has told of every queue that is too deep, and of none that is not any more.
+    fn inspect_backlogs(&mut self, core: &Core) {
+        let Ok(Answer::Queues(queues)) = core.engine().ask(&observer(), &Query::Queues) else { return };
+        for queue in queues {
+            let ready = queue.counts[StateName::Ready as usize];
+            let threshold = queue.thresholds.depth.map(u64::from);
+            let told = queue.passed.depth;
+            let is_past = !queue.paused && threshold.is_some_and(|threshold| ready >= threshold);
+            let is_over = threshold.is_none_or(|threshold| ready <= threshold / 2);
+            self.check(told || !is_past, || {
+                format!("queue {} has {ready} ready of {threshold:?} and did not tell", queue.queue)
+            });
+            self.check(!told || !is_over, || {
+                format!("queue {} has {ready} ready of {threshold:?} and told of a backlog", queue.queue)
             });
         }
     }

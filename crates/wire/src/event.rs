@@ -5,7 +5,7 @@ use crate::id::TaskId;
 use crate::shapes::{message, row, words};
 use crate::time::Timestamp;
 use crate::why::Why;
-use crate::words::{LostReason, Next, Wanted};
+use crate::words::{LostReason, Next, Threshold, Wanted};
 
 words! {
     /// What happened, by its stable name.
@@ -49,6 +49,9 @@ words! {
         QueueResumed = "queue-resumed",
         QueueUnserved = "queue-unserved",
         QueueServed = "queue-served",
+        QueueBacklog = "queue-backlog",
+        QueueBacklogCleared = "queue-backlog-cleared",
+        QueueThresholdsSet = "queue-thresholds-set",
 
         // About a tag.
         LimitSet = "limit-set",
@@ -121,5 +124,11 @@ message! {
         tag: Option<Name>,
         /// The tag's new limit; nothing if it has none now.
         limit: Option<u32>,
+        /// Which threshold a queue has passed, or is below again.
+        threshold: Option<Threshold>,
+        /// How many tasks of a queue are ready, or from how many on it has a backlog.
+        depth: Option<u64>,
+        /// How long one has been ready, or from how long on the queue has a backlog.
+        age_ms: Option<u64>,
     }
 }

@@ -3,6 +3,7 @@
 use crate::Name;
 use crate::shapes::message;
 use crate::time::Timestamp;
+use crate::words::Threshold;
 
 message! {
     /// How many tasks are in each state.
@@ -30,6 +31,21 @@ message! {
         unserved_since: Option<Timestamp>,
         /// When the task that is next in line was submitted.
         oldest_ready: Option<Timestamp>,
+        /// Those that hold, its own or those of all queues.
+        thresholds: Option<Thresholds>,
+        /// The thresholds that it has passed.
+        backlog: Vec<Threshold>,
+    }
+}
+
+message! {
+    /// From where on a queue has a backlog. What is not there is no threshold.
+    #[derive(Copy, Default, Eq)]
+    pub struct Thresholds {
+        /// So many tasks are ready.
+        depth: Option<u32>,
+        /// One task has been ready for so long.
+        age_ms: Option<u64>,
     }
 }
 

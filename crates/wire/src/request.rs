@@ -7,6 +7,7 @@ use crate::address::{Answer, Broadcast, Call, Hear, Listen};
 use crate::event::EventKind;
 use crate::hello::Hello;
 use crate::id::TaskId;
+use crate::queue::Thresholds;
 use crate::shapes::{kinds, message};
 use crate::task::{Completion, Held, NewTask, Terms};
 use crate::time::Timestamp;
@@ -32,6 +33,7 @@ kinds! {
         SetLimit(SetLimit) = "set-limit",
         PauseQueue(OneQueue) = "pause-queue",
         ResumeQueue(OneQueue) = "resume-queue",
+        SetThresholds(SetThresholds) = "set-thresholds",
         DrainWorker(OneWorker) = "drain-worker",
         ClearWorker(OneWorker) = "clear-worker",
         Backup(Backup) = "backup",
@@ -163,6 +165,14 @@ message! {
         tag: Name,
         /// Nothing takes the limit away.
         limit: Option<u32>,
+    }
+}
+
+message! {
+    pub struct SetThresholds {
+        queue: Name,
+        /// Nothing gives the queue those of all queues again.
+        thresholds: Option<Thresholds>,
     }
 }
 

@@ -51,6 +51,14 @@ words! {
 }
 
 words! {
+    /// What a queue has too much of.
+    pub enum Threshold {
+        Depth = "depth",
+        Age = "age",
+    }
+}
+
+words! {
     /// What somebody wants of a task that a worker holds.
     pub enum Wanted {
         Cancel = "cancel",

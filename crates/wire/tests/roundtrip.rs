@@ -15,7 +15,7 @@ use tenure_wire::request::{Complete, Heartbeat, ListQuery, Move, Start, Submit, 
 use tenure_wire::task::{Accepted, Assignment, Completion, Held, NewTask, Terms};
 use tenure_wire::verdict::Verdict;
 use tenure_wire::why::{Why, WhyCode};
-use tenure_wire::words::{LostReason, Next, OnLost, Role, StateName};
+use tenure_wire::words::{LostReason, Next, OnLost, Role, StateName, Threshold};
 use tenure_wire::worker::{Failure, WorkerSpec, WorkerStats};
 use tenure_wire::{
     FromBroker, Name, Notice, Reply, Request, TaskId, Timestamp, decode_from_broker, decode_to_broker,
@@ -157,9 +157,13 @@ fn event() -> impl Strategy<Value = Event> {
         option::of(word(LostReason::KNOWN, |text| LostReason::from(text))),
         option::of(word(Next::KNOWN, |text| Next::from(text))),
         any::<u64>(),
+        option::of(word(Threshold::KNOWN, |text| Threshold::from(text))),
+        option::of(any::<u64>()),
+        option::of(any::<u64>()),
     )
-        .prop_map(|(unserved, percent, lost, next, result_bytes)| {
-            Box::new(Detail { unserved, percent, lost, next, result_bytes, ..Detail::default() })
+        .prop_map(|(unserved, percent, lost, next, result_bytes, threshold, depth, age_ms)| {
+            let backlog = Detail { threshold, depth, age_ms, ..Detail::default() };
+            Box::new(Detail { unserved, percent, lost, next, result_bytes, ..backlog })
         });
     let names = (option::of(name()), option::of(name()), option::of(name()));
     (

@@ -35,6 +35,14 @@ impl Place {
         self.built.parent().unwrap_or(&self.built).join("python")
     }
 
+    /// The broker's binary of another profile.
+    pub(crate) fn broker_of(&self, profile: &str) -> PathBuf {
+        match profile {
+            "dev" => self.broker(),
+            other => self.built.parent().unwrap_or(&self.built).join(other).join("tenure"),
+        }
+    }
+
     /// The broker's binary as the build step leaves it.
     pub(crate) fn broker(&self) -> PathBuf {
         self.built.join("tenure")

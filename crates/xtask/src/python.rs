@@ -13,6 +13,8 @@ use crate::process::{announce, cargo, line_of, program, run};
 use crate::steps::Steps;
 use crate::strangers::{self, Strangers, environment};
 
+/// From the folder of the SDK.
+const EXAMPLES: &str = "../../examples/python/sdk";
 const REQUIREMENTS: &str = include_str!("../../../sdk/python/requirements-dev.txt");
 
 /// The Python SDK: build the wheel, install it, check its types and style, run its tests
@@ -23,12 +25,16 @@ const REQUIREMENTS: &str = include_str!("../../../sdk/python/requirements-dev.tx
 ///     cargo xtask python                     what `cargo xtask test` runs
 ///     cargo xtask python --long              the tests that take long as well
 ///     cargo xtask python -- -k fork -x       arguments for pytest
+///     cargo xtask python --wheel             only the wheel, for release, into target/python/wheels
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Python {
     /// Run the tests that take long as well
     #[arg(long)]
     long: bool,
+    /// Only build the wheel, with the release profile
+    #[arg(long, conflicts_with = "long")]
+    wheel: bool,
     /// Arguments for pytest
     #[arg(last = true, value_name = "PYTEST")]
     pytest: Vec<String>,
@@ -37,11 +43,20 @@ pub(crate) struct Python {
 impl Python {
     /// What `cargo xtask test` runs.
     pub(crate) fn short() -> Python {
-        Python { long: false, pytest: Vec::new() }
+        Python { long: false, wheel: false, pytest: Vec::new() }
     }
 
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
         let mut steps = Steps::default();
+        if self.wheel {
+            steps.run("python: wheel", "cargo xtask python --wheel", || {
+                let python = environment(&place.python(), REQUIREMENTS)?;
+                let wheel = build(place, &place.root.join("sdk").join("python"), &python, "release")?;
+                println!("{}", wheel.display());
+                Ok(())
+            });
+            return Ok(steps.report());
+        }
         let counts = self.take(&mut steps, place);
         let code = steps.report();
         println!("{} passed, {} failed", counts.passed, counts.failed);
@@ -59,7 +74,7 @@ impl Python {
         });
         let Some(python) = python else { return Counts::default() };
         let installed = steps.run("python: wheel", REPEAT, || {
-            let wheel = build(place, &sdk, &python)?;
+            let wheel = build(place, &sdk, &python, "dev")?;
             run(program(&python, &sdk)
                 .args(["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"])
                 .arg(wheel))
@@ -68,8 +83,11 @@ impl Python {
             return Counts::default();
         }
         steps.run("python: style", REPEAT, || {
-            run(program(&python, &sdk).args(["-m", "ruff", "check", "."]))?;
-            run(program(&python, &sdk).args(["-m", "ruff", "format", "--check", "."]))?;
+            for check in [["check"].as_slice(), &["format", "--check"]] {
+                let mut ruff = program(&python, &sdk);
+                ruff.args(["-m", "ruff"]).args(check).args(["--config", "pyproject.toml", ".", EXAMPLES]);
+                run(&mut ruff)?;
+            }
             run(program(&python, &sdk).args(["-m", "mypy"]))
         });
         // Figures are told next to those of others.
@@ -95,18 +113,22 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
 }
 
-/// Builds the wheel with the broker in it, for the dev profile: what is there from the build of the workspace is used.
-fn build(place: &Place, sdk: &Path, python: &Path) -> Result<PathBuf> {
-    run(cargo(&place.root).args(["build", "--quiet", "--package", "tenure"]))?;
+/// Builds the wheel with the broker in it. For the dev profile, what is there from the build of the workspace is used.
+fn build(place: &Place, sdk: &Path, python: &Path, profile: &str) -> Result<PathBuf> {
+    run(cargo(&place.root).args(["build", "--quiet", "--package", "tenure", "--profile", profile]))?;
     let scripts = sdk.join("tenure.data").join("scripts");
     fs::create_dir_all(&scripts).with_context(|| format!("cannot make {}", scripts.display()))?;
-    fs::copy(place.broker(), scripts.join("tenure")).context("cannot copy the broker")?;
+    fs::copy(place.broker_of(profile), scripts.join("tenure")).context("cannot copy the broker")?;
     let wheels = place.python().join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels).with_context(|| format!("cannot empty {}", wheels.display()))?;
     }
     let mut maturin = program(python, sdk);
-    maturin.args(["-m", "maturin", "build", "--quiet", "--profile", "dev", "--compression-method", "stored"]);
+    maturin.args(["-m", "maturin", "build", "--quiet", "--profile", profile]);
+    if profile == "dev" {
+        // To press what is thrown away takes longer than to write it.
+        maturin.args(["--compression-method", "stored"]);
+    }
     run(maturin.arg("--out").arg(&wheels))?;
     let mut found = fs::read_dir(&wheels).with_context(|| format!("no wheel in {}", wheels.display()))?;
     let wheel = found.next().context("maturin has made no wheel")?;

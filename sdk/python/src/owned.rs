@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::error;
 
 /// A value of the client's. A forked child inherits its memory but not the threads that move it, and its locks may be
-/// taken for ever: there it cannot be used, and is not dropped.
+/// held by threads that do not exist there: it cannot be used there, and is not dropped.
 pub(crate) struct Owned<T> {
     value: Option<T>,
     process: u32,

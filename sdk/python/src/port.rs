@@ -107,7 +107,7 @@ impl Inner {
 
     fn post(&self, token: u64, outcome: Result<Value, Error>) {
         let mut state = self.state();
-        // Nobody waits for what was forgotten.
+        // The asker has forgotten it.
         if state.running.remove(&token).is_none() {
             return;
         }

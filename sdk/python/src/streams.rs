@@ -55,7 +55,7 @@ impl<T> Stream<T> {
     }
 }
 
-/// Ends a stream, whoever waits for it.
+/// Ends a stream and every wait for it.
 fn end<T: Send + 'static>(py: Python<'_>, stream: &Shared<T>) -> PyResult<()> {
     let stream = Arc::clone(stream.get()?);
     stream.closed.send_replace(true);
@@ -100,11 +100,17 @@ impl Listing {
 
 /// Events as they happen.
 #[pyclass(frozen, module = "tenure._native")]
-pub(crate) struct Watcher(Shared<tenure_client::Watcher>);
+pub(crate) struct Watcher(Shared<Events>);
+
+struct Events {
+    watcher: tenure_client::Watcher,
+    /// The watch is over, which is told after the events that came before.
+    failed: Option<Error>,
+}
 
 impl Watcher {
     pub(crate) fn new(watcher: tenure_client::Watcher) -> Watcher {
-        Watcher(shared(watcher))
+        Watcher(shared(Events { watcher, failed: None }))
     }
 }
 
@@ -116,7 +122,10 @@ impl Watcher {
         let stream = Arc::clone(self.0.get()?);
         run(py, via, async move {
             let mut slot = stream.slot.lock().await;
-            let Some(watcher) = slot.as_mut() else { return Ok(Value::None) };
+            let Some(Events { watcher, failed }) = slot.as_mut() else { return Ok(Value::None) };
+            if let Some(error) = failed.take() {
+                return Err(error);
+            }
             let first = match stream.until(timeout_ms, watcher.next()).await {
                 Come::Here(first) => first,
                 Come::TimeUp => return Ok(Value::List(Vec::new())),
@@ -124,10 +133,12 @@ impl Watcher {
             };
             let mut batch = vec![watched(&first?)];
             while batch.len() < BATCH_MAX {
-                // What is not fine is told by the next call.
                 match at_once(watcher.next()).await {
                     Some(Some(Ok(next))) => batch.push(watched(&next)),
-                    Some(Some(Err(error))) => return Err(error),
+                    Some(Some(Err(error))) => {
+                        *failed = Some(error);
+                        break;
+                    }
                     Some(None) | None => break,
                 }
             }
@@ -218,7 +229,7 @@ impl Subscriber {
         })
     }
 
-    /// Leaves the subscription for whoever takes it up again by its id: what was handed over counts as taken.
+    /// Leaves the subscription, so that the next one with its id goes on: what was handed over counts as taken.
     #[pyo3(signature = (via=None))]
     fn leave(&self, py: Python<'_>, via: Option<Via>) -> PyResult<Py<PyAny>> {
         let inner = Arc::clone(self.inner.get()?);
@@ -305,7 +316,7 @@ impl Listener {
         })
     }
 
-    /// From now on nobody listens there.
+    /// Stops listening there.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         end(py, &self.0)
     }
@@ -348,7 +359,7 @@ impl Call {
         PyBytes::new(py, &self.body)
     }
 
-    /// Whether nobody waits for the answer any more, or it was given.
+    /// Whether the caller does not wait any more, or has its answer.
     fn is_dropped(&self) -> PyResult<bool> {
         let call = self.call.get()?.slot.try_lock();
         Ok(call.is_ok_and(|call| call.as_ref().is_none_or(tenure_client::IncomingCall::is_dropped)))

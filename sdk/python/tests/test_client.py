@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -195,3 +196,40 @@ def test_a_worker_of_an_event_loop_stops_when_it_is_cancelled(shared_broker: Bro
         assert (await asyncio.to_thread(task.status)).state == "ready"
 
     asyncio.run(asyncio.wait_for(main(), LONG))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="older versions do not tell who cancelled")
+def test_a_task_whose_event_loop_ends_is_given_back(shared_broker: Broker, client: SyncClient) -> None:
+    async def forever(context: tenure.Context) -> None:
+        await asyncio.sleep(600)
+
+    task = client.submit("loop-ends")
+
+    async def main() -> tenure.Worker:
+        worker = tenure.Worker(forever, queues=["loop-ends"], address=shared_broker.address)
+        await worker.__aenter__()
+        await asyncio.to_thread(until, "it runs", lambda: task.status().state == "running")
+        return worker
+
+    # The program forgets to stop its worker.
+    worker = asyncio.run(main())
+    until(
+        "it is given back", lambda: "given-back" in {getattr(event, "kind", "") for event in _events(client, task.id)}
+    )
+    worker.leave_now()
+
+
+def test_a_handler_that_raises_cancelled_error_itself_has_failed(shared_broker: Broker, client: SyncClient) -> None:
+    async def cancel_itself(context: tenure.Context) -> None:
+        raise asyncio.CancelledError("its own idea")
+
+    with shared_broker.worker(["own-idea"], cancel_itself), pytest.raises(tenure.TaskFailed, match="its own idea"):
+        client.submit("own-idea").result(timeout=LONG)
+
+
+def _events(client: SyncClient, task: str) -> list[object]:
+    with client.watch(task=task, from_=1) as watch:
+        events: list[object] = []
+        while (event := watch.next(0.2)) is not None:
+            events.append(event)
+        return events

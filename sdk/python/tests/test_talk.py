@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from collections.abc import AsyncIterator
+from typing import TypeVar
 
 import pytest
 import tenure
 from conftest import LONG, until
 from tenure import ConnectionState, GapRecoveryMode, ReconnectionPolicy, SyncClient
 from tenure.testing import Broker
+
+T = TypeVar("T")
 
 
 def test_a_call_is_answered_or_fails_and_nobody_is_told_at_once(client: SyncClient) -> None:
@@ -130,7 +135,7 @@ def test_a_gap_is_told_to_the_callback(tenure_broker: Broker) -> None:
     with tenure_broker.client(reconnection_policy=policy) as client, tenure_broker.client() as publisher:
         gaps: list[tuple[int, int, str]] = []
         client.on_gap_detected(lambda expected, actual, topic: gaps.append((expected, actual, topic)))
-        # The queue of this subscription holds two messages, so the others are dropped while nobody takes them.
+        # The queue of this subscription holds two messages, so the broker drops the others meanwhile.
         with client.subscribe(["narrow"], queue=(2, "drop-oldest")) as narrow:
             payload = b"x" * 100_000
             for _ in range(200):
@@ -167,5 +172,36 @@ def test_the_same_for_programs_that_await(shared_broker: Broker) -> None:
                 task = await client.submit("async-watch", b"")
                 event = await watch.__anext__()
                 assert isinstance(event, tenure.Event) and event.task == task.id
+
+    asyncio.run(asyncio.wait_for(main(), LONG))
+
+
+def test_nothing_is_lost_if_a_wait_is_cancelled(shared_broker: Broker) -> None:
+    async def take(stream: AsyncIterator[T], count: int) -> list[T]:
+        taken: list[T] = []
+        while len(taken) < count:
+            waiting = asyncio.ensure_future(stream.__anext__())
+            # Much too short, so that it is cancelled at any moment.
+            await asyncio.wait({waiting}, timeout=0.001)
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                taken.append(await waiting)
+        return taken
+
+    async def main() -> None:
+        async with shared_broker.async_client() as client:
+            messages = await client.subscribe(["hurried"])
+            heard = await client.hear("hurried")
+
+            async def send() -> None:
+                for number in range(200):
+                    await client.publish("hurried", str(number))
+                    await client.broadcast(str(number), subject="hurried")
+
+            sending = asyncio.ensure_future(send())
+            assert [int(message.payload) for message in await take(messages, 200)] == list(range(200))
+            told = await take(heard, 200)
+            assert [int(one.body) for one in told if isinstance(one, tenure.Broadcast)] == list(range(200))
+            await sending
 
     asyncio.run(asyncio.wait_for(main(), LONG))

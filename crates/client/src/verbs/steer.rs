@@ -1,6 +1,9 @@
 //! Steering: what changes a task, a queue, a worker or a limit.
 
-use tenure_wire::request::{Backup, Move as MoveRequest, OneQueue, OneTask, OneTaskWhy, OneWorker, SetLimit};
+use tenure_wire::queue::Thresholds;
+use tenure_wire::request::{
+    Backup, Move as MoveRequest, OneQueue, OneTask, OneTaskWhy, OneWorker, SetLimit, SetThresholds,
+};
 use tenure_wire::{Name, Reply, Request, TaskId};
 
 use crate::client::{Client, unexpected};
@@ -79,6 +82,16 @@ impl Client {
 
     pub async fn resume_queue(&self, queue: impl Into<Name>) -> Result<(), Error> {
         self.command("resume-queue", Request::ResumeQueue(OneQueue { queue: queue.into() })).await
+    }
+
+    /// From where on the queue has a backlog, of which events tell; without thresholds, from where all queues have.
+    pub async fn set_thresholds(
+        &self,
+        queue: impl Into<Name>,
+        thresholds: Option<Thresholds>,
+    ) -> Result<(), Error> {
+        let set = SetThresholds { queue: queue.into(), thresholds };
+        self.command("set-thresholds", Request::SetThresholds(set)).await
     }
 
     /// The worker takes nothing new, finishes what it runs and leaves.

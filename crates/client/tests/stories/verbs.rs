@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tenure_client::{
-    Client, Code, Error, Move, OnLost, Outcome, Query, StateName, Submission, TaskId, Timestamp, WhyCode,
+    Client, Code, Error, Move, OnLost, Outcome, Query, StateName, Submission, TaskId, Thresholds, Timestamp,
+    WhyCode,
 };
 use tenure_hub::{Grant, Keys, Right, Rights};
 
@@ -108,6 +109,11 @@ async fn queues_workers_limits_and_figures_can_be_looked_at() {
     let limits = client.limits().await.unwrap();
     assert_eq!((&*limits[0].tag, limits[0].limit), ("licence", Some(2)));
     client.set_limit("licence", None).await.unwrap();
+    let thresholds = Thresholds { depth: Some(7), age_ms: Some(9_000) };
+    client.set_thresholds("images", Some(thresholds)).await.unwrap();
+    assert_eq!(client.queues().await.unwrap()[0].thresholds, Some(thresholds));
+    client.set_thresholds("images", None).await.unwrap();
+    assert_eq!(client.queues().await.unwrap()[0].thresholds, Some(Thresholds::default()));
     client.pause_queue("images").await.unwrap();
     let task = client.submit(Submission::to("images")).await.unwrap().task;
     assert_eq!(client.explain(task).await.unwrap().code, WhyCode::QueuePaused);

@@ -1,6 +1,8 @@
 //! `tenure.v1.Broker`: for whoever looks after the broker.
 
-use tenure_hub::words::{Answer, Command, Query};
+use std::time::Duration;
+
+use tenure_hub::words::{Answer, Command, Query, Thresholds};
 use tonic::{Request, Response};
 
 use super::{Desk, Reply};
@@ -25,6 +27,14 @@ impl pb::broker_server::Broker for Desk {
     async fn resume_queue(&self, mut request: Request<pb::QueueRequest>) -> Reply<pb::Done> {
         let call = self.manage(&mut request)?;
         call.command(Command::ResumeQueue { queue: translate::name(request.into_inner().queue) }).await
+    }
+
+    async fn set_thresholds(&self, mut request: Request<pb::SetThresholdsRequest>) -> Reply<pb::Done> {
+        let call = self.manage(&mut request)?;
+        let pb::SetThresholdsRequest { queue, thresholds } = request.into_inner();
+        let thresholds =
+            thresholds.map(|own| Thresholds { depth: own.depth, age: own.age_ms.map(Duration::from_millis) });
+        call.command(Command::SetThresholds { queue: translate::name(queue), thresholds }).await
     }
 
     async fn limits(&self, mut request: Request<pb::LimitsRequest>) -> Reply<pb::LimitsResponse> {

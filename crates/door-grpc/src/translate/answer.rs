@@ -84,7 +84,7 @@ pub(crate) fn tasks(tasks: &[TaskInfo], next: Option<String>) -> pb::ListRespons
 pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
     use pb::task::Data;
     let data = match &info.state {
-        TaskState::Created | TaskState::Ready => None,
+        TaskState::Created | TaskState::Ready { .. } => None,
         TaskState::Delayed { until } => Some(Data::Until(until.0)),
         TaskState::Assigned(holding) | TaskState::Running(holding) => Some(Data::Holding(held_by(holding))),
         TaskState::Paused(aside) => Some(Data::Aside(pb::Aside {
@@ -164,6 +164,11 @@ pub(crate) fn queues(queues: Vec<QueueInfo>) -> pb::QueuesResponse {
         ever_served: info.ever_served,
         unserved_since: info.unserved_since.map(|at| at.0),
         oldest_ready: info.oldest_ready.map(|at| at.0),
+        thresholds: Some(pb::Thresholds {
+            depth: info.thresholds.depth,
+            age_ms: info.thresholds.age.map(span),
+        }),
+        backlog: info.passed.all().map(|threshold| threshold.as_str().to_owned()).collect(),
     };
     pb::QueuesResponse { queues: queues.into_iter().map(queue).collect() }
 }

@@ -3,7 +3,7 @@
 use tenure_hub::words::{About, Event, Kind, LostReason, Next};
 
 use super::answer::why;
-use super::word::{text, texts, wanted_word};
+use super::word::{span, text, texts, wanted_word};
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::watch_response::News;
 
@@ -11,7 +11,7 @@ use crate::proto::tenure::v1::watch_response::News;
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
 
 /// All kinds of events there are.
-pub(super) const KINDS: [&str; 35] = [
+pub(super) const KINDS: [&str; 38] = [
     "submitted",
     "released",
     "due",
@@ -46,6 +46,9 @@ pub(super) const KINDS: [&str; 35] = [
     "queue-resumed",
     "queue-unserved",
     "queue-served",
+    "queue-backlog",
+    "queue-backlog-cleared",
+    "queue-thresholds-set",
     "limit-set",
 ];
 
@@ -121,6 +124,16 @@ fn detail(kind: &Kind) -> Option<pb::EventDetail> {
         }
         Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => {
             pb::EventDetail { needs: texts(needs), ..blank() }
+        }
+        Kind::QueueBacklog { threshold, depth, age }
+        | Kind::QueueBacklogCleared { threshold, depth, age } => pb::EventDetail {
+            threshold: threshold.as_str().to_owned(),
+            depth: Some(*depth),
+            age_ms: Some(span(*age)),
+            ..blank()
+        },
+        Kind::QueueThresholdsSet { depth, age } => {
+            pb::EventDetail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() }
         }
         Kind::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
         Kind::Released

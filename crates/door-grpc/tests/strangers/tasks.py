@@ -148,6 +148,22 @@ looking_after.PauseQueue(pb.QueueRequest(queue="many"))
 assert tasks.Explain(one(answers[0].tasks[0].accepted.task)).code == "queue-paused"
 looking_after.ResumeQueue(pb.QueueRequest(queue="many"))
 looking_after.SetLimit(pb.SetLimitRequest(tag="gpu", limit=2))
+
+# A queue tells when too many tasks wait.
+backlogs = tasks.Watch(pb.WatchRequest(kinds=["queue-backlog", "queue-backlog-cleared"]))
+assert next(backlogs).HasField("live")
+looking_after.SetThresholds(pb.SetThresholdsRequest(queue="many", thresholds=pb.Thresholds(depth=200, age_ms=3_600_000)))
+told = next(backlogs).event
+assert (told.kind, told.queue, told.detail.threshold, told.detail.depth) == ("queue-backlog", "many", "depth", 200)
+assert told.detail.age_ms < 3_600_000
+queues = {queue.queue: queue for queue in looking_after.Queues(pb.QueuesRequest()).queues}
+assert list(queues["many"].backlog) == ["depth"] and queues["many"].thresholds.depth == 200
+assert queues["many"].thresholds.age_ms == 3_600_000
+looking_after.SetThresholds(pb.SetThresholdsRequest(queue="many"))
+told = next(backlogs).event
+assert (told.kind, told.detail.threshold) == ("queue-backlog-cleared", "depth")
+backlogs.cancel()
+
 limits = looking_after.Limits(pb.LimitsRequest()).limits
 assert ("gpu", 2) in [(limit.tag, limit.limit) for limit in limits]
 counts = looking_after.Counts(pb.CountsRequest())

@@ -56,6 +56,7 @@ pub(super) fn check(
         | Request::SetLimit(_)
         | Request::PauseQueue(_)
         | Request::ResumeQueue(_)
+        | Request::SetThresholds(_)
         | Request::DrainWorker(_)
         | Request::ClearWorker(_)
         | Request::Backup(_)

@@ -71,6 +71,7 @@ impl Session {
             Request::SetLimit(set) => Command::SetLimit { tag: set.tag, limit: set.limit },
             Request::PauseQueue(one) => Command::PauseQueue { queue: one.queue },
             Request::ResumeQueue(one) => Command::ResumeQueue { queue: one.queue },
+            Request::SetThresholds(set) => translate::set_thresholds(set),
             Request::DrainWorker(one) => Command::DrainWorker { worker: one.worker },
             Request::ClearWorker(one) => Command::ClearWorker { worker: one.worker },
 

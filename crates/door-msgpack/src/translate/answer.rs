@@ -17,7 +17,7 @@ use tenure_wire::{queue, reply, task as wire_task, why, worker};
 
 use super::notice::terms;
 use super::refusal::refusal;
-use super::word::{aside_why, name, presence, span, task, time, wanted_word};
+use super::word::{aside_why, name, presence, span, task, threshold, time, wanted_word};
 
 /// An answer as it is, where nothing else has to be known to say it.
 pub(crate) fn response(response: Response) -> tenure_wire::Reply {
@@ -183,7 +183,7 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         end: None,
     };
     match &info.state {
-        TaskState::Created | TaskState::Ready => {}
+        TaskState::Created | TaskState::Ready { .. } => {}
         TaskState::Delayed { until } => told.until = Some(time(*until)),
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
             told.holding = Some(Box::new(held_by(holding)));
@@ -236,6 +236,11 @@ fn queue_info(info: QueueInfo) -> queue::QueueInfo {
         ever_served: info.ever_served,
         unserved_since: info.unserved_since.map(time),
         oldest_ready: info.oldest_ready.map(time),
+        thresholds: Some(queue::Thresholds {
+            depth: info.thresholds.depth,
+            age_ms: info.thresholds.age.map(span),
+        }),
+        backlog: info.passed.all().map(threshold).collect(),
     }
 }
 

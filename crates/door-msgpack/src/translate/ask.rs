@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    Backoff, Failure, Filter, Held, ListQuery, Move, NewTask, Refusal, TaskId, Unnamed, WorkerAbout,
-    WorkerSpec, WorkerStats,
+    Backoff, Command, Failure, Filter, Held, ListQuery, Move, NewTask, Refusal, TaskId, Thresholds, Unnamed,
+    WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{CallAnswer, Done, Submission, fresh_id};
 use tenure_wire::event::EventKind;
@@ -96,6 +96,12 @@ pub(crate) fn put_aside(aside: request::PutAside) -> Result<(Held, Bytes), Refus
 pub(crate) fn confirmed(confirm: &request::Confirm) -> Result<(Held, tenure_hub::words::Wanted), Refusal> {
     check_size("bytes of result", &confirm.result)?;
     Ok((Held { task: id(confirm.task), attempt: confirm.attempt }, from_wanted(&confirm.wanted)?))
+}
+
+pub(crate) fn set_thresholds(set: request::SetThresholds) -> Command {
+    let thresholds =
+        set.thresholds.map(|own| Thresholds { depth: own.depth, age: own.age_ms.map(from_span) });
+    Command::SetThresholds { queue: set.queue, thresholds }
 }
 
 pub(crate) fn moved(to: request::Move) -> Move {

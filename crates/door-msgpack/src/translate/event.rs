@@ -1,12 +1,14 @@
 //! Events, in the wire's words.
 
-use tenure_hub::words::{About, Blob, Event, Kind};
+use std::time::Duration;
+
+use tenure_hub::words::{About, Blob, Event, Kind, Threshold};
 use tenure_wire::event::{Detail, EventKind};
 use tenure_wire::task::Ended;
 use tenure_wire::words::StateName;
 
 use super::answer::reason;
-use super::word::{lost_reason, next, task, time, wanted_word};
+use super::word::{lost_reason, next, span, task, threshold, time, wanted_word};
 
 /// The kinds of events with which a task may end.
 pub(crate) const KINDS_OF_ENDS: [&str; 5] = ["completed", "failed", "expired", "cancelled", "crashed"];
@@ -131,8 +133,23 @@ fn kind(kind: &Kind) -> (EventKind, Option<Detail>) {
         Kind::QueueServed { needs } => {
             (EventKind::QueueServed, Some(Detail { needs: needs.clone(), ..blank() }))
         }
+        Kind::QueueBacklog { threshold, depth, age } => {
+            (EventKind::QueueBacklog, Some(backlog(*threshold, *depth, *age)))
+        }
+        Kind::QueueBacklogCleared { threshold, depth, age } => {
+            (EventKind::QueueBacklogCleared, Some(backlog(*threshold, *depth, *age)))
+        }
+        Kind::QueueThresholdsSet { depth, age } => {
+            let detail = Detail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() };
+            (EventKind::QueueThresholdsSet, Some(detail))
+        }
         Kind::LimitSet { limit } => (EventKind::LimitSet, Some(Detail { limit: *limit, ..blank() })),
     }
+}
+
+fn backlog(passed: Threshold, depth: u64, age: Duration) -> Detail {
+    let (threshold, age_ms) = (Some(threshold(passed)), Some(span(age)));
+    Detail { threshold, depth: Some(depth), age_ms, ..Detail::default() }
 }
 
 fn because(reason: Option<&str>) -> Option<Detail> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_hub::words::{
     AsideWhy, LostReason, Next, OnClose, OnLost, PresenceName, Refusal, StateName, StopWhy, TaskId,
-    Timestamp, Wanted,
+    Threshold, Timestamp, Wanted,
 };
 use tenure_wire::{time::millis, words};
 
@@ -139,6 +139,13 @@ pub(crate) fn presence(presence: PresenceName) -> words::Presence {
         PresenceName::Live => words::Presence::Live,
         PresenceName::Lost => words::Presence::Lost,
         PresenceName::Gone => words::Presence::Gone,
+    }
+}
+
+pub(crate) fn threshold(threshold: Threshold) -> words::Threshold {
+    match threshold {
+        Threshold::Depth => words::Threshold::Depth,
+        Threshold::Age => words::Threshold::Age,
     }
 }
 

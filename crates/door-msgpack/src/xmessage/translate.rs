@@ -235,7 +235,7 @@ fn names_of(state: State) -> &'static [StateName] {
 fn state_of(state: &TaskState) -> State {
     match state {
         TaskState::Created => State::Created,
-        TaskState::Ready | TaskState::Delayed { .. } => State::Ready,
+        TaskState::Ready { .. } | TaskState::Delayed { .. } => State::Ready,
         TaskState::Assigned(_) => State::Submit,
         TaskState::Running(_) => State::Run,
         TaskState::Paused(_) => State::Pause,

@@ -168,6 +168,9 @@ fn status_after(kind: &Kind) -> Option<&'static str> {
         | Kind::QueueResumed
         | Kind::QueueUnserved { .. }
         | Kind::QueueServed { .. }
+        | Kind::QueueBacklog { .. }
+        | Kind::QueueBacklogCleared { .. }
+        | Kind::QueueThresholdsSet { .. }
         | Kind::LimitSet { .. } => None,
     }
 }
@@ -236,6 +239,16 @@ fn add_details(kind: &Kind, fields: &mut Map<String, Value>) {
         }
         Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => {
             add("needs", json!(needs.iter().map(|need| &**need).collect::<Vec<_>>()));
+        }
+        Kind::QueueBacklog { threshold, depth, age }
+        | Kind::QueueBacklogCleared { threshold, depth, age } => {
+            add("threshold", threshold.as_str().into());
+            add("depth", (*depth).into());
+            add("oldest_job_age_seconds", age.as_secs_f64().into());
+        }
+        Kind::QueueThresholdsSet { depth, age } => {
+            add("depth", (*depth).into());
+            add("age_seconds", age.map(|age| age.as_secs_f64()).into());
         }
         Kind::LimitSet { limit } => add("limit", (*limit).into()),
         Kind::Released

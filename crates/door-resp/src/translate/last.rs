@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tenure_hub::Response;
-use tenure_hub::words::{Answer, QueueInfo, Refusal, StateName, Timestamp};
+use tenure_hub::words::{Answer, QueueInfo, Refusal, StateName, Threshold, Timestamp};
 
 use super::jobs::NOT_FAILED;
 use super::lists::whole;
@@ -136,6 +136,9 @@ fn queue_stats(queue: &QueueInfo, now: Timestamp) -> Reply {
         "workers": queue.live_workers, "oldest_job_age_seconds": age,
         "oldest_job_at": queue.oldest_ready.map(time),
         "unserved_since": queue.unserved_since.map(time),
+        "depth_threshold": queue.thresholds.depth,
+        "age_threshold_seconds": queue.thresholds.age.map(|age| age.as_secs_f64()),
+        "backlog": queue.passed.all().map(Threshold::as_str).collect::<Vec<_>>(),
     });
     Reply::bulk(shown.to_string())
 }

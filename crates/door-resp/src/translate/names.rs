@@ -116,7 +116,7 @@ pub(crate) fn known_as(name: Option<&str>, task: TaskId) -> String {
 
 pub(super) fn status(state: &TaskState) -> JobStatus {
     match state {
-        TaskState::Created | TaskState::Ready => JobStatus::Pending,
+        TaskState::Created | TaskState::Ready { .. } => JobStatus::Pending,
         TaskState::Delayed { .. } => JobStatus::Scheduled,
         TaskState::Assigned(_) | TaskState::Running(_) => JobStatus::Running,
         TaskState::Paused(_) => JobStatus::Paused,

@@ -200,7 +200,7 @@ pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
         }
     }
     match &task.state {
-        TaskState::Created | TaskState::Ready => {}
+        TaskState::Created | TaskState::Ready { .. } => {}
         TaskState::Delayed { until } => {
             job.insert("run_at".into(), time(*until));
         }

@@ -106,7 +106,11 @@ impl World {
 
     /// A broker that remembers only so many tasks that have ended.
     pub(crate) fn forgetful(ended_kept: usize) -> World {
-        let engine = EngineSettings { ended_kept, ..EngineSettings::default() };
+        World::of(EngineSettings { ended_kept, ..EngineSettings::default() })
+    }
+
+    /// A broker with other settings of the engine.
+    pub(crate) fn of(engine: EngineSettings) -> World {
         World::begin(Timestamp(1_763_373_600_000), MemoryDisk::new(), Keys::default(), engine)
     }
 

@@ -120,6 +120,9 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         | Kind::QueueResumed
         | Kind::QueueUnserved { .. }
         | Kind::QueueServed { .. }
+        | Kind::QueueBacklog { .. }
+        | Kind::QueueBacklogCleared { .. }
+        | Kind::QueueThresholdsSet { .. }
         | Kind::LimitSet { .. } => Vec::new(),
     }
 }

@@ -19,12 +19,13 @@ impl Engine {
 
     /// The clock was set from `from` to `to`, forward or back, or the machine slept. Every span of time is as long as it
     /// was: besides what [`Engine::was_away`] measures, these are run limits, the time a worker has to cancel, delays
-    /// before a retry, and quarantines. What is promised for a time of day (`not_before`, `expires_at`) is not touched.
+    /// before a retry, quarantines, and how long tasks are ready. What is promised for a time of day (`not_before`, `expires_at`) is not touched.
     pub fn clock_set(&mut self, from: Timestamp, to: Timestamp) {
         self.carry_workers(from, to);
         self.carry_held(from, to, |_| true);
         self.carry_retries(from, to);
         self.carry_quarantines(from, to);
+        self.carry_waiting(from, to);
     }
 
     fn carry_workers(&mut self, from: Timestamp, to: Timestamp) {

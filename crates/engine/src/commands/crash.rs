@@ -53,7 +53,7 @@ impl Engine {
             (None, OnLost::Requeue | OnLost::Fail) => Next::Failed,
         };
         let state = match next {
-            Next::Requeued => TaskState::Ready,
+            Next::Requeued => TaskState::Ready { since: now },
             Next::RetriedAt(until) => TaskState::Delayed { until },
             Next::Paused => {
                 let why = match intent {

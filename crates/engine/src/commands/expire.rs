@@ -13,11 +13,12 @@ use crate::timers::Timer;
 impl Engine {
     pub(crate) fn fire(&mut self, now: Timestamp, timer: Timer, out: &mut dyn Output) {
         match timer {
-            Timer::Due(slot) => self.become_state(now, slot, TaskState::Ready, Kind::Due, out),
+            Timer::Due(slot) => self.become_state(now, slot, TaskState::Ready { since: now }, Kind::Due, out),
             Timer::Expires(slot) => self.expire(now, slot, out),
             Timer::Held(slot) => self.check_held(now, slot, out),
             Timer::Worker(worker) => self.check_worker(now, worker, out),
             Timer::Quarantine(worker) => self.lift_quarantine(now, worker, out),
+            Timer::Backlog(queue) => self.backlog_due(queue),
         }
     }
 

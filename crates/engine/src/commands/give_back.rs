@@ -73,7 +73,13 @@ impl Engine {
             Some(Wanted::Pause) => self.put_aside_as_asked(now, slot, out),
             // Some of the work may be done: whether it is done again is for a human to say.
             None if started && pauses => self.put_aside(now, slot, AsideWhy::WorkerLost, reason, out),
-            None => self.become_state(now, slot, TaskState::Ready, Kind::GivenBack { worker, reason }, out),
+            None => self.become_state(
+                now,
+                slot,
+                TaskState::Ready { since: now },
+                Kind::GivenBack { worker, reason },
+                out,
+            ),
         }
     }
 
@@ -92,7 +98,7 @@ impl Engine {
         let holding = task.state.holding().expect("only an assigned task is taken back");
         let (worker, key) = (holding.worker.clone(), holding.key);
         let stop = Notice::Stop { task: task.id, attempt: task.attempt, why: StopWhy::TakenBack };
-        self.become_state(now, slot, TaskState::Ready, Kind::TakenBack { worker }, out);
+        self.become_state(now, slot, TaskState::Ready { since: now }, Kind::TakenBack { worker }, out);
         if let Some(session) = self.workers.at(key).session() {
             out.notice(session, stop);
         }

@@ -31,6 +31,7 @@ mod retry;
 mod spoken;
 mod start;
 mod submit;
+mod thresholds;
 
 use crate::command::{Command, Peer, Reply};
 use crate::engine::Engine;
@@ -59,6 +60,9 @@ impl Engine {
             Command::SetLimit { tag, limit } => self.set_limit(now, peer, &tag, limit, out),
             Command::PauseQueue { queue } => self.pause_queue(now, peer, &queue, out),
             Command::ResumeQueue { queue } => self.resume_queue(now, peer, &queue, out),
+            Command::SetThresholds { queue, thresholds } => {
+                self.set_thresholds(now, peer, &queue, thresholds, out)
+            }
             Command::DrainWorker { worker } => self.drain_worker(now, peer, &worker, out),
             Command::ClearWorker { worker } => self.clear_worker(now, peer, &worker, out),
             Command::Register(spec) => self.register(now, peer, *spec, out),

@@ -37,7 +37,7 @@ impl Engine {
         let found = self.queues.find(&peer.namespace, queue);
         let key = found.ok_or_else(|| Refusal::UnknownQueue { queue: queue.clone() })?;
         self.set_paused(now, key, false, Kind::QueueResumed, out);
-        self.queues.close_if_unused(key, self.settings.queues_max);
+        self.close_queue_if_unused(key);
         Ok(Reply::Done)
     }
 
@@ -50,6 +50,7 @@ impl Engine {
         let roads = queue.roads.iter().map(|road| self.roads.at(*road));
         let lanes: Vec<LaneKey> = roads.flat_map(|road| road.lanes.iter().copied()).collect();
         self.tell_queue(now, key, kind, out);
+        self.stir_queue(key);
         for lane in lanes {
             self.relist(lane);
             self.stirred.lanes.push(lane);

@@ -30,7 +30,7 @@ impl Engine {
     pub(crate) fn waiting_state(&self, now: Timestamp, slot: Slot) -> TaskState {
         match self.tasks.at(slot).extras.as_ref().and_then(|extras| extras.not_before) {
             Some(until) if until > now => TaskState::Delayed { until },
-            _ => TaskState::Ready,
+            _ => TaskState::Ready { since: now },
         }
     }
 }

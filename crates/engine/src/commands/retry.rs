@@ -34,7 +34,7 @@ impl Engine {
             extras.crashed_on.clear();
             extras.expires_at = None;
         }
-        self.become_state(now, slot, TaskState::Ready, Kind::Retried, out);
+        self.become_state(now, slot, TaskState::Ready { since: now }, Kind::Retried, out);
         Ok(Reply::Done)
     }
 }

@@ -35,7 +35,7 @@ impl Engine {
         self.count(slot, |count| *count -= 1);
         let run_limit = self.terms.get(self.tasks.at(slot).terms).run_limit;
         let task = self.tasks.at_mut(slot);
-        let TaskState::Assigned(mut holding) = std::mem::replace(&mut task.state, TaskState::Ready) else {
+        let TaskState::Assigned(mut holding) = std::mem::replace(&mut task.state, TaskState::Created) else {
             unreachable!("it is assigned")
         };
         let unconfirmed = holding.check_at;

@@ -63,7 +63,7 @@ impl Engine {
         let state = match new.not_before {
             _ if new.hold => TaskState::Created,
             Some(until) if until > now => TaskState::Delayed { until },
-            _ => TaskState::Ready,
+            _ => TaskState::Ready { since: now },
         };
         let extras = extras_of(&new, fingerprint);
         let body = new.body;

@@ -22,7 +22,7 @@ impl Engine {
             TaskState::Assigned(holding) => {
                 Why::AwaitingAcceptance { worker: holding.worker.clone(), since: holding.since }
             }
-            TaskState::Ready => self.why_waiting(self.terms.lane(task.terms)),
+            TaskState::Ready { .. } => self.why_waiting(self.terms.lane(task.terms)),
             state => Why::NotWaiting { state: state.name() },
         }))
     }

@@ -26,6 +26,8 @@ impl Engine {
             ever_served: queue.setting.ever_served,
             unserved_since: queue.setting.unserved_since,
             oldest_ready: self.oldest_ready(queue),
+            thresholds: self.thresholds_of(&queue.setting),
+            passed: queue.setting.passed,
         }
     }
 
@@ -100,6 +102,7 @@ impl Engine {
             for (sum, count) in gauges.by_state.iter_mut().zip(queue.counts) {
                 *sum += count;
             }
+            gauges.backlogged_queues += u64::from(queue.setting.passed.any());
             let oldest = self.oldest_ready(queue);
             gauges.oldest_ready = gauges.oldest_ready.into_iter().chain(oldest).min();
         }

@@ -7,7 +7,9 @@ use tenure_engine::event::{Kind, LostReason, Next};
 use tenure_engine::limits;
 use tenure_engine::notice::StopWhy;
 use tenure_engine::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted};
-use tenure_engine::{Blob, NewTask, Refusal, Settings, StateName, TaskId, Timestamp, Why, WorkerSpec};
+use tenure_engine::{
+    Blob, NewTask, Refusal, Settings, StateName, TaskId, Threshold, Timestamp, Why, WorkerSpec,
+};
 
 fn page(name: &str) -> String {
     let path = format!("{}/../../spec/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -186,6 +188,9 @@ fn kinds() -> Vec<Kind> {
         Kind::QueueResumed,
         Kind::QueueUnserved { needs: vec![] },
         Kind::QueueServed { needs: vec![] },
+        Kind::QueueBacklog { threshold: Threshold::Depth, depth: 1, age: Duration::ZERO },
+        Kind::QueueBacklogCleared { threshold: Threshold::Age, depth: 0, age: Duration::ZERO },
+        Kind::QueueThresholdsSet { depth: None, age: None },
         Kind::LimitSet { limit: None },
     ]
 }
@@ -214,6 +219,9 @@ fn fields(kind: &Kind) -> &'static [&'static str] {
         Kind::WorkerLost { reason: _ } => &["reason"],
         Kind::WorkerQuarantined { until: _, crashes: _ } => &["until", "crashes"],
         Kind::QueueUnserved { needs: _ } | Kind::QueueServed { needs: _ } => &["needs"],
+        Kind::QueueBacklog { threshold: _, depth: _, age: _ }
+        | Kind::QueueBacklogCleared { threshold: _, depth: _, age: _ } => &["threshold", "depth", "age"],
+        Kind::QueueThresholdsSet { depth: _, age: _ } => &["depth", "age"],
         Kind::LimitSet { limit: _ } => &["limit"],
         Kind::Released
         | Kind::Due

@@ -1,7 +1,9 @@
 //! What a request is called in the log, what it is about, and whether it is an act at all.
 
+use std::time::Duration;
+
 use tenure_engine::command::{Held, Reply};
-use tenure_engine::{Command, Refusal, TaskId};
+use tenure_engine::{Command, Refusal, TaskId, Thresholds};
 
 use super::AuditLevel;
 use super::line::{Field, Outcome, TASKS_LISTED_MAX};
@@ -78,6 +80,16 @@ impl Act {
             }
             Command::PauseQueue { queue } => act("pause-queue").with("queue", Field::Text(queue.clone())),
             Command::ResumeQueue { queue } => act("resume-queue").with("queue", Field::Text(queue.clone())),
+            Command::SetThresholds { queue, thresholds } => {
+                let set = act("set-thresholds").with("queue", Field::Text(queue.clone()));
+                let Some(Thresholds { depth, age }) = thresholds else {
+                    return set.with("thresholds", Field::Null);
+                };
+                let depth = depth.map_or(Field::Null, |depth| Field::Number(i64::from(depth)));
+                let millis = |age: &Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+                let age = age.as_ref().map_or(Field::Null, |age| Field::Number(millis(age)));
+                set.with("depth", depth).with("age_ms", age)
+            }
             Command::DrainWorker { worker } => {
                 act("drain-worker").with("target", Field::Text(worker.clone()))
             }

@@ -1,6 +1,8 @@
 //! An event as JSON: the same fields as in the native protocol, by their names there. What an event does not have is left
 //! out. Times are milliseconds since 1970.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 use tenure_engine::event::{About, Kind, LostReason, Next};
 use tenure_engine::state::Wanted;
@@ -47,6 +49,10 @@ fn wanted_word(wanted: Wanted) -> &'static str {
         Wanted::Cancel => "cancel",
         Wanted::Pause => "pause",
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 struct Fields(Map<String, Value>);
@@ -124,6 +130,16 @@ impl Fields {
                 self.add("crashes", *crashes);
             }
             Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => self.needs(needs),
+            Kind::QueueBacklog { threshold, depth, age }
+            | Kind::QueueBacklogCleared { threshold, depth, age } => {
+                self.add("threshold", threshold.as_str());
+                self.add("depth", *depth);
+                self.add("age_ms", millis(*age));
+            }
+            Kind::QueueThresholdsSet { depth, age } => {
+                self.maybe("depth", *depth);
+                self.maybe("age_ms", age.map(millis));
+            }
             Kind::LimitSet { limit } => self.maybe("limit", *limit),
             Kind::Released
             | Kind::Due

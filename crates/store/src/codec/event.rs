@@ -2,17 +2,18 @@
 //! record, because a task's identity is shared with the task's new state.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_engine::event::{About, Event, Kind, LostReason, Next};
 use tenure_engine::state::{StateName, Wanted};
-use tenure_engine::{Name, Terms, Why};
+use tenure_engine::{Name, Terms, Threshold, Thresholds, Why};
 
 use super::Base;
 use super::dictionary::Dictionary;
 use super::page::Page;
 use super::put;
 use super::record::{AboutView, RecordView};
-use super::settings::take_limit_number;
+use super::settings::{encode_thresholds, take_limit_number, take_thresholds};
 use super::take::{Malformed, Take};
 use super::task::take_percent;
 
@@ -134,6 +135,13 @@ fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Kin
             put::varint(out, u64::from(*crashes));
         }
         Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => put_names(out, book, needs),
+        Kind::QueueBacklog { threshold, depth, age }
+        | Kind::QueueBacklogCleared { threshold, depth, age } => {
+            out.push(threshold_code(*threshold));
+            put::varint(out, *depth);
+            put::span(out, *age);
+        }
+        Kind::QueueThresholdsSet { depth, age } => encode_thresholds(out, *depth, *age),
         Kind::LimitSet { limit } => put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1)),
     }
 }
@@ -175,6 +183,9 @@ fn kind_code(kind: &Kind) -> u8 {
         Kind::QueueResumed => 61,
         Kind::QueueUnserved { .. } => 62,
         Kind::QueueServed { .. } => 63,
+        Kind::QueueBacklog { .. } => 64,
+        Kind::QueueBacklogCleared { .. } => 65,
+        Kind::QueueThresholdsSet { .. } => 66,
         Kind::LimitSet { .. } => 80,
     }
 }
@@ -235,9 +246,34 @@ fn take_kind(take: &mut Take<'_>, page: &Page<'_>) -> Result<Kind, Malformed> {
         61 => Kind::QueueResumed,
         62 => Kind::QueueUnserved { needs: take_names(take, page)? },
         63 => Kind::QueueServed { needs: take_names(take, page)? },
+        64 => {
+            let (threshold, depth, age) = take_backlog(take)?;
+            Kind::QueueBacklog { threshold, depth, age }
+        }
+        65 => {
+            let (threshold, depth, age) = take_backlog(take)?;
+            Kind::QueueBacklogCleared { threshold, depth, age }
+        }
+        66 => {
+            let Thresholds { depth, age } = take_thresholds(take)?;
+            Kind::QueueThresholdsSet { depth, age }
+        }
         80 => Kind::LimitSet { limit: take_limit_number(take)? },
         _ => return Err(Malformed("an unknown kind of event")),
     })
+}
+
+fn threshold_code(threshold: Threshold) -> u8 {
+    match threshold {
+        Threshold::Depth => 1,
+        Threshold::Age => 2,
+    }
+}
+
+fn take_backlog(take: &mut Take<'_>) -> Result<(Threshold, u64, Duration), Malformed> {
+    let code = take.byte()?;
+    let threshold = Threshold::ALL.into_iter().find(|threshold| threshold_code(*threshold) == code);
+    Ok((threshold.ok_or(Malformed("an unknown threshold"))?, take.varint()?, take.span()?))
 }
 
 fn lost_code(reason: LostReason) -> u8 {

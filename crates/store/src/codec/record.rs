@@ -85,7 +85,7 @@ pub(crate) fn encode_record(
         }
         Change::Queue(queue) => {
             put::measured(out, |out| settings::encode_queue(out, book, base, queue));
-            settings::QUEUE
+            settings::queue_code(queue)
         }
         Change::Limit(limit) => {
             put::measured(out, |out| settings::encode_limit(out, book, limit));

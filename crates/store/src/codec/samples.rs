@@ -12,7 +12,8 @@ use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
 use tenure_engine::state::{Aside, AsideWhy, End, Holding, Intent, Progress, StateName, Wanted};
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
-    Blob, Checkpoint, Extras, Name, Task, TaskId, TaskState, Terms, TermsKey, Timestamp, Why,
+    Blob, Checkpoint, Extras, Name, Passed, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds,
+    Timestamp, Why,
 };
 
 use super::settings::Setting;
@@ -108,7 +109,7 @@ pub(crate) fn state() -> BoxedStrategy<TaskState> {
     prop_oneof![
         Just(TaskState::Created),
         time().prop_map(|until| TaskState::Delayed { until }),
-        Just(TaskState::Ready),
+        time().prop_map(|since| TaskState::Ready { since }),
         holding().prop_map(TaskState::Assigned),
         holding().prop_map(TaskState::Running),
         (time(), why, text()).prop_map(|(since, why, reason)| TaskState::Paused(Box::new(Aside {
@@ -258,8 +259,15 @@ pub(crate) fn kind() -> BoxedStrategy<Kind> {
         others,
         vec(name(), 0..3).prop_map(|needs| Kind::QueueServed { needs }),
         of(any::<u32>()).prop_map(|limit| Kind::LimitSet { limit }),
+        backlog().prop_map(|(threshold, depth, age)| Kind::QueueBacklog { threshold, depth, age }),
+        backlog().prop_map(|(threshold, depth, age)| Kind::QueueBacklogCleared { threshold, depth, age }),
+        (of(any::<u32>()), of(span())).prop_map(|(depth, age)| Kind::QueueThresholdsSet { depth, age }),
     ]
     .boxed()
+}
+
+fn backlog() -> impl Strategy<Value = (Threshold, u64, Duration)> {
+    (select(Threshold::ALL.to_vec()), any::<u64>(), span())
 }
 
 /// An event whose number is still to be given.
@@ -288,9 +296,19 @@ pub(crate) fn setting() -> BoxedStrategy<Setting> {
             })
         },
     );
-    let queue = (name(), name(), any::<bool>(), any::<bool>(), of(time())).prop_map(
-        |(namespace, queue, paused, ever_served, unserved_since)| {
-            Setting::Queue(QueueSetting { namespace, queue, paused, ever_served, unserved_since })
+    let thresholds = (of(any::<u32>()), of(span())).prop_map(|(depth, age)| Thresholds { depth, age });
+    let passed = (any::<bool>(), any::<bool>()).prop_map(|(depth, age)| Passed { depth, age });
+    let queue = (name(), name(), any::<bool>(), any::<bool>(), of(time()), of(thresholds), passed).prop_map(
+        |(namespace, queue, paused, ever_served, unserved_since, thresholds, passed)| {
+            Setting::Queue(QueueSetting {
+                namespace,
+                queue,
+                paused,
+                ever_served,
+                unserved_since,
+                thresholds,
+                passed,
+            })
         },
     );
     let limit = (name(), name(), of(any::<u32>()))

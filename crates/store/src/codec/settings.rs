@@ -1,7 +1,9 @@
 //! What is remembered besides tasks, as bytes: the health of workers, the settings of queues, the limits of tags.
 
-use tenure_engine::Change;
+use std::time::Duration;
+
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
+use tenure_engine::{Change, Passed, Thresholds};
 
 use super::Base;
 use super::dictionary::Dictionary;
@@ -17,10 +19,12 @@ pub(crate) enum Setting {
 }
 
 pub(super) const WORKER: u8 = 3;
-pub(super) const QUEUE: u8 = 4;
+const QUEUE: u8 = 4;
 pub(super) const LIMIT: u8 = 5;
 /// A worker with a profile. Workers without one are the bytes they always were.
 const WORKER_WITH_PROFILE: u8 = 6;
+/// A queue with thresholds of its own or a backlog. Queues without are the bytes they always were.
+const QUEUE_WITH_THRESHOLDS: u8 = 7;
 
 /// A setting with its code in front, as a snapshot holds it. Tasks and nothings are not settings and are left out.
 pub(crate) fn encode_setting(
@@ -35,7 +39,7 @@ pub(crate) fn encode_setting(
             encode_worker(out, book, base, worker);
         }
         Change::Queue(queue) => {
-            out.push(QUEUE);
+            out.push(queue_code(queue));
             encode_queue(out, book, base, queue);
         }
         Change::Limit(limit) => {
@@ -61,6 +65,18 @@ pub(super) fn take_setting(take: &mut Take<'_>, page: &Page<'_>, code: u8) -> Re
             Ok(Setting::Worker(worker))
         }
         QUEUE => take_queue(take, page).map(Setting::Queue),
+        QUEUE_WITH_THRESHOLDS => {
+            let mut queue = take_queue(take, page)?;
+            let head = take.byte()?;
+            if head > 7 {
+                return Err(Malformed("an unknown setting of a queue"));
+            }
+            queue.passed = Passed { depth: head & 1 != 0, age: head & 2 != 0 };
+            if head & 4 != 0 {
+                queue.thresholds = Some(take_thresholds(take)?);
+            }
+            Ok(Setting::Queue(queue))
+        }
         LIMIT => take_limit(take, page).map(Setting::Limit),
         _ => Err(Malformed("an unknown kind of setting")),
     }
@@ -103,6 +119,26 @@ pub(super) fn encode_queue(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
     put::varint(out, u64::from(book.name(&queue.queue)));
     out.push(u8::from(queue.paused) | u8::from(queue.ever_served) << 1);
     put::maybe_time(out, base, queue.unserved_since);
+    if queue_code(queue) == QUEUE_WITH_THRESHOLDS {
+        let Passed { depth, age } = queue.passed;
+        out.push(u8::from(depth) | u8::from(age) << 1 | u8::from(queue.thresholds.is_some()) << 2);
+        if let Some(Thresholds { depth, age }) = queue.thresholds {
+            encode_thresholds(out, depth, age);
+        }
+    }
+}
+
+pub(super) fn queue_code(queue: &QueueSetting) -> u8 {
+    if queue.thresholds.is_some() || queue.passed.any() { QUEUE_WITH_THRESHOLDS } else { QUEUE }
+}
+
+pub(super) fn encode_thresholds(out: &mut Vec<u8>, depth: Option<u32>, age: Option<Duration>) {
+    put::varint(out, depth.map_or(0, |depth| u64::from(depth) + 1));
+    put::maybe_span(out, age);
+}
+
+pub(super) fn take_thresholds(take: &mut Take<'_>) -> Result<Thresholds, Malformed> {
+    Ok(Thresholds { depth: take_limit_number(take)?, age: take.maybe_span()? })
 }
 
 fn take_queue(take: &mut Take<'_>, page: &Page<'_>) -> Result<QueueSetting, Malformed> {
@@ -112,7 +148,15 @@ fn take_queue(take: &mut Take<'_>, page: &Page<'_>) -> Result<QueueSetting, Malf
         return Err(Malformed("an unknown setting of a queue"));
     }
     let unserved_since = take.maybe_time(&page.base)?;
-    Ok(QueueSetting { namespace, queue, paused: head & 1 != 0, ever_served: head & 2 != 0, unserved_since })
+    Ok(QueueSetting {
+        namespace,
+        queue,
+        paused: head & 1 != 0,
+        ever_served: head & 2 != 0,
+        unserved_since,
+        thresholds: None,
+        passed: Passed::default(),
+    })
 }
 
 pub(super) fn encode_limit(out: &mut Vec<u8>, book: &mut Dictionary, limit: &LimitSetting) {

@@ -57,7 +57,8 @@ const HAS_EXTRAS: u8 = 0x80;
 
 pub(super) fn encode_task(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, task: &Task) {
     let troubled = task.crashes > 0 || task.failures > 0;
-    let mut head = state_code(&task.state);
+    let code = state_code(&task.state, task.submitted_at);
+    let mut head = code;
     head |= if task.body.is_empty() { 0 } else { HAS_BODY };
     head |= if task.priority == 0 { 0 } else { HAS_PRIORITY };
     head |= if troubled { HAS_TROUBLE } else { 0 };
@@ -75,7 +76,10 @@ pub(super) fn encode_task(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base,
         put::varint(out, u64::from(task.crashes));
         put::varint(out, u64::from(task.failures));
     }
-    encode_state(out, book, base, &task.state);
+    match &task.state {
+        TaskState::Ready { .. } if code == READY => {}
+        state => encode_state(out, book, base, state),
+    }
     if let Some(extras) = &task.extras {
         encode_extras(out, book, base, extras);
     }
@@ -94,7 +98,10 @@ pub(super) fn take_task(
     let body = if head & HAS_BODY == 0 { tenure_engine::Blob::EMPTY } else { take.blob(base)? };
     let priority = if head & HAS_PRIORITY == 0 { 0 } else { take.small_signed()? };
     let (crashes, failures) = if head & HAS_TROUBLE == 0 { (0, 0) } else { (take.small()?, take.small()?) };
-    let state = take_state(take, page, head & STATE_BITS)?;
+    let state = match head & STATE_BITS {
+        READY => TaskState::Ready { since: submitted_at },
+        code => take_state(take, page, code)?,
+    };
     let extras = if head & HAS_EXTRAS == 0 { None } else { Some(Box::new(take_extras(take, page)?)) };
     Ok(Task {
         id: identity.id,
@@ -111,11 +118,16 @@ pub(super) fn take_task(
     })
 }
 
-fn state_code(state: &TaskState) -> u8 {
+const READY: u8 = 2;
+const READY_SINCE: u8 = 9;
+
+fn state_code(state: &TaskState, submitted_at: Timestamp) -> u8 {
     match state {
         TaskState::Created => 0,
         TaskState::Delayed { .. } => 1,
-        TaskState::Ready => 2,
+        // Most tasks are ready from the moment of their submission, which is there already.
+        TaskState::Ready { since } if *since == submitted_at => READY,
+        TaskState::Ready { .. } => READY_SINCE,
         TaskState::Assigned(_) => 3,
         TaskState::Running(_) => 4,
         TaskState::Paused(_) => 5,
@@ -127,8 +139,8 @@ fn state_code(state: &TaskState) -> u8 {
 
 fn encode_state(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, state: &TaskState) {
     match state {
-        TaskState::Created | TaskState::Ready => {}
-        TaskState::Delayed { until } => put::time(out, base, *until),
+        TaskState::Created => {}
+        TaskState::Ready { since: at } | TaskState::Delayed { until: at } => put::time(out, base, *at),
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
             put::varint(out, u64::from(book.name(&holding.worker)));
             put::time(out, base, holding.since);
@@ -160,13 +172,13 @@ fn take_state(take: &mut Take<'_>, page: &Page<'_>, code: u8) -> Result<TaskStat
     Ok(match code {
         0 => TaskState::Created,
         1 => TaskState::Delayed { until: take.time(&page.base)? },
-        2 => TaskState::Ready,
         3 => TaskState::Assigned(Box::new(take_holding(take, page)?)),
         4 => TaskState::Running(Box::new(take_holding(take, page)?)),
         5 => TaskState::Paused(Box::new(take_aside(take, page)?)),
         6 => TaskState::Completed(Box::new(take_end(take, page)?)),
         7 => TaskState::Failed(Box::new(take_end(take, page)?)),
         8 => TaskState::Cancelled(Box::new(take_end(take, page)?)),
+        READY_SINCE => TaskState::Ready { since: take.time(&page.base)? },
         _ => return Err(Malformed("an unknown state of a task")),
     })
 }

@@ -148,7 +148,7 @@ fn a_submitted_task_is_small() {
         failures: 0,
         age: base.event + 5,
         submitted_at: time,
-        state: tenure_engine::TaskState::Ready,
+        state: tenure_engine::TaskState::Ready { since: time },
         extras: None,
     };
     let about = About::Task { id: task.id, attempt: 0, terms: terms.clone() };
@@ -157,4 +157,40 @@ fn a_submitted_task_is_small() {
     let (mut book, mut out) = (Dictionary::default(), Vec::new());
     encode_record(&mut out, &mut book, &base, Some(&event), Change::Task { task: &task, terms: &terms });
     assert!(out.len() <= 35, "{} bytes", out.len());
+}
+
+/// A page as a build wrote it that knew no thresholds: a queue that was served, and a ready task of priority 0 without a
+/// body, submitted at 7 as event 5.
+const OLD_PAGE: &[u8] =
+    b"\x01\x1a\x07default\x01q\x03ann\x00\x00\x00\x03\x00\x01\x00\xac\x02\x00\x00\x00\x02\x07default\x01q\
+\x20\x04\x00\x01\x02\x00\
+\x10\x15\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07\x00\x00\x02\x0a\x0e";
+
+#[test]
+fn a_page_from_before_thresholds_reads_and_is_written_as_ever() {
+    let found = decode(OLD_PAGE, Base::default()).expect("it was written by an older build");
+    let [(None, ChangeView::Setting(queue), None), (None, ChangeView::Task(task), Some(terms))] = &found[..]
+    else {
+        panic!("{found:?}")
+    };
+    let Setting::Queue(setting) = queue else { panic!("{queue:?}") };
+    assert_eq!((&*setting.queue, setting.ever_served, setting.thresholds), ("q", true, None));
+    assert!(!setting.passed.any());
+    assert_eq!(task.state, tenure_engine::TaskState::Ready { since: Timestamp(7) });
+    let facts = [
+        (None, Fact::Setting(queue.clone())),
+        (None, Fact::Task(Box::new(task.clone()), Arc::new(terms.clone()))),
+    ];
+    assert_eq!(encode(&facts, &Base::default()), OLD_PAGE);
+}
+
+#[test]
+fn a_task_that_is_ready_later_than_it_was_submitted_says_so() {
+    let mut found = decode(OLD_PAGE, Base::default()).expect("it was written by an older build");
+    let Some((None, ChangeView::Task(mut task), Some(terms))) = found.pop() else { panic!("{found:?}") };
+    task.state = tenure_engine::TaskState::Ready { since: Timestamp(9) };
+    let facts = [(None, Fact::Task(Box::new(task.clone()), Arc::new(terms.clone())))];
+    let again = decode(&encode(&facts, &Base::default()), Base::default()).expect("it was just encoded");
+    let [(None, ChangeView::Task(again), Some(_))] = &again[..] else { panic!("{again:?}") };
+    assert_eq!(again.state, task.state);
 }

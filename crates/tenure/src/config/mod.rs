@@ -131,6 +131,12 @@ impl Config {
             quarantine_window: span("quarantine_window"),
             quarantine_for: span("quarantine_for"),
             aging: value::span_or_off(text("aging")).expect("checked when loaded"),
+            backlog: words::Thresholds {
+                depth: value::count_or_off(text("backlog_depth"))
+                    .expect("checked when loaded")
+                    .map(|depth| u32::try_from(depth).unwrap_or(u32::MAX)),
+                age: value::span_or_off(text("backlog_age")).expect("checked when loaded"),
+            },
             tasks_max: count("tasks_max"),
             workers_max: count("workers_max"),
             queues_max: count("queues_max"),

@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     SpanOrOff,
     Size,
     Count,
+    /// A count, or `off`.
+    CountOrOff,
     /// `on` or `off`.
     Switch,
     /// A name.
@@ -65,7 +67,7 @@ impl Kind {
             Kind::Sync => "always|SPAN|os",
             Kind::Span | Kind::SpanOrOff => "SPAN",
             Kind::Size => "SIZE",
-            Kind::Count => "COUNT",
+            Kind::Count | Kind::CountOrOff => "COUNT",
             Kind::Switch => "on|off",
             Kind::Name => "NAME",
             Kind::NoticeSlot => "empty|command",

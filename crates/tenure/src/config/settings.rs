@@ -241,6 +241,20 @@ pub(crate) static SETTINGS: &[Setting] = &[
     ),
     reloading(
         TASKS,
+        "backlog_depth",
+        Kind::CountOrOff,
+        "off",
+        "Tell of a backlog when this many tasks of a queue are ready, unless the queue has thresholds of its own",
+    ),
+    reloading(
+        TASKS,
+        "backlog_age",
+        Kind::SpanOrOff,
+        "off",
+        "Tell of a backlog when a task of a queue has been ready this long, unless the queue has thresholds of its own",
+    ),
+    reloading(
+        TASKS,
         "quarantine_crashes",
         Kind::Count,
         "5",

@@ -26,6 +26,7 @@ pub(crate) fn check(kind: Kind, text: &str) -> Result<(), String> {
         Kind::SpanOrOff => span_or_off(text).map(drop),
         Kind::Size => size(text).map(drop),
         Kind::Count => count(text).map(drop),
+        Kind::CountOrOff => count_or_off(text).map(drop),
         Kind::Switch => switch(text).map(drop),
         Kind::Name => name(text).map(drop),
         Kind::NoticeSlot => notice_slot(text).map(drop),
@@ -119,6 +120,10 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
         Ok(_) => Err(format!("`{text}` is too many: at most {COUNT_MAX}")),
         Err(_) => Err(format!("`{text}` is not a count: write a whole number")),
     }
+}
+
+pub(crate) fn count_or_off(text: &str) -> Result<Option<u64>, String> {
+    if text == "off" { Ok(None) } else { count(text).map(Some) }
 }
 
 pub(crate) fn switch(text: &str) -> Result<bool, String> {

@@ -103,6 +103,24 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
             let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
             format!("queue {queue} is {}", event.kind.as_str().trim_start_matches("queue-"))
         }
+        EventKind::QueueBacklog | EventKind::QueueBacklogCleared => {
+            let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
+            let age = show_span(Duration::from_millis(more.age_ms.unwrap_or_default()));
+            let ready = match more.depth.unwrap_or_default() {
+                0 => "no task is ready".to_owned(),
+                depth => format!("{} ready, one for {age}", counted(depth, "task is", "tasks are")),
+            };
+            let by = more.threshold.as_ref().map_or("unknown", |threshold| threshold.as_str());
+            let what = if event.kind == EventKind::QueueBacklog { "has a" } else { "has cleared its" };
+            format!("queue {queue} {what} backlog (by {by}): {ready}")
+        }
+        EventKind::QueueThresholdsSet => {
+            let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
+            let depth = more.depth.map_or("no depth".to_owned(), |depth| format!("depth {depth}"));
+            let age = more.age_ms.map(|age| show_span(Duration::from_millis(age)));
+            let age = age.map_or("no age".to_owned(), |age| format!("age {age}"));
+            format!("thresholds of queue {queue} are now {depth}, {age}")
+        }
         EventKind::LimitSet => {
             let tag = more.tag.as_deref().map(harmless).unwrap_or_default();
             let limit = more.limit.map_or("none".to_owned(), |limit| limit.to_string());
@@ -150,6 +168,7 @@ fn color(event: &Event) -> Color {
         EventKind::HolderLost
         | EventKind::WorkerLost
         | EventKind::QueueUnserved
+        | EventKind::QueueBacklog
         | EventKind::Cancelled
         | EventKind::Paused => Color::Yellow,
         _ => Color::Plain,

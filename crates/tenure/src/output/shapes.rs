@@ -5,7 +5,7 @@ use tenure_client::wire::queue::StateCounts;
 use tenure_client::wire::task::Terms;
 use tenure_client::{
     Accepted, Counts, Ended, Event, LimitInfo, Message, MessageKind, QueueInfo, SubscriptionInfo, TaskInfo,
-    Timestamp, TopicInfo, Why, WorkerInfo,
+    Threshold, Thresholds, Timestamp, TopicInfo, Why, WorkerInfo,
 };
 
 use super::times::rfc3339;
@@ -226,7 +226,13 @@ pub(crate) fn queue(queue: &QueueInfo) -> Value {
         "ever_served": queue.ever_served,
         "unserved_since": maybe_time(queue.unserved_since),
         "oldest_ready": maybe_time(queue.oldest_ready),
+        "thresholds": queue.thresholds.map(|thresholds| self::thresholds(&thresholds)),
+        "backlog": queue.backlog.iter().map(Threshold::as_str).collect::<Vec<_>>(),
     })
+}
+
+pub(crate) fn thresholds(thresholds: &Thresholds) -> Value {
+    json!({ "depth": thresholds.depth, "age_ms": thresholds.age_ms })
 }
 
 pub(crate) fn limit(limit: &LimitInfo) -> Value {

@@ -1,22 +1,29 @@
-//! `tenure queues`: what waits where, and pausing whole queues.
+//! `tenure queues`: what waits where, pausing whole queues, and from where on they have a backlog.
+
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use tenure_client::{Client, QueueInfo};
+use tenure_client::{Client, QueueInfo, Threshold, Thresholds};
 
 use crate::exit::{OK, Outcome};
 use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
 use crate::output::{Screen, shapes};
+use crate::units::{counted, parse_span, show_span};
 
-/// List, pause and resume queues
+/// List, pause and resume queues; set their backlog thresholds
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tenure queues
   tenure queues pause images          nothing of it starts; what runs goes on
-  tenure queues resume images")]
+  tenure queues resume images
+  tenure queues threshold images --depth 1000 --age 5m
+                                      tell of a backlog when 1,000 tasks are ready, or one for 5 minutes
+  tenure queues threshold images --default
+  tenure watch --kind queue-backlog,queue-backlog-cleared")]
 pub(crate) struct Queues {
     #[command(subcommand)]
     act: Option<Act>,
@@ -37,6 +44,50 @@ enum Act {
         #[arg(required = true, value_name = "QUEUE")]
         queues: Vec<String>,
     },
+    /// Set when these queues have a backlog: events queue-backlog, and queue-backlog-cleared at half of it
+    Threshold {
+        #[arg(required = true, value_name = "QUEUE")]
+        queues: Vec<String>,
+        #[command(flatten)]
+        thresholds: Given,
+    },
+}
+
+/// What holds from now on. What is not given is no threshold.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+struct Given {
+    /// Number of ready tasks
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
+    /// How long one task has been ready
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    age: Option<Duration>,
+    /// Set no thresholds: the queues never have a backlog
+    #[arg(long, conflicts_with_all = ["depth", "age"])]
+    none: bool,
+    /// Use the broker's settings backlog_depth and backlog_age again
+    #[arg(long, conflicts_with_all = ["depth", "age", "none"])]
+    default: bool,
+}
+
+impl Given {
+    fn thresholds(&self) -> Option<Thresholds> {
+        let age_ms = self.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        (!self.default).then_some(Thresholds { depth: self.depth, age_ms })
+    }
+
+    fn sentence(&self, queue: &str) -> String {
+        let depth =
+            self.depth.map(|depth| format!("{} ready", counted(u64::from(depth), "task is", "tasks are")));
+        let age = self.age.map(|age| format!("a task has been ready for {}", show_span(age)));
+        match (depth, age) {
+            _ if self.default => format!("queue {queue} has the thresholds of all queues again"),
+            (None, None) => format!("queue {queue} never tells of a backlog"),
+            (Some(one), None) | (None, Some(one)) => format!("queue {queue} tells of a backlog when {one}"),
+            (Some(depth), Some(age)) => format!("queue {queue} tells of a backlog when {depth}, or {age}"),
+        }
+    }
 }
 
 impl Queues {
@@ -61,6 +112,16 @@ impl Queues {
                     screen.next(
                         || format!("resumed queue {queue}"),
                         || json!({ "queue": queue, "paused": false }),
+                    )?;
+                }
+            }
+            Some(Act::Threshold { queues, thresholds: given }) => {
+                for queue in queues {
+                    let thresholds = given.thresholds();
+                    client.set_thresholds(queue.as_str(), thresholds).await?;
+                    screen.next(
+                        || given.sentence(queue),
+                        || json!({ "queue": queue, "thresholds": thresholds.as_ref().map(shapes::thresholds) }),
                     )?;
                 }
             }
@@ -112,12 +173,16 @@ pub(crate) fn table(queues: &[QueueInfo], now: u64) -> Table {
 }
 
 fn note(queue: &QueueInfo, now: u64) -> String {
-    if queue.paused {
-        return "paused".to_owned();
-    }
+    let mut notes = Vec::new();
     match queue.unserved_since {
-        Some(since) => format!("no worker can take its tasks since {}", relative(since.0, now)),
-        None if !queue.ever_served => "no worker ever".to_owned(),
-        None => String::new(),
+        _ if queue.paused => notes.push("paused".to_owned()),
+        Some(since) => notes.push(format!("no worker can take its tasks since {}", relative(since.0, now))),
+        None if !queue.ever_served => notes.push("no worker ever".to_owned()),
+        None => {}
     }
+    if !queue.backlog.is_empty() {
+        let by: Vec<&str> = queue.backlog.iter().map(Threshold::as_str).collect();
+        notes.push(format!("backlog by {}", by.join(" and ")));
+    }
+    notes.join(", ")
 }

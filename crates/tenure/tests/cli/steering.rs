@@ -88,3 +88,33 @@ fn a_paused_queue_starts_nothing_until_it_is_resumed() {
     broker.tenure(&["queues", "resume", "q"]).ok();
     assert_eq!(broker.tenure(&["wait", &task, "--timeout", "30s"]).ok(), "did x");
 }
+
+#[test]
+fn a_queue_tells_of_its_backlog_from_its_thresholds_on() {
+    let broker = Broker::start();
+    let told = broker.tenure(&["queues", "threshold", "q", "--depth", "2", "--age", "1h"]).ok();
+    assert_eq!(told, "queue q tells of a backlog when 2 tasks are ready, or a task has been ready for 1h\n");
+    let first = broker.submit(&["-q", "q", "x"]);
+    let second = broker.submit(&["-q", "q", "y"]);
+    let queue = &broker.tenure(&["queues", "-o", "json"]).json()[0];
+    assert_eq!(queue["backlog"], serde_json::json!(["depth"]));
+    assert_eq!(queue["thresholds"], serde_json::json!({ "depth": 2, "age_ms": 3_600_000 }));
+    let table = broker.tenure(&["queues"]).ok();
+    assert!(table.contains("no worker ever, backlog by depth"), "{table}");
+    broker.tenure(&["cancel", &first, &second]).ok();
+    let kinds = "queue-thresholds-set,queue-backlog,queue-backlog-cleared";
+    let told = broker.tenure(&["watch", "--from", "1", "--kind", kinds, "--count", "3"]).ok();
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].ends_with("thresholds of queue q are now depth 2, age 1h"), "{told}");
+    assert!(lines[1].contains("queue q has a backlog (by depth): 2 tasks are ready, one for "), "{told}");
+    assert!(
+        lines[2].contains("queue q has cleared its backlog (by depth): 1 task is ready, one for "),
+        "{told}"
+    );
+    let told = broker.tenure(&["queues", "threshold", "q", "--none"]).ok();
+    assert_eq!(told, "queue q never tells of a backlog\n");
+    let told = broker.tenure(&["queues", "threshold", "q", "--default"]).ok();
+    assert_eq!(told, "queue q has the thresholds of all queues again\n");
+    broker.tenure(&["queues", "threshold", "q"]).fails(64, "--depth");
+    broker.tenure(&["queues", "threshold", "q", "--depth", "0"]).fails(64, "--depth");
+}

@@ -134,7 +134,7 @@ class Child:
                 elif kind == "interrupt":
                     held.told_interrupt(told[2], told[3])
         except EOFError:
-            # Nobody takes an outcome any more.
+            # The parent is gone, so no outcome can be reported.
             os._exit(1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from . import _native, _process
 from .errors import Closed
@@ -71,3 +71,26 @@ def port() -> LoopPort:
 async def ask(request: Request) -> Any:
     """Makes a request from the running event loop."""
     return await port().ask(request)
+
+
+class Taking:
+    """Takes from a stream. What came while its taker gave up waiting (``asyncio.wait_for``) goes to the next one."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._asking: Optional[asyncio.Future[Any]] = None
+
+    async def take(self) -> Any:
+        """The answer to the request, once for each answer."""
+        asking = self._asking
+        if asking is None or asking.get_loop() is not asyncio.get_running_loop():
+            asking = self._asking = asyncio.ensure_future(ask(self._request))
+        try:
+            answer = await asyncio.shield(asking)
+        except BaseException:
+            # Only the taker is cancelled: the answer, even one that is there by now, waits for the next.
+            if asking.done() and (asking.cancelled() or asking.exception() is not None):
+                self._asking = None
+            raise
+        self._asking = None
+        return answer

@@ -55,14 +55,29 @@ class AsyncioPool(Pool):
         context = Context(task)
         _current.set(context)
         try:
-            # What came before this asyncio task was listed found nobody to cancel.
+            # An interrupt that came before this asyncio task was listed had nothing to cancel.
             context.check()
             result = self._handler(context)
             if asyncio.iscoroutine(result) or isinstance(result, asyncio.Future):
                 result = await result
+        except asyncio.CancelledError as error:
+            if not _outcome.interrupted(task):
+                # The program ends its event loop under the task, which is no fault of the task.
+                if _is_being_cancelled():
+                    task.give_back("the event loop of the worker ended")
+                else:
+                    _outcome.raised(task, error)
         except BaseException as error:
             _outcome.raised(task, error)
         else:
             _outcome.returned(task, result)
         finally:
             self._running.pop((context.id, context.attempt), None)
+
+
+def _is_being_cancelled() -> bool:
+    """Whether the program cancels this asyncio task, rather than that its code raised ``CancelledError`` itself.
+    Python tells since 3.11.
+    """
+    cancelling = getattr(asyncio.current_task(), "cancelling", None)
+    return cancelling is not None and cancelling() > 0

@@ -47,7 +47,7 @@ class ThreadPool(Pool):
                 return
             with self._lock:
                 self._idle -= 1
-                # Somebody must wait for the next task while this one runs.
+                # One thread must wait for the next task while this one runs.
                 if self._idle == 0 and self._threads < self._slots:
                     self._add(worker)
             self.handle(task)

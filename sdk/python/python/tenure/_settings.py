@@ -11,7 +11,7 @@ from .submission import Span, span_millis
 
 #: How this package names itself to the broker.
 SOFTWARE = f"tenure {_native.__version__} (Python)"
-#: Where a broker listens unless it is told otherwise.
+#: Where a broker listens by default.
 DEFAULT_ADDRESS = "127.0.0.1:7171"
 
 

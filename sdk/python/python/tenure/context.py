@@ -23,7 +23,7 @@ log = logging.getLogger("tenure.task")
 class Interrupt:
     """Why a handler should wind down.
 
-    ``leaving``: the worker leaves soon. ``pause`` and ``cancel``: somebody wants that. ``stop``: the attempt is over,
+    ``leaving``: the worker leaves soon. ``pause``, ``cancel``: a client asked for that. ``stop``: the attempt is over,
     whatever is returned is not reported, and another worker may have the task already.
     """
 

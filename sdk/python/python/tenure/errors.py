@@ -77,7 +77,7 @@ class UnknownTask(Refused, LookupError):
 
 
 class NobodyThere(Refused, LookupError):
-    """Nobody listens at the address of a call, or has subscribed to the topic of a request."""
+    """No program listens at the address of a call, or has subscribed to the topic of a request."""
 
 
 class TooLate(Refused, TimeoutError):

@@ -382,6 +382,6 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Missed:
-    """So many broadcasts came faster than they were taken, and are gone."""
+    """``count`` broadcasts came faster than the program took them, and are gone."""
 
     count: int

@@ -23,7 +23,7 @@ class _Stream(Generic[T]):
         self._ended = False
 
     def close(self) -> None:
-        """Ends the stream; whoever waits for it stops waiting."""
+        """Ends the stream. A thread or coroutine that waits for it stops waiting."""
         self._ended = True
         self._native.close()
 
@@ -35,13 +35,17 @@ class _Stream(Generic[T]):
 
 
 class Stream(_Stream[T], AsyncIterator[T]):
-    """An async iterator, and an async context manager that ends it."""
+    """An async iterator, and an async context manager that ends it. Nothing is lost if a wait for it is cancelled."""
+
+    def __init__(self, native: Any, decode: Callable[[Any], T]) -> None:
+        super().__init__(native, decode)
+        self._taking = _loop.Taking(lambda via: native.next(None, via))
 
     async def __anext__(self) -> T:
         while not self._ready:
             if self._ended:
                 raise StopAsyncIteration
-            self._take(await _loop.ask(lambda via: self._native.next(None, via)))
+            self._take(await self._taking.take())
         return self._ready.popleft()
 
     async def __aenter__(self) -> Stream[T]:

@@ -126,7 +126,7 @@ class _Follower:
         return self._native.missed()
 
     def close(self) -> None:
-        """Ends the subscription; whoever waits for it stops waiting."""
+        """Ends the subscription. A thread or coroutine that waits for it stops waiting."""
         self._ended = True
         self._native.close()
 
@@ -189,17 +189,23 @@ def _safely(told: Callable[..., None], *args: Any) -> None:
 
 
 class Subscription(_Follower, AsyncIterator[Message]):
-    """Messages as they are published: an async iterator, and an async context manager that ends it."""
+    """Messages as they are published: an async iterator, and an async context manager that ends it. Nothing is lost if
+    a wait for it is cancelled.
+    """
+
+    _taking: Optional[_loop.Taking] = None
 
     async def __anext__(self) -> Message:
         while not self._ready:
             if self._ended:
                 raise StopAsyncIteration
-            self._take(await _loop.ask(lambda via: self._native.next(self._limit, None, via)))
+            if self._taking is None:
+                self._taking = _loop.Taking(lambda via: self._native.next(self._limit, None, via))
+            self._take(await self._taking.take())
         return self._ready.popleft()
 
     async def leave(self) -> None:
-        """Leaves the subscription for whoever takes it up again by its id; what was not taken comes again then."""
+        """Leaves the subscription, so that the next one with its id goes on with what was not taken."""
         self._ended = True
         await _loop.ask(self._native.leave)
 
@@ -232,7 +238,7 @@ class SyncSubscription(_Follower, Iterator[Message]):
         return self._ready.popleft()
 
     def leave(self) -> None:
-        """Leaves the subscription for whoever takes it up again by its id; what was not taken comes again then."""
+        """Leaves the subscription, so that the next one with its id goes on with what was not taken."""
         self._ended = True
         self._native.leave()
 

@@ -40,7 +40,7 @@ class _Call:
 
     @property
     def dropped(self) -> bool:
-        """Whether nobody waits for the answer any more."""
+        """Whether the caller does not wait for the answer any more."""
         return self._native.is_dropped()
 
 

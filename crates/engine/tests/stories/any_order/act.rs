@@ -11,6 +11,7 @@ pub(crate) enum Act {
     Limit { client: usize, tag: usize, limit: Option<u32> },
     PauseQueue { client: usize, queue: usize },
     ResumeQueue { client: usize, queue: usize },
+    Thresholds { client: usize, queue: usize, thresholds: Option<(Option<u32>, Option<u64>)> },
     DrainWorker { client: usize, worker: usize },
     ClearWorker { client: usize, worker: usize },
     Register { worker: usize, shape: Shape, forgets: u8 },
@@ -118,6 +119,8 @@ pub(crate) fn acts() -> impl Strategy<Value = Act> {
             .prop_map(|(client, tag, limit)| Act::Limit { client, tag, limit }),
         1 => (client.clone(), 0..3usize).prop_map(|(client, queue)| Act::PauseQueue { client, queue }),
         2 => (client.clone(), 0..3usize).prop_map(|(client, queue)| Act::ResumeQueue { client, queue }),
+        2 => (client.clone(), 0..3usize, prop::option::of((prop::option::of(1..6u32), prop::option::of(1..40_000u64))))
+            .prop_map(|(client, queue, thresholds)| Act::Thresholds { client, queue, thresholds }),
         1 => (client.clone(), worker.clone()).prop_map(|(client, worker)| Act::DrainWorker { client, worker }),
         1 => (client, worker.clone()).prop_map(|(client, worker)| Act::ClearWorker { client, worker }),
         7 => (worker.clone(), shape(), any::<u8>())

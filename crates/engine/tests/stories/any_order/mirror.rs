@@ -1,10 +1,12 @@
 //! A model of the broker made of records alone: what somebody who reads the journal knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tenure_engine::event::{About, Kind};
-use tenure_engine::{Blob, Event, Name, StateName, Task, TaskId, Terms, Which};
+use tenure_engine::{
+    Blob, Event, Name, StateName, Task, TaskId, TaskState, Terms, Threshold, Thresholds, Timestamp, Which,
+};
 
 use crate::broker::Kept;
 
@@ -13,6 +15,9 @@ pub(crate) struct Mirror {
     pub(crate) tasks: BTreeMap<TaskId, (Task, Terms)>,
     pub(crate) paused: BTreeMap<(Name, Name), bool>,
     pub(crate) limits: BTreeMap<(Name, Name), Option<u32>>,
+    /// The own thresholds of queues, and the backlogs of which was told.
+    pub(crate) thresholds: BTreeMap<(Name, Name), Option<Thresholds>>,
+    pub(crate) backlogs: BTreeSet<(Name, Name, Threshold)>,
     pub(crate) last_event: u64,
     pub(crate) aging: Option<Duration>,
 }
@@ -24,13 +29,41 @@ impl Mirror {
         match kept {
             Kept::Task(task, terms) => self.apply_task(event, task, terms),
             Kept::Queue(setting) => {
-                self.paused.insert((setting.namespace.clone(), setting.queue.clone()), setting.paused);
+                let queue = (setting.namespace.clone(), setting.queue.clone());
+                self.apply_backlog(&queue, &event.kind);
+                self.thresholds.insert(queue.clone(), setting.thresholds);
+                self.paused.insert(queue, setting.paused);
             }
             Kept::Limit(setting) => {
                 self.limits.insert((setting.namespace.clone(), setting.tag.clone()), setting.limit);
             }
             Kept::Worker(_) | Kept::Nothing => {}
         }
+    }
+
+    /// A backlog begins once and ends once.
+    fn apply_backlog(&mut self, (namespace, queue): &(Name, Name), kind: &Kind) {
+        let entry = |threshold: Threshold| (namespace.clone(), queue.clone(), threshold);
+        match kind {
+            Kind::QueueBacklog { threshold, depth, .. } => {
+                assert!(self.backlogs.insert(entry(*threshold)), "{queue} has this backlog already");
+                assert_eq!(*depth, self.waiting(namespace, queue).count() as u64, "ready in {queue}");
+            }
+            Kind::QueueBacklogCleared { threshold, .. } => {
+                assert!(self.backlogs.remove(&entry(*threshold)), "{queue} has no backlog to clear");
+            }
+            _ => {}
+        }
+    }
+
+    /// Since when each ready task of a queue is ready.
+    pub(crate) fn waiting(&self, namespace: &Name, queue: &Name) -> impl Iterator<Item = Timestamp> {
+        self.tasks.values().filter_map(move |(task, terms)| match task.state {
+            TaskState::Ready { since } if terms.namespace == *namespace && terms.queue == *queue => {
+                Some(since)
+            }
+            _ => None,
+        })
     }
 
     fn apply_task(&mut self, event: &Event, task: &Task, terms: &Terms) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tenure_engine::command::{PresenceName, WorkerInfo};
-use tenure_engine::{Answer, Event, Name, Query, StateName, Task, Terms};
+use tenure_engine::{Answer, Event, Name, Query, StateName, Task, Terms, Threshold};
 
 use super::world::{WorkerSide, World};
 
@@ -41,6 +41,7 @@ impl World {
         self.check_nobody_idles();
         self.check_beliefs();
         self.check_bytes();
+        self.check_backlogs();
         for namespace in ["a", "b"] {
             self.check_counts(namespace);
         }
@@ -63,6 +64,32 @@ impl World {
                 let has_room = info.held.len() + info.stopping.len() < info.slots as usize;
                 let idle = may_work(info) && has_room && can_take(side, info, terms);
                 assert!(!idle, "{} waits while {} is free", task.id, info.worker);
+            }
+        }
+    }
+
+    /// Of every backlog was told, and of none that is over.
+    fn check_backlogs(&self) {
+        let queues = self.mirror.tasks.values().map(|(_, terms)| (&terms.namespace, &terms.queue));
+        let known = self.mirror.thresholds.keys().map(|(namespace, queue)| (namespace, queue));
+        for (namespace, queue) in queues.chain(known).collect::<BTreeSet<_>>() {
+            let key = (namespace.clone(), queue.clone());
+            let own = self.mirror.thresholds.get(&key).copied().flatten();
+            let thresholds = own.unwrap_or(self.settings.backlog);
+            let paused = self.mirror.paused.get(&key).copied().unwrap_or(false);
+            let depth = self.mirror.waiting(namespace, queue).count() as u64;
+            let oldest = self.mirror.waiting(namespace, queue).min();
+            let age = oldest.map_or(0, |since| self.broker.now.since(since).as_millis() as u64);
+            let limits = [
+                (Threshold::Depth, depth, thresholds.depth.map(u64::from)),
+                (Threshold::Age, age, thresholds.age.map(|age| age.as_millis() as u64)),
+            ];
+            for (threshold, value, limit) in limits {
+                let told = self.mirror.backlogs.contains(&(namespace.clone(), queue.clone(), threshold));
+                let is_past = !paused && limit.is_some_and(|limit| value >= limit);
+                let is_over = limit.is_none_or(|limit| value <= limit / 2);
+                assert!(told || !is_past, "{queue} does not tell that its {threshold:?} is {value}");
+                assert!(!told || !is_over, "{queue} does not tell that its {threshold:?} is {value} only");
             }
         }
     }

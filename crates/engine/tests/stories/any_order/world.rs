@@ -10,7 +10,7 @@ use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     Blob, Command, Event, Held, Name, NewTask, Notice, Peer, Refusal, Reply, SessionId, Settings, TaskId,
-    Which, WorkerSpec,
+    Thresholds, Which, WorkerSpec,
 };
 
 use super::act::{Act, Report, Shape, Verb, Wish};
@@ -51,6 +51,7 @@ impl World {
             ended_kept: 8,
             ended_kept_for: Duration::from_secs(120),
             quarantine_crashes: 2,
+            backlog: Thresholds { depth: Some(4), age: Some(Duration::from_secs(20)) },
             quarantine_window: Duration::from_secs(100),
             quarantine_for: Duration::from_secs(30),
             ..Settings::default()
@@ -96,6 +97,12 @@ impl World {
             }
             Act::ResumeQueue { client, queue } => {
                 self.client_does(*client, &Command::ResumeQueue { queue: queue_name(*queue) });
+            }
+            Act::Thresholds { client, queue, thresholds } => {
+                let thresholds =
+                    thresholds.map(|(depth, age)| Thresholds { depth, age: age.map(Duration::from_millis) });
+                let queue = queue_name(*queue);
+                self.client_does(*client, &Command::SetThresholds { queue, thresholds });
             }
             Act::DrainWorker { client, worker } => {
                 let worker = self.workers[*worker].name.clone();
@@ -168,6 +175,10 @@ impl World {
         for (task, _) in gone {
             let blobs = Which::ALL.map(|which| which.of(task));
             self.freed.extend(blobs.into_iter().filter(|blob| !blob.is_empty()).map(Blob::at));
+        }
+        // What became due meanwhile is told with the first tick.
+        while self.broker.step(self.broker.now) {
+            self.absorb(None);
         }
     }
 

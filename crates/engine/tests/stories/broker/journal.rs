@@ -80,8 +80,11 @@ fn view(engine: &Engine) -> Vec<String> {
     engine.scan_tasks(None, usize::MAX, &mut |task, terms| lines.push(task_line(task, terms)));
     engine.settings_records(&mut |change| match change {
         Change::Queue(setting) => {
-            let QueueSetting { namespace, queue, paused, ever_served, .. } = setting;
-            lines.push(format!("queue {namespace}/{queue} paused {paused} served {ever_served}"));
+            let QueueSetting { namespace, queue, paused, ever_served, unserved_since: _, thresholds, passed } =
+                setting;
+            lines.push(format!(
+                "queue {namespace}/{queue} paused {paused} served {ever_served} {thresholds:?} {passed:?}"
+            ));
         }
         change => lines.push(format!("{change:?}")),
     });

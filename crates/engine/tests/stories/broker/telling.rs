@@ -94,6 +94,17 @@ fn tell_kind(kind: &Kind) -> String {
         Kind::QueueResumed => "resumed".into(),
         Kind::QueueUnserved { needs } => format!("unserved{}", with(needs)),
         Kind::QueueServed { needs } => format!("served{}", with(needs)),
+        Kind::QueueBacklog { threshold, depth, age } => {
+            format!("backlog by {}: {depth} ready, for {} ms", threshold.as_str(), age.as_millis())
+        }
+        Kind::QueueBacklogCleared { threshold, depth, age } => {
+            format!("backlog by {} cleared: {depth} ready, for {} ms", threshold.as_str(), age.as_millis())
+        }
+        Kind::QueueThresholdsSet { depth, age } => {
+            let depth = depth.map_or("none".into(), |depth| depth.to_string());
+            let age = age.map_or("none".into(), |age| format!("{} ms", age.as_millis()));
+            format!("thresholds: depth {depth}, age {age}")
+        }
         Kind::LimitSet { limit: Some(limit) } => format!("limited to {limit}"),
         Kind::LimitSet { limit: None } => "unlimited".into(),
     }

@@ -222,6 +222,11 @@ fn rows() -> Vec<Row<Example>> {
             &queue(),
             What::command(Command::ResumeQueue { queue: "q".into() }),
         ),
+        row(
+            "/tenure.v1.Broker/SetThresholds",
+            &pb::SetThresholdsRequest { queue: "q".into(), thresholds: None },
+            What::command(Command::SetThresholds { queue: "q".into(), thresholds: None }),
+        ),
         row("/tenure.v1.Broker/Limits", &pb::LimitsRequest {}, What::read()),
         row(
             "/tenure.v1.Broker/SetLimit",

@@ -76,6 +76,11 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
         ),
         ("pause-queue", r#"{"queue": "q"}"#, steer(|| Command::PauseQueue { queue: "q".into() })),
         ("resume-queue", r#"{"queue": "q"}"#, steer(|| Command::ResumeQueue { queue: "q".into() })),
+        (
+            "set-thresholds",
+            r#"{"queue": "q", "thresholds": {"depth": 1}}"#,
+            steer(|| Command::SetThresholds { queue: "q".into(), thresholds: None }),
+        ),
         ("drain-worker", r#"{"worker": "w"}"#, steer(|| Command::DrainWorker { worker: "w".into() })),
         ("clear-worker", r#"{"worker": "w"}"#, steer(|| Command::ClearWorker { worker: "w".into() })),
         ("backup", r#"{"directory": "HOLDER"}"#, What::Hub(Request::Backup { directory: "copy".into() })),

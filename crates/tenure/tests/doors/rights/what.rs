@@ -161,6 +161,7 @@ names!(COMMANDS, command_name(Command) {
     Command::SetLimit { .. } => "set limit",
     Command::PauseQueue { .. } => "pause queue",
     Command::ResumeQueue { .. } => "resume queue",
+    Command::SetThresholds { .. } => "set thresholds",
     Command::DrainWorker { .. } => "drain worker",
     Command::ClearWorker { .. } => "clear worker",
     Command::Register(_) => "register",

@@ -1,0 +1,285 @@
+//! Backlogs: a queue in which too many tasks wait, or one waits for too long. The queue tells when it passes one of its
+//! thresholds and when it is below it again, so that others can add workers and take them away.
+
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::id::Slot;
+use crate::line::{Line, Rank};
+use crate::queues::QueueKey;
+use crate::record::{Output, QueueSetting};
+use crate::state::{StateName, TaskState};
+use crate::task::Task;
+use crate::time::Timestamp;
+use crate::timers::Timer;
+
+/// From where on a queue has a backlog. What is `None` is no threshold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Thresholds {
+    /// So many tasks are ready.
+    pub depth: Option<u32>,
+    /// One task has been ready for so long.
+    pub age: Option<Duration>,
+}
+
+/// One of the two thresholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Threshold {
+    Depth,
+    Age,
+}
+
+/// Which thresholds a queue has passed and is not well below again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Passed {
+    pub depth: bool,
+    pub age: bool,
+}
+
+impl Thresholds {
+    pub fn is_none(self) -> bool {
+        self.depth.is_none() && self.age.is_none()
+    }
+}
+
+impl Threshold {
+    pub const ALL: [Threshold; 2] = [Threshold::Depth, Threshold::Age];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Threshold::Depth => "depth",
+            Threshold::Age => "age",
+        }
+    }
+}
+
+impl Passed {
+    pub fn any(self) -> bool {
+        self.depth || self.age
+    }
+
+    pub fn all(self) -> impl Iterator<Item = Threshold> {
+        Threshold::ALL.into_iter().filter(move |threshold| self.has(*threshold))
+    }
+
+    fn has(self, threshold: Threshold) -> bool {
+        match threshold {
+            Threshold::Depth => self.depth,
+            Threshold::Age => self.age,
+        }
+    }
+
+    fn set(&mut self, threshold: Threshold, passed: bool) {
+        match threshold {
+            Threshold::Depth => self.depth = passed,
+            Threshold::Age => self.age = passed,
+        }
+    }
+}
+
+/// Where a queue stands against one of its thresholds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// At half of the threshold or below. There is a span in between, or a queue around its threshold would tell of it
+    /// with every task.
+    Low,
+    Between,
+    High,
+}
+
+impl Engine {
+    /// The queue's own thresholds, or those of all queues.
+    pub(crate) fn thresholds_of(&self, setting: &QueueSetting) -> Thresholds {
+        setting.thresholds.unwrap_or(self.settings.backlog)
+    }
+
+    /// A task of a queue became ready.
+    pub(crate) fn note_waiting(&mut self, key: QueueKey, slot: Slot) {
+        if self.is_watched(key) {
+            let tasks = &self.tasks;
+            self.queues.at_mut(key).waiting.insert(slot, |other| order_of_waiting(tasks.at(other)));
+            self.stir_queue(key);
+        }
+    }
+
+    /// A task of a queue is not ready any more.
+    pub(crate) fn note_not_waiting(&mut self, key: QueueKey, slot: Slot) {
+        if self.is_watched(key) {
+            let tasks = &self.tasks;
+            self.queues.at_mut(key).waiting.remove(slot, |other| order_of_waiting(tasks.at(other)));
+            self.stir_queue(key);
+        }
+    }
+
+    pub(crate) fn is_watched(&self, key: QueueKey) -> bool {
+        !self.thresholds_of(&self.queues.at(key).setting).is_none()
+    }
+
+    pub(crate) fn stir_queue(&mut self, key: QueueKey) {
+        let queue = self.queues.at_mut(key);
+        if !queue.is_stirred {
+            queue.is_stirred = true;
+            self.stirred.queues.push(key);
+        }
+    }
+
+    /// Looks at the queues that changed. Comes after all tasks are handed out: a task that a free worker takes at once
+    /// is no backlog.
+    pub(crate) fn check_backlogs(&mut self, now: Timestamp, out: &mut dyn Output) {
+        while let Some(key) = self.stirred.queues.pop() {
+            if self.queues.has(key) {
+                self.check_backlog(now, key, out);
+            }
+        }
+    }
+
+    fn check_backlog(&mut self, now: Timestamp, key: QueueKey, out: &mut dyn Output) {
+        let queue = self.queues.at_mut(key);
+        queue.is_stirred = false;
+        let depth = queue.counts[StateName::Ready as usize];
+        let paused = queue.setting.paused;
+        let oldest = self.waits_longest(key);
+        let age = oldest.map_or(Duration::ZERO, |since| now.since(since));
+        let thresholds = self.thresholds_of(&self.queues.at(key).setting);
+        for threshold in Threshold::ALL {
+            let level = match threshold {
+                Threshold::Depth => level(depth, thresholds.depth.map(u64::from)),
+                Threshold::Age => level(millis(age), thresholds.age.map(millis)),
+            };
+            let passed = &mut self.queues.at_mut(key).setting.passed;
+            match (passed.has(threshold), level) {
+                // The tasks of a paused queue wait because somebody wants it so; more workers would not help.
+                (false, Level::High) if !paused => {
+                    passed.set(threshold, true);
+                    self.tell_queue(now, key, Kind::QueueBacklog { threshold, depth, age }, out);
+                }
+                (true, Level::Low) => {
+                    passed.set(threshold, false);
+                    self.tell_queue(now, key, Kind::QueueBacklogCleared { threshold, depth, age }, out);
+                }
+                _ => {}
+            }
+        }
+        let queue = self.queues.at(key);
+        let waits_for_age = !queue.setting.passed.age && !paused;
+        if let (Some(since), Some(age), true) = (oldest, thresholds.age, waits_for_age) {
+            self.look_at_backlog(key, since + age);
+        }
+        self.close_queue_if_unused(key);
+    }
+
+    /// Since when the task of a queue is ready that is so for longest.
+    fn waits_longest(&self, key: QueueKey) -> Option<Timestamp> {
+        let first = self.queues.at(key).waiting.first()?;
+        match self.tasks.at(first).state {
+            TaskState::Ready { since } => Some(since),
+            _ => unreachable!("only ready tasks wait"),
+        }
+    }
+
+    /// For the audit.
+    pub(crate) fn waiting_in(&self, key: QueueKey) -> Vec<Slot> {
+        let order = |slot| order_of_waiting(self.tasks.at(slot));
+        self.queues.at(key).waiting.iter_after(None, order).collect()
+    }
+
+    /// Makes sure that the queue is looked at by then. A timer that fires too early finds nothing and is armed again, so
+    /// it need not follow every task that leaves.
+    fn look_at_backlog(&mut self, key: QueueKey, at: Timestamp) {
+        let queue = self.queues.at_mut(key);
+        if at < queue.look_at {
+            let before = std::mem::replace(&mut queue.look_at, at);
+            self.timers.disarm(before, Timer::Backlog(key));
+            self.timers.arm(at, Timer::Backlog(key));
+        }
+    }
+
+    /// The timer of a queue has fired.
+    pub(crate) fn backlog_due(&mut self, key: QueueKey) {
+        self.queues.at_mut(key).look_at = Timestamp::NEVER;
+        self.stir_queue(key);
+    }
+
+    /// Makes the list of those who wait anew, because the thresholds of the queue or the clock were set.
+    pub(crate) fn list_waiting(&mut self, key: QueueKey) {
+        let mut slots: Vec<Slot> = Vec::new();
+        if self.is_watched(key) {
+            for lane in self.queues.at(key).roads.iter().flat_map(|road| &self.roads.at(*road).lanes) {
+                slots.extend(self.lanes.at(*lane).line.iter_after(None, |slot| self.rank_of(slot)));
+            }
+        }
+        let tasks = &self.tasks;
+        slots.sort_unstable_by_key(|slot| order_of_waiting(tasks.at(*slot)));
+        let mut waiting = Line::default();
+        for slot in slots {
+            waiting.insert(slot, |other| order_of_waiting(tasks.at(other)));
+        }
+        self.queues.at_mut(key).waiting = waiting;
+    }
+
+    /// The same for all queues. Nothing can be told at this moment, so the queues are looked at with the next tick.
+    pub(crate) fn list_all_waiting(&mut self) {
+        let keys: Vec<QueueKey> = self.queues.keys().collect();
+        for key in keys {
+            self.list_waiting(key);
+        }
+        self.look_at_backlogs();
+    }
+
+    /// Looks at every queue that has a threshold, or has passed one, with the next tick.
+    pub(crate) fn look_at_backlogs(&mut self) {
+        let keys: Vec<QueueKey> = self.queues.keys().collect();
+        for key in keys {
+            self.queues.at_mut(key).is_stirred = false;
+            if self.is_watched(key) || self.queues.at(key).setting.passed.any() {
+                self.look_at_backlog(key, Timestamp::ZERO);
+            }
+        }
+        self.stirred.queues.clear();
+    }
+
+    /// The clock was set: nobody has waited for longer because of it.
+    pub(crate) fn carry_waiting(&mut self, from: Timestamp, to: Timestamp) {
+        let lanes = self.lanes.iter().map(|(_, lane)| &lane.line);
+        let ready: Vec<Slot> =
+            lanes.flat_map(|line| line.iter_after(None, |slot| self.rank_of(slot))).collect();
+        for slot in ready {
+            if let TaskState::Ready { since } = &mut self.tasks.at_mut(slot).state {
+                *since = since.carried(from, to);
+            }
+        }
+        self.list_all_waiting();
+    }
+
+    /// Forgets a queue of which there is nothing to remember, with its timer.
+    pub(crate) fn close_queue_if_unused(&mut self, key: QueueKey) {
+        let look_at = self.queues.at(key).look_at;
+        if self.queues.close_if_unused(key, self.settings.queues_max) {
+            self.timers.disarm(look_at, Timer::Backlog(key));
+        }
+    }
+}
+
+/// The one that is ready for longest goes first.
+fn order_of_waiting(task: &Task) -> Rank {
+    match task.state {
+        TaskState::Ready { since } => {
+            Rank { weight: i64::try_from(since.millis()).unwrap_or(i64::MAX), age: task.age }
+        }
+        _ => unreachable!("only ready tasks wait"),
+    }
+}
+
+fn level(value: u64, threshold: Option<u64>) -> Level {
+    match threshold {
+        None => Level::Low,
+        Some(threshold) if value >= threshold => Level::High,
+        Some(threshold) if value <= threshold / 2 => Level::Low,
+        Some(_) => Level::Between,
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,49 @@
+//! Thresholds: from where on a queue has a backlog. They can be set before anything is in the queue, and while tasks wait.
+
+use std::time::Duration;
+
+use crate::backlog::Thresholds;
+use crate::command::{Peer, Reply};
+use crate::engine::Engine;
+use crate::event::Kind;
+use crate::name::{self, Name};
+use crate::record::Output;
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+
+impl Engine {
+    pub(crate) fn set_thresholds(
+        &mut self,
+        now: Timestamp,
+        peer: &Peer,
+        queue: &Name,
+        thresholds: Option<Thresholds>,
+        out: &mut dyn Output,
+    ) -> Result<Reply, Refusal> {
+        name::check("queue", queue)?;
+        check(thresholds.unwrap_or_default())?;
+        self.check_queue_room(&peer.namespace, std::slice::from_ref(queue))?;
+        let space = self.spaces.open(&peer.namespace);
+        let key = self.queues.open(&peer.namespace, queue, space);
+        self.queues.at_mut(key).setting.thresholds = thresholds;
+        let Thresholds { depth, age } = self.thresholds_of(&self.queues.at(key).setting);
+        self.tell_queue(now, key, Kind::QueueThresholdsSet { depth, age }, out);
+        self.list_waiting(key);
+        // A queue without tasks and settings is forgotten there as well.
+        self.stir_queue(key);
+        Ok(Reply::Done)
+    }
+}
+
+fn check(thresholds: Thresholds) -> Result<(), Refusal> {
+    if thresholds.depth == Some(0) {
+        return Err(Refusal::BadValue { what: "depth", why: "is zero: name at least one task, or no depth" });
+    }
+    if thresholds.age.is_some_and(|age| age < Duration::from_millis(1)) {
+        return Err(Refusal::BadValue {
+            what: "age",
+            why: "is below one millisecond: name a time, or no age",
+        });
+    }
+    Ok(())
+}
