@@ -54,7 +54,7 @@ impl Engine {
             self.audit_backlog(key, &mut expected);
         }
         self.audit_terms_and_lanes(&expected);
-        self.audit_roads();
+        self.audit_groups();
         self.audit_classes(&expected);
         self.audit_tags(&expected);
         self.audit_counts(&expected);
@@ -228,30 +228,30 @@ impl Engine {
                 }
                 (Some(_), Stand::Hidden) => panic!("{key:?} has work and hides it"),
             }
-            assert_eq!(self.roads.at(lane.road).queue, lane.queue, "{key:?} is on a road of its queue");
-            assert!(self.roads.at(lane.road).lanes.contains(&key), "{key:?} is on its road");
+            assert_eq!(self.groups.at(lane.group).queue, lane.queue, "{key:?} is in a group of its queue");
+            assert!(self.groups.at(lane.group).lanes.contains(&key), "{key:?} is in its group");
         }
-        let known: usize = self.roads.iter().map(|(_, road)| road.lanes.len()).sum();
-        assert_eq!(known, self.lanes.iter().count(), "lanes of roads");
+        let known: usize = self.groups.iter().map(|(_, group)| group.lanes.len()).sum();
+        assert_eq!(known, self.lanes.iter().count(), "lanes of groups");
     }
 
-    fn audit_roads(&self) {
-        for (key, road) in self.roads.iter() {
-            assert!(!road.lanes.is_empty(), "{key:?} leads somewhere");
-            assert!(self.queues.at(road.queue).roads.contains(&key), "{key:?} is one of its queue");
-            let listed = road.lanes.iter().filter_map(|lane| match self.lanes.at(*lane).stand {
+    fn audit_groups(&self) {
+        for (key, group) in self.groups.iter() {
+            assert!(!group.lanes.is_empty(), "{key:?} is not empty");
+            assert!(self.queues.at(group.queue).groups.contains(&key), "{key:?} is one of its queue");
+            let listed = group.lanes.iter().filter_map(|lane| match self.lanes.at(*lane).stand {
                 Stand::Listed(rank) => Some((rank, *lane)),
                 Stand::Hidden | Stand::Parked(..) => None,
             });
-            assert_eq!(road.open, listed.collect::<BTreeSet<_>>(), "open on {key:?}");
-            for class in &self.queues.at(road.queue).classes {
-                let can = offers(&self.classes.at(*class).spec.capabilities, &road.needs);
-                assert_eq!(can, road.classes.contains(class), "{key:?} and {class:?}");
-                assert_eq!(can, self.classes.at(*class).roads.contains(&key), "{class:?} and {key:?}");
+            assert_eq!(group.open, listed.collect::<BTreeSet<_>>(), "open on {key:?}");
+            for class in &self.queues.at(group.queue).classes {
+                let can = offers(&self.classes.at(*class).spec.capabilities, &group.needs);
+                assert_eq!(can, group.classes.contains(class), "{key:?} and {class:?}");
+                assert_eq!(can, self.classes.at(*class).groups.contains(&key), "{class:?} and {key:?}");
             }
         }
-        let known: usize = self.queues.iter().map(|queue| queue.roads.len()).sum();
-        assert_eq!(known, self.roads.iter().count(), "roads of queues");
+        let known: usize = self.queues.iter().map(|queue| queue.groups.len()).sum();
+        assert_eq!(known, self.groups.iter().count(), "groups of queues");
     }
 
     fn audit_classes(&self, expected: &Expected) {

@@ -184,8 +184,8 @@ impl Engine {
         self.queues.at(key).waiting.iter_after(None, order).collect()
     }
 
-    /// Makes sure that the queue is looked at by then. A timer that fires too early finds nothing and is armed again, so
-    /// it need not follow every task that leaves.
+    /// Makes sure that the queue is looked at by then. A timer that fires too early finds nothing and is armed again,
+    /// so it need not follow every task that leaves.
     fn look_at_backlog(&mut self, key: QueueKey, at: Timestamp) {
         let queue = self.queues.at_mut(key);
         if at < queue.look_at {
@@ -205,7 +205,7 @@ impl Engine {
     pub(crate) fn list_waiting(&mut self, key: QueueKey) {
         let mut slots: Vec<Slot> = Vec::new();
         if self.is_watched(key) {
-            for lane in self.queues.at(key).roads.iter().flat_map(|road| &self.roads.at(*road).lanes) {
+            for lane in self.queues.at(key).groups.iter().flat_map(|group| &self.groups.at(*group).lanes) {
                 slots.extend(self.lanes.at(*lane).line.iter_after(None, |slot| self.rank_of(slot)));
             }
         }

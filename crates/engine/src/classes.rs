@@ -1,12 +1,12 @@
-//! Classes of workers: those that serve the same queues with the same capabilities. Roads lead to classes, not to
-//! workers, so five thousand equal workers cost as much as one.
+//! Classes of workers: those that serve the same queues with the same capabilities. Dispatch groups refer to classes,
+//! not to workers, so five thousand equal workers cost as much as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::dispatch_groups::GroupKey;
 use crate::id::WorkerKey;
 use crate::name::Name;
 use crate::queues::QueueKey;
-use crate::roads::RoadKey;
 use crate::slab::Slab;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ pub(crate) struct ClassSpec {
 pub(crate) struct Class {
     pub(crate) spec: ClassSpec,
     /// What its workers can take.
-    pub(crate) roads: BTreeSet<RoadKey>,
+    pub(crate) groups: BTreeSet<GroupKey>,
     /// Workers with a free slot, the one to choose first.
     pub(crate) free: BTreeSet<Choice>,
     /// Live workers that may take work, whether or not they have a free slot.
@@ -57,8 +57,8 @@ impl Classes {
         self.by_spec.get(spec).copied()
     }
 
-    pub(crate) fn insert(&mut self, spec: ClassSpec, roads: BTreeSet<RoadKey>) -> ClassKey {
-        let class = Class { spec: spec.clone(), roads, free: BTreeSet::new(), live: 0, users: 0 };
+    pub(crate) fn insert(&mut self, spec: ClassSpec, groups: BTreeSet<GroupKey>) -> ClassKey {
+        let class = Class { spec: spec.clone(), groups, free: BTreeSet::new(), live: 0, users: 0 };
         let key = ClassKey(self.slab.insert(class));
         self.by_spec.insert(spec, key);
         key
@@ -96,8 +96,8 @@ impl Classes {
 /// Begins a need that a worker meets which does not say what it can do, and is the capability of such a worker.
 pub const UNSAID: &str = "?";
 
-/// Whether sorted `needs` are all met by sorted `capabilities`. `?sort` is met by a worker that offers `sort`, by one that
-/// offers `?`, and by one that offers nothing at all.
+/// Whether sorted `needs` are all met by sorted `capabilities`. `?sort` is met by a worker that offers `sort`, by one
+/// that offers `?`, and by one that offers nothing at all.
 pub(crate) fn offers(capabilities: &[Name], needs: &[Name]) -> bool {
     let has = |name: &str| capabilities.binary_search_by(|offer| (**offer).cmp(name)).is_ok();
     let says_nothing = || capabilities.is_empty() || has(UNSAID);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::blob::{Blob, Which};
 use crate::classes::Classes;
 use crate::command::{Command, Held, Peer, Reply};
+use crate::dispatch_groups::DispatchGroups;
 use crate::event::{About, Event, Kind};
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::lanes::{LaneKey, Lanes};
@@ -15,7 +16,6 @@ use crate::name::Name;
 use crate::queues::{QueueKey, Queues};
 use crate::record::{Change, LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::refusal::Refusal;
-use crate::roads::Roads;
 use crate::settings::Settings;
 use crate::shelves::Shelves;
 use crate::spaces::Spaces;
@@ -36,7 +36,7 @@ pub struct Engine {
     pub(crate) tasks: Tasks,
     pub(crate) terms: TermsTable,
     pub(crate) queues: Queues,
-    pub(crate) roads: Roads,
+    pub(crate) groups: DispatchGroups,
     pub(crate) lanes: Lanes,
     pub(crate) classes: Classes,
     pub(crate) tags: Tags,
@@ -72,7 +72,7 @@ impl Engine {
             tasks: Tasks::new(seed),
             terms: TermsTable::new(seed),
             queues: Queues::default(),
-            roads: Roads::default(),
+            groups: DispatchGroups::default(),
             lanes: Lanes::default(),
             classes: Classes::default(),
             tags: Tags::default(),

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::dispatch_groups::GroupKey;
 use crate::line::{Line, Rank};
 use crate::queues::QueueKey;
-use crate::roads::RoadKey;
 use crate::slab::Slab;
 use crate::tags::TagKey;
 
@@ -16,7 +16,7 @@ pub(crate) struct LaneKey(pub(crate) u32);
 
 #[derive(Debug)]
 pub(crate) struct Lane {
-    pub(crate) road: RoadKey,
+    pub(crate) group: GroupKey,
     pub(crate) queue: QueueKey,
     pub(crate) tags: Vec<TagKey>,
     pub(crate) line: Line,
@@ -30,7 +30,7 @@ pub(crate) struct Lane {
 pub(crate) enum Stand {
     /// Empty, or its queue is paused.
     Hidden,
-    /// Offered on its road under this rank.
+    /// Offered on its dispatch group under this rank.
     Listed(Rank),
     /// Waits for a tag under this rank.
     Parked(TagKey, Rank),
@@ -39,7 +39,7 @@ pub(crate) enum Stand {
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
     slab: Slab<Lane>,
-    by_spec: BTreeMap<(RoadKey, Vec<TagKey>), LaneKey>,
+    by_spec: BTreeMap<(GroupKey, Vec<TagKey>), LaneKey>,
 }
 
 impl Lane {
@@ -49,14 +49,14 @@ impl Lane {
 }
 
 impl Lanes {
-    pub(crate) fn find(&self, road: RoadKey, tags: &[TagKey]) -> Option<LaneKey> {
-        self.by_spec.get(&(road, tags.to_vec())).copied()
+    pub(crate) fn find(&self, group: GroupKey, tags: &[TagKey]) -> Option<LaneKey> {
+        self.by_spec.get(&(group, tags.to_vec())).copied()
     }
 
-    pub(crate) fn insert(&mut self, road: RoadKey, queue: QueueKey, tags: Vec<TagKey>) -> LaneKey {
-        let spec = (road, tags.clone());
+    pub(crate) fn insert(&mut self, group: GroupKey, queue: QueueKey, tags: Vec<TagKey>) -> LaneKey {
+        let spec = (group, tags.clone());
         let line = Line::default();
-        let lane = Lane { road, queue, tags, line, stand: Stand::Hidden, users: 0 };
+        let lane = Lane { group, queue, tags, line, stand: Stand::Hidden, users: 0 };
         let key = LaneKey(self.slab.insert(lane));
         self.by_spec.insert(spec, key);
         key
@@ -74,7 +74,7 @@ impl Lanes {
             return None;
         }
         let lane = self.slab.remove(key.0);
-        self.by_spec.remove(&(lane.road, lane.tags.clone()));
+        self.by_spec.remove(&(lane.group, lane.tags.clone()));
         Some(lane)
     }
 

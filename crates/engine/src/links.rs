@@ -1,9 +1,10 @@
-//! Which class of workers can serve which road. The links change when a road or a class comes or goes, never when a
-//! task does.
+//! Which class of workers can serve which dispatch group. The links change when a dispatch group or a class comes or
+//! goes, never when a task does.
 
 use std::collections::BTreeSet;
 
 use crate::classes::{ClassKey, ClassSpec, offers};
+use crate::dispatch_groups::{DispatchGroup, GroupKey};
 use crate::engine::Engine;
 use crate::event::{About, Event, Kind};
 use crate::id::WorkerKey;
@@ -11,37 +12,36 @@ use crate::lanes::{LaneKey, Stand};
 use crate::name::Name;
 use crate::queues::QueueKey;
 use crate::record::{Change, Output};
-use crate::roads::{Road, RoadKey};
 use crate::tags::TagKey;
 use crate::time::Timestamp;
 
 impl Engine {
     /// The lane in which tasks of this queue with these needs and tags wait.
     pub(crate) fn open_lane(&mut self, queue: QueueKey, needs: &[Name], tags: Vec<TagKey>) -> LaneKey {
-        let road = match self.roads.find(queue, needs) {
-            Some(road) => road,
-            None => self.open_road(queue, needs),
+        let group = match self.groups.find(queue, needs) {
+            Some(group) => group,
+            None => self.open_group(queue, needs),
         };
-        if let Some(lane) = self.lanes.find(road, &tags) {
+        if let Some(lane) = self.lanes.find(group, &tags) {
             return lane;
         }
         for tag in &tags {
             self.tags.retain(*tag);
         }
-        let key = self.lanes.insert(road, queue, tags);
-        self.roads.at_mut(road).lanes.insert(key);
+        let key = self.lanes.insert(group, queue, tags);
+        self.groups.at_mut(group).lanes.insert(key);
         key
     }
 
-    fn open_road(&mut self, queue: QueueKey, needs: &[Name]) -> RoadKey {
+    fn open_group(&mut self, queue: QueueKey, needs: &[Name]) -> GroupKey {
         let classes = self.queues.at(queue).classes.iter().copied();
         let able = classes.filter(|class| offers(&self.classes.at(*class).spec.capabilities, needs));
         let able: Vec<ClassKey> = able.collect();
-        let key = self.roads.insert(queue, needs, able.clone());
+        let key = self.groups.insert(queue, needs, able.clone());
         for class in able {
-            self.classes.at_mut(class).roads.insert(key);
+            self.classes.at_mut(class).groups.insert(key);
         }
-        self.queues.at_mut(queue).roads.insert(key);
+        self.queues.at_mut(queue).groups.insert(key);
         key
     }
 
@@ -57,19 +57,19 @@ impl Engine {
         for tag in lane.tags {
             self.tags.release(tag);
         }
-        self.roads.at_mut(lane.road).lanes.remove(&key);
-        if self.roads.at(lane.road).lanes.is_empty() {
-            self.close_road(lane.road);
+        self.groups.at_mut(lane.group).lanes.remove(&key);
+        if self.groups.at(lane.group).lanes.is_empty() {
+            self.close_group(lane.group);
         }
     }
 
-    fn close_road(&mut self, key: RoadKey) {
-        let road = self.roads.remove(key);
-        for class in road.classes {
-            self.classes.at_mut(class).roads.remove(&key);
+    fn close_group(&mut self, key: GroupKey) {
+        let group = self.groups.remove(key);
+        for class in group.classes {
+            self.classes.at_mut(class).groups.remove(&key);
         }
-        self.queues.at_mut(road.queue).roads.remove(&key);
-        self.close_queue_if_unused(road.queue);
+        self.queues.at_mut(group.queue).groups.remove(&key);
+        self.close_queue_if_unused(group.queue);
     }
 
     /// The class of workers that serve these queues with these capabilities; its user count goes up by one.
@@ -97,16 +97,16 @@ impl Engine {
     }
 
     fn open_class(&mut self, spec: ClassSpec) -> ClassKey {
-        let of_queues = spec.queues.iter().flat_map(|queue| self.queues.at(*queue).roads.iter().copied());
-        let able = of_queues.filter(|road| offers(&spec.capabilities, &self.roads.at(*road).needs));
-        let roads: BTreeSet<RoadKey> = able.collect();
+        let of_queues = spec.queues.iter().flat_map(|queue| self.queues.at(*queue).groups.iter().copied());
+        let able = of_queues.filter(|group| offers(&spec.capabilities, &self.groups.at(*group).needs));
+        let groups: BTreeSet<GroupKey> = able.collect();
         let queues = spec.queues.clone();
-        let key = self.classes.insert(spec, roads.clone());
+        let key = self.classes.insert(spec, groups.clone());
         for queue in queues {
             self.queues.at_mut(queue).classes.insert(key);
         }
-        for road in roads {
-            self.roads.at_mut(road).classes.push(key);
+        for group in groups {
+            self.groups.at_mut(group).classes.push(key);
         }
         key
     }
@@ -114,8 +114,8 @@ impl Engine {
     pub(crate) fn release_class(&mut self, key: ClassKey) {
         let Some(class) = self.classes.release(key) else { return };
         assert_eq!((class.live, class.free.len()), (0, 0), "a class with workers has users");
-        for road in class.roads {
-            self.roads.at_mut(road).classes.retain(|other| *other != key);
+        for group in class.groups {
+            self.groups.at_mut(group).classes.retain(|other| *other != key);
         }
         for queue in class.spec.queues {
             self.queues.at_mut(queue).classes.remove(&key);
@@ -223,18 +223,19 @@ impl Engine {
         if self.classes.at(class).live > 0 {
             return Vec::new();
         }
-        let roads = self.classes.at(class).roads.iter().map(|road| self.roads.at(*road));
-        let has_work = |road: &&Road| road.lanes.iter().any(|lane| self.lanes.at(*lane).line.len() > 0);
-        roads
-            .filter(|road| !road.needs.is_empty() && !self.is_served(road))
+        let groups = self.classes.at(class).groups.iter().map(|group| self.groups.at(*group));
+        let has_work =
+            |group: &&DispatchGroup| group.lanes.iter().any(|lane| self.lanes.at(*lane).line.len() > 0);
+        groups
+            .filter(|group| !group.needs.is_empty() && !self.is_served(group))
             .filter(has_work)
-            .map(|road| (road.queue, road.needs.clone()))
+            .map(|group| (group.queue, group.needs.clone()))
             .collect()
     }
 
-    /// Whether there is a live worker that can take what waits on this road.
-    pub(crate) fn is_served(&self, road: &Road) -> bool {
-        road.classes.iter().any(|class| self.classes.at(*class).live > 0)
+    /// Whether there is a live worker that can take what waits on this dispatch group.
+    pub(crate) fn is_served(&self, group: &DispatchGroup) -> bool {
+        group.classes.iter().any(|class| self.classes.at(*class).live > 0)
     }
 
     pub(crate) fn tell_queue(&mut self, now: Timestamp, key: QueueKey, kind: Kind, out: &mut dyn Output) {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::backlog::Passed;
 use crate::classes::ClassKey;
+use crate::dispatch_groups::GroupKey;
 use crate::line::Line;
 use crate::name::Name;
 use crate::record::QueueSetting;
-use crate::roads::RoadKey;
 use crate::slab::Slab;
 use crate::spaces::SpaceKey;
 use crate::state::StateName;
@@ -24,7 +24,7 @@ pub(crate) struct Queue {
     pub(crate) counts: [u64; 9],
     /// Live workers that serve it and may take work.
     pub(crate) live: u32,
-    pub(crate) roads: BTreeSet<RoadKey>,
+    pub(crate) groups: BTreeSet<GroupKey>,
     pub(crate) classes: BTreeSet<ClassKey>,
     /// Its ready tasks, the one that is ready for longest first; empty as long as the queue has no threshold.
     pub(crate) waiting: Line,
@@ -81,7 +81,7 @@ impl Queues {
             space,
             counts: [0; 9],
             live: 0,
-            roads: BTreeSet::new(),
+            groups: BTreeSet::new(),
             classes: BTreeSet::new(),
             waiting: Line::default(),
             look_at: Timestamp::NEVER,
@@ -100,7 +100,7 @@ impl Queues {
     pub(crate) fn close_if_unused(&mut self, key: QueueKey, queues_max: usize) -> bool {
         let is_crowded = self.len() > queues_max / 2;
         let queue = self.at(key);
-        if queue.roads.is_empty()
+        if queue.groups.is_empty()
             && queue.classes.is_empty()
             && !queue.setting.paused
             && queue.setting.thresholds.is_none()

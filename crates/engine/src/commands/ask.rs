@@ -85,12 +85,12 @@ impl Engine {
     /// more than priority: that is what naming them in order asks for.
     fn first_lane_in_order(&self, peer: &Peer, key: WorkerKey, queues: &[Name]) -> Option<LaneKey> {
         let class = self.workers.at(key).asking?;
-        let roads = || self.classes.at(class).roads.iter().map(|road| self.roads.at(*road));
+        let groups = || self.classes.at(class).groups.iter().map(|group| self.groups.at(*group));
         let has_room = |lane: &LaneKey| self.full_tag(*lane).is_none();
         queues.iter().find_map(|queue| {
             let queue = self.queues.find(&peer.namespace, queue)?;
-            let of_queue = roads().filter(|road| road.queue == queue);
-            let best = of_queue.filter_map(|road| road.open.iter().find(|(_, lane)| has_room(lane)));
+            let of_queue = groups().filter(|group| group.queue == queue);
+            let best = of_queue.filter_map(|group| group.open.iter().find(|(_, lane)| has_room(lane)));
             best.min().map(|(_, lane)| *lane)
         })
     }

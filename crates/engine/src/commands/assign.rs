@@ -109,8 +109,8 @@ impl Engine {
     fn most_urgent(&mut self, worker: WorkerKey) -> Option<(LaneKey, Slot)> {
         let class = self.class_to_serve(worker)?;
         loop {
-            let roads = self.classes.at(class).roads.iter();
-            let (_, lane) = roads.filter_map(|road| self.roads.at(*road).open.first().copied()).min()?;
+            let groups = self.classes.at(class).groups.iter();
+            let (_, lane) = groups.filter_map(|group| self.groups.at(*group).open.first().copied()).min()?;
             match self.full_tag(lane) {
                 Some(tag) => self.park(lane, tag),
                 None => {
@@ -194,7 +194,7 @@ impl Engine {
 
     /// The free worker to choose first for a lane, leaving out some names.
     fn best_worker(&self, lane: LaneKey, without: &[crate::Name]) -> Option<WorkerKey> {
-        let classes = &self.roads.at(self.lanes.at(lane).road).classes;
+        let classes = &self.groups.at(self.lanes.at(lane).group).classes;
         let allowed =
             |choice: &&Choice| without.is_empty() || !without.contains(self.workers.at(choice.worker).name());
         let best =
@@ -235,7 +235,7 @@ impl Engine {
         if let Stand::Parked(tag, rank) = before {
             self.tags.at_mut(tag).parked.remove(&(rank, key));
         }
-        let open = &mut self.roads.at_mut(self.lanes.at(key).road).open;
+        let open = &mut self.groups.at_mut(self.lanes.at(key).group).open;
         if let Stand::Listed(rank) = before {
             open.remove(&(rank, key));
         }
@@ -308,7 +308,7 @@ impl Engine {
             let tag = self.tags.at(*tag);
             tag.limit.is_none_or(|limit| tag.in_use <= limit)
         };
-        self.classes.at(class).roads.contains(&lane.road)
+        self.classes.at(class).groups.contains(&lane.group)
             && lane.tags.iter().all(has_room)
             && !crashed_here
             && !self.queues.at(lane.queue).setting.paused

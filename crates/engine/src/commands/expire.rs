@@ -64,7 +64,7 @@ impl Engine {
         self.timers.arm(accept_until, Timer::Held(slot));
         self.overdue.insert(slot);
         // A freer worker may be idle already.
-        for class in &self.roads.at(self.lanes.at(lane).road).classes {
+        for class in &self.groups.at(self.lanes.at(lane).group).classes {
             let free = self.classes.at(*class).free.first();
             self.stirred.workers.extend(free.map(|choice| choice.worker));
         }

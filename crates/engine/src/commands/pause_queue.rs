@@ -47,8 +47,8 @@ impl Engine {
             return;
         }
         queue.setting.paused = paused;
-        let roads = queue.roads.iter().map(|road| self.roads.at(*road));
-        let lanes: Vec<LaneKey> = roads.flat_map(|road| road.lanes.iter().copied()).collect();
+        let groups = queue.groups.iter().map(|group| self.groups.at(*group));
+        let lanes: Vec<LaneKey> = groups.flat_map(|group| group.lanes.iter().copied()).collect();
         self.tell_queue(now, key, kind, out);
         self.stir_queue(key);
         for lane in lanes {

@@ -193,7 +193,7 @@ impl Engine {
             return None;
         }
         let lane = self.terms.lane(task.terms);
-        if self.is_served(self.roads.at(self.lanes.at(lane).road)) {
+        if self.is_served(self.groups.at(self.lanes.at(lane).group)) {
             return None;
         }
         match last {

@@ -2,13 +2,13 @@
 
 use crate::classes::offers;
 use crate::command::{Answer, Peer};
+use crate::dispatch_groups::DispatchGroup;
 use crate::engine::Engine;
 use crate::id::TaskId;
 use crate::lanes::LaneKey;
 use crate::name::Name;
 use crate::queues::Queue;
 use crate::refusal::Refusal;
-use crate::roads::Road;
 use crate::state::TaskState;
 use crate::why::Why;
 
@@ -34,9 +34,9 @@ impl Engine {
         if queue.setting.paused {
             return Why::QueuePaused { queue: queue.setting.queue.clone() };
         }
-        let road = self.roads.at(lane.road);
-        if !self.is_served(road) {
-            return self.why_unserved(road, queue);
+        let group = self.groups.at(lane.group);
+        if !self.is_served(group) {
+            return self.why_unserved(group, queue);
         }
         if let Some(tag) = lane.tags.iter().map(|tag| self.tags.at(*tag)).find(|tag| !tag.has_room()) {
             let limit = tag.limit.expect("only a limit makes a tag full");
@@ -44,7 +44,7 @@ impl Engine {
         }
         let serving = self.workers.iter().map(|(_, worker)| worker).filter(|worker| {
             worker.may_work()
-                && worker.class.is_some_and(|class| self.classes.at(class).roads.contains(&lane.road))
+                && worker.class.is_some_and(|class| self.classes.at(class).groups.contains(&lane.group))
         });
         let (mut workers, mut slots, mut waiting_to_ask) = (0, 0, 0);
         for worker in serving {
@@ -59,11 +59,11 @@ impl Engine {
         }
     }
 
-    fn why_unserved(&self, road: &Road, queue: &Queue) -> Why {
+    fn why_unserved(&self, group: &DispatchGroup, queue: &Queue) -> Why {
         let could = |worker: &&crate::workers::Worker| {
             worker.health.namespace == queue.setting.namespace
                 && worker.queues.contains(&queue.setting.queue)
-                && offers(&worker.capabilities, &road.needs)
+                && offers(&worker.capabilities, &group.needs)
         };
         let sidelined: Vec<_> =
             self.sidelined.iter().map(|key| self.workers.at(*key)).filter(could).collect();
@@ -76,7 +76,7 @@ impl Engine {
             return Why::Draining { workers: sidelined.len() as u32 };
         }
         if queue.live > 0 {
-            return Why::NeedsUnmet { missing: self.missing(road, queue) };
+            return Why::NeedsUnmet { missing: self.missing(group, queue) };
         }
         match queue.setting.unserved_since {
             Some(since) if queue.setting.ever_served => {
@@ -87,12 +87,12 @@ impl Engine {
     }
 
     /// The needs that no live class of the queue offers; all of them, if only no class offers them together.
-    fn missing(&self, road: &Road, queue: &Queue) -> Vec<Name> {
+    fn missing(&self, group: &DispatchGroup, queue: &Queue) -> Vec<Name> {
         let live =
             || queue.classes.iter().map(|class| self.classes.at(*class)).filter(|class| class.live > 0);
         let nobody =
             |need: &&Name| !live().any(|class| offers(&class.spec.capabilities, std::slice::from_ref(*need)));
-        let missing: Vec<Name> = road.needs.iter().filter(nobody).cloned().collect();
-        if missing.is_empty() { road.needs.clone() } else { missing }
+        let missing: Vec<Name> = group.needs.iter().filter(nobody).cloned().collect();
+        if missing.is_empty() { group.needs.clone() } else { missing }
     }
 }

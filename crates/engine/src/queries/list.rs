@@ -1,5 +1,5 @@
-//! List: pages of tasks by filter. It walks the shelf, line or worker where the wanted tasks are, and looks at a bounded
-//! number of tasks per page: a page may come back short, with a cursor to go on.
+//! List: pages of tasks by filter. It walks the shelf, line or worker where the wanted tasks are, and looks at a
+//! bounded number of tasks per page: a page may come back short, with a cursor to go on.
 //!
 //! Tasks of one state come in the order of that state. A task keeps neither its state nor its place in such an order,
 //! so a list over several states that takes more than one page goes by what a task does keep: its place in the table.
@@ -252,8 +252,8 @@ impl Engine {
         let Some(queue) = self.queues.find(&peer.namespace, queue) else {
             return Box::new(std::iter::empty());
         };
-        let roads = self.queues.at(queue).roads.iter().map(|road| self.roads.at(*road));
-        let mut lanes: Vec<LaneKey> = roads.flat_map(|road| road.lanes.range(first..).copied()).collect();
+        let groups = self.queues.at(queue).groups.iter().map(|group| self.groups.at(*group));
+        let mut lanes: Vec<LaneKey> = groups.flat_map(|group| group.lanes.range(first..).copied()).collect();
         lanes.sort_unstable();
         Box::new(lanes.into_iter())
     }

@@ -33,7 +33,7 @@ impl Engine {
 
     /// When the oldest of those tasks was submitted that are next in their lanes.
     fn oldest_ready(&self, queue: &Queue) -> Option<Timestamp> {
-        let lanes = queue.roads.iter().flat_map(|road| &self.roads.at(*road).lanes);
+        let lanes = queue.groups.iter().flat_map(|group| &self.groups.at(*group).lanes);
         let first = lanes.filter_map(|lane| self.lanes.at(*lane).line.first());
         first.map(|slot| self.tasks.at(slot).submitted_at).min()
     }

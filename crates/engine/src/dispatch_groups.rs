@@ -1,0 +1,69 @@
+//! Dispatch groups: where ready tasks of one queue with the same needs wait, and so what the same workers can take. A
+//! dispatch group has a lane for each set of tags, because a tag may block one lane and not the next. Workers look at
+//! dispatch groups: however many classes of workers can take a task, its coming and going changes one dispatch group.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::classes::ClassKey;
+use crate::lanes::LaneKey;
+use crate::line::Rank;
+use crate::name::Name;
+use crate::queues::QueueKey;
+use crate::slab::Slab;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GroupKey(u32);
+
+#[derive(Debug)]
+pub(crate) struct DispatchGroup {
+    pub(crate) queue: QueueKey,
+    /// Sorted.
+    pub(crate) needs: Vec<Name>,
+    pub(crate) lanes: BTreeSet<LaneKey>,
+    /// Lanes with work that is not blocked, the most urgent first.
+    pub(crate) open: BTreeSet<(Rank, LaneKey)>,
+    /// The classes of workers that can take what waits here.
+    pub(crate) classes: Vec<ClassKey>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct DispatchGroups {
+    slab: Slab<DispatchGroup>,
+    by_spec: BTreeMap<(QueueKey, Vec<Name>), GroupKey>,
+}
+
+impl DispatchGroups {
+    pub(crate) fn find(&self, queue: QueueKey, needs: &[Name]) -> Option<GroupKey> {
+        self.by_spec.get(&(queue, needs.to_vec())).copied()
+    }
+
+    pub(crate) fn insert(&mut self, queue: QueueKey, needs: &[Name], classes: Vec<ClassKey>) -> GroupKey {
+        let key = GroupKey(self.slab.insert(DispatchGroup {
+            queue,
+            needs: needs.to_vec(),
+            lanes: BTreeSet::new(),
+            open: BTreeSet::new(),
+            classes,
+        }));
+        self.by_spec.insert((queue, needs.to_vec()), key);
+        key
+    }
+
+    pub(crate) fn remove(&mut self, key: GroupKey) -> DispatchGroup {
+        let group = self.slab.remove(key.0);
+        self.by_spec.remove(&(group.queue, group.needs.clone()));
+        group
+    }
+
+    pub(crate) fn at(&self, key: GroupKey) -> &DispatchGroup {
+        self.slab.at(key.0)
+    }
+
+    pub(crate) fn at_mut(&mut self, key: GroupKey) -> &mut DispatchGroup {
+        self.slab.at_mut(key.0)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupKey, &DispatchGroup)> {
+        self.slab.iter().map(|(place, group)| (GroupKey(place), group))
+    }
+}
