@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::classes::{Choice, ClassKey, offers};
 use crate::engine::{Engine, still_holds};
 use crate::id::{Slot, WorkerKey};
-use crate::lanes::{LaneKey, Stand};
 use crate::line::Rank;
 use crate::queues::QueueKey;
+use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::shelves::order;
 use crate::spaces::SpaceKey;
 use crate::state::{StateName, TaskState};
@@ -25,7 +25,7 @@ struct Expected {
     terms: BTreeMap<TermsKey, u32>,
     queue_counts: BTreeMap<QueueKey, [u64; 9]>,
     space_counts: BTreeMap<SpaceKey, [u64; 9]>,
-    waiting: BTreeMap<LaneKey, BTreeSet<(Rank, Slot)>>,
+    waiting: BTreeMap<ReadyQueueKey, BTreeSet<(Rank, Slot)>>,
     ready: BTreeMap<QueueKey, BTreeSet<(Timestamp, u64, Slot)>>,
     shelved: BTreeMap<StateName, BTreeSet<(u64, Slot)>>,
     held: BTreeMap<WorkerKey, BTreeSet<Slot>>,
@@ -53,7 +53,7 @@ impl Engine {
         for key in self.queues.keys() {
             self.audit_backlog(key, &mut expected);
         }
-        self.audit_terms_and_lanes(&expected);
+        self.audit_terms_and_ready_queues(&expected);
         self.audit_groups();
         self.audit_classes(&expected);
         self.audit_tags(&expected);
@@ -83,7 +83,7 @@ impl Engine {
         assert_eq!(self.shelves.len(), shelved, "tasks on shelves");
         let stirred = &self.stirred;
         assert!(
-            stirred.lanes.is_empty()
+            stirred.ready_queues.is_empty()
                 && stirred.workers.is_empty()
                 && stirred.tags.is_empty()
                 && stirred.queues.is_empty(),
@@ -106,17 +106,17 @@ impl Engine {
         let queue = self.terms.queue(task.terms);
         expected.queue_counts.entry(queue).or_default()[state] += 1;
         expected.space_counts.entry(self.queues.at(queue).space).or_default()[state] += 1;
-        let lane = self.terms.lane(task.terms);
+        let ready_queue = self.terms.ready_queue(task.terms);
         match &task.state {
             TaskState::Ready { since } => {
                 let ready = expected.ready.entry(queue).or_default();
                 ready.insert((*since, task.age, slot));
-                expected.waiting.entry(lane).or_default().insert((self.rank_of(slot), slot));
+                expected.waiting.entry(ready_queue).or_default().insert((self.rank_of(slot), slot));
             }
             TaskState::Assigned(holding) | TaskState::Running(holding) => {
                 expected.held.entry(holding.key).or_default().insert(slot);
                 expected.arm(holding.check_at, Timer::Held(slot));
-                for tag in &self.lanes.at(lane).tags {
+                for tag in &self.ready_queues.at(ready_queue).tags {
                     *expected.in_use.entry(*tag).or_default() += 1;
                 }
             }
@@ -209,39 +209,46 @@ impl Engine {
         }
     }
 
-    fn audit_terms_and_lanes(&self, expected: &Expected) {
-        let mut users: BTreeMap<LaneKey, u32> = BTreeMap::new();
+    fn audit_terms_and_ready_queues(&self, expected: &Expected) {
+        let mut users: BTreeMap<ReadyQueueKey, u32> = BTreeMap::new();
         for (key, count) in self.terms.users() {
             assert_eq!(expected.terms.get(&key), Some(&count), "users of {key:?}");
-            *users.entry(self.terms.lane(key)).or_default() += 1;
+            *users.entry(self.terms.ready_queue(key)).or_default() += 1;
         }
-        for (key, lane) in self.lanes.iter() {
-            assert_eq!(Some(&lane.users()), users.get(&key), "sets of terms that lead to {key:?}");
-            let waiting: Vec<Slot> = lane.line.iter_after(None, |slot| self.rank_of(slot)).collect();
+        for (key, ready_queue) in self.ready_queues.iter() {
+            assert_eq!(Some(&ready_queue.users()), users.get(&key), "sets of terms that lead to {key:?}");
+            let waiting: Vec<Slot> = ready_queue.line.iter_after(None, |slot| self.rank_of(slot)).collect();
             let ready = expected.waiting.get(&key).into_iter().flatten().map(|(_, slot)| *slot);
             assert_eq!(waiting, ready.collect::<Vec<_>>(), "the line of {key:?}");
-            let first = lane.line.first().filter(|_| !self.queues.at(lane.queue).setting.paused);
-            match (first, lane.stand) {
-                (None, stand) => assert_eq!(stand, Stand::Hidden, "{key:?}"),
-                (Some(first), Stand::Listed(rank) | Stand::Parked(_, rank)) => {
+            let first =
+                ready_queue.line.first().filter(|_| !self.queues.at(ready_queue.queue).setting.paused);
+            match (first, ready_queue.offer) {
+                (None, offer) => assert_eq!(offer, ReadyOffer::Hidden, "{key:?}"),
+                (Some(first), ReadyOffer::Listed(rank) | ReadyOffer::Parked(_, rank)) => {
                     assert_eq!(rank, self.rank_of(first), "{key:?}");
                 }
-                (Some(_), Stand::Hidden) => panic!("{key:?} has work and hides it"),
+                (Some(_), ReadyOffer::Hidden) => panic!("{key:?} has work and hides it"),
             }
-            assert_eq!(self.groups.at(lane.group).queue, lane.queue, "{key:?} is in a group of its queue");
-            assert!(self.groups.at(lane.group).lanes.contains(&key), "{key:?} is in its group");
+            assert_eq!(
+                self.groups.at(ready_queue.group).queue,
+                ready_queue.queue,
+                "{key:?} is in a group of its queue"
+            );
+            assert!(self.groups.at(ready_queue.group).ready_queues.contains(&key), "{key:?} is in its group");
         }
-        let known: usize = self.groups.iter().map(|(_, group)| group.lanes.len()).sum();
-        assert_eq!(known, self.lanes.iter().count(), "lanes of groups");
+        let known: usize = self.groups.iter().map(|(_, group)| group.ready_queues.len()).sum();
+        assert_eq!(known, self.ready_queues.iter().count(), "ready queues of groups");
     }
 
     fn audit_groups(&self) {
         for (key, group) in self.groups.iter() {
-            assert!(!group.lanes.is_empty(), "{key:?} is not empty");
+            assert!(!group.ready_queues.is_empty(), "{key:?} is not empty");
             assert!(self.queues.at(group.queue).groups.contains(&key), "{key:?} is one of its queue");
-            let listed = group.lanes.iter().filter_map(|lane| match self.lanes.at(*lane).stand {
-                Stand::Listed(rank) => Some((rank, *lane)),
-                Stand::Hidden | Stand::Parked(..) => None,
+            let listed = group.ready_queues.iter().filter_map(|ready_queue| {
+                match self.ready_queues.at(*ready_queue).offer {
+                    ReadyOffer::Listed(rank) => Some((rank, *ready_queue)),
+                    ReadyOffer::Hidden | ReadyOffer::Parked(..) => None,
+                }
             });
             assert_eq!(group.open, listed.collect::<BTreeSet<_>>(), "open on {key:?}");
             for class in &self.queues.at(group.queue).classes {
@@ -265,15 +272,20 @@ impl Engine {
     fn audit_tags(&self, expected: &Expected) {
         for (key, tag) in self.tags.entries() {
             assert_eq!(tag.in_use, expected.in_use.get(&key).copied().unwrap_or(0), "in use of {}", tag.name);
-            assert!(tag.parked.is_empty() || !tag.has_room(), "lanes wait for {}, which has room", tag.name);
-            let parked = self.lanes.iter().filter_map(|(lane, entry)| match entry.stand {
-                Stand::Parked(parked, rank) if parked == key => Some((rank, lane)),
+            assert!(
+                tag.parked.is_empty() || !tag.has_room(),
+                "ready queues wait for {}, which has room",
+                tag.name
+            );
+            let parked = self.ready_queues.iter().filter_map(|(ready_queue, entry)| match entry.offer {
+                ReadyOffer::Parked(parked, rank) if parked == key => Some((rank, ready_queue)),
                 _ => None,
             });
             assert_eq!(tag.parked, parked.collect::<BTreeSet<_>>(), "parked at {}", tag.name);
-            let lanes = self.lanes.iter().filter(|(_, lane)| lane.tags.contains(&key)).count();
-            assert_eq!(tag.lanes() as usize, lanes, "lanes of {}", tag.name);
-            assert!(lanes > 0 || tag.limit.is_some(), "nobody uses {}", tag.name);
+            let ready_queues =
+                self.ready_queues.iter().filter(|(_, ready_queue)| ready_queue.tags.contains(&key)).count();
+            assert_eq!(tag.ready_queues() as usize, ready_queues, "ready queues of {}", tag.name);
+            assert!(ready_queues > 0 || tag.limit.is_some(), "nobody uses {}", tag.name);
         }
     }
 

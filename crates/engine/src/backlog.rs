@@ -205,8 +205,12 @@ impl Engine {
     pub(crate) fn list_waiting(&mut self, key: QueueKey) {
         let mut slots: Vec<Slot> = Vec::new();
         if self.is_watched(key) {
-            for lane in self.queues.at(key).groups.iter().flat_map(|group| &self.groups.at(*group).lanes) {
-                slots.extend(self.lanes.at(*lane).line.iter_after(None, |slot| self.rank_of(slot)));
+            for ready_queue in
+                self.queues.at(key).groups.iter().flat_map(|group| &self.groups.at(*group).ready_queues)
+            {
+                slots.extend(
+                    self.ready_queues.at(*ready_queue).line.iter_after(None, |slot| self.rank_of(slot)),
+                );
             }
         }
         let tasks = &self.tasks;
@@ -241,9 +245,9 @@ impl Engine {
 
     /// The clock was set: nobody has waited for longer because of it.
     pub(crate) fn carry_waiting(&mut self, from: Timestamp, to: Timestamp) {
-        let lanes = self.lanes.iter().map(|(_, lane)| &lane.line);
+        let ready_queues = self.ready_queues.iter().map(|(_, ready_queue)| &ready_queue.line);
         let ready: Vec<Slot> =
-            lanes.flat_map(|line| line.iter_after(None, |slot| self.rank_of(slot))).collect();
+            ready_queues.flat_map(|line| line.iter_after(None, |slot| self.rank_of(slot))).collect();
         for slot in ready {
             if let TaskState::Ready { since } = &mut self.tasks.at_mut(slot).state {
                 *since = since.carried(from, to);

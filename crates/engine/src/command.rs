@@ -47,8 +47,8 @@ pub enum Command {
         task: TaskId,
         to: Move,
     },
-    /// The submitter of these tasks is gone and cannot come back. Those with an `abandon_after` that have not started by
-    /// then expire.
+    /// The submitter of these tasks is gone and cannot come back. Those with an `abandon_after` that have not started
+    /// by then expire.
     Abandon(Vec<TaskId>),
     SetLimit {
         tag: Name,
@@ -101,13 +101,14 @@ pub enum Command {
         held: Held,
         reason: Option<Box<str>>,
     },
-    /// The door could not hand the task to the worker: nothing of it has left the broker, so it waits again whatever its
-    /// policy is, even if it counts as started.
+    /// The door could not hand the task to the worker: nothing of it has left the broker, so it waits again whatever
+    /// its policy is, even if it counts as started.
     Undelivered {
         held: Held,
         reason: Option<Box<str>>,
     },
-    /// The worker does not have these attempts, whatever was thought: what runs has crashed, what is unconfirmed waits again.
+    /// The worker does not have these attempts, whatever was thought: what runs has crashed, what is unconfirmed waits
+    /// again.
     Forgotten(Vec<Held>),
     /// A worker that fetches for itself has a free hand, for one task of the first queue that has one.
     Ask {
@@ -224,8 +225,8 @@ pub struct WorkerSpec {
     /// Tells one process of that name from the next: only the same instance takes over its own live session. Zero means
     /// that the door cannot tell; then every registration is that of a new process.
     pub instance: u64,
-    /// Whose worker it is: the name of the key behind the session, filled in by the hub. While the worker is there or may
-    /// come back, nobody else registers its id.
+    /// Whose worker it is: the name of the key behind the session, filled in by the hub. While the worker is there or
+    /// may come back, nobody else registers its id.
     pub owner: Option<Name>,
     pub queues: Vec<Name>,
     pub capabilities: Vec<Name>,
@@ -244,14 +245,14 @@ pub struct WorkerSpec {
     pub profile: Option<Box<str>>,
     /// Once lost it stays in the list, for people to see, until it comes back or is cleared.
     pub remembered: bool,
-    /// Its name may be new with each connection. If it is not known and says its host, it takes over the crashes of a worker of
-    /// the same door and host that is gone.
+    /// Its name may be new with each connection. If it is not known and says its host, it takes over the crashes of a
+    /// worker of the same door and host that is gone.
     pub inherits_crashes: bool,
-    /// The worker cannot confirm a start: its protocol has no message for it, and it begins as soon as it gets the body.
-    /// For such a worker a task that must not run again by itself (`on_lost` is pause or fail) is `running` from its
-    /// assignment on: `assigned` and `started` go to the disk in one batch, and the notice with the body leaves after
-    /// it. If worker or broker dies at any moment from then on, the task follows its policy instead of waiting for
-    /// another worker. A task that may be requeued still waits for the door's `Start`, which costs no crash if it
+    /// The worker cannot confirm a start: its protocol has no message for it, and it begins as soon as it gets the
+    /// body. For such a worker a task that must not run again by itself (`on_lost` is pause or fail) is `running` from
+    /// its assignment on: `assigned` and `started` go to the disk in one batch, and the notice with the body leaves
+    /// after it. If worker or broker dies at any moment from then on, the task follows its policy instead of waiting
+    /// for another worker. A task that may be requeued still waits for the door's `Start`, which costs no crash if it
     /// never comes; for the others a `Start` changes nothing, so the door need not tell them apart.
     pub starts_on_assign: bool,
     /// What it brings along from before, whether it pulls or is sent its work: answered with go on or stop, attempt by
@@ -271,8 +272,8 @@ pub enum Unnamed {
     /// The worker does not have them.
     #[default]
     Gone,
-    /// The door cannot tell, or they are on their way to the worker. They stay as they are, neither confirmed nor crashed,
-    /// and the worker's signs of life count for them, until a report or [`Command::Forgotten`] settles them.
+    /// The door cannot tell, or they are on their way to the worker. They stay as they are, neither confirmed nor
+    /// crashed, and the worker's signs of life count for them, until a report or [`Command::Forgotten`] settles them.
     Open,
 }
 
@@ -390,8 +391,9 @@ pub enum Query {
     Counts,
 }
 
-/// Which tasks to list. What is not set matches everything. Tasks come grouped by state: waiting ones lane by lane in
-/// the order in which they will run, held ones worker by worker, ended ones as they ended, all others oldest first.
+/// Which tasks to list. What is not set matches everything. Tasks come grouped by state: waiting ones ready queue by
+/// ready queue in the order in which they will run, held ones worker by worker, ended ones as they ended, all others
+/// oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListQuery {
     pub states: Vec<StateName>,

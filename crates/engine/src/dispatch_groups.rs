@@ -1,14 +1,15 @@
 //! Dispatch groups: where ready tasks of one queue with the same needs wait, and so what the same workers can take. A
-//! dispatch group has a lane for each set of tags, because a tag may block one lane and not the next. Workers look at
-//! dispatch groups: however many classes of workers can take a task, its coming and going changes one dispatch group.
+//! dispatch group has a ready queue for each set of tags, because a tag may block one ready queue and not the next.
+//! Workers look at dispatch groups: however many classes of workers can take a task, its coming and going changes one
+//! dispatch group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classes::ClassKey;
-use crate::lanes::LaneKey;
 use crate::line::Rank;
 use crate::name::Name;
 use crate::queues::QueueKey;
+use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,9 +20,9 @@ pub(crate) struct DispatchGroup {
     pub(crate) queue: QueueKey,
     /// Sorted.
     pub(crate) needs: Vec<Name>,
-    pub(crate) lanes: BTreeSet<LaneKey>,
-    /// Lanes with work that is not blocked, the most urgent first.
-    pub(crate) open: BTreeSet<(Rank, LaneKey)>,
+    pub(crate) ready_queues: BTreeSet<ReadyQueueKey>,
+    /// Ready queues with work that is not blocked, the most urgent first.
+    pub(crate) open: BTreeSet<(Rank, ReadyQueueKey)>,
     /// The classes of workers that can take what waits here.
     pub(crate) classes: Vec<ClassKey>,
 }
@@ -41,7 +42,7 @@ impl DispatchGroups {
         let key = GroupKey(self.slab.insert(DispatchGroup {
             queue,
             needs: needs.to_vec(),
-            lanes: BTreeSet::new(),
+            ready_queues: BTreeSet::new(),
             open: BTreeSet::new(),
             classes,
         }));

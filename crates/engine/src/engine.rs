@@ -10,10 +10,10 @@ use crate::command::{Command, Held, Peer, Reply};
 use crate::dispatch_groups::DispatchGroups;
 use crate::event::{About, Event, Kind};
 use crate::id::{Slot, TaskId, WorkerKey};
-use crate::lanes::{LaneKey, Lanes};
 use crate::line::Rank;
 use crate::name::Name;
 use crate::queues::{QueueKey, Queues};
+use crate::ready_queues::{ReadyQueueKey, ReadyQueues};
 use crate::record::{Change, LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
@@ -37,7 +37,7 @@ pub struct Engine {
     pub(crate) terms: TermsTable,
     pub(crate) queues: Queues,
     pub(crate) groups: DispatchGroups,
-    pub(crate) lanes: Lanes,
+    pub(crate) ready_queues: ReadyQueues,
     pub(crate) classes: Classes,
     pub(crate) tags: Tags,
     pub(crate) workers: Workers,
@@ -56,7 +56,7 @@ pub struct Engine {
 
 #[derive(Debug, Default)]
 pub(crate) struct Stirred {
-    pub(crate) lanes: Vec<LaneKey>,
+    pub(crate) ready_queues: Vec<ReadyQueueKey>,
     pub(crate) workers: Vec<WorkerKey>,
     pub(crate) tags: Vec<TagKey>,
     /// Queues whose backlog may have changed, for `check_backlogs`.
@@ -73,7 +73,7 @@ impl Engine {
             terms: TermsTable::new(seed),
             queues: Queues::default(),
             groups: DispatchGroups::default(),
-            lanes: Lanes::default(),
+            ready_queues: ReadyQueues::default(),
             classes: Classes::default(),
             tags: Tags::default(),
             workers: Workers::default(),
@@ -243,12 +243,12 @@ impl Engine {
         let task = self.tasks.at(slot);
         match &task.state {
             TaskState::Ready { .. } => {
-                let key = self.terms.lane(task.terms);
+                let key = self.terms.ready_queue(task.terms);
                 let aging = self.settings.aging;
                 let tasks = &self.tasks;
-                let lane = self.lanes.at_mut(key);
-                lane.line.remove(slot, |other| rank(tasks.at(other), aging));
-                let queue = lane.queue;
+                let ready_queue = self.ready_queues.at_mut(key);
+                ready_queue.line.remove(slot, |other| rank(tasks.at(other), aging));
+                let queue = ready_queue.queue;
                 self.relist(key);
                 self.note_not_waiting(queue, slot);
             }
@@ -277,15 +277,15 @@ impl Engine {
         let task = self.tasks.at(slot);
         match &task.state {
             TaskState::Ready { .. } => {
-                let key = self.terms.lane(task.terms);
+                let key = self.terms.ready_queue(task.terms);
                 let aging = self.settings.aging;
                 let tasks = &self.tasks;
-                let lane = self.lanes.at_mut(key);
-                lane.line.insert(slot, |other| rank(tasks.at(other), aging));
-                let queue = lane.queue;
+                let ready_queue = self.ready_queues.at_mut(key);
+                ready_queue.line.insert(slot, |other| rank(tasks.at(other), aging));
+                let queue = ready_queue.queue;
                 self.note_waiting(queue, slot);
-                if self.stirred.lanes.last() != Some(&key) {
-                    self.stirred.lanes.push(key);
+                if self.stirred.ready_queues.last() != Some(&key) {
+                    self.stirred.ready_queues.push(key);
                 }
             }
             TaskState::Delayed { until } => {
@@ -341,9 +341,9 @@ impl Engine {
     }
 
     fn count_tags(&mut self, slot: Slot, change: impl Fn(&mut u32)) {
-        let lane = self.terms.lane(self.tasks.at(slot).terms);
-        for index in 0..self.lanes.at(lane).tags.len() {
-            let key = self.lanes.at(lane).tags[index];
+        let ready_queue = self.terms.ready_queue(self.tasks.at(slot).terms);
+        for index in 0..self.ready_queues.at(ready_queue).tags.len() {
+            let key = self.ready_queues.at(ready_queue).tags[index];
             let tag = self.tags.at_mut(key);
             change(&mut tag.in_use);
             if !tag.parked.is_empty() && tag.has_room() {
@@ -448,7 +448,7 @@ impl Engine {
         rank(self.tasks.at(slot), self.settings.aging)
     }
 
-    /// The key of these terms, with the queue, tags and lane they need.
+    /// The key of these terms, with the queue, tags and ready queue they need.
     pub(crate) fn terms_key(&mut self, terms: Terms) -> TermsKey {
         if let Some(key) = self.terms.find(&terms) {
             return key;
@@ -456,15 +456,15 @@ impl Engine {
         let space = self.spaces.open(&terms.namespace);
         let queue = self.queues.open(&terms.namespace, &terms.queue, space);
         let tags: Vec<TagKey> = terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
-        let lane = self.open_lane(queue, &terms.needs, tags);
-        self.lanes.retain(lane);
-        self.terms.insert(terms, queue, lane)
+        let ready_queue = self.open_ready_queue(queue, &terms.needs, tags);
+        self.ready_queues.retain(ready_queue);
+        self.terms.insert(terms, queue, ready_queue)
     }
 
     /// One task less under these terms.
     pub(crate) fn release_terms(&mut self, key: TermsKey) {
-        if let Some(lane) = self.terms.release(key) {
-            self.release_lane(lane);
+        if let Some(ready_queue) = self.terms.release(key) {
+            self.release_ready_queue(ready_queue);
         }
     }
 

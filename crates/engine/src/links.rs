@@ -8,28 +8,33 @@ use crate::dispatch_groups::{DispatchGroup, GroupKey};
 use crate::engine::Engine;
 use crate::event::{About, Event, Kind};
 use crate::id::WorkerKey;
-use crate::lanes::{LaneKey, Stand};
 use crate::name::Name;
 use crate::queues::QueueKey;
+use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::record::{Change, Output};
 use crate::tags::TagKey;
 use crate::time::Timestamp;
 
 impl Engine {
-    /// The lane in which tasks of this queue with these needs and tags wait.
-    pub(crate) fn open_lane(&mut self, queue: QueueKey, needs: &[Name], tags: Vec<TagKey>) -> LaneKey {
+    /// The ready queue in which tasks of this queue with these needs and tags wait.
+    pub(crate) fn open_ready_queue(
+        &mut self,
+        queue: QueueKey,
+        needs: &[Name],
+        tags: Vec<TagKey>,
+    ) -> ReadyQueueKey {
         let group = match self.groups.find(queue, needs) {
             Some(group) => group,
             None => self.open_group(queue, needs),
         };
-        if let Some(lane) = self.lanes.find(group, &tags) {
-            return lane;
+        if let Some(ready_queue) = self.ready_queues.find(group, &tags) {
+            return ready_queue;
         }
         for tag in &tags {
             self.tags.retain(*tag);
         }
-        let key = self.lanes.insert(group, queue, tags);
-        self.groups.at_mut(group).lanes.insert(key);
+        let key = self.ready_queues.insert(group, queue, tags);
+        self.groups.at_mut(group).ready_queues.insert(key);
         key
     }
 
@@ -45,21 +50,21 @@ impl Engine {
         key
     }
 
-    /// One set of terms less leads to this lane.
-    pub(crate) fn release_lane(&mut self, key: LaneKey) {
-        // Only an empty lane loses its last user, and an empty lane is hidden.
-        let Some(lane) = self.lanes.release(key) else { return };
+    /// One set of terms less leads to this ready queue.
+    pub(crate) fn release_ready_queue(&mut self, key: ReadyQueueKey) {
+        // Only an empty ready queue loses its last user, and an empty ready queue is hidden.
+        let Some(ready_queue) = self.ready_queues.release(key) else { return };
         assert_eq!(
-            (lane.line.len(), lane.stand),
-            (0, Stand::Hidden),
-            "a lane with tasks has terms that lead to it"
+            (ready_queue.line.len(), ready_queue.offer),
+            (0, ReadyOffer::Hidden),
+            "a ready queue with tasks has terms that lead to it"
         );
-        for tag in lane.tags {
+        for tag in ready_queue.tags {
             self.tags.release(tag);
         }
-        self.groups.at_mut(lane.group).lanes.remove(&key);
-        if self.groups.at(lane.group).lanes.is_empty() {
-            self.close_group(lane.group);
+        self.groups.at_mut(ready_queue.group).ready_queues.remove(&key);
+        if self.groups.at(ready_queue.group).ready_queues.is_empty() {
+            self.close_group(ready_queue.group);
         }
     }
 
@@ -224,8 +229,9 @@ impl Engine {
             return Vec::new();
         }
         let groups = self.classes.at(class).groups.iter().map(|group| self.groups.at(*group));
-        let has_work =
-            |group: &&DispatchGroup| group.lanes.iter().any(|lane| self.lanes.at(*lane).line.len() > 0);
+        let has_work = |group: &&DispatchGroup| {
+            group.ready_queues.iter().any(|ready_queue| self.ready_queues.at(*ready_queue).line.len() > 0)
+        };
         groups
             .filter(|group| !group.needs.is_empty() && !self.is_served(group))
             .filter(has_work)

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lanes::LaneKey;
 use crate::line::Rank;
 use crate::name::Name;
+use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,9 +16,9 @@ pub(crate) struct Tag {
     pub(crate) name: Name,
     pub(crate) limit: Option<u32>,
     pub(crate) in_use: u32,
-    /// Lanes that wait for this tag, by the rank of their first task. While any wait, the tag has no room.
-    pub(crate) parked: BTreeSet<(Rank, LaneKey)>,
-    lanes: u32,
+    /// Ready queues that wait for this tag, by the rank of their first task. While any wait, the tag has no room.
+    pub(crate) parked: BTreeSet<(Rank, ReadyQueueKey)>,
+    ready_queues: u32,
 }
 
 impl Tag {
@@ -26,8 +26,8 @@ impl Tag {
         self.limit.is_none_or(|limit| self.in_use < limit)
     }
 
-    pub(crate) fn lanes(&self) -> u32 {
-        self.lanes
+    pub(crate) fn ready_queues(&self) -> u32 {
+        self.ready_queues
     }
 }
 
@@ -57,7 +57,7 @@ impl Tags {
             limit: None,
             in_use: 0,
             parked: BTreeSet::new(),
-            lanes: 0,
+            ready_queues: 0,
         };
         let key = TagKey(self.slab.insert(tag));
         self.by_name.insert(pair, key);
@@ -65,18 +65,18 @@ impl Tags {
     }
 
     pub(crate) fn retain(&mut self, key: TagKey) {
-        self.at_mut(key).lanes += 1;
+        self.at_mut(key).ready_queues += 1;
     }
 
-    /// One lane less; a tag without lanes and without a limit is forgotten.
+    /// One ready queue less; a tag without ready queues and without a limit is forgotten.
     pub(crate) fn release(&mut self, key: TagKey) {
-        self.at_mut(key).lanes -= 1;
+        self.at_mut(key).ready_queues -= 1;
         self.close_if_unused(key);
     }
 
     pub(crate) fn close_if_unused(&mut self, key: TagKey) {
         let tag = self.at(key);
-        if tag.lanes == 0 && tag.limit.is_none() && tag.in_use == 0 {
+        if tag.ready_queues == 0 && tag.limit.is_none() && tag.in_use == 0 {
             let tag = self.slab.remove(key.0);
             self.by_name.remove(&(tag.namespace, tag.name));
         }

@@ -7,8 +7,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::id::SessionId;
-use crate::lanes::LaneKey;
 use crate::queues::QueueKey;
+use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 use crate::task::TermsKey;
 use crate::terms::Terms;
@@ -29,7 +29,7 @@ struct Entry {
     terms: Arc<Terms>,
     users: u32,
     queue: QueueKey,
-    lane: LaneKey,
+    ready_queue: ReadyQueueKey,
 }
 
 impl TermsTable {
@@ -57,9 +57,9 @@ impl TermsTable {
     }
 
     /// Adds terms that nobody uses yet.
-    pub(crate) fn insert(&mut self, terms: Terms, queue: QueueKey, lane: LaneKey) -> TermsKey {
+    pub(crate) fn insert(&mut self, terms: Terms, queue: QueueKey, ready_queue: ReadyQueueKey) -> TermsKey {
         let hash = self.hashing.hash_one(&terms);
-        let place = self.slab.insert(Entry { terms: Arc::new(terms), users: 0, queue, lane });
+        let place = self.slab.insert(Entry { terms: Arc::new(terms), users: 0, queue, ready_queue });
         let (slab, hashing) = (&self.slab, &self.hashing);
         self.by_value.insert_unique(hash, place, |other| hashing.hash_one(&*slab.at(*other).terms));
         TermsKey(place)
@@ -69,8 +69,8 @@ impl TermsTable {
         self.slab.at_mut(key.0).users += 1;
     }
 
-    /// One user less. When it was the last, the terms are forgotten and the lane they waited in is handed back.
-    pub(crate) fn release(&mut self, key: TermsKey) -> Option<LaneKey> {
+    /// One user less. When it was the last, the terms are forgotten and the ready queue they waited in is handed back.
+    pub(crate) fn release(&mut self, key: TermsKey) -> Option<ReadyQueueKey> {
         let entry = self.slab.at_mut(key.0);
         entry.users -= 1;
         if entry.users > 0 {
@@ -81,7 +81,7 @@ impl TermsTable {
         if let Ok(found) = self.by_value.find_entry(hash, |place| *place == key.0) {
             found.remove();
         }
-        Some(entry.lane)
+        Some(entry.ready_queue)
     }
 
     /// One user less; the terms stay even if it was the last. [`TermsTable::unused`] finds them later.
@@ -105,7 +105,7 @@ impl TermsTable {
         self.slab.at(key.0).queue
     }
 
-    pub(crate) fn lane(&self, key: TermsKey) -> LaneKey {
-        self.slab.at(key.0).lane
+    pub(crate) fn ready_queue(&self, key: TermsKey) -> ReadyQueueKey {
+        self.slab.at(key.0).ready_queue
     }
 }

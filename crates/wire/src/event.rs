@@ -119,7 +119,7 @@ message! {
         /// Quarantined until.
         until: Option<Timestamp>,
         crashes: Option<u32>,
-        /// The capabilities that make up the lane in question.
+        /// The capabilities that make up the ready queue in question.
         needs: Vec<Name>,
         tag: Option<Name>,
         /// The tag's new limit; nothing if it has none now.

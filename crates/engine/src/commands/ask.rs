@@ -4,9 +4,9 @@
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
 use crate::id::WorkerKey;
-use crate::lanes::LaneKey;
 use crate::limits::WORKER_QUEUES_MAX;
 use crate::name::{self, Name};
+use crate::ready_queues::ReadyQueueKey;
 use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
@@ -42,9 +42,10 @@ impl Engine {
         self.rechoose(key);
         if self.workers.at(key).choice.is_some()
             && queues.len() > 1
-            && let Some(lane) = self.first_lane_in_order(peer, key, queues)
+            && let Some(ready_queue) = self.first_ready_queue_in_order(peer, key, queues)
         {
-            let slot = self.lanes.at(lane).line.first().expect("a listed lane has a task");
+            let slot =
+                self.ready_queues.at(ready_queue).line.first().expect("a listed ready queue has a task");
             self.assign(now, slot, key, out);
             self.rechoose(key);
         } else {
@@ -81,17 +82,23 @@ impl Engine {
         self.workers.at_mut(key).queues = all;
     }
 
-    /// The most urgent lane of the first queue that has one for this worker. Here the order of the queues counts for
-    /// more than priority: that is what naming them in order asks for.
-    fn first_lane_in_order(&self, peer: &Peer, key: WorkerKey, queues: &[Name]) -> Option<LaneKey> {
+    /// The most urgent ready queue of the first queue that has one for this worker. Here the order of the queues counts
+    /// for more than priority: that is what naming them in order asks for.
+    fn first_ready_queue_in_order(
+        &self,
+        peer: &Peer,
+        key: WorkerKey,
+        queues: &[Name],
+    ) -> Option<ReadyQueueKey> {
         let class = self.workers.at(key).asking?;
         let groups = || self.classes.at(class).groups.iter().map(|group| self.groups.at(*group));
-        let has_room = |lane: &LaneKey| self.full_tag(*lane).is_none();
+        let has_room = |ready_queue: &ReadyQueueKey| self.full_tag(*ready_queue).is_none();
         queues.iter().find_map(|queue| {
             let queue = self.queues.find(&peer.namespace, queue)?;
             let of_queue = groups().filter(|group| group.queue == queue);
-            let best = of_queue.filter_map(|group| group.open.iter().find(|(_, lane)| has_room(lane)));
-            best.min().map(|(_, lane)| *lane)
+            let best =
+                of_queue.filter_map(|group| group.open.iter().find(|(_, ready_queue)| has_room(ready_queue)));
+            best.min().map(|(_, ready_queue)| *ready_queue)
         })
     }
 }

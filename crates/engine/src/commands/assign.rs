@@ -1,13 +1,13 @@
-//! Who gets which task. Work is driven by events: a lane that got a task looks for a free worker, a worker that got a
-//! free slot looks for a lane. Neither looks at the backlog behind the first task of a lane.
+//! Who gets which task. Work is driven by events: a ready queue that got a task looks for a free worker, a worker that
+//! got a free slot looks for a ready queue. Neither looks at the backlog behind the first task of a ready queue.
 
 use crate::blob::Which;
 use crate::classes::{Choice, ClassKey};
 use crate::engine::{Engine, rank};
 use crate::event::Kind;
 use crate::id::{Slot, WorkerKey};
-use crate::lanes::{LaneKey, Stand};
 use crate::notice::{Assignment, Notice};
+use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::record::Output;
 use crate::state::{Holding, TaskState};
 use crate::tags::TagKey;
@@ -22,8 +22,8 @@ impl Engine {
     pub(crate) fn settle(&mut self, now: Timestamp, out: &mut dyn Output) {
         loop {
             // What was stirred may be gone by now, or its place taken by another: looking once too often is harmless.
-            let mut lanes = std::mem::take(&mut self.stirred.lanes);
-            lanes.retain(|lane| self.lanes.has(*lane));
+            let mut ready_queues = std::mem::take(&mut self.stirred.ready_queues);
+            ready_queues.retain(|ready_queue| self.ready_queues.has(*ready_queue));
             // Everybody is in place before anything is handed out, so that the most urgent task goes first, and to
             // the least loaded worker, whatever the order in which they were stirred.
             for index in 0..self.stirred.workers.len() {
@@ -32,19 +32,19 @@ impl Engine {
                     self.rechoose(worker);
                 }
             }
-            for lane in &lanes {
-                self.relist(*lane);
+            for ready_queue in &ready_queues {
+                self.relist(*ready_queue);
             }
-            self.list_parked(&mut lanes);
-            for lane in &lanes {
-                self.serve(now, *lane, out);
+            self.list_parked(&mut ready_queues);
+            for ready_queue in &ready_queues {
+                self.serve(now, *ready_queue, out);
             }
             // The list is kept for its capacity.
-            lanes.clear();
-            if self.stirred.lanes.is_empty() {
-                self.stirred.lanes = lanes;
+            ready_queues.clear();
+            if self.stirred.ready_queues.is_empty() {
+                self.stirred.ready_queues = ready_queues;
             }
-            if !self.stirred.lanes.is_empty() || !self.stirred.tags.is_empty() {
+            if !self.stirred.ready_queues.is_empty() || !self.stirred.tags.is_empty() {
                 continue;
             }
             match self.stirred.workers.pop() {
@@ -55,26 +55,27 @@ impl Engine {
         }
     }
 
-    /// Lists the lanes that waited for a tag that has room again. All of them, because the most urgent may be blocked
-    /// by another tag or have no worker; those that find the tag full are parked again when a worker meets them.
-    fn list_parked(&mut self, lanes: &mut Vec<LaneKey>) {
+    /// Lists the ready queues that waited for a tag that has room again. All of them, because the most urgent may be
+    /// blocked by another tag or have no worker; those that find the tag full are parked again when a worker meets
+    /// them.
+    fn list_parked(&mut self, ready_queues: &mut Vec<ReadyQueueKey>) {
         for tag in std::mem::take(&mut self.stirred.tags) {
             if !self.tags.has(tag) || !self.tags.at(tag).has_room() {
                 continue;
             }
-            let from = lanes.len();
-            lanes.extend(self.tags.at(tag).parked.iter().map(|(_, lane)| *lane));
-            for lane in &lanes[from..] {
-                self.relist(*lane);
+            let from = ready_queues.len();
+            ready_queues.extend(self.tags.at(tag).parked.iter().map(|(_, ready_queue)| *ready_queue));
+            for ready_queue in &ready_queues[from..] {
+                self.relist(*ready_queue);
             }
         }
     }
 
-    /// Finds workers for a lane until it is empty, blocked, or nobody is free.
-    fn serve(&mut self, now: Timestamp, lane: LaneKey, out: &mut dyn Output) {
-        while let Stand::Listed(_) = self.lanes.at(lane).stand {
-            let Some(worker) = self.best_worker(lane, &[]) else { return };
-            // The worker takes the most urgent task it can, which may be one of another lane.
+    /// Finds workers for a ready queue until it is empty, blocked, or nobody is free.
+    fn serve(&mut self, now: Timestamp, ready_queue: ReadyQueueKey, out: &mut dyn Output) {
+        while let ReadyOffer::Listed(_) = self.ready_queues.at(ready_queue).offer {
+            let Some(worker) = self.best_worker(ready_queue, &[]) else { return };
+            // The worker takes the most urgent task it can, which may be one of another ready queue.
             let took = self.take_one(now, worker, out);
             self.rechoose(worker);
             if !took {
@@ -93,8 +94,8 @@ impl Engine {
     /// Assigns one task because this worker is free. Says whether one was assigned. The worker's place among the free
     /// ones is not brought in line yet: it may take more.
     fn take_one(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) -> bool {
-        let Some((lane, slot)) = self.most_urgent(worker) else { return false };
-        let better = self.prefer(lane, slot, worker);
+        let Some((ready_queue, slot)) = self.most_urgent(worker) else { return false };
+        let better = self.prefer(ready_queue, slot, worker);
         if better == worker {
             self.assign(now, slot, worker, out);
         } else if let Some((_, slot)) = self.most_urgent(better) {
@@ -105,16 +106,24 @@ impl Engine {
         true
     }
 
-    /// The first task a worker could take. Lanes that wait for a tag are put aside on the way.
-    fn most_urgent(&mut self, worker: WorkerKey) -> Option<(LaneKey, Slot)> {
+    /// The first task a worker could take. Ready queues that wait for a tag are put aside on the way.
+    fn most_urgent(&mut self, worker: WorkerKey) -> Option<(ReadyQueueKey, Slot)> {
         let class = self.class_to_serve(worker)?;
         loop {
             let groups = self.classes.at(class).groups.iter();
-            let (_, lane) = groups.filter_map(|group| self.groups.at(*group).open.first().copied()).min()?;
-            match self.full_tag(lane) {
-                Some(tag) => self.park(lane, tag),
+            let (_, ready_queue) =
+                groups.filter_map(|group| self.groups.at(*group).open.first().copied()).min()?;
+            match self.full_tag(ready_queue) {
+                Some(tag) => self.park(ready_queue, tag),
                 None => {
-                    return Some((lane, self.lanes.at(lane).line.first().expect("a listed lane has a task")));
+                    return Some((
+                        ready_queue,
+                        self.ready_queues
+                            .at(ready_queue)
+                            .line
+                            .first()
+                            .expect("a listed ready queue has a task"),
+                    ));
                 }
             }
         }
@@ -184,17 +193,17 @@ impl Engine {
     }
 
     /// The worker to send this task to: the free one, unless the task crashed on it and another is free as well.
-    fn prefer(&self, lane: LaneKey, slot: Slot, worker: WorkerKey) -> WorkerKey {
+    fn prefer(&self, ready_queue: ReadyQueueKey, slot: Slot, worker: WorkerKey) -> WorkerKey {
         let Some(extras) = &self.tasks.at(slot).extras else { return worker };
         if !extras.crashed_on.contains(self.workers.at(worker).name()) {
             return worker;
         }
-        self.best_worker(lane, &extras.crashed_on).unwrap_or(worker)
+        self.best_worker(ready_queue, &extras.crashed_on).unwrap_or(worker)
     }
 
-    /// The free worker to choose first for a lane, leaving out some names.
-    fn best_worker(&self, lane: LaneKey, without: &[crate::Name]) -> Option<WorkerKey> {
-        let classes = &self.groups.at(self.lanes.at(lane).group).classes;
+    /// The free worker to choose first for a ready queue, leaving out some names.
+    fn best_worker(&self, ready_queue: ReadyQueueKey, without: &[crate::Name]) -> Option<WorkerKey> {
+        let classes = &self.groups.at(self.ready_queues.at(ready_queue).group).classes;
         let allowed =
             |choice: &&Choice| without.is_empty() || !without.contains(self.workers.at(choice.worker).name());
         let best =
@@ -202,47 +211,47 @@ impl Engine {
         Some(best.worker)
     }
 
-    pub(crate) fn full_tag(&self, lane: LaneKey) -> Option<TagKey> {
-        self.lanes.at(lane).tags.iter().copied().find(|tag| !self.tags.at(*tag).has_room())
+    pub(crate) fn full_tag(&self, ready_queue: ReadyQueueKey) -> Option<TagKey> {
+        self.ready_queues.at(ready_queue).tags.iter().copied().find(|tag| !self.tags.at(*tag).has_room())
     }
 
-    fn park(&mut self, lane: LaneKey, tag: TagKey) {
-        let first = self.lanes.at(lane).line.first().expect("a listed lane has a task");
-        self.set_stand(lane, Stand::Parked(tag, self.rank_of(first)));
+    fn park(&mut self, ready_queue: ReadyQueueKey, tag: TagKey) {
+        let first = self.ready_queues.at(ready_queue).line.first().expect("a listed ready queue has a task");
+        self.set_offer(ready_queue, ReadyOffer::Parked(tag, self.rank_of(first)));
     }
 
-    /// Brings a lane's offer in line with its first task.
-    pub(crate) fn relist(&mut self, key: LaneKey) {
-        let lane = self.lanes.at(key);
-        let paused = self.queues.at(lane.queue).setting.paused;
-        let first = lane.line.first().filter(|_| !paused);
-        let stand = match (first, lane.stand) {
-            (None, _) => Stand::Hidden,
-            (Some(slot), Stand::Parked(tag, _)) if !self.tags.at(tag).has_room() => {
-                Stand::Parked(tag, rank(self.tasks.at(slot), self.settings.aging))
+    /// Brings a ready queue's offer in line with its first task.
+    pub(crate) fn relist(&mut self, key: ReadyQueueKey) {
+        let ready_queue = self.ready_queues.at(key);
+        let paused = self.queues.at(ready_queue.queue).setting.paused;
+        let first = ready_queue.line.first().filter(|_| !paused);
+        let offer = match (first, ready_queue.offer) {
+            (None, _) => ReadyOffer::Hidden,
+            (Some(slot), ReadyOffer::Parked(tag, _)) if !self.tags.at(tag).has_room() => {
+                ReadyOffer::Parked(tag, rank(self.tasks.at(slot), self.settings.aging))
             }
-            (Some(slot), _) => Stand::Listed(rank(self.tasks.at(slot), self.settings.aging)),
+            (Some(slot), _) => ReadyOffer::Listed(rank(self.tasks.at(slot), self.settings.aging)),
         };
-        self.set_stand(key, stand);
+        self.set_offer(key, offer);
     }
 
-    pub(crate) fn set_stand(&mut self, key: LaneKey, stand: Stand) {
-        let lane = self.lanes.at_mut(key);
-        if lane.stand == stand {
+    pub(crate) fn set_offer(&mut self, key: ReadyQueueKey, offer: ReadyOffer) {
+        let ready_queue = self.ready_queues.at_mut(key);
+        if ready_queue.offer == offer {
             return;
         }
-        let before = std::mem::replace(&mut lane.stand, stand);
-        if let Stand::Parked(tag, rank) = before {
+        let before = std::mem::replace(&mut ready_queue.offer, offer);
+        if let ReadyOffer::Parked(tag, rank) = before {
             self.tags.at_mut(tag).parked.remove(&(rank, key));
         }
-        let open = &mut self.groups.at_mut(self.lanes.at(key).group).open;
-        if let Stand::Listed(rank) = before {
+        let open = &mut self.groups.at_mut(self.ready_queues.at(key).group).open;
+        if let ReadyOffer::Listed(rank) = before {
             open.remove(&(rank, key));
         }
-        if let Stand::Listed(rank) = stand {
+        if let ReadyOffer::Listed(rank) = offer {
             open.insert((rank, key));
         }
-        if let Stand::Parked(tag, rank) = stand {
+        if let ReadyOffer::Parked(tag, rank) = offer {
             self.tags.at_mut(tag).parked.insert((rank, key));
         }
     }
@@ -297,7 +306,7 @@ impl Engine {
 
     fn would_be_freer(&self, slot: Slot, class: ClassKey, worker: WorkerKey) -> bool {
         let task = self.tasks.at(slot);
-        let lane = self.lanes.at(self.terms.lane(task.terms));
+        let ready_queue = self.ready_queues.at(self.terms.ready_queue(task.terms));
         let holder = task.state.holding().expect("an overdue task is assigned").key;
         let crashed_here = task
             .extras
@@ -308,10 +317,10 @@ impl Engine {
             let tag = self.tags.at(*tag);
             tag.limit.is_none_or(|limit| tag.in_use <= limit)
         };
-        self.classes.at(class).groups.contains(&lane.group)
-            && lane.tags.iter().all(has_room)
+        self.classes.at(class).groups.contains(&ready_queue.group)
+            && ready_queue.tags.iter().all(has_room)
             && !crashed_here
-            && !self.queues.at(lane.queue).setting.paused
+            && !self.queues.at(ready_queue.queue).setting.paused
             && self.workers.at(holder).load_permille() > self.workers.at(worker).load_permille()
     }
 }

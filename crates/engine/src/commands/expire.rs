@@ -57,14 +57,14 @@ impl Engine {
             self.take_back_blaming(now, slot, out);
             return;
         }
-        let lane = self.terms.lane(task.terms);
+        let ready_queue = self.terms.ready_queue(task.terms);
         if let TaskState::Assigned(holding) = &mut self.tasks.at_mut(slot).state {
             holding.check_at = accept_until;
         }
         self.timers.arm(accept_until, Timer::Held(slot));
         self.overdue.insert(slot);
         // A freer worker may be idle already.
-        for class in &self.groups.at(self.lanes.at(lane).group).classes {
+        for class in &self.groups.at(self.ready_queues.at(ready_queue).group).classes {
             let free = self.classes.at(*class).free.first();
             self.stirred.workers.extend(free.map(|choice| choice.worker));
         }

@@ -3,9 +3,9 @@
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
 use crate::event::Kind;
-use crate::lanes::LaneKey;
 use crate::name::{self, Name};
 use crate::queues::QueueKey;
+use crate::ready_queues::ReadyQueueKey;
 use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
@@ -48,12 +48,13 @@ impl Engine {
         }
         queue.setting.paused = paused;
         let groups = queue.groups.iter().map(|group| self.groups.at(*group));
-        let lanes: Vec<LaneKey> = groups.flat_map(|group| group.lanes.iter().copied()).collect();
+        let ready_queues: Vec<ReadyQueueKey> =
+            groups.flat_map(|group| group.ready_queues.iter().copied()).collect();
         self.tell_queue(now, key, kind, out);
         self.stir_queue(key);
-        for lane in lanes {
-            self.relist(lane);
-            self.stirred.lanes.push(lane);
+        for ready_queue in ready_queues {
+            self.relist(ready_queue);
+            self.stirred.ready_queues.push(ready_queue);
         }
     }
 }

@@ -7,9 +7,9 @@ use crate::command::{Accepted, NewTask, Peer, Reply};
 use crate::engine::Engine;
 use crate::event::Kind;
 use crate::id::Slot;
-use crate::lanes::LaneKey;
 use crate::limits::NAMESPACES_MAX;
 use crate::name::{self, Name};
+use crate::ready_queues::ReadyQueueKey;
 use crate::record::Output;
 use crate::refusal::Refusal;
 use crate::state::{StateName, TaskState, Wanted};
@@ -41,7 +41,7 @@ impl Engine {
         peer: &Peer,
         new: NewTask,
         found: Option<Slot>,
-        last: &mut Option<(LaneKey, Option<Why>)>,
+        last: &mut Option<(ReadyQueueKey, Option<Why>)>,
         out: &mut dyn Output,
     ) -> Result<Accepted, Refusal> {
         if let Some(known) = self.known_by_name(peer, &new)? {
@@ -185,22 +185,22 @@ impl Engine {
         Ok(())
     }
 
-    /// Why no live worker can take a task that is about to wait. Tasks that come together mostly wait in the same lane,
-    /// and what was found out for the last one holds for the next.
-    fn unserved(&self, slot: Slot, last: &mut Option<(LaneKey, Option<Why>)>) -> Option<Why> {
+    /// Why no live worker can take a task that is about to wait. Tasks that come together mostly wait in the same ready
+    /// queue, and what was found out for the last one holds for the next.
+    fn unserved(&self, slot: Slot, last: &mut Option<(ReadyQueueKey, Option<Why>)>) -> Option<Why> {
         let task = self.tasks.at(slot);
         if task.state.name() != StateName::Ready {
             return None;
         }
-        let lane = self.terms.lane(task.terms);
-        if self.is_served(self.groups.at(self.lanes.at(lane).group)) {
+        let ready_queue = self.terms.ready_queue(task.terms);
+        if self.is_served(self.groups.at(self.ready_queues.at(ready_queue).group)) {
             return None;
         }
         match last {
-            Some((of, why)) if *of == lane => why.clone(),
+            Some((of, why)) if *of == ready_queue => why.clone(),
             _ => {
-                let why = Some(self.why_waiting(lane)).filter(Why::is_unserved);
-                *last = Some((lane, why.clone()));
+                let why = Some(self.why_waiting(ready_queue)).filter(Why::is_unserved);
+                *last = Some((ready_queue, why.clone()));
                 why
             }
         }

@@ -5,9 +5,9 @@ use crate::command::{Answer, Peer};
 use crate::dispatch_groups::DispatchGroup;
 use crate::engine::Engine;
 use crate::id::TaskId;
-use crate::lanes::LaneKey;
 use crate::name::Name;
 use crate::queues::Queue;
+use crate::ready_queues::ReadyQueueKey;
 use crate::refusal::Refusal;
 use crate::state::TaskState;
 use crate::why::Why;
@@ -22,29 +22,31 @@ impl Engine {
             TaskState::Assigned(holding) => {
                 Why::AwaitingAcceptance { worker: holding.worker.clone(), since: holding.since }
             }
-            TaskState::Ready { .. } => self.why_waiting(self.terms.lane(task.terms)),
+            TaskState::Ready { .. } => self.why_waiting(self.terms.ready_queue(task.terms)),
             state => Why::NotWaiting { state: state.name() },
         }))
     }
 
-    /// Why the first task of a lane waits, and so all behind it.
-    pub(crate) fn why_waiting(&self, key: LaneKey) -> Why {
-        let lane = self.lanes.at(key);
-        let queue = self.queues.at(lane.queue);
+    /// Why the first task of a ready queue waits, and so all behind it.
+    pub(crate) fn why_waiting(&self, key: ReadyQueueKey) -> Why {
+        let ready_queue = self.ready_queues.at(key);
+        let queue = self.queues.at(ready_queue.queue);
         if queue.setting.paused {
             return Why::QueuePaused { queue: queue.setting.queue.clone() };
         }
-        let group = self.groups.at(lane.group);
+        let group = self.groups.at(ready_queue.group);
         if !self.is_served(group) {
             return self.why_unserved(group, queue);
         }
-        if let Some(tag) = lane.tags.iter().map(|tag| self.tags.at(*tag)).find(|tag| !tag.has_room()) {
+        if let Some(tag) = ready_queue.tags.iter().map(|tag| self.tags.at(*tag)).find(|tag| !tag.has_room()) {
             let limit = tag.limit.expect("only a limit makes a tag full");
             return Why::TagLimit { tag: tag.name.clone(), limit, in_use: tag.in_use };
         }
         let serving = self.workers.iter().map(|(_, worker)| worker).filter(|worker| {
             worker.may_work()
-                && worker.class.is_some_and(|class| self.classes.at(class).groups.contains(&lane.group))
+                && worker
+                    .class
+                    .is_some_and(|class| self.classes.at(class).groups.contains(&ready_queue.group))
         });
         let (mut workers, mut slots, mut waiting_to_ask) = (0, 0, 0);
         for worker in serving {

@@ -9,10 +9,10 @@ use std::ops::Bound::{Excluded, Unbounded};
 use crate::command::{Answer, Cursor, ListQuery, Peer, Place, TaskInfo};
 use crate::engine::Engine;
 use crate::id::{Slot, TaskId, WorkerKey};
-use crate::lanes::LaneKey;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX};
 use crate::line::Rank;
 use crate::name::Name;
+use crate::ready_queues::ReadyQueueKey;
 use crate::refusal::Refusal;
 use crate::shelves::order;
 use crate::state::StateName;
@@ -83,8 +83,8 @@ impl Engine {
             }
         }
         if states.contains(&StateName::Ready) {
-            for key in self.lanes_of(peer, query, LaneKey(0)) {
-                let line = &self.lanes.at(key).line;
+            for key in self.ready_queues_of(peer, query, ReadyQueueKey(0)) {
+                let line = &self.ready_queues.at(key).line;
                 looks = looks.checked_sub(1 + line.len())?;
                 few.extend(line.iter_after(None, |slot| self.rank_of(slot)));
             }
@@ -217,13 +217,13 @@ impl Engine {
             && worker.health.namespace == peer.namespace
     }
 
-    /// The waiting lines, lane after lane.
+    /// The waiting lines, ready queue after ready queue.
     fn walk_lines(&self, peer: &Peer, query: &ListQuery, after: Option<Place>, page: &mut Page) {
-        for key in self.lanes_of(peer, query, LaneKey(after.map_or(0, |after| after.part))) {
+        for key in self.ready_queues_of(peer, query, ReadyQueueKey(after.map_or(0, |after| after.part))) {
             let from = after.filter(|after| after.part == key.0);
             let from = from.map(|after| Rank { weight: after.weight, age: after.number });
             if self.may_hold(peer, query, key) {
-                for slot in self.lanes.at(key).line.iter_after(from, |slot| self.rank_of(slot)) {
+                for slot in self.ready_queues.at(key).line.iter_after(from, |slot| self.rank_of(slot)) {
                     let rank = self.rank_of(slot);
                     let place = Place { part: key.0, weight: rank.weight, number: rank.age };
                     if !self.see(peer, query, &[StateName::Ready], slot, place, page) {
@@ -231,7 +231,7 @@ impl Engine {
                     }
                 }
             }
-            // A lane that is passed by is a look as well.
+            // A ready queue that is passed by is a look as well.
             let behind = Place { part: key.0, weight: i64::MAX, number: u64::MAX };
             if !page.look(query, &[StateName::Ready], behind) {
                 return;
@@ -239,29 +239,30 @@ impl Engine {
         }
     }
 
-    /// The lanes from one on: of one queue if it is named, else all.
-    fn lanes_of<'a>(
+    /// The ready queues from one on: of one queue if it is named, else all.
+    fn ready_queues_of<'a>(
         &'a self,
         peer: &Peer,
         query: &ListQuery,
-        first: LaneKey,
-    ) -> Box<dyn Iterator<Item = LaneKey> + 'a> {
+        first: ReadyQueueKey,
+    ) -> Box<dyn Iterator<Item = ReadyQueueKey> + 'a> {
         let Some(queue) = &query.queue else {
-            return Box::new(self.lanes.iter_from(first).map(|(key, _)| key));
+            return Box::new(self.ready_queues.iter_from(first).map(|(key, _)| key));
         };
         let Some(queue) = self.queues.find(&peer.namespace, queue) else {
             return Box::new(std::iter::empty());
         };
         let groups = self.queues.at(queue).groups.iter().map(|group| self.groups.at(*group));
-        let mut lanes: Vec<LaneKey> = groups.flat_map(|group| group.lanes.range(first..).copied()).collect();
-        lanes.sort_unstable();
-        Box::new(lanes.into_iter())
+        let mut ready_queues: Vec<ReadyQueueKey> =
+            groups.flat_map(|group| group.ready_queues.range(first..).copied()).collect();
+        ready_queues.sort_unstable();
+        Box::new(ready_queues.into_iter())
     }
 
-    fn may_hold(&self, peer: &Peer, query: &ListQuery, key: LaneKey) -> bool {
-        let lane = self.lanes.at(key);
-        let has_tag = |tag: &Name| lane.tags.iter().any(|key| self.tags.at(*key).name == *tag);
-        self.queues.at(lane.queue).setting.namespace == peer.namespace
+    fn may_hold(&self, peer: &Peer, query: &ListQuery, key: ReadyQueueKey) -> bool {
+        let ready_queue = self.ready_queues.at(key);
+        let has_tag = |tag: &Name| ready_queue.tags.iter().any(|key| self.tags.at(*key).name == *tag);
+        self.queues.at(ready_queue.queue).setting.namespace == peer.namespace
             && query.tag.as_ref().is_none_or(has_tag)
     }
 

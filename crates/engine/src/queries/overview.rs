@@ -31,10 +31,10 @@ impl Engine {
         }
     }
 
-    /// When the oldest of those tasks was submitted that are next in their lanes.
+    /// When the oldest of those tasks was submitted that are next in their ready queues.
     fn oldest_ready(&self, queue: &Queue) -> Option<Timestamp> {
-        let lanes = queue.groups.iter().flat_map(|group| &self.groups.at(*group).lanes);
-        let first = lanes.filter_map(|lane| self.lanes.at(*lane).line.first());
+        let ready_queues = queue.groups.iter().flat_map(|group| &self.groups.at(*group).ready_queues);
+        let first = ready_queues.filter_map(|ready_queue| self.ready_queues.at(*ready_queue).line.first());
         first.map(|slot| self.tasks.at(slot).submitted_at).min()
     }
 

@@ -40,7 +40,7 @@ fn a_blocked_tag_does_not_block_the_others() {
 }
 
 #[test]
-fn several_lanes_under_one_tag_share_it_and_the_most_urgent_goes_first() {
+fn several_ready_queues_under_one_tag_share_it_and_the_most_urgent_goes_first() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     broker.limit(&ann, "cluster", Some(1));
@@ -120,7 +120,7 @@ fn a_tag_that_is_freed_together_with_a_task_goes_to_the_more_urgent() {
 }
 
 #[test]
-fn a_lane_behind_a_blocked_one_is_not_overtaken() {
+fn a_ready_queue_behind_a_blocked_one_is_not_overtaken() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     broker.limit(&ann, "t", Some(0));
