@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::classes::{Choice, ClassKey, offers};
 use crate::engine::{Engine, still_holds};
 use crate::id::{Slot, WorkerKey};
-use crate::line::Rank;
 use crate::queues::QueueKey;
+use crate::ranked_list::Rank;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::shelves::order;
 use crate::spaces::SpaceKey;
@@ -217,11 +217,11 @@ impl Engine {
         }
         for (key, ready_queue) in self.ready_queues.iter() {
             assert_eq!(Some(&ready_queue.users()), users.get(&key), "sets of terms that lead to {key:?}");
-            let waiting: Vec<Slot> = ready_queue.line.iter_after(None, |slot| self.rank_of(slot)).collect();
+            let waiting: Vec<Slot> = ready_queue.ranked.iter_after(None, |slot| self.rank_of(slot)).collect();
             let ready = expected.waiting.get(&key).into_iter().flatten().map(|(_, slot)| *slot);
-            assert_eq!(waiting, ready.collect::<Vec<_>>(), "the line of {key:?}");
+            assert_eq!(waiting, ready.collect::<Vec<_>>(), "the ranked list of {key:?}");
             let first =
-                ready_queue.line.first().filter(|_| !self.queues.at(ready_queue.queue).setting.paused);
+                ready_queue.ranked.first().filter(|_| !self.queues.at(ready_queue.queue).setting.paused);
             match (first, ready_queue.offer) {
                 (None, offer) => assert_eq!(offer, ReadyOffer::Hidden, "{key:?}"),
                 (Some(first), ReadyOffer::Listed(rank) | ReadyOffer::Parked(_, rank)) => {

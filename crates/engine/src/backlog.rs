@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::event::Kind;
 use crate::id::Slot;
-use crate::line::{Line, Rank};
 use crate::queues::QueueKey;
+use crate::ranked_list::{Rank, RankedList};
 use crate::record::{Output, QueueSetting};
 use crate::state::{StateName, TaskState};
 use crate::task::Task;
@@ -209,13 +209,13 @@ impl Engine {
                 self.queues.at(key).groups.iter().flat_map(|group| &self.groups.at(*group).ready_queues)
             {
                 slots.extend(
-                    self.ready_queues.at(*ready_queue).line.iter_after(None, |slot| self.rank_of(slot)),
+                    self.ready_queues.at(*ready_queue).ranked.iter_after(None, |slot| self.rank_of(slot)),
                 );
             }
         }
         let tasks = &self.tasks;
         slots.sort_unstable_by_key(|slot| order_of_waiting(tasks.at(*slot)));
-        let mut waiting = Line::default();
+        let mut waiting = RankedList::default();
         for slot in slots {
             waiting.insert(slot, |other| order_of_waiting(tasks.at(other)));
         }
@@ -245,9 +245,9 @@ impl Engine {
 
     /// The clock was set: nobody has waited for longer because of it.
     pub(crate) fn carry_waiting(&mut self, from: Timestamp, to: Timestamp) {
-        let ready_queues = self.ready_queues.iter().map(|(_, ready_queue)| &ready_queue.line);
+        let ready_queues = self.ready_queues.iter().map(|(_, ready_queue)| &ready_queue.ranked);
         let ready: Vec<Slot> =
-            ready_queues.flat_map(|line| line.iter_after(None, |slot| self.rank_of(slot))).collect();
+            ready_queues.flat_map(|ranked| ranked.iter_after(None, |slot| self.rank_of(slot))).collect();
         for slot in ready {
             if let TaskState::Ready { since } = &mut self.tasks.at_mut(slot).state {
                 *since = since.carried(from, to);

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::classes::ClassKey;
-use crate::line::Rank;
 use crate::name::Name;
 use crate::queues::QueueKey;
+use crate::ranked_list::Rank;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 

@@ -10,9 +10,9 @@ use crate::command::{Command, Held, Peer, Reply};
 use crate::dispatch_groups::DispatchGroups;
 use crate::event::{About, Event, Kind};
 use crate::id::{Slot, TaskId, WorkerKey};
-use crate::line::Rank;
 use crate::name::Name;
 use crate::queues::{QueueKey, Queues};
+use crate::ranked_list::Rank;
 use crate::ready_queues::{ReadyQueueKey, ReadyQueues};
 use crate::record::{Change, LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::refusal::Refusal;
@@ -247,7 +247,7 @@ impl Engine {
                 let aging = self.settings.aging;
                 let tasks = &self.tasks;
                 let ready_queue = self.ready_queues.at_mut(key);
-                ready_queue.line.remove(slot, |other| rank(tasks.at(other), aging));
+                ready_queue.ranked.remove(slot, |other| rank(tasks.at(other), aging));
                 let queue = ready_queue.queue;
                 self.relist(key);
                 self.note_not_waiting(queue, slot);
@@ -281,7 +281,7 @@ impl Engine {
                 let aging = self.settings.aging;
                 let tasks = &self.tasks;
                 let ready_queue = self.ready_queues.at_mut(key);
-                ready_queue.line.insert(slot, |other| rank(tasks.at(other), aging));
+                ready_queue.ranked.insert(slot, |other| rank(tasks.at(other), aging));
                 let queue = ready_queue.queue;
                 self.note_waiting(queue, slot);
                 if self.stirred.ready_queues.last() != Some(&key) {
@@ -309,7 +309,7 @@ impl Engine {
         }
     }
 
-    /// Adds a task to what a worker holds. Its place among the free workers is brought in line by whoever assigned it.
+    /// Adds a task to what a worker holds. Its place among the free workers is updated by the caller that assigned it.
     fn hold(&mut self, worker: WorkerKey, slot: Slot) {
         let held = &mut self.workers.at_mut(worker).held;
         let place = held.len() as u32;
@@ -473,7 +473,7 @@ impl Engine {
     }
 }
 
-/// Whether a timer that stood in line still means anything: the task is held as it was when the timer was armed.
+/// Whether a timer of the FIFO still means anything: the task is held as it was when the timer was armed.
 pub(crate) fn still_holds(tasks: &Tasks, at: Timestamp, timer: Timer) -> bool {
     match timer {
         Timer::Held(slot) => tasks

@@ -55,7 +55,7 @@ impl Engine {
         // Only an empty ready queue loses its last user, and an empty ready queue is hidden.
         let Some(ready_queue) = self.ready_queues.release(key) else { return };
         assert_eq!(
-            (ready_queue.line.len(), ready_queue.offer),
+            (ready_queue.ranked.len(), ready_queue.offer),
             (0, ReadyOffer::Hidden),
             "a ready queue with tasks has terms that lead to it"
         );
@@ -230,7 +230,7 @@ impl Engine {
         }
         let groups = self.classes.at(class).groups.iter().map(|group| self.groups.at(*group));
         let has_work = |group: &&DispatchGroup| {
-            group.ready_queues.iter().any(|ready_queue| self.ready_queues.at(*ready_queue).line.len() > 0)
+            group.ready_queues.iter().any(|ready_queue| self.ready_queues.at(*ready_queue).ranked.len() > 0)
         };
         groups
             .filter(|group| !group.needs.is_empty() && !self.is_served(group))

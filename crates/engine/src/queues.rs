@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::backlog::Passed;
 use crate::classes::ClassKey;
 use crate::dispatch_groups::GroupKey;
-use crate::line::Line;
 use crate::name::Name;
+use crate::ranked_list::RankedList;
 use crate::record::QueueSetting;
 use crate::slab::Slab;
 use crate::spaces::SpaceKey;
@@ -27,7 +27,7 @@ pub(crate) struct Queue {
     pub(crate) groups: BTreeSet<GroupKey>,
     pub(crate) classes: BTreeSet<ClassKey>,
     /// Its ready tasks, the one that is ready for longest first; empty as long as the queue has no threshold.
-    pub(crate) waiting: Line,
+    pub(crate) waiting: RankedList,
     /// When its backlog is looked at next.
     pub(crate) look_at: Timestamp,
     /// Its backlog is looked at before the command is over.
@@ -83,7 +83,7 @@ impl Queues {
             live: 0,
             groups: BTreeSet::new(),
             classes: BTreeSet::new(),
-            waiting: Line::default(),
+            waiting: RankedList::default(),
             look_at: Timestamp::NEVER,
             is_stirred: false,
         }));

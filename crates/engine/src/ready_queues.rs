@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use crate::dispatch_groups::GroupKey;
-use crate::line::{Line, Rank};
 use crate::queues::QueueKey;
+use crate::ranked_list::{Rank, RankedList};
 use crate::slab::Slab;
 use crate::tags::TagKey;
 
@@ -19,7 +19,7 @@ pub(crate) struct ReadyQueue {
     pub(crate) group: GroupKey,
     pub(crate) queue: QueueKey,
     pub(crate) tags: Vec<TagKey>,
-    pub(crate) line: Line,
+    pub(crate) ranked: RankedList,
     pub(crate) offer: ReadyOffer,
     /// Sets of terms that lead here.
     users: u32,
@@ -55,8 +55,8 @@ impl ReadyQueues {
 
     pub(crate) fn insert(&mut self, group: GroupKey, queue: QueueKey, tags: Vec<TagKey>) -> ReadyQueueKey {
         let spec = (group, tags.clone());
-        let line = Line::default();
-        let ready_queue = ReadyQueue { group, queue, tags, line, offer: ReadyOffer::Hidden, users: 0 };
+        let ranked = RankedList::default();
+        let ready_queue = ReadyQueue { group, queue, tags, ranked, offer: ReadyOffer::Hidden, users: 0 };
         let key = ReadyQueueKey(self.slab.insert(ready_queue));
         self.by_spec.insert(spec, key);
         key

@@ -1,5 +1,5 @@
-//! Recovery: an engine comes back from its records. The last record of each thing wins; indexes, lines and counts are
-//! built once, at the end.
+//! Recovery: an engine comes back from its records. The last record of each thing wins; indexes, ready queues and
+//! counts are built once, at the end.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use crate::command::OnClose;
 use crate::engine::Engine;
 use crate::event::LostReason;
 use crate::id::{Slot, WorkerKey};
-use crate::line::Rank;
 use crate::name::Name;
+use crate::ranked_list::Rank;
 use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::settings::Settings;
 use crate::shelves::order;
@@ -125,7 +125,7 @@ impl Restore {
             engine.arm_expiry(now, slot);
             engine.enter_state(slot);
         }
-        // In the order of the shelves and of the lines, so that each task joins at the end.
+        // In the order of the shelves and of the ready queues, so that each task joins at the end.
         shelved.sort_unstable();
         for (_, slot) in shelved {
             engine.shorten_retry(now, slot);

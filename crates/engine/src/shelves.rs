@@ -1,15 +1,15 @@
-//! Tasks that neither wait in a line nor are held by a worker, shelved by state: the unfinished ones by age, the ended
-//! ones in the order in which they ended. Lists and retention walk the shelves instead of the whole table.
+//! Tasks that neither wait in a ready queue nor are held by a worker, shelved by state: the unfinished ones by age, the
+//! ended ones in the order in which they ended. Lists and retention walk the shelves instead of the whole table.
 
 use crate::id::Slot;
-use crate::line::{Line, Rank};
+use crate::ranked_list::{Rank, RankedList};
 use crate::state::StateName;
 use crate::task::Task;
 use crate::tasks::Tasks;
 
 #[derive(Debug, Default)]
 pub(crate) struct Shelves {
-    shelves: [Line; 9],
+    shelves: [RankedList; 9],
 }
 
 impl Shelves {
@@ -35,7 +35,7 @@ impl Shelves {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.shelves.iter().map(Line::len).sum()
+        self.shelves.iter().map(RankedList::len).sum()
     }
 
     pub(crate) fn len_of(&self, state: StateName) -> usize {

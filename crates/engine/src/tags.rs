@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::line::Rank;
 use crate::name::Name;
+use crate::ranked_list::Rank;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 

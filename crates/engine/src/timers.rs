@@ -23,11 +23,12 @@ pub(crate) enum Timer {
 }
 
 /// Most timers wait for a confirmation that comes soon: they are armed in the order in which they will fire, and nearly
-/// all are in vain. Those stand in line and are not taken out; whoever pops them looks whether they still mean anything.
+/// all are in vain. Those stand in a FIFO and are not taken out; whoever pops them looks whether they still mean
+/// anything.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     set: BTreeSet<(Timestamp, Timer)>,
-    line: VecDeque<(Timestamp, Timer)>,
+    fifo: VecDeque<(Timestamp, Timer)>,
 }
 
 impl Timers {
@@ -42,8 +43,8 @@ impl Timers {
         if at == Timestamp::NEVER {
             return;
         }
-        if self.line.back().is_none_or(|(last, _)| *last <= at) {
-            self.line.push_back((at, timer));
+        if self.fifo.back().is_none_or(|(last, _)| *last <= at) {
+            self.fifo.push_back((at, timer));
         } else {
             self.set.insert((at, timer));
         }
@@ -55,24 +56,24 @@ impl Timers {
         }
     }
 
-    /// Drops what is first in line as long as it means nothing any more.
+    /// Drops what is first in the FIFO as long as it means nothing any more.
     pub(crate) fn prune(&mut self, holds: impl Fn(Timestamp, Timer) -> bool) {
-        while let Some((at, timer)) = self.line.front()
+        while let Some((at, timer)) = self.fifo.front()
             && !holds(*at, *timer)
         {
-            self.line.pop_front();
+            self.fifo.pop_front();
         }
     }
 
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let in_set = self.set.first().map(|(at, _)| *at);
-        let in_line = self.line.front().map(|(at, _)| *at);
-        in_set.into_iter().chain(in_line).min()
+        let in_fifo = self.fifo.front().map(|(at, _)| *at);
+        in_set.into_iter().chain(in_fifo).min()
     }
 
-    /// The next timer that is due. The line must have been pruned.
+    /// The next timer that is due. The FIFO must have been pruned.
     pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Timer> {
-        let (at, in_line) = match (self.set.first(), self.line.front()) {
+        let (at, in_fifo) = match (self.set.first(), self.fifo.front()) {
             (Some(one), Some(other)) => (one.min(other).0, other < one),
             (Some(one), None) => (one.0, false),
             (None, Some(other)) => (other.0, true),
@@ -81,7 +82,7 @@ impl Timers {
         if at > now {
             return None;
         }
-        let popped = if in_line { self.line.pop_front() } else { self.set.pop_first() };
+        let popped = if in_fifo { self.fifo.pop_front() } else { self.set.pop_first() };
         popped.map(|(_, timer)| timer)
     }
 
@@ -100,7 +101,7 @@ impl Timers {
 
     /// For the audit: all that still hold.
     pub(crate) fn all(&self, holds: impl Fn(Timestamp, Timer) -> bool) -> BTreeSet<(Timestamp, Timer)> {
-        let in_line = self.line.iter().filter(|(at, timer)| holds(*at, *timer));
-        self.set.iter().chain(in_line).copied().collect()
+        let in_fifo = self.fifo.iter().filter(|(at, timer)| holds(*at, *timer));
+        self.set.iter().chain(in_fifo).copied().collect()
     }
 }

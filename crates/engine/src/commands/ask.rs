@@ -45,7 +45,7 @@ impl Engine {
             && let Some(ready_queue) = self.first_ready_queue_in_order(peer, key, queues)
         {
             let slot =
-                self.ready_queues.at(ready_queue).line.first().expect("a listed ready queue has a task");
+                self.ready_queues.at(ready_queue).ranked.first().expect("a listed ready queue has a task");
             self.assign(now, slot, key, out);
             self.rechoose(key);
         } else {

@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// Assigns one task because this worker is free. Says whether one was assigned. The worker's place among the free
-    /// ones is not brought in line yet: it may take more.
+    /// ones is not updated yet: it may take more.
     fn take_one(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) -> bool {
         let Some((ready_queue, slot)) = self.most_urgent(worker) else { return false };
         let better = self.prefer(ready_queue, slot, worker);
@@ -120,7 +120,7 @@ impl Engine {
                         ready_queue,
                         self.ready_queues
                             .at(ready_queue)
-                            .line
+                            .ranked
                             .first()
                             .expect("a listed ready queue has a task"),
                     ));
@@ -216,15 +216,16 @@ impl Engine {
     }
 
     fn park(&mut self, ready_queue: ReadyQueueKey, tag: TagKey) {
-        let first = self.ready_queues.at(ready_queue).line.first().expect("a listed ready queue has a task");
+        let first =
+            self.ready_queues.at(ready_queue).ranked.first().expect("a listed ready queue has a task");
         self.set_offer(ready_queue, ReadyOffer::Parked(tag, self.rank_of(first)));
     }
 
-    /// Brings a ready queue's offer in line with its first task.
+    /// Updates a ready queue's offer after its first task.
     pub(crate) fn relist(&mut self, key: ReadyQueueKey) {
         let ready_queue = self.ready_queues.at(key);
         let paused = self.queues.at(ready_queue.queue).setting.paused;
-        let first = ready_queue.line.first().filter(|_| !paused);
+        let first = ready_queue.ranked.first().filter(|_| !paused);
         let offer = match (first, ready_queue.offer) {
             (None, _) => ReadyOffer::Hidden,
             (Some(slot), ReadyOffer::Parked(tag, _)) if !self.tags.at(tag).has_room() => {
@@ -256,7 +257,7 @@ impl Engine {
         }
     }
 
-    /// Brings a worker's place among the free ones in line with its load and its asking.
+    /// Updates a worker's rank among the free ones after its load and its requests.
     pub(crate) fn rechoose(&mut self, key: WorkerKey) {
         let choice = self.choice_of(key);
         let before = self.workers.at(key).choice;
@@ -293,7 +294,7 @@ impl Engine {
         class.filter(|_| is_free)
     }
 
-    /// Takes a task back that another holds unconfirmed, so that this idle worker may have it. It stands in line again
+    /// Takes a task back that another holds unconfirmed, so that this idle worker may have it. It waits again
     /// like any other: if it frees a tag that somebody more urgent waits for, that one goes first.
     fn take_back_for(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
         let Some((class, _)) = self.workers.at(worker).choice else { return };

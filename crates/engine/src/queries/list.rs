@@ -1,4 +1,4 @@
-//! List: pages of tasks by filter. It walks the shelf, line or worker where the wanted tasks are, and looks at a
+//! List: pages of tasks by filter. It walks the shelf, ready queue or worker where the wanted tasks are, and looks at a
 //! bounded number of tasks per page: a page may come back short, with a cursor to go on.
 //!
 //! Tasks of one state come in the order of that state. A task keeps neither its state nor its place in such an order,
@@ -10,8 +10,8 @@ use crate::command::{Answer, Cursor, ListQuery, Peer, Place, TaskInfo};
 use crate::engine::Engine;
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX};
-use crate::line::Rank;
 use crate::name::Name;
+use crate::ranked_list::Rank;
 use crate::ready_queues::ReadyQueueKey;
 use crate::refusal::Refusal;
 use crate::shelves::order;
@@ -84,9 +84,9 @@ impl Engine {
         }
         if states.contains(&StateName::Ready) {
             for key in self.ready_queues_of(peer, query, ReadyQueueKey(0)) {
-                let line = &self.ready_queues.at(key).line;
-                looks = looks.checked_sub(1 + line.len())?;
-                few.extend(line.iter_after(None, |slot| self.rank_of(slot)));
+                let ranked = &self.ready_queues.at(key).ranked;
+                looks = looks.checked_sub(1 + ranked.len())?;
+                few.extend(ranked.iter_after(None, |slot| self.rank_of(slot)));
             }
         }
         for state in states {
@@ -167,7 +167,7 @@ impl Engine {
         }
     }
 
-    /// Tasks that neither wait in a line nor are held.
+    /// Tasks that neither wait in a ready queue nor are held.
     fn walk_shelf(
         &self,
         peer: &Peer,
@@ -217,13 +217,13 @@ impl Engine {
             && worker.health.namespace == peer.namespace
     }
 
-    /// The waiting lines, ready queue after ready queue.
+    /// The ready queues, one after the other.
     fn walk_lines(&self, peer: &Peer, query: &ListQuery, after: Option<Place>, page: &mut Page) {
         for key in self.ready_queues_of(peer, query, ReadyQueueKey(after.map_or(0, |after| after.part))) {
             let from = after.filter(|after| after.part == key.0);
             let from = from.map(|after| Rank { weight: after.weight, age: after.number });
             if self.may_hold(peer, query, key) {
-                for slot in self.ready_queues.at(key).line.iter_after(from, |slot| self.rank_of(slot)) {
+                for slot in self.ready_queues.at(key).ranked.iter_after(from, |slot| self.rank_of(slot)) {
                     let rank = self.rank_of(slot);
                     let place = Place { part: key.0, weight: rank.weight, number: rank.age };
                     if !self.see(peer, query, &[StateName::Ready], slot, place, page) {

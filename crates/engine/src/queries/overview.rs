@@ -34,7 +34,7 @@ impl Engine {
     /// When the oldest of those tasks was submitted that are next in their ready queues.
     fn oldest_ready(&self, queue: &Queue) -> Option<Timestamp> {
         let ready_queues = queue.groups.iter().flat_map(|group| &self.groups.at(*group).ready_queues);
-        let first = ready_queues.filter_map(|ready_queue| self.ready_queues.at(*ready_queue).line.first());
+        let first = ready_queues.filter_map(|ready_queue| self.ready_queues.at(*ready_queue).ranked.first());
         first.map(|slot| self.tasks.at(slot).submitted_at).min()
     }
 

@@ -1,4 +1,4 @@
-//! A waiting line: tasks in the order in which they are to run.
+//! A ranked list: tasks in the order in which they are to run.
 //!
 //! It stores four bytes per task, because it looks ranks up in the table of tasks. New tasks join near the end and
 //! tasks leave at the front, so both are cheap; in between it is a list of sorted chunks, and an insertion or a
@@ -18,13 +18,13 @@ pub(crate) struct Rank {
 const CHUNK: usize = 512;
 
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct RankedList {
     /// None is empty, except that the last one stays for the next task to come.
     chunks: VecDeque<VecDeque<Slot>>,
     len: usize,
 }
 
-impl Line {
+impl RankedList {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -67,7 +67,7 @@ impl Line {
             index = self.chunk_of(own, &rank);
             let chunk = &mut self.chunks[index];
             let at = chunk.partition_point(|other| rank(*other) < own);
-            assert_eq!(chunk.remove(at), Some(slot), "a task that waits stands in its line");
+            assert_eq!(chunk.remove(at), Some(slot), "a waiting task stands in its list");
         }
         if self.chunks[index].is_empty() && self.chunks.len() > 1 {
             self.chunks.remove(index);
@@ -75,7 +75,7 @@ impl Line {
         self.len -= 1;
     }
 
-    /// The tasks behind `after` in line, in order.
+    /// The tasks behind `after`, in order.
     pub(crate) fn iter_after(
         &self,
         after: Option<Rank>,
@@ -107,29 +107,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_is_a_sorted_list(acts in prop::collection::vec((any::<bool>(), 0u32..3000), 1..4000)) {
+        fn a_ranked_list_is_sorted(acts in prop::collection::vec((any::<bool>(), 0u32..3000), 1..4000)) {
             // The rank is scrambled so that tasks join everywhere, not only at the end.
             let rank = |slot: Slot| Rank { weight: i64::from(slot.0.wrapping_mul(2_654_435_761) % 7), age: u64::from(slot.0) };
-            let mut line = Line::default();
+            let mut ranked = RankedList::default();
             let mut model = std::collections::BTreeSet::new();
             for (join, number) in acts {
                 let slot = Slot(number);
                 let known = model.contains(&(rank(slot), slot));
                 if join && !known {
-                    line.insert(slot, rank);
+                    ranked.insert(slot, rank);
                     model.insert((rank(slot), slot));
                 } else if !join && known {
-                    line.remove(slot, rank);
+                    ranked.remove(slot, rank);
                     model.remove(&(rank(slot), slot));
                 }
-                prop_assert_eq!(line.first(), model.first().map(|(_, slot)| *slot));
-                prop_assert_eq!(line.len(), model.len());
+                prop_assert_eq!(ranked.first(), model.first().map(|(_, slot)| *slot));
+                prop_assert_eq!(ranked.len(), model.len());
             }
-            let walked: Vec<Slot> = line.iter_after(None, rank).collect();
+            let walked: Vec<Slot> = ranked.iter_after(None, rank).collect();
             let expected: Vec<Slot> = model.iter().map(|(_, slot)| *slot).collect();
             prop_assert_eq!(&walked, &expected);
             if let Some(middle) = expected.get(expected.len() / 2) {
-                let behind: Vec<Slot> = line.iter_after(Some(rank(*middle)), rank).collect();
+                let behind: Vec<Slot> = ranked.iter_after(Some(rank(*middle)), rank).collect();
                 prop_assert_eq!(&behind, &expected[expected.len() / 2 + 1..]);
             }
         }
