@@ -11,9 +11,9 @@ use crate::id::{Slot, WorkerKey};
 use crate::queues::QueueKey;
 use crate::ranked_list::Rank;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
-use crate::shelves::order;
 use crate::spaces::SpaceKey;
 use crate::state::{StateName, TaskState};
+use crate::state_index::order;
 use crate::tags::TagKey;
 use crate::task::{Task, TermsKey};
 use crate::time::Timestamp;
@@ -27,7 +27,7 @@ struct Expected {
     space_counts: BTreeMap<SpaceKey, [u64; 9]>,
     waiting: BTreeMap<ReadyQueueKey, BTreeSet<(Rank, Slot)>>,
     ready: BTreeMap<QueueKey, BTreeSet<(Timestamp, u64, Slot)>>,
-    shelved: BTreeMap<StateName, BTreeSet<(u64, Slot)>>,
+    indexed: BTreeMap<StateName, BTreeSet<(u64, Slot)>>,
     held: BTreeMap<WorkerKey, BTreeSet<Slot>>,
     in_use: BTreeMap<TagKey, u32>,
     timers: BTreeSet<(Timestamp, Timer)>,
@@ -71,16 +71,16 @@ impl Engine {
         let timers = self.timers.all(|at, timer| still_holds(&self.tasks, at, timer));
         assert_eq!(timers, expected.timers, "timers");
         assert_eq!(self.sidelined, expected.sidelined, "sidelined workers");
-        for (state, tasks) in &expected.shelved {
-            let shelf: Vec<Slot> = self.shelves.iter_after(&self.tasks, *state, None).collect();
+        for (state, tasks) in &expected.indexed {
+            let of_state: Vec<Slot> = self.state_index.iter_after(&self.tasks, *state, None).collect();
             assert_eq!(
-                shelf,
+                of_state,
                 tasks.iter().map(|(_, slot)| *slot).collect::<Vec<_>>(),
-                "the shelf of {state}"
+                "the tasks of {state}"
             );
         }
-        let shelved: usize = expected.shelved.values().map(BTreeSet::len).sum();
-        assert_eq!(self.shelves.len(), shelved, "tasks on shelves");
+        let indexed: usize = expected.indexed.values().map(BTreeSet::len).sum();
+        assert_eq!(self.state_index.len(), indexed, "tasks in the state index");
         let stirred = &self.stirred;
         assert!(
             stirred.ready_queues.is_empty()
@@ -121,7 +121,7 @@ impl Engine {
                 }
             }
             state => {
-                expected.shelved.entry(state.name()).or_default().insert((order(task), slot));
+                expected.indexed.entry(state.name()).or_default().insert((order(task), slot));
                 if let TaskState::Delayed { until } = state {
                     expected.arm(*until, Timer::Due(slot));
                 }

@@ -17,9 +17,9 @@ use crate::ready_queues::{ReadyQueueKey, ReadyQueues};
 use crate::record::{Change, LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
-use crate::shelves::Shelves;
 use crate::spaces::Spaces;
 use crate::state::{StateName, TaskState, Wanted};
+use crate::state_index::StateIndex;
 use crate::tags::{TagKey, Tags};
 use crate::task::{Task, TermsKey};
 use crate::tasks::Tasks;
@@ -41,7 +41,7 @@ pub struct Engine {
     pub(crate) classes: Classes,
     pub(crate) tags: Tags,
     pub(crate) workers: Workers,
-    pub(crate) shelves: Shelves,
+    pub(crate) state_index: StateIndex,
     pub(crate) timers: Timers,
     pub(crate) next_event: u64,
     /// What a change has stirred up and `settle` looks at before the command is over.
@@ -77,7 +77,7 @@ impl Engine {
             classes: Classes::default(),
             tags: Tags::default(),
             workers: Workers::default(),
-            shelves: Shelves::default(),
+            state_index: StateIndex::default(),
             timers: Timers::default(),
             next_event: 1,
             stirred: Stirred::default(),
@@ -254,7 +254,7 @@ impl Engine {
             }
             TaskState::Delayed { until } => {
                 self.timers.disarm(*until, Timer::Due(slot));
-                self.shelves.take(&self.tasks, slot);
+                self.state_index.take(&self.tasks, slot);
             }
             TaskState::Assigned(holding) | TaskState::Running(holding) => {
                 let (worker, check_at, place) = (holding.key, holding.check_at, holding.place);
@@ -267,7 +267,7 @@ impl Engine {
             | TaskState::Paused(_)
             | TaskState::Completed(_)
             | TaskState::Failed(_)
-            | TaskState::Cancelled(_) => self.shelves.take(&self.tasks, slot),
+            | TaskState::Cancelled(_) => self.state_index.take(&self.tasks, slot),
         }
     }
 
@@ -290,7 +290,7 @@ impl Engine {
             }
             TaskState::Delayed { until } => {
                 self.timers.arm(*until, Timer::Due(slot));
-                self.shelves.put(&self.tasks, slot);
+                self.state_index.put(&self.tasks, slot);
             }
             TaskState::Assigned(holding) | TaskState::Running(holding) => {
                 let (worker, check_at) = (holding.key, holding.check_at);
@@ -298,9 +298,9 @@ impl Engine {
                 self.hold(worker, slot);
                 self.count_tags(slot, |in_use| *in_use += 1);
             }
-            TaskState::Created | TaskState::Paused(_) => self.shelves.put(&self.tasks, slot),
+            TaskState::Created | TaskState::Paused(_) => self.state_index.put(&self.tasks, slot),
             TaskState::Completed(_) | TaskState::Failed(_) | TaskState::Cancelled(_) => {
-                self.shelves.put(&self.tasks, slot);
+                self.state_index.put(&self.tasks, slot);
                 let expires_at = task.extras.as_ref().and_then(|extras| extras.expires_at);
                 if let Some(at) = expires_at {
                     self.timers.disarm(at, Timer::Expires(slot));

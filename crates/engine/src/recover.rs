@@ -12,8 +12,8 @@ use crate::name::Name;
 use crate::ranked_list::Rank;
 use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::settings::Settings;
-use crate::shelves::order;
 use crate::state::TaskState;
+use crate::state_index::order;
 use crate::task::{Task, TermsKey};
 use crate::terms::Terms;
 use crate::time::Timestamp;
@@ -33,7 +33,7 @@ pub struct Restore {
 struct Sorted {
     children: Vec<Slot>,
     held: Vec<Slot>,
-    shelved: Vec<(u64, Slot)>,
+    indexed: Vec<(u64, Slot)>,
     ready: Vec<(Rank, Slot)>,
 }
 
@@ -117,7 +117,7 @@ impl Restore {
     /// The engine as it was, at a new time. Workers of held tasks have a grace to come back; nothing is handed out yet,
     /// because nobody is there.
     pub fn finish(mut self, now: Timestamp) -> Engine {
-        let Sorted { children, held, mut shelved, mut ready } = self.sort_out();
+        let Sorted { children, held, mut indexed, mut ready } = self.sort_out();
         self.link_families(&children);
         self.find_holders(now, &held);
         let engine = &mut self.engine;
@@ -125,9 +125,9 @@ impl Restore {
             engine.arm_expiry(now, slot);
             engine.enter_state(slot);
         }
-        // In the order of the shelves and of the ready queues, so that each task joins at the end.
-        shelved.sort_unstable();
-        for (_, slot) in shelved {
+        // In the order of the state index and of the ready queues, so that each task joins at the end.
+        indexed.sort_unstable();
+        for (_, slot) in indexed {
             engine.shorten_retry(now, slot);
             engine.arm_expiry(now, slot);
             engine.enter_state(slot);
@@ -168,7 +168,7 @@ impl Restore {
             } else if task.state.holding().is_some() {
                 sorted.held.push(slot);
             } else {
-                sorted.shelved.push((order(task), slot));
+                sorted.indexed.push((order(task), slot));
             }
         }
         sorted

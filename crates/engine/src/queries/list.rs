@@ -1,4 +1,4 @@
-//! List: pages of tasks by filter. It walks the shelf, ready queue or worker where the wanted tasks are, and looks at a
+//! List: pages of tasks by filter. It walks the state, ready queue or worker where the wanted tasks are, and looks at a
 //! bounded number of tasks per page: a page may come back short, with a cursor to go on.
 //!
 //! Tasks of one state come in the order of that state. A task keeps neither its state nor its place in such an order,
@@ -14,8 +14,8 @@ use crate::name::Name;
 use crate::ranked_list::Rank;
 use crate::ready_queues::ReadyQueueKey;
 use crate::refusal::Refusal;
-use crate::shelves::order;
 use crate::state::StateName;
+use crate::state_index::order;
 use crate::task::Task;
 use crate::workers::Worker;
 
@@ -90,8 +90,8 @@ impl Engine {
             }
         }
         for state in states {
-            looks = looks.checked_sub(self.shelves.len_of(*state))?;
-            few.extend(self.shelves.iter_after(&self.tasks, *state, None));
+            looks = looks.checked_sub(self.state_index.len_of(*state))?;
+            few.extend(self.state_index.iter_after(&self.tasks, *state, None));
         }
         Some(few)
     }
@@ -163,12 +163,12 @@ impl Engine {
         match state {
             StateName::Assigned | StateName::Running => self.walk_workers(peer, query, state, after, page),
             StateName::Ready => self.walk_lines(peer, query, after, page),
-            _ => self.walk_shelf(peer, query, state, after, page),
+            _ => self.walk_state(peer, query, state, after, page),
         }
     }
 
     /// Tasks that neither wait in a ready queue nor are held.
-    fn walk_shelf(
+    fn walk_state(
         &self,
         peer: &Peer,
         query: &ListQuery,
@@ -176,7 +176,7 @@ impl Engine {
         after: Option<Place>,
         page: &mut Page,
     ) {
-        for slot in self.shelves.iter_after(&self.tasks, state, after.map(|after| after.number)) {
+        for slot in self.state_index.iter_after(&self.tasks, state, after.map(|after| after.number)) {
             let place = Place { part: 0, weight: 0, number: order(self.tasks.at(slot)) };
             if !self.see(peer, query, &[state], slot, place, page) {
                 return;

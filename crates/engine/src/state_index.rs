@@ -1,5 +1,5 @@
-//! Tasks that neither wait in a ready queue nor are held by a worker, shelved by state: the unfinished ones by age, the
-//! ended ones in the order in which they ended. Lists and retention walk the shelves instead of the whole table.
+//! Tasks that neither wait in a ready queue nor are held by a worker, indexed by state: the unfinished ones by age, the
+//! ended ones in the order in which they ended. Lists and retention walk the index instead of the whole table.
 
 use crate::id::Slot;
 use crate::ranked_list::{Rank, RankedList};
@@ -8,19 +8,19 @@ use crate::task::Task;
 use crate::tasks::Tasks;
 
 #[derive(Debug, Default)]
-pub(crate) struct Shelves {
-    shelves: [RankedList; 9],
+pub(crate) struct StateIndex {
+    by_state: [RankedList; 9],
 }
 
-impl Shelves {
+impl StateIndex {
     pub(crate) fn put(&mut self, tasks: &Tasks, slot: Slot) {
         let state = tasks.at(slot).state.name();
-        self.shelves[state as usize].insert(slot, |other| place(tasks.at(other)));
+        self.by_state[state as usize].insert(slot, |other| place(tasks.at(other)));
     }
 
     pub(crate) fn take(&mut self, tasks: &Tasks, slot: Slot) {
         let state = tasks.at(slot).state.name();
-        self.shelves[state as usize].remove(slot, |other| place(tasks.at(other)));
+        self.by_state[state as usize].remove(slot, |other| place(tasks.at(other)));
     }
 
     /// The tasks of one state behind a place, in order.
@@ -31,31 +31,31 @@ impl Shelves {
         after: Option<u64>,
     ) -> impl Iterator<Item = Slot> + 'a {
         let after = after.map(|age| Rank { weight: 0, age });
-        self.shelves[state as usize].iter_after(after, |slot| place(tasks.at(slot)))
+        self.by_state[state as usize].iter_after(after, |slot| place(tasks.at(slot)))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.shelves.iter().map(RankedList::len).sum()
+        self.by_state.iter().map(RankedList::len).sum()
     }
 
     pub(crate) fn len_of(&self, state: StateName) -> usize {
-        self.shelves[state as usize].len()
+        self.by_state[state as usize].len()
     }
 
     pub(crate) fn ended_count(&self) -> usize {
-        ENDED.iter().map(|state| self.shelves[*state as usize].len()).sum()
+        ENDED.iter().map(|state| self.by_state[*state as usize].len()).sum()
     }
 
     /// The task that ended first.
     pub(crate) fn oldest_ended(&self, tasks: &Tasks) -> Option<Slot> {
-        let firsts = ENDED.iter().filter_map(|state| self.shelves[*state as usize].first());
+        let firsts = ENDED.iter().filter_map(|state| self.by_state[*state as usize].first());
         firsts.min_by_key(|slot| order(tasks.at(*slot)))
     }
 }
 
 const ENDED: [StateName; 3] = [StateName::Completed, StateName::Failed, StateName::Cancelled];
 
-/// Where a task stands on its shelf.
+/// Where a task stands among the tasks of its state.
 pub(crate) fn order(task: &Task) -> u64 {
     task.state.end().map_or(task.age, |end| end.event)
 }
