@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::classes::{Choice, ClassKey, offers};
+use crate::classes::{ClassKey, WorkerRank, offers};
 use crate::engine::{Engine, still_holds};
 use crate::id::{Slot, WorkerKey};
 use crate::queues::QueueKey;
@@ -32,7 +32,7 @@ struct Expected {
     in_use: BTreeMap<TagKey, u32>,
     timers: BTreeSet<(Timestamp, Timer)>,
     children: BTreeMap<Slot, BTreeSet<(u64, Slot)>>,
-    free: BTreeMap<ClassKey, BTreeSet<Choice>>,
+    free: BTreeMap<ClassKey, BTreeSet<WorkerRank>>,
     class_live: BTreeMap<ClassKey, u32>,
     class_users: BTreeMap<ClassKey, u32>,
     queue_live: BTreeMap<QueueKey, u32>,
@@ -81,12 +81,12 @@ impl Engine {
         }
         let indexed: usize = expected.indexed.values().map(BTreeSet::len).sum();
         assert_eq!(self.state_index.len(), indexed, "tasks in the state index");
-        let stirred = &self.stirred;
+        let dirty = &self.dirty;
         assert!(
-            stirred.ready_queues.is_empty()
-                && stirred.workers.is_empty()
-                && stirred.tags.is_empty()
-                && stirred.queues.is_empty(),
+            dirty.ready_queues.is_empty()
+                && dirty.workers.is_empty()
+                && dirty.tags.is_empty()
+                && dirty.queues.is_empty(),
             "unsettled"
         );
     }
@@ -178,9 +178,9 @@ impl Engine {
                 *expected.queue_live.entry(*queue).or_default() += 1;
             }
         }
-        assert_eq!(worker.choice, self.choice_of(key), "the choice of {}", worker.name());
-        if let Some((class, choice)) = worker.choice {
-            expected.free.entry(class).or_default().insert(choice);
+        assert_eq!(worker.worker_rank, self.worker_rank_of(key), "the choice of {}", worker.name());
+        if let Some((class, worker_rank)) = worker.worker_rank {
+            expected.free.entry(class).or_default().insert(worker_rank);
         }
     }
 

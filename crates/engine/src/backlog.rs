@@ -120,14 +120,14 @@ impl Engine {
         let queue = self.queues.at_mut(key);
         if !queue.is_stirred {
             queue.is_stirred = true;
-            self.stirred.queues.push(key);
+            self.dirty.queues.push(key);
         }
     }
 
     /// Looks at the queues that changed. Comes after all tasks are handed out: a task that a free worker takes at once
     /// is no backlog.
     pub(crate) fn check_backlogs(&mut self, now: Timestamp, out: &mut dyn Output) {
-        while let Some(key) = self.stirred.queues.pop() {
+        while let Some(key) = self.dirty.queues.pop() {
             if self.queues.has(key) {
                 self.check_backlog(now, key, out);
             }
@@ -240,7 +240,7 @@ impl Engine {
                 self.look_at_backlog(key, Timestamp::ZERO);
             }
         }
-        self.stirred.queues.clear();
+        self.dirty.queues.clear();
     }
 
     /// The clock was set: nobody has waited for longer because of it.

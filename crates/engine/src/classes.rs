@@ -25,7 +25,7 @@ pub(crate) struct Class {
     /// What its workers can take.
     pub(crate) groups: BTreeSet<GroupKey>,
     /// Workers with a free slot, the one to choose first.
-    pub(crate) free: BTreeSet<Choice>,
+    pub(crate) free: BTreeSet<WorkerRank>,
     /// Live workers that may take work, whether or not they have a free slot.
     pub(crate) live: u32,
     users: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Class {
 
 /// The order in which free workers are chosen: the least loaded, then the more stable, then who waited longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Choice {
+pub(crate) struct WorkerRank {
     pub(crate) load_permille: u32,
     pub(crate) recent_crashes: u32,
     pub(crate) last_assigned: u64,

@@ -44,8 +44,8 @@ pub struct Engine {
     pub(crate) state_index: StateIndex,
     pub(crate) timers: Timers,
     pub(crate) next_event: u64,
-    /// What a change has stirred up and `settle` looks at before the command is over.
-    pub(crate) stirred: Stirred,
+    /// What a change has marked dirty and `settle` looks at before the command is over.
+    pub(crate) dirty: Dirty,
     /// Live workers that may not work: draining or in quarantine. Few, and looked at only to explain.
     pub(crate) sidelined: BTreeSet<WorkerKey>,
     /// Assigned tasks that nobody has confirmed for a while: a freer worker may have them.
@@ -55,7 +55,7 @@ pub struct Engine {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Stirred {
+pub(crate) struct Dirty {
     pub(crate) ready_queues: Vec<ReadyQueueKey>,
     pub(crate) workers: Vec<WorkerKey>,
     pub(crate) tags: Vec<TagKey>,
@@ -80,7 +80,7 @@ impl Engine {
             state_index: StateIndex::default(),
             timers: Timers::default(),
             next_event: 1,
-            stirred: Stirred::default(),
+            dirty: Dirty::default(),
             sidelined: BTreeSet::new(),
             overdue: BTreeSet::new(),
             unspoken: VecDeque::new(),
@@ -249,7 +249,7 @@ impl Engine {
                 let ready_queue = self.ready_queues.at_mut(key);
                 ready_queue.ranked.remove(slot, |other| rank(tasks.at(other), aging));
                 let queue = ready_queue.queue;
-                self.relist(key);
+                self.reindex_ready_queue(key);
                 self.note_not_waiting(queue, slot);
             }
             TaskState::Delayed { until } => {
@@ -284,8 +284,8 @@ impl Engine {
                 ready_queue.ranked.insert(slot, |other| rank(tasks.at(other), aging));
                 let queue = ready_queue.queue;
                 self.note_waiting(queue, slot);
-                if self.stirred.ready_queues.last() != Some(&key) {
-                    self.stirred.ready_queues.push(key);
+                if self.dirty.ready_queues.last() != Some(&key) {
+                    self.dirty.ready_queues.push(key);
                 }
             }
             TaskState::Delayed { until } => {
@@ -327,8 +327,8 @@ impl Engine {
             // It may be silent for less long from now on.
             self.watch_worker(worker);
         }
-        if self.stirred.workers.last() != Some(&worker) {
-            self.stirred.workers.push(worker);
+        if self.dirty.workers.last() != Some(&worker) {
+            self.dirty.workers.push(worker);
         }
     }
 
@@ -347,7 +347,7 @@ impl Engine {
             let tag = self.tags.at_mut(key);
             change(&mut tag.in_use);
             if !tag.parked.is_empty() && tag.has_room() {
-                self.stirred.tags.push(key);
+                self.dirty.tags.push(key);
             }
         }
     }

@@ -148,7 +148,7 @@ impl Engine {
             if self.workers.at(key).counted {
                 self.count_out(now, before, out);
             }
-            self.rechoose(key);
+            self.reindex_worker(key);
             self.release_class(before);
         }
     }
@@ -180,9 +180,9 @@ impl Engine {
                 self.count_out(now, class, out);
             }
         }
-        self.rechoose(key);
+        self.reindex_worker(key);
         if may_work {
-            self.stirred.workers.push(key);
+            self.dirty.workers.push(key);
         }
     }
 

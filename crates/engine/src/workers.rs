@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::classes::{Choice, ClassKey};
+use crate::classes::{ClassKey, WorkerRank};
 use crate::command::{Held, OnClose, PresenceName, WorkerAbout, WorkerStats};
 use crate::event::LostReason;
 use crate::id::{SessionId, Slot, WorkerKey};
@@ -50,7 +50,7 @@ pub(crate) struct Worker {
     /// A worker that fetches for itself is asking in this class.
     pub(crate) asking: Option<ClassKey>,
     /// Where it stands among the free workers, if it does.
-    pub(crate) choice: Option<(ClassKey, Choice)>,
+    pub(crate) worker_rank: Option<(ClassKey, WorkerRank)>,
     pub(crate) last_assigned: u64,
     pub(crate) timer: Timestamp,
 }
@@ -100,7 +100,7 @@ impl Worker {
             class: None,
             counted: false,
             asking: None,
-            choice: None,
+            worker_rank: None,
             last_assigned: 0,
             timer: Timestamp::NEVER,
         }

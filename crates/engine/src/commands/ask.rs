@@ -39,17 +39,17 @@ impl Engine {
         let capabilities = self.workers.at(key).capabilities.clone();
         let class = self.retain_class(&peer.namespace, queues, &capabilities);
         self.workers.at_mut(key).asking = Some(class);
-        self.rechoose(key);
-        if self.workers.at(key).choice.is_some()
+        self.reindex_worker(key);
+        if self.workers.at(key).worker_rank.is_some()
             && queues.len() > 1
             && let Some(ready_queue) = self.first_ready_queue_in_order(peer, key, queues)
         {
             let slot =
                 self.ready_queues.at(ready_queue).ranked.first().expect("a listed ready queue has a task");
             self.assign(now, slot, key, out);
-            self.rechoose(key);
+            self.reindex_worker(key);
         } else {
-            self.stirred.workers.push(key);
+            self.dirty.workers.push(key);
         }
         Ok(Reply::Done)
     }
@@ -62,7 +62,7 @@ impl Engine {
 
     pub(crate) fn stop_asking(&mut self, key: WorkerKey) {
         if let Some(class) = self.workers.at_mut(key).asking.take() {
-            self.rechoose(key);
+            self.reindex_worker(key);
             self.release_class(class);
         }
     }

@@ -2,7 +2,7 @@
 //! got a free slot looks for a ready queue. Neither looks at the backlog behind the first task of a ready queue.
 
 use crate::blob::Which;
-use crate::classes::{Choice, ClassKey};
+use crate::classes::{ClassKey, WorkerRank};
 use crate::engine::{Engine, rank};
 use crate::event::Kind;
 use crate::id::{Slot, WorkerKey};
@@ -21,19 +21,20 @@ impl Engine {
     /// Brings tasks and workers together until nothing moves.
     pub(crate) fn settle(&mut self, now: Timestamp, out: &mut dyn Output) {
         loop {
-            // What was stirred may be gone by now, or its place taken by another: looking once too often is harmless.
-            let mut ready_queues = std::mem::take(&mut self.stirred.ready_queues);
+            // What was marked dirty may be gone by now, or its place taken by another: looking once too often is
+            // harmless.
+            let mut ready_queues = std::mem::take(&mut self.dirty.ready_queues);
             ready_queues.retain(|ready_queue| self.ready_queues.has(*ready_queue));
             // Everybody is in place before anything is handed out, so that the most urgent task goes first, and to
-            // the least loaded worker, whatever the order in which they were stirred.
-            for index in 0..self.stirred.workers.len() {
-                let worker = self.stirred.workers[index];
+            // the least loaded worker, whatever the order in which they were marked dirty.
+            for index in 0..self.dirty.workers.len() {
+                let worker = self.dirty.workers[index];
                 if self.workers.has(worker) {
-                    self.rechoose(worker);
+                    self.reindex_worker(worker);
                 }
             }
             for ready_queue in &ready_queues {
-                self.relist(*ready_queue);
+                self.reindex_ready_queue(*ready_queue);
             }
             self.list_parked(&mut ready_queues);
             for ready_queue in &ready_queues {
@@ -41,13 +42,13 @@ impl Engine {
             }
             // The list is kept for its capacity.
             ready_queues.clear();
-            if self.stirred.ready_queues.is_empty() {
-                self.stirred.ready_queues = ready_queues;
+            if self.dirty.ready_queues.is_empty() {
+                self.dirty.ready_queues = ready_queues;
             }
-            if !self.stirred.ready_queues.is_empty() || !self.stirred.tags.is_empty() {
+            if !self.dirty.ready_queues.is_empty() || !self.dirty.tags.is_empty() {
                 continue;
             }
-            match self.stirred.workers.pop() {
+            match self.dirty.workers.pop() {
                 Some(worker) if self.workers.has(worker) => self.fill(now, worker, out),
                 Some(_) => {}
                 None => return,
@@ -59,14 +60,14 @@ impl Engine {
     /// blocked by another tag or have no worker; those that find the tag full are parked again when a worker meets
     /// them.
     fn list_parked(&mut self, ready_queues: &mut Vec<ReadyQueueKey>) {
-        for tag in std::mem::take(&mut self.stirred.tags) {
+        for tag in std::mem::take(&mut self.dirty.tags) {
             if !self.tags.has(tag) || !self.tags.at(tag).has_room() {
                 continue;
             }
             let from = ready_queues.len();
             ready_queues.extend(self.tags.at(tag).parked.iter().map(|(_, ready_queue)| *ready_queue));
             for ready_queue in &ready_queues[from..] {
-                self.relist(*ready_queue);
+                self.reindex_ready_queue(*ready_queue);
             }
         }
     }
@@ -77,7 +78,7 @@ impl Engine {
             let Some(worker) = self.best_worker(ready_queue, &[]) else { return };
             // The worker takes the most urgent task it can, which may be one of another ready queue.
             let took = self.take_one(now, worker, out);
-            self.rechoose(worker);
+            self.reindex_worker(worker);
             if !took {
                 return;
             }
@@ -87,7 +88,7 @@ impl Engine {
     /// Gives a worker work until it is full or there is none for it.
     fn fill(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
         while self.take_one(now, worker, out) {}
-        self.rechoose(worker);
+        self.reindex_worker(worker);
         self.take_back_for(now, worker, out);
     }
 
@@ -101,7 +102,7 @@ impl Engine {
         } else if let Some((_, slot)) = self.most_urgent(better) {
             // It takes the most urgent task it can, which may be another one.
             self.assign(now, slot, better, out);
-            self.rechoose(better);
+            self.reindex_worker(better);
         }
         true
     }
@@ -140,7 +141,7 @@ impl Engine {
         let session = entry.session().expect("a free worker has a session");
         let starts_on_assign = entry.starts_on_assign;
         if let Some(class) = asked {
-            self.rechoose(worker);
+            self.reindex_worker(worker);
             self.release_class(class);
         }
         let task = self.tasks.at_mut(slot);
@@ -204,8 +205,9 @@ impl Engine {
     /// The free worker to choose first for a ready queue, leaving out some names.
     fn best_worker(&self, ready_queue: ReadyQueueKey, without: &[crate::Name]) -> Option<WorkerKey> {
         let classes = &self.groups.at(self.ready_queues.at(ready_queue).group).classes;
-        let allowed =
-            |choice: &&Choice| without.is_empty() || !without.contains(self.workers.at(choice.worker).name());
+        let allowed = |worker_rank: &&WorkerRank| {
+            without.is_empty() || !without.contains(self.workers.at(worker_rank.worker).name())
+        };
         let best =
             classes.iter().filter_map(|class| self.classes.at(*class).free.iter().find(allowed)).min()?;
         Some(best.worker)
@@ -222,7 +224,7 @@ impl Engine {
     }
 
     /// Updates a ready queue's offer after its first task.
-    pub(crate) fn relist(&mut self, key: ReadyQueueKey) {
+    pub(crate) fn reindex_ready_queue(&mut self, key: ReadyQueueKey) {
         let ready_queue = self.ready_queues.at(key);
         let paused = self.queues.at(ready_queue.queue).setting.paused;
         let first = ready_queue.ranked.first().filter(|_| !paused);
@@ -258,32 +260,32 @@ impl Engine {
     }
 
     /// Updates a worker's rank among the free ones after its load and its requests.
-    pub(crate) fn rechoose(&mut self, key: WorkerKey) {
-        let choice = self.choice_of(key);
-        let before = self.workers.at(key).choice;
-        if before == choice {
+    pub(crate) fn reindex_worker(&mut self, key: WorkerKey) {
+        let worker_rank = self.worker_rank_of(key);
+        let before = self.workers.at(key).worker_rank;
+        if before == worker_rank {
             return;
         }
-        if let Some((class, choice)) = before {
-            self.classes.at_mut(class).free.remove(&choice);
+        if let Some((class, worker_rank)) = before {
+            self.classes.at_mut(class).free.remove(&worker_rank);
         }
-        if let Some((class, choice)) = choice {
-            self.classes.at_mut(class).free.insert(choice);
+        if let Some((class, worker_rank)) = worker_rank {
+            self.classes.at_mut(class).free.insert(worker_rank);
         }
-        self.workers.at_mut(key).choice = choice;
+        self.workers.at_mut(key).worker_rank = worker_rank;
     }
 
     /// Where a worker stands among the free ones: nowhere, if it has no free slot or does not ask.
-    pub(crate) fn choice_of(&self, key: WorkerKey) -> Option<(ClassKey, Choice)> {
+    pub(crate) fn worker_rank_of(&self, key: WorkerKey) -> Option<(ClassKey, WorkerRank)> {
         let class = self.class_to_serve(key)?;
         let worker = self.workers.at(key);
-        let choice = Choice {
+        let worker_rank = WorkerRank {
             load_permille: worker.load_permille(),
             recent_crashes: worker.health.recent_crashes.len() as u32,
             last_assigned: worker.last_assigned,
             worker: key,
         };
-        Some((class, choice))
+        Some((class, worker_rank))
     }
 
     /// The class in which a worker may be given a task now.
@@ -297,7 +299,7 @@ impl Engine {
     /// Takes a task back that another holds unconfirmed, so that this idle worker may have it. It waits again
     /// like any other: if it frees a tag that somebody more urgent waits for, that one goes first.
     fn take_back_for(&mut self, now: Timestamp, worker: WorkerKey, out: &mut dyn Output) {
-        let Some((class, _)) = self.workers.at(worker).choice else { return };
+        let Some((class, _)) = self.workers.at(worker).worker_rank else { return };
         let candidates = self.overdue.iter().take(TAKE_BACK_LOOKS).copied();
         let found = candidates.into_iter().find(|slot| self.would_be_freer(*slot, class, worker));
         if let Some(slot) = found {

@@ -66,7 +66,7 @@ impl Engine {
         // A freer worker may be idle already.
         for class in &self.groups.at(self.ready_queues.at(ready_queue).group).classes {
             let free = self.classes.at(*class).free.first();
-            self.stirred.workers.extend(free.map(|choice| choice.worker));
+            self.dirty.workers.extend(free.map(|worker_rank| worker_rank.worker));
         }
     }
 

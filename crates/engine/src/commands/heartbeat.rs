@@ -61,8 +61,8 @@ impl Engine {
         Ok(Reply::Held(answers))
     }
 
-    /// The broker ends an attempt that its worker may still run. If the worker says in its heartbeats what it holds, the
-    /// slot stays occupied until the attempt is missing there; otherwise nobody would ever know, and it is free.
+    /// The broker ends an attempt that its worker may still run. If the worker says in its heartbeats what it holds,
+    /// the slot stays occupied until the attempt is missing there; otherwise nobody would ever know, and it is free.
     pub(crate) fn note_stopping(&mut self, slot: Slot) {
         let task = self.tasks.at(slot);
         let Some(holding) = task.state.holding() else { return };
@@ -78,7 +78,7 @@ impl Engine {
         let before = stopping.len();
         stopping.retain(|held| listed.contains(held));
         if stopping.len() < before {
-            self.stirred.workers.push(key);
+            self.dirty.workers.push(key);
         }
     }
 }

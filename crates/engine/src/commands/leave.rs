@@ -22,7 +22,7 @@ impl Engine {
         let worker = self.workers.at_mut(key);
         (worker.draining, worker.remembered) = (true, false);
         worker.profile_is_news |= worker.health.profile.take().is_some();
-        self.rechoose(key);
+        self.reindex_worker(key);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
             self.hand_back(now, slot, Some("the worker left".into()), out);
@@ -33,8 +33,8 @@ impl Engine {
         Ok(Reply::Done)
     }
 
-    /// Takes a worker that holds nothing out of the table; one with a crash history stays for the record, and so does one
-    /// that was lost and wants to be remembered.
+    /// Takes a worker that holds nothing out of the table; one with a crash history stays for the record, and so does
+    /// one that was lost and wants to be remembered.
     pub(crate) fn bid_farewell(&mut self, now: Timestamp, key: WorkerKey, out: &mut dyn Output) {
         self.set_presence(key, Presence::Gone { since: now });
         self.recount(now, key, out);

@@ -33,7 +33,7 @@ impl Engine {
         let about = About::Tag { namespace: peer.namespace.clone(), tag: tag.clone() };
         let setting = LimitSetting { namespace: peer.namespace.clone(), tag: tag.clone(), limit };
         out.record(Event { seq, at: now, about, kind: Kind::LimitSet { limit } }, Change::Limit(&setting));
-        self.stirred.tags.push(key);
+        self.dirty.tags.push(key);
         self.tags.close_if_unused(key);
         Ok(Reply::Done)
     }

@@ -53,8 +53,8 @@ impl Engine {
         self.tell_queue(now, key, kind, out);
         self.stir_queue(key);
         for ready_queue in ready_queues {
-            self.relist(ready_queue);
-            self.stirred.ready_queues.push(ready_queue);
+            self.reindex_ready_queue(ready_queue);
+            self.dirty.ready_queues.push(ready_queue);
         }
     }
 }
