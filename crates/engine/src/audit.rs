@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::classes::{ClassKey, WorkerRank, offers};
 use crate::engine::{Engine, still_holds};
 use crate::id::{Slot, WorkerKey};
+use crate::namespaces::NamespaceKey;
 use crate::queues::QueueKey;
 use crate::ranked_list::Rank;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
-use crate::spaces::SpaceKey;
 use crate::state::{StateName, TaskState};
 use crate::state_index::order;
 use crate::tags::TagKey;
@@ -24,7 +24,7 @@ use crate::timers::Timer;
 struct Expected {
     terms: BTreeMap<TermsKey, u32>,
     queue_counts: BTreeMap<QueueKey, [u64; 9]>,
-    space_counts: BTreeMap<SpaceKey, [u64; 9]>,
+    namespace_counts: BTreeMap<NamespaceKey, [u64; 9]>,
     waiting: BTreeMap<ReadyQueueKey, BTreeSet<(Rank, Slot)>>,
     ready: BTreeMap<QueueKey, BTreeSet<(Timestamp, u64, Slot)>>,
     indexed: BTreeMap<StateName, BTreeSet<(u64, Slot)>>,
@@ -37,7 +37,7 @@ struct Expected {
     class_users: BTreeMap<ClassKey, u32>,
     queue_live: BTreeMap<QueueKey, u32>,
     sidelined: BTreeSet<WorkerKey>,
-    space_workers: BTreeMap<SpaceKey, (u64, u64)>,
+    namespace_workers: BTreeMap<NamespaceKey, (u64, u64)>,
 }
 
 impl Engine {
@@ -105,7 +105,7 @@ impl Engine {
         let state = task.state.name() as usize;
         let queue = self.terms.queue(task.terms);
         expected.queue_counts.entry(queue).or_default()[state] += 1;
-        expected.space_counts.entry(self.queues.at(queue).space).or_default()[state] += 1;
+        expected.namespace_counts.entry(self.queues.at(queue).namespace_key).or_default()[state] += 1;
         let ready_queue = self.terms.ready_queue(task.terms);
         match &task.state {
             TaskState::Ready { since } => {
@@ -157,7 +157,7 @@ impl Engine {
         if let Some(until) = worker.health.quarantined_until {
             expected.arm(until, Timer::Quarantine(key));
         }
-        let (live, lost) = expected.space_workers.entry(worker.space).or_default();
+        let (live, lost) = expected.namespace_workers.entry(worker.namespace_key).or_default();
         match worker.presence_name() {
             crate::command::PresenceName::Live => *live += 1,
             crate::command::PresenceName::Lost => *lost += 1,
@@ -307,14 +307,14 @@ impl Engine {
                 assert!(self.classes.at(*class).spec.queues.contains(&key), "{class:?} serves {name}");
             }
         }
-        for (key, space) in self.spaces.iter() {
+        for (key, counts) in self.namespaces.iter() {
             assert_eq!(
-                space.tasks,
-                expected.space_counts.get(&key).copied().unwrap_or_default(),
+                counts.tasks,
+                expected.namespace_counts.get(&key).copied().unwrap_or_default(),
                 "counts of {key:?}"
             );
-            let workers = expected.space_workers.get(&key).copied().unwrap_or_default();
-            assert_eq!((space.live_workers, space.lost_workers), workers, "workers of {key:?}");
+            let workers = expected.namespace_workers.get(&key).copied().unwrap_or_default();
+            assert_eq!((counts.live_workers, counts.lost_workers), workers, "workers of {key:?}");
         }
         for (slot, task) in self.tasks.iter_from(Slot(0)) {
             let children = task.extras.as_ref().map(|extras| extras.children.clone()).unwrap_or_default();

@@ -11,13 +11,13 @@ use crate::dispatch_groups::DispatchGroups;
 use crate::event::{About, Event, Kind};
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::name::Name;
+use crate::namespaces::Namespaces;
 use crate::queues::{QueueKey, Queues};
 use crate::ranked_list::Rank;
 use crate::ready_queues::{ReadyQueueKey, ReadyQueues};
 use crate::record::{Change, LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::refusal::Refusal;
 use crate::settings::Settings;
-use crate::spaces::Spaces;
 use crate::state::{StateName, TaskState, Wanted};
 use crate::state_index::StateIndex;
 use crate::tags::{TagKey, Tags};
@@ -32,7 +32,7 @@ use crate::workers::Workers;
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) settings: Settings,
-    pub(crate) spaces: Spaces,
+    pub(crate) namespaces: Namespaces,
     pub(crate) tasks: Tasks,
     pub(crate) terms: TermsTable,
     pub(crate) queues: Queues,
@@ -68,7 +68,7 @@ impl Engine {
         let seed = settings.hash_seed;
         Engine {
             settings,
-            spaces: Spaces::default(),
+            namespaces: Namespaces::default(),
             tasks: Tasks::new(seed),
             terms: TermsTable::new(seed),
             queues: Queues::default(),
@@ -337,7 +337,7 @@ impl Engine {
         let state = task.state.name();
         let queue = self.queues.at_mut(self.terms.queue(task.terms));
         change(queue.count(state));
-        change(&mut self.spaces.at_mut(queue.space).tasks[state as usize]);
+        change(&mut self.namespaces.at_mut(queue.namespace_key).tasks[state as usize]);
     }
 
     fn count_tags(&mut self, slot: Slot, change: impl Fn(&mut u32)) {
@@ -453,8 +453,8 @@ impl Engine {
         if let Some(key) = self.terms.find(&terms) {
             return key;
         }
-        let space = self.spaces.open(&terms.namespace);
-        let queue = self.queues.open(&terms.namespace, &terms.queue, space);
+        let namespace_key = self.namespaces.open(&terms.namespace);
+        let queue = self.queues.open(&terms.namespace, &terms.queue, namespace_key);
         let tags: Vec<TagKey> = terms.tags.iter().map(|tag| self.tags.open(&terms.namespace, tag)).collect();
         let ready_queue = self.open_ready_queue(queue, &terms.needs, tags);
         self.ready_queues.retain(ready_queue);

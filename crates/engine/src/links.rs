@@ -84,9 +84,9 @@ impl Engine {
         queues: &[Name],
         capabilities: &[Name],
     ) -> ClassKey {
-        let space = self.spaces.open(namespace);
+        let namespace_key = self.namespaces.open(namespace);
         let mut keys: Vec<QueueKey> =
-            queues.iter().map(|queue| self.queues.open(namespace, queue, space)).collect();
+            queues.iter().map(|queue| self.queues.open(namespace, queue, namespace_key)).collect();
         keys.sort();
         keys.dedup();
         let mut capabilities = capabilities.to_vec();

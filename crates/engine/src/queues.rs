@@ -6,10 +6,10 @@ use crate::backlog::Passed;
 use crate::classes::ClassKey;
 use crate::dispatch_groups::GroupKey;
 use crate::name::Name;
+use crate::namespaces::NamespaceKey;
 use crate::ranked_list::RankedList;
 use crate::record::QueueSetting;
 use crate::slab::Slab;
-use crate::spaces::SpaceKey;
 use crate::state::StateName;
 use crate::time::Timestamp;
 
@@ -19,7 +19,7 @@ pub(crate) struct QueueKey(pub(crate) u32);
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) setting: QueueSetting,
-    pub(crate) space: SpaceKey,
+    pub(crate) namespace_key: NamespaceKey,
     /// By `StateName` as index.
     pub(crate) counts: [u64; 9],
     /// Live workers that serve it and may take work.
@@ -46,7 +46,7 @@ pub(crate) struct Queues {
     /// By namespace and name: an order that is the same in every run, for listings.
     by_name: BTreeMap<(Name, Name), QueueKey>,
     /// How many queues each namespace has, by its place.
-    of_space: Vec<usize>,
+    of_namespace: Vec<usize>,
 }
 
 impl Queues {
@@ -54,8 +54,8 @@ impl Queues {
         self.slab.len()
     }
 
-    pub(crate) fn count_in(&self, space: SpaceKey) -> usize {
-        self.of_space.get(space.place()).copied().unwrap_or_default()
+    pub(crate) fn count_in(&self, namespace_key: NamespaceKey) -> usize {
+        self.of_namespace.get(namespace_key.place()).copied().unwrap_or_default()
     }
 
     pub(crate) fn find(&self, namespace: &Name, queue: &Name) -> Option<QueueKey> {
@@ -63,7 +63,7 @@ impl Queues {
         self.by_name.get(&(namespace.clone(), queue.clone())).copied()
     }
 
-    pub(crate) fn open(&mut self, namespace: &Name, queue: &Name, space: SpaceKey) -> QueueKey {
+    pub(crate) fn open(&mut self, namespace: &Name, queue: &Name, namespace_key: NamespaceKey) -> QueueKey {
         if let Some(key) = self.find(namespace, queue) {
             return key;
         }
@@ -78,7 +78,7 @@ impl Queues {
         };
         let key = QueueKey(self.slab.insert(Queue {
             setting,
-            space,
+            namespace_key,
             counts: [0; 9],
             live: 0,
             groups: BTreeSet::new(),
@@ -88,10 +88,10 @@ impl Queues {
             is_stirred: false,
         }));
         self.by_name.insert((namespace.clone(), queue.clone()), key);
-        if self.of_space.len() <= space.place() {
-            self.of_space.resize(space.place() + 1, 0);
+        if self.of_namespace.len() <= namespace_key.place() {
+            self.of_namespace.resize(namespace_key.place() + 1, 0);
         }
-        self.of_space[space.place()] += 1;
+        self.of_namespace[namespace_key.place()] += 1;
         key
     }
 
@@ -108,7 +108,7 @@ impl Queues {
             && (!queue.setting.ever_served || is_crowded)
         {
             let queue = self.slab.remove(key.0);
-            self.of_space[queue.space.place()] -= 1;
+            self.of_namespace[queue.namespace_key.place()] -= 1;
             self.by_name.remove(&(queue.setting.namespace, queue.setting.queue));
             return true;
         }

@@ -98,8 +98,8 @@ impl Restore {
     }
 
     pub fn queue(&mut self, setting: QueueSetting) {
-        let space = self.engine.spaces.open(&setting.namespace);
-        let key = self.engine.queues.open(&setting.namespace, &setting.queue, space);
+        let namespace_key = self.engine.namespaces.open(&setting.namespace);
+        let key = self.engine.queues.open(&setting.namespace, &setting.queue, namespace_key);
         self.engine.queues.at_mut(key).setting = setting;
     }
 
@@ -220,8 +220,8 @@ impl Restore {
         if let Some(key) = engine.workers.find(namespace, worker) {
             return key;
         }
-        let space = engine.spaces.open(namespace);
-        engine.workers.insert(Worker::new(namespace.clone(), space, worker.clone(), Timestamp::ZERO))
+        let namespace_key = engine.namespaces.open(namespace);
+        engine.workers.insert(Worker::new(namespace.clone(), namespace_key, worker.clone(), Timestamp::ZERO))
     }
 }
 

@@ -8,9 +8,9 @@ use crate::command::{Held, OnClose, PresenceName, WorkerAbout, WorkerStats};
 use crate::event::LostReason;
 use crate::id::{SessionId, Slot, WorkerKey};
 use crate::name::Name;
+use crate::namespaces::NamespaceKey;
 use crate::record::WorkerHealth;
 use crate::slab::Slab;
-use crate::spaces::SpaceKey;
 use crate::time::Timestamp;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Worker {
     pub(crate) health: WorkerHealth,
     /// Its profile has changed, and no record says so yet.
     pub(crate) profile_is_news: bool,
-    pub(crate) space: SpaceKey,
+    pub(crate) namespace_key: NamespaceKey,
     pub(crate) presence: Presence,
     pub(crate) instance: u64,
     pub(crate) owner: Option<Name>,
@@ -63,7 +63,7 @@ pub(crate) enum Presence {
 }
 
 impl Worker {
-    pub(crate) fn new(namespace: Name, space: SpaceKey, worker: Name, now: Timestamp) -> Worker {
+    pub(crate) fn new(namespace: Name, namespace_key: NamespaceKey, worker: Name, now: Timestamp) -> Worker {
         Worker {
             health: WorkerHealth {
                 namespace,
@@ -75,7 +75,7 @@ impl Worker {
                 profile: None,
             },
             profile_is_news: false,
-            space,
+            namespace_key,
             presence: Presence::Gone { since: now },
             instance: 0,
             owner: None,

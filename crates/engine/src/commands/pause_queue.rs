@@ -21,8 +21,8 @@ impl Engine {
     ) -> Result<Reply, Refusal> {
         name::check("queue", queue)?;
         self.check_queue_room(&peer.namespace, std::slice::from_ref(queue))?;
-        let space = self.spaces.open(&peer.namespace);
-        let key = self.queues.open(&peer.namespace, queue, space);
+        let namespace_key = self.namespaces.open(&peer.namespace);
+        let key = self.queues.open(&peer.namespace, queue, namespace_key);
         self.set_paused(now, key, true, Kind::QueuePaused, out);
         Ok(Reply::Done)
     }

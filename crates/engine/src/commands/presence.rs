@@ -36,15 +36,15 @@ impl Engine {
     pub(crate) fn set_presence(&mut self, key: WorkerKey, presence: Presence) {
         let worker = self.workers.at_mut(key);
         let before = std::mem::replace(&mut worker.presence, presence);
-        let space = self.spaces.at_mut(worker.space);
+        let counts = self.namespaces.at_mut(worker.namespace_key);
         match before {
-            Presence::Live { .. } => space.live_workers -= 1,
-            Presence::Lost { .. } => space.lost_workers -= 1,
+            Presence::Live { .. } => counts.live_workers -= 1,
+            Presence::Lost { .. } => counts.lost_workers -= 1,
             Presence::Gone { .. } => {}
         }
         match presence {
-            Presence::Live { .. } => space.live_workers += 1,
-            Presence::Lost { .. } => space.lost_workers += 1,
+            Presence::Live { .. } => counts.live_workers += 1,
+            Presence::Lost { .. } => counts.lost_workers += 1,
             Presence::Gone { .. } => {}
         }
     }

@@ -39,8 +39,8 @@ impl Engine {
             self.leave(now, peer, out)?;
         }
         let key = known.unwrap_or_else(|| {
-            let space = self.spaces.open(&peer.namespace);
-            self.workers.insert(Worker::new(peer.namespace.clone(), space, spec.worker.clone(), now))
+            let namespace_key = self.namespaces.open(&peer.namespace);
+            self.workers.insert(Worker::new(peer.namespace.clone(), namespace_key, spec.worker.clone(), now))
         });
         let returned = matches!(self.workers.at(key).presence, Presence::Lost { .. } | Presence::Live { .. });
         let same_process = spec.instance != 0 && spec.instance == self.workers.at(key).instance;
@@ -84,8 +84,8 @@ impl Engine {
         Ok(Reply::Registered { held: answers, returned })
     }
 
-    /// A worker that is there, or may come back to its tasks, belongs to the key that registered it. Who that was is not
-    /// known after a restart of the broker.
+    /// A worker that is there, or may come back to its tasks, belongs to the key that registered it. Who that was is
+    /// not known after a restart of the broker.
     fn check_owner(&self, key: WorkerKey, owner: Option<&Name>) -> Result<(), Refusal> {
         let worker = self.workers.at(key);
         let is_free = matches!(worker.presence, Presence::Gone { .. });

@@ -163,15 +163,16 @@ impl Engine {
 
     /// New queues and a new namespace must fit.
     pub(crate) fn check_queue_room(&self, namespace: &Name, queues: &[Name]) -> Result<(), Refusal> {
-        let space = self.spaces.find(namespace);
-        if space.is_none() {
+        let namespace_key = self.namespaces.find(namespace);
+        if namespace_key.is_none() {
             name::check("namespace", namespace)?;
-            if self.spaces.len() >= NAMESPACES_MAX {
+            if self.namespaces.len() >= NAMESPACES_MAX {
                 return Err(Refusal::Full { what: "namespaces", limit: NAMESPACES_MAX as u64 });
             }
         }
         let (limit, own_limit) = (self.settings.queues_max, self.settings.queues_per_namespace_max);
-        let (all, own) = (self.queues.len(), space.map_or(0, |space| self.queues.count_in(space)));
+        let (all, own) =
+            (self.queues.len(), namespace_key.map_or(0, |namespace_key| self.queues.count_in(namespace_key)));
         if all + queues.len() <= limit && own + queues.len() <= own_limit {
             return Ok(());
         }

@@ -1,4 +1,5 @@
-//! Thresholds: from where on a queue has a backlog. They can be set before anything is in the queue, and while tasks wait.
+//! Thresholds: from where on a queue has a backlog. They can be set before anything is in the queue, and while tasks
+//! wait.
 
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ impl Engine {
         name::check("queue", queue)?;
         check(thresholds.unwrap_or_default())?;
         self.check_queue_room(&peer.namespace, std::slice::from_ref(queue))?;
-        let space = self.spaces.open(&peer.namespace);
-        let key = self.queues.open(&peer.namespace, queue, space);
+        let namespace_key = self.namespaces.open(&peer.namespace);
+        let key = self.queues.open(&peer.namespace, queue, namespace_key);
         self.queues.at_mut(key).setting.thresholds = thresholds;
         let Thresholds { depth, age } = self.thresholds_of(&self.queues.at(key).setting);
         self.tell_queue(now, key, Kind::QueueThresholdsSet { depth, age }, out);

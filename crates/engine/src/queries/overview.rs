@@ -115,11 +115,11 @@ impl Engine {
 
     pub(crate) fn counts(&self, peer: &Peer) -> Answer {
         let mut counts = Counts { last_event: self.last_event(), ..Counts::default() };
-        if let Some(key) = self.spaces.find(&peer.namespace) {
-            let space = self.spaces.at(key);
-            counts.by_state = space.tasks;
-            counts.live_workers = space.live_workers;
-            counts.lost_workers = space.lost_workers;
+        if let Some(key) = self.namespaces.find(&peer.namespace) {
+            let of_namespace = self.namespaces.at(key);
+            counts.by_state = of_namespace.tasks;
+            counts.live_workers = of_namespace.live_workers;
+            counts.lost_workers = of_namespace.lost_workers;
         }
         Answer::Counts(Box::new(counts))
     }

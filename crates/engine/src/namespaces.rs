@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use crate::name::Name;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SpaceKey(u32);
+pub(crate) struct NamespaceKey(u32);
 
-impl SpaceKey {
+impl NamespaceKey {
     pub(crate) fn place(self) -> usize {
         self.0 as usize
     }
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Space {
+pub(crate) struct NamespaceCounts {
     /// Tasks by `StateName` as index.
     pub(crate) tasks: [u64; 9],
     pub(crate) live_workers: u64,
@@ -22,39 +22,39 @@ pub(crate) struct Space {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Spaces {
-    list: Vec<Space>,
-    by_name: BTreeMap<Name, SpaceKey>,
+pub(crate) struct Namespaces {
+    list: Vec<NamespaceCounts>,
+    by_name: BTreeMap<Name, NamespaceKey>,
 }
 
-impl Spaces {
+impl Namespaces {
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    pub(crate) fn find(&self, name: &Name) -> Option<SpaceKey> {
+    pub(crate) fn find(&self, name: &Name) -> Option<NamespaceKey> {
         self.by_name.get(name).copied()
     }
 
-    pub(crate) fn open(&mut self, name: &Name) -> SpaceKey {
+    pub(crate) fn open(&mut self, name: &Name) -> NamespaceKey {
         if let Some(key) = self.find(name) {
             return key;
         }
-        self.list.push(Space::default());
-        let key = SpaceKey(self.list.len() as u32 - 1);
+        self.list.push(NamespaceCounts::default());
+        let key = NamespaceKey(self.list.len() as u32 - 1);
         self.by_name.insert(name.clone(), key);
         key
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (SpaceKey, &Space)> {
-        self.list.iter().enumerate().map(|(place, space)| (SpaceKey(place as u32), space))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NamespaceKey, &NamespaceCounts)> {
+        self.list.iter().enumerate().map(|(place, counts)| (NamespaceKey(place as u32), counts))
     }
 
-    pub(crate) fn at(&self, key: SpaceKey) -> &Space {
+    pub(crate) fn at(&self, key: NamespaceKey) -> &NamespaceCounts {
         &self.list[key.0 as usize]
     }
 
-    pub(crate) fn at_mut(&mut self, key: SpaceKey) -> &mut Space {
+    pub(crate) fn at_mut(&mut self, key: NamespaceKey) -> &mut NamespaceCounts {
         &mut self.list[key.0 as usize]
     }
 }
