@@ -100,7 +100,7 @@ impl Engine {
         if !matches!(command, Command::SessionClosed | Command::Register(_)) {
             self.hear_from(now, peer.session, out);
         }
-        let reply = self.obey(now, peer, command, out);
+        let reply = self.dispatch(now, peer, command, out);
         self.settle(now, out);
         self.check_backlogs(now, out);
         self.prune_timers();

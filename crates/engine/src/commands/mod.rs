@@ -41,7 +41,7 @@ use crate::time::Timestamp;
 
 impl Engine {
     /// From the command to its file.
-    pub(crate) fn obey(
+    pub(crate) fn dispatch(
         &mut self,
         now: Timestamp,
         peer: &Peer,

@@ -78,7 +78,7 @@ impl Broker {
 
     // What they do.
 
-    /// A command that is expected to be obeyed.
+    /// A command that is expected to succeed.
     pub(crate) fn does(&mut self, peer: &Peer, command: Command) -> Reply {
         let text = format!("{command:?}");
         self.tries(peer, command).unwrap_or_else(|refusal| panic!("{text}: {refusal}"))
