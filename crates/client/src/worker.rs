@@ -4,7 +4,6 @@
 //! program's runtime. What handlers hand over lands in the `outbox`; the `roster` knows every attempt that is held and
 //! every report that is not answered yet; the `link` moves both over the connection and through reconnects.
 
-mod aside;
 mod builder;
 mod context;
 mod gauge;
@@ -12,17 +11,18 @@ mod handle;
 mod link;
 mod outbox;
 mod outcome;
+mod pending_checkpoint;
 mod report;
 mod roster;
 mod run;
 mod signal;
 mod unreported;
 
-pub use aside::Receipt;
 pub use builder::{Worker, WorkerBuilder};
 pub use context::{Context, NOTE_BYTES_MAX};
 pub use handle::{WorkerHandle, WorkerStats};
 pub use outcome::{Failure, IntoOutcome, MESSAGE_BYTES_MAX, Outcome};
+pub use pending_checkpoint::Receipt;
 pub use run::Finish;
 pub use signal::Interrupt;
 pub use unreported::Unreported;

@@ -14,7 +14,7 @@ pub(crate) use answer::{
 };
 pub(crate) use ask::{
     Template, about_end, confirmed, failure, filter, given_back, held, list_query, moved, progress,
-    put_aside, worker_spec, worker_stats,
+    saved_checkpoint, worker_spec, worker_stats,
 };
 pub(crate) use event::{KINDS_OF_ENDS, event, gap};
 pub(crate) use notice::{assign, stop, wanted};

@@ -11,7 +11,7 @@ mod word;
 
 pub(crate) use answer::{accepted, bytes, ended, response};
 pub(crate) use ask::{
-    Template, about_end, call_answer, confirmed, failure, filter, held, list_query, moved, put_aside,
+    Template, about_end, call_answer, confirmed, failure, filter, held, list_query, moved, save_checkpoint,
     set_thresholds, stats, unknown_kind, worker_spec,
 };
 pub(crate) use event::{KINDS_OF_ENDS, ended_by, event};

@@ -69,13 +69,13 @@ fn outputs_add_up_whichever_way_they_come() {
 }
 
 #[test]
-fn outputs_that_were_put_aside_outlive_the_broker() {
-    let put_aside: [&[&str]; 3] = [
+fn saved_outputs_outlive_the_broker() {
+    let outputs: [&[&str]; 3] = [
         &["SET job:j:stdout out", "SET job:j:stderr err"],
         &[r#"JOB.UPDATE j '{"stdout":"out","progress_percent":90}'"#, r#"JOB.UPDATE j '{"stderr":"err"}'"#],
         &[r#"JOB.UPDATE j '{"status":"running","stdout":"out","stderr":"er"}'"#, "SET job:j:stderr err"],
     ];
-    for words in put_aside {
+    for words in outputs {
         let mut world = World::new(false);
         world.ask(2, r#"LPUSH queue:a '{"job_id":"j"}'"#);
         world.ask(1, "PING old");
@@ -89,7 +89,7 @@ fn outputs_that_were_put_aside_outlive_the_broker() {
 }
 
 #[test]
-fn outputs_that_were_put_aside_do_not_outlive_the_attempt() {
+fn saved_outputs_do_not_outlive_the_attempt() {
     let mut world = World::new(false);
     world.ask(2, r#"LPUSH queue:a '{"job_id":"j"}'"#);
     world.ask(1, "PING old");

@@ -1,5 +1,5 @@
-//! Clients that others wrote, with their defaults. `cargo xtask strangers` installs them and says where they are; a test
-//! that is not told about its stranger says so and steps aside.
+//! Clients that others wrote, with their defaults. `cargo xtask strangers` installs them and says where they are; a
+//! test that is not told about its stranger says so and is skipped.
 
 mod support;
 

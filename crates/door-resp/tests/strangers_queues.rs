@@ -58,7 +58,7 @@ async fn run(binary: &OsString, data: &Path, port: u16) -> Child {
     process
 }
 
-/// Python with the packages, and the broker's binary; without them the test says so and steps aside.
+/// Python with the packages, and the broker's binary; without them the test says so and is skipped.
 fn programs(name: &str) -> Option<(OsString, OsString)> {
     let found = std::env::var_os("TENURE_STRANGERS_PYTHON").zip(std::env::var_os("TENURE_BINARY"));
     if found.is_none() {

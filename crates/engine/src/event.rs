@@ -50,7 +50,7 @@ pub enum Kind {
         percent: Option<u8>,
         note: Option<Box<str>>,
     },
-    /// The worker has put aside how far it got, in so many bytes.
+    /// The worker has saved a checkpoint.
     Checkpoint {
         bytes: u32,
     },
@@ -63,7 +63,8 @@ pub enum Kind {
     TakenBack {
         worker: Name,
     },
-    /// The holder went silent or its connection closed. If it is not back by `lease_until`, the task follows its policy.
+    /// The holder went silent or its connection closed. If it is not back by `lease_until`, the task follows its
+    /// policy.
     HolderLost {
         worker: Name,
         reason: LostReason,
@@ -141,8 +142,8 @@ pub enum Kind {
     QueueServed {
         needs: Vec<Name>,
     },
-    /// As many tasks are ready as the threshold says, or one has been so for as long. `depth` is how many are ready, `age`
-    /// how long the one has been that is so for longest.
+    /// As many tasks are ready as the threshold says, or one has been so for as long. `depth` is how many are ready,
+    /// `age` how long the one has been that is so for longest.
     QueueBacklog {
         threshold: Threshold,
         depth: u64,

@@ -1,4 +1,5 @@
-//! About how many bytes an answer or an event takes on a wire, so that whoever holds many of them can count what they cost.
+//! About how many bytes an answer or an event takes on a wire, so that whoever holds many of them can count what they
+//! cost.
 
 use crate::command::{Accepted, Answer, Reply, TaskInfo, WorkerAbout, WorkerInfo};
 use crate::event::{About, Event, Kind};
@@ -77,7 +78,7 @@ impl TaskInfo {
                 let reason = holding.intent.as_ref().and_then(|intent| intent.reason.as_deref());
                 text(&holding.worker) + optional(note) + optional(reason)
             }
-            TaskState::Paused(aside) => optional(aside.reason.as_deref()),
+            TaskState::Paused(pause) => optional(pause.reason.as_deref()),
             TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
                 optional(end.message.as_deref()) + optional(end.worker.as_deref())
             }

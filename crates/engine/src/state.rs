@@ -29,8 +29,8 @@ pub enum TaskState {
     /// Sent to a worker that has not confirmed it yet.
     Assigned(Box<Holding>),
     Running(Box<Holding>),
-    /// Put aside until somebody resumes it.
-    Paused(Box<Aside>),
+    /// Paused until somebody resumes it.
+    Paused(Box<PauseInfo>),
     Completed(Box<End>),
     Failed(Box<End>),
     Cancelled(Box<End>),
@@ -104,16 +104,16 @@ pub struct Progress {
     pub at: Timestamp,
 }
 
-/// Why a task was put aside.
+/// Why a task is paused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aside {
+pub struct PauseInfo {
     pub since: Timestamp,
-    pub why: AsideWhy,
+    pub why: PauseCause,
     pub reason: Option<Box<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AsideWhy {
+pub enum PauseCause {
     /// Somebody paused it.
     Asked,
     /// Its worker was lost and its policy is to pause.

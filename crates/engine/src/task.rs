@@ -61,10 +61,10 @@ pub struct Extras {
     pub(crate) children: BTreeSet<(u64, Slot)>,
 }
 
-/// What a worker has put aside of a task: as far as it got, for itself after a break and for the next attempt.
+/// The checkpoint of a task: how far its worker got, for itself after a break and for the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The attempt that put it aside.
+    /// The attempt that saved it.
     pub attempt: u32,
     pub at: Timestamp,
     pub blob: Blob,

@@ -17,7 +17,7 @@ pub enum Why {
     NotBefore {
         until: Timestamp,
     },
-    /// Put aside until resumed.
+    /// Paused until resumed.
     Paused,
     QueuePaused {
         queue: Name,

@@ -1,8 +1,8 @@
 //! The audit log: who did what, from where, with which key, and how it ended; one JSON object a line.
 //!
-//! The hub adds a line when the act is on disk, so the log never claims what a crash takes back. Lines go through a bounded
-//! queue to a thread of their own: a slow or full disk under the log costs lines, which are counted, and never stops the
-//! hub.
+//! The hub adds a line when the act is on disk, so the log never claims what a crash takes back. Lines go through a
+//! bounded queue to a thread of their own: a slow or full disk under the log costs lines, which are counted, and never
+//! stops the hub.
 
 mod act;
 mod file;
@@ -38,7 +38,7 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 pub struct AuditSettings {
     pub path: PathBuf,
     pub level: AuditLevel,
-    /// A file that would grow beyond this is put aside and a new one begun.
+    /// A file that would grow beyond this is rotated.
     pub file_bytes_max: u64,
     /// How many files there are at most, the current one included.
     pub files_max: usize,

@@ -5,10 +5,10 @@
 //!      → Core::seal → Writing: append, fdatasync → Core::synced → Core::speak → Mailbox → door
 //! ```
 //!
-//! Decide, apply in memory, journal, then speak: memory may be ahead of the disk, the outside never is. [`core`] is that
-//! order without threads, so that the simulator can drive it; `runtime.rs` adds the clock and the inbox, `writing.rs` the
-//! way to the disk. Doors see a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the engine's words, which are re-exported
-//! here because no door depends on the engine.
+//! Decide, apply in memory, journal, then speak: memory may be ahead of the disk, the outside never is. [`core`] is
+//! that order without threads, so that the simulator can drive it; `runtime.rs` adds the clock and the inbox,
+//! `writing.rs` the way to the disk. Doors see a [`HubHandle`], a [`Session`] and its [`Mailbox`], and the engine's
+//! words, which are re-exported here because no door depends on the engine.
 
 mod audit;
 mod backup;
@@ -65,7 +65,7 @@ pub mod words {
     pub use tenure_engine::name::check as check_name;
     pub use tenure_engine::notice::{Assignment, Notice, StopWhy};
     pub use tenure_engine::state::{
-        Aside, AsideWhy, EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, End, Holding, Intent, Progress,
+        EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, End, Holding, Intent, PauseCause, PauseInfo, Progress,
         StateName, TaskState, Wanted,
     };
     pub use tenure_engine::terms::{Backoff, OnLost, Terms};

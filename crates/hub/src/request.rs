@@ -34,7 +34,7 @@ pub enum Request {
         failure: Failure,
         result: Bytes,
     },
-    /// A worker puts aside how far it got; empty takes back what it put aside before.
+    /// A worker saves a checkpoint; empty removes the last checkpoint.
     Checkpoint {
         held: Held,
         checkpoint: Bytes,

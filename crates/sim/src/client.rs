@@ -80,7 +80,7 @@ impl Client {
         vec![Ask { token, request: Request::Command(command) }]
     }
 
-    /// In the calm at the end, what was put aside is taken up again, one task after the other, so that everything can
+    /// In the calm at the end, paused tasks are resumed, one task after the other, so that everything can
     /// end.
     fn tidy_up(&mut self) -> Vec<Ask> {
         self.tidied += 1;

@@ -73,13 +73,13 @@ impl Ledger {
     }
 
     /// A worker sends the next checkpoint of a task: its size.
-    pub(crate) fn puts_aside(&mut self, task: TaskId) -> u32 {
+    pub(crate) fn checkpoint_sent(&mut self, task: TaskId) -> u32 {
         let (sent, _) = self.checkpoints.entry(task).or_default();
         *sent += 1;
         *sent
     }
 
-    pub(crate) fn put_aside(&mut self, task: TaskId, size: u32) {
+    pub(crate) fn checkpoint_taken(&mut self, task: TaskId, size: u32) {
         let (_, taken) = self.checkpoints.entry(task).or_default();
         *taken = size.max(*taken);
     }

@@ -103,7 +103,7 @@ impl Worker {
         vec![Ask { token, request: Request::Command(Command::Register(Box::new(spec))) }]
     }
 
-    /// Beats, finishes what is done, sometimes reports progress or puts a checkpoint aside.
+    /// Beats, finishes what is done, sometimes reports progress or saves a checkpoint.
     pub(crate) fn act(&mut self, now: Timestamp, random: &mut Random, ledger: &mut Ledger) -> Vec<Ask> {
         if self.registering.is_some() {
             return Vec::new();
@@ -133,7 +133,7 @@ impl Worker {
         }
         let getting_on = self.running.iter().next().filter(|_| random.percent(20));
         if let Some(held) = getting_on.map(|(task, running)| Held { task: *task, attempt: running.attempt }) {
-            let size = ledger.puts_aside(held.task);
+            let size = ledger.checkpoint_sent(held.task);
             let token = self.token();
             self.checkpoints.insert(token, (held.task, size));
             let checkpoint = Bytes::from(vec![b'c'; size as usize]);
@@ -213,7 +213,7 @@ impl Worker {
         if let Some((task, size)) = self.checkpoints.remove(&token)
             && reply.is_ok()
         {
-            ledger.put_aside(task, size);
+            ledger.checkpoint_taken(task, size);
         }
         if let Err(Refusal::NotAWorker) = reply {
             // The broker has given it up: it registers again.

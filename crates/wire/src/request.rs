@@ -60,7 +60,7 @@ kinds! {
         Heartbeat(Heartbeat) = "heartbeat",
         Start(Start) = "start",
         Progress(ReportProgress) = "progress",
-        PutAside(PutAside) = "put-aside",
+        SaveCheckpoint(SaveCheckpoint) = "put-aside",
         Complete(Complete) = "complete",
         Fail(Box<Failure>) = "fail",
         Confirm(Confirm) = "confirm",
@@ -269,7 +269,7 @@ message! {
 
 message! {
     /// How far the worker got, for itself after a break and for the next attempt.
-    pub struct PutAside {
+    pub struct SaveCheckpoint {
         task: TaskId,
         attempt: u32,
         /// Takes the place of the one before. Empty leaves none.

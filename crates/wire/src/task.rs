@@ -7,7 +7,7 @@ use crate::id::TaskId;
 use crate::shapes::{message, row};
 use crate::time::Timestamp;
 use crate::why::Why;
-use crate::words::{AsideWhy, OnLost, StateName, Wanted};
+use crate::words::{OnLost, PauseCause, StateName, Wanted};
 
 message! {
     /// What many tasks have in common. A frame carries each distinct set once; its tasks refer to it by position.
@@ -29,8 +29,8 @@ message! {
         accept_timeout_ms: Option<u64>,
         /// How long one attempt may run, if not as long as it takes.
         run_limit_ms: Option<u64>,
-        /// How long a worker may take to stop it once it is cancelled, if not as long as the broker's setting says; 0 is as
-        /// long as it takes.
+        /// How long a worker may take to stop it once it is cancelled, if not as long as the broker's setting says; 0
+        /// is as long as it takes.
         cancel_timeout_ms: Option<u64>,
         /// Who is told. Filled in by the broker; what a client puts here is not looked at.
         submitter: Option<Name>,
@@ -128,7 +128,8 @@ row! {
 }
 
 message! {
-    /// A task as a person sees it. Of `until`, `holding`, `aside` and `end`, the one that belongs to its state is there.
+    /// A task as a person sees it. Of `until`, `holding`, `aside` and `end`, the one that belongs to its state is
+    /// there.
     pub struct TaskInfo {
         id: TaskId,
         state: StateName,
@@ -153,7 +154,7 @@ message! {
         /// Assigned or running.
         holding: Option<Box<Holding>>,
         /// Paused.
-        aside: Option<Aside>,
+        aside: Option<PauseInfo>,
         /// Completed, failed or cancelled.
         end: Option<Box<End>>,
     }
@@ -191,9 +192,9 @@ message! {
 }
 
 message! {
-    /// How far a worker got with a task, as it put it aside.
+    /// How far a worker got with a task.
     pub struct Checkpoint {
-        /// The attempt that put it aside.
+        /// The attempt that saved it.
         attempt: u32,
         at: Timestamp,
         bytes: u64,
@@ -201,10 +202,10 @@ message! {
 }
 
 message! {
-    /// Why a task was put aside.
-    pub struct Aside {
+    /// Why a task is paused.
+    pub struct PauseInfo {
         since: Timestamp,
-        why: AsideWhy,
+        why: PauseCause,
         reason: Option<Box<str>>,
     }
 }

@@ -14,7 +14,7 @@ words! {
         /// Sent to a worker that has not confirmed it yet.
         Assigned = "assigned",
         Running = "running",
-        /// Put aside until somebody resumes it.
+        /// Paused until somebody resumes it.
         Paused = "paused",
         Completed = "completed",
         Failed = "failed",
@@ -81,8 +81,8 @@ words! {
 }
 
 words! {
-    /// Why a task was put aside.
-    pub enum AsideWhy {
+    /// Why a task is paused.
+    pub enum PauseCause {
         /// Somebody paused it.
         Asked = "asked",
         /// Its worker was lost and its policy is to pause.

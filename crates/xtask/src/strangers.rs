@@ -49,7 +49,7 @@ pub(crate) struct Strangers {
 }
 
 impl Strangers {
-    /// The environment by which tests are told. A test that needs a stranger it is not told about steps aside.
+    /// The environment by which tests are told. A test that needs a stranger it is not told about is skipped.
     pub(crate) fn variables(&self) -> Vec<(&'static str, OsString)> {
         let mut variables = Vec::new();
         if let Some(python) = &self.python {

@@ -298,7 +298,7 @@ impl Task {
         checkpoint: &Bound<'_, PyBytes>,
         via: Option<Via>,
     ) -> PyResult<Py<PyAny>> {
-        let receipt = self.get()?.put_aside(Bytes::copy_from_slice(checkpoint.as_bytes()));
+        let receipt = self.get()?.save_checkpoint(Bytes::copy_from_slice(checkpoint.as_bytes()));
         run(py, via, async move { Ok(receipt.await?.into()) })
     }
 

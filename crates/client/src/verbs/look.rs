@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    /// How far a worker got with a task, as it put it aside; empty if there is no checkpoint.
+    /// How far a worker got with a task; empty if there is no checkpoint.
     pub async fn checkpoint(&self, task: TaskId) -> Result<Bytes, Error> {
         match self.look("checkpoint", Request::Checkpoint(OneTask { task })).await? {
             Reply::Bytes(reply) => Ok(reply.bytes),

@@ -49,7 +49,7 @@ impl Client {
         self.command("cancel", Request::Cancel(OneTaskWhy { task, reason: reason.map(Into::into) })).await
     }
 
-    /// Puts a task aside until it is resumed. One that runs is put aside when its worker has confirmed.
+    /// Pauses a task until it is resumed. A running one is paused when its worker has confirmed.
     pub async fn pause(&self, task: TaskId, reason: Option<&str>) -> Result<(), Error> {
         self.command("pause", Request::Pause(OneTaskWhy { task, reason: reason.map(Into::into) })).await
     }
@@ -104,8 +104,8 @@ impl Client {
         self.command("clear-worker", Request::ClearWorker(OneWorker { worker: worker.into() })).await
     }
 
-    /// Writes a copy of the store to a new directory below the broker's `backup_dir`, while it runs. Answers how many bytes it
-    /// has.
+    /// Writes a copy of the store to a new directory below the broker's `backup_dir`, while it runs. Answers how many
+    /// bytes it has.
     pub async fn backup(&self, name: &str) -> Result<u64, Error> {
         let backup = Backup { directory: name.into() };
         match self.ask("backup", Request::Backup(backup), Repeat::Unsafe).await? {

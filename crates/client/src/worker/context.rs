@@ -8,8 +8,8 @@ use tenure_wire::task::{Assignment, Held, Terms};
 use tenure_wire::words::OnLost;
 use tenure_wire::{Name, TaskId, Timestamp};
 
-use super::aside::Receipt;
 use super::outbox::{Outbox, Progress};
+use super::pending_checkpoint::Receipt;
 use super::signal::{Interrupt, Signal};
 
 /// The longest note that goes with a progress report; the rest is cut off.
@@ -94,15 +94,15 @@ impl Context {
         &self.inner.terms
     }
 
-    /// How far an earlier attempt got, as it put it aside: go on from there.
+    /// The checkpoint of an earlier attempt: continue from there.
     pub fn checkpoint(&self) -> Option<&Bytes> {
         self.inner.checkpoint.get().filter(|checkpoint| !checkpoint.is_empty())
     }
 
-    /// Puts aside how far the work is, in bytes that mean something to the next attempt. They take the place of those
-    /// put aside before and stay with the task, whatever becomes of this worker or the broker. The receipt comes when
-    /// they are on the broker's disk; it need not be waited for. What comes faster than it can be sent is passed over
-    /// in favour of the latest.
+    /// Saves a checkpoint: how far the work is, in bytes that mean something to the next attempt. They take the place
+    /// of those saved before and stay with the task, whatever becomes of this worker or the broker. The receipt comes
+    /// when they are on the broker's disk; it need not be waited for. What comes faster than it can be sent is passed
+    /// over in favour of the latest.
     ///
     /// ```no_run
     /// # async fn render(_: u32) {}
@@ -110,13 +110,19 @@ impl Context {
     /// let done = context.checkpoint().and_then(|bytes| bytes[..].try_into().ok()).map_or(0, u32::from_be_bytes);
     /// for frame in done..1_000 {
     ///     render(frame).await;
-    ///     context.put_aside((frame + 1).to_be_bytes().to_vec()).await?;
+    ///     context.save_checkpoint((frame + 1).to_be_bytes().to_vec()).await?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
+    pub fn save_checkpoint(&self, checkpoint: impl Into<Bytes>) -> Receipt {
+        self.inner.outbox.save_checkpoint(self.held(), checkpoint.into())
+    }
+
+    /// The old name of [`save_checkpoint`](Self::save_checkpoint).
+    #[deprecated(note = "call `save_checkpoint`")]
     pub fn put_aside(&self, checkpoint: impl Into<Bytes>) -> Receipt {
-        self.inner.outbox.put_aside(self.held(), checkpoint.into())
+        self.save_checkpoint(checkpoint)
     }
 
     /// Tells how far the work is: a percentage if it is known, and a note for people. Never waits; what comes faster
@@ -149,7 +155,7 @@ impl Context {
         self.inner.signal.on_raise(Box::new(told));
     }
 
-    /// Whether an earlier attempt has put something aside that has not been fetched yet.
+    /// Whether an earlier attempt has saved a checkpoint that has not been fetched yet.
     pub(crate) fn lacks_checkpoint(&self) -> bool {
         self.inner.assignment.checkpoint_bytes > 0 && self.inner.checkpoint.get().is_none()
     }

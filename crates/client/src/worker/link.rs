@@ -17,10 +17,10 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use self::terminate::{Terminate, terminated};
-use super::aside::Aside;
 use super::gauge::Gauge;
 use super::handle::Tally;
 use super::outbox::{Finished, Leaving, Outbox};
+use super::pending_checkpoint::PendingCheckpoint;
 use super::roster::Roster;
 use super::run::{Finish, Runner};
 use super::signal::Interrupt;
@@ -65,7 +65,7 @@ pub(crate) struct Link {
     /// Handlers that can be dropped.
     aborts: HashMap<Held, AbortHandle>,
     /// The attempts whose checkpoint is on its way.
-    asides_sent: HashSet<Held>,
+    checkpoints_sent: HashSet<Held>,
     sent: Table<Sent>,
     result_bytes_max: usize,
     /// What the broker has been told of leaving.
@@ -103,7 +103,7 @@ enum Sent {
     Heartbeat(Vec<Held>),
     Progress(Held),
     Fetch(Held),
-    PutAside(Held, Aside),
+    SaveCheckpoint(Held, PendingCheckpoint),
     Drain,
     Leave,
 }
@@ -127,7 +127,7 @@ impl Link {
             outbox,
             tally,
             aborts: HashMap::new(),
-            asides_sent: HashSet::new(),
+            checkpoints_sent: HashSet::new(),
             sent: Table::default(),
             result_bytes_max: 0,
             told: Leaving::No,
@@ -194,11 +194,11 @@ impl Link {
             drop(connection);
             self.standing = Standing::Away;
             self.roster.disconnected();
-            self.asides_sent.clear();
+            self.checkpoints_sent.clear();
             // The latest first.
             for (_, sent) in self.sent.drain().into_iter().rev() {
-                if let Sent::PutAside(held, aside) = sent {
-                    self.outbox.put_back(held, aside);
+                if let Sent::SaveCheckpoint(held, checkpoint) = sent {
+                    self.outbox.put_back(held, checkpoint);
                 }
             }
             connection = match self.connect_again(&mut dialer, &mut terminate).await {

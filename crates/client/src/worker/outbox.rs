@@ -1,4 +1,4 @@
-//! What handlers hand over to the link: how they ended, how far they are, and what they put aside. It never makes a
+//! What handlers hand over to the link: how they ended, how far they are, and their checkpoints. It never makes a
 //! handler wait, and it is bounded by the worker's slots: one end, one word of progress and one checkpoint for each
 //! attempt.
 
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tenure_wire::task::Held;
 use tokio::sync::Notify;
 
-use super::aside::{Aside, Receipt};
 use super::outcome::Outcome;
+use super::pending_checkpoint::{PendingCheckpoint, Receipt};
 use super::unreported::Unreported;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Outbox {
 struct Inner {
     finished: Vec<Finished>,
     progress: HashMap<Held, Progress>,
-    asides: HashMap<Held, Aside>,
+    checkpoints: HashMap<Held, PendingCheckpoint>,
     leaving: Leaving,
     unreported: Vec<Unreported>,
     /// Nobody takes anything from here any more.
@@ -77,28 +77,28 @@ impl Outbox {
     }
 
     /// The latest counts, and whoever waits for an earlier one waits for it.
-    pub(crate) fn put_aside(&self, held: Held, checkpoint: Bytes) -> Receipt {
+    pub(crate) fn save_checkpoint(&self, held: Held, checkpoint: Bytes) -> Receipt {
         let mut inner = self.lock();
         if inner.closed {
             return Receipt::never();
         }
-        let receipt = inner.asides.entry(held).or_default().replace(checkpoint);
+        let receipt = inner.checkpoints.entry(held).or_default().replace(checkpoint);
         drop(inner);
         self.wake.notify_one();
         receipt
     }
 
     /// A checkpoint that was not answered goes again, unless there is a later one.
-    pub(crate) fn put_back(&self, held: Held, aside: Aside) {
-        match self.lock().asides.entry(held) {
-            Entry::Occupied(mut later) => later.get_mut().follow(aside),
-            Entry::Vacant(place) => drop(place.insert(aside)),
+    pub(crate) fn put_back(&self, held: Held, checkpoint: PendingCheckpoint) {
+        match self.lock().checkpoints.entry(held) {
+            Entry::Occupied(mut later) => later.get_mut().follow(checkpoint),
+            Entry::Vacant(place) => drop(place.insert(checkpoint)),
         }
     }
 
     /// The checkpoints that may go now.
-    pub(crate) fn take_asides(&self, may_go: impl Fn(Held) -> bool) -> Vec<(Held, Aside)> {
-        self.lock().asides.extract_if(|held, _| may_go(*held)).collect()
+    pub(crate) fn take_checkpoints(&self, may_go: impl Fn(Held) -> bool) -> Vec<(Held, PendingCheckpoint)> {
+        self.lock().checkpoints.extract_if(|held, _| may_go(*held)).collect()
     }
 
     /// Leaving is not taken back, it can only become more urgent.
@@ -138,7 +138,7 @@ impl Outbox {
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
-        inner.asides.clear();
+        inner.checkpoints.clear();
     }
 
     /// Cancel-safe.

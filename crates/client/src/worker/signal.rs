@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 pub enum Interrupt {
     /// The worker leaves soon: finish quickly, or give the task back.
     Leaving,
-    /// Somebody wants the task put aside. Wind down and return [`Outcome::Paused`](super::Outcome::Paused).
+    /// Somebody wants the task paused. Wind down and return [`Outcome::Paused`](super::Outcome::Paused).
     Pause { reason: Option<Box<str>> },
     /// Somebody wants the task cancelled. Wind down and return [`Outcome::Cancelled`](super::Outcome::Cancelled).
     Cancel { reason: Option<Box<str>> },

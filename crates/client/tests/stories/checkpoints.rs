@@ -1,4 +1,4 @@
-//! Checkpoints: a worker puts aside how far it got, and the next attempt goes on from there.
+//! Checkpoints: a worker saves a checkpoint, and the next attempt goes on from there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,13 @@ async fn the_next_attempt_goes_on_where_the_last_one_was() {
             tell.send((context.attempt(), last(&context))).unwrap();
             match context.attempt() {
                 1 => {
-                    context.put_aside("row 1").await.unwrap();
-                    context.put_aside("row 2000").await.unwrap();
+                    context.save_checkpoint("row 1").await.unwrap();
+                    context.save_checkpoint("row 2000").await.unwrap();
                     Outcome::give_back("a break")
                 }
                 // Nobody waits for the receipt; it goes before the end all the same.
                 2 => {
-                    drop(context.put_aside("row 3000"));
+                    drop(context.save_checkpoint("row 3000"));
                     Outcome::fail(Failure::new(3, "no luck"))
                 }
                 _ => Outcome::complete("done"),
@@ -53,18 +53,18 @@ async fn the_next_attempt_goes_on_where_the_last_one_was() {
 async fn a_worker_and_a_broker_that_die_leave_it_behind() {
     let mut broker = Broker::start();
     let client = broker.client().await;
-    let (aside, mut put_aside) = mpsc::unbounded_channel();
+    let (tell, mut saved) = mpsc::unbounded_channel();
     let first = broker.worker("w1").stop_grace(Duration::ZERO).handle(move |context: Context| {
-        let aside = aside.clone();
+        let tell = tell.clone();
         async move {
-            context.put_aside("half").await.unwrap();
-            aside.send(()).unwrap();
+            context.save_checkpoint("half").await.unwrap();
+            tell.send(()).unwrap();
             std::future::pending::<()>().await;
         }
     });
     let first = first.start().await.unwrap();
     let task = client.submit(Submission::to("images")).await.unwrap().task;
-    put_aside.recv().await.unwrap();
+    saved.recv().await.unwrap();
     let shown = client.show(task).await.unwrap().checkpoint.unwrap();
     assert_eq!((shown.attempt, shown.bytes), (1, 4));
     first.stop();
@@ -78,7 +78,7 @@ async fn a_worker_and_a_broker_that_die_leave_it_behind() {
 }
 
 #[tokio::test]
-async fn what_is_put_aside_while_the_broker_is_away_arrives_when_it_is_back() {
+async fn a_checkpoint_saved_while_the_broker_is_away_arrives_when_it_is_back() {
     let mut broker = Broker::start();
     let client = broker.client().await;
     let (go, gone) = tokio::sync::watch::channel(false);
@@ -87,8 +87,8 @@ async fn what_is_put_aside_while_the_broker_is_away_arrives_when_it_is_back() {
         async move {
             if context.attempt() == 1 {
                 gone.wait_for(|gone| *gone).await.unwrap();
-                drop(context.put_aside("passed over"));
-                context.put_aside("in the dark").await.unwrap();
+                drop(context.save_checkpoint("passed over"));
+                context.save_checkpoint("in the dark").await.unwrap();
                 return Outcome::give_back("a break");
             }
             Outcome::complete(last(&context))
@@ -106,7 +106,7 @@ async fn what_is_put_aside_while_the_broker_is_away_arrives_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn whoever_cannot_put_aside_is_told_why() {
+async fn a_worker_that_cannot_save_a_checkpoint_is_told_why() {
     let broker = Broker::start();
     let client = broker.client().await;
     let (tell, mut told) = mpsc::unbounded_channel();
@@ -116,11 +116,11 @@ async fn whoever_cannot_put_aside_is_told_why() {
         if context.attempt() > 1 {
             return Outcome::complete("");
         }
-        tell.send(context.put_aside(vec![0; (16 << 20) + 1]).wait()).unwrap();
-        tell.send(context.put_aside("small").wait()).unwrap();
+        tell.send(context.save_checkpoint(vec![0; (16 << 20) + 1]).wait()).unwrap();
+        tell.send(context.save_checkpoint("small").wait()).unwrap();
         let over = matches!(context.wait_interrupted(LONG), Some(Interrupt::Stop { .. }));
         assert!(over, "the run limit");
-        tell.send(context.put_aside("too late").wait()).unwrap();
+        tell.send(context.save_checkpoint("too late").wait()).unwrap();
         Outcome::complete("")
     };
     let _worker = broker.worker("w1").handle_blocking(handler).start().await.unwrap();

@@ -72,9 +72,9 @@ impl pb::tasks_server::Tasks for Desk {
 
     async fn checkpoint(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::BytesResponse> {
         let peer = self.enter(&mut request)?;
-        let put_aside =
+        let checkpoint =
             |info: &TaskInfo| Ok(info.checkpoint.map_or(Blob::EMPTY, |checkpoint| checkpoint.blob));
-        self.bytes(&peer, id(&request.get_ref().task)?, put_aside).await
+        self.bytes(&peer, id(&request.get_ref().task)?, checkpoint).await
     }
 
     async fn release(&self, mut request: Request<pb::TaskRequest>) -> Reply<pb::Done> {

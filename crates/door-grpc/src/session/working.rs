@@ -136,8 +136,8 @@ impl Working {
                 let (held, wanted) = translate::confirmed(&confirm)?;
                 return Ok(Request::Confirm { held, wanted, result: confirm.result });
             }
-            Message::PutAside(aside) => {
-                let (held, checkpoint) = translate::put_aside(aside)?;
+            Message::PutAside(saved) => {
+                let (held, checkpoint) = translate::saved_checkpoint(saved)?;
                 return Ok(Request::Checkpoint { held, checkpoint });
             }
             Message::GiveBack(back) => translate::given_back(back)?,

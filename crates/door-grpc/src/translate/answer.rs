@@ -87,10 +87,10 @@ pub(crate) fn task_info(info: &TaskInfo) -> pb::Task {
         TaskState::Created | TaskState::Ready { .. } => None,
         TaskState::Delayed { until } => Some(Data::Until(until.0)),
         TaskState::Assigned(holding) | TaskState::Running(holding) => Some(Data::Holding(held_by(holding))),
-        TaskState::Paused(aside) => Some(Data::Aside(pb::Aside {
-            since: aside.since.0,
-            why: aside_why(aside.why).to_owned(),
-            reason: text(aside.reason.as_deref()),
+        TaskState::Paused(pause) => Some(Data::Aside(pb::Aside {
+            since: pause.since.0,
+            why: pause_cause(pause.why).to_owned(),
+            reason: text(pause.reason.as_deref()),
         })),
         TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
             Some(Data::End(pb::End {
@@ -146,12 +146,12 @@ fn held_by(holding: &Holding) -> pb::Holding {
     }
 }
 
-fn aside_why(why: tenure_hub::words::AsideWhy) -> &'static str {
-    use tenure_hub::words::AsideWhy;
+fn pause_cause(why: tenure_hub::words::PauseCause) -> &'static str {
+    use tenure_hub::words::PauseCause;
     match why {
-        AsideWhy::Asked => "asked",
-        AsideWhy::WorkerLost => "worker-lost",
-        AsideWhy::CrashBudget => "crash-budget",
+        PauseCause::Asked => "asked",
+        PauseCause::WorkerLost => "worker-lost",
+        PauseCause::CrashBudget => "crash-budget",
     }
 }
 

@@ -93,9 +93,9 @@ pub(crate) fn failure(failed: pb::Fail) -> Result<(Failure, Bytes), Refusal> {
     Ok((failure, failed.result))
 }
 
-pub(crate) fn put_aside(aside: pb::PutAside) -> Result<(Held, Bytes), Refusal> {
-    check_size("bytes of checkpoint", &aside.checkpoint)?;
-    Ok((one_held(&aside.task, aside.attempt)?, aside.checkpoint))
+pub(crate) fn saved_checkpoint(saved: pb::PutAside) -> Result<(Held, Bytes), Refusal> {
+    check_size("bytes of checkpoint", &saved.checkpoint)?;
+    Ok((one_held(&saved.task, saved.attempt)?, saved.checkpoint))
 }
 
 /// What a worker confirms.

@@ -64,7 +64,7 @@ impl Drop for Broker {
     }
 }
 
-/// The interpreter with grpcio, or nothing: then the test steps aside.
+/// The interpreter with grpcio, or nothing: then the test is skipped.
 pub(crate) fn python() -> Option<OsString> {
     let python = std::env::var_os("TENURE_STRANGERS_PYTHON");
     if python.is_none() {

@@ -70,7 +70,7 @@ pub fn starts_on_assignment(assignment: &Assignment) -> bool {
     assignment.terms.on_lost != OnLost::Requeue
 }
 
-/// Where the outputs of a task lie that its current attempt has put aside.
+/// Where the outputs of a task lie that its current attempt has saved.
 pub(super) fn checkpoint_of(task: &TaskInfo) -> Option<Blob> {
     let own = task.checkpoint.filter(|checkpoint| checkpoint.attempt == task.attempt);
     own.map(|checkpoint| checkpoint.blob)
@@ -231,8 +231,8 @@ impl<D: Dialect> Worker<D> {
         }
     }
 
-    /// The worker asks for more than it can hold, as if it did not have what it has not mentioned. It gets a moment to mention
-    /// it. One that can do several things at once may just be early.
+    /// The worker asks for more than it can hold, as if it did not have what it has not mentioned. It gets a moment to
+    /// mention it. One that can do several things at once may just be early.
     pub(super) fn doubt_unmentioned(&mut self, now: Timestamp) {
         let is_single = self.terms.slots == 1;
         self.claims.doubt(now, |claim| claim.evidence.recalled || is_single || !claim.evidence.whole);

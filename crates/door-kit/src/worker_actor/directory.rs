@@ -1,5 +1,5 @@
-//! The worker actors of a door: each has a session with the hub, whose mail is taken by the connection that spoke with it
-//! last, and a task that keeps its deadlines and takes the mail while no connection does.
+//! The worker actors of a door: each has a session with the hub, whose mail is taken by the connection that spoke with
+//! it last, and a task that keeps its deadlines and takes the mail while no connection does.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -144,8 +144,8 @@ impl<D: Dialect> Actor<D> {
         &self.namespace
     }
 
-    /// A connection speaks: all calls from the first on that are for this worker. What it is to hear at once is added to
-    /// `told`. Takes nothing and says no if the actor has ended.
+    /// A connection speaks: all calls from the first on that are for this worker. What it is to hear at once is added
+    /// to `told`. Takes nothing and says no if the actor has ended.
     pub async fn call(
         &self,
         calls: &mut VecDeque<WorkerCall<D>>,
@@ -259,7 +259,7 @@ impl<D: Dialect> Actor<D> {
         own: Option<u64>,
         told: &mut Vec<D::News>,
     ) {
-        // A worker that was away and is back wants to see what it had put aside.
+        // A worker that was away and is back wants to see what it had saved.
         for (token, blob) in std::mem::take(&mut out.reads) {
             let bytes = self.hub.read(blob).await;
             worker.has_read(token, bytes, &mut out);

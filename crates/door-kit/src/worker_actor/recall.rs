@@ -96,7 +96,7 @@ impl<D: Dialect> Worker<D> {
         self.enlist_when_all_is_there(out);
     }
 
-    /// Bytes it wanted to see: what a task it holds has put aside before the break.
+    /// Bytes it wanted to see: what a task it holds has saved before the break.
     pub fn has_read(&mut self, token: u64, bytes: Result<Bytes, Refusal>, out: &mut Output<D>) {
         let Some(Pending::Outputs { task }) = self.requests.take(token) else { return };
         let outputs = bytes.ok().and_then(|bytes| D::Outputs::from_checkpoint(&bytes));

@@ -9,7 +9,7 @@ use super::requests::{Pending, refused};
 use super::{Answer, Caller, Dialect, Output, Outputs, Report, Status, Worker};
 
 impl<D: Dialect> Claim<D> {
-    /// Adds to what was put aside, unless it becomes too much. It stays until the hub has taken the end: one that is
+    /// Adds to what was saved, unless it becomes too much. It stays until the hub has taken the end: one that is
     /// refused can be reported again.
     fn add_outputs(&mut self, later: D::Outputs) -> bool {
         let mut outputs = self.outputs.clone();
@@ -77,7 +77,13 @@ impl<D: Dialect> Worker<D> {
         }
     }
 
-    pub(super) fn put_aside(&mut self, caller: Caller, task: &str, outputs: D::Outputs, out: &mut Output<D>) {
+    pub(super) fn save_outputs(
+        &mut self,
+        caller: Caller,
+        task: &str,
+        outputs: D::Outputs,
+        out: &mut Output<D>,
+    ) {
         let Some(claim) = self.claims.find(task).and_then(|task| self.claims.get_mut(task)) else {
             return out.answers.push((caller, Answer::NotHeld));
         };
@@ -88,7 +94,7 @@ impl<D: Dialect> Worker<D> {
         self.keep_outputs(task, Some(caller), out);
     }
 
-    /// What was put aside is kept with the task, and a caller that waits is answered when it is on disk.
+    /// What was saved is kept with the task, and a caller that waits is answered when it is on disk.
     fn keep_outputs(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output<D>) {
         let claim = self.claims.get_mut(task).expect("it is claimed");
         claim.evidence.starts();

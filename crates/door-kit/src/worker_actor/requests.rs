@@ -12,7 +12,7 @@ use super::{Caller, Dialect, Output, Worker};
 pub(super) enum Pending<D: Dialect> {
     /// What the hub believes the worker holds.
     Recall,
-    /// Outputs that it put aside for one of these.
+    /// Outputs that it saved for one of these.
     Outputs {
         task: TaskId,
     },

@@ -178,7 +178,7 @@ impl<D: Dialect> Worker<D> {
             Call::Pull(pull) => self.pull(now, caller, pull, out),
             Call::Mention { task } => self.mention(caller, &task, out),
             Call::Report { task, report } => self.report(caller, &task, *report, out),
-            Call::Output { task, outputs } => self.put_aside(caller, &task, *outputs, out),
+            Call::Output { task, outputs } => self.save_outputs(caller, &task, *outputs, out),
             Call::Finish { task, list } => self.finish(caller, &task, &list, out),
             Call::Own(call) => D::call(self, now, caller, call, out),
         }
@@ -244,7 +244,8 @@ impl<D: Dialect> Worker<D> {
         times.into_iter().flatten().min()
     }
 
-    /// Whether the actor is not needed any more: its connection is gone, or the worker was silent for so long that it is dead.
+    /// Whether the actor is not needed any more: its connection is gone, or the worker was silent for so long that it
+    /// is dead.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.is_alone() && (self.presence.is_nameless() || self.life.dies_at() <= now)
     }

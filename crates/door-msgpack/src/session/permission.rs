@@ -63,7 +63,7 @@ pub(super) fn check(
         | Request::Heartbeat(_)
         | Request::Start(_)
         | Request::Progress(_)
-        | Request::PutAside(_)
+        | Request::SaveCheckpoint(_)
         | Request::Complete(_)
         | Request::Fail(_)
         | Request::Confirm(_)

@@ -91,8 +91,8 @@ impl Session {
                 let held = Held { task: translate::id(report.task), attempt: report.attempt };
                 Command::Progress { held, percent: report.percent, note: report.note }
             }
-            Request::PutAside(aside) => {
-                let (held, checkpoint) = translate::put_aside(aside)?;
+            Request::SaveCheckpoint(saved) => {
+                let (held, checkpoint) = translate::save_checkpoint(saved)?;
                 self.ask(number, Expect::Plain, HubRequest::Checkpoint { held, checkpoint }, turn);
                 return Ok(());
             }

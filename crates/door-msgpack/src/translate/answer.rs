@@ -17,7 +17,7 @@ use tenure_wire::{queue, reply, task as wire_task, why, worker};
 
 use super::notice::terms;
 use super::refusal::refusal;
-use super::word::{aside_why, name, presence, span, task, threshold, time, wanted_word};
+use super::word::{name, pause_cause, presence, span, task, threshold, time, wanted_word};
 
 /// An answer as it is, where nothing else has to be known to say it.
 pub(crate) fn response(response: Response) -> tenure_wire::Reply {
@@ -188,11 +188,11 @@ fn task_info(info: &TaskInfo) -> wire_task::TaskInfo {
         TaskState::Assigned(holding) | TaskState::Running(holding) => {
             told.holding = Some(Box::new(held_by(holding)));
         }
-        TaskState::Paused(aside) => {
-            told.aside = Some(wire_task::Aside {
-                since: time(aside.since),
-                why: aside_why(aside.why),
-                reason: aside.reason.clone(),
+        TaskState::Paused(pause) => {
+            told.aside = Some(wire_task::PauseInfo {
+                since: time(pause.since),
+                why: pause_cause(pause.why),
+                reason: pause.reason.clone(),
             });
         }
         TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {

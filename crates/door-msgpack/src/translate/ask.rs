@@ -87,9 +87,9 @@ pub(crate) fn failure(failed: worker::Failure) -> Result<(Failure, Bytes), Refus
     Ok((failure, failed.result))
 }
 
-pub(crate) fn put_aside(aside: request::PutAside) -> Result<(Held, Bytes), Refusal> {
-    check_size("bytes of checkpoint", &aside.checkpoint)?;
-    Ok((Held { task: id(aside.task), attempt: aside.attempt }, aside.checkpoint))
+pub(crate) fn save_checkpoint(saved: request::SaveCheckpoint) -> Result<(Held, Bytes), Refusal> {
+    check_size("bytes of checkpoint", &saved.checkpoint)?;
+    Ok((Held { task: id(saved.task), attempt: saved.attempt }, saved.checkpoint))
 }
 
 /// What a worker confirms.

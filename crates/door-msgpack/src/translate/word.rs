@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_hub::words::{
-    AsideWhy, LostReason, Next, OnClose, OnLost, PresenceName, Refusal, StateName, StopWhy, TaskId,
+    LostReason, Next, OnClose, OnLost, PauseCause, PresenceName, Refusal, StateName, StopWhy, TaskId,
     Threshold, Timestamp, Wanted,
 };
 use tenure_wire::{time::millis, words};
@@ -104,11 +104,11 @@ pub(crate) fn stop_why(why: StopWhy) -> words::StopWhy {
     }
 }
 
-pub(crate) fn aside_why(why: AsideWhy) -> words::AsideWhy {
+pub(crate) fn pause_cause(why: PauseCause) -> words::PauseCause {
     match why {
-        AsideWhy::Asked => words::AsideWhy::Asked,
-        AsideWhy::WorkerLost => words::AsideWhy::WorkerLost,
-        AsideWhy::CrashBudget => words::AsideWhy::CrashBudget,
+        PauseCause::Asked => words::PauseCause::Asked,
+        PauseCause::WorkerLost => words::PauseCause::WorkerLost,
+        PauseCause::CrashBudget => words::PauseCause::CrashBudget,
     }
 }
 

@@ -65,7 +65,7 @@ enum Expect {
     Beat,
     /// The text that says it is done.
     Say(String),
-    /// A task to play that may have been put aside rather than held back.
+    /// A task to play that may have been paused rather than held back.
     Play {
         task: TaskId,
     },

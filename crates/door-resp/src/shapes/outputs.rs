@@ -39,11 +39,11 @@ impl worker_actor::Outputs for Outputs {
     }
 
     fn checkpoint(&self) -> Bytes {
-        self.put_aside()
+        self.to_checkpoint()
     }
 
     fn from_checkpoint(checkpoint: &[u8]) -> Option<Self> {
-        Self::taken_up(checkpoint)
+        Self::from_checkpoint_bytes(checkpoint)
     }
 }
 
@@ -79,11 +79,11 @@ impl Outputs {
         if self.is_empty() {
             return Bytes::new();
         }
-        self.put_aside()
+        self.to_checkpoint()
     }
 
-    /// What is put aside until the job ends, so that it can be taken up again.
-    pub fn put_aside(&self) -> Bytes {
+    /// What is saved until the job ends, as a checkpoint.
+    pub fn to_checkpoint(&self) -> Bytes {
         let mut fields = Vec::new();
         if let Some(error) = &self.error {
             fields.push(format!(r#""error":{}"#, Value::from(error.as_str())));
@@ -101,9 +101,9 @@ impl Outputs {
         Bytes::from(format!("{{{}}}", fields.join(",")))
     }
 
-    /// Takes up again what was put aside; nothing if that was something else.
-    pub fn taken_up(put_aside: &[u8]) -> Option<Self> {
-        let Value::Object(mut fields) = serde_json::from_slice(put_aside).ok()? else { return None };
+    /// Reads a checkpoint back; nothing if it was something else.
+    pub fn from_checkpoint_bytes(to_checkpoint: &[u8]) -> Option<Self> {
+        let Value::Object(mut fields) = serde_json::from_slice(to_checkpoint).ok()? else { return None };
         let text = |value: Value| value.as_str().map(|text| Bytes::copy_from_slice(text.as_bytes()));
         let mut bytes = |name: &str| match fields.remove(&format!("{name}_base64")) {
             Some(value) => decode_base64(value.as_str()?).map(Bytes::from),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_aside_is_taken_up_as_it_was() {
+    fn saved_outputs_are_read_back_as_they_were() {
         let outputs = Outputs {
             result: Some("r".into()),
             task_results: Some(r#"[{"step":1.5}]"#.into()),
@@ -159,9 +159,9 @@ mod tests {
             error: Some("\"no\"".into()),
         };
         for outputs in [outputs, stdout(""), Outputs { result: Some("lone".into()), ..Outputs::default() }] {
-            assert_eq!(Outputs::taken_up(&outputs.put_aside()), Some(outputs));
+            assert_eq!(Outputs::from_checkpoint_bytes(&outputs.to_checkpoint()), Some(outputs));
         }
-        assert_eq!(Outputs::taken_up(b"of another door"), None);
+        assert_eq!(Outputs::from_checkpoint_bytes(b"of another door"), None);
     }
 
     #[test]

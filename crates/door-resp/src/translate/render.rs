@@ -107,8 +107,8 @@ pub(super) fn pulled(assignment: &Assignment, body: &Bytes) -> Bytes {
     Bytes::from(serde_json::to_vec(&own).expect("plain fields"))
 }
 
-/// What a worker of the oldest generation gets when it pulls the job of a plan; it refuses one without the id of its plan.
-/// None for any other job.
+/// What a worker of the oldest generation gets when it pulls the job of a plan; it refuses one without the id of its
+/// plan. None for any other job.
 pub(super) fn pulled_plan(assignment: &Assignment, body: &Bytes) -> Option<Bytes> {
     let mut job: Fields = serde_json::from_slice(&pulled(assignment, body)).ok()?;
     if !job.contains_key("tasks") {
@@ -222,9 +222,9 @@ pub(super) fn state(task: &TaskInfo, result: &Bytes) -> Map<String, Value> {
                 }
             }
         }
-        TaskState::Paused(aside) => {
-            job.insert("paused_at".into(), time(aside.since));
-            if let Some(reason) = &aside.reason {
+        TaskState::Paused(pause) => {
+            job.insert("paused_at".into(), time(pause.since));
+            if let Some(reason) = &pause.reason {
                 job.insert("reason".into(), (**reason).into());
             }
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long a line or an end may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The interpreter with pyzmq, or nothing: then the test steps aside.
+/// The interpreter with pyzmq, or nothing: then the test is skipped.
 pub(crate) fn python() -> Option<OsString> {
     let python = std::env::var_os("TENURE_STRANGERS_PYTHON");
     if python.is_none() {

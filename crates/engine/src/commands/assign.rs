@@ -107,7 +107,7 @@ impl Engine {
         true
     }
 
-    /// The first task a worker could take. Ready queues that wait for a tag are put aside on the way.
+    /// The first task a worker could take. Ready queues that wait for a tag are parked on the way.
     fn most_urgent(&mut self, worker: WorkerKey) -> Option<(ReadyQueueKey, Slot)> {
         let class = self.class_to_serve(worker)?;
         loop {

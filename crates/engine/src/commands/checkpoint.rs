@@ -1,4 +1,4 @@
-//! Checkpoint: a worker puts aside how far it got. It stays with the task, whatever becomes of the worker and of the
+//! Checkpoint: a worker saves a checkpoint. It stays with the task, whatever becomes of the worker and of the
 //! broker, until the task is completed or forgotten, and the next attempt is given it.
 
 use crate::blob::{Blob, Which};

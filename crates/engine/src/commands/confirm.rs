@@ -22,7 +22,7 @@ impl Engine {
         match (wanted, self.wanted_of(slot)) {
             (Wanted::Cancel, Some(Wanted::Cancel)) => self.end_cancelled(now, slot, result, false, out),
             (Wanted::Pause, Some(Wanted::Pause)) => {
-                self.put_aside_as_asked(now, slot, out);
+                self.pause_as_asked(now, slot, out);
                 if !result.is_empty() {
                     out.freed(result);
                 }

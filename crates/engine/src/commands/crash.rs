@@ -8,7 +8,7 @@ use crate::event::{Kind, LostReason, Next};
 use crate::id::Slot;
 use crate::notice::StopWhy;
 use crate::record::Output;
-use crate::state::{Aside, AsideWhy, EXIT_CRASHED, TaskState, Wanted};
+use crate::state::{EXIT_CRASHED, PauseCause, PauseInfo, TaskState, Wanted};
 use crate::terms::OnLost;
 use crate::time::Timestamp;
 
@@ -57,11 +57,11 @@ impl Engine {
             Next::RetriedAt(until) => TaskState::Delayed { until },
             Next::Paused => {
                 let why = match intent {
-                    Some(_) => AsideWhy::Asked,
-                    None if budget_left == 0 => AsideWhy::CrashBudget,
-                    None => AsideWhy::WorkerLost,
+                    Some(_) => PauseCause::Asked,
+                    None if budget_left == 0 => PauseCause::CrashBudget,
+                    None => PauseCause::WorkerLost,
                 };
-                TaskState::Paused(Box::new(Aside {
+                TaskState::Paused(Box::new(PauseInfo {
                     since: now,
                     why,
                     reason: intent.and_then(|intent| intent.reason),

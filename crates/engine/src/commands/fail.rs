@@ -74,7 +74,7 @@ impl Engine {
         if tries_again {
             let (next, state) = match self.wanted_of(slot) {
                 // It was asked to pause: that comes true before the next attempt does.
-                Some(_) => (Next::Paused, self.aside_as_asked(now, slot)),
+                Some(_) => (Next::Paused, self.paused_as_asked(now, slot)),
                 None => {
                     let until = now + delay(terms.backoff, task.failures, task.id);
                     (Next::RetriedAt(until), TaskState::Delayed { until })
@@ -118,8 +118,8 @@ fn meaning(exit_code: i32) -> Option<&'static str> {
     }
 }
 
-/// Doubles with every failure or crash; up to a fifth is taken off, by a hash of the task, so that tasks that failed together do
-/// not come back together.
+/// Doubles with every failure or crash; up to a fifth is taken off, by a hash of the task, so that tasks that failed
+/// together do not come back together.
 pub(super) fn delay(backoff: Backoff, failures: u16, task: TaskId) -> Duration {
     let doubled = backoff.first.saturating_mul(1u32 << failures.min(20)).min(backoff.max);
     let mut hash = u64::from(failures).wrapping_add(0x9e37_79b9_7f4a_7c15);

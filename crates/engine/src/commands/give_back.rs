@@ -1,5 +1,5 @@
-//! Give back: the worker returns a task unfinished; nobody is to blame. What was started and must not run twice by itself
-//! is put aside. And take back: the broker asks for an unconfirmed one.
+//! Give back: the worker returns a task unfinished; nobody is to blame. What was started and must not run twice by
+//! itself is paused. And take back: the broker asks for an unconfirmed one.
 
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
@@ -10,7 +10,7 @@ use crate::name;
 use crate::notice::{Notice, StopWhy};
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{AsideWhy, StateName, TaskState, Wanted};
+use crate::state::{PauseCause, StateName, TaskState, Wanted};
 use crate::terms::OnLost;
 use crate::time::Timestamp;
 
@@ -70,9 +70,9 @@ impl Engine {
         let pauses = self.terms.get(task.terms).on_lost == OnLost::Pause;
         match holding.intent.as_ref().map(|intent| intent.wanted) {
             Some(Wanted::Cancel) => self.end_cancelled(now, slot, crate::Blob::EMPTY, false, out),
-            Some(Wanted::Pause) => self.put_aside_as_asked(now, slot, out),
+            Some(Wanted::Pause) => self.pause_as_asked(now, slot, out),
             // Some of the work may be done: whether it is done again is for a human to say.
-            None if started && pauses => self.put_aside(now, slot, AsideWhy::WorkerLost, reason, out),
+            None if started && pauses => self.enter_paused(now, slot, PauseCause::WorkerLost, reason, out),
             None => self.become_state(
                 now,
                 slot,

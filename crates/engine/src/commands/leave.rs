@@ -1,5 +1,5 @@
 //! Leave: a worker says goodbye. What it still holds goes back, without blame; what runs and must not run twice by
-//! itself is put aside.
+//! itself is paused.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;

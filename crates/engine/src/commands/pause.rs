@@ -1,4 +1,4 @@
-//! Pause: put a task aside until somebody resumes it. A running one is asked to stop first.
+//! Pause: a task waits until a client resumes it. A running one is asked to stop first.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
@@ -9,7 +9,7 @@ use crate::name;
 use crate::notice::StopWhy;
 use crate::record::Output;
 use crate::refusal::Refusal;
-use crate::state::{Aside, AsideWhy, StateName, TaskState, Wanted};
+use crate::state::{PauseCause, PauseInfo, StateName, TaskState, Wanted};
 use crate::time::Timestamp;
 
 impl Engine {
@@ -25,11 +25,11 @@ impl Engine {
         name::check_text("bytes in a reason", reason.as_deref(), REASON_BYTES_MAX)?;
         match self.state_name(slot) {
             StateName::Created | StateName::Delayed | StateName::Ready => {
-                self.put_aside(now, slot, AsideWhy::Asked, reason, out);
+                self.enter_paused(now, slot, PauseCause::Asked, reason, out);
             }
             StateName::Assigned => {
                 self.order_stop(slot, StopWhy::Paused, out);
-                self.put_aside(now, slot, AsideWhy::Asked, reason, out);
+                self.enter_paused(now, slot, PauseCause::Asked, reason, out);
             }
             StateName::Running => {
                 let kind = Kind::PauseRequested { reason: reason.clone() };
@@ -43,26 +43,26 @@ impl Engine {
     }
 
     /// What was asked of a running task has come true.
-    pub(crate) fn put_aside_as_asked(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
+    pub(crate) fn pause_as_asked(&mut self, now: Timestamp, slot: Slot, out: &mut dyn Output) {
         let reason = self.intent_reason(slot);
-        self.put_aside(now, slot, AsideWhy::Asked, reason, out);
+        self.enter_paused(now, slot, PauseCause::Asked, reason, out);
     }
 
     /// The state of a held task that was asked to pause.
-    pub(crate) fn aside_as_asked(&self, now: Timestamp, slot: Slot) -> TaskState {
+    pub(crate) fn paused_as_asked(&self, now: Timestamp, slot: Slot) -> TaskState {
         let reason = self.intent_reason(slot);
-        TaskState::Paused(Box::new(Aside { since: now, why: AsideWhy::Asked, reason }))
+        TaskState::Paused(Box::new(PauseInfo { since: now, why: PauseCause::Asked, reason }))
     }
 
-    pub(crate) fn put_aside(
+    pub(crate) fn enter_paused(
         &mut self,
         now: Timestamp,
         slot: Slot,
-        why: AsideWhy,
+        why: PauseCause,
         reason: Option<Box<str>>,
         out: &mut dyn Output,
     ) {
-        let aside = Aside { since: now, why, reason: reason.clone() };
-        self.become_state(now, slot, TaskState::Paused(Box::new(aside)), Kind::Paused { reason }, out);
+        let pause = PauseInfo { since: now, why, reason: reason.clone() };
+        self.become_state(now, slot, TaskState::Paused(Box::new(pause)), Kind::Paused { reason }, out);
     }
 }

@@ -6,7 +6,7 @@ use tenure_engine::{Blob, Checkpoint, Refusal, TaskId};
 
 use crate::broker::{Broker, SECOND};
 
-fn put_aside(broker: &mut Broker, worker: &tenure_engine::command::Peer, task: TaskId, at: u64) {
+fn enter_paused(broker: &mut Broker, worker: &tenure_engine::command::Peer, task: TaskId, at: u64) {
     let held = broker.held(task);
     broker.does(worker, Command::Checkpoint { held, checkpoint: Blob::new(at, 5) });
 }
@@ -19,9 +19,9 @@ fn the_next_attempt_goes_on_where_the_last_one_was() {
     let task = broker.submit(&ann, "q");
     broker.hush();
     // Whoever has got somewhere has started.
-    put_aside(&mut broker, &worker, task, 100);
+    enter_paused(&mut broker, &worker, task, 100);
     broker.hears(&["#1/1 started by w", "#1/1 checkpoint of 5"]);
-    put_aside(&mut broker, &worker, task, 200);
+    enter_paused(&mut broker, &worker, task, 200);
     broker.hears(&["freed 100+5", "#1/1 checkpoint of 5"]);
     let checkpoint = broker.show(task).checkpoint;
     assert_eq!(checkpoint, Some(Checkpoint { attempt: 1, at: broker.now, blob: Blob::new(200, 5) }));
@@ -41,7 +41,7 @@ fn it_outlives_the_broker_and_the_worker() {
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
     let task = broker.submit(&ann, "q");
-    put_aside(&mut broker, &worker, task, 100);
+    enter_paused(&mut broker, &worker, task, 100);
     broker.restart_after(SECOND);
     assert_eq!(broker.show(task).checkpoint.map(|checkpoint| checkpoint.blob), Some(Blob::new(100, 5)));
     broker.wait(SECOND * 120);
@@ -56,7 +56,7 @@ fn it_stays_with_a_task_that_failed_or_was_cancelled_in_case_it_is_retried() {
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
     let task = broker.submit(&ann, "q");
-    put_aside(&mut broker, &worker, task, 100);
+    enter_paused(&mut broker, &worker, task, 100);
     broker.fail(&worker, task);
     assert_eq!(broker.state(task), StateName::Failed);
     broker.hush();
@@ -71,12 +71,12 @@ fn it_stays_with_a_task_that_failed_or_was_cancelled_in_case_it_is_retried() {
 }
 
 #[test]
-fn an_empty_one_takes_back_what_was_put_aside() {
+fn an_empty_checkpoint_removes_the_last_one() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
     let task = broker.submit(&ann, "q");
-    put_aside(&mut broker, &worker, task, 100);
+    enter_paused(&mut broker, &worker, task, 100);
     broker.hush();
     let held = broker.held(task);
     broker.does(&worker, Command::Checkpoint { held, checkpoint: Blob::EMPTY });
@@ -85,7 +85,7 @@ fn an_empty_one_takes_back_what_was_put_aside() {
 }
 
 #[test]
-fn only_the_holder_puts_aside_and_only_for_its_attempt() {
+fn only_the_holder_saves_a_checkpoint_and_only_for_its_attempt() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
@@ -111,7 +111,7 @@ fn it_is_freed_with_its_task() {
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
     let task = broker.submit(&ann, "q");
-    put_aside(&mut broker, &worker, task, 100);
+    enter_paused(&mut broker, &worker, task, 100);
     broker.hush();
     broker.fail(&worker, task);
     assert!(broker.take_said().contains(&"freed 100+5".to_owned()));

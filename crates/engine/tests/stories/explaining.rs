@@ -6,7 +6,7 @@ use tenure_engine::{Command, NewTask, Settings, StateName, Why, WorkerSpec};
 use crate::broker::{Broker, SECOND, names, spec};
 
 #[test]
-fn a_task_that_its_submitter_delays_or_puts_aside_says_so() {
+fn a_task_that_its_submitter_delays_or_pauses_says_so() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let held = NewTask { hold: true, ..broker.new_task("q") };

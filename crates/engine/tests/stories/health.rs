@@ -203,7 +203,7 @@ fn a_worker_that_is_only_a_memory_cannot_be_drained() {
 }
 
 #[test]
-fn what_must_not_run_twice_by_itself_is_put_aside_when_its_worker_leaves() {
+fn what_must_not_run_twice_by_itself_is_paused_when_its_worker_leaves() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let leaving = broker.worker("leaving", &["q"], 2);
@@ -225,7 +225,7 @@ fn what_must_not_run_twice_by_itself_is_put_aside_when_its_worker_leaves() {
 }
 
 #[test]
-fn what_must_not_run_twice_by_itself_is_put_aside_when_it_is_given_back() {
+fn what_must_not_run_twice_by_itself_is_paused_when_it_is_given_back() {
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);

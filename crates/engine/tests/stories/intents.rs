@@ -133,8 +133,8 @@ fn a_wish_that_nobody_confirms_is_forced_when_the_lease_ends() {
     broker.hush();
     broker.wait(SECOND * 30);
     broker.hears(&["#1/1 crashed on w, connection-closed: paused, 2 left", "w left"]);
-    let TaskState::Paused(aside) = broker.show(task).state else { panic!("it is paused") };
-    assert_eq!(aside.reason.as_deref(), Some("lunch"));
+    let TaskState::Paused(pause) = broker.show(task).state else { panic!("it is paused") };
+    assert_eq!(pause.reason.as_deref(), Some("lunch"));
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn a_running_task_is_paused_and_resumed() {
     confirm(&mut broker, &worker, task, Wanted::Pause, Blob::new(30, 3));
     // The bytes of an attempt that another will follow are of no use.
     broker.hears(&["#1/1 paused (maintenance)", "freed 30+3"]);
-    let TaskState::Paused(aside) = broker.show(task).state else { panic!("it is paused") };
-    assert_eq!((aside.since, aside.reason.as_deref()), (broker.now, Some("maintenance")));
+    let TaskState::Paused(pause) = broker.show(task).state else { panic!("it is paused") };
+    assert_eq!((pause.since, pause.reason.as_deref()), (broker.now, Some("maintenance")));
     broker.does(&ann, Command::Resume { task });
     broker.hears(&["#1/1 resumed", "#1/2 assigned to w", "-> w: run #1/2"]);
 }
@@ -198,8 +198,8 @@ fn a_failure_after_a_wish_carries_the_wish_out() {
     let held = broker.held(task);
     broker.does(&worker, Command::Fail(failure(held, 143)));
     broker.hears(&["#1/1 failed by w with 143: paused"]);
-    let TaskState::Paused(aside) = broker.show(task).state else { panic!("it is paused") };
-    assert_eq!((aside.reason.as_deref(), broker.show(task).failures), (Some("wait"), 1));
+    let TaskState::Paused(pause) = broker.show(task).state else { panic!("it is paused") };
+    assert_eq!((pause.reason.as_deref(), broker.show(task).failures), (Some("wait"), 1));
 }
 
 #[test]

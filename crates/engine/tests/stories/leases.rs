@@ -214,25 +214,25 @@ fn each_policy_says_what_follows_a_lost_worker() {
 }
 
 #[test]
-fn a_task_that_was_put_aside_for_a_human_says_why() {
+fn a_task_that_was_paused_for_a_human_says_why() {
     use tenure_engine::TaskState;
-    use tenure_engine::state::AsideWhy;
+    use tenure_engine::state::PauseCause;
     let mut broker = Broker::new();
     let ann = broker.client("ann");
     let worker = broker.worker("w", &["q"], 1);
     let task = NewTask { on_lost: OnLost::Pause, crash_budget: 2, ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
-    for why in [AsideWhy::WorkerLost, AsideWhy::CrashBudget] {
+    for why in [PauseCause::WorkerLost, PauseCause::CrashBudget] {
         let crash = Failure { crashed: true, ..failure(broker.held(task), 7) };
         broker.does(&worker, Command::Fail(crash));
-        let TaskState::Paused(aside) = broker.show(task).state else { panic!("it is put aside") };
-        assert_eq!(aside.why, why);
+        let TaskState::Paused(pause) = broker.show(task).state else { panic!("it is paused") };
+        assert_eq!(pause.why, why);
         broker.does(&ann, Command::Resume { task });
     }
     broker.hush();
     broker.pause(&ann, task);
-    let TaskState::Paused(aside) = broker.show(task).state else { panic!("it is put aside") };
-    assert_eq!(aside.why, AsideWhy::Asked);
+    let TaskState::Paused(pause) = broker.show(task).state else { panic!("it is paused") };
+    assert_eq!(pause.why, PauseCause::Asked);
     broker.hears(&["-> w: stop #1/3, paused", "#1/3 paused"]);
 }
 

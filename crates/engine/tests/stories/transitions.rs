@@ -207,9 +207,9 @@ fn every_transition_that_is_allowed_happens_and_no_other() {
         in_an_hour,
     );
     watch(&mut seen, Scene::waiting(expiring), in_an_hour);
-    let mut put_aside = Scene::waiting(expiring);
-    put_aside.broker.pause(&put_aside.ann, put_aside.task);
-    watch(&mut seen, put_aside, in_an_hour);
+    let mut enter_paused = Scene::waiting(expiring);
+    enter_paused.broker.pause(&enter_paused.ann, enter_paused.task);
+    watch(&mut seen, enter_paused, in_an_hour);
     watch(&mut seen, Scene::new(|task| NewTask { retries: 0, ..task }), |scene| drop(scene.try_verb("fail")));
     watch(&mut seen, Scene::new(|task| NewTask { retries: 0, ..task }).begun(), |scene| {
         drop(scene.try_verb("fail"));
@@ -218,9 +218,9 @@ fn every_transition_that_is_allowed_happens_and_no_other() {
     watch(&mut seen, Scene::waiting(|task| NewTask { hold: true, ..later(task) }), |scene| {
         drop(scene.try_verb("release"));
     });
-    let mut put_aside = Scene::waiting(later);
-    put_aside.broker.pause(&put_aside.ann, put_aside.task);
-    watch(&mut seen, put_aside, |scene| drop(scene.try_verb("resume")));
+    let mut enter_paused = Scene::waiting(later);
+    enter_paused.broker.pause(&enter_paused.ann, enter_paused.task);
+    watch(&mut seen, enter_paused, |scene| drop(scene.try_verb("resume")));
 
     let allowed: BTreeSet<(StateName, StateName)> = StateName::ALL
         .into_iter()

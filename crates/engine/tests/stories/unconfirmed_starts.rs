@@ -1,5 +1,5 @@
-//! Unconfirmed starts: a worker whose protocol has no word for "I have started" begins as soon as it gets the body. A task
-//! that must not run again by itself is therefore running, on disk, before the body leaves.
+//! Unconfirmed starts: a worker whose protocol has no word for "I have started" begins as soon as it gets the body. A
+//! task that must not run again by itself is therefore running, on disk, before the body leaves.
 
 use tenure_engine::command::OnClose;
 use tenure_engine::terms::OnLost;
@@ -44,7 +44,7 @@ fn a_task_that_pauses_when_lost_has_started_before_its_body_leaves() {
 }
 
 #[test]
-fn it_is_put_aside_if_its_worker_dies_right_after_the_assignment() {
+fn it_is_paused_if_its_worker_dies_right_after_the_assignment() {
     let mut broker = Broker::new();
     let worker = broker.worker_with(WorkerSpec { on_close: OnClose::TasksDie, ..silent_starter_spec() });
     submit_and_ask(&mut broker, &worker, OnLost::Pause);
@@ -60,7 +60,7 @@ fn it_is_put_aside_if_its_worker_dies_right_after_the_assignment() {
 }
 
 #[test]
-fn it_is_put_aside_if_the_broker_dies_right_after_the_assignment_and_the_worker_does_not_come_back() {
+fn it_is_paused_if_the_broker_dies_right_after_the_assignment_and_the_worker_does_not_come_back() {
     let mut broker = Broker::new();
     let worker = silent_starter(&mut broker);
     let task = submit_and_ask(&mut broker, &worker, OnLost::Pause);

@@ -44,7 +44,7 @@ impl AuditFile {
         Ok(AuditFile { path: path.to_owned(), file, bytes, bytes_max, files_max: files_max.max(1) })
     }
 
-    /// Puts the current file aside and begins a new one.
+    /// Rotates the file.
     fn rotate(&mut self) -> io::Result<()> {
         self.file.sync_data()?;
         for number in (1..self.files_max.saturating_sub(1)).rev() {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tenure_engine::event::{About, Event, Kind, LostReason, Next};
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
-use tenure_engine::state::{Aside, AsideWhy, End, Holding, Intent, Progress, StateName, Wanted};
+use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, Wanted};
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
     Blob, Checkpoint, Extras, Name, Passed, Task, TaskId, TaskState, Terms, TermsKey, Threshold, Thresholds,
@@ -105,14 +105,14 @@ fn end() -> BoxedStrategy<Box<End>> {
 }
 
 pub(crate) fn state() -> BoxedStrategy<TaskState> {
-    let why = select(vec![AsideWhy::Asked, AsideWhy::WorkerLost, AsideWhy::CrashBudget]);
+    let why = select(vec![PauseCause::Asked, PauseCause::WorkerLost, PauseCause::CrashBudget]);
     prop_oneof![
         Just(TaskState::Created),
         time().prop_map(|until| TaskState::Delayed { until }),
         time().prop_map(|since| TaskState::Ready { since }),
         holding().prop_map(TaskState::Assigned),
         holding().prop_map(TaskState::Running),
-        (time(), why, text()).prop_map(|(since, why, reason)| TaskState::Paused(Box::new(Aside {
+        (time(), why, text()).prop_map(|(since, why, reason)| TaskState::Paused(Box::new(PauseInfo {
             since,
             why,
             reason

@@ -1,6 +1,6 @@
 //! A task as bytes. Its identity (id, attempt, terms) stands apart, because a record shares it with its event.
 
-use tenure_engine::state::{Aside, AsideWhy, End, Holding, Intent, Progress, Wanted};
+use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, Wanted};
 use tenure_engine::{Checkpoint, Extras, Task, TaskId, TaskState, Terms, TermsKey, Timestamp};
 
 use super::Base;
@@ -148,14 +148,14 @@ fn encode_state(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, state: &T
             encode_intent(out, holding.intent.as_ref());
             encode_progress(out, base, holding.progress.as_ref());
         }
-        TaskState::Paused(aside) => {
-            put::time(out, base, aside.since);
-            out.push(match aside.why {
-                AsideWhy::Asked => 0,
-                AsideWhy::WorkerLost => 1,
-                AsideWhy::CrashBudget => 2,
+        TaskState::Paused(pause) => {
+            put::time(out, base, pause.since);
+            out.push(match pause.why {
+                PauseCause::Asked => 0,
+                PauseCause::WorkerLost => 1,
+                PauseCause::CrashBudget => 2,
             });
-            put::maybe_text(out, aside.reason.as_deref());
+            put::maybe_text(out, pause.reason.as_deref());
         }
         TaskState::Completed(end) | TaskState::Failed(end) | TaskState::Cancelled(end) => {
             put::time(out, base, end.at);
@@ -174,7 +174,7 @@ fn take_state(take: &mut Take<'_>, page: &Page<'_>, code: u8) -> Result<TaskStat
         1 => TaskState::Delayed { until: take.time(&page.base)? },
         3 => TaskState::Assigned(Box::new(take_holding(take, page)?)),
         4 => TaskState::Running(Box::new(take_holding(take, page)?)),
-        5 => TaskState::Paused(Box::new(take_aside(take, page)?)),
+        5 => TaskState::Paused(Box::new(take_pause(take, page)?)),
         6 => TaskState::Completed(Box::new(take_end(take, page)?)),
         7 => TaskState::Failed(Box::new(take_end(take, page)?)),
         8 => TaskState::Cancelled(Box::new(take_end(take, page)?)),
@@ -192,15 +192,15 @@ fn take_holding(take: &mut Take<'_>, page: &Page<'_>) -> Result<Holding, Malform
     Ok(Holding::restored(worker, since, started_at, intent, progress))
 }
 
-fn take_aside(take: &mut Take<'_>, page: &Page<'_>) -> Result<Aside, Malformed> {
+fn take_pause(take: &mut Take<'_>, page: &Page<'_>) -> Result<PauseInfo, Malformed> {
     let since = take.time(&page.base)?;
     let why = match take.byte()? {
-        0 => AsideWhy::Asked,
-        1 => AsideWhy::WorkerLost,
-        2 => AsideWhy::CrashBudget,
+        0 => PauseCause::Asked,
+        1 => PauseCause::WorkerLost,
+        2 => PauseCause::CrashBudget,
         _ => return Err(Malformed("an unknown reason for a pause")),
     };
-    Ok(Aside { since, why, reason: take.maybe_text()? })
+    Ok(PauseInfo { since, why, reason: take.maybe_text()? })
 }
 
 fn take_end(take: &mut Take<'_>, page: &Page<'_>) -> Result<End, Malformed> {

@@ -91,8 +91,8 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
             })),
         })
     });
-    let aside = task.aside.as_ref().map(
-        |aside| json!({ "since": time(aside.since), "why": aside.why.as_str(), "reason": aside.reason }),
+    let pause = task.aside.as_ref().map(
+        |pause| json!({ "since": time(pause.since), "why": pause.why.as_str(), "reason": pause.reason }),
     );
     let end = task.end.as_ref().map(|end| {
         json!({
@@ -122,7 +122,7 @@ pub(crate) fn task(task: &TaskInfo) -> Value {
         })),
         "until": maybe_time(task.until),
         "holding": holding,
-        "aside": aside,
+        "aside": pause,
         "end": end,
     });
     let fields = value.as_object_mut().expect("made above");

@@ -1,5 +1,6 @@
-//! Everything that would keep a broker with this configuration from starting. `serve` refuses it before it opens anything,
-//! and `config check` tells it. Nothing is changed and no port is opened: only whether a port is taken shows at the start.
+//! Everything that would keep a broker with this configuration from starting. `serve` refuses it before it opens
+//! anything, and `config check` tells it. Nothing is changed and no port is opened: only whether a port is taken shows
+//! at the start.
 
 use std::fs::File;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
@@ -16,8 +17,8 @@ use super::doors;
 use crate::config::{Config, Doors};
 use crate::exit::Failure;
 
-/// How long the broker before this one may take to be gone: one that was killed lets go of its directory when the system
-/// has tidied up after it.
+/// How long the broker before this one may take to be gone: one that was killed lets go of its directory when the
+/// system has tidied up after it.
 pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// The file of a data directory that a broker locks.
 const LOCK: &str = "lock";
@@ -111,7 +112,7 @@ fn audit_log(path: &Path) -> Result<(), Failure> {
     if !above.is_dir() {
         return Err(wrong(&format!("{} is not a directory", above.display())));
     }
-    // Files are put aside and begun there.
+    // Files are rotated there.
     if access(above, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return Err(wrong(&format!("this user may not write in {}", above.display())));
     }

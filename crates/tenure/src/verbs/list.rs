@@ -154,8 +154,8 @@ pub(crate) fn note(task: &TaskInfo, now: u64) -> String {
             return format!("{percent}{}", progress.note.as_deref().unwrap_or_default());
         }
     }
-    if let Some(aside) = &task.aside {
-        return aside.reason.as_deref().map_or_else(|| aside.why.as_str().to_owned(), str::to_owned);
+    if let Some(pause) = &task.aside {
+        return pause.reason.as_deref().map_or_else(|| pause.why.as_str().to_owned(), str::to_owned);
     }
     match &task.end {
         Some(end) if end.exit_code != 0 => {

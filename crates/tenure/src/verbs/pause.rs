@@ -1,4 +1,4 @@
-//! `tenure pause`: put tasks aside.
+//! `tenure pause`: pause tasks.
 
 use clap::Args;
 use tenure_client::Client;

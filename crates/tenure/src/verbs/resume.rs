@@ -1,4 +1,4 @@
-//! `tenure resume`: tasks that were put aside go on.
+//! `tenure resume`: paused tasks go on.
 
 use clap::Args;
 use tenure_client::Client;

@@ -135,7 +135,7 @@ fn text(task: &TaskInfo, timeline: &Timeline, screen: &Screen) -> String {
     lines.push(("body", show_size(task.body_bytes)));
     lines.extend(task.checkpoint.as_ref().map(|checkpoint| {
         let (size, at) = (show_size(checkpoint.bytes), when(checkpoint.at.0, now));
-        ("checkpoint", format!("{size}, put aside by attempt {} {at}", checkpoint.attempt))
+        ("checkpoint", format!("{size}, saved by attempt {} {at}", checkpoint.attempt))
     }));
     lines.push(("if lost", policy(task)));
     if task.attempt > 0 {

@@ -149,14 +149,14 @@ impl Sub {
                         }
                         _ => format!("{topic}: messages {first} to {last} will not come"),
                     };
-                    aside(screen, text, || missed)?;
+                    say_beside(screen, text, || missed)?;
                 }
                 Received::Warning(warning) => {
                     let text = format!(
                         "this reader is too slow ({}): {} messages dropped, {} expired",
                         warning.reason, warning.dropped, warning.expired
                     );
-                    aside(screen, text, || {
+                    say_beside(screen, text, || {
                         json!({ "warning": { "reason": warning.reason.as_str(), "dropped": warning.dropped,
                             "expired": warning.expired, "depth": warning.depth, "limit": warning.limit } })
                     })?;
@@ -166,7 +166,11 @@ impl Sub {
                         missed.map_or_else(|| "an unknown number of".to_owned(), |count| count.to_string());
                     let what = if restarted { "the broker restarted" } else { "connected again" };
                     let text = format!("{what}; {count} messages were published meanwhile");
-                    aside(screen, text, || json!({ "back": { "missed": missed, "restarted": restarted } }))?;
+                    say_beside(
+                        screen,
+                        text,
+                        || json!({ "back": { "missed": missed, "restarted": restarted } }),
+                    )?;
                 }
                 Received::ReplayComplete(complete) => {
                     if !screen.is_table() {
@@ -205,7 +209,11 @@ async fn asked_to_stop() {
 }
 
 /// For people on stderr, for programs in its place among the messages.
-fn aside(screen: &Screen, text: String, value: impl FnOnce() -> serde_json::Value) -> std::io::Result<()> {
+fn say_beside(
+    screen: &Screen,
+    text: String,
+    value: impl FnOnce() -> serde_json::Value,
+) -> std::io::Result<()> {
     if screen.is_table() {
         remark(text);
         return Ok(());

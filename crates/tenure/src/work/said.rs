@@ -8,7 +8,7 @@ const CHECKPOINT_MARKS: [&str; 2] = ["::checkpoint", "tenure:checkpoint"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Progress(Progress),
-    /// To be put aside; empty takes back what was put aside before.
+    /// To be saved; empty removes the last checkpoint.
     Checkpoint(String),
 }
 

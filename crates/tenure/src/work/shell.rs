@@ -193,7 +193,7 @@ impl Shell {
         let tell = |said| match said {
             Said::Progress(progress) => context.progress(progress.percent, &progress.note),
             // The command cannot be told when it is on disk; it goes before whatever the worker says next of the task.
-            Said::Checkpoint(text) => drop(context.put_aside(text)),
+            Said::Checkpoint(text) => drop(context.save_checkpoint(text)),
         };
         launch.run(&self.guard, interrupted, tell).await
     }

@@ -177,7 +177,7 @@ fn files_rotate_and_a_log_that_cannot_be_written_is_refused() {
     for _ in 0..1_500 {
         older.say(r#"{"ActionerOp": {"AddTask": "fetch"}}"#);
     }
-    eventually("files are put aside", || dir.path().join("audit.log.2").exists());
+    eventually("files are rotated", || dir.path().join("audit.log.2").exists());
     broker.tenure(&["limits", "set", "gpu", "1"]).ok();
     told(dir.path(), &[("act", "set-limit"), ("tag", "gpu")]);
     let sizes: Vec<u64> = ["audit.log", "audit.log.1", "audit.log.2"]

@@ -61,7 +61,7 @@ fn the_next_attempt_goes_on_where_a_killed_one_was() {
         r#"[ -n "$TENURE_CHECKPOINT" ] && echo "from $TENURE_CHECKPOINT" && exit
         echo "::checkpoint row 1"; echo "::checkpoint row 2000"; sleep 300"#,
     );
-    eventually("it is put aside", || stage.show(task).checkpoint.is_some_and(|last| last.bytes == 8));
+    eventually("it is paused", || stage.show(task).checkpoint.is_some_and(|last| last.bytes == 8));
     first.kill();
     let _next = stage.worker("next", &[]);
     let (ended, result) = stage.result(task);

@@ -1,4 +1,4 @@
-//! Pausing: the stream is broken or was put aside; the subscription remembers where it stood.
+//! Pausing: the stream is broken or was suspended; the subscription remembers where it stood.
 
 use super::Shard;
 use crate::deadlines::Owner;
@@ -24,10 +24,10 @@ impl Shard {
         if let Some(paused) = &self.subscriptions[index].paused {
             return Ok(paused.until);
         }
-        Ok(self.put_aside(index, unsent, now, wake))
+        Ok(self.suspend(index, unsent, now, wake))
     }
 
-    pub(super) fn put_aside(
+    pub(super) fn suspend(
         &mut self,
         index: SubscriptionIndex,
         unsent: &[Delivery],

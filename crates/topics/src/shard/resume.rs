@@ -137,7 +137,7 @@ impl Shard {
         };
         let took_over = known.is_some() && self.subscriptions[index].paused.is_none();
         if took_over {
-            self.put_aside(index, &[], now, wake);
+            self.suspend(index, &[], now, wake);
         }
         let remembered = self.wake_up(index, resume.queue_limit);
         let plan = self.plan(index, resume, remembered.as_deref());

@@ -141,9 +141,9 @@ impl Link {
                     self.roster.fetched(held, Bytes::new());
                 }
             },
-            Sent::PutAside(held, aside) => {
-                self.asides_sent.remove(&held);
-                aside.tell(&refused_all.map_or(Ok(()), |refusal| Err(refusal.clone().into())));
+            Sent::SaveCheckpoint(held, checkpoint) => {
+                self.checkpoints_sent.remove(&held);
+                checkpoint.tell(&refused_all.map_or(Ok(()), |refusal| Err(refusal.clone().into())));
                 if let Some(refusal) = refused_all {
                     self.stop_each(now, &[held], &refusal.code);
                 }

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use tenure_wire::Request;
 use tenure_wire::limits::ENTRIES_MAX;
-use tenure_wire::request::{Heartbeat, OneTask, PutAside, ReportProgress, Start};
+use tenure_wire::request::{Heartbeat, OneTask, ReportProgress, SaveCheckpoint, Start};
 use tenure_wire::task::{Completion, Held};
 
 use super::{Link, Sent, Standing};
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::worker::aside::over;
 use crate::worker::outbox::Leaving;
+use crate::worker::pending_checkpoint::over;
 use crate::worker::report::{Report, into_frames};
 
 /// Progress is told at most so often.
@@ -39,8 +39,8 @@ impl Link {
         self.roster.due(now);
         self.say_fetches(connection);
         self.say_starts(connection);
-        // What is put aside before the end is told before the end.
-        self.say_asides(connection);
+        // A checkpoint saved before the end is sent before the end.
+        self.say_checkpoints(connection);
         self.say_reports(connection);
         self.say_progress(now, connection);
         if now >= self.heartbeat_at {
@@ -86,20 +86,24 @@ impl Link {
     }
 
     /// One checkpoint of an attempt is on its way at a time, and the latest follows; the last one goes before the end.
-    fn say_asides(&mut self, connection: &mut Connection) {
-        let Link { outbox, roster, asides_sent, .. } = self;
-        let is_next = |held: Held| !asides_sent.contains(&held) || !roster.is_running(held);
-        for (held, aside) in outbox.take_asides(is_next) {
-            let (bytes, limit) = (aside.checkpoint.len(), self.result_bytes_max);
+    fn say_checkpoints(&mut self, connection: &mut Connection) {
+        let Link { outbox, roster, checkpoints_sent, .. } = self;
+        let is_next = |held: Held| !checkpoints_sent.contains(&held) || !roster.is_running(held);
+        for (held, checkpoint) in outbox.take_checkpoints(is_next) {
+            let (bytes, limit) = (checkpoint.checkpoint.len(), self.result_bytes_max);
             if !self.roster.can_tell_of(held) {
-                aside.tell(&Err(over()));
+                checkpoint.tell(&Err(over()));
             } else if bytes > limit {
-                aside.tell(&Err(Error::TooLarge { what: "a checkpoint", bytes, limit }));
+                checkpoint.tell(&Err(Error::TooLarge { what: "a checkpoint", bytes, limit }));
             } else {
                 let Held { task, attempt } = held;
-                let request = PutAside { task, attempt, checkpoint: aside.checkpoint.clone() };
-                self.asides_sent.insert(held);
-                self.ask(connection, Sent::PutAside(held, aside), &Request::PutAside(request));
+                let request = SaveCheckpoint { task, attempt, checkpoint: checkpoint.checkpoint.clone() };
+                self.checkpoints_sent.insert(held);
+                self.ask(
+                    connection,
+                    Sent::SaveCheckpoint(held, checkpoint),
+                    &Request::SaveCheckpoint(request),
+                );
             }
         }
     }

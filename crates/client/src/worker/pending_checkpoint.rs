@@ -34,14 +34,14 @@ impl Future for Receipt {
     }
 }
 
-/// A checkpoint, and who wants to know that it is on disk: whoever put it aside, and those whose own was passed over.
+/// A checkpoint, and who wants to know that it is on disk: the handler that saved it, and those whose own was replaced.
 #[derive(Debug, Default)]
-pub(crate) struct Aside {
+pub(crate) struct PendingCheckpoint {
     pub(crate) checkpoint: Bytes,
     waiting: Vec<oneshot::Sender<Result<(), Error>>>,
 }
 
-impl Aside {
+impl PendingCheckpoint {
     /// The latest counts.
     pub(crate) fn replace(&mut self, checkpoint: Bytes) -> Receipt {
         self.checkpoint = checkpoint;
@@ -53,7 +53,7 @@ impl Aside {
     }
 
     /// Whoever waits for an earlier one waits for this one.
-    pub(crate) fn follow(&mut self, earlier: Aside) {
+    pub(crate) fn follow(&mut self, earlier: PendingCheckpoint) {
         self.waiting.extend(earlier.waiting);
     }
 
@@ -66,5 +66,5 @@ impl Aside {
 
 /// What whoever waits is told when the attempt is over.
 pub(crate) fn over() -> Error {
-    Refusal::new(Code::StaleAttempt, "the attempt is over, and with it what it puts aside").into()
+    Refusal::new(Code::StaleAttempt, "the attempt is over, and with it its checkpoint").into()
 }
