@@ -164,7 +164,7 @@ async fn a_reader_of_events_that_are_gone_is_told_which() {
     let store = StoreSettings {
         events_kept: 100,
         segment_bytes: 1 << 16,
-        checkpoint_bytes: 1 << 16,
+        snapshot_bytes: 1 << 16,
         spare_segments: 0,
         ..StoreSettings::default()
     };

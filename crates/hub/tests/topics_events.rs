@@ -287,7 +287,7 @@ async fn a_client_that_knows_its_last_number_goes_on_after_it_and_is_told_what_i
     let disk = MemoryDisk::new();
     let store = StoreSettings {
         segment_bytes: 2_000,
-        checkpoint_bytes: 4_000,
+        snapshot_bytes: 4_000,
         spare_segments: 0,
         events_kept: 20,
         ..StoreSettings::default()

@@ -134,8 +134,8 @@ impl Broker {
 fn store_settings(seed: u64) -> StoreSettings {
     StoreSettings {
         segment_bytes: 8 << 10,
-        checkpoint_bytes: 16 << 10,
-        checkpoint_slice: 7,
+        snapshot_bytes: 16 << 10,
+        snapshot_slice: 7,
         clean_slice_bytes: 512,
         cache_bytes: 4 << 10,
         seed,

@@ -1,8 +1,8 @@
 //! What the store costs, next to what the disk costs anyway, in one run: `cargo bench -p tenure-store`.
 //!
 //! Appending: batches of tasks with 300-byte bodies, encoded, appended and synced, in turn with a plain append of the
-//! same bytes and a sync, so that both meet the same disk. Coming back: a million waiting tasks, from a snapshot and from
-//! the journal alone.
+//! same bytes and a sync, so that both meet the same disk. Coming back: a million waiting tasks, from a snapshot and
+//! from the journal alone.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -171,7 +171,7 @@ fn take_snapshot(mut engine: Engine, mut parts: Parts) {
 }
 
 fn open(dir: &Path, sync: Sync) -> (Engine, Parts) {
-    let settings = StoreSettings { sync, checkpoint_bytes: 1 << 40, ..StoreSettings::default() };
+    let settings = StoreSettings { sync, snapshot_bytes: 1 << 40, ..StoreSettings::default() };
     let disk = Arc::new(RealDisk::new(dir).expect("the directory can be made"));
     let Opened { engine, store, .. } =
         Store::open(disk, settings, Settings::default(), NOW).expect("it opens");

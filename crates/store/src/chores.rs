@@ -114,9 +114,9 @@ enum SpareWork {
 
 /// No more blocks are made while so much waits to be written.
 const QUEUED_BYTES_MAX: usize = 8 << 20;
-/// The segments are looked at once in so many turns, or so often while a checkpoint's worth of journal is written.
+/// The segments are looked at once in so many turns, or so often while a snapshot's worth of journal is written.
 const LOOK_EVERY: u32 = 256;
-const LOOKS_PER_CHECKPOINT: u64 = 32;
+const LOOKS_PER_SNAPSHOT: u64 = 32;
 /// A snapshot that failed is tried again after this time, however little is written.
 const SNAPSHOT_RETRY: Duration = Duration::from_secs(30);
 /// A shorter journal is not worth a snapshot at shutdown: it is read in a moment.
@@ -186,8 +186,8 @@ impl Chores {
         }
     }
 
-    /// Says whether the disk is short of room. If it is, spare segments go, and snapshots are taken as soon as they free a
-    /// segment.
+    /// Says whether the disk is short of room. If it is, spare segments go, and snapshots are taken as soon as they
+    /// free a segment.
     pub fn set_short(&mut self, short: bool) {
         self.short = short;
         self.shared.set_short(short);
@@ -206,8 +206,8 @@ impl Chores {
         self.asked = true;
     }
 
-    /// Before a shutdown: takes a snapshot in the coming turns if the journal is long enough to make it worth while, and
-    /// begins nothing else. The store is at rest when a turn is [`Pace::Idle`].
+    /// Before a shutdown: takes a snapshot in the coming turns if the journal is long enough to make it worth while,
+    /// and begins nothing else. The store is at rest when a turn is [`Pace::Idle`].
     pub fn shut_down(&mut self, batches: &Batches) {
         let since = batches.position() - self.last.map_or(0, |last| last.start);
         self.asked |= since > SHUTDOWN_JOURNAL_BYTES;
@@ -241,7 +241,7 @@ impl Chores {
                     self.news.push(News::NoRoomForSnapshot { bytes });
                 }
                 self.snapshot = Snapshot::None;
-                self.not_before = batches.position() + self.shared.settings.checkpoint_bytes / 4;
+                self.not_before = batches.position() + self.shared.settings.snapshot_bytes / 4;
                 self.not_before_time = now + SNAPSHOT_RETRY;
             }
             Done::Spare(Ok(())) => self.spare = SpareWork::Idle,
@@ -261,12 +261,12 @@ impl Chores {
     /// Decides whether there is something to begin.
     fn look(&mut self, batches: &mut Batches, now: Timestamp) {
         self.look_in = LOOK_EVERY;
-        self.look_at = batches.position() + self.shared.settings.checkpoint_bytes / LOOKS_PER_CHECKPOINT;
+        self.look_at = batches.position() + self.shared.settings.snapshot_bytes / LOOKS_PER_SNAPSHOT;
         if !matches!(self.snapshot, Snapshot::None) {
             return;
         }
         let (start, size) = self.last.map_or((0, 0), |last| (last.start, last.bytes));
-        let threshold = self.shared.settings.checkpoint_bytes.max(size);
+        let threshold = self.shared.settings.snapshot_bytes.max(size);
         let since = batches.position() - start;
         let empty: u64 = batches
             .ledger
@@ -328,7 +328,7 @@ impl Chores {
                     self.snapshot = Snapshot::Walking { next, condemned };
                     return;
                 }
-                let (block, next) = task_block(engine, next, self.shared.settings.checkpoint_slice);
+                let (block, next) = task_block(engine, next, self.shared.settings.snapshot_slice);
                 self.send_block(block);
                 self.snapshot = match next {
                     Some(_) => Snapshot::Walking { next, condemned },
@@ -360,8 +360,8 @@ impl Chores {
         }
     }
 
-    /// The next segment is made ready while the present one is half full, or at once if the present one was not. A broker
-    /// with little to do never pays for it.
+    /// The next segment is made ready while the present one is half full, or at once if the present one was not. A
+    /// broker with little to do never pays for it.
     fn prepare_spare(&mut self, batches: &Batches) {
         let settings = &self.shared.settings;
         let half_full = batches.segment_used() >= settings.segment_bytes / 2;

@@ -8,7 +8,8 @@ pub enum Sync {
     /// Before it is acknowledged.
     #[default]
     Always,
-    /// Within this span. A power failure may lose what was acknowledged in the last one; a crash of the broker does not.
+    /// Within this span. A power failure may lose what was acknowledged in the last one; a crash of the broker does
+    /// not.
     Interval(Duration),
     /// When the operating system likes. A power failure may lose half a minute; a crash of the broker loses nothing.
     Os,
@@ -19,15 +20,15 @@ pub struct StoreSettings {
     pub sync: Sync,
     /// A batch that begins past this size of its segment begins a new one.
     pub segment_bytes: u64,
-    /// Segments kept ready. One is prepared ahead, so that an append touches no metadata; so many are kept to be used again
-    /// when a snapshot lets them go. With zero, none of this is done.
+    /// Segments kept ready. One is prepared ahead, so that an append touches no metadata; so many are kept to be used
+    /// again when a snapshot lets them go. With zero, none of this is done.
     pub spare_segments: usize,
     /// A batch of this size should be sealed.
     pub batch_bytes: usize,
     /// So much journal since the last snapshot (or the size of that snapshot, if it is larger) asks for the next one.
-    pub checkpoint_bytes: u64,
+    pub snapshot_bytes: u64,
     /// How many tasks one turn adds to a snapshot.
-    pub checkpoint_slice: usize,
+    pub snapshot_slice: usize,
     /// A segment is cleaned when less than this share of it is alive.
     pub clean_below_percent: u64,
     /// How many bytes one turn of cleaning moves, besides the one blob that passes the limit.
@@ -48,8 +49,8 @@ impl Default for StoreSettings {
             segment_bytes: 64 << 20,
             spare_segments: 2,
             batch_bytes: 1 << 20,
-            checkpoint_bytes: 128 << 20,
-            checkpoint_slice: 1000,
+            snapshot_bytes: 128 << 20,
+            snapshot_slice: 1000,
             clean_below_percent: 50,
             clean_slice_bytes: 256 << 10,
             cache_bytes: 8 << 20,
@@ -69,8 +70,9 @@ impl StoreSettings {
         self.segment_bytes / BUSY_FROM_ONE_IN
     }
 
-    /// A segment that is not prepared is made longer by so many zeros: an append into blocks that exist has about half as
-    /// much to sync. It is not more, because a start waits for them to be written, and the next one looks through them.
+    /// A segment that is not prepared is made longer by so many zeros: an append into blocks that exist has about half
+    /// as much to sync. It is not more, because a start waits for them to be written, and the next one looks through
+    /// them.
     pub(crate) fn longer_by(&self) -> u64 {
         // While the second half of them is used up, a prepared segment is made.
         2 * self.busy_bytes()

@@ -28,8 +28,8 @@ pub struct Writer {
 
 /// Frames are copied together up to so many bytes, because a write of its own for each costs more than the copy.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
-/// How soon a writer that has something to sync looks whether a checkpoint waits for it.
-const LOOK_FOR_CHECKPOINT: Duration = Duration::from_millis(50);
+/// How soon a writer that has something to sync looks whether a snapshot waits for it.
+const LOOK_FOR_SNAPSHOT: Duration = Duration::from_millis(50);
 
 impl Writer {
     pub(crate) fn new(
@@ -63,7 +63,7 @@ impl Writer {
         result.map(|()| self.position)
     }
 
-    /// Syncs what waits for it, if the settings leave that to the clock or a checkpoint asks for it. To be called when
+    /// Syncs what waits for it, if the settings leave that to the clock or a snapshot asks for it. To be called when
     /// there is nothing to append; says after how long to call again.
     pub fn tick(&mut self, now: Timestamp) -> Result<Option<Duration>, StoreError> {
         if self.failed {
@@ -81,11 +81,11 @@ impl Writer {
             self.sync(now).inspect_err(|_| self.failed = true)?;
             return Ok(None);
         }
-        Ok(Some(due.min(LOOK_FOR_CHECKPOINT)))
+        Ok(Some(due.min(LOOK_FOR_SNAPSHOT)))
     }
 
-    /// The clean end: syncs what is not synced yet, and notes how far the journal reaches. Whatever is missing of it later was
-    /// lost by the disk, not by a crash.
+    /// The clean end: syncs what is not synced yet, and notes how far the journal reaches. Whatever is missing of it
+    /// later was lost by the disk, not by a crash.
     pub fn close(&mut self, now: Timestamp) -> Result<(), StoreError> {
         if self.failed {
             return Err(StoreError::Failed);

@@ -139,7 +139,7 @@ fn a_restart_reads_the_snapshot_and_only_the_journal_behind_it() {
 fn a_snapshot_may_be_taken_while_everything_changes() {
     let disk = MemoryDisk::new();
     let settings =
-        StoreSettings { checkpoint_slice: 2, checkpoint_bytes: 1 << 30, segment_bytes: 2000, ..small() };
+        StoreSettings { snapshot_slice: 2, snapshot_bytes: 1 << 30, segment_bytes: 2000, ..small() };
     let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
     broker.register_worker();
     for number in 0..40 {
@@ -322,7 +322,7 @@ fn a_shutdown_does_not_wait_for_cleaning() {
 
 /// A broker that remembers many ended tasks, and has taken no snapshot for long.
 fn full_of_ended_tasks(disk: &MemoryDisk) -> Broker {
-    let settings = StoreSettings { checkpoint_bytes: 1 << 20, events_kept: 50, ..small() };
+    let settings = StoreSettings { snapshot_bytes: 1 << 20, events_kept: 50, ..small() };
     let mut broker = Broker::open_with(disk, settings, Settings::default()).unwrap();
     broker.register_worker();
     for round in 0..200 {

@@ -203,7 +203,7 @@ fn a_disk_that_ignores_any_kind_of_sync_is_found_out() {
 #[test]
 fn a_story_with_other_settings_ends_the_same() {
     let disk = MemoryDisk::new();
-    let settings = tenure_store::StoreSettings { spare_segments: 0, checkpoint_slice: 1, ..small() };
+    let settings = tenure_store::StoreSettings { spare_segments: 0, snapshot_slice: 1, ..small() };
     let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
     broker.register_worker();
     for round in 0..40 {

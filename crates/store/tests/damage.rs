@@ -189,7 +189,7 @@ fn a_snapshot_without_the_journal_it_speaks_of_is_refused() {
 #[test]
 fn a_snapshot_that_has_seen_more_than_the_journal_holds_is_refused() {
     let disk = MemoryDisk::new();
-    let settings = StoreSettings { checkpoint_slice: 1, ..StoreSettings::default() };
+    let settings = StoreSettings { snapshot_slice: 1, ..StoreSettings::default() };
     let mut broker = Broker::open_with(&disk, settings, Settings::default()).unwrap();
     broker.submit(b"one");
     broker.commit().unwrap();

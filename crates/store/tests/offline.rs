@@ -251,7 +251,7 @@ fn every_repaired_store_can_be_opened() {
 fn a_missing_segment_is_bridged() {
     let disk = MemoryDisk::new();
     let mut broker =
-        Broker::open_with(&disk, StoreSettings { checkpoint_bytes: 1 << 30, ..small() }, Settings::default())
+        Broker::open_with(&disk, StoreSettings { snapshot_bytes: 1 << 30, ..small() }, Settings::default())
             .unwrap();
     for number in 0..30 {
         broker.submit(&body(number, 100));

@@ -38,7 +38,7 @@ impl Output for Listening<'_> {
 }
 
 fn settings() -> StoreSettings {
-    StoreSettings { segment_bytes: 20_000, checkpoint_bytes: 60_000, checkpoint_slice: 10, ..small() }
+    StoreSettings { segment_bytes: 20_000, snapshot_bytes: 60_000, snapshot_slice: 10, ..small() }
 }
 
 #[test]

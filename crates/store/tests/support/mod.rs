@@ -52,8 +52,8 @@ pub struct Broker {
 pub fn small() -> StoreSettings {
     StoreSettings {
         segment_bytes: 1500,
-        checkpoint_bytes: 3000,
-        checkpoint_slice: 3,
+        snapshot_bytes: 3000,
+        snapshot_slice: 3,
         clean_slice_bytes: 200,
         cache_bytes: 600,
         seed: 7,

@@ -27,6 +27,7 @@ impl Args for Flags {
             let help = format!("{} [default: {default}]", setting.about);
             let flag = Arg::new(setting.key)
                 .long(setting.flag())
+                .aliases(setting.former_flag())
                 .value_name(setting.kind.placeholder())
                 .action(ArgAction::Set)
                 .help(help)

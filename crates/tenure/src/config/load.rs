@@ -161,7 +161,12 @@ fn outside(
 ) -> BTreeMap<&'static str, (String, Origin)> {
     let mut said = BTreeMap::new();
     for setting in SETTINGS {
-        let name = setting.variable();
+        let mut name = setting.variable();
+        if variable(&name).is_none()
+            && let Some(former) = setting.former_variable()
+        {
+            name = former;
+        }
         if let Some(text) = flags.given.get(setting.key) {
             said.insert(setting.key, (text.clone(), Origin::Flag(setting.flag())));
         } else if let Some(text) = variable(&name) {
@@ -239,7 +244,10 @@ fn strangers(variables: &[String]) -> Vec<String> {
             && !name.starts_with("TENURE_TASK_")
             && !name.starts_with("TENURE_STRANGERS_")
     });
+    let is_former =
+        |name: &String| SETTINGS.iter().any(|setting| setting.former_variable().as_ref() == Some(name));
     strange
+        .filter(|name| !is_former(name))
         .map(|name| nearest::unknown("variable", name, known.iter().map(String::as_str)) + " (ignored)")
         .collect()
 }
@@ -247,6 +255,24 @@ fn strangers(variables: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_is_still_known_under_its_former_name() {
+        let (_dir, path) = file("checkpoint_size = \"1MB\"");
+        let loaded = load(&flags(&[], Some(&path)), &|_| None, &[]).unwrap();
+        assert_eq!(loaded.text("snapshot_size"), "1MB");
+
+        let old = |name: &str| (name == "TENURE_CHECKPOINT_SIZE").then(|| OsString::from("2MB"));
+        let names = ["TENURE_CHECKPOINT_SIZE".to_owned()];
+        let loaded = load(&flags(&[], Some(&path)), &old, &names).unwrap();
+        assert_eq!(loaded.text("snapshot_size"), "2MB");
+        assert_eq!(loaded.warnings, Vec::<String>::new());
+
+        let command = <Flags as clap::Args>::augment_args(clap::Command::new("tenure"));
+        let matches = command.get_matches_from(["tenure", "--checkpoint-size", "3MB"]);
+        let given = <Flags as clap::FromArgMatches>::from_arg_matches(&matches).unwrap().given;
+        assert_eq!(given.get("snapshot_size").map(String::as_str), Some("3MB"));
+    }
 
     fn flags(given: &[(&'static str, &str)], config: Option<&Path>) -> Flags {
         Flags {

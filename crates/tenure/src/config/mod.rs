@@ -1,7 +1,7 @@
 //! The broker's configuration: one TOML file, the environment and the command line, in rising precedence.
 //!
-//! `settings.rs` lists every setting once; `load.rs` finds out what each is and where that was said; this file turns the
-//! texts into what the hub, the store and the doors are told.
+//! `settings.rs` lists every setting once; `load.rs` finds out what each is and where that was said; this file turns
+//! the texts into what the hub, the store and the doors are told.
 
 pub(crate) mod access;
 pub(crate) mod flags;
@@ -113,7 +113,7 @@ impl Config {
         let store = StoreSettings {
             sync: value::sync(text("sync")).expect("checked when loaded"),
             segment_bytes: size("segment_size"),
-            checkpoint_bytes: size("checkpoint_size"),
+            snapshot_bytes: size("snapshot_size"),
             cache_bytes: size("cache_size") as usize,
             events_kept: count("events_kept") as u64,
             events_kept_for: span("events_kept_for"),

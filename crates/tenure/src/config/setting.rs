@@ -1,4 +1,5 @@
-//! What a setting is: its name, what it may be, and how it is spelled in the file, the environment and on the command line.
+//! What a setting is: its name, what it may be, and how it is spelled in the file, the environment and on the command
+//! line.
 
 /// One setting.
 #[derive(Debug)]
@@ -10,6 +11,8 @@ pub(crate) struct Setting {
     pub(crate) about: &'static str,
     /// Whether SIGHUP can change it; everything else needs a restart.
     pub(crate) reloads: bool,
+    /// The key it had before: the file, the environment and the command line still take it.
+    pub(crate) former: Option<&'static str>,
 }
 
 /// What a setting may be.
@@ -88,8 +91,25 @@ impl Setting {
     }
 
     pub(crate) fn variable(&self) -> String {
-        format!("TENURE_{}", self.key.to_ascii_uppercase())
+        variable(self.key)
     }
+
+    pub(crate) fn former_flag(&self) -> Option<String> {
+        self.former.map(|key| key.replace('_', "-"))
+    }
+
+    pub(crate) fn former_variable(&self) -> Option<String> {
+        self.former.map(variable)
+    }
+}
+
+fn variable(key: &str) -> String {
+    format!("TENURE_{}", key.to_ascii_uppercase())
+}
+
+/// The same setting, which had another key before.
+pub(super) const fn renamed(former: &'static str, setting: Setting) -> Setting {
+    Setting { former: Some(former), ..setting }
 }
 
 pub(super) const fn setting(
@@ -99,7 +119,7 @@ pub(super) const fn setting(
     default: &'static str,
     about: &'static str,
 ) -> Setting {
-    Setting { key, group, kind, default, about, reloads: false }
+    Setting { key, group, kind, default, about, reloads: false, former: None }
 }
 
 pub(super) const fn reloading(
@@ -109,5 +129,5 @@ pub(super) const fn reloading(
     default: &'static str,
     about: &'static str,
 ) -> Setting {
-    Setting { key, group, kind, default, about, reloads: true }
+    Setting { key, group, kind, default, about, reloads: true, former: None }
 }

@@ -4,10 +4,10 @@
 //! `--ended-kept` on the command line. Whatever lists, checks or documents settings reads this table.
 
 pub(crate) use super::setting::{Kind, Setting};
-use super::setting::{reloading, setting};
+use super::setting::{reloading, renamed, setting};
 
 pub(crate) fn find(key: &str) -> Option<&'static Setting> {
-    SETTINGS.iter().find(|setting| setting.key == key)
+    SETTINGS.iter().find(|setting| setting.key == key || setting.former == Some(key))
 }
 
 const BROKER: &str = "Broker";
@@ -192,7 +192,10 @@ pub(crate) static SETTINGS: &[Setting] = &[
         "When to fsync: `always` (before acknowledging), an interval such as `50ms`, or `os` (left to the operating system)",
     ),
     setting(DISK, "segment_size", Kind::Size, "64MB", "Size of a journal segment file"),
-    setting(DISK, "checkpoint_size", Kind::Size, "128MB", "Take a snapshot after this much journal"),
+    renamed(
+        "checkpoint_size",
+        setting(DISK, "snapshot_size", Kind::Size, "128MB", "Take a snapshot after this much journal"),
+    ),
     setting(DISK, "cache_size", Kind::Size, "8MB", "Memory for caching recent task bodies"),
     setting(DISK, "events_kept", Kind::Count, "1000000", "Maximum number of events to keep for replay"),
     setting(DISK, "events_kept_for", Kind::Span, "7d", "How long to keep events"),
