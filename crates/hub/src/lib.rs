@@ -32,7 +32,7 @@ mod request;
 mod rights;
 mod runtime;
 mod settings;
-mod solitude;
+mod single_client;
 mod stats;
 pub mod topics;
 mod watches;

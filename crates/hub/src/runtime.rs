@@ -25,7 +25,7 @@ use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
 use crate::queries::{Admission, Queries};
 use crate::request::{Ask, Request};
 use crate::settings::HubSettings;
-use crate::solitude::Solitude;
+use crate::single_client::SingleClientDetector;
 use crate::stats::Stats;
 use crate::topics::{TopicSettings, Topics};
 use crate::writing::{Writing, Written};
@@ -125,7 +125,7 @@ impl Hub {
             pace: Pace::Again,
             turning: Turning::begin(Moment::now(), IDLE_MAX),
             queries: Queries::default(),
-            solitude: Solitude::default(),
+            single_client: SingleClientDetector::default(),
             stuck: false,
             held_back: VecDeque::new(),
         };
@@ -170,11 +170,11 @@ struct Turns {
     turning: Turning,
     /// Queries for lists that wait for a turn.
     queries: Queries,
-    solitude: Solitude,
+    single_client: SingleClientDetector,
     /// What has been decided cannot be written: the disk has no room.
     stuck: bool,
-    /// What came meanwhile and found no room in the open batch either, in its order. Requests in here keep their permits,
-    /// and so senders wait when there are too many.
+    /// What came meanwhile and found no room in the open batch either, in its order. Requests in here keep their
+    /// permits, and so senders wait when there are too many.
     held_back: VecDeque<Inbound>,
 }
 
@@ -216,7 +216,7 @@ impl Turns {
                     while messages.len() < TURN_MESSAGES_MAX && let Ok(message) = self.inbound.try_recv() {
                         messages.push(message);
                     }
-                    self.solitude.turn(messages.len(), gives_way.elapsed());
+                    self.single_client.turn(messages.len(), gives_way.elapsed());
                 }
                 () = pause.over() => {}
             }
@@ -387,7 +387,7 @@ impl Turns {
             return Ok(());
         }
         let Some(frame) = self.core.seal() else { return Ok(()) };
-        if !self.solitude.is_certain() {
+        if !self.single_client.is_single_client() {
             self.writing.send(frame);
             return Ok(());
         }
