@@ -6,10 +6,10 @@
 
 mod auditing;
 mod calling;
+mod disk_full;
 mod ending;
 mod queues_of_key;
 mod stall;
-mod stuck;
 mod unread;
 mod watching;
 

@@ -126,7 +126,7 @@ impl Hub {
             turning: Turning::begin(Moment::now(), IDLE_MAX),
             queries: Queries::default(),
             single_client: SingleClientDetector::default(),
-            stuck: false,
+            disk_full: false,
             held_back: VecDeque::new(),
         };
         let ended = tokio::spawn(turns.run());
@@ -172,7 +172,7 @@ struct Turns {
     queries: Queries,
     single_client: SingleClientDetector,
     /// What has been decided cannot be written: the disk has no room.
-    stuck: bool,
+    disk_full: bool,
     /// What came meanwhile and found no room in the open batch either, in its order. Requests in here keep their
     /// permits, and so senders wait when there are too many.
     held_back: VecDeque<Inbound>,
@@ -201,7 +201,7 @@ impl Turns {
             let pause = Pause { has_more: self.queries.has_waiting(), wait: self.wait(now) };
             // With too much on its way to the disk, nothing more is taken: senders wait for permits.
             // Only a full disk is no reason to keep anybody waiting who can be answered all the same.
-            let may_take = self.stuck || (self.held_back.is_empty() && !self.is_brimful());
+            let may_take = self.disk_full || (self.held_back.is_empty() && !self.is_brimful());
             let mut reported = None;
             tokio::select! {
                 biased;
@@ -292,10 +292,10 @@ impl Turns {
     }
 
     fn take_or_hold_back(&mut self, now: Timestamp, mut message: Inbound) -> Result<(), StoreError> {
-        if self.stuck
+        if self.disk_full
             && let Inbound::Asks { session, asks } = &mut message
         {
-            self.answer_stuck(now, *session, asks);
+            self.answer_with_disk_full(now, *session, asks);
             if asks.is_empty() {
                 return Ok(());
             }
@@ -310,7 +310,7 @@ impl Turns {
     }
 
     /// Answers the first of these requests, as far as that needs nothing of the disk.
-    fn answer_stuck(&mut self, now: Timestamp, session: SessionId, asks: &mut Vec<Ask>) {
+    fn answer_with_disk_full(&mut self, now: Timestamp, session: SessionId, asks: &mut Vec<Ask>) {
         let is_held_back =
             |held: &Inbound| matches!(held, Inbound::Asks { session: whose, .. } if *whose == session);
         if self.held_back.iter().any(is_held_back) {
@@ -319,7 +319,7 @@ impl Turns {
         self.core.stats_mut().topics = self.handle.topics().figures();
         let mut rest = std::mem::take(asks).into_iter();
         for ask in rest.by_ref() {
-            if let Some(unanswered) = self.core.answer_stuck(now, session, ask) {
+            if let Some(unanswered) = self.core.answer_with_disk_full(now, session, ask) {
                 asks.push(unanswered);
                 break;
             }
@@ -407,18 +407,18 @@ impl Turns {
                     let seconds = stall.as_secs_f64();
                     tracing::warn!(seconds, "the disk stalled: no worker is blamed for silence");
                 }
-                if std::mem::take(&mut self.stuck) {
+                if std::mem::take(&mut self.disk_full) {
                     tracing::info!("the disk has room again: what was decided meanwhile is written");
                     self.look_at_disk();
                 }
                 Ok(())
             }
             Written::Full => {
-                if !std::mem::replace(&mut self.stuck, true) {
+                if !std::mem::replace(&mut self.disk_full, true) {
                     tracing::warn!(
                         "the disk is full: new tasks and questions are refused until there is room"
                     );
-                    self.core.get_stuck();
+                    self.core.disk_became_full();
                 }
                 self.core.set_disk_full(true);
                 Ok(())
@@ -461,7 +461,7 @@ impl Turns {
         stats.disk_free_bytes = free;
         let (was_short, is_short) = (stats.disk_full, free < DISK_RESERVE_BYTES);
         stats.journal_bytes = usage.journal_bytes + usage.snapshot_bytes + usage.event_bytes;
-        self.core.set_disk_full(self.stuck || is_short);
+        self.core.set_disk_full(self.disk_full || is_short);
         if is_short && !was_short {
             tracing::warn!(
                 free_bytes = free,

@@ -12,7 +12,7 @@ use crate::request::{Ask, Delivery, Request, Response};
 
 impl Core {
     /// The disk has no room from now on. Who has asked already need not wait either.
-    pub fn get_stuck(&mut self) {
+    pub fn disk_became_full(&mut self) {
         // What is on disk is said as it is, and first.
         self.speak();
         let is_free = |reply: &Result<Response, Refusal>| {
@@ -29,7 +29,7 @@ impl Core {
     }
 
     /// Answers a request that needs no new record. Any other comes back: its answer waits for the disk.
-    pub fn answer_stuck(&mut self, now: Timestamp, session: SessionId, ask: Ask) -> Option<Ask> {
+    pub fn answer_with_disk_full(&mut self, now: Timestamp, session: SessionId, ask: Ask) -> Option<Ask> {
         // A session hears its answers in the order of its requests.
         if self.outbox.owes(session) {
             return Some(ask);
