@@ -1,4 +1,4 @@
-//! Topics: publishing happens at once, and what a subscription holds is taken when its bell has rung and the peer has
+//! Topics: publishing happens at once, and what a subscription holds is taken when its waker has fired and the peer has
 //! room. Whatever takes time (a publisher that waits, a request that is not answered) is under way here as a future.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! A feed: brings the events a subscription is about into its stream. A task of its own, because what it tells may have to
-//! be read from disk first; it waits for the stream, and nobody waits for it.
+//! A feed: brings the events a subscription is about into its stream. A task of its own, because what it tells may have
+//! to be read from disk first; it waits for the stream, and nobody waits for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tenure_topics::{
 use super::Topics;
 use super::event_json::{event_json, result_of};
 use super::events::Interest;
-use super::space::{Bell, Space};
+use super::space::{ReaderWaker, Space};
 use crate::handle::Session;
 use crate::limits::SESSIONS_MAX;
 use crate::principal::Principal;
@@ -44,10 +44,10 @@ pub(super) fn start(
     interest: Interest,
     space: &Arc<Space>,
     key: SubscriptionKey,
-    bell: &Arc<Bell>,
+    waker: &Arc<ReaderWaker>,
 ) {
     let replayed = interest.replay.then(HashMap::new);
-    let feed = Feed { session, interest, space: Arc::clone(space), key, bell: Arc::clone(bell), replayed };
+    let feed = Feed { session, interest, space: Arc::clone(space), key, waker: Arc::clone(waker), replayed };
     tokio::spawn(feed.run());
 }
 
@@ -56,7 +56,7 @@ struct Feed {
     interest: Interest,
     space: Arc<Space>,
     key: SubscriptionKey,
-    bell: Arc<Bell>,
+    waker: Arc<ReaderWaker>,
     /// How many events of each topic have been replayed, until the present is reached.
     replayed: Option<HashMap<Arc<str>, u64>>,
 }
@@ -67,7 +67,7 @@ impl Feed {
         loop {
             tokio::select! {
                 () = self.session.mailbox().arrived() => {}
-                () = self.bell.over() => return,
+                () = self.waker.over() => return,
             }
             self.session.mailbox().take(&mut mails);
             if mails.is_empty() && self.session.mailbox().is_closed() {
@@ -175,9 +175,9 @@ impl Feed {
     /// Puts it into the stream when there is room. Says whether the stream goes on.
     async fn hand_over(&self, deliveries: Vec<Delivery>, next: Option<u64>) -> bool {
         loop {
-            let room = self.bell.room.notified();
+            let room = self.waker.room.notified();
             let has_room = self.space.with(|state, _| {
-                if self.bell.ended().is_some() {
+                if self.waker.ended().is_some() {
                     return None;
                 }
                 state.reader(self.key).map(|reader| reader.events.len() < EVENTS_READY_MAX)
@@ -187,17 +187,17 @@ impl Feed {
                 Some(true) => break,
                 Some(false) => tokio::select! {
                     () = room => {}
-                    () = self.bell.over() => return false,
+                    () = self.waker.over() => return false,
                 },
             }
         }
         self.space.with(|state, _| {
-            if self.bell.ended().is_some() {
+            if self.waker.ended().is_some() {
                 return false;
             }
             state.fed(self.key, deliveries, next)
         }) && {
-            self.bell.rung.notify_one();
+            self.waker.woken.notify_one();
             true
         }
     }

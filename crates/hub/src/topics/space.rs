@@ -1,4 +1,4 @@
-//! A namespace's topics: a shard behind its lock, the bells of its subscribers, and the publishers that wait.
+//! A namespace's topics: a shard behind its lock, the wakers of its subscribers, and the publishers that wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -38,8 +38,8 @@ pub(super) struct State {
     allowance: Allowance,
 }
 
-/// How many durable messages there have been, across restarts. By its place among them a subscription that was saved tells
-/// which ones it had not been shown.
+/// How many durable messages there have been, across restarts. By its place among them a subscription that was saved
+/// tells which ones it had not been shown.
 #[derive(Debug, Default)]
 pub(super) struct Durable {
     /// The place of the last one that was numbered, and perhaps not written.
@@ -80,7 +80,7 @@ pub(super) struct Saving {
 #[derive(Debug)]
 pub(super) struct Reader {
     key: SubscriptionKey,
-    pub(super) bell: Arc<Bell>,
+    pub(super) waker: Arc<ReaderWaker>,
     /// Taken from the shard, and not yet by the stream.
     pub(super) ready: VecDeque<Delivery>,
     /// Brought by its feed.
@@ -119,8 +119,8 @@ impl Reader {
 
 /// Wakes one stream, and tells it when it is over.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
-    pub(super) rung: Notify,
+pub(super) struct ReaderWaker {
+    pub(super) woken: Notify,
     /// There is room for events again.
     pub(super) room: Notify,
     closed: Notify,
@@ -128,14 +128,14 @@ pub(super) struct Bell {
     ended: AtomicU8,
 }
 
-impl Bell {
+impl ReaderWaker {
     pub(super) fn ended(&self) -> Option<Ended> {
         Ended::from_number(self.ended.load(Ordering::Acquire))
     }
 
     pub(super) fn end(&self, why: Ended) {
         self.ended.store(why.number(), Ordering::Release);
-        self.rung.notify_one();
+        self.woken.notify_one();
         self.closed.notify_waiters();
     }
 
@@ -166,12 +166,12 @@ impl Space {
     /// Does one short piece of work under the lock. Whoever is to be woken by it is woken after the lock is given back.
     pub(super) fn with<T>(self: &Arc<Space>, work: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let now = self.saver.clock.now();
-        let mut bells = Vec::new();
+        let mut wakers = Vec::new();
         let (result, released, changed, is_urgent) = {
             // A shard that panicked half-way may be in an impossible state: nobody uses it again.
             let mut state = self.state.lock().expect("no shard has panicked");
             let result = work(&mut state, now);
-            state.collect_bells(&mut bells);
+            state.collect_wakers(&mut wakers);
             (result, state.collect_released(), state.note_changes(), state.needs_hurry())
         };
         if changed {
@@ -180,8 +180,8 @@ impl Space {
         if is_urgent {
             self.saver.hurry();
         }
-        for bell in bells {
-            bell.rung.notify_one();
+        for waker in wakers {
+            waker.woken.notify_one();
         }
         for publisher in released {
             // It may have gone.
@@ -208,7 +208,7 @@ impl State {
     /// Gives a subscription a new stream. The one it had is over.
     ///
     /// `events_next` is the first event it wants, if that is known.
-    pub(super) fn attach(&mut self, key: SubscriptionKey, events_next: Option<u64>) -> Arc<Bell> {
+    pub(super) fn attach(&mut self, key: SubscriptionKey, events_next: Option<u64>) -> Arc<ReaderWaker> {
         self.end_stream(key, Ended::TakenOver);
         let slot = key.slot();
         if self.readers.len() <= slot {
@@ -218,12 +218,12 @@ impl State {
         let filters = self.shard.subscription(key, Timestamp(0)).map(|info| info.filters).unwrap_or_default();
         let may_match = |filter: &Filter| filter.is_wild() || settings.is_kept_by_choice(filter.as_str());
         let wants_durable = !settings.ring_rules.is_empty() && filters.iter().any(may_match);
-        let bell = Arc::new(Bell::default());
+        let waker = Arc::new(ReaderWaker::default());
         // There may be something to take already.
-        bell.rung.notify_one();
+        waker.woken.notify_one();
         self.readers[slot] = Some(Reader {
             key,
-            bell: Arc::clone(&bell),
+            waker: Arc::clone(&waker),
             ready: VecDeque::new(),
             events: VecDeque::new(),
             events_next,
@@ -235,7 +235,7 @@ impl State {
                 is_behind: false,
             },
         });
-        bell
+        waker
     }
 
     /// Pauses a subscription; what its stream has not taken counts as missed. Returns until when it is kept.
@@ -254,14 +254,14 @@ impl State {
             self.events_from.insert(id, from);
         }
         if let Some(reader) = reader {
-            reader.bell.end(why);
+            reader.waker.end(why);
         }
         Ok(until)
     }
 
     pub(super) fn end_stream(&mut self, key: SubscriptionKey, why: Ended) {
         if let Some(reader) = self.detach(key) {
-            reader.bell.end(why);
+            reader.waker.end(why);
         }
     }
 
@@ -269,8 +269,8 @@ impl State {
         self.readers.get_mut(key.slot())?.as_mut()
     }
 
-    /// A stream has taken these, which says nothing about whether the other end has read them. Now and then it is written
-    /// down how far it has come, for the case of a crash.
+    /// A stream has taken these, which says nothing about whether the other end has read them. Now and then it is
+    /// written down how far it has come, for the case of a crash.
     pub(super) fn sent(&mut self, key: SubscriptionKey, taken: &[Delivery]) {
         let published = self.durable.published;
         // The only refusal is that it is gone.
@@ -447,10 +447,10 @@ impl State {
         self.readers.get_mut(key.slot())?.take()
     }
 
-    fn collect_bells(&mut self, bells: &mut Vec<Arc<Bell>>) {
+    fn collect_wakers(&mut self, wakers: &mut Vec<Arc<ReaderWaker>>) {
         for key in self.wake.drain(..) {
             if let Some(Some(reader)) = self.readers.get(key.slot()) {
-                bells.push(Arc::clone(&reader.bell));
+                wakers.push(Arc::clone(&reader.waker));
             }
         }
     }

@@ -26,24 +26,24 @@ impl Topics {
         }
         let watch = interest.as_ref().map(|interest| self.watch(namespace, interest)).transpose()?;
         let id = subscribe.id.clone();
-        let (key, bell, info) = space.with(|state, now| {
+        let (key, waker, info) = space.with(|state, now| {
             let key = state.shard.subscribe(subscribe, now)?;
             // A paused one that begins again wants nothing from before.
             state.events_from.remove(&id);
-            let bell = state.attach(key, None);
-            Ok((key, bell, state.shard.subscription(key, now)?))
+            let waker = state.attach(key, None);
+            Ok((key, waker, state.shard.subscription(key, now)?))
         })?;
         if let (Some(interest), Some(watch)) = (interest, watch) {
-            feed::start(watch, interest, &space, key, &bell);
+            feed::start(watch, interest, &space, key, &waker);
         }
         log::subscribed(namespace, &id, &info.client, &info.filters);
-        Ok((Subscription::new(id, space, key, bell), info))
+        Ok((Subscription::new(id, space, key, waker), info))
     }
 
     /// Goes on with a subscription that was paused, or takes it over from the stream that has it.
     pub fn resume(&self, namespace: &Name, resume: &Resume) -> Result<(Subscription, Resumed), Refusal> {
         let space = self.space(namespace)?;
-        let (bell, mut resumed, interest) = space.with(|state, now| {
+        let (waker, mut resumed, interest) = space.with(|state, now| {
             let known = state.shard.find(&resume.id);
             let known_filters =
                 known.and_then(|key| state.shard.subscription(key, now).ok()).map(|info| info.filters);
@@ -71,7 +71,7 @@ impl Topics {
             Ok((state.attach(resumed.key, from), resumed, interest))
         })?;
         let subscription =
-            Subscription::new(resume.id.clone(), Arc::clone(&space), resumed.key, Arc::clone(&bell));
+            Subscription::new(resume.id.clone(), Arc::clone(&space), resumed.key, Arc::clone(&waker));
         log::resumed(namespace, resume, &resumed);
         if let Some(interest) = interest {
             // How many events it missed is known only when they have been read.
@@ -79,7 +79,7 @@ impl Topics {
             resumed.replay_started |= interest.replay;
             // If this is refused, the subscription is dropped and paused again.
             let watch = self.watch(namespace, &interest)?;
-            feed::start(watch, interest, &space, resumed.key, &bell);
+            feed::start(watch, interest, &space, resumed.key, &waker);
         }
         Ok((subscription, resumed))
     }

@@ -1,4 +1,5 @@
-//! A subscription as its stream holds it. Dropping it pauses the subscription, so that a stream that breaks can come back.
+//! A subscription as its stream holds it. Dropping it pauses the subscription, so that a stream that breaks can come
+//! back.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use tenure_topics::{Delivery, Refusal, Sequence, SubscriptionId, SubscriptionKey
 
 use super::events::event_prefix;
 use super::log;
-use super::space::{Bell, Space};
+use super::space::{ReaderWaker, Space};
 
 /// Why a stream is over. The subscription itself may live on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub struct Subscription {
     id: SubscriptionId,
     space: Arc<Space>,
     key: SubscriptionKey,
-    bell: Arc<Bell>,
+    waker: Arc<ReaderWaker>,
 }
 
 impl Subscription {
@@ -61,17 +62,17 @@ impl Subscription {
         id: SubscriptionId,
         space: Arc<Space>,
         key: SubscriptionKey,
-        bell: Arc<Bell>,
+        waker: Arc<ReaderWaker>,
     ) -> Subscription {
-        Subscription { id, space, key, bell }
+        Subscription { id, space, key, waker }
     }
 
     pub fn id(&self) -> &SubscriptionId {
         &self.id
     }
 
-    /// Waits until there is something, then adds a batch of about `messages_max` items and `bytes_max` bytes to `out`; at
-    /// least one item, however large. Nothing is lost if this is dropped while it waits.
+    /// Waits until there is something, then adds a batch of about `messages_max` items and `bytes_max` bytes to `out`;
+    /// at least one item, however large. Nothing is lost if this is dropped while it waits.
     pub async fn take(
         &mut self,
         messages_max: usize,
@@ -91,10 +92,10 @@ impl Subscription {
         bytes_max: usize,
         out: &mut Vec<Delivery>,
     ) -> Result<bool, Ended> {
-        let (bell, key) = (&self.bell, self.key);
+        let (waker, key) = (&self.waker, self.key);
         let before = out.len();
         let taken = self.space.with(|state, now| {
-            if let Some(ended) = bell.ended() {
+            if let Some(ended) = waker.ended() {
                 return Err(ended);
             }
             let Some(mut ready) = state.reader(key).map(|reader| std::mem::take(&mut reader.ready)) else {
@@ -111,13 +112,13 @@ impl Subscription {
                     && !reader.events.is_empty()
                 {
                     ready.append(&mut reader.events);
-                    bell.room.notify_one();
+                    waker.room.notify_one();
                 }
             }
             let any = hand_out(&mut ready, messages_max, bytes_max, now, out);
             if more || !ready.is_empty() {
-                // Nobody else rings while something is left.
-                bell.rung.notify_one();
+                // Nobody else wakes while something is left.
+                waker.woken.notify_one();
             }
             if let Some(reader) = state.reader(key) {
                 reader.ready = ready;
@@ -134,13 +135,13 @@ impl Subscription {
 
     /// Waits until a take may find something; it may find nothing all the same. Returns at once for a new stream.
     pub async fn arrived(&self) {
-        self.bell.rung.notified().await;
+        self.waker.woken.notified().await;
     }
 
     /// The same without holding on to the subscription, for a stream that waits for many things at once.
     pub fn ringing(&self) -> impl Future<Output = ()> + Send + use<> {
-        let bell = Arc::clone(&self.bell);
-        async move { bell.rung.notified().await }
+        let waker = Arc::clone(&self.waker);
+        async move { waker.woken.notified().await }
     }
 
     /// The other end says that it has read these topics up to these numbers: they need not come again.
@@ -150,15 +151,15 @@ impl Subscription {
 
     /// Gives back what was taken and could not be sent: it comes again with the next take, or counts as missed.
     pub fn put_back(&mut self, unsent: Vec<Delivery>) {
-        let (bell, key) = (&self.bell, self.key);
+        let (waker, key) = (&self.waker, self.key);
         self.space.with(|state, _| {
-            if bell.ended().is_none()
+            if waker.ended().is_none()
                 && let Some(reader) = state.reader(key)
             {
                 for delivery in unsent.into_iter().rev() {
                     reader.ready.push_front(delivery);
                 }
-                bell.rung.notify_one();
+                waker.woken.notify_one();
             }
         });
     }
@@ -166,9 +167,9 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let (bell, key) = (&self.bell, self.key);
+        let (waker, key) = (&self.waker, self.key);
         let was_there = self.space.with(|state, now| {
-            let was_there = bell.ended().is_none();
+            let was_there = waker.ended().is_none();
             if was_there {
                 // The only refusal is that it is gone already.
                 let _ = state.pause(key, Ended::Paused, now);
