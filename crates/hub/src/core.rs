@@ -22,7 +22,7 @@ use tenure_engine::{
     Answer, Blob, Change, Command, Engine, Event, Name, Notice, Output, Peer, Query, Refusal, Reply,
     SessionId, Settings, Timestamp, Why,
 };
-use tenure_store::{Batches, Chores, Frame, News, Pace};
+use tenure_store::{Batches, Frame, Maintenance, MaintenanceEvent, Pace};
 
 use crate::audit::Audit;
 use crate::calls::{Calls, check_address};
@@ -40,7 +40,7 @@ use queues_of_key::QueuesOfKeys;
 pub struct Core {
     engine: Engine,
     batches: Batches,
-    chores: Chores,
+    maintenance: Maintenance,
     outbox: Outbox,
     sessions: HashMap<SessionId, Entry, FixedState>,
     watches: Watches,
@@ -94,13 +94,13 @@ impl Entry {
 }
 
 impl Core {
-    pub fn new(engine: Engine, batches: Batches, chores: Chores, stats: Stats) -> Core {
+    pub fn new(engine: Engine, batches: Batches, maintenance: Maintenance, stats: Stats) -> Core {
         let next_event = engine.last_event() + 1;
         Core {
             outbox: Outbox::new(batches.position()),
             engine,
             batches,
-            chores,
+            maintenance,
             sessions: HashMap::default(),
             watches: Watches::new(next_event),
             calls: Calls::default(),
@@ -273,7 +273,7 @@ impl Core {
         self.outbox.insert(mark, Out::Reply { session, token, reply });
     }
 
-    /// Does what is due, and a slice of the store's chores. Says how soon the chores want another turn.
+    /// Does what is due, and a slice of the store's maintenance. Says how soon it wants another turn.
     ///
     /// While the disk stalls, nothing is due: it could not be said anyway, and whoever waits for an answer cannot be
     /// blamed for silence.
@@ -284,12 +284,12 @@ impl Core {
         if !stalls {
             engine.tick(now, &mut Journaling { batches, outbox, stats, watched: !watches.is_empty() });
         }
-        self.chores.turn(engine, batches, now)
+        self.maintenance.turn(engine, batches, now)
     }
 
-    /// What the chores have done since the last time, for the log.
-    pub fn news(&mut self) -> Vec<News> {
-        self.chores.news()
+    /// What maintenance has done since the last time, for the log.
+    pub fn maintenance_events(&mut self) -> Vec<MaintenanceEvent> {
+        self.maintenance.events()
     }
 
     /// When `tick` has something to do.
@@ -336,7 +336,7 @@ impl Core {
 
     pub fn set_disk_full(&mut self, full: bool) {
         if self.disk_full != full {
-            self.chores.set_short(full);
+            self.maintenance.set_short(full);
         }
         self.disk_full = full;
         self.stats.disk_full = full;
@@ -345,12 +345,12 @@ impl Core {
     pub fn configure(&mut self, settings: &Settings) {
         self.engine.configure(settings);
         // Fewer ended tasks may be kept now: whoever asks for that wants the room.
-        self.chores.reclaim();
+        self.maintenance.reclaim();
     }
 
-    /// The last chore: a snapshot, so that the next start is quick.
+    /// The last maintenance step: a snapshot, so that the next start is quick.
     pub fn begin_last_snapshot(&mut self) {
-        self.chores.shut_down(&self.batches);
+        self.maintenance.shut_down(&self.batches);
     }
 
     /// From now on nothing new is taken.

@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tenure_engine::{SessionId, Settings, Timestamp};
-use tenure_store::{Disk, News, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync};
+use tenure_store::{
+    Disk, MaintenanceEvent, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings, Sync,
+};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::yield_now;
 
@@ -75,7 +77,7 @@ impl Hub {
     ) -> Result<Hub, StoreError> {
         let begun = Instant::now();
         let Opened { engine, store, report } = Store::open(disk, store, engine, wall_clock())?;
-        let Parts { batches, writer, reader, chores, keeper } = store.split();
+        let Parts { batches, writer, reader, maintenance, keeper } = store.split();
         let stats = Stats {
             started_at_millis: wall_clock().millis(),
             recovery_seconds: begun.elapsed().as_secs_f64(),
@@ -110,7 +112,7 @@ impl Hub {
         let access = Access { keys, entered, audit: settings.audit.clone() };
         let handle = HubHandle::new(inbox, Arc::clone(&permits), access, reader, beside, stopped);
         handle.topics().connect(handle.downgrade());
-        let mut core = Core::new(engine, batches, chores, stats);
+        let mut core = Core::new(engine, batches, maintenance, stats);
         core.bound_unread(settings.unread, handle.unread());
         if let Some(audit) = settings.audit {
             core.audit_to(audit);
@@ -277,13 +279,13 @@ impl Turns {
 
     /// How long there is nothing to do.
     fn wait(&self, now: Timestamp) -> Duration {
-        // Chores go on at their own gentle pace, between the turns that requests cause.
-        let chores = match self.pace {
+        // Maintenance goes on at their own gentle pace, between the turns that requests cause.
+        let maintenance = match self.pace {
             Pace::Again => Duration::from_millis(1),
             Pace::Soon => Duration::from_millis(10),
             Pace::Idle => IDLE_MAX,
         };
-        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(chores)
+        self.core.next_deadline().map_or(IDLE_MAX, |deadline| deadline.since(now)).min(maintenance)
     }
 
     /// Whether neither the way to the disk nor the open batch has room.
@@ -437,19 +439,21 @@ impl Turns {
     }
 
     fn tell_news(&mut self) {
-        for news in self.core.news() {
-            match news {
-                News::Snapshot { start, bytes, segments_deleted } => {
+        for maintenance_events in self.core.maintenance_events() {
+            match maintenance_events {
+                MaintenanceEvent::Snapshot { start, bytes, segments_deleted } => {
                     tracing::info!(start, bytes, segments_deleted, "snapshot written");
                 }
-                News::Cleaned { segment, blobs, bytes } => {
+                MaintenanceEvent::Cleaned { segment, blobs, bytes } => {
                     tracing::debug!(segment, blobs, bytes, "segment cleaned");
                 }
-                News::NoRoomForSnapshot { bytes } => tracing::error!(
+                MaintenanceEvent::NoRoomForSnapshot { bytes } => tracing::error!(
                     last_snapshot_bytes = bytes,
                     "the disk has no room for a snapshot, and only a snapshot frees room: make room on this disk; it is tried again"
                 ),
-                News::Failed { doing, error } => tracing::warn!(doing, %error, "a chore of the store failed"),
+                MaintenanceEvent::Failed { doing, error } => {
+                    tracing::warn!(doing, %error, "a maintenance step of the store failed")
+                }
             }
         }
     }

@@ -92,8 +92,8 @@ impl Bench {
         let opened = Store::open(disk, StoreSettings::default(), Settings::default(), now)
             .expect("an empty disk opens");
         let Opened { engine, store, .. } = opened;
-        let Parts { batches, writer, chores, .. } = store.split();
-        let mut core = Core::new(engine, batches, chores, Stats::default());
+        let Parts { batches, writer, maintenance, .. } = store.split();
+        let mut core = Core::new(engine, batches, maintenance, Stats::default());
         core.audit_to(audit.clone());
         Bench { core, writer, audit, now }
     }

@@ -24,8 +24,8 @@ impl Bench {
         let opened = Store::open(disk, StoreSettings::default(), Settings::default(), now)
             .expect("an empty disk opens");
         let Opened { engine, store, .. } = opened;
-        let Parts { batches, writer, chores, .. } = store.split();
-        Bench { core: Core::new(engine, batches, chores, Stats::default()), writer, now }
+        let Parts { batches, writer, maintenance, .. } = store.split();
+        Bench { core: Core::new(engine, batches, maintenance, Stats::default()), writer, now }
     }
 
     fn session(&mut self, number: u64) -> Arc<Mailbox> {

@@ -46,8 +46,8 @@ impl Broker {
         let settings = store_settings(seed);
         let Opened { engine, store, .. } =
             Store::open(Arc::new(disk.clone()), settings, engine_settings(), now)?;
-        let Parts { batches, writer, reader, chores, keeper } = store.split();
-        let core = Core::new(engine, batches, chores, Stats::default());
+        let Parts { batches, writer, reader, maintenance, keeper } = store.split();
+        let core = Core::new(engine, batches, maintenance, Stats::default());
         Ok(Broker { disk, core, writer, keeper, reader, under_way: Vec::new(), next_session: 1, mutation })
     }
 

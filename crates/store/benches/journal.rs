@@ -64,12 +64,12 @@ fn appending(dir: &Path) {
             // What the engine and the encoding take is counted as CPU, not as the time of an append.
             ours.push(begin.elapsed());
             cpu += cpu_time() - cpu_before;
-            parts.chores.turn(&mut engine, &mut parts.batches, NOW);
+            parts.maintenance.turn(&mut engine, &mut parts.batches, NOW);
             theirs.push(append_plain(&plain, &bytes, offset));
             least.push(append_plain(&filled, &bytes, offset));
             offset += bytes.len() as u64;
         }
-        drop(parts.chores);
+        drop(parts.maintenance);
         keeper.join().unwrap();
         let total: Duration = ours.iter().sum();
         let plain_total: Duration = theirs.iter().sum();
@@ -148,11 +148,11 @@ fn coming_back(dir: &Path) {
 
 fn take_snapshot(mut engine: Engine, mut parts: Parts) {
     let keeper = std::thread::spawn(move || parts.keeper.run());
-    parts.chores.ask_for_snapshot();
+    parts.maintenance.ask_for_snapshot();
     let (mut longest, begin) = (Duration::ZERO, Instant::now());
     loop {
         let turn = Instant::now();
-        let pace = parts.chores.turn(&mut engine, &mut parts.batches, NOW);
+        let pace = parts.maintenance.turn(&mut engine, &mut parts.batches, NOW);
         longest = longest.max(turn.elapsed());
         parts.writer.tick(NOW).expect("the disk can sync");
         match pace {
@@ -166,7 +166,7 @@ fn take_snapshot(mut engine: Engine, mut parts: Parts) {
         begin.elapsed().as_secs_f64(),
         longest.as_micros()
     );
-    drop(parts.chores);
+    drop(parts.maintenance);
     keeper.join().unwrap();
 }
 

@@ -13,11 +13,11 @@ use hashbrown::HashMap;
 use tenure_engine::{Change, Engine, Task, TermsKey, Timestamp, Which};
 
 use crate::batches::Batches;
-use crate::chores::News;
 use crate::codec::{Base, ChangeView, Malformed, Names, Page, Take, next_record};
 use crate::error::{Damage, Doing, StoreError};
 use crate::frame::{BLOB_CRC_BYTES, FrameHeader, checked_blob};
 use crate::keeper::{Candidate, Job, Listed};
+use crate::maintenance::MaintenanceEvent;
 use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 use crate::shared::Shared;
@@ -117,7 +117,7 @@ pub(crate) struct Cleaning {
     state: State,
     blobs: u64,
     bytes: u64,
-    news: Option<News>,
+    events: Option<MaintenanceEvent>,
 }
 
 #[derive(Debug, Default)]
@@ -153,8 +153,8 @@ impl Cleaning {
     }
 
     /// Tells of a segment that is through.
-    pub(crate) fn take_news(&mut self) -> Option<News> {
-        self.news.take()
+    pub(crate) fn take_event(&mut self) -> Option<MaintenanceEvent> {
+        self.events.take()
     }
 
     pub(crate) fn begin(&mut self, segment: u64, jobs: &Sender<Job>) {
@@ -198,7 +198,10 @@ impl Cleaning {
         match std::mem::take(&mut self.state) {
             State::Fetching { segment, left, next, asked: false } if left.is_empty() => match next {
                 Some(from) => self.ask_for_list(segment, from, jobs),
-                None => self.news = Some(News::Cleaned { segment, blobs: self.blobs, bytes: self.bytes }),
+                None => {
+                    self.events =
+                        Some(MaintenanceEvent::Cleaned { segment, blobs: self.blobs, bytes: self.bytes })
+                }
             },
             State::Fetching { segment, mut left, next, asked: false } => {
                 let mut slice = Vec::new();

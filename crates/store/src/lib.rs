@@ -2,17 +2,17 @@
 //!
 //! Everything that must be remembered goes into the **journal**, one checksummed frame per batch, synced before it is
 //! acknowledged. **Snapshots** keep restarts short, **files of events** keep the history when segments of the journal
-//! go, and **cleaning** keeps the disk small. `spec/journal.md` shows every byte and argues for every moment at which the
-//! power may fail.
+//! go, and **cleaning** keeps the disk small. `spec/journal.md` shows every byte and argues for every moment at which
+//! the power may fail.
 //!
 //! The path of a batch: [`Batches`] (filled in the hub's turn) → [`Frame`] → [`Writer`] (append, sync) → [`Reader`].
-//! [`TopicLog`] is the same for pub/sub, with files and a thread of its own. [`Chores`] and [`Keeper`] do the rest in the background. Where to look: `codec/` for records as bytes, `frame.rs`,
-//! `segment.rs` and `scan.rs` for the journal, `recover/` for coming back, [`disk`] for what a disk is to us.
+//! [`TopicLog`] is the same for pub/sub, with files and a thread of its own. [`Maintenance`] and [`Keeper`] do the rest
+//! in the background. Where to look: `codec/` for records as bytes, `frame.rs`, `segment.rs` and `scan.rs` for the
+//! journal, `recover/` for coming back, [`disk`] for what a disk is to us.
 
 mod backup;
 mod batches;
 mod block;
-mod chores;
 mod cleaning;
 mod codec;
 pub mod disk;
@@ -26,6 +26,7 @@ mod high_water;
 mod keeper;
 mod key_log;
 mod ledger;
+mod maintenance;
 mod random;
 mod reader;
 mod recover;
@@ -43,7 +44,6 @@ mod writer;
 
 pub use backup::{Manifest, ManifestFile, check_backup, restore};
 pub use batches::{Batches, Mark};
-pub use chores::{Chores, News, Pace};
 pub use disk::{Disk, DiskFile, MemoryDisk, RealDisk};
 pub use dump::dump;
 pub use error::{Damage, ReadError, StoreError, WriteError};
@@ -51,6 +51,7 @@ pub use events::Events;
 pub use frame::{FRAME_BYTES_MAX, Frame};
 pub use keeper::Keeper;
 pub use key_log::{KeyLog, KeyRecords, KeysOpened};
+pub use maintenance::{Maintenance, MaintenanceEvent, Pace};
 pub use reader::{Reader, Usage};
 pub use recover::{Cut, OpenReport};
 pub use repair::{Repair, Repaired, repair};

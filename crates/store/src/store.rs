@@ -7,7 +7,6 @@ use std::sync::mpsc::channel;
 use tenure_engine::{Engine, Settings, Task, Timestamp, Which};
 
 use crate::batches::Batches;
-use crate::chores::Chores;
 use crate::disk::{Disk, DiskLock};
 use crate::error::{Damage, Doing, StoreError};
 use crate::files;
@@ -15,6 +14,7 @@ use crate::high_water::{HighWater, HighWaterFile};
 use crate::keeper::Keeper;
 use crate::key_log;
 use crate::ledger::Ledger;
+use crate::maintenance::Maintenance;
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::recover::{Inventory, JournalEnd, LostBlobs, OpenReport, Recovered, recover};
@@ -47,7 +47,7 @@ pub struct Parts {
     /// For everybody.
     pub reader: Reader,
     /// For the hub, between its turns.
-    pub chores: Chores,
+    pub maintenance: Maintenance,
     /// For a thread in the background.
     pub keeper: Keeper,
 }
@@ -149,7 +149,7 @@ fn assemble(
         batches: Batches::new(shared.clone(), ledger, end.position, end.segment, end.next_event),
         writer: Writer::new(shared.clone(), current, end.position, end.next_event),
         reader: Reader::new(shared.clone()),
-        chores: Chores::new(shared.clone(), jobs, done_queue, queued.clone(), snapshot),
+        maintenance: Maintenance::new(shared.clone(), jobs, done_queue, queued.clone(), snapshot),
         keeper: Keeper::new(shared, job_queue, done, queued),
     };
     Ok(Opened { engine, store: Store { parts }, report })

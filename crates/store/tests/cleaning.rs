@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::{Broker, body, few_ended, small};
 use tenure_engine::{Command, Settings};
-use tenure_store::{Disk, Events, MemoryDisk, News, Pace, StoreSettings};
+use tenure_store::{Disk, Events, MaintenanceEvent, MemoryDisk, Pace, StoreSettings};
 
 fn used(disk: &MemoryDisk) -> usize {
     disk.list().unwrap().iter().map(|name| disk.content(name).unwrap().len()).sum()
@@ -47,12 +47,12 @@ fn long_lived_tasks_among_short_ones_survive_cleaning() {
         }
         broker.commit().unwrap();
         broker.rest();
-        for news in broker.parts.chores.news() {
-            match news {
-                News::Cleaned { .. } => cleaned += 1,
-                News::Snapshot { .. } => {}
-                News::NoRoomForSnapshot { .. } => panic!("there is room"),
-                News::Failed { doing, error } => panic!("{doing}: {error}"),
+        for events in broker.parts.maintenance.events() {
+            match events {
+                MaintenanceEvent::Cleaned { .. } => cleaned += 1,
+                MaintenanceEvent::Snapshot { .. } => {}
+                MaintenanceEvent::NoRoomForSnapshot { .. } => panic!("there is room"),
+                MaintenanceEvent::Failed { doing, error } => panic!("{doing}: {error}"),
             }
         }
     }
@@ -89,8 +89,8 @@ fn results_move_too() {
         if round < 199 {
             broker.ask(2, Command::Retry { task: again });
         }
-        for news in broker.parts.chores.news() {
-            if let News::Cleaned { blobs, .. } = news {
+        for events in broker.parts.maintenance.events() {
+            if let MaintenanceEvent::Cleaned { blobs, .. } = events {
                 moved += blobs;
             }
         }
@@ -146,23 +146,30 @@ fn a_snapshot_may_be_taken_while_everything_changes() {
         broker.submit(&body(number, 20));
     }
     broker.commit().unwrap();
-    broker.parts.chores.ask_for_snapshot();
+    broker.parts.maintenance.ask_for_snapshot();
     for number in 0..60 {
-        broker.chore();
+        broker.maintain();
         broker.submit(&body(100 + number, 20));
         broker.start();
         broker.complete(&body(number, 5));
-        // Sometimes the chores meet an open batch.
+        // Sometimes maintenance meets an open batch.
         if number % 3 != 1 {
             broker.commit().unwrap();
         }
         if number == 20 {
-            assert!(broker.parts.chores.news().is_empty(), "it is still being taken");
+            assert!(broker.parts.maintenance.events().is_empty(), "it is still being taken");
         }
     }
     broker.commit().unwrap();
     broker.rest();
-    assert!(broker.parts.chores.news().iter().any(|news| matches!(news, News::Snapshot { .. })));
+    assert!(
+        broker
+            .parts
+            .maintenance
+            .events()
+            .iter()
+            .any(|events| matches!(events, MaintenanceEvent::Snapshot { .. }))
+    );
     for seed in 0..10 {
         assert_eq!(Broker::open(&disk.crash(seed)).unwrap().picture(), broker.picture(), "seed {seed}");
     }
@@ -178,16 +185,23 @@ fn a_disk_without_room_for_a_snapshot_fails_it_and_tries_again_later() {
     }
     broker.commit().unwrap();
     disk.limit_capacity(Some(used(&disk) as u64 + 100));
-    broker.parts.chores.ask_for_snapshot();
+    broker.parts.maintenance.ask_for_snapshot();
     for _ in 0..50 {
-        broker.chore();
+        broker.maintain();
     }
-    let news = broker.parts.chores.news();
-    assert!(matches!(news[..], [News::NoRoomForSnapshot { .. }]), "{news:?}");
+    let events = broker.parts.maintenance.events();
+    assert!(matches!(events[..], [MaintenanceEvent::NoRoomForSnapshot { .. }]), "{events:?}");
     assert!(disk.list().unwrap().iter().all(|name| !name.ends_with(".tmp")), "nothing half takes room");
     disk.limit_capacity(None);
     broker.take_snapshot();
-    assert!(broker.parts.chores.news().iter().any(|news| matches!(news, News::Snapshot { .. })));
+    assert!(
+        broker
+            .parts
+            .maintenance
+            .events()
+            .iter()
+            .any(|events| matches!(events, MaintenanceEvent::Snapshot { .. }))
+    );
     assert_eq!(Broker::open(&disk.crash(0)).unwrap().picture(), broker.picture());
 }
 
@@ -266,14 +280,14 @@ fn a_short_journal_is_not_worth_a_snapshot_at_shutdown() {
     let mut broker = Broker::open_with(&disk, StoreSettings::default(), few_ended()).unwrap();
     broker.submit(b"small");
     broker.commit().unwrap();
-    broker.parts.chores.shut_down(&broker.parts.batches);
+    broker.parts.maintenance.shut_down(&broker.parts.batches);
     broker.rest();
-    assert!(broker.parts.chores.news().is_empty());
+    assert!(broker.parts.maintenance.events().is_empty());
     broker.submit(&body(1, 2 << 20));
     broker.commit().unwrap();
-    broker.parts.chores.shut_down(&broker.parts.batches);
+    broker.parts.maintenance.shut_down(&broker.parts.batches);
     broker.rest();
-    assert!(matches!(broker.parts.chores.news()[..], [News::Snapshot { .. }]));
+    assert!(matches!(broker.parts.maintenance.events()[..], [MaintenanceEvent::Snapshot { .. }]));
 }
 
 #[test]
@@ -308,14 +322,20 @@ fn a_shutdown_does_not_wait_for_cleaning() {
         }
         broker.commit().unwrap();
     }
-    broker.parts.chores.ask_for_snapshot();
-    while !broker.parts.chores.news().iter().any(|news| matches!(news, News::Snapshot { .. })) {
-        broker.chore();
+    broker.parts.maintenance.ask_for_snapshot();
+    while !broker
+        .parts
+        .maintenance
+        .events()
+        .iter()
+        .any(|events| matches!(events, MaintenanceEvent::Snapshot { .. }))
+    {
+        broker.maintain();
         broker.commit().unwrap();
     }
     // There is much to clean now, and it has begun.
-    broker.parts.chores.shut_down(&broker.parts.batches);
-    let turns = (1..).find(|_| broker.chore() == Pace::Idle).unwrap();
+    broker.parts.maintenance.shut_down(&broker.parts.batches);
+    let turns = (1..).find(|_| broker.maintain() == Pace::Idle).unwrap();
     assert!(turns < 20, "{turns} turns");
     assert_eq!(Broker::open(&disk.crash(0)).unwrap().picture(), broker.picture());
 }
@@ -332,7 +352,7 @@ fn full_of_ended_tasks(disk: &MemoryDisk) -> Broker {
         broker.commit().unwrap();
         broker.rest();
     }
-    assert!(broker.parts.chores.news().is_empty(), "nothing was worth a snapshot");
+    assert!(broker.parts.maintenance.events().is_empty(), "nothing was worth a snapshot");
     broker
 }
 
@@ -352,7 +372,7 @@ fn fewer_ended_tasks_free_room_on_a_disk_that_takes_nothing_new() {
     let (before, segments_before) = (used(&disk), segments(&disk));
     // The reserve: room for the events that move out of the journal, and for the snapshot.
     disk.limit_capacity(Some((before + before / 2) as u64));
-    broker.parts.chores.set_short(true);
+    broker.parts.maintenance.set_short(true);
     keep_fewer(&mut broker);
     broker.rest();
     assert!(segments(&disk) < segments_before / 4, "{:?}", disk.list().unwrap());
@@ -371,7 +391,7 @@ fn fewer_ended_tasks_free_room_whenever_that_is_asked_for() {
     keep_fewer(&mut broker);
     broker.rest();
     assert_eq!(segments(&disk), segments_before, "little is not worth a snapshot");
-    broker.parts.chores.reclaim();
+    broker.parts.maintenance.reclaim();
     broker.rest();
     assert!(segments(&disk) < segments_before / 4, "{:?}", disk.list().unwrap());
     assert_eq!(Broker::open(&disk.crash(1)).unwrap().picture(), broker.picture());
@@ -381,7 +401,7 @@ fn fewer_ended_tasks_free_room_whenever_that_is_asked_for() {
 fn a_snapshot_that_does_not_fit_is_told_once_and_tried_again() {
     let disk = MemoryDisk::new();
     let mut broker = full_of_ended_tasks(&disk);
-    broker.parts.chores.set_short(true);
+    broker.parts.maintenance.set_short(true);
     broker.rest();
     keep_fewer(&mut broker);
     broker.commit().unwrap();
@@ -389,20 +409,27 @@ fn a_snapshot_that_does_not_fit_is_told_once_and_tried_again() {
     let mut told = Vec::new();
     for _ in 0..5 {
         for _ in 0..30 {
-            broker.chore();
+            broker.maintain();
         }
-        told.extend(broker.parts.chores.news());
+        told.extend(broker.parts.maintenance.events());
         assert!(
             disk.list().unwrap().iter().all(|name| !name.ends_with(".tmp")),
             "it leaves the room to others"
         );
         broker.tick(Duration::from_secs(40));
     }
-    assert!(matches!(told[..], [News::NoRoomForSnapshot { .. }]), "{told:?}");
+    assert!(matches!(told[..], [MaintenanceEvent::NoRoomForSnapshot { .. }]), "{told:?}");
     disk.limit_capacity(None);
     broker.rest();
     broker.tick(Duration::from_secs(40));
     broker.rest();
-    assert!(broker.parts.chores.news().iter().any(|news| matches!(news, News::Snapshot { .. })));
+    assert!(
+        broker
+            .parts
+            .maintenance
+            .events()
+            .iter()
+            .any(|events| matches!(events, MaintenanceEvent::Snapshot { .. }))
+    );
     assert!(segments(&disk) < 5, "{:?}", disk.list().unwrap());
 }

@@ -39,7 +39,7 @@ fn tell(disk: MemoryDisk) -> Told {
             return told;
         }
         for _ in 0..4 {
-            broker.chore();
+            broker.maintain();
             seal(&mut broker, &mut told);
             if !append(&mut broker, &mut told) {
                 return told;
@@ -98,7 +98,7 @@ fn the_story_passes_through_everything() {
     let disk = MemoryDisk::new();
     let mut broker = Broker::open(&disk).unwrap();
     broker.register_worker();
-    let mut news = Vec::new();
+    let mut events = Vec::new();
     for round in 0..60 {
         broker.submit(&body(round, 20 + round * 13 % 200));
         if round % 3 > 0 {
@@ -107,22 +107,28 @@ fn the_story_passes_through_everything() {
         }
         broker.commit().unwrap();
         for _ in 0..4 {
-            broker.chore();
+            broker.maintain();
             broker.commit().unwrap();
         }
-        news.extend(broker.parts.chores.news());
+        events.extend(broker.parts.maintenance.events());
     }
-    let snapshots = news.iter().filter(|news| matches!(news, tenure_store::News::Snapshot { .. })).count();
-    let deleted: usize = news
+    let snapshots = events
         .iter()
-        .map(|news| match news {
-            tenure_store::News::Snapshot { segments_deleted, .. } => *segments_deleted,
-            tenure_store::News::Cleaned { .. } => 0,
-            tenure_store::News::NoRoomForSnapshot { .. } => panic!("there is room"),
-            tenure_store::News::Failed { doing, error } => panic!("{doing}: {error}"),
+        .filter(|events| matches!(events, tenure_store::MaintenanceEvent::Snapshot { .. }))
+        .count();
+    let deleted: usize = events
+        .iter()
+        .map(|events| match events {
+            tenure_store::MaintenanceEvent::Snapshot { segments_deleted, .. } => *segments_deleted,
+            tenure_store::MaintenanceEvent::Cleaned { .. } => 0,
+            tenure_store::MaintenanceEvent::NoRoomForSnapshot { .. } => panic!("there is room"),
+            tenure_store::MaintenanceEvent::Failed { doing, error } => panic!("{doing}: {error}"),
         })
         .sum();
-    let cleaned = news.iter().filter(|news| matches!(news, tenure_store::News::Cleaned { .. })).count();
+    let cleaned = events
+        .iter()
+        .filter(|events| matches!(events, tenure_store::MaintenanceEvent::Cleaned { .. }))
+        .count();
     assert!(snapshots >= 3 && deleted >= 2 && cleaned >= 2, "{snapshots} {deleted} {cleaned}");
 }
 

@@ -193,8 +193,8 @@ fn a_snapshot_that_has_seen_more_than_the_journal_holds_is_refused() {
     let mut broker = Broker::open_with(&disk, settings, Settings::default()).unwrap();
     broker.submit(b"one");
     broker.commit().unwrap();
-    broker.parts.chores.ask_for_snapshot();
-    broker.chore();
+    broker.parts.maintenance.ask_for_snapshot();
+    broker.maintain();
     let short = disk.content(JOURNAL).unwrap();
     broker.submit(b"two, while the snapshot is taken");
     broker.commit().unwrap();

@@ -71,20 +71,20 @@ fn a_whole_life_on_real_files() {
         if number % 4 == 3 {
             frames.extend(parts.batches.seal());
             parts.writer.append(&mut frames, NOW).unwrap();
-            parts.chores.turn(&mut engine, &mut parts.batches, NOW);
+            parts.maintenance.turn(&mut engine, &mut parts.batches, NOW);
         }
-        for news in parts.chores.news() {
-            match news {
-                tenure_store::News::Snapshot { .. } => snapshots += 1,
-                tenure_store::News::Cleaned { .. } => {}
-                tenure_store::News::NoRoomForSnapshot { .. } => panic!("there is room"),
-                tenure_store::News::Failed { doing, error } => panic!("{doing}: {error}"),
+        for events in parts.maintenance.events() {
+            match events {
+                tenure_store::MaintenanceEvent::Snapshot { .. } => snapshots += 1,
+                tenure_store::MaintenanceEvent::Cleaned { .. } => {}
+                tenure_store::MaintenanceEvent::NoRoomForSnapshot { .. } => panic!("there is room"),
+                tenure_store::MaintenanceEvent::Failed { doing, error } => panic!("{doing}: {error}"),
             }
         }
     }
-    parts.chores.ask_for_snapshot();
+    parts.maintenance.ask_for_snapshot();
     loop {
-        let pace = parts.chores.turn(&mut engine, &mut parts.batches, NOW);
+        let pace = parts.maintenance.turn(&mut engine, &mut parts.batches, NOW);
         frames.extend(parts.batches.seal());
         parts.writer.append(&mut frames, NOW).unwrap();
         if pace == Pace::Idle {
@@ -92,7 +92,7 @@ fn a_whole_life_on_real_files() {
         }
         std::thread::yield_now();
     }
-    assert!(snapshots + parts.chores.news().len() >= 2);
+    assert!(snapshots + parts.maintenance.events().len() >= 2);
     let last_event = engine.last_event();
     let bodies = |engine: &tenure_engine::Engine, reader: &tenure_store::Reader| {
         let mut found = Vec::new();
@@ -111,7 +111,7 @@ fn a_whole_life_on_real_files() {
     let backup = RealDisk::new(dir.path().join("backup")).unwrap();
     parts.reader.backup(&backup).unwrap();
     assert!(parts.reader.free_bytes().unwrap() > 0);
-    drop((parts.batches, parts.writer, parts.reader, parts.chores));
+    drop((parts.batches, parts.writer, parts.reader, parts.maintenance));
     keeper.join().unwrap();
 
     check_backup(&backup).unwrap();

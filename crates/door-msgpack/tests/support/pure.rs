@@ -91,8 +91,8 @@ impl SmallBroker {
             Store::open(Arc::new(MemoryDisk::new()), StoreSettings::default(), Default::default(), now)
                 .unwrap();
         let Opened { engine, store, .. } = opened;
-        let Parts { batches, writer, reader, chores, .. } = store.split();
-        let core = Core::new(engine, batches, chores, Stats::default());
+        let Parts { batches, writer, reader, maintenance, .. } = store.split();
+        let core = Core::new(engine, batches, maintenance, Stats::default());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let hub = runtime.block_on(async {
             let disk = Arc::new(MemoryDisk::new());

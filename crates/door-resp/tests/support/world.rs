@@ -1,4 +1,5 @@
-//! The door without sockets and without a clock: sessions, worker actors and the hub's own logic in one thread, time by hand.
+//! The door without sockets and without a clock: sessions, worker actors and the hub's own logic in one thread, time by
+//! hand.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -118,14 +119,14 @@ impl World {
         let engine = settings.clone();
         let opened = Store::open(Arc::new(disk.clone()), small_store(), engine, now);
         let Opened { engine, store, .. } = opened.expect("the store opens");
-        let Parts { batches, writer, reader, chores, .. } = store.split();
+        let Parts { batches, writer, reader, maintenance, .. } = store.split();
         let (keyspaces, key_saver) =
             Keyspaces::open(&reader, KeyspaceSettings::default()).expect("the log of keys opens");
         World {
             now,
             settings,
             disk,
-            core: Core::new(engine, batches, chores, Stats::default()),
+            core: Core::new(engine, batches, maintenance, Stats::default()),
             writer,
             reader,
             keyspaces,

@@ -99,7 +99,8 @@ impl World {
         });
     }
 
-    /// A Majordomo peer that chose its identity and has only these rights. `is_known` if its key had the identity before.
+    /// A Majordomo peer that chose its identity and has only these rights. `is_known` if its key had the identity
+    /// before.
     pub(crate) fn named_with(&mut self, peer: &str, rights: &[Right], is_known: bool) {
         let grant = Grant { rights: Rights::of(rights), ..Grant::everything() };
         let me = Me { name: peer.into(), is_chosen: true, is_known, grant: Arc::new(grant) };
@@ -332,6 +333,6 @@ fn open_store(disk: &Arc<MemoryDisk>, now: Timestamp) -> (Core, Writer, Reader) 
     let engine = tenure_hub::words::Settings::default();
     let opened = Store::open(Arc::<MemoryDisk>::clone(disk), store, engine, now);
     let Opened { engine, store, .. } = opened.expect("the store opens");
-    let Parts { batches, writer, reader, chores, .. } = store.split();
-    (Core::new(engine, batches, chores, Stats::default()), writer, reader)
+    let Parts { batches, writer, reader, maintenance, .. } = store.split();
+    (Core::new(engine, batches, maintenance, Stats::default()), writer, reader)
 }

@@ -145,17 +145,17 @@ impl Broker {
         self.parts.writer.append(&mut self.frames, self.now).map(|_| ())
     }
 
-    /// One turn of the chores and of the keeper.
-    pub fn chore(&mut self) -> Pace {
-        let pace = self.parts.chores.turn(&mut self.engine, &mut self.parts.batches, self.now);
+    /// One turn of maintenance and of the keeper.
+    pub fn maintain(&mut self) -> Pace {
+        let pace = self.parts.maintenance.turn(&mut self.engine, &mut self.parts.batches, self.now);
         self.parts.keeper.turn();
         pace
     }
 
-    /// Lets the chores come to rest.
+    /// Lets maintenance come to rest.
     pub fn rest(&mut self) {
         for _ in 0..100_000 {
-            let pace = self.chore();
+            let pace = self.maintain();
             if !self.parts.batches.is_empty() {
                 self.commit().expect("nothing fails here");
             }
@@ -164,12 +164,12 @@ impl Broker {
                 return;
             }
         }
-        panic!("the chores never come to rest");
+        panic!("maintenance never comes to rest");
     }
 
     pub fn take_snapshot(&mut self) {
         self.commit().expect("nothing fails here");
-        self.parts.chores.ask_for_snapshot();
+        self.parts.maintenance.ask_for_snapshot();
         self.rest();
     }
 

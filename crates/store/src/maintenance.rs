@@ -1,4 +1,4 @@
-//! The chores: what keeps restarts short and the disk small, done by the hub between its turns in small slices. The
+//! Maintenance: what keeps restarts short and the disk small, done by the hub between its turns in small slices. The
 //! file work goes to the keeper.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::shared::{Shared, SnapshotFile};
 use crate::snapshot::{settings_block, task_block};
 
 #[derive(Debug)]
-pub struct Chores {
+pub struct Maintenance {
     shared: Arc<Shared>,
     jobs: Sender<Job>,
     done: Receiver<Done>,
@@ -44,7 +44,7 @@ pub struct Chores {
     closing: bool,
     /// Segments that cannot be cleaned because they are damaged.
     uncleanable: Vec<u64>,
-    news: Vec<News>,
+    events: Vec<MaintenanceEvent>,
 }
 
 /// How soon the next turn is wanted.
@@ -58,9 +58,9 @@ pub enum Pace {
     Idle,
 }
 
-/// What the chores have done, for the log.
+/// What maintenance has done, for the log.
 #[derive(Debug)]
-pub enum News {
+pub enum MaintenanceEvent {
     Snapshot {
         start: u64,
         bytes: u64,
@@ -122,15 +122,15 @@ const SNAPSHOT_RETRY: Duration = Duration::from_secs(30);
 /// A shorter journal is not worth a snapshot at shutdown: it is read in a moment.
 const SHUTDOWN_JOURNAL_BYTES: u64 = 1 << 20;
 
-impl Chores {
+impl Maintenance {
     pub(crate) fn new(
         shared: Arc<Shared>,
         jobs: Sender<Job>,
         done: Receiver<Done>,
         queued: Arc<AtomicUsize>,
         last: Option<SnapshotFile>,
-    ) -> Chores {
-        Chores {
+    ) -> Maintenance {
+        Maintenance {
             shared,
             jobs,
             done,
@@ -149,7 +149,7 @@ impl Chores {
             asked: false,
             closing: false,
             uncleanable: Vec::new(),
-            news: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -173,8 +173,8 @@ impl Chores {
         if !batches.is_full() {
             self.cleaning.go_on(engine, batches, &self.jobs, self.shared.settings.clean_slice_bytes);
         }
-        if let Some(cleaned) = self.cleaning.take_news() {
-            self.news.push(cleaned);
+        if let Some(cleaned) = self.cleaning.take_event() {
+            self.events.push(cleaned);
             self.look_in = 1;
         }
         self.prepare_spare(batches);
@@ -216,8 +216,8 @@ impl Chores {
     }
 
     /// What has happened since the last call.
-    pub fn news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
+    pub fn events(&mut self) -> Vec<MaintenanceEvent> {
+        std::mem::take(&mut self.events)
     }
 
     fn hear(&mut self, done: Done, engine: &mut Engine, batches: &mut Batches, now: Timestamp) {
@@ -227,7 +227,7 @@ impl Chores {
                     batches.ledger.forget_segment(*segment);
                 }
                 let (start, bytes, segments_deleted) = (file.start, file.bytes, deleted.len());
-                self.news.push(News::Snapshot { start, bytes, segments_deleted });
+                self.events.push(MaintenanceEvent::Snapshot { start, bytes, segments_deleted });
                 self.last = Some(file);
                 self.snapshot = Snapshot::None;
                 self.told_no_room = false;
@@ -235,10 +235,10 @@ impl Chores {
             }
             Done::SnapshotFailed(error) => {
                 if !error.is_full() {
-                    self.news.push(News::Failed { doing: "taking a snapshot", error });
+                    self.events.push(MaintenanceEvent::Failed { doing: "taking a snapshot", error });
                 } else if !std::mem::replace(&mut self.told_no_room, true) {
                     let bytes = self.last.map_or(0, |last| last.bytes);
-                    self.news.push(News::NoRoomForSnapshot { bytes });
+                    self.events.push(MaintenanceEvent::NoRoomForSnapshot { bytes });
                 }
                 self.snapshot = Snapshot::None;
                 self.not_before = batches.position() + self.shared.settings.snapshot_bytes / 4;
@@ -246,13 +246,13 @@ impl Chores {
             }
             Done::Spare(Ok(())) => self.spare = SpareWork::Idle,
             Done::Spare(Err(error)) => {
-                self.news.push(News::Failed { doing: "preparing a segment", error });
+                self.events.push(MaintenanceEvent::Failed { doing: "preparing a segment", error });
                 self.spare = SpareWork::Failed;
             }
             Done::Listed(Ok(listed)) => self.cleaning.listed(listed, engine),
             Done::Fetched(Ok(fetched)) => self.cleaning.fetched(fetched),
             Done::Listed(Err(error)) | Done::Fetched(Err(error)) => {
-                self.news.push(News::Failed { doing: "cleaning a segment", error });
+                self.events.push(MaintenanceEvent::Failed { doing: "cleaning a segment", error });
                 self.uncleanable.extend(self.cleaning.give_up());
             }
         }
