@@ -77,7 +77,7 @@ impl Hub {
     ) -> Result<Hub, StoreError> {
         let begun = Instant::now();
         let Opened { engine, store, report } = Store::open(disk, store, engine, wall_clock())?;
-        let Parts { batches, writer, reader, maintenance, keeper } = store.split();
+        let Parts { batches, writer, reader, maintenance, maintenance_thread } = store.split();
         let stats = Stats {
             started_at_millis: wall_clock().millis(),
             recovery_seconds: begun.elapsed().as_secs_f64(),
@@ -88,7 +88,7 @@ impl Hub {
             },
             ..Stats::default()
         };
-        start_thread("tenure-keeper", move || keeper.run());
+        start_thread("tenure-maint", move || maintenance_thread.run());
         let (inbox, inbound) = mpsc::unbounded_channel();
         let permits = Arc::new(Semaphore::new(INBOX_REQUESTS_MAX));
         let (stopping, stopped) = watch::channel(false);

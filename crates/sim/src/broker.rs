@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tenure_hub::core::Core;
 use tenure_hub::store::{
-    Frame, Keeper, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings, WriteError, Writer,
+    Frame, MaintenanceThread, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings,
+    WriteError, Writer,
 };
 use tenure_hub::words::{Name, Peer, SessionId, Settings, Thresholds, Timestamp};
 use tenure_hub::{Ask, Mailbox, Principal, Stats};
@@ -18,7 +19,7 @@ pub(crate) struct Broker {
     pub(crate) disk: MemoryDisk,
     core: Core,
     writer: Writer,
-    keeper: Keeper,
+    maintenance_thread: MaintenanceThread,
     reader: Reader,
     under_way: Vec<Frame>,
     next_session: u64,
@@ -46,9 +47,18 @@ impl Broker {
         let settings = store_settings(seed);
         let Opened { engine, store, .. } =
             Store::open(Arc::new(disk.clone()), settings, engine_settings(), now)?;
-        let Parts { batches, writer, reader, maintenance, keeper } = store.split();
+        let Parts { batches, writer, reader, maintenance, maintenance_thread } = store.split();
         let core = Core::new(engine, batches, maintenance, Stats::default());
-        Ok(Broker { disk, core, writer, keeper, reader, under_way: Vec::new(), next_session: 1, mutation })
+        Ok(Broker {
+            disk,
+            core,
+            writer,
+            maintenance_thread,
+            reader,
+            under_way: Vec::new(),
+            next_session: 1,
+            mutation,
+        })
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -113,9 +123,9 @@ impl Broker {
         self.turn(now)
     }
 
-    /// The keeper's thread does one of its jobs.
+    /// The maintenance thread does one of its jobs.
     pub(crate) fn keep(&mut self) -> bool {
-        self.keeper.turn()
+        self.maintenance_thread.turn()
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {

@@ -44,7 +44,7 @@ fn appending(dir: &Path) {
     for (batch, rounds) in [(1, 2000), (16, 1500), (256, 600), (2048, 150)] {
         let store_dir = dir.join(format!("append-{batch}"));
         let (mut engine, mut parts) = open(&store_dir, Sync::Always);
-        let keeper = std::thread::spawn(move || parts.keeper.run());
+        let maintenance_thread = std::thread::spawn(move || parts.maintenance_thread.run());
         let plain = create(&dir.join(format!("plain-{batch}")));
         let filled = create(&dir.join(format!("filled-{batch}")));
         fill(&filled, (batch * rounds * (BODY_BYTES + 60) + rounds * 400) as u64);
@@ -70,7 +70,7 @@ fn appending(dir: &Path) {
             offset += bytes.len() as u64;
         }
         drop(parts.maintenance);
-        keeper.join().unwrap();
+        maintenance_thread.join().unwrap();
         let total: Duration = ours.iter().sum();
         let plain_total: Duration = theirs.iter().sum();
         let records = (batch * rounds) as f64;
@@ -147,7 +147,7 @@ fn coming_back(dir: &Path) {
 }
 
 fn take_snapshot(mut engine: Engine, mut parts: Parts) {
-    let keeper = std::thread::spawn(move || parts.keeper.run());
+    let maintenance_thread = std::thread::spawn(move || parts.maintenance_thread.run());
     parts.maintenance.ask_for_snapshot();
     let (mut longest, begin) = (Duration::ZERO, Instant::now());
     loop {
@@ -167,7 +167,7 @@ fn take_snapshot(mut engine: Engine, mut parts: Parts) {
         longest.as_micros()
     );
     drop(parts.maintenance);
-    keeper.join().unwrap();
+    maintenance_thread.join().unwrap();
 }
 
 fn open(dir: &Path, sync: Sync) -> (Engine, Parts) {

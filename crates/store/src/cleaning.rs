@@ -1,9 +1,9 @@
 //! Cleaning: a segment of which little is alive gives its live bytes to the end of the journal and can then go, so the
 //! disk holds about twice of what is alive and no more.
 //!
-//! The keeper walks over the segment's records to learn whose bytes lie in it, the hub's side asks the engine which of
-//! those are still somebody's, the keeper reads them, and the hub's side writes them into the open batch together with
-//! the task's state, which now says where they are.
+//! The maintenance thread walks over the segment's records to learn whose bytes lie in it, the hub's side asks the
+//! engine which of those are still somebody's, the maintenance thread reads them, and the hub's side writes them into
+//! the open batch together with the task's state, which now says where they are.
 
 use std::sync::mpsc::Sender;
 
@@ -16,8 +16,8 @@ use crate::batches::Batches;
 use crate::codec::{Base, ChangeView, Malformed, Names, Page, Take, next_record};
 use crate::error::{Damage, Doing, StoreError};
 use crate::frame::{BLOB_CRC_BYTES, FrameHeader, checked_blob};
-use crate::keeper::{Candidate, Job, Listed};
 use crate::maintenance::MaintenanceEvent;
+use crate::maintenance_thread::{Candidate, Job, Listed};
 use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 use crate::shared::Shared;
@@ -147,7 +147,7 @@ impl Cleaning {
         matches!(self.state, State::Idle)
     }
 
-    /// Whether the next turn has something to do without the keeper.
+    /// Whether the next turn has something to do without the maintenance thread.
     pub(crate) fn has_more(&self) -> bool {
         matches!(self.state, State::Moving { .. } | State::Fetching { asked: false, .. })
     }

@@ -6,9 +6,9 @@
 //! the power may fail.
 //!
 //! The path of a batch: [`Batches`] (filled in the hub's turn) → [`Frame`] → [`Writer`] (append, sync) → [`Reader`].
-//! [`TopicLog`] is the same for pub/sub, with files and a thread of its own. [`Maintenance`] and [`Keeper`] do the rest
-//! in the background. Where to look: `codec/` for records as bytes, `frame.rs`, `segment.rs` and `scan.rs` for the
-//! journal, `recover/` for coming back, [`disk`] for what a disk is to us.
+//! [`TopicLog`] is the same for pub/sub, with files and a thread of its own. [`Maintenance`] and [`MaintenanceThread`]
+//! do the rest in the background. Where to look: `codec/` for records as bytes, `frame.rs`, `segment.rs` and `scan.rs`
+//! for the journal, `recover/` for coming back, [`disk`] for what a disk is to us.
 
 mod backup;
 mod batches;
@@ -23,10 +23,10 @@ mod files;
 mod frame;
 mod header;
 mod high_water;
-mod keeper;
 mod key_log;
 mod ledger;
 mod maintenance;
+mod maintenance_thread;
 mod random;
 mod reader;
 mod recover;
@@ -49,9 +49,9 @@ pub use dump::dump;
 pub use error::{Damage, ReadError, StoreError, WriteError};
 pub use events::Events;
 pub use frame::{FRAME_BYTES_MAX, Frame};
-pub use keeper::Keeper;
 pub use key_log::{KeyLog, KeyRecords, KeysOpened};
 pub use maintenance::{Maintenance, MaintenanceEvent, Pace};
+pub use maintenance_thread::MaintenanceThread;
 pub use reader::{Reader, Usage};
 pub use recover::{Cut, OpenReport};
 pub use repair::{Repair, Repaired, repair};

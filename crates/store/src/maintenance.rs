@@ -1,5 +1,5 @@
 //! Maintenance: what keeps restarts short and the disk small, done by the hub between its turns in small slices. The
-//! file work goes to the keeper.
+//! file work goes to the maintenance thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +12,8 @@ use crate::batches::Batches;
 use crate::block::Block;
 use crate::cleaning::Cleaning;
 use crate::error::StoreError;
-use crate::keeper::{Done, Finish, Job};
 use crate::ledger::Balance;
+use crate::maintenance_thread::{Done, Finish, Job};
 use crate::shared::{Shared, SnapshotFile};
 use crate::snapshot::{settings_block, task_block};
 
@@ -52,7 +52,7 @@ pub struct Maintenance {
 pub enum Pace {
     /// There is more to do at once.
     Again,
-    /// The keeper or the writer is busy with something: look again in a few milliseconds.
+    /// The maintenance thread or the writer is busy with something: look again in a few milliseconds.
     Soon,
     /// There is nothing to do before the journal has grown.
     Idle,
@@ -159,7 +159,8 @@ impl Maintenance {
             match self.done.try_recv() {
                 Ok(done) => self.hear(done, engine, batches, now),
                 Err(TryRecvError::Empty) => break,
-                // Without a keeper there is nothing to wait for. The journal alone is enough to come back from.
+                // Without a maintenance thread there is nothing to wait for. The journal alone is enough to come back
+                // from.
                 Err(TryRecvError::Disconnected) => return Pace::Idle,
             }
         }
@@ -385,7 +386,7 @@ impl Maintenance {
     }
 
     fn send(&self, job: Job) {
-        // If the keeper is gone, the next turn notices.
+        // If the maintenance thread is gone, the next turn notices.
         let _ = self.jobs.send(job);
     }
 }

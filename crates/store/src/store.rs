@@ -11,10 +11,10 @@ use crate::disk::{Disk, DiskLock};
 use crate::error::{Damage, Doing, StoreError};
 use crate::files;
 use crate::high_water::{HighWater, HighWaterFile};
-use crate::keeper::Keeper;
 use crate::key_log;
 use crate::ledger::Ledger;
 use crate::maintenance::Maintenance;
+use crate::maintenance_thread::MaintenanceThread;
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::recover::{Inventory, JournalEnd, LostBlobs, OpenReport, Recovered, recover};
@@ -49,7 +49,7 @@ pub struct Parts {
     /// For the hub, between its turns.
     pub maintenance: Maintenance,
     /// For a thread in the background.
-    pub keeper: Keeper,
+    pub maintenance_thread: MaintenanceThread,
 }
 
 impl Store {
@@ -150,7 +150,7 @@ fn assemble(
         writer: Writer::new(shared.clone(), current, end.position, end.next_event),
         reader: Reader::new(shared.clone()),
         maintenance: Maintenance::new(shared.clone(), jobs, done_queue, queued.clone(), snapshot),
-        keeper: Keeper::new(shared, job_queue, done, queued),
+        maintenance_thread: MaintenanceThread::new(shared, job_queue, done, queued),
     };
     Ok(Opened { engine, store: Store { parts }, report })
 }

@@ -1,4 +1,4 @@
-//! The same on real files, with the keeper on its own thread.
+//! The same on real files, with maintenance on its own thread.
 
 mod support;
 
@@ -49,7 +49,7 @@ fn a_whole_life_on_real_files() {
     };
     let Opened { mut engine, store, .. } = open(&dir.path().join("store"));
     let mut parts = store.split();
-    let keeper = std::thread::spawn(move || parts.keeper.run());
+    let maintenance_thread = std::thread::spawn(move || parts.maintenance_thread.run());
     let worker = Peer { session: SessionId(1), namespace: "default".into(), identity: "w".into() };
     let (mut held, mut frames, mut snapshots) = (Vec::new(), Vec::new(), 0);
     let spec = Command::Register(Box::new(WorkerSpec::new("w", vec!["q".into()], 2)));
@@ -112,7 +112,7 @@ fn a_whole_life_on_real_files() {
     parts.reader.backup(&backup).unwrap();
     assert!(parts.reader.free_bytes().unwrap() > 0);
     drop((parts.batches, parts.writer, parts.reader, parts.maintenance));
-    keeper.join().unwrap();
+    maintenance_thread.join().unwrap();
 
     check_backup(&backup).unwrap();
     let copy = RealDisk::new(dir.path().join("copy")).unwrap();

@@ -145,10 +145,10 @@ impl Broker {
         self.parts.writer.append(&mut self.frames, self.now).map(|_| ())
     }
 
-    /// One turn of maintenance and of the keeper.
+    /// One turn of maintenance and of the maintenance thread.
     pub fn maintain(&mut self) -> Pace {
         let pace = self.parts.maintenance.turn(&mut self.engine, &mut self.parts.batches, self.now);
-        self.parts.keeper.turn();
+        self.parts.maintenance_thread.turn();
         pace
     }
 

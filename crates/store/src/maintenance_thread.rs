@@ -1,5 +1,5 @@
-//! The keeper: file work that must not hold up the hub. It writes snapshots, copies events, deletes and reuses
-//! segments, and reads what cleaning moves. It runs on a thread of its own; the simulator lets it take turns.
+//! The maintenance thread: file work that must not hold up the hub. It writes snapshots, copies events, deletes and
+//! reuses segments, and reads what cleaning moves. It runs on a thread of its own; the simulator lets it take turns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +72,7 @@ pub(crate) struct Listed {
 }
 
 #[derive(Debug)]
-pub struct Keeper {
+pub struct MaintenanceThread {
     shared: Arc<Shared>,
     jobs: Receiver<Job>,
     done: Sender<Done>,
@@ -83,14 +83,14 @@ pub struct Keeper {
     deferred: Vec<u64>,
 }
 
-impl Keeper {
+impl MaintenanceThread {
     pub(crate) fn new(
         shared: Arc<Shared>,
         jobs: Receiver<Job>,
         done: Sender<Done>,
         queued: Arc<AtomicUsize>,
-    ) -> Keeper {
-        Keeper { shared, jobs, done, queued, snapshot: None, deferred: Vec::new() }
+    ) -> MaintenanceThread {
+        MaintenanceThread { shared, jobs, done, queued, snapshot: None, deferred: Vec::new() }
     }
 
     /// Works until the hub's side is gone.
@@ -182,8 +182,8 @@ impl Keeper {
         Ok(Done::Snapshot { file, deleted })
     }
 
-    /// The segments from before `start` that the snapshot needs: all but those that may go once it is there. A start looks
-    /// for them, because nothing else would miss them before a body is read.
+    /// The segments from before `start` that the snapshot needs: all but those that may go once it is there. A start
+    /// looks for them, because nothing else would miss them before a body is read.
     fn needed_segments(&self, start: u64) -> Result<Vec<NeededSegment>, StoreError> {
         let files = self.shared.files.read().expect("no holder of the lock panics");
         let before = files.segments.range(..start).filter(|(segment, _)| !self.deferred.contains(segment));
@@ -195,7 +195,7 @@ impl Keeper {
             .collect()
     }
 
-    /// What was begun takes room that a full disk needs. Nobody but the keeper has unfinished files.
+    /// What was begun takes room that a full disk needs. Nobody but the maintenance thread has unfinished files.
     fn remove_unfinished(&self) {
         for name in self.shared.disk.list().unwrap_or_default() {
             if files::named(&name) == Named::Unfinished {
