@@ -9,7 +9,7 @@ use tenure_hub::words::{
 };
 use tenure_hub::{Ask, Delivery, Request, Response, Submission, Watch};
 
-use crate::ledger::Ledger;
+use crate::promises::PromiseChecker;
 use crate::random::Random;
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Client {
         now: Timestamp,
         random: &mut Random,
         calm: bool,
-        ledger: &mut Ledger,
+        promises: &mut PromiseChecker,
     ) -> Vec<Ask> {
         if calm {
             return self.tidy_up();
@@ -66,16 +66,16 @@ impl Client {
         self.next_token += 1;
         if self.known.is_empty() || random.percent(55) {
             let submission = self.submission(now, random);
-            ledger.begun.submitted(&submission.task);
+            promises.begun.submitted(&submission.task);
             self.unanswered.insert(token, submission.clone());
             return vec![Ask { token, request: Request::Submit(vec![submission]) }];
         }
         let task = *random.pick(&self.known);
         let command = steering(task, random);
-        ledger.begun.steered(task);
+        promises.begun.steered(task);
         if let Command::Retry { task } = command {
             // Whether or not the answer arrives, from now on it may start over.
-            ledger.retried(task);
+            promises.retried(task);
         }
         vec![Ask { token, request: Request::Command(command) }]
     }
@@ -120,19 +120,19 @@ impl Client {
     }
 
     /// Something has arrived.
-    pub(crate) fn receive(&mut self, delivery: Delivery, ledger: &mut Ledger) {
+    pub(crate) fn receive(&mut self, delivery: Delivery, promises: &mut PromiseChecker) {
         match delivery {
-            Delivery::Reply { token, reply } => self.answered(token, reply, ledger),
+            Delivery::Reply { token, reply } => self.answered(token, reply, promises),
             Delivery::Event { event, .. } => {
-                ledger.check(event.seq == self.next_event, || {
+                promises.check(event.seq == self.next_event, || {
                     format!("{} waited for event {} and heard {}", self.name, self.next_event, event.seq)
                 });
                 self.next_event = event.seq + 1;
-                ledger.heard(&event);
+                promises.heard(&event);
             }
             Delivery::Gap { from, oldest, .. } => {
                 // Nothing is trimmed in so short a life.
-                ledger.check(false, || format!("{} heard of a gap from {from} to {oldest}", self.name));
+                promises.check(false, || format!("{} heard of a gap from {from} to {oldest}", self.name));
             }
             Delivery::Live { .. }
             | Delivery::Notice(_)
@@ -145,18 +145,18 @@ impl Client {
         }
     }
 
-    fn answered(&mut self, token: u64, reply: Result<Response, Refusal>, ledger: &mut Ledger) {
+    fn answered(&mut self, token: u64, reply: Result<Response, Refusal>, promises: &mut PromiseChecker) {
         let Some(submission) = self.unanswered.remove(&token) else { return };
         let Ok(Response::Command(Reply::Submitted(each))) = reply else { return };
         match &each[0] {
             Ok(Accepted { task, .. }) => {
-                ledger.acknowledged(*task);
+                promises.acknowledged(*task);
                 self.known.push(*task);
             }
             // A parent that was cancelled meanwhile is a fair reason.
             Err(Refusal::BadParent { .. }) => {}
             Err(refusal) => {
-                ledger.check(false, || {
+                promises.check(false, || {
                     format!("{} was refused: {refusal} for {:?}", self.name, submission.task.name)
                 });
             }

@@ -12,7 +12,7 @@ use tenure_hub::words::{
 use tenure_hub::{Ask, Delivery, Done, Request, Response};
 
 use crate::client::CAPABILITIES;
-use crate::ledger::Ledger;
+use crate::promises::PromiseChecker;
 use crate::random::Random;
 
 #[derive(Debug)]
@@ -104,7 +104,12 @@ impl Worker {
     }
 
     /// Beats, finishes what is done, sometimes reports progress or saves a checkpoint.
-    pub(crate) fn act(&mut self, now: Timestamp, random: &mut Random, ledger: &mut Ledger) -> Vec<Ask> {
+    pub(crate) fn act(
+        &mut self,
+        now: Timestamp,
+        random: &mut Random,
+        promises: &mut PromiseChecker,
+    ) -> Vec<Ask> {
         if self.registering.is_some() {
             return Vec::new();
         }
@@ -118,7 +123,7 @@ impl Worker {
         for task in due {
             let running = self.running.remove(&task).expect("it runs");
             let held = Held { task, attempt: running.attempt };
-            ledger.begun.ends(held);
+            promises.begun.ends(held);
             let token = self.token();
             self.reports.insert(token, held);
             asks.push(Ask { token, request: report(held, running.wanted, random) });
@@ -133,7 +138,7 @@ impl Worker {
         }
         let getting_on = self.running.iter().next().filter(|_| random.percent(20));
         if let Some(held) = getting_on.map(|(task, running)| Held { task: *task, attempt: running.attempt }) {
-            let size = ledger.checkpoint_sent(held.task);
+            let size = promises.checkpoint_sent(held.task);
             let token = self.token();
             self.checkpoints.insert(token, (held.task, size));
             let checkpoint = Bytes::from(vec![b'c'; size as usize]);
@@ -150,23 +155,23 @@ impl Worker {
         now: Timestamp,
         delivery: Delivery,
         random: &mut Random,
-        ledger: &mut Ledger,
+        promises: &mut PromiseChecker,
     ) -> Vec<Ask> {
         match delivery {
             Delivery::Notice(Notice::Assign(assignment)) => {
                 let held = Held { task: assignment.task, attempt: assignment.attempt };
-                ledger.handed_out(held, &self.name, assignment.checkpoint.bytes());
+                promises.handed_out(held, &self.name, assignment.checkpoint.bytes());
                 let running = Running {
                     attempt: held.attempt,
                     done_at: now + Duration::from_millis(random.between(1, self.task_millis_max)),
                     wanted: None,
                 };
                 self.running.insert(held.task, running);
-                ledger.check(self.running.len() <= self.slots as usize, || {
+                promises.check(self.running.len() <= self.slots as usize, || {
                     format!("{} holds {} tasks and has {} slots", self.name, self.running.len(), self.slots)
                 });
                 if random.percent(90) {
-                    ledger.begins(held, &self.name);
+                    promises.begins(held, &self.name);
                     return vec![Ask { token: 0, request: Request::Command(Command::Start(vec![held])) }];
                 }
                 if random.percent(50) {
@@ -188,32 +193,37 @@ impl Worker {
                 Vec::new()
             }
             Delivery::Notice(Notice::Stop { task, attempt, .. }) => {
-                self.drop_attempt(Held { task, attempt }, ledger);
+                self.drop_attempt(Held { task, attempt }, promises);
                 Vec::new()
             }
-            Delivery::Reply { token, reply } => self.answered(token, reply, ledger),
+            Delivery::Reply { token, reply } => self.answered(token, reply, promises),
             _ => Vec::new(),
         }
     }
 
-    fn answered(&mut self, token: u64, reply: Result<Response, Refusal>, ledger: &mut Ledger) -> Vec<Ask> {
+    fn answered(
+        &mut self,
+        token: u64,
+        reply: Result<Response, Refusal>,
+        promises: &mut PromiseChecker,
+    ) -> Vec<Ask> {
         if let Some((registering, held)) = self.registering.clone()
             && registering == token
         {
-            return self.registered(reply, &held, ledger);
+            return self.registered(reply, &held, promises);
         }
         if let Some(held) = self.reports.remove(&token) {
             if let Ok(Response::Command(Reply::Held(each))) = &reply
                 && each == &[Ok(())]
             {
-                ledger.completed(held);
+                promises.completed(held);
             }
             return Vec::new();
         }
         if let Some((task, size)) = self.checkpoints.remove(&token)
             && reply.is_ok()
         {
-            ledger.checkpoint_taken(task, size);
+            promises.checkpoint_taken(task, size);
         }
         if let Err(Refusal::NotAWorker) = reply {
             // The broker has given it up: it registers again.
@@ -226,13 +236,13 @@ impl Worker {
         &mut self,
         reply: Result<Response, Refusal>,
         presented: &[Held],
-        ledger: &mut Ledger,
+        promises: &mut PromiseChecker,
     ) -> Vec<Ask> {
         self.registering = None;
         let Ok(Response::Command(Reply::Registered { held, .. })) = reply else { return self.connected() };
         for (held, answer) in presented.iter().zip(held) {
             if answer.is_err() {
-                self.drop_attempt(*held, ledger);
+                self.drop_attempt(*held, promises);
             }
         }
         // Reports that were on their way when the connection broke are sent again.
@@ -249,8 +259,8 @@ impl Worker {
         asks
     }
 
-    fn drop_attempt(&mut self, held: Held, ledger: &mut Ledger) {
-        ledger.begun.ends(held);
+    fn drop_attempt(&mut self, held: Held, promises: &mut PromiseChecker) {
+        promises.begun.ends(held);
         if self.running.get(&held.task).is_some_and(|running| running.attempt == held.attempt) {
             self.running.remove(&held.task);
         }

@@ -11,8 +11,8 @@ use tenure_hub::{Ask, Delivery, Mailbox, Request};
 
 use crate::broker::{Broker, Step};
 use crate::client::{Client, TAGS};
-use crate::ledger::{Ledger, live_workers};
 use crate::plan::Plan;
+use crate::promises::{PromiseChecker, live_workers};
 use crate::random::Random;
 use crate::worker::Worker;
 
@@ -40,7 +40,7 @@ struct World {
     links: Vec<Link>,
     /// Those that the broker believes open.
     open_links: Vec<usize>,
-    ledger: Ledger,
+    promises: PromiseChecker,
     syncing: bool,
     disk_is_slow: bool,
     /// When the broker next wakes by itself.
@@ -128,10 +128,10 @@ pub fn live(plan: Plan) -> Outcome {
     let mut world = World::new(plan);
     world.run();
     Outcome {
-        broken: world.ledger.broken().iter().cloned().chain(of_keys).collect(),
-        tasks: world.ledger.tasks(),
+        broken: world.promises.broken().iter().cloned().chain(of_keys).collect(),
+        tasks: world.promises.tasks(),
         happenings: world.entries,
-        restarts: world.ledger.restarts,
+        restarts: world.promises.restarts,
         messages: 0,
         deliveries: 0,
     }
@@ -159,7 +159,7 @@ impl World {
             stopped: None,
             links: Vec::new(),
             open_links: Vec::new(),
-            ledger: Ledger::default(),
+            promises: PromiseChecker::default(),
             syncing: false,
             disk_is_slow: false,
             woken_at: None,
@@ -184,15 +184,15 @@ impl World {
                 self.becalm();
             }
             self.happen(happening);
-            if !self.ledger.broken().is_empty() {
+            if !self.promises.broken().is_empty() {
                 return;
             }
             if self.calm && self.is_over() {
                 return;
             }
             if at > end {
-                let unfinished = self.broker.as_ref().map(|broker| self.ledger.unfinished(broker.core()));
-                self.ledger
+                let unfinished = self.broker.as_ref().map(|broker| self.promises.unfinished(broker.core()));
+                self.promises
                     .check(false, || format!("after ten calm minutes these have not ended: {unfinished:?}"));
                 return;
             }
@@ -215,7 +215,7 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.broker.as_ref().is_some_and(|broker| self.ledger.all_ended(broker.core()))
+        self.broker.as_ref().is_some_and(|broker| self.promises.all_ended(broker.core()))
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -273,7 +273,7 @@ impl World {
             Happening::BrokerGoesOn => self.broker_goes_on(),
             Happening::Inspection => {
                 if let Some(broker) = &self.broker {
-                    self.ledger.inspect(broker.core());
+                    self.promises.inspect(broker.core());
                 }
                 self.soon(1_000, Happening::Inspection);
             }
@@ -334,17 +334,17 @@ impl World {
             && storm
             && self.random.percent(self.plan.worker_dies_percent)
         {
-            self.ledger.begun.disturb(&worker.name);
+            self.promises.begun.disturb(&worker.name);
             worker.dies(&mut self.random);
             return self.cut(link);
         }
         let client_acts = if self.calm { 400 } else { self.plan.client_acts_millis };
         let (asks, next) = match &mut self.peers[peer] {
             Peer::Client(client) => {
-                (client.act(self.now, &mut self.random, self.calm, &mut self.ledger), client_acts)
+                (client.act(self.now, &mut self.random, self.calm, &mut self.promises), client_acts)
             }
             Peer::Worker(worker) => (
-                worker.act(self.now, &mut self.random, &mut self.ledger),
+                worker.act(self.now, &mut self.random, &mut self.promises),
                 if self.calm { 300 } else { 1_200 },
             ),
         };
@@ -356,10 +356,10 @@ impl World {
         let peer = self.links[link].peer;
         let asks = match &mut self.peers[peer] {
             Peer::Client(client) => {
-                client.receive(delivery, &mut self.ledger);
+                client.receive(delivery, &mut self.promises);
                 Vec::new()
             }
-            Peer::Worker(worker) => worker.receive(self.now, delivery, &mut self.random, &mut self.ledger),
+            Peer::Worker(worker) => worker.receive(self.now, delivery, &mut self.random, &mut self.promises),
         };
         if !self.links[link].broker_side {
             // What arrives here was given up by the broker meanwhile.
@@ -377,7 +377,7 @@ impl World {
     /// From here on the broker may have its reasons to give up what the worker at this end runs.
     fn disturb(&mut self, link: usize) {
         if let Peer::Worker(worker) = &self.peers[self.links[link].peer] {
-            self.ledger.begun.disturb(&worker.name);
+            self.promises.begun.disturb(&worker.name);
         }
     }
 
@@ -411,7 +411,7 @@ impl World {
         self.after(&step);
         self.soon(30, Happening::KeeperWorks);
         if storm && self.random.percent(self.plan.broker_stops_percent) {
-            self.ledger.begun.disturb_all();
+            self.promises.begun.disturb_all();
             self.stopped = Some(Stopped { since: self.now, waiting: Vec::new() });
             self.soon(STOPPED_MILLIS, Happening::BrokerGoesOn);
         }
@@ -422,7 +422,7 @@ impl World {
         let live = self.broker.as_ref().map_or(0, |broker| live_workers(broker.core()));
         self.broker_does(|broker, now| broker.wake(stopped.since, now));
         if let Some(broker) = &self.broker {
-            self.ledger.compare_workers(live, live_workers(broker.core()));
+            self.promises.compare_workers(live, live_workers(broker.core()));
         }
         for happening in stopped.waiting {
             self.happen(happening);
@@ -463,7 +463,7 @@ impl World {
 
     /// The process is gone, and perhaps the power with it. What it has said may still be on its way.
     fn broker_dies(&mut self, power_failure: bool) {
-        self.ledger.begun.disturb_all();
+        self.promises.begun.disturb_all();
         self.syncing = false;
         for link in 0..self.links.len() {
             if std::mem::take(&mut self.links[link].broker_side) {
@@ -476,16 +476,16 @@ impl World {
 
     fn start_broker(&mut self, after_power_failure: bool) {
         let Some(disk) = self.restart_from.take() else { return };
-        self.ledger.restarts += 1;
+        self.promises.restarts += 1;
         let disk = if after_power_failure { disk.crash(self.random.next()) } else { disk.reopen() };
         match Broker::start(disk, self.random.next(), self.now, self.plan.mutation) {
             Ok(broker) => {
-                self.ledger.inspect(broker.core());
+                self.promises.inspect(broker.core());
                 self.broker = Some(broker);
                 self.set_limits();
                 self.wake_broker();
             }
-            Err(error) => self.ledger.check(false, || format!("the broker does not start again: {error}")),
+            Err(error) => self.promises.check(false, || format!("the broker does not start again: {error}")),
         }
     }
 

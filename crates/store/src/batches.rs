@@ -1,5 +1,6 @@
 //! The open batch: what the hub's turn adds to the journal before it is written. Bodies come first, so that a body has
-//! its position before the engine is asked; then the records. Sealing hands the batch out as a frame and begins the next.
+//! its position before the engine is asked; then the records. Sealing hands the batch out as a frame and begins the
+//! next.
 
 use std::sync::Arc;
 
@@ -8,13 +9,13 @@ use tenure_engine::{Blob, Change, Event};
 
 use crate::codec::{Base, Dictionary, encode_record, put_varint};
 use crate::frame::{BLOB_CRC_BYTES, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Frame, blob_crc};
-use crate::ledger::Ledger;
+use crate::segment_usage::SegmentUsage;
 use crate::shared::Shared;
 
 #[derive(Debug)]
 pub struct Batches {
     shared: Arc<Shared>,
-    pub(crate) ledger: Ledger,
+    pub(crate) segment_usage: SegmentUsage,
     /// Room for the header, then the blobs.
     bytes: BytesMut,
     /// The records, and the dictionary they point into.
@@ -46,14 +47,14 @@ pub struct Mark {
 impl Batches {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        ledger: Ledger,
+        segment_usage: SegmentUsage,
         position: u64,
         segment: u64,
         first_event: u64,
     ) -> Batches {
         let mut batches = Batches {
             shared,
-            ledger,
+            segment_usage,
             bytes: BytesMut::new(),
             entries: Vec::new(),
             book: Dictionary::default(),
@@ -85,7 +86,7 @@ impl Batches {
         self.bytes.put_slice(bytes);
         self.bytes.put_u32_le(blob_crc(at, bytes));
         let blob = Blob::new(at, bytes.len() as u32);
-        self.ledger.alive(blob);
+        self.segment_usage.alive(blob);
         self.blobs += 1;
         blob
     }
@@ -110,7 +111,7 @@ impl Batches {
 
     /// A body or a result is not needed any more: its task was dropped, or has moved on.
     pub fn dead(&mut self, blob: Blob) {
-        self.ledger.dead(blob);
+        self.segment_usage.dead(blob);
     }
 
     pub fn mark(&self) -> Mark {
@@ -130,7 +131,11 @@ impl Batches {
         assert!(mark.events <= self.events && mark.bytes <= self.bytes.len(), "a mark is good once");
         self.entries.truncate(mark.entries);
         self.events = mark.events;
-        self.ledger.take_back(self.segment, self.blobs - mark.blobs, (self.bytes.len() - mark.bytes) as u64);
+        self.segment_usage.take_back(
+            self.segment,
+            self.blobs - mark.blobs,
+            (self.bytes.len() - mark.bytes) as u64,
+        );
         self.blobs = mark.blobs;
         self.bytes.truncate(mark.bytes);
     }
@@ -161,7 +166,7 @@ impl Batches {
 
     /// How many bytes of the journal hold bodies and results that are needed.
     pub fn live_bytes(&self) -> u64 {
-        self.ledger.live_bytes()
+        self.segment_usage.live_bytes()
     }
 
     /// The number of the first event of the open batch, whether it is there yet or not.
@@ -216,11 +221,11 @@ impl Batches {
         // worth leaving that file early.
         let better = self.wants_preparation() && self.shared.spare_count() > 0;
         if full || better {
-            self.ledger.close_segment(self.segment, self.position);
+            self.segment_usage.close_segment(self.segment, self.position);
             self.segment = self.position;
             self.prepared = self.shared.spare_count() > 0;
         }
-        self.ledger.open_segment(self.segment);
+        self.segment_usage.open_segment(self.segment);
         self.bytes.clear();
         self.bytes.put_bytes(0, FRAME_HEADER_BYTES);
         self.entries.clear();

@@ -12,8 +12,8 @@ use crate::batches::Batches;
 use crate::block::Block;
 use crate::cleaning::Cleaning;
 use crate::error::StoreError;
-use crate::ledger::Balance;
 use crate::maintenance_thread::{Done, Finish, Job};
+use crate::segment_usage::LiveBytes;
 use crate::shared::{Shared, SnapshotFile};
 use crate::snapshot::{settings_block, task_block};
 
@@ -225,7 +225,7 @@ impl Maintenance {
         match done {
             Done::Snapshot { file, deleted } => {
                 for segment in &deleted {
-                    batches.ledger.forget_segment(*segment);
+                    batches.segment_usage.forget_segment(*segment);
                 }
                 let (start, bytes, segments_deleted) = (file.start, file.bytes, deleted.len());
                 self.events.push(MaintenanceEvent::Snapshot { start, bytes, segments_deleted });
@@ -270,10 +270,10 @@ impl Maintenance {
         let threshold = self.shared.settings.snapshot_bytes.max(size);
         let since = batches.position() - start;
         let empty: u64 = batches
-            .ledger
+            .segment_usage
             .before(start)
-            .filter(|balance| balance.live_blobs == 0)
-            .map(|balance| balance.bytes())
+            .filter(|live| live.live_blobs == 0)
+            .map(|live| live.bytes())
             .sum();
         let is_reclaiming = std::mem::take(&mut self.reclaiming) || self.short;
         let frees = is_reclaiming && self.can_free(batches);
@@ -285,13 +285,13 @@ impl Maintenance {
         } else if self.cleaning.is_idle() && !self.closing {
             let below = self.shared.settings.clean_below_percent;
             let dirtiest = batches
-                .ledger
+                .segment_usage
                 .before(start)
-                .filter(|balance| balance.live_blobs > 0 && balance.live_percent() < below)
-                .filter(|balance| !self.uncleanable.contains(&balance.start))
-                .min_by_key(Balance::live_percent);
-            if let Some(balance) = dirtiest.filter(|balance| self.has_room_to_clean(balance, size)) {
-                self.cleaning.begin(balance.start, &self.jobs);
+                .filter(|live| live.live_blobs > 0 && live.live_percent() < below)
+                .filter(|live| !self.uncleanable.contains(&live.start))
+                .min_by_key(LiveBytes::live_percent);
+            if let Some(live) = dirtiest.filter(|live| self.has_room_to_clean(live, size)) {
+                self.cleaning.begin(live.start, &self.jobs);
             }
         }
     }
@@ -299,12 +299,12 @@ impl Maintenance {
     /// Whether a snapshot would let a segment go. A backup that is under way keeps all of them.
     fn can_free(&self, batches: &Batches) -> bool {
         let pinned = self.shared.files.read().expect("no holder of the lock panics").pins > 0;
-        !pinned && batches.ledger.before(batches.position()).any(|balance| balance.live_blobs == 0)
+        !pinned && batches.segment_usage.before(batches.position()).any(|live| live.live_blobs == 0)
     }
 
     /// What is moved is there twice until the next snapshot, which needs room as well.
-    fn has_room_to_clean(&self, balance: &Balance, snapshot_bytes: u64) -> bool {
-        let needed = 2 * balance.live_bytes + snapshot_bytes;
+    fn has_room_to_clean(&self, live: &LiveBytes, snapshot_bytes: u64) -> bool {
+        let needed = 2 * live.live_bytes + snapshot_bytes;
         !self.short || self.shared.disk.free_bytes().is_ok_and(|free| free > needed)
     }
 
@@ -313,10 +313,10 @@ impl Maintenance {
     fn begin_snapshot(&mut self, batches: &Batches) {
         let (start, first_event) = (batches.position(), batches.first_event());
         let condemned = batches
-            .ledger
+            .segment_usage
             .before(start)
-            .filter(|balance| balance.live_blobs == 0)
-            .map(|balance| balance.start)
+            .filter(|live| live.live_blobs == 0)
+            .map(|live| live.start)
             .collect();
         self.send(Job::BeginSnapshot { start, first_event });
         self.snapshot = Snapshot::Walking { next: None, condemned };

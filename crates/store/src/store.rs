@@ -12,13 +12,13 @@ use crate::error::{Damage, Doing, StoreError};
 use crate::files;
 use crate::high_water::{HighWater, HighWaterFile};
 use crate::key_log;
-use crate::ledger::Ledger;
 use crate::maintenance::Maintenance;
 use crate::maintenance_thread::MaintenanceThread;
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::recover::{Inventory, JournalEnd, LostBlobs, OpenReport, Recovered, recover};
 use crate::segment;
+use crate::segment_usage::SegmentUsage;
 use crate::settings::StoreSettings;
 use crate::shared::{Files, Found, Progress, Shared};
 use crate::topic_log::{LogFamily, TopicsFound};
@@ -67,13 +67,13 @@ impl Store {
         let inventory = Inventory::take(&*disk)?;
         let recovered = recover(&*disk, &inventory, engine, now)?;
         check_events(&recovered)?;
-        let ledger = count_live(&recovered)?;
+        let segment_usage = count_live(&recovered)?;
         let topics = TopicsFound::read(&*disk, LogFamily::Topics)?;
         let keys = key_log::read(&*disk)?;
         // Nothing has been changed so far. From here on only the disk itself can fail.
         clear_away(&*disk, &inventory, &recovered)?;
         settle_tail(&recovered, settings.longer_by())?;
-        assemble(disk, settings, recovered, ledger, (topics, keys), lock, now)
+        assemble(disk, settings, recovered, segment_usage, (topics, keys), lock, now)
     }
 
     pub fn split(self) -> Parts {
@@ -123,7 +123,7 @@ fn assemble(
     disk: Arc<dyn Disk>,
     settings: StoreSettings,
     recovered: Recovered,
-    ledger: Ledger,
+    segment_usage: SegmentUsage,
     (topics, keys): (TopicsFound, TopicsFound),
     lock: DiskLock,
     now: Timestamp,
@@ -146,7 +146,7 @@ fn assemble(
     let (done, done_queue) = channel();
     let queued = Arc::new(AtomicUsize::new(0));
     let parts = Parts {
-        batches: Batches::new(shared.clone(), ledger, end.position, end.segment, end.next_event),
+        batches: Batches::new(shared.clone(), segment_usage, end.position, end.segment, end.next_event),
         writer: Writer::new(shared.clone(), current, end.position, end.next_event),
         reader: Reader::new(shared.clone()),
         maintenance: Maintenance::new(shared.clone(), jobs, done_queue, queued.clone(), snapshot),
@@ -156,25 +156,25 @@ fn assemble(
 }
 
 /// Counts anew which bytes are somebody's. All of them must lie in a segment.
-fn count_live(recovered: &Recovered) -> Result<Ledger, StoreError> {
+fn count_live(recovered: &Recovered) -> Result<SegmentUsage, StoreError> {
     let (segments, last) = (&recovered.segments, recovered.end.segment);
-    let mut ledger = Ledger::default();
+    let mut segment_usage = SegmentUsage::default();
     for (index, segment) in segments.iter().enumerate() {
         if segment.start == last {
-            ledger.open_segment(last);
+            segment_usage.open_segment(last);
         } else {
             let next = segments.get(index + 1).map_or(last, |next| next.start);
-            ledger.close_segment(segment.start, segment.file_end()?.min(next));
+            segment_usage.close_segment(segment.start, segment.file_end()?.min(next));
         }
     }
     let mut lost = LostBlobs::default();
     let see = &mut |task: &Task, _: &_| {
         for blob in Which::ALL.map(|which| which.of(task)) {
-            if !ledger.still_alive(blob) && !recovered.may_be_gone(task) {
+            if !segment_usage.still_alive(blob) && !recovered.may_be_gone(task) {
                 lost.add(task.id, blob);
             }
         }
     };
     assert_eq!(recovered.engine.scan_tasks(None, usize::MAX, see), None, "all tasks were seen");
-    lost.damage(segments).map_or(Ok(ledger), |damage| Err(damage.into()))
+    lost.damage(segments).map_or(Ok(segment_usage), |damage| Err(damage.into()))
 }

@@ -10,7 +10,7 @@ use tenure_hub::words::{
 use crate::begun::Begun;
 
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct PromiseChecker {
     acknowledged: BTreeSet<TaskId>,
     /// Every attempt that reached a worker, and whom.
     handed_out: BTreeMap<(TaskId, u32), Name>,
@@ -26,7 +26,7 @@ pub(crate) struct Ledger {
     pub(crate) restarts: u64,
 }
 
-impl Ledger {
+impl PromiseChecker {
     pub(crate) fn check(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.broken.push(what());

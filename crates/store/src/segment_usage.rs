@@ -11,7 +11,7 @@ use crate::frame::BLOB_CRC_BYTES;
 const BESIDE_BYTES: u64 = 48;
 
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct SegmentUsage {
     /// By the position at which the segment starts.
     segments: BTreeMap<u64, Account>,
 }
@@ -24,16 +24,16 @@ struct Account {
     live_blobs: u64,
 }
 
-/// One segment as the ledger sees it.
+/// One segment as the table sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Balance {
+pub(crate) struct LiveBytes {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) live_bytes: u64,
     pub(crate) live_blobs: u64,
 }
 
-impl Balance {
+impl LiveBytes {
     pub(crate) fn bytes(&self) -> u64 {
         self.end - self.start
     }
@@ -43,7 +43,7 @@ impl Balance {
     }
 }
 
-impl Ledger {
+impl SegmentUsage {
     pub(crate) fn open_segment(&mut self, start: u64) {
         self.segments.entry(start).or_default();
     }
@@ -92,12 +92,12 @@ impl Ledger {
     }
 
     /// The segments that end at or before `position`, oldest first.
-    pub(crate) fn before(&self, position: u64) -> impl Iterator<Item = Balance> {
+    pub(crate) fn before(&self, position: u64) -> impl Iterator<Item = LiveBytes> {
         let balances = self.segments.iter().filter_map(|(start, account)| {
             let Account { live_bytes, live_blobs, .. } = *account;
-            Some(Balance { start: *start, end: account.end?, live_bytes, live_blobs })
+            Some(LiveBytes { start: *start, end: account.end?, live_bytes, live_blobs })
         });
-        balances.filter(move |balance| balance.end <= position)
+        balances.filter(move |live| live.end <= position)
     }
 
     fn account(&mut self, blob: Blob) -> Option<&mut Account> {
@@ -118,19 +118,18 @@ mod tests {
 
     #[test]
     fn a_segment_is_empty_when_its_last_blob_dies() {
-        let mut ledger = Ledger::default();
-        ledger.close_segment(0, 1000);
-        ledger.close_segment(1000, 3000);
-        ledger.open_segment(3000);
+        let mut segment_usage = SegmentUsage::default();
+        segment_usage.close_segment(0, 1000);
+        segment_usage.close_segment(1000, 3000);
+        segment_usage.open_segment(3000);
         let (first, second) = (Blob::new(100, 500), Blob::new(1200, 900));
-        ledger.alive(first);
-        ledger.alive(second);
-        ledger.dead(first);
-        let balances: Vec<_> =
-            ledger.before(3000).map(|balance| (balance.start, balance.live_blobs)).collect();
+        segment_usage.alive(first);
+        segment_usage.alive(second);
+        segment_usage.dead(first);
+        let balances: Vec<_> = segment_usage.before(3000).map(|live| (live.start, live.live_blobs)).collect();
         assert_eq!(balances, [(0, 0), (1000, 1)]);
-        assert_eq!(ledger.before(2999).count(), 1, "the second ends at 3000");
-        ledger.dead(Blob::EMPTY);
-        assert_eq!(ledger.live_bytes(), 952);
+        assert_eq!(segment_usage.before(2999).count(), 1, "the second ends at 3000");
+        segment_usage.dead(Blob::EMPTY);
+        assert_eq!(segment_usage.live_bytes(), 952);
     }
 }
