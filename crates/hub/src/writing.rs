@@ -41,7 +41,7 @@ pub(crate) struct Writing {
     writer: Arc<Mutex<Writer>>,
     frames: Sender<Frame>,
     reports: mpsc::UnboundedReceiver<Written>,
-    /// What has been handed to the thread and is not certain yet.
+    /// What has been handed to the thread and is not synced yet.
     frames_under_way: usize,
     bytes_under_way: u64,
     last_took: Option<Duration>,
@@ -103,8 +103,8 @@ impl Writing {
         let _ = self.frames.send(frame);
     }
 
-    /// Writes and syncs a batch before it returns, if that does not take long. Otherwise the thread gets it, and nothing
-    /// is returned.
+    /// Writes and syncs a batch before it returns, if that does not take long. Otherwise the thread gets it, and
+    /// nothing is returned.
     pub(crate) fn write_at_once(&mut self, frame: Frame) -> Option<Written> {
         let bytes = bytes_of(&frame);
         let is_quick = self.last_took.is_some_and(|took| took < AT_ONCE_TOOK_MAX);

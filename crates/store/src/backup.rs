@@ -139,7 +139,7 @@ impl<'a> Pin<'a> {
 }
 
 impl Pin<'_> {
-    /// The files of a log, as far as each is certain.
+    /// The files of a log, as far as each is synced.
     fn log(&self, family: LogFamily) -> Vec<Source> {
         let files = family.files(self.shared).lock().expect("no holder of the lock panics");
         let source = |file: &TopicFile| Source {

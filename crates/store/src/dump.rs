@@ -61,10 +61,8 @@ fn dump_frame(
     names: &mut Names,
     see: &mut dyn FnMut(&str),
 ) -> Result<(), Malformed> {
-    let FrameHeader { position, blob_bytes, page_bytes, events, certain, .. } = header;
-    see(&format!(
-        "  frame {position} blobs {blob_bytes} page {page_bytes} events {events} certain {certain}"
-    ));
+    let FrameHeader { position, blob_bytes, page_bytes, events, synced, .. } = header;
+    see(&format!("  frame {position} blobs {blob_bytes} page {page_bytes} events {events} synced {synced}"));
     if *page_bytes == 0 {
         see("    nothing: a repair has put it over bytes that were lost");
         return Ok(());

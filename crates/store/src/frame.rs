@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  0        4        8        12       16                24                32                40       44       48
-//! | magic  | blobs  | page   | events | position        | first event     | certain up to   | crc    | crc    | blobs … page …
+//! | magic  | blobs  | page   | events | position        | first event     | synced up to    | crc    | crc    | blobs … page …
 //!            bytes    bytes    count                                                           payload  header
 //! ```
 //!
 //! *Certain up to* is what the writer knew to be synced when it wrote the frame. It tells, after a crash, whether a bad
-//! frame before this one had been certain (then it is damage) or was still on its way (then it is a torn tail).
+//! frame before this one had been synced (then it is damage) or was still on its way (then it is a torn tail).
 
 use bytes::{Bytes, BytesMut};
 use crc32c::{crc32c, crc32c_append};
@@ -38,7 +38,7 @@ impl Frame {
         self.position
     }
 
-    /// The position of the next frame: when the journal is certain up to here, this frame is.
+    /// The position of the next frame: when the journal is synced up to here, this frame is.
     pub fn end(&self) -> u64 {
         self.position + self.bytes.len() as u64
     }
@@ -49,7 +49,7 @@ impl Frame {
     }
 
     /// Fills in the header.
-    pub(crate) fn finish(&mut self, salt: u32, certain: u64) {
+    pub(crate) fn finish(&mut self, salt: u32, synced: u64) {
         let payload = &self.bytes[FRAME_HEADER_BYTES..];
         let header = FrameHeader {
             blob_bytes: self.blob_bytes,
@@ -57,7 +57,7 @@ impl Frame {
             events: self.events,
             position: self.position,
             first_event: self.first_event,
-            certain,
+            synced,
             payload_crc: crc32c(payload),
         };
         self.bytes[..FRAME_HEADER_BYTES].copy_from_slice(&header.encode(salt));
@@ -71,13 +71,13 @@ pub(crate) struct FrameHeader {
     pub(crate) events: u32,
     pub(crate) position: u64,
     pub(crate) first_event: u64,
-    pub(crate) certain: u64,
+    pub(crate) synced: u64,
     pub(crate) payload_crc: u32,
 }
 
 impl FrameHeader {
-    /// The salt belongs to the segment: a frame that an earlier use left in the file, or that somebody put into a task's
-    /// body, does not pass for one of this segment.
+    /// The salt belongs to the segment: a frame that an earlier use left in the file, or that somebody put into a
+    /// task's body, does not pass for one of this segment.
     pub(crate) fn encode(&self, salt: u32) -> [u8; FRAME_HEADER_BYTES] {
         let mut bytes = [0; FRAME_HEADER_BYTES];
         bytes[..4].copy_from_slice(&FRAME_MAGIC);
@@ -86,7 +86,7 @@ impl FrameHeader {
         bytes[12..16].copy_from_slice(&self.events.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.position.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.first_event.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.certain.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.synced.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.payload_crc.to_le_bytes());
         let crc = crc32c_append(salt, &bytes[..44]);
         bytes[44..].copy_from_slice(&crc.to_le_bytes());
@@ -106,7 +106,7 @@ impl FrameHeader {
             events: word(12),
             position: long(16),
             first_event: long(24),
-            certain: long(32),
+            synced: long(32),
             payload_crc: word(40),
         })
     }
@@ -152,7 +152,7 @@ mod tests {
             events: 3,
             position: 4,
             first_event: 5,
-            certain: 6,
+            synced: 6,
             payload_crc: 7,
         };
         let bytes = header.encode(99);

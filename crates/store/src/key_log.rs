@@ -1,12 +1,12 @@
 //! The log of keys: records of the key space in order, in files of their own (`keys-<position>`), written with the
 //! machinery of the log of topics.
 //!
-//! The log does not grow for ever, because it is rewritten while it goes on. A **sweep** begins a file, writes the whole
-//! value of every key among the records that come meanwhile, and ends with a row that says so. Everything before the file
-//! is then superfluous. Until that row is on disk the files before it stay.
+//! The log does not grow for ever, because it is rewritten while it goes on. A **sweep** begins a file, writes the
+//! whole value of every key among the records that come meanwhile, and ends with a row that says so. Everything before
+//! the file is then superfluous. Until that row is on disk the files before it stay.
 //!
-//! A record is a message row: its key is the namespace, its value means nothing here. The row `complete` holds the position
-//! of the file at which the last finished sweep began.
+//! A record is a message row: its key is the namespace, its value means nothing here. The row `complete` holds the
+//! position of the file at which the last finished sweep began.
 
 use tenure_engine::Timestamp;
 
@@ -82,12 +82,13 @@ impl KeyLog {
         self.log.messages(|_, namespace, record| see(namespace, record))
     }
 
-    /// Appends records as one frame. They are certain after the next [`KeyLog::sync`]. On a full disk nothing is written.
+    /// Appends records as one frame. They are synced after the next [`KeyLog::sync`]. On a full disk nothing is
+    /// written.
     pub fn append(&mut self, records: &KeyRecords) -> Result<(), WriteError> {
         self.log.append(&records.rows)
     }
 
-    /// Makes everything certain, unless the settings leave that to the operating system.
+    /// Syncs everything, unless the settings leave that to the operating system.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.log.sync()
     }

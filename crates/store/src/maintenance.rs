@@ -97,7 +97,7 @@ enum Snapshot {
         open: u64,
         condemned: Vec<u64>,
     },
-    /// The journal must be certain up to `end` before the snapshot may speak of it.
+    /// The journal must be synced up to `end` before the snapshot may speak of it.
     Settling {
         end: u64,
         condemned: Vec<u64>,
@@ -350,7 +350,7 @@ impl Maintenance {
                 };
             }
             Snapshot::Settling { end, condemned } => {
-                self.snapshot = if self.shared.progress.certain() >= end {
+                self.snapshot = if self.shared.progress.synced() >= end {
                     self.send(Job::FinishSnapshot(Finish { end, condemned, now }));
                     Snapshot::Writing
                 } else {

@@ -40,7 +40,7 @@ pub(crate) enum Job {
 
 #[derive(Debug)]
 pub(crate) struct Finish {
-    /// The journal is certain up to here.
+    /// The journal is synced up to here.
     pub(crate) end: u64,
     /// Segments without a live blob when the snapshot began.
     pub(crate) condemned: Vec<u64>,

@@ -129,14 +129,14 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Whether, behind a bad frame at `bad`, there is one that was written when the bad one was already certain. Then the
+/// Whether, behind a bad frame at `bad`, there is one that was written when the bad one was already synced. Then the
 /// bad one is damage; else it was still on its way when the power failed.
-pub(crate) fn certain_frame_behind(segment: &Segment, bad: u64) -> Result<bool, StoreError> {
+pub(crate) fn synced_frame_behind(segment: &Segment, bad: u64) -> Result<bool, StoreError> {
     let mut scan = Scan::new(segment, bad, u64::MAX)?;
     let mut from = bad + 1;
     while let Some(at) = scan.find_magic(from)? {
         if let Found::Frame(header, _) = scan.next()?
-            && header.certain > bad
+            && header.synced > bad
         {
             return Ok(true);
         }

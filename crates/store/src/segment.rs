@@ -56,14 +56,15 @@ impl Segment {
         Ok(Segment::named(name, start, header.salt, past, file))
     }
 
-    /// Cuts the file behind `position` and makes what is before it certain.
+    /// Cuts the file behind `position` and syncs what is before it.
     ///
-    /// What no later frame testifies to is written once more. It may be in the machine's memory only: if an earlier process
-    /// ended because a sync failed, the kernel believes those pages to be clean and would never write them again.
-    pub(crate) fn settle(&self, certain: u64, position: u64) -> Result<(), StoreError> {
+    /// What no later frame testifies to is written once more. It may be in the machine's memory only: if an earlier
+    /// process ended because a sync failed, the kernel believes those pages to be clean and would never write them
+    /// again.
+    pub(crate) fn settle(&self, synced: u64, position: u64) -> Result<(), StoreError> {
         let name = &self.name;
         self.file.set_len(self.offset(position)).doing("cutting", name)?;
-        let mut at = certain.max(self.start);
+        let mut at = synced.max(self.start);
         let mut bytes = vec![0; 1 << 20];
         while at < position {
             let count = bytes.len().min((position - at) as usize);
@@ -117,7 +118,7 @@ pub(crate) fn write_header(file: &dyn DiskFile, salt: u32, past: Past) -> io::Re
 
 const FILL_BYTES: u64 = 1 << 20;
 
-/// Writes zeros in pieces, each made certain before the next, so that the journal's own syncs never wait behind all of
+/// Writes zeros in pieces, each synced before the next, so that the journal's own syncs never wait behind all of
 /// them.
 pub(crate) fn fill(file: &dyn DiskFile, name: &str, range: Range<u64>) -> Result<(), StoreError> {
     let zeros = vec![0; FILL_BYTES.min(range.end.saturating_sub(range.start)) as usize];

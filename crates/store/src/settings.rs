@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// When what was written is made certain.
+/// When what was written is synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
     /// Before it is acknowledged.

@@ -71,12 +71,12 @@ pub(crate) struct Progress {
     /// The number of the first event that may not be spoken of yet.
     next_event: AtomicU64,
     /// Everything before it survives a power failure.
-    certain: AtomicU64,
-    /// Somebody waits until the journal is certain up to here.
+    synced: AtomicU64,
+    /// Somebody waits until the journal is synced up to here.
     wanted: AtomicU64,
 }
 
-/// A segment that waits to be used: its header is written and certain.
+/// A segment that waits to be used: its header is written and synced.
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) name: String,
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// Makes a new, empty spare whose header is certain.
+    /// Makes a new, empty spare whose header is synced.
     pub(crate) fn create_spare(&self) -> Result<Spare, StoreError> {
         let name = self.next_spare_name();
         let file = self.disk.create(&name).doing("creating", &name)?;
@@ -190,7 +190,7 @@ impl Shared {
         Ok(Spare { name, salt, past: Past::Fresh, file })
     }
 
-    /// Gives a spare its place in the journal. A named segment always has a certain header, because a spare has.
+    /// Gives a spare its place in the journal. A named segment always has a synced header, because a spare has.
     pub(crate) fn place_spare(&self, spare: Spare, start: u64) -> Result<Arc<Segment>, StoreError> {
         let Spare { name, salt, past, file } = spare;
         let segment = Arc::new(Segment::new(start, salt, past, file));
@@ -229,7 +229,7 @@ impl Progress {
         Progress {
             acknowledged: AtomicU64::new(position),
             next_event: AtomicU64::new(next_event),
-            certain: AtomicU64::new(position),
+            synced: AtomicU64::new(position),
             wanted: AtomicU64::new(0),
         }
     }
@@ -242,8 +242,8 @@ impl Progress {
         self.next_event.load(Ordering::Acquire)
     }
 
-    pub(crate) fn certain(&self) -> u64 {
-        self.certain.load(Ordering::Acquire)
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
     }
 
     pub(crate) fn acknowledge(&self, position: u64, next_event: u64) {
@@ -252,7 +252,7 @@ impl Progress {
     }
 
     pub(crate) fn make_certain(&self, position: u64) {
-        self.certain.store(position, Ordering::Release);
+        self.synced.store(position, Ordering::Release);
     }
 
     /// Asks the writer to sync up to `position` even if its settings are in no hurry.
@@ -261,6 +261,6 @@ impl Progress {
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Acquire) > self.certain()
+        self.wanted.load(Ordering::Acquire) > self.synced()
     }
 }

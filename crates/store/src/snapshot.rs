@@ -2,7 +2,7 @@
 //! allowed because a record is a whole state and the last one wins: the journal from `start` on brings every task to
 //! where it belongs, and it is known to reach at least to `end`, where the walk ended.
 //!
-//! The file is written under another name and takes its own when it is complete and certain.
+//! The file is written under another name and takes its own when it is complete and synced.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub(crate) struct Sum {
     /// The journal reaches at least to here.
     pub(crate) end: u64,
     pub(crate) taken_at: Timestamp,
-    /// The segments from before the snapshot that it needs, in order: each has at least so many bytes of journal. `None` if
-    /// the snapshot was written before this list existed.
+    /// The segments from before the snapshot that it needs, in order: each has at least so many bytes of journal.
+    /// `None` if the snapshot was written before this list existed.
     pub(crate) segments: Option<Vec<NeededSegment>>,
 }
 
@@ -150,7 +150,7 @@ impl SnapshotWriter {
         self.put(block)
     }
 
-    /// Makes the file certain and gives it its name. The journal must be certain up to `end`.
+    /// Syncs the file and gives it its name. The journal must be synced up to `end`.
     pub(crate) fn finish(
         mut self,
         disk: &dyn Disk,

@@ -111,11 +111,11 @@ fn clear_away(disk: &dyn Disk, inventory: &Inventory, recovered: &Recovered) -> 
     if names.is_empty() { Ok(()) } else { disk.sync_dir().syncing("the directory") }
 }
 
-/// Cuts the last segment behind its last good frame and makes it certain.
+/// Cuts the last segment behind its last good frame and syncs it.
 fn settle_tail(recovered: &Recovered, longer_by: u64) -> Result<(), StoreError> {
-    let JournalEnd { position, segment, certain, .. } = recovered.end;
+    let JournalEnd { position, segment, synced, .. } = recovered.end;
     let Some(last) = recovered.segments.last().filter(|last| last.start == segment) else { return Ok(()) };
-    last.settle(certain, position)?;
+    last.settle(synced, position)?;
     segment::lengthen(&*last.file, &last.name, last.offset(position), longer_by)
 }
 

@@ -13,7 +13,7 @@ use crate::frame::FrameHeader;
 use crate::high_water::HighWater;
 use crate::key_log;
 use crate::recover::{Cut, Inventory, LostBlobs, is_whole, missing_segments, recover};
-use crate::scan::{Found, Scan, certain_frame_behind, next_frame_behind};
+use crate::scan::{Found, Scan, next_frame_behind, synced_frame_behind};
 use crate::segment::Segment;
 use crate::snapshot::SnapshotReader;
 use crate::topic_log::{LogFamily, check_file};
@@ -124,7 +124,7 @@ impl Verification {
                 Found::Bad(why) => why,
             };
             // Only the last segment may have a tail that is no frame. Whether that is torn is found by starting.
-            if position == end || (is_last && !certain_frame_behind(segment, position)?) {
+            if position == end || (is_last && !synced_frame_behind(segment, position)?) {
                 return Ok(());
             }
             self.damages.push(Damage::new(&segment.name, segment.offset(position), stopped));

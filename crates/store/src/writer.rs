@@ -1,4 +1,4 @@
-//! The writer: appends sealed batches and makes them certain, one sync for all that wait. It runs on a thread of its
+//! The writer: appends sealed batches and syncs them, one sync for all that wait. It runs on a thread of its
 //! own; the simulator calls it directly.
 
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Writer {
         if self.failed {
             return Err(StoreError::Failed);
         }
-        if self.shared.progress.certain() == self.position {
+        if self.shared.progress.synced() == self.position {
             return Ok(None);
         }
         let due = match self.shared.settings.sync {
@@ -95,7 +95,7 @@ impl Writer {
         self.shared.raise_high_water(HighWater { position: self.position, segment })
     }
 
-    /// Whether everything that is appended is certain then.
+    /// Whether everything that is appended is synced then.
     pub fn syncs_always(&self) -> bool {
         self.shared.settings.sync == Sync::Always
     }
@@ -105,8 +105,8 @@ impl Writer {
         self.shared.progress.acknowledged()
     }
 
-    /// Frames of one segment are one group: written one after the other, made certain together. A segment is made
-    /// certain before the next one begins, so only the last can have a torn tail.
+    /// Frames of one segment are one group: written one after the other, synced together. A segment is made
+    /// synced before the next one begins, so only the last can have a torn tail.
     fn append_groups(&mut self, frames: &mut Vec<Frame>, now: Timestamp) -> Result<(), WriteError> {
         while let Some(first) = frames.first() {
             let start = first.segment;
@@ -154,14 +154,14 @@ impl Writer {
     fn write_group(&mut self, frames: &mut [Frame]) -> Result<(), WriteError> {
         let segment = self.segment.clone().expect("a segment was begun");
         let (start, first_event) = (self.position, self.next_event);
-        let certain = self.shared.progress.certain();
+        let synced = self.shared.progress.synced();
         for frame in frames.iter_mut() {
             assert_eq!(
                 (frame.position, frame.first_event),
                 (self.position, self.next_event),
                 "frames come in order"
             );
-            frame.finish(segment.salt, certain);
+            frame.finish(segment.salt, synced);
             self.position = frame.end();
             self.next_event = frame.next_event();
         }
@@ -193,7 +193,7 @@ impl Writer {
     /// If it fails, nobody knows what the disk holds, and asking again would be told "yes": so nobody asks again.
     fn sync(&mut self, now: Timestamp) -> Result<(), StoreError> {
         if let Some(segment) = &self.segment
-            && self.shared.progress.certain() < self.position
+            && self.shared.progress.synced() < self.position
         {
             segment.file.sync().syncing(&segment.name)?;
             self.shared.progress.make_certain(self.position);

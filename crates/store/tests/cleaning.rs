@@ -303,11 +303,7 @@ fn a_writer_that_leaves_syncing_to_the_system_still_serves_a_snapshot() {
         "it looks again"
     );
     broker.take_snapshot();
-    assert_eq!(
-        Broker::open(&disk.crash(3)).unwrap().picture(),
-        broker.picture(),
-        "the snapshot made it certain"
-    );
+    assert_eq!(Broker::open(&disk.crash(3)).unwrap().picture(), broker.picture(), "the snapshot synced it");
 }
 
 #[test]

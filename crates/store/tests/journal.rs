@@ -193,12 +193,12 @@ fn with_sync_left_to_the_clock_a_crash_of_the_broker_loses_nothing() {
     let mut broker = Broker::open_with(&disk, settings, few_ended()).unwrap();
     broker.submit(b"synced, because it is the first");
     broker.commit().unwrap();
-    let certain = broker.picture();
+    let synced = broker.picture();
     broker.now = broker.now + Duration::from_millis(10);
     broker.submit(b"not synced");
     broker.commit().unwrap();
     assert_eq!(Broker::open(&disk.reopen()).unwrap().picture(), broker.picture());
-    let lost = (0..20).any(|seed| Broker::open(&disk.crash(seed)).unwrap().picture() == certain);
+    let lost = (0..20).any(|seed| Broker::open(&disk.crash(seed)).unwrap().picture() == synced);
     assert!(lost, "a power failure may lose it");
     assert_eq!(broker.parts.writer.tick(broker.now).unwrap(), Some(Duration::from_millis(50)));
     let later = broker.now + Duration::from_millis(80);

@@ -1,4 +1,4 @@
-//! Publishing to durable topics: the message is written and certain before anybody hears of it, many with one sync.
+//! Publishing to durable topics: the message is written and synced before anybody hears of it, many with one sync.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
 //! The saver: a thread that writes down what must survive, and the messages of durable topics before anybody hears of
 //! them. It never holds a namespace's lock while it writes.
 //!
-//! A round: number the durable messages → collect what changed → append, one sync → publish the durable messages. While it
-//! writes, the next round fills: that is the group commit.
+//! A round: number the durable messages → collect what changed → append, one sync → publish the durable messages. While
+//! it writes, the next round fills: that is the group commit.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -304,7 +304,7 @@ impl Saver {
         overflowed
     }
 
-    /// Appends everything and makes it certain. What a full disk does not take stays in `unwritten`, in order.
+    /// Appends everything and syncs it. What a full disk does not take stays in `unwritten`, in order.
     fn write(&mut self, durable: &TopicRows) -> Result<(), WriteError> {
         while let Some(rows) = self.unwritten.first() {
             self.log.append(rows)?;

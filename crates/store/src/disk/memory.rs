@@ -25,7 +25,7 @@ struct State {
     nodes: Vec<Node>,
     names: BTreeMap<String, usize>,
     /// The names as they are on the platter, and what has happened to them since.
-    certain_names: BTreeMap<String, usize>,
+    synced_names: BTreeMap<String, usize>,
     name_changes: Vec<NameChange>,
     faults: Faults,
     /// How often something was changed: each time is a moment at which the power may fail.
@@ -37,7 +37,7 @@ struct Node {
     /// What a reader sees.
     now: Content,
     /// What is on the platter, and the writes that are on their way.
-    certain: Content,
+    synced: Content,
     pending: Vec<Pending>,
 }
 
@@ -88,13 +88,14 @@ impl MemoryDisk {
         for (name, node) in names {
             let bytes = state.nodes[node].after_crash(&mut random);
             after.names.insert(name, after.nodes.len());
-            after.nodes.push(Node::certain(bytes));
+            after.nodes.push(Node::synced(bytes));
         }
-        after.certain_names = after.names.clone();
+        after.synced_names = after.names.clone();
         MemoryDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }
     }
 
-    /// The process ends but the machine goes on: nothing written is lost. A copy of its own, as the new process sees it.
+    /// The process ends but the machine goes on: nothing written is lost. A copy of its own, as the new process sees
+    /// it.
     pub fn reopen(&self) -> MemoryDisk {
         let state = self.state();
         let mut after = State::default();
@@ -102,7 +103,7 @@ impl MemoryDisk {
             after.names.insert(name.clone(), after.nodes.len());
             after.nodes.push(state.nodes[*node].clone());
         }
-        after.certain_names = after.names.clone();
+        after.synced_names = after.names.clone();
         MemoryDisk { state: Arc::new(Mutex::new(after)), locked: Arc::default() }
     }
 
@@ -121,7 +122,7 @@ impl MemoryDisk {
         self.state().faults.capacity = bytes;
     }
 
-    /// After so many more syncs one fails, and what it should have made certain never will be.
+    /// After so many more syncs one fails, and what it should have synced never will be.
     pub fn fail_sync_after(&self, syncs: u64) {
         self.state().faults.syncs_until_failure = Some(syncs);
     }
@@ -143,7 +144,7 @@ impl MemoryDisk {
         let offset = usize::try_from(offset).expect("a file fits into memory");
         let node = &mut state.nodes[node];
         node.now.flip(offset, mask);
-        node.certain.flip(offset, mask);
+        node.synced.flip(offset, mask);
     }
 
     /// The whole content of a file, as a reader sees it.
@@ -152,13 +153,13 @@ impl MemoryDisk {
         state.names.get(name).map(|node| state.nodes[*node].now.whole())
     }
 
-    /// Puts a file there, certain from the start.
+    /// Puts a file there, synced from the start.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let mut state = self.state();
         let node = state.nodes.len();
-        state.nodes.push(Node::certain(Content::new(bytes)));
+        state.nodes.push(Node::synced(Content::new(bytes)));
         state.names.insert(name.to_owned(), node);
-        state.certain_names.insert(name.to_owned(), node);
+        state.synced_names.insert(name.to_owned(), node);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -215,7 +216,7 @@ impl Disk for MemoryDisk {
         let mut state = self.state();
         state.change()?;
         if !state.sync_fails("directory")? {
-            state.certain_names = state.names.clone();
+            state.synced_names = state.names.clone();
             state.name_changes.clear();
         }
         Ok(())
@@ -294,8 +295,8 @@ impl DiskFile for MemoryFile {
                 let node = &mut state.nodes[self.node];
                 for pending in node.pending.drain(..) {
                     match pending {
-                        Pending::Write { offset, bytes } => node.certain.write(&bytes, offset),
-                        Pending::SetLen { len } => node.certain.set_len(len),
+                        Pending::Write { offset, bytes } => node.synced.write(&bytes, offset),
+                        Pending::SetLen { len } => node.synced.set_len(len),
                     }
                 }
                 Ok(())
@@ -352,8 +353,8 @@ impl State {
 }
 
 impl Node {
-    fn certain(content: Content) -> Node {
-        Node { now: content.clone(), certain: content, pending: Vec::new() }
+    fn synced(content: Content) -> Node {
+        Node { now: content.clone(), synced: content, pending: Vec::new() }
     }
 
     fn write(&mut self, bytes: &[u8], offset: usize) {
@@ -368,7 +369,7 @@ impl Node {
 
     /// The platter, with any part of the pending writes.
     fn after_crash(&self, random: &mut Random) -> Content {
-        let mut found = self.certain.clone();
+        let mut found = self.synced.clone();
         let fate = random.below(4);
         for pending in &self.pending {
             match pending {
@@ -404,7 +405,7 @@ impl Node {
 
 /// The names on the platter, with either a first part or any part of what happened to them since.
 fn surviving_names(state: &State, random: &mut Random) -> BTreeMap<String, usize> {
-    let mut names = state.certain_names.clone();
+    let mut names = state.synced_names.clone();
     let in_order = random.below(2) == 0;
     let upto = random.below(state.name_changes.len() as u64 + 1) as usize;
     for (index, change) in state.name_changes.iter().enumerate() {

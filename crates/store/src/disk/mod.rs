@@ -14,7 +14,7 @@ pub use real::RealDisk;
 
 use crate::error::StoreError;
 
-/// One directory. What happens to names is certain only after [`Disk::sync_dir`].
+/// One directory. What happens to names is synced only after [`Disk::sync_dir`].
 pub trait Disk: Send + Sync + fmt::Debug {
     /// An empty file of that name; one that was there is emptied.
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
@@ -32,12 +32,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn lock(&self) -> Result<DiskLock, StoreError>;
 }
 
-/// An open file. What is written is certain only after [`DiskFile::sync`].
+/// An open file. What is written is synced only after [`DiskFile::sync`].
 pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Reads until the buffer is full or the file ends; says how much it read.
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes what was written so far certain, and the length with it.
+    /// Syncs what was written so far, and the length with it.
     fn sync(&self) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;
     fn is_empty(&self) -> io::Result<bool> {

@@ -28,7 +28,7 @@ enum Access {
 }
 
 impl RealDisk {
-    /// Makes the directory if it is not there, certain from the start, for its owner alone.
+    /// Makes the directory if it is not there, synced from the start, for its owner alone.
     pub fn new(dir: impl AsRef<Path>) -> io::Result<RealDisk> {
         let dir = dir.as_ref().to_owned();
         if !dir.is_dir() {
@@ -41,8 +41,8 @@ impl RealDisk {
         Ok(RealDisk { dir, handle, access: Access::ReadWrite })
     }
 
-    /// A directory that is there, to look at: nothing in it is ever changed, so it may lie on a file system that cannot be
-    /// written to.
+    /// A directory that is there, to look at: nothing in it is ever changed, so it may lie on a file system that cannot
+    /// be written to.
     pub fn read_only(dir: impl AsRef<Path>) -> io::Result<RealDisk> {
         let dir = dir.as_ref().to_owned();
         let handle = File::open(&dir)?;
@@ -153,8 +153,8 @@ impl Disk for RealDisk {
             Err(TryLockError::Error(source)) => return Err(source).doing("locking", LOCK),
         }
         if self.access == Access::ReadWrite {
-            // The number is for the message of whoever comes second; the lock itself is what counts. A full disk must not
-            // keep the broker from starting.
+            // The number is for the message of whoever comes second; the lock itself is what counts. A full disk must
+            // not keep the broker from starting.
             let _ = file.set_len(0);
             let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
         }

@@ -1,5 +1,5 @@
 //! One file of events: a header with the first number and the one after the last, then blocks. It is written under
-//! another name and takes its own when it is complete and certain, so it is never seen half.
+//! another name and takes its own when it is complete and synced, so it is never seen half.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ impl<'a> EventWriter<'a> {
         if self.entries.len() + self.book.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Makes the file certain and gives it its name.
+    /// Syncs the file and gives it its name.
     pub(crate) fn finish(mut self) -> Result<EventFile, StoreError> {
         self.flush()?;
         let unfinished = files::unfinished(&self.name);

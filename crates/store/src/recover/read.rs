@@ -9,7 +9,7 @@ use crate::frame::FRAME_HEADER_BYTES;
 use crate::high_water::HighWater;
 use crate::recover::Cut;
 use crate::recover::decode::{Decoder, Piece};
-use crate::scan::{Found, Scan, certain_frame_behind};
+use crate::scan::{Found, Scan, synced_frame_behind};
 use crate::segment::{Past, Segment};
 use crate::shared::SnapshotFile;
 use crate::snapshot::{SnapshotReader, Sum};
@@ -22,7 +22,7 @@ pub(crate) struct JournalEnd {
     pub(crate) segment: u64,
     pub(crate) next_event: u64,
     /// Everything before it was synced, as later frames testify.
-    pub(crate) certain: u64,
+    pub(crate) synced: u64,
     pub(crate) cut: Option<Cut>,
 }
 
@@ -129,14 +129,14 @@ fn read_journal(
     to: &mut dyn FnMut(Piece),
 ) -> Result<JournalEnd, StoreError> {
     let (start, next_event) = snapshot.map_or((0, 1), |snapshot| (snapshot.start, snapshot.first_event));
-    let mut end = JournalEnd { position: start, segment: start, next_event, certain: start, cut: None };
+    let mut end = JournalEnd { position: start, segment: start, next_event, synced: start, cut: None };
     let first = segments.partition_point(|segment| segment.start <= start).saturating_sub(1);
     let mut needed = &segments[first.min(segments.len())..];
     if let Some(before) = needed.first().filter(|first| first.start <= start)
         && before.file_end()? < start
     {
-        // The segment that ended at the snapshot may have been let go, while an older one is kept for its bodies. Only a
-        // snapshot that lists its segments can tell that from a file that was cut short.
+        // The segment that ended at the snapshot may have been let go, while an older one is kept for its bodies. Only
+        // a snapshot that lists its segments can tell that from a file that was cut short.
         if sum.is_none_or(|sum| sum.segments.is_none()) {
             let offset = before.offset(before.file_end()?);
             let why = format!("it ends before position {start}, where the snapshot begins");
@@ -160,7 +160,7 @@ fn missing(segment: &Segment, position: u64) -> Damage {
 }
 
 /// Reads one segment. `next` is where the following one starts: then this one must be complete up to there, because a
-/// segment is made certain before the next one begins.
+/// segment is synced before the next one begins.
 fn read_segment(
     segment: &Arc<Segment>,
     next: Option<u64>,
@@ -188,7 +188,7 @@ fn read_segment(
                 })?;
                 end.position = header.end();
                 end.next_event = header.next_event();
-                end.certain = end.certain.max(header.certain);
+                end.synced = end.synced.max(header.synced);
                 if let Some(piece) = decoder.take_full() {
                     to(piece);
                 }
@@ -213,7 +213,7 @@ fn read_segment(
         .into());
     }
     if next.is_none() {
-        if certain_frame_behind(segment, end.position)? {
+        if synced_frame_behind(segment, end.position)? {
             let why = stopped.unwrap_or("a frame is missing here");
             return Err(Damage::new(
                 &segment.name,
@@ -231,8 +231,8 @@ fn read_segment(
     Ok(())
 }
 
-/// In a file that was used before, whatever is behind the last frame may be from then. A frame that was meant to stand here
-/// bears this position, or the number of the next event; an older one bears neither.
+/// In a file that was used before, whatever is behind the last frame may be from then. A frame that was meant to stand
+/// here bears this position, or the number of the next event; an older one bears neither.
 fn was_written_here(segment: &Segment, end: &JournalEnd) -> Result<bool, StoreError> {
     let mut header = [0; FRAME_HEADER_BYTES];
     segment.file.read_at(&mut header, segment.offset(end.position)).doing("reading", &segment.name)?;

@@ -37,8 +37,8 @@ impl Lost {
 }
 
 impl Work<'_> {
-    /// Puts a frame without records over bytes that are no frame. Only its header is written: the rest stays as it is, so that
-    /// bodies among those bytes can still be read.
+    /// Puts a frame without records over bytes that are no frame. Only its header is written: the rest stays as it is,
+    /// so that bodies among those bytes can still be read.
     pub(super) fn fill(&mut self, segment: &Segment, lost: Lost) -> Result<(), StoreError> {
         assert!(lost.can_be_filled(), "{lost:?} is too small for a frame");
         let name = &segment.name;
@@ -59,7 +59,7 @@ impl Work<'_> {
                 events: (lost.next_event - first_event) as u32,
                 position: from,
                 first_event,
-                certain: from,
+                synced: from,
                 payload_crc: checksum(segment, from + FILLER_BYTES_MIN, from + bytes)?,
             };
             let offset = segment.offset(from);

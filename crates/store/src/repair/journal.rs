@@ -1,4 +1,5 @@
-//! The segments: what a start reads is mended or cut; what is only kept for its bodies is passed over where it is damaged.
+//! The segments: what a start reads is mended or cut; what is only kept for its bodies is passed over where it is
+//! damaged.
 
 use super::fill::{FILLER_BYTES_MIN, Lost};
 use super::snapshot::Base;
@@ -8,7 +9,7 @@ use crate::error::{Doing, StoreError};
 use crate::files;
 use crate::frame::FrameHeader;
 use crate::recover::Inventory;
-use crate::scan::{Found, Scan, certain_frame_behind, frame_behind};
+use crate::scan::{Found, Scan, frame_behind, synced_frame_behind};
 use crate::segment::{Past, Segment};
 use crate::verify::check_frame;
 
@@ -20,8 +21,8 @@ struct At {
 }
 
 impl Work<'_> {
-    /// Segments from before the snapshot are there for the bodies and results in them, which have their own checksums. A
-    /// frame that is bad is only passed over, and a segment that is missing gets one of zeros in its place.
+    /// Segments from before the snapshot are there for the bodies and results in them, which have their own checksums.
+    /// A frame that is bad is only passed over, and a segment that is missing gets one of zeros in its place.
     pub(super) fn old_segments(&mut self, snapshot: Option<&Base>) -> Result<(), StoreError> {
         let Some(base) = snapshot else { return Ok(()) };
         let mut found = Inventory::take(self.disk)?.segments;
@@ -209,7 +210,7 @@ impl Work<'_> {
     /// acknowledged and damaged later.
     fn cut_tail(&mut self, segment: &Segment, position: u64, why: &str) -> Result<(), StoreError> {
         let is_bad = segment.past == Past::Fresh && why != "frames are missing";
-        if segment.file_end()? > position && (is_bad || certain_frame_behind(segment, position)?) {
+        if segment.file_end()? > position && (is_bad || synced_frame_behind(segment, position)?) {
             let offset = segment.offset(position);
             self.say(format!(
                 "{} at byte {offset}: {why}, and nothing that can be read follows. The end was cut off",
@@ -229,8 +230,8 @@ impl Work<'_> {
         segment.file.sync().syncing(&segment.name)
     }
 
-    /// Tasks in the snapshot may have bodies in the part of the journal that it has seen. Where that part is lost, a frame
-    /// without records stands for it, so that no other body ever gets such a position.
+    /// Tasks in the snapshot may have bodies in the part of the journal that it has seen. Where that part is lost, a
+    /// frame without records stands for it, so that no other body ever gets such a position.
     fn reach_snapshot(
         &mut self,
         inventory: &Inventory,

@@ -1,9 +1,9 @@
-//! The log of topics: what pub/sub must remember, in files of its own, so that neither the tasks nor the topics ever wait
-//! for the other's disk.
+//! The log of topics: what pub/sub must remember, in files of its own, so that neither the tasks nor the topics ever
+//! wait for the other's disk.
 //!
-//! It knows rows and messages, not what they mean. A **row** is a key with its latest value; a **message** is kept for as
-//! long as the settings say. The files are named `topics-<position>`; their frames are those of the journal. A file begins
-//! with its *base*, all rows as they stood, so the files before it are needed for their messages only.
+//! It knows rows and messages, not what they mean. A **row** is a key with its latest value; a **message** is kept for
+//! as long as the settings say. The files are named `topics-<position>`; their frames are those of the journal. A file
+//! begins with its *base*, all rows as they stood, so the files before it are needed for their messages only.
 //!
 //! ```text
 //! page of a frame:  kind (1 base, 2 end of the base, 3 changes)  row row row …
@@ -12,12 +12,13 @@
 //!                   3 message  millis key value          (texts with their length in front, numbers as varints)
 //! ```
 //!
-//! A file gets its name when its base is complete and certain. A torn tail of the last file is cut off; anything else that
-//! is not a frame is damage, told with file and offset.
+//! A file gets its name when its base is complete and synced. A torn tail of the last file is cut off; anything else
+//! that is not a frame is damage, told with file and offset.
 //!
 //! The log of keys (`key_log`) has files of the same kind under another name: `family` says which.
 //!
-//! `rows` is the page, `open` comes back, `write` appends, `rotate` begins files and lets old ones go, `check` verifies.
+//! `rows` is the page, `open` comes back, `write` appends, `rotate` begins files and lets old ones go, `check`
+//! verifies.
 
 mod check;
 mod family;
@@ -71,7 +72,7 @@ pub struct TopicLog {
     /// Where the next frame stands.
     position: u64,
     /// Everything before it survives a power failure.
-    certain: u64,
+    synced: u64,
     /// Where the base of the current file ends.
     base_end: u64,
     /// Messages of the current file.

@@ -12,7 +12,7 @@ use crate::disk::Disk;
 use crate::error::{Damage, Doing, StoreError};
 use crate::reader::Reader;
 use crate::recover::Cut;
-use crate::scan::{Found, Scan, certain_frame_behind};
+use crate::scan::{Found, Scan, synced_frame_behind};
 use crate::segment::Segment;
 use crate::shared::Shared;
 
@@ -93,7 +93,7 @@ impl TopicsFound {
                 settings,
                 segment,
                 position: end,
-                certain: end,
+                synced: end,
                 base_end: end,
                 messages: Messages::default(),
                 failed: false,
@@ -104,7 +104,7 @@ impl TopicsFound {
             let file = TopicFile { segment, end: read.end, messages: read.messages };
             family.files(&shared).lock().expect("no holder of the lock panics").push(file);
         }
-        last.settle(read.certain, read.end)?;
+        last.settle(read.synced, read.end)?;
         let file = TopicFile { segment: Arc::clone(&last), end: read.end, messages: read.messages };
         family.files(&shared).lock().expect("no holder of the lock panics").push(file);
         let log = TopicLog {
@@ -113,7 +113,7 @@ impl TopicsFound {
             settings,
             segment: last,
             position: read.end,
-            certain: read.end,
+            synced: read.end,
             base_end: read.base_end,
             messages: read.messages,
             failed: false,
@@ -164,7 +164,7 @@ pub(super) fn open_segment(disk: &dyn Disk, family: LogFamily, start: u64) -> Re
 pub(super) struct Read {
     pub(super) end: u64,
     pub(super) base_end: u64,
-    pub(super) certain: u64,
+    pub(super) synced: u64,
     pub(super) messages: Messages,
     pub(super) frames: u64,
     pub(super) cut: Option<Cut>,
@@ -189,7 +189,7 @@ pub(super) fn read_file(
         }
         Some(_) => {}
         None => {
-            if certain_frame_behind(segment, read.end)? {
+            if synced_frame_behind(segment, read.end)? {
                 return Err(damage(format!("{}, and frames written later follow it", missing())));
             }
             read.cut = stopped.map(|why| Cut { file: segment.name.clone(), offset, why });
@@ -206,7 +206,7 @@ pub(super) fn walk(
 ) -> Result<(Read, Option<String>), StoreError> {
     let start = segment.start;
     let messages = Messages::default();
-    let mut read = Read { end: start, base_end: start, certain: start, messages, frames: 0, cut: None };
+    let mut read = Read { end: start, base_end: start, synced: start, messages, frames: 0, cut: None };
     let mut scan = Scan::new(segment, start, until.unwrap_or(u64::MAX))?;
     loop {
         match scan.next()? {
@@ -225,7 +225,7 @@ pub(super) fn walk(
                 }
                 read.frames += 1;
                 read.end = header.end();
-                read.certain = read.certain.max(header.certain);
+                read.synced = read.synced.max(header.synced);
             }
             Found::End => return Ok((read, None)),
             Found::Bad(why) => return Ok((read, Some(why.to_owned()))),

@@ -19,8 +19,8 @@ use crate::shared::Shared;
 const BASE_FRAME_BYTES: usize = 1 << 20;
 
 impl TopicLog {
-    /// Begins a new file if the current one is long, and lets go what has not to be kept any more. The rows are read back
-    /// from the file, so nobody else is asked or held up.
+    /// Begins a new file if the current one is long, and lets go what has not to be kept any more. The rows are read
+    /// back from the file, so nobody else is asked or held up.
     pub fn tidy(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let base = self.base_end - self.segment.start;
         if self.position - self.segment.start > self.settings.segment_bytes + 2 * base {
@@ -52,7 +52,7 @@ impl TopicLog {
             }
         };
         self.segment = begun.segment;
-        (self.position, self.certain, self.base_end) = (begun.end, begun.end, begun.end);
+        (self.position, self.synced, self.base_end) = (begun.end, begun.end, begun.end);
         self.messages = Messages::default();
         Ok(true)
     }
@@ -103,7 +103,7 @@ pub(super) struct Begun {
     pub(super) end: u64,
 }
 
-/// Writes a file with its base, makes it certain, and only then gives it its name.
+/// Writes a file with its base, syncs it, and only then gives it its name.
 pub(super) fn begin(
     shared: &Shared,
     family: LogFamily,

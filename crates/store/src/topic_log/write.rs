@@ -1,4 +1,4 @@
-//! Appending, and making certain.
+//! Appending, and syncing.
 
 use crc32c::crc32c;
 
@@ -10,14 +10,14 @@ use crate::segment::Segment;
 use crate::settings::Sync;
 
 impl TopicLog {
-    /// Appends rows as one frame. They are certain after the next [`TopicLog::sync`].
+    /// Appends rows as one frame. They are synced after the next [`TopicLog::sync`].
     ///
     /// On a full disk nothing is written, and the caller tries again. After any other error the log takes nothing more.
     pub fn append(&mut self, rows: &TopicRows) -> Result<(), WriteError> {
         if self.failed {
             return Err(StoreError::Failed.into());
         }
-        let frame = frame(CHANGES, &rows.bytes, rows.count, self.position, self.certain, self.segment.salt);
+        let frame = frame(CHANGES, &rows.bytes, rows.count, self.position, self.synced, self.segment.salt);
         let segment = &self.segment;
         let written = segment.file.write_at(&frame, segment.offset(self.position));
         if let Err(source) = written {
@@ -35,7 +35,7 @@ impl TopicLog {
         Ok(())
     }
 
-    /// Makes everything certain, unless the settings leave that to the operating system.
+    /// Syncs everything, unless the settings leave that to the operating system.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         match self.shared.settings.sync {
             Sync::Always => self.make_certain(),
@@ -47,10 +47,10 @@ impl TopicLog {
         if self.failed {
             return Err(StoreError::Failed);
         }
-        if self.certain < self.position {
+        if self.synced < self.position {
             let synced = self.segment.file.sync().syncing(&self.segment.name);
             synced.inspect_err(|_| self.failed = true)?;
-            self.certain = self.position;
+            self.synced = self.position;
         }
         self.tell();
         Ok(())
@@ -65,7 +65,7 @@ impl TopicLog {
     pub(super) fn tell(&self) {
         let mut files = self.family.files(&self.shared).lock().expect("no holder of the lock panics");
         if let Some(last) = files.last_mut() {
-            (last.end, last.messages) = (self.certain, self.messages);
+            (last.end, last.messages) = (self.synced, self.messages);
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn append_offline(segment: &Segment, end: u64, rows: &TopicRows) -> R
     segment.file.sync().syncing(&segment.name)
 }
 
-pub(super) fn frame(kind: u8, rows: &[u8], count: u32, position: u64, certain: u64, salt: u32) -> Vec<u8> {
+pub(super) fn frame(kind: u8, rows: &[u8], count: u32, position: u64, synced: u64, salt: u32) -> Vec<u8> {
     let mut bytes = vec![0; FRAME_HEADER_BYTES];
     bytes.reserve(rows.len() + 1);
     bytes.push(kind);
@@ -89,7 +89,7 @@ pub(super) fn frame(kind: u8, rows: &[u8], count: u32, position: u64, certain: u
         events: count,
         position,
         first_event: 0,
-        certain,
+        synced,
         payload_crc: crc32c(payload),
     };
     let header = header.encode(salt);
