@@ -71,7 +71,7 @@ impl Reader {
         let TopicsOpened { log, rows, cut } = found.open(&self.shared, TopicLogSettings::default())?;
         let complete = complete(rows.get(COMPLETE).map(Vec::as_slice));
         let mut log = KeyLog { log, complete, sweeping: None, has_old: true };
-        log.let_go()?;
+        log.delete_unused_files()?;
         Ok(KeysOpened { log, cut })
     }
 }
@@ -119,11 +119,11 @@ impl KeyLog {
         self.log.append(&rows)?;
         self.log.make_certain()?;
         (self.complete, self.sweeping, self.has_old) = (start, None, true);
-        Ok(self.let_go()?)
+        Ok(self.delete_unused_files()?)
     }
 
     /// Removes files that are not needed, as soon as no backup reads them.
-    pub fn let_go(&mut self) -> Result<(), StoreError> {
+    pub fn delete_unused_files(&mut self) -> Result<(), StoreError> {
         if self.has_old && self.log.let_go_before(self.complete)? {
             self.has_old = false;
         }

@@ -75,7 +75,7 @@ impl Engine {
         }
         self.go_on(now, key, &kept, returned, out);
         open.iter().for_each(|slot| self.deliver_intent(now, *slot, out));
-        self.let_go(now, &missing, out);
+        self.release_missing(now, &missing, out);
         if self.workers.at(key).draining {
             out.notice(peer.session, Notice::Drain);
         }
@@ -190,16 +190,16 @@ impl Engine {
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         self.worker_of(peer)?;
-        let let_go = |held: &Held| {
+        let release_missing = |held: &Held| {
             let slot = self.held_by(peer, *held)?;
-            self.let_go(now, &[slot], out);
+            self.release_missing(now, &[slot], out);
             Ok(())
         };
-        Ok(Reply::Held(held.iter().map(let_go).collect()))
+        Ok(Reply::Held(held.iter().map(release_missing).collect()))
     }
 
     /// The worker does not hold these tasks, whatever was thought.
-    fn let_go(&mut self, now: Timestamp, missing: &[Slot], out: &mut dyn Output) {
+    fn release_missing(&mut self, now: Timestamp, missing: &[Slot], out: &mut dyn Output) {
         for slot in missing {
             match self.state_name(*slot) {
                 // It has not heard of it: somebody else may have it. If the assignment is still on its way to it, the

@@ -1,7 +1,7 @@
 //! The saver: a thread that writes records. It never holds a namespace's lock while it writes.
 //!
-//! A round: take everything that was decided → append as one frame, one sync → let the answers go. Between rounds it removes
-//! keys whose time is over and rewrites the log, a slice at a time.
+//! A round: take everything that was decided → append as one frame, one sync → let the answers go. Between rounds it
+//! removes keys whose time is over and rewrites the log, a slice at a time.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -124,7 +124,7 @@ impl KeySaver {
     /// Begins to rewrite a log that is long, goes on with it, and lets the old files go.
     fn go_on_sweeping(&mut self, keyspaces: &Keyspaces) -> Result<(), StoreError> {
         let Some(sweep) = &mut self.sweep else {
-            self.log.let_go()?;
+            self.log.delete_unused_files()?;
             if keyspaces.log_is_long(self.log.bytes()) && self.log.begin_sweep()? {
                 self.sweep = Some(Sweep::new(keyspaces));
             }

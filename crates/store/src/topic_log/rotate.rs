@@ -37,7 +37,7 @@ impl TopicLog {
             })?;
             self.begin(all.into_iter())?;
         }
-        self.let_go(now)
+        self.delete_unused_files(now)
     }
 
     /// Begins a new file with these rows and no others. Says no if the disk is full, and goes on with the old one.
@@ -75,7 +75,7 @@ impl TopicLog {
     }
 
     /// Deletes files from the front whose messages are too old or too many. A backup that is under way keeps all.
-    fn let_go(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    fn delete_unused_files(&mut self, now: Timestamp) -> Result<(), StoreError> {
         if self.shared.files.read().expect("no holder of the lock panics").pins > 0 {
             return Ok(());
         }
