@@ -117,7 +117,7 @@ impl Hub {
         if let Some(audit) = settings.audit {
             core.audit_to(audit);
         }
-        let turns = Turns {
+        let event_loop = EventLoop {
             core,
             handle: handle.clone(),
             inbound,
@@ -131,7 +131,7 @@ impl Hub {
             disk_full: false,
             held_back: VecDeque::new(),
         };
-        let ended = tokio::spawn(turns.run());
+        let ended = tokio::spawn(event_loop.run());
         Ok(Hub { handle, report, ended })
     }
 
@@ -161,7 +161,7 @@ impl Hub {
 }
 
 /// The single writer's loop.
-struct Turns {
+struct EventLoop {
     core: Core,
     handle: HubHandle,
     inbound: mpsc::UnboundedReceiver<Inbound>,
@@ -193,7 +193,7 @@ impl Pause {
     }
 }
 
-impl Turns {
+impl EventLoop {
     async fn run(mut self) -> Result<(), StoreError> {
         let mut messages = Vec::new();
         let mut disk_looked_at = Instant::now();

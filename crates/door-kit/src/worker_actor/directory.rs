@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenure_hub::words::{Name, Refusal, Timestamp, Wanted};
 use tenure_hub::{Delivery, HubHandle, Principal, Right, wall_clock};
-use tokio::sync::{Mutex as Turns, Notify, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::{Answer, Call, Caller, Dialect, Heartbeats, KeyHolder, Kind, Output, Worker};
@@ -74,7 +74,7 @@ pub struct Actor<D: Dialect> {
     name: Name,
     hub: HubHandle,
     /// The holder of the turn asks the hub, so that questions leave in the order they were decided.
-    turn: Turns<Turn<D>>,
+    turn: AsyncMutex<Turn<D>>,
     /// Whose worker it is.
     principal: Mutex<Principal>,
     /// None while no connection speaks as this worker: then the hub takes it for lost.
@@ -123,7 +123,12 @@ impl<D: Dialect> Directory<D> {
             namespace: namespace.clone(),
             name: call.worker.clone(),
             hub: self.hub.clone(),
-            turn: Turns::new(Turn { worker, deliveries: Vec::new(), sleeps_until: None, is_over: false }),
+            turn: AsyncMutex::new(Turn {
+                worker,
+                deliveries: Vec::new(),
+                sleeps_until: None,
+                is_over: false,
+            }),
             principal: Mutex::new(principal.clone()),
             session: Mutex::default(),
             changed: Notify::new(),
