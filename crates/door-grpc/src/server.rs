@@ -26,7 +26,7 @@ use crate::proto::tenure::v1::tasks_server::TasksServer;
 use crate::proto::tenure::v1::topics_server::TopicsServer;
 use crate::proto::tenure::v1::workers_server::WorkersServer;
 use crate::server::guard::{Guarded, NO_METHOD};
-use crate::services::Desk;
+use crate::services::GrpcService;
 use crate::settings::Settings;
 
 /// How long calls may go on after the hub has begun to stop, for what is still to be said.
@@ -43,11 +43,11 @@ const QUESTION_BYTES_MAX: usize = 16 << 10;
 /// Serves gRPC until the hub stops, then waits a moment for the calls to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<TasksServer<Desk>>().await;
-    health.set_serving::<WorkersServer<Desk>>().await;
-    health.set_serving::<BrokerServer<Desk>>().await;
-    health.set_serving::<TopicsServer<Desk>>().await;
-    health.set_serving::<SidecarServiceServer<Desk>>().await;
+    health.set_serving::<TasksServer<GrpcService>>().await;
+    health.set_serving::<WorkersServer<GrpcService>>().await;
+    health.set_serving::<BrokerServer<GrpcService>>().await;
+    health.set_serving::<TopicsServer<GrpcService>>().await;
+    health.set_serving::<SidecarServiceServer<GrpcService>>().await;
     let health_service = health_service.max_decoding_message_size(QUESTION_BYTES_MAX);
     let counters = Arc::new(Counters::new("grpc"));
     hub.show(Arc::clone(&counters)).await;
@@ -81,18 +81,18 @@ fn server(settings: &Settings) -> Server {
 }
 
 fn with_services(routes: Routes, door: &Arc<Door>, settings: &Settings) -> io::Result<Routes> {
-    let desk = Desk {
+    let service = GrpcService {
         hub: door.hub.clone(),
         heartbeat: settings.heartbeat,
         listed_topics_max: settings.listed_topics_max,
     };
     let v1 = reflection().build_v1().map_err(io::Error::other)?;
     let v1alpha = reflection().build_v1alpha().map_err(io::Error::other)?;
-    let tasks = TasksServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let workers = WorkersServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let broker = BrokerServer::new(desk.clone());
-    let topics = TopicsServer::new(desk.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let sidecar = SidecarServiceServer::new(desk).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let tasks = TasksServer::new(service.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let workers = WorkersServer::new(service.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let broker = BrokerServer::new(service.clone());
+    let topics = TopicsServer::new(service.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let sidecar = SidecarServiceServer::new(service).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let routes = routes
         .add_service(v1.max_decoding_message_size(QUESTION_BYTES_MAX))
         .add_service(v1alpha.max_decoding_message_size(QUESTION_BYTES_MAX))

@@ -23,7 +23,7 @@ pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send
 
 /// What all services stand on.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct GrpcService {
     pub(crate) hub: HubHandle,
     /// After so long without anything else, a subscriber hears a heartbeat.
     pub(crate) heartbeat: Duration,
@@ -31,7 +31,7 @@ pub(crate) struct Desk {
     pub(crate) listed_topics_max: usize,
 }
 
-impl Desk {
+impl GrpcService {
     /// Who calls: it was let in before its message was read. Now that it is, others are read.
     fn enter<T>(&self, request: &mut Request<T>) -> Result<AuthenticatedPeer, Status> {
         request.extensions_mut().remove::<Turn>();

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tenure_hub::words::{Answer, Command, Query, Thresholds};
 use tonic::{Request, Response};
 
-use super::{Desk, Reply};
+use super::{GrpcService, Reply};
 use crate::proto::tenure::v1 as pb;
 use crate::translate;
 
 #[tonic::async_trait]
-impl pb::broker_server::Broker for Desk {
+impl pb::broker_server::Broker for GrpcService {
     async fn queues(&self, mut request: Request<pb::QueuesRequest>) -> Reply<pb::QueuesResponse> {
         let call = self.look(&mut request)?;
         match call.query(Query::Queues).await? {

@@ -4,13 +4,13 @@ use tenure_hub::TopicAct;
 use tenure_hub::topics::{Filter, PAGE_MAX, Recovery, Refusal, SubscriptionId};
 use tonic::{Request, Response};
 
-use super::{Desk, Reply};
+use super::{GrpcService, Reply};
 use crate::proto::sidecar as pb;
 use crate::session::Listening;
 use crate::translate::{self, topic_status};
 
 #[tonic::async_trait]
-impl pb::sidecar_service_server::SidecarService for Desk {
+impl pb::sidecar_service_server::SidecarService for GrpcService {
     async fn publish(&self, mut request: Request<pb::PublishRequest>) -> Reply<pb::PublishResponse> {
         let peer = self.enter(&mut request)?;
         peer.may(TopicAct::Publish)?;

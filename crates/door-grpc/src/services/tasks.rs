@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 use tenure_hub::words::{Answer, Blob, Command, Query, Refusal, TaskId, TaskInfo};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Answers, Desk, Reply};
+use super::{Answers, GrpcService, Reply};
 use crate::authentication::AuthenticatedPeer;
 use crate::flow::Room;
 use crate::proto::tenure::v1 as pb;
@@ -12,7 +12,7 @@ use crate::session::{self, Call, Submitting, Watching};
 use crate::translate;
 
 #[tonic::async_trait]
-impl pb::tasks_server::Tasks for Desk {
+impl pb::tasks_server::Tasks for GrpcService {
     async fn submit(&self, mut request: Request<pb::SubmitRequest>) -> Reply<pb::SubmitResponse> {
         let call = self.steer(&mut request)?;
         session::submit(call, request.into_inner()).await.map(Response::new)
@@ -130,7 +130,7 @@ impl pb::tasks_server::Tasks for Desk {
     }
 }
 
-impl Desk {
+impl GrpcService {
     /// Bytes of a task, as soon as the connection has room for them.
     async fn bytes(
         &self,

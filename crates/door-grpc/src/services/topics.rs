@@ -7,7 +7,7 @@ use tenure_hub::TopicAct;
 use tenure_hub::topics::{Filter, PAGE_MAX, Refusal, SubscriptionId};
 use tonic::{Request, Response, Streaming};
 
-use super::{Answers, Desk, Reply};
+use super::{Answers, GrpcService, Reply};
 use crate::proto::sidecar::PublishRequest;
 use crate::proto::tenure::v1 as pb;
 use crate::session::{self, Listening, Publishing};
@@ -19,7 +19,7 @@ const LISTED: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tonic::async_trait]
-impl pb::topics_server::Topics for Desk {
+impl pb::topics_server::Topics for GrpcService {
     type PublishStream = Answers<pb::PublishVerdict>;
 
     async fn publish(&self, mut request: Request<Streaming<PublishRequest>>) -> Reply<Self::PublishStream> {

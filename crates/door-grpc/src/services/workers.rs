@@ -6,13 +6,13 @@ use futures::StreamExt as _;
 use tenure_hub::words::{Answer, Command, Query};
 use tonic::{Request, Response, Streaming};
 
-use super::{Answers, Desk, Reply};
+use super::{Answers, GrpcService, Reply};
 use crate::proto::tenure::v1 as pb;
 use crate::session::{self, Working};
 use crate::translate;
 
 #[tonic::async_trait]
-impl pb::workers_server::Workers for Desk {
+impl pb::workers_server::Workers for GrpcService {
     type WorkStream = Answers<pb::BrokerMessage>;
 
     async fn work(&self, mut request: Request<Streaming<pb::WorkerMessage>>) -> Reply<Self::WorkStream> {
