@@ -29,7 +29,7 @@ fn main() {
         std::fs::write(out.join(name), bytes).expect("the output can be written");
     };
     write("descriptors.bin", &files.encode_to_vec());
-    write("shapes.rs", shapes(&files).as_bytes());
+    write("schema.rs", schema(&files).as_bytes());
     send_encoded(&mut files);
     tonic_prost_build::configure()
         .bytes(".")
@@ -51,7 +51,7 @@ fn send_encoded(files: &mut FileDescriptorSet) {
 }
 
 /// For each message, which of its fields are messages: what the codec has to know to count before it decodes.
-fn shapes(files: &FileDescriptorSet) -> String {
+fn schema(files: &FileDescriptorSet) -> String {
     let mut text = String::new();
     for file in &files.file {
         for message in &file.message_type {
@@ -59,7 +59,7 @@ fn shapes(files: &FileDescriptorSet) -> String {
             let fields: Vec<String> =
                 message.field.iter().filter_map(|field| nested(message, field)).collect();
             let fields = fields.join(", ");
-            writeln!(text, "impl Shaped for {path} {{ const SHAPE: &'static Shape = &Shape(&[{fields}]); }}")
+            writeln!(text, "impl Shaped for {path} {{ const SHAPE: &'static MessageSchema = &MessageSchema(&[{fields}]); }}")
                 .expect("a text takes everything");
         }
     }

@@ -22,15 +22,15 @@ const STREAM_BYTES: usize = 32 << 10;
 
 /// Which fields of a message are messages themselves.
 #[derive(Debug)]
-pub struct Shape(&'static [(u32, &'static Shape)]);
+pub struct MessageSchema(&'static [(u32, &'static MessageSchema)]);
 
-const LEAF: &Shape = &Shape(&[]);
+const LEAF: &MessageSchema = &MessageSchema(&[]);
 
 pub trait Shaped {
-    const SHAPE: &'static Shape;
+    const SHAPE: &'static MessageSchema;
 }
 
-include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
+include!(concat!(env!("OUT_DIR"), "/schema.rs"));
 
 #[derive(Debug)]
 pub struct Codec<T, U>(PhantomData<(T, U)>);
@@ -84,13 +84,13 @@ pub fn decode<U: Message + Shaped + Default>(bytes: Bytes) -> Result<U, Status> 
     U::decode(bytes).map_err(|error| Status::invalid_argument(format!("this is not the message: {error}")))
 }
 
-fn fits(bytes: &[u8], shape: &Shape) -> bool {
+fn fits(bytes: &[u8], shape: &MessageSchema) -> bool {
     let mut left = FIELDS_MAX;
     count(bytes, shape, &mut left).is_some()
 }
 
 /// Counts fields down from what is left; `None` if there are more. What is no message is left to the decoder.
-fn count(mut bytes: &[u8], shape: &Shape, left: &mut usize) -> Option<()> {
+fn count(mut bytes: &[u8], shape: &MessageSchema, left: &mut usize) -> Option<()> {
     while !bytes.is_empty() {
         *left = left.checked_sub(1)?;
         let Some(key) = varint(&mut bytes) else { return Some(()) };
@@ -146,7 +146,7 @@ pub struct EncodedEvent {
 }
 
 impl Shaped for EncodedEvent {
-    const SHAPE: &'static Shape = LEAF;
+    const SHAPE: &'static MessageSchema = LEAF;
 }
 
 impl Message for EncodedEvent {

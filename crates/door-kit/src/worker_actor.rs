@@ -1,11 +1,12 @@
-//! The worker actor: the door's side of a worker that fetches its tasks itself, through whichever connections it speaks.
+//! The worker actor: the door's side of a worker that fetches its tasks itself, through whichever connections it
+//! speaks.
 //!
 //! A worker may heartbeat on one connection and pull on another, and may lose a connection without losing its tasks. So
 //! what it holds, what it waits for and what it said of itself is kept here, once per worker, with a hub session of its
-//! own; connections come and go. A protocol adds its shapes and calls with [`Dialect`].
+//! own; connections come and go. A protocol adds its types and calls with [`Dialect`].
 //!
-//! [`Worker`] is pure: calls come in with [`Worker::call_from`], the hub's deliveries with [`Worker::deliver`]; requests for
-//! the hub and answers for connections go out through [`Output`]. [`Directory`] runs the actors.
+//! [`Worker`] is pure: calls come in with [`Worker::call_from`], the hub's deliveries with [`Worker::deliver`];
+//! requests for the hub and answers for connections go out through [`Output`]. [`Directory`] runs the actors.
 //!
 //! | file | concern |
 //! |---|---|
@@ -18,9 +19,9 @@
 //! | `joining.rs` | registration, heartbeats, goodbye |
 //! | `directory.rs` | the runner; the only file that awaits |
 //!
-//! Protocols that hand tasks to a worker over one connection (Majordomo, READY / PING / PONG) use the parts that are the same
-//! for them: [`Arrival`] for a worker that comes back under its name, [`starts_on_assignment`] for tasks that run zero times or
-//! once, and [`refused`].
+//! Protocols that hand tasks to a worker over one connection (Majordomo, READY / PING / PONG) use the parts that are
+//! the same for them: [`Arrival`] for a worker that comes back under its name, [`starts_on_assignment`] for tasks that
+//! run zero times or once, and [`refused`].
 
 mod arrival;
 mod call;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use crate::shapes::pushed_name;
+use crate::json::pushed_name;
 
 /// What a key looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]

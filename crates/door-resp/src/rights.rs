@@ -1,5 +1,5 @@
-//! Which right each command needs. The hub refuses requests by the same rights; this door asks first, because one command
-//! may be several requests, and because a worker may read what it holds.
+//! Which right each command needs. The hub refuses requests by the same rights; this door asks first, because one
+//! command may be several requests, and because a worker may read what it holds.
 
 use tenure_hub::words::{Refusal, TaskInfo};
 use tenure_hub::{Grant, Needs, Right, Rights, TopicAct};
@@ -10,8 +10,8 @@ use crate::command::{
     QueueCommand, ViewCommand, WorkerCommand,
 };
 use crate::glob::literal_prefix;
+use crate::json::Challenge;
 use crate::key::Key;
-use crate::shapes::Challenge;
 
 const SUBMIT: Need = Need::Right(Needs::Right(Right::Submit));
 const READ: Need = Need::Right(Needs::Right(Right::Read));

@@ -1,7 +1,7 @@
-//! The RESP side of a worker: the worker actor of the kit, with the shapes and the challenges of this protocol.
+//! The RESP side of a worker: the worker actor of the kit, with the JSON and the challenges of this protocol.
 
 mod challenges;
-mod shapes;
+mod json;
 
 use bytes::Bytes;
 use tenure_door_kit::worker_actor::{self as actor, Caller, Dialect};
@@ -9,10 +9,10 @@ use tenure_hub::Response;
 use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
 
 pub(crate) use challenges::{Challenges, Question};
-pub(crate) use shapes::{figures, introduction, report};
+pub(crate) use json::{figures, introduction, report};
 
+use crate::json::Outputs;
 use crate::key::QueueKey;
-use crate::shapes::Outputs;
 
 pub type Worker = actor::Worker<Resp>;
 pub type Output = actor::Output<Resp>;
@@ -124,8 +124,8 @@ impl Dialect for Resp {
         !challenges.is_empty()
     }
 
-    /// What only it offers is for challenges. Otherwise workers that offer the same are alike to the engine, however many
-    /// there are.
+    /// What only it offers is for challenges. Otherwise workers that offer the same are alike to the engine, however
+    /// many there are.
     fn more_capabilities(worker: &Worker) -> Vec<Name> {
         let is_tested = worker.door.are_under_way();
         is_tested.then(|| crate::translate::itself(worker.name())).into_iter().collect()

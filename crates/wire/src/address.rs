@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::Name;
-use crate::shapes::message;
+use crate::schema::message;
 use crate::words::Outcome;
 
 message! {
@@ -71,7 +71,8 @@ message! {
 }
 
 message! {
-    /// Hear broadcasts from now on: those of this subject and this sender, or all. Said again, it adds to what is heard.
+    /// Hear broadcasts from now on: those of this subject and this sender, or all. Said again, it adds to what is
+    /// heard.
     #[derive(Default)]
     pub struct Hear {
         subject: Option<Name>,

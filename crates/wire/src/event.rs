@@ -2,7 +2,7 @@
 
 use crate::Name;
 use crate::id::TaskId;
-use crate::shapes::{message, row, words};
+use crate::schema::{message, row, words};
 use crate::time::Timestamp;
 use crate::why::Why;
 use crate::words::{LostReason, Next, Threshold, Wanted};

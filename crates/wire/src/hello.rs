@@ -11,7 +11,7 @@ use crate::error::Problem;
 use crate::field::Field;
 use crate::pack;
 use crate::reader::Reader;
-use crate::shapes::message;
+use crate::schema::message;
 use crate::time::Timestamp;
 use crate::words::Role;
 

@@ -12,7 +12,7 @@
 mod field;
 mod pack;
 mod reader;
-mod shapes;
+mod schema;
 
 pub mod address;
 pub mod envelope;

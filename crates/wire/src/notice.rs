@@ -5,7 +5,7 @@ use crate::address::{Broadcast, CallGivenUp, Called};
 use crate::event::Event;
 use crate::id::TaskId;
 use crate::refusal::Refusal;
-use crate::shapes::{kinds, message};
+use crate::schema::{kinds, message};
 use crate::task::{Assignment, Terms};
 use crate::topic::{Messages, ReplayComplete, SubscriptionEnded, TopicGap, Warning};
 use crate::words::{StopWhy, Wanted};

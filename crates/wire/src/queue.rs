@@ -1,7 +1,7 @@
 //! Queues, tag limits and the numbers at a glance.
 
 use crate::Name;
-use crate::shapes::message;
+use crate::schema::message;
 use crate::time::Timestamp;
 use crate::words::Threshold;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Name;
 use crate::id::TaskId;
-use crate::shapes::{message, words};
+use crate::schema::{message, words};
 use crate::time::Timestamp;
 use crate::words::StateName;
 

@@ -8,7 +8,7 @@ use crate::hello::Welcome;
 use crate::id::TaskId;
 use crate::queue::{Counts, LimitInfo, QueueInfo};
 use crate::refusal::Refusal;
-use crate::shapes::{kinds, message, row};
+use crate::schema::{kinds, message, row};
 use crate::task::{Accepted, Ended, TaskInfo};
 use crate::time::Timestamp;
 use crate::topic::{PublishedReply, Response, Subscribed, SubscriptionList, SubscriptionPaused, TopicList};

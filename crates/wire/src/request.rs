@@ -8,7 +8,7 @@ use crate::event::EventKind;
 use crate::hello::Hello;
 use crate::id::TaskId;
 use crate::queue::Thresholds;
-use crate::shapes::{kinds, message};
+use crate::schema::{kinds, message};
 use crate::task::{Completion, Held, NewTask, Terms};
 use crate::time::Timestamp;
 use crate::topic::{

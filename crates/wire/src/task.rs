@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::Name;
 use crate::id::TaskId;
-use crate::shapes::{message, row};
+use crate::schema::{message, row};
 use crate::time::Timestamp;
 use crate::why::Why;
 use crate::words::{OnLost, PauseCause, StateName, Wanted};

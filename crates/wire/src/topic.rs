@@ -6,7 +6,7 @@ use crate::Name;
 use crate::error::{Problem, What};
 use crate::id::TaskId;
 use crate::reader::Reader;
-use crate::shapes::{message, row, words};
+use crate::schema::{message, row, words};
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
 use crate::{Field, envelope, pack};
@@ -207,8 +207,8 @@ message! {
 }
 
 message! {
-    /// What was read of a subscription, so that it need not come again: by the number of the request that opened it here,
-    /// or by its id.
+    /// What was read of a subscription, so that it need not come again: by the number of the request that opened it
+    /// here, or by its id.
     #[derive(Default)]
     pub struct Acknowledge {
         number: Option<u64>,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::Name;
-use crate::shapes::{message, words};
+use crate::schema::{message, words};
 use crate::time::Timestamp;
 use crate::words::StateName;
 

@@ -1,6 +1,6 @@
 //! The closed sets of names: states, policies, reasons. The same words as everywhere in Tenure.
 
-use crate::shapes::words;
+use crate::schema::words;
 
 words! {
     /// Where a task stands.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::Name;
 use crate::id::TaskId;
-use crate::shapes::message;
+use crate::schema::message;
 use crate::task::Held;
 use crate::time::Timestamp;
 use crate::words::{OnClose, Presence};

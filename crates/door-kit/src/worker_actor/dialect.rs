@@ -1,4 +1,4 @@
-//! What a door adds to the worker actor: the shapes of its protocol, and calls of its own.
+//! What a door adds to the worker actor: the types of its protocol, and calls of its own.
 
 use std::fmt::Debug;
 
@@ -9,8 +9,8 @@ use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
 use super::directory::News;
 use super::{Caller, Output, Worker};
 
-/// The protocol of a door, as far as its workers are concerned. The type itself is a marker; what the door has to remember
-/// about one worker is in [`Dialect::State`], which its functions reach through [`Worker::door`].
+/// The protocol of a door, as far as its workers are concerned. The type itself is a marker; what the door has to
+/// remember about one worker is in [`Dialect::State`], which its functions reach through [`Worker::door`].
 pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     /// The name of the door in the list of workers.
     const DOOR: &'static str;

@@ -5,7 +5,7 @@ use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::jobs::JobStatus;
 use super::options::{Page, is_option};
-use crate::shapes::SubmittedAction;
+use crate::json::SubmittedAction;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ActionCommand {

@@ -4,7 +4,7 @@ use tenure_plans::SchemaError;
 
 use super::jobs::JobStatus;
 use crate::codec::Reply;
-use crate::shapes::ShapeError;
+use crate::json::ShapeError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum CommandError {

@@ -4,8 +4,8 @@ use super::Command;
 use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::options::{Page, is_number};
+use crate::json::{JobUpdate, ShapeError, Submission, pushed_name};
 use crate::key::QueueKey;
-use crate::shapes::{JobUpdate, ShapeError, Submission, pushed_name};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JobCommand {
@@ -201,7 +201,8 @@ fn job_id(arguments: &mut Arguments<'_>) -> Result<String, CommandError> {
 
 const FILTERS: [&str; 6] = ["STATUS", "PLAN", "ACTION", "QUEUE", "WORKER", "TAG"];
 
-/// `[offset [limit]]` or `[status] [plan]`, and `[STATUS s] [PLAN p] [ACTION a] [QUEUE q] [WORKER w] [TAG t] [LIMIT n] [OFFSET n]`
+/// `[offset [limit]]` or `[status] [plan]`, and `[STATUS s] [PLAN p] [ACTION a] [QUEUE q] [WORKER w] [TAG t] [LIMIT n]
+/// [OFFSET n]`
 fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, Page), CommandError> {
     let (mut filter, mut page) = (JobFilter::default(), Page::default());
     while let Some(word) = arguments.peek() {

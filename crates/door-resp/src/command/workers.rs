@@ -4,7 +4,7 @@ use super::Command;
 use super::arguments::Arguments;
 use super::error::CommandError;
 use super::options::Page;
-use crate::shapes::{Challenge, Registration, Statistics, check_worker_id};
+use crate::json::{Challenge, Registration, Statistics, check_worker_id};
 
 /// The longest text that is searched for.
 pub(crate) const WORDS_BYTES_MAX: usize = 4096;

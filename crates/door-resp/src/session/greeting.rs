@@ -9,8 +9,8 @@ use super::{Admission, Authenticator, Output, Session, Transaction, about};
 use crate::codec::{Limits, Reply, Version};
 use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
 use crate::flow::Step;
+use crate::json::check_worker_id;
 use crate::rights::Reader;
-use crate::shapes::check_worker_id;
 use crate::translate::{LastReply, pinged};
 
 /// Whether a peer that has to authenticate may say this first.

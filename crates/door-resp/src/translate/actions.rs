@@ -25,7 +25,7 @@ use super::views::{AfterIsThere, AfterValue};
 use crate::codec::Reply;
 use crate::command::{ActionCommand, JobFilter, JobStatus, Page};
 use crate::flow::{CommandFlow, Input, Step};
-use crate::shapes::SubmittedAction;
+use crate::json::SubmittedAction;
 
 /// How many of its jobs are shown. An action makes at most a hundred; more can only be put under it by hand.
 const JOBS_MAX: usize = 10_000;
@@ -311,7 +311,8 @@ impl Fan {
         Ok(Self { id, parent, jobs, about, answer })
     }
 
-    /// The action and its jobs together. If somebody else has begun it meanwhile, the jobs have no parent and are refused.
+    /// The action and its jobs together. If somebody else has begun it meanwhile, the jobs have no parent and are
+    /// refused.
     fn submit_first(self) -> Step {
         let Self { id, parent, jobs, about, answer } = self;
         let mut task = NewTask::new(parent, ACTIONS);

@@ -20,8 +20,8 @@ use crate::codec::Reply;
 use crate::command::{CommandError, JobCommand, JobFilter, JobStatus, JobVerb, Page};
 use crate::flow::{CommandFlow, Input, Outcome, Step, Whom};
 use crate::glob::glob;
+use crate::json::{JobUpdate, Report};
 use crate::rights::Reader;
-use crate::shapes::{JobUpdate, Report};
 use crate::worker::{Call, CallAnswer, report};
 
 pub(super) const NOT_FAILED: &str = "ERR Job not in failed status";
@@ -102,7 +102,8 @@ impl JobView {
 #[derive(Debug)]
 pub(crate) struct AfterFilter {
     view: JobView,
-    /// A bare word that may be the id of a plan. Jobs may outlive their plan, so it is missed only where there are none.
+    /// A bare word that may be the id of a plan. Jobs may outlive their plan, so it is missed only where there are
+    /// none.
     bare_plan: Option<String>,
 }
 

@@ -17,8 +17,8 @@ use super::{Speaker, ranges, submit};
 use crate::codec::{Reply, Version};
 use crate::command::{Claim, ListCommand, PopReply, QueueCommand, Wait};
 use crate::flow::{CommandFlow, Input, Step, Whom};
+use crate::json::pushed_name;
 use crate::key::QueueKey;
-use crate::shapes::pushed_name;
 use crate::worker::{Call, CallAnswer, Pop};
 
 /// What a pop waits for.

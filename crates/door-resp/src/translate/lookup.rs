@@ -22,9 +22,9 @@ use super::workers::{self, AfterHeld, Asking};
 use crate::codec::Reply;
 use crate::command::{JobStatus, JobVerb, Page};
 use crate::flow::{CommandFlow, Input, OTHER_KIND, Outcome, Step};
+use crate::json::{Report, ShapeError, Submission, SubmittedAction};
 use crate::key::{JobField, QueueKey, WorkerField};
 use crate::rights::{Reader, is_held_by, not_its_own};
-use crate::shapes::{Report, ShapeError, Submission, SubmittedAction};
 use crate::worker::Call;
 
 /// How many things the broker gives at a time. A long walk is many short questions, and others are answered between.

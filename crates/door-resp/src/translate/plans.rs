@@ -25,8 +25,8 @@ use super::views::{AfterValue, ViewFlow};
 use crate::codec::Reply;
 use crate::command::{PlanAnswer, PlanCommand};
 use crate::flow::{CommandFlow, Input, Step};
+use crate::json::SubmittedAction;
 use crate::key::Key;
-use crate::shapes::SubmittedAction;
 
 /// How many jobs of a plan are counted: one page, because workers ask for the plan of every job.
 const USES_MAX: usize = 1000;
@@ -355,7 +355,8 @@ fn store(plan: String, json: &Value, place: &Place, then: AfterStore) -> Step {
     }
 }
 
-/// The place and the recipe together. If another client has made the place meanwhile, the recipe has none and is refused.
+/// The place and the recipe together. If another client has made the place meanwhile, the recipe has none and is
+/// refused.
 fn store_first(plan: String, body: Bytes, then: AfterStore) -> Step {
     let mut place = NewTask::new(fresh_id(), PLANS);
     place.name = Some(plan_name(&plan));

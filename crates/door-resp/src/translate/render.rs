@@ -15,7 +15,7 @@ use tenure_plans::format_time;
 use super::envelope::{Fields, envelope};
 use super::names::{assigned_id, current_task, job_id, said_offers, shown_need, status, tools_of};
 use super::results;
-use crate::shapes::{bytes_field, encode_base64};
+use crate::json::{bytes_field, encode_base64};
 
 /// Fields that are the broker's to say. Where a body has them they are what its writer wrote, not what is in force.
 const OWN_FIELDS: [&str; 40] = [

@@ -4,15 +4,15 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::shapes::{bytes_field, decode_base64};
+use crate::json::{bytes_field, decode_base64};
 
 /// Fields that make a result an object of outputs.
 const MARKS: [&str; 6] = ["task_results", "stdout", "stdout_base64", "stderr", "stderr_base64", "exit_code"];
 /// Fields that such a result may have beside them.
 const BESIDE: [&str; 3] = ["result", "result_base64", "error"];
 
-/// Shows a result in a job. A worker's words never take the place of the broker's own, and nothing but outputs comes out
-/// of them.
+/// Shows a result in a job. A worker's words never take the place of the broker's own, and nothing but outputs comes
+/// out of them.
 pub(super) fn insert(job: &mut Map<String, Value>, result: &Bytes) {
     if result.is_empty() {
         return;

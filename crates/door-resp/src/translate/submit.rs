@@ -17,8 +17,8 @@ use super::plans::{AfterPlan, AfterStore, store_plan, with_plan};
 use super::refusals::{refusal, refusal_text, refused};
 use crate::codec::Reply;
 use crate::flow::{OTHER_KIND, Outcome, Step};
+use crate::json::{LostPolicy, Submission, TaskOptions, When, Work, pushed_name};
 use crate::key::QueueKey;
-use crate::shapes::{LostPolicy, Submission, TaskOptions, When, Work, pushed_name};
 
 /// How long a failed job waits at most before it is tried again.
 const BACKOFF_MAX: std::time::Duration = std::time::Duration::from_secs(3600);

@@ -21,9 +21,9 @@ use super::{Speaker, key_reply, keyspace, metadata, render, results};
 use crate::codec::{Reply, Version};
 use crate::command::{AskedKey, HashPart, ViewCommand};
 use crate::flow::{CommandFlow, Input, Step, Whom};
+use crate::json::{Capabilities, JobUpdate, Outputs, Report, check_worker_id};
 use crate::key::{ActionField, JobField, Key, WorkerField};
 use crate::rights::Reader;
-use crate::shapes::{Capabilities, JobUpdate, Outputs, Report, check_worker_id};
 use crate::worker::{Call, CallAnswer};
 
 /// How long a worker's statistics are shown.

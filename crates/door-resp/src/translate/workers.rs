@@ -11,9 +11,9 @@ use super::{Speaker, jobs, lists, render, views};
 use crate::codec::Reply;
 use crate::command::{Page, WorkerCommand};
 use crate::flow::{CommandFlow, Input, Step, Whom};
+use crate::json::{Challenge, Report, check_worker_id};
 use crate::key::QueueKey;
 use crate::ranking::CapabilityIndex;
-use crate::shapes::{Challenge, Report, check_worker_id};
 use crate::worker::{Call, CallAnswer, Question, Verdict, VerifyCall, figures, introduction};
 
 /// What a worker's command waits for.
@@ -221,8 +221,8 @@ pub(super) fn named_anew(speaker: &Speaker, saying: Saying) -> Step {
     WorkerFlow::Renaming(Box::new(saying)).call(Whom::Own, Call::Retire)
 }
 
-/// A call about a job that the worker on this connection holds. The worker's side does not know of the job if the broker
-/// was restarted and the worker has not come back yet: then it does now.
+/// A call about a job that the worker on this connection holds. The worker's side does not know of the job if the
+/// broker was restarted and the worker has not come back yet: then it does now.
 pub(super) fn about_held(whom: Whom, job: String, worker: Option<Name>, call: Call, then: AfterHeld) -> Step {
     WorkerFlow::AboutHeld { job, worker, again: call.clone(), then }.call(whom, call)
 }

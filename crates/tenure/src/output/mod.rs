@@ -2,8 +2,8 @@
 
 pub(crate) mod confirm;
 pub(crate) mod events;
+pub(crate) mod json;
 pub(crate) mod paint;
-pub(crate) mod shapes;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod times;

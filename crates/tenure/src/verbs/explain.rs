@@ -7,7 +7,7 @@ use tenure_client::{Client, TaskId, Why, WhyCode};
 use super::which::resolve;
 use crate::exit::{OK, Outcome};
 use crate::output::paint::harmless;
-use crate::output::{Screen, shapes};
+use crate::output::{Screen, json};
 
 /// Explain why a task is not running and what to do
 #[derive(Args, Debug)]
@@ -33,7 +33,7 @@ impl Explain {
             text
         };
         let value = || {
-            let mut value = shapes::why(&why);
+            let mut value = json::why(&why);
             value["task"] = json!(task.to_string());
             value
         };

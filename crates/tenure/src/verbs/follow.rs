@@ -7,7 +7,7 @@ use tenure_client::{Client, Ended, Error, Event, TaskId, Watch, Watched, Watcher
 
 use crate::exit::{Failure, of_task};
 use crate::output::paint::harmless;
-use crate::output::{Format, Screen, events, remark, shapes};
+use crate::output::{Format, Screen, events, json, remark};
 
 /// How often it is seen whether the broker is there, while there is nothing to tell.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -71,7 +71,7 @@ pub(crate) fn told(watched: Watched, screen: &Screen, to_stdout: bool) -> Result
             if screen.is_table() && !to_stdout {
                 remark(line());
             } else if screen.format != Format::Json || to_stdout {
-                screen.next(line, || shapes::event(&event))?;
+                screen.next(line, || json::event(&event))?;
             }
             Ok(Some(event))
         }
@@ -89,7 +89,7 @@ pub(crate) fn told(watched: Watched, screen: &Screen, to_stdout: bool) -> Result
 /// The last word on a task that was waited for, and the exit code that goes with it.
 pub(crate) fn conclude(ended: &Ended, screen: &Screen) -> Result<u8, Failure> {
     if !screen.is_table() {
-        screen.one(String::new, || shapes::ended_with_result(ended))?;
+        screen.one(String::new, || json::ended_with_result(ended))?;
         return Ok(of_task(ended.exit_code));
     }
     if let Some(result) = &ended.result {

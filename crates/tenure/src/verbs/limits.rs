@@ -7,7 +7,7 @@ use tenure_client::{Client, LimitInfo};
 use crate::exit::{OK, Outcome};
 use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::{Screen, shapes};
+use crate::output::{Screen, json};
 
 /// List and set limits on tags
 #[derive(Args, Debug)]
@@ -36,7 +36,7 @@ impl Limits {
         match &self.act {
             None | Some(Act::List) => {
                 let limits = client.limits().await?;
-                screen.list(|| table(&limits), || limits.iter().map(shapes::limit).collect())?;
+                screen.list(|| table(&limits), || limits.iter().map(json::limit).collect())?;
             }
             Some(Act::Set { tag, limit }) => {
                 client.set_limit(tag.as_str(), Some(*limit)).await?;

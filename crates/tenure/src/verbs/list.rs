@@ -8,7 +8,7 @@ use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, of_state};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
-use crate::output::{Format, Screen, remark, shapes};
+use crate::output::{Format, Screen, json, remark};
 
 /// List tasks
 #[derive(Args, Debug)]
@@ -50,7 +50,7 @@ impl List {
         if more && screen.format == Format::Table {
             tasks = self.foremost(client, &query, &states).await?;
         }
-        screen.list(|| table(&tasks, screen.now), || tasks.iter().map(shapes::task).collect())?;
+        screen.list(|| table(&tasks, screen.now), || tasks.iter().map(json::task).collect())?;
         if more && screen.format == Format::Table {
             remark(format!("and more: --limit sets how many are shown, now {}", self.limit));
         }

@@ -14,7 +14,7 @@ use super::connect::code_of;
 use super::input::{read_file, read_stdin};
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::harmless;
-use crate::output::{Screen, remark, shapes};
+use crate::output::{Screen, json, remark};
 use crate::units::{counted, parse_span};
 use incoming::Incoming;
 
@@ -83,7 +83,7 @@ impl Pub {
             let answer = client.request(topic, payload, self.timeout).await?;
             let text = || String::from_utf8_lossy(&answer.payload).into_owned();
             screen.one(text, || {
-                let mut value = shapes::payload(&answer.payload);
+                let mut value = json::payload(&answer.payload);
                 value["source"] = answer.source.as_deref().into();
                 value
             })?;

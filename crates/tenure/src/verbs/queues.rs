@@ -10,7 +10,7 @@ use crate::exit::{OK, Outcome};
 use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
-use crate::output::{Screen, shapes};
+use crate::output::{Screen, json};
 use crate::units::{counted, parse_span, show_span};
 
 /// List, pause and resume queues; set their backlog thresholds
@@ -95,7 +95,7 @@ impl Queues {
         match &self.act {
             None | Some(Act::List) => {
                 let queues = client.queues().await?;
-                screen.list(|| table(&queues, screen.now), || queues.iter().map(shapes::queue).collect())?;
+                screen.list(|| table(&queues, screen.now), || queues.iter().map(json::queue).collect())?;
             }
             Some(Act::Pause { queues }) => {
                 for queue in queues {
@@ -121,7 +121,7 @@ impl Queues {
                     client.set_thresholds(queue.as_str(), thresholds).await?;
                     screen.next(
                         || given.sentence(queue),
-                        || json!({ "queue": queue, "thresholds": thresholds.as_ref().map(shapes::thresholds) }),
+                        || json!({ "queue": queue, "thresholds": thresholds.as_ref().map(json::thresholds) }),
                     )?;
                 }
             }

@@ -13,7 +13,7 @@ use crate::args::Global;
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, harmless, of_state};
 use crate::output::times::{relative, rfc3339};
-use crate::output::{self, Screen, events, shapes};
+use crate::output::{self, Screen, events, json};
 use crate::units::{counted, show_size, show_span};
 
 /// Events of one task that are shown: a task that reports progress every second for days has many.
@@ -54,8 +54,8 @@ impl Show {
         }
         let timeline = if self.no_timeline { Timeline::default() } else { read(global, &task).await? };
         let value = || {
-            let mut value = shapes::task(&task);
-            value["timeline"] = timeline.events.iter().map(shapes::event).collect::<Vec<Value>>().into();
+            let mut value = json::task(&task);
+            value["timeline"] = timeline.events.iter().map(json::event).collect::<Vec<Value>>().into();
             value
         };
         screen.one(|| text(&task, &timeline, screen), value)?;

@@ -9,7 +9,7 @@ use tenure_client::{Client, Figure};
 
 use crate::exit::{OK, Outcome};
 use crate::output::paint::of_state;
-use crate::output::{Screen, shapes};
+use crate::output::{Screen, json};
 use crate::units::show_size;
 
 /// Show counts of tasks, queues and workers
@@ -61,7 +61,7 @@ impl Stats {
             text
         };
         let value = || {
-            let mut value = shapes::counts(&counts);
+            let mut value = json::counts(&counts);
             value["broker"] = json!(welcome.software);
             value["namespace"] = json!(&*welcome.namespace);
             value["queues"] = json!(queues.len());

@@ -7,7 +7,7 @@ use tenure_client::{Client, GapReason, MessageKind, Policy, Received, Recovery, 
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, harmless};
 use crate::output::times::clock;
-use crate::output::{Screen, remark, shapes};
+use crate::output::{Screen, json, remark};
 
 /// Subscribe to topics
 #[derive(Args, Debug)]
@@ -129,7 +129,7 @@ impl Sub {
                             harmless(payload.trim_end_matches('\n'))
                         )
                     };
-                    screen.next(text, || shapes::message(&kind, &message))?;
+                    screen.next(text, || json::message(&kind, &message))?;
                 }
                 Received::Gap(gap) => {
                     let missed = json!({

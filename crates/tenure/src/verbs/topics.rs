@@ -8,7 +8,7 @@ use crate::exit::{OK, Outcome};
 use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
-use crate::output::{Screen, shapes};
+use crate::output::{Screen, json};
 
 /// Show topics and subscriptions
 #[derive(Args, Debug)]
@@ -37,13 +37,11 @@ impl Topics {
             screen.next(|| format!("subscription {id} has ended"), || json!({ "id": id, "ended": true }))?;
         } else if self.subscriptions {
             let all = client.subscriptions().await?;
-            screen.list(
-                || subscriptions(&all, screen.now),
-                || all.iter().map(shapes::subscription).collect(),
-            )?;
+            screen
+                .list(|| subscriptions(&all, screen.now), || all.iter().map(json::subscription).collect())?;
         } else {
             let all = client.topics(self.pattern.as_deref()).await?;
-            screen.list(|| topics(&all), || all.iter().map(shapes::topic).collect())?;
+            screen.list(|| topics(&all), || all.iter().map(json::topic).collect())?;
         }
         Ok(OK)
     }

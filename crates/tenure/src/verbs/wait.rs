@@ -11,7 +11,7 @@ use super::follow::conclude;
 use super::which::resolve;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
 use crate::output::paint::of_state;
-use crate::output::{Screen, Several, remark, shapes};
+use crate::output::{Screen, Several, json, remark};
 use crate::units::parse_span;
 
 /// How long the broker's word that the time is up may take to arrive.
@@ -71,7 +71,7 @@ pub(crate) async fn all(
             let state = ended.state.as_str();
             format!("{} {}", ended.task, screen.paint.apply(of_state(state), state))
         };
-        told.next(text, || shapes::ended(&ended))?;
+        told.next(text, || json::ended(&ended))?;
         codes[index] = Some(of_task(ended.exit_code));
     }
     let pending: Vec<TaskId> =

@@ -10,7 +10,7 @@ use crate::exit::{OK, Outcome};
 use crate::output::paint::{Color, of_presence};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
-use crate::output::{Screen, shapes};
+use crate::output::{Screen, json};
 use crate::units::{show_size, show_span};
 
 /// List and drain workers, end a quarantine
@@ -73,8 +73,7 @@ impl Workers {
                 if !self.all {
                     workers.retain(|worker| worker.presence.as_str() != "gone");
                 }
-                screen
-                    .list(|| table(&workers, screen.now), || workers.iter().map(shapes::worker).collect())?;
+                screen.list(|| table(&workers, screen.now), || workers.iter().map(json::worker).collect())?;
                 Ok(OK)
             }
             Some(Act::Drain(drain)) => drain.run(client, screen).await,

@@ -14,7 +14,7 @@ use crate::config::nearest;
 use crate::exit::{Failure, OK};
 use crate::output::paint::harmless;
 use crate::output::times::parse_future;
-use crate::output::{Screen, Several, remark, shapes};
+use crate::output::{Screen, Several, json, remark};
 use crate::units::parse_span;
 use crate::verbs::connect::code_of;
 use crate::verbs::input::BYTES_MAX;
@@ -78,7 +78,7 @@ pub(crate) async fn submit(
             match result {
                 Ok(accepted) => {
                     all.tasks.push(accepted.task);
-                    told.next(|| accepted.task.to_string(), || shapes::accepted(&accepted))?;
+                    told.next(|| accepted.task.to_string(), || json::accepted(&accepted))?;
                 }
                 Err(refusal) => {
                     refused += 1;

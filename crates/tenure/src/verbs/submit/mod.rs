@@ -16,7 +16,7 @@ use super::input::{read_file, read_stdin};
 use super::{follow, wait};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::paint::harmless;
-use crate::output::{Format, Screen, Several, remark, shapes};
+use crate::output::{Format, Screen, Several, json, remark};
 use crate::units::parse_span;
 use options::Options;
 use shell::Shell;
@@ -80,7 +80,7 @@ impl Submit {
         let mut submission = self.options.submission(screen.now)?.body(body);
         if !self.wait {
             let accepted = client.submit(submission).await?;
-            screen.one(|| told(&accepted), || shapes::accepted(&accepted))?;
+            screen.one(|| told(&accepted), || json::accepted(&accepted))?;
             return Ok(OK);
         }
         // The watch stands before the task is submitted, so that nothing of its life is missed.
@@ -94,7 +94,7 @@ impl Submit {
         if screen.is_table() {
             remark(told(&accepted));
         } else if screen.format == Format::Jsonl {
-            screen.next(String::new, || shapes::accepted(&accepted))?;
+            screen.next(String::new, || json::accepted(&accepted))?;
         }
         let following = async {
             if accepted.task == id {
@@ -111,7 +111,7 @@ impl Submit {
                 Err(_) => {
                     remark(format!("timed out waiting for task {}; the task keeps running", accepted.task));
                     if screen.format == Format::Json {
-                        screen.one(String::new, || shapes::accepted(&accepted))?;
+                        screen.one(String::new, || json::accepted(&accepted))?;
                     }
                     return Ok(STILL_GOING);
                 }

@@ -13,7 +13,7 @@ use tenure_client::{Client, Counts, Query, QueueInfo, StateName, TaskInfo, Worke
 
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::times::now;
-use crate::output::{Format, Screen, shapes};
+use crate::output::{Format, Screen, json};
 use crate::units::parse_span;
 
 /// How many held tasks are fetched for one look.
@@ -170,9 +170,9 @@ fn frame_text(look: &Look, columns: u16, lines: u16) -> Result<String, Failure> 
 fn json(look: &Look) -> serde_json::Value {
     serde_json::json!({
         "broker": look.broker,
-        "counts": shapes::counts(&look.counts),
-        "queues": look.queues.iter().map(shapes::queue).collect::<Vec<_>>(),
-        "workers": look.workers.iter().map(shapes::worker).collect::<Vec<_>>(),
-        "held": look.held.iter().map(shapes::task).collect::<Vec<_>>(),
+        "counts": json::counts(&look.counts),
+        "queues": look.queues.iter().map(json::queue).collect::<Vec<_>>(),
+        "workers": look.workers.iter().map(json::worker).collect::<Vec<_>>(),
+        "held": look.held.iter().map(json::task).collect::<Vec<_>>(),
     })
 }

@@ -1,4 +1,4 @@
-//! The three shapes of everything on the wire, each written down once: a *message* is a map of named fields, a *row* is
+//! The three kinds of schema on the wire, each written down once: a *message* is a map of named fields, a *row* is
 //! a list in a fixed order, and *words* are a closed set of names that stays open to newer ones.
 
 /// A map of named fields. What is not known is passed over, what is missing takes its default (`= value`, or what its
@@ -23,10 +23,10 @@ macro_rules! message {
             }
 
             fn pack(&self, out: &mut ::bytes::BytesMut) {
-                let present = 0 $( + usize::from(!$crate::shapes::left_out!(self.$field, $kind $(, $default)?)) )*;
+                let present = 0 $( + usize::from(!$crate::schema::left_out!(self.$field, $kind $(, $default)?)) )*;
                 $crate::pack::map(out, present);
                 $(
-                    if !$crate::shapes::left_out!(self.$field, $kind $(, $default)?) {
+                    if !$crate::schema::left_out!(self.$field, $kind $(, $default)?) {
                         $crate::pack::text(out, stringify!($field));
                         $crate::field::Field::pack(&self.$field, out);
                     }
@@ -50,13 +50,13 @@ macro_rules! message {
                 Ok($name {
                     $( $field: match $field {
                         Some(value) => value,
-                        None => $crate::shapes::absent!($field, $kind $(, $default)?),
+                        None => $crate::schema::absent!($field, $kind $(, $default)?),
                     }, )*
                 })
             }
         }
 
-        $crate::shapes::for_people!($name { $( $field : $kind $(= $default)? ),* });
+        $crate::schema::for_people!($name { $( $field : $kind $(= $default)? ),* });
     };
 }
 
@@ -87,7 +87,7 @@ macro_rules! row {
                 let mut length = 0;
                 $(
                     position += 1;
-                    if !$crate::shapes::left_out!(self.$field, $kind $(, $default)?) {
+                    if !$crate::schema::left_out!(self.$field, $kind $(, $default)?) {
                         length = position;
                     }
                 )*
@@ -110,7 +110,7 @@ macro_rules! row {
                         let value = <$kind as $crate::field::Field>::unpack(from);
                         value.map_err(|problem| problem.in_field(stringify!($field)))?
                     } else {
-                        $crate::shapes::absent!($field, $kind $(, $default)?)
+                        $crate::schema::absent!($field, $kind $(, $default)?)
                     };
                 )*
                 for _ in 0..left {
@@ -120,7 +120,7 @@ macro_rules! row {
             }
         }
 
-        $crate::shapes::for_people!($name { $( $field : $kind $(= $default)? ),* });
+        $crate::schema::for_people!($name { $( $field : $kind $(= $default)? ),* });
     };
 }
 
@@ -210,15 +210,15 @@ macro_rules! kinds {
 
             pub fn kind(&self) -> &str {
                 match self {
-                    $( $crate::shapes::variant!($name, $kind, _fields $(, $fields)?) => $text, )*
+                    $( $crate::schema::variant!($name, $kind, _fields $(, $fields)?) => $text, )*
                     $name::Unknown { kind } => kind,
                 }
             }
 
             pub(crate) fn pack_fields(&self, out: &mut ::bytes::BytesMut) {
                 match self {
-                    $( $crate::shapes::variant!($name, $kind, fields $(, $fields)?) =>
-                        $crate::shapes::pack_variant!(out, fields $(, $fields)?), )*
+                    $( $crate::schema::variant!($name, $kind, fields $(, $fields)?) =>
+                        $crate::schema::pack_variant!(out, fields $(, $fields)?), )*
                     $name::Unknown { .. } => $crate::pack::map(out, 0),
                 }
             }
@@ -228,7 +228,7 @@ macro_rules! kinds {
                 from: &mut $crate::reader::Reader<'_>,
             ) -> Result<$name, $crate::error::Problem> {
                 match kind {
-                    $( $text => $crate::shapes::unpack_variant!($name, $kind, from $(, $fields)?), )*
+                    $( $text => $crate::schema::unpack_variant!($name, $kind, from $(, $fields)?), )*
                     _ => {
                         from.skip()?;
                         Ok($name::Unknown { kind: kind.into() })
@@ -247,7 +247,7 @@ macro_rules! for_people {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(None)?;
                 $(
-                    if !$crate::shapes::left_out!(self.$field, $kind $(, $default)?) {
+                    if !$crate::schema::left_out!(self.$field, $kind $(, $default)?) {
                         serde::ser::SerializeMap::serialize_entry(&mut map, stringify!($field), &self.$field)?;
                     }
                 )*

@@ -1,4 +1,4 @@
-//! The JSON shapes of this protocol in the words of the worker actor.
+//! The JSON documents of this protocol in the words of the worker actor.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tenure_door_kit::worker_actor::{self as actor, Figures, Introduction, Status};
 use tenure_hub::words::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted, WorkerAbout, WorkerStats};
 
-use crate::shapes::{JobUpdate, Outputs, Registration, Report, Statistics};
+use crate::json::{JobUpdate, Outputs, Registration, Report, Statistics};
 
 /// The exit code of a failure that names none.
 const EXIT_FAILED: i32 = 1;

@@ -138,8 +138,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::json::{LostPolicy, When};
     use crate::key::QueueKey;
-    use crate::shapes::{LostPolicy, When};
 
     fn parse(value: &Value) -> Result<Submission, String> {
         Submission::parse(value.to_string().as_bytes()).map_err(|error| error.to_string())
