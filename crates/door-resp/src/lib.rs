@@ -13,6 +13,7 @@ mod fuzz;
 mod glob;
 mod json;
 mod key;
+mod namespace_timer;
 mod ranking;
 mod rights;
 mod server;
@@ -21,7 +22,6 @@ mod settings;
 #[doc(hidden)]
 pub mod testing;
 mod translate;
-mod upkeep;
 mod worker;
 
 pub use server::serve;

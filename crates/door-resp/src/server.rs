@@ -17,8 +17,8 @@ use tenure_door_kit::worker_actor::Directory;
 use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
 
+use crate::namespace_timer::NamespaceTimer;
 use crate::settings::Settings;
-use crate::upkeep::Upkeep;
 use crate::worker::Resp;
 use channels::Patterns;
 use connection::Connection;
@@ -33,7 +33,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
         workers: Directory::new(hub, settings.heartbeats()),
         settings,
         kit: Arc::clone(&shared),
-        upkeep: Arc::default(),
+        namespace_timer: Arc::default(),
         patterns: Arc::default(),
         next_connection: AtomicU64::new(1),
     });
@@ -58,7 +58,7 @@ struct Door {
     settings: Settings,
     kit: Arc<kit::Door>,
     workers: Arc<Directory<Resp>>,
-    upkeep: Arc<Upkeep>,
+    namespace_timer: Arc<NamespaceTimer>,
     patterns: Arc<Patterns>,
     next_connection: AtomicU64,
 }

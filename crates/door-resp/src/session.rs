@@ -35,8 +35,8 @@ use tenure_hub::{Delivery, Grant};
 use crate::codec::{Decoder, Limits, Reply, Version};
 use crate::command::{Command, ConnectionCommand};
 use crate::flow::Input;
+use crate::namespace_timer::NamespaceTimer;
 use crate::settings::Settings;
-use crate::upkeep::Upkeep;
 use crate::worker::CallAnswer;
 pub(crate) use about::info;
 pub use authenticator::{Admission, Authenticator};
@@ -67,7 +67,7 @@ pub struct Session {
     client: ClientInfo,
     identity: Identity,
     settings: Settings,
-    upkeep: Arc<Upkeep>,
+    namespace_timer: Arc<NamespaceTimer>,
     decoder: Decoder,
     version: Version,
     replies: ReplyQueue,
@@ -87,14 +87,20 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(id: u64, address: IpAddr, settings: Settings, upkeep: Arc<Upkeep>, wants_keys: bool) -> Self {
+    pub fn new(
+        id: u64,
+        address: IpAddr,
+        settings: Settings,
+        namespace_timer: Arc<NamespaceTimer>,
+        wants_keys: bool,
+    ) -> Self {
         let grant = (!wants_keys).then(|| Arc::new(Grant::everything()));
         let limits = if grant.is_some() { settings.limits() } else { Limits::stranger() };
         Self {
             client: ClientInfo::new(id, address),
             identity: Identity::new(nameless(id), grant),
             settings,
-            upkeep,
+            namespace_timer,
             decoder: Decoder::new(limits),
             version: Version::Resp2,
             replies: ReplyQueue::default(),
@@ -133,8 +139,8 @@ impl Session {
         !self.replies.is_empty() || self.held_back.is_some() || self.transaction.is_due()
     }
 
-    /// Whether more should be read. Behind a command that takes its time, or a peer that does not read its answers, only
-    /// so much is kept.
+    /// Whether more should be read. Behind a command that takes its time, or a peer that does not read its answers,
+    /// only so much is kept.
     pub fn is_hungry(&self, arrived: usize, unsent: usize) -> bool {
         !self.is_stuck(unsent) || arrived < PIPELINED_BYTES_MAX
     }

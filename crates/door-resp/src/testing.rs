@@ -1,10 +1,11 @@
-//! What the tests, benches and fuzz targets of this crate reach. Not an interface for anyone else: it changes without notice.
+//! What the tests, benches and fuzz targets of this crate reach. Not an interface for anyone else: it changes without
+//! notice.
 
 pub use crate::channel::ChannelAct;
 pub use crate::codec::{Decoder, Limits, ProtocolError, Reply, Request, Version, encode, read_reply};
 pub use crate::fuzz::fuzz;
+pub use crate::namespace_timer::NamespaceTimer;
 pub use crate::session::{Admission, Authenticator, Output, Session};
-pub use crate::upkeep::Upkeep;
 
 /// The side of a worker.
 pub mod worker {

@@ -1,8 +1,8 @@
-//! One connection's side of the kit's loop: the pure session, and what it talks with beside the peer and the hub. While its
-//! peer waits in a blocking command a connection costs a task that sleeps and no buffer.
+//! One connection's side of the kit's loop: the pure session, and what it talks with beside the peer and the hub. While
+//! its peer waits in a blocking command a connection costs a task that sleeps and no buffer.
 //!
-//! The worker that speaks here has an actor, whose mail the connection takes itself: an answer for this peer does not go
-//! through another task.
+//! The worker that speaks here has an actor, whose mail the connection takes itself: an answer for this peer does not
+//! go through another task.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -59,7 +59,8 @@ pub(super) enum Event {
 impl Connection {
     pub(super) fn new(door: Arc<Door>, id: u64, address: IpAddr) -> Self {
         let wants_keys = door.kit.authenticator.wants_keys();
-        let session = Session::new(id, address, door.settings.clone(), Arc::clone(&door.upkeep), wants_keys);
+        let session =
+            Session::new(id, address, door.settings.clone(), Arc::clone(&door.namespace_timer), wants_keys);
         let (sender, news) = mpsc::unbounded_channel();
         let keys = StoredKeys::new(door.kit.hub.keyspaces().clone());
         let ears = Ears::new(door.kit.hub.topics().clone(), Arc::clone(&door.patterns));

@@ -62,7 +62,7 @@ impl Session {
             settings: self.settings.clone(),
             reader: Reader::of(self.identity.grant.as_deref()),
             tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
-                && self.upkeep.is_due(now, &self.identity.namespace),
+                && self.namespace_timer.is_due(now, &self.identity.namespace),
         }
     }
 

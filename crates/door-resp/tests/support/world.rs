@@ -9,7 +9,7 @@ use std::time::Duration;
 use tenure_door_kit::worker_actor::KeyHolder;
 use tenure_door_resp::Settings;
 use tenure_door_resp::testing::worker::{self, CallAnswer, Worker, WorkerCall};
-use tenure_door_resp::testing::{Admission, Authenticator, ChannelAct, Output, Session, Upkeep};
+use tenure_door_resp::testing::{Admission, Authenticator, ChannelAct, NamespaceTimer, Output, Session};
 use tenure_hub::core::Core;
 use tenure_hub::keyspace::{Client, KeySaver, KeyspaceSettings, Keyspaces, Round};
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
@@ -29,7 +29,7 @@ pub(crate) struct World {
     next_session: u64,
     connections: BTreeMap<usize, Connection>,
     workers: BTreeMap<Name, Actor>,
-    upkeep: Arc<Upkeep>,
+    namespace_timer: Arc<NamespaceTimer>,
     /// How often something went to the disk.
     syncs: usize,
     /// The disk takes its time: nothing is on it before this ends.
@@ -135,7 +135,7 @@ impl World {
             next_session: 1,
             connections: BTreeMap::new(),
             workers: BTreeMap::new(),
-            upkeep: Arc::default(),
+            namespace_timer: Arc::default(),
             syncs: 0,
             disk_stands_still: false,
         }
@@ -200,7 +200,7 @@ impl World {
                 client as u64,
                 IpAddr::from([127, 0, 0, 1]),
                 Settings::default(),
-                Arc::clone(&self.upkeep),
+                Arc::clone(&self.namespace_timer),
                 authenticator.wants_keys(),
             ),
             inside: None,

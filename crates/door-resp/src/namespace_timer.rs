@@ -11,11 +11,11 @@ const EVERY: Duration = Duration::from_secs(60);
 
 /// When each namespace was tidied last. There are as many as the configuration's keys name.
 #[derive(Debug, Default)]
-pub struct Upkeep {
+pub struct NamespaceTimer {
     tidied: Mutex<HashMap<Name, Timestamp>>,
 }
 
-impl Upkeep {
+impl NamespaceTimer {
     /// Whether it is time again. Whoever asks has to do it.
     pub fn is_due(&self, now: Timestamp, namespace: &Name) -> bool {
         let mut tidied = self.tidied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,10 +33,10 @@ mod tests {
 
     #[test]
     fn a_namespace_is_tidied_once_a_minute() {
-        let (upkeep, now) = (Upkeep::default(), Timestamp(1_000_000));
-        assert!(upkeep.is_due(now, &"a".into()));
-        assert!(!upkeep.is_due(now + EVERY / 2, &"a".into()));
-        assert!(upkeep.is_due(now + EVERY / 2, &"b".into()));
-        assert!(upkeep.is_due(now + EVERY, &"a".into()));
+        let (namespace_timer, now) = (NamespaceTimer::default(), Timestamp(1_000_000));
+        assert!(namespace_timer.is_due(now, &"a".into()));
+        assert!(!namespace_timer.is_due(now + EVERY / 2, &"a".into()));
+        assert!(namespace_timer.is_due(now + EVERY / 2, &"b".into()));
+        assert!(namespace_timer.is_due(now + EVERY, &"a".into()));
     }
 }
