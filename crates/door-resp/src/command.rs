@@ -38,7 +38,7 @@ pub(crate) use table::{Entry, TABLE};
 pub(crate) use views::{AskedKey, HashPart, Scan, ViewCommand};
 pub(crate) use workers::{WORDS_BYTES_MAX, WorkerCommand};
 
-use crate::codec::Request;
+use crate::codec::RawCommand;
 use arguments::Arguments;
 
 /// Everything a peer can ask for, by subject.
@@ -74,7 +74,7 @@ impl Command {
     }
 
     /// Both steps at once.
-    pub(crate) fn parse(request: &Request<'_>) -> Result<Self, CommandError> {
+    pub(crate) fn parse(request: &RawCommand<'_>) -> Result<Self, CommandError> {
         Entry::find(request.name())?.parse(request)
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use crate::codec::{Decoder, Limits, Reply, Request, Version, encode, read_reply};
+use crate::codec::{Decoder, Limits, RawCommand, Reply, Version, encode, read_reply};
 use crate::command::Command;
 
 /// The first byte chooses the size of the pieces the rest arrives in.
@@ -40,7 +40,7 @@ fn decode(stream: &[u8], piece: usize) -> Vec<String> {
     answers
 }
 
-fn answer(request: &Request<'_>) -> String {
+fn answer(request: &RawCommand<'_>) -> String {
     assert!(request.iter().count() == request.argument_count() + 1);
     assert_eq!(again(request), Some(request.iter().map(<[u8]>::to_vec).collect()), "a command reads back");
     match Command::parse(request) {
@@ -50,7 +50,7 @@ fn answer(request: &Request<'_>) -> String {
 }
 
 /// The request written as an array and read once more.
-fn again(request: &Request<'_>) -> Option<Vec<Vec<u8>>> {
+fn again(request: &RawCommand<'_>) -> Option<Vec<Vec<u8>>> {
     let words = request.iter().map(|word| Reply::bulk(word.to_vec()));
     let mut bytes = BytesMut::new();
     encode(&Reply::array(words), Version::Resp2, &mut bytes);

@@ -2,7 +2,7 @@
 //! notice.
 
 pub use crate::channel::ChannelAct;
-pub use crate::codec::{Decoder, Limits, ProtocolError, Reply, Request, Version, encode, read_reply};
+pub use crate::codec::{Decoder, Limits, ProtocolError, RawCommand, Reply, Version, encode, read_reply};
 pub use crate::fuzz::fuzz;
 pub use crate::namespace_timer::NamespaceTimer;
 pub use crate::session::{Admission, Authenticator, Output, Session};
@@ -13,7 +13,7 @@ pub mod worker {
 }
 
 /// Whether the grammar knows a command; if not, what the peer is told.
-pub fn understand(request: &Request<'_>) -> Result<(), String> {
+pub fn understand(request: &RawCommand<'_>) -> Result<(), String> {
     crate::command::Command::parse(request).map(drop).map_err(|error| error.to_string())
 }
 

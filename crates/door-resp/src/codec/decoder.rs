@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use super::error::ProtocolError;
 use super::inline;
 use super::limits::Limits;
-use super::request::{Request, Span};
+use super::raw_command::{RawCommand, Span};
 
 /// Digits, a sign and room to spare: a longer count is no count.
 const LENGTH_DIGITS_MAX: usize = 20;
@@ -76,11 +76,11 @@ impl Decoder {
     }
 
     /// The next complete command, or none yet.
-    pub fn next_request(&mut self) -> Result<Option<Request<'_>>, ProtocolError> {
+    pub fn next_request(&mut self) -> Result<Option<RawCommand<'_>>, ProtocolError> {
         // The buffer can reuse its memory once nobody looks at the last command any more.
         self.frame = Bytes::new();
         match self.advance() {
-            Ok(true) => Ok(Some(Request::new(&self.frame, &self.spans))),
+            Ok(true) => Ok(Some(RawCommand::new(&self.frame, &self.spans))),
             Ok(false) => Ok(None),
             Err(error) => {
                 self.progress = Progress::Broken(error);
@@ -244,7 +244,7 @@ fn decimal(text: &[u8]) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn words(request: &Request<'_>) -> Vec<String> {
+    fn words(request: &RawCommand<'_>) -> Vec<String> {
         request.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
     }
 

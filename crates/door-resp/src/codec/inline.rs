@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 
 use super::error::ProtocolError;
-use super::request::Span;
+use super::raw_command::Span;
 
 /// Splits a line into words. The words' bytes are appended to `words`, their places to `spans`.
 ///
@@ -114,7 +114,7 @@ fn hex_value(digit: u8) -> u8 {
 mod tests {
     use bytes::Bytes;
 
-    use super::super::request::Request;
+    use super::super::raw_command::RawCommand;
     use super::*;
 
     fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
@@ -124,7 +124,7 @@ mod tests {
             return Ok(Vec::new());
         }
         let frame: Bytes = words.freeze();
-        Ok(Request::new(&frame, &spans).iter().map(<[u8]>::to_vec).collect())
+        Ok(RawCommand::new(&frame, &spans).iter().map(<[u8]>::to_vec).collect())
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::error::{CommandError, shown};
-use crate::codec::Request;
+use crate::codec::RawCommand;
 use crate::key::{Key, QueueKey};
 
 /// Longer waits are waits for ever in all but name.
@@ -16,13 +16,13 @@ const ID_BYTES_MAX: usize = 256;
 const QUEUE_NAME_BYTES_MAX: usize = 256;
 
 pub(super) struct Arguments<'a> {
-    request: &'a Request<'a>,
+    request: &'a RawCommand<'a>,
     name: &'static str,
     at: usize,
 }
 
 impl<'a> Arguments<'a> {
-    pub(super) fn new(request: &'a Request<'a>, name: &'static str) -> Self {
+    pub(super) fn new(request: &'a RawCommand<'a>, name: &'static str) -> Self {
         Self { request, name, at: 1 }
     }
 

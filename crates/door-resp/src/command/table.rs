@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::keyspace::{hashes, keys, lists, scripts, sets, sorted, streams, strings};
 use super::{Command, actions, connection, events, jobs, plans, queues, workers};
-use crate::codec::Request;
+use crate::codec::RawCommand;
 
 /// One command's grammar.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Entry {
     }
 
     /// Turns the arguments into a command.
-    pub(crate) fn parse(&self, request: &Request<'_>) -> Result<Command, CommandError> {
+    pub(crate) fn parse(&self, request: &RawCommand<'_>) -> Result<Command, CommandError> {
         if !self.takes(request.argument_count() + 1) {
             return Err(CommandError::WrongNumberOfArguments(self.name));
         }

@@ -1,20 +1,20 @@
-//! From words to a command, or to the error that answers them.
+//! From raw to a command, or to the error that answers them.
 
 use super::{greeting, subscribing};
-use crate::codec::{Reply, Request as Words};
+use crate::codec::{RawCommand, Reply};
 use crate::command::{Command, CommandError, Entry};
 
 /// What a peer hears that has to authenticate first.
 pub(super) const NO_AUTH: &str = "NOAUTH Authentication required";
 
 /// `is_known`: the peer has authenticated, or need not. `only_listens`: its answers could not be told from messages.
-pub(super) fn understand(words: &Words<'_>, is_known: bool, only_listens: bool) -> Result<Command, Reply> {
-    let entry = Entry::find(words.name());
+pub(super) fn understand(raw: &RawCommand<'_>, is_known: bool, only_listens: bool) -> Result<Command, Reply> {
+    let entry = Entry::find(raw.name());
     if !is_known && !entry.as_ref().is_ok_and(|entry| entry.before_auth) {
         return Err(Reply::error(NO_AUTH));
     }
     let entry = entry.map_err(|error| error.reply())?;
-    let command = entry.parse(words).map_err(|error: CommandError| error.reply())?;
+    let command = entry.parse(raw).map_err(|error: CommandError| error.reply())?;
     if !is_known && !greeting::before_auth(&command) {
         return Err(Reply::error(NO_AUTH));
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 /// A complete command, lent by the decoder until the next one is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct RawCommand<'a> {
     frame: &'a Bytes,
     arguments: &'a [Span],
 }
@@ -18,7 +18,7 @@ pub(super) struct Span {
     end: u32,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RawCommand<'a> {
     pub(super) fn new(frame: &'a Bytes, arguments: &'a [Span]) -> Self {
         debug_assert!(!arguments.is_empty(), "a command has at least a name");
         Self { frame, arguments }
