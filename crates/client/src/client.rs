@@ -9,7 +9,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::builder::ClientBuilder;
 use crate::error::Error;
-use crate::line::{Line, Question, Repeat};
+use crate::in_flight::{InFlightTable, Question, Repeat};
 use crate::peer::Peer;
 
 /// How many requests of one client are under way at once; further ones wait their turn. Less if the broker says so.
@@ -48,7 +48,7 @@ struct Owner {
 /// What the clones share with the task that drives the connection.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    line: Mutex<Line>,
+    in_flight: Mutex<InFlightTable>,
     welcome: Mutex<Arc<Welcome>>,
     pub(crate) peer: Peer,
     pub(crate) patience: Duration,
@@ -86,7 +86,7 @@ impl Client {
 
     /// Whether a connection stands at this moment.
     pub fn is_connected(&self) -> bool {
-        self.shared().line().is_connected()
+        self.shared().in_flight().is_connected()
     }
 
     /// Asks whether the broker is there. Its clock comes back.
@@ -99,7 +99,7 @@ impl Client {
 
     /// Ends the connection, for all clones. What is under way fails with [`Error::Closed`].
     pub fn close(&self) {
-        self.shared().line().close();
+        self.shared().in_flight().close();
         self.shared().wake.notify_one();
     }
 
@@ -132,15 +132,15 @@ impl Client {
         let shared = self.shared();
         let permit = Arc::clone(&shared.requests).acquire_owned().await.map_err(|_| Error::Closed)?;
         let (answer, answered) = oneshot::channel();
-        while shared.line().out.len() >= UNSENT_BYTES_MAX {
+        while shared.in_flight().out.len() >= UNSENT_BYTES_MAX {
             // The driver notifies after every write, so nobody who comes late waits for long.
             let _ = tokio::time::timeout(Duration::from_millis(100), shared.room.notified()).await;
         }
         let question = Question { verb, request, repeat };
         let (number, was_empty) = {
-            let mut line = shared.line();
-            let was_empty = line.out.is_empty();
-            (line.ask(Instant::now(), question, answer, Some(permit)), was_empty)
+            let mut in_flight = shared.in_flight();
+            let was_empty = in_flight.out.is_empty();
+            (in_flight.ask(Instant::now(), question, answer, Some(permit)), was_empty)
         };
         if was_empty {
             shared.wake.notify_one();
@@ -159,7 +159,7 @@ impl Client {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.shared.line().close();
+        self.shared.in_flight().close();
         self.shared.wake.notify_one();
     }
 }
@@ -168,7 +168,7 @@ impl Shared {
     pub(crate) fn new(peer: Peer, patience: Duration, welcome: Arc<Welcome>) -> Shared {
         let allowed = usize::try_from(welcome.limits.open_requests).unwrap_or(REQUESTS_MAX);
         Shared {
-            line: Mutex::default(),
+            in_flight: Mutex::default(),
             welcome: Mutex::new(welcome),
             peer,
             patience,
@@ -178,9 +178,9 @@ impl Shared {
         }
     }
 
-    pub(crate) fn line(&self) -> MutexGuard<'_, Line> {
+    pub(crate) fn in_flight(&self) -> MutexGuard<'_, InFlightTable> {
         // Nothing under the lock panics half-way, so a poisoned lock guards a sound value.
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn set_welcome(&self, welcome: Arc<Welcome>) {

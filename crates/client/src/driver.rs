@@ -1,4 +1,5 @@
-//! The one task of a client: moves frames between the connection and the line, and connects again when it must.
+//! The one task of a client: moves frames between the connection and the table of requests in flight, and connects
+//! again when it must.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::client::{Shared, UNSENT_BYTES_MAX};
 use crate::connection::Connection;
 use crate::dialer::Dialer;
 use crate::error::Error;
-use crate::line::Line;
+use crate::in_flight::InFlightTable;
 
 /// Silence after which the broker is asked whether it is there, while something is under way.
 const PING_AFTER: Duration = Duration::from_secs(5);
@@ -23,7 +24,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(10);
 pub(crate) async fn drive(shared: Arc<Shared>, mut dialer: Dialer, mut connection: Connection) {
     loop {
         shared.set_welcome(Arc::clone(connection.welcome()));
-        shared.line().connected();
+        shared.in_flight().connected();
         // What has waited is written at once.
         shared.wake.notify_one();
         let why = match converse(&shared, &mut connection).await {
@@ -31,7 +32,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut dialer: Dialer, mut connectio
             Err(error) => error,
         };
         tracing::debug!(%why, "the connection to the broker was lost");
-        shared.line().disconnected(Instant::now(), &why.to_string());
+        shared.in_flight().disconnected(Instant::now(), &why.to_string());
         drop(connection);
         connection = match connect_again(&shared, &mut dialer).await {
             Some(connection) => connection,
@@ -56,38 +57,38 @@ async fn converse(shared: &Shared, connection: &mut Connection) -> Result<(), Er
                 alive.heard(Instant::now());
             }
             () = shared.wake.notified() => {}
-            _ = beat.tick() => alive.check(Instant::now(), connection, shared.line().has_open())?,
+            _ = beat.tick() => alive.check(Instant::now(), connection, shared.in_flight().has_open())?,
         }
-        let mut line = shared.line();
-        if line.is_closed() {
+        let mut in_flight = shared.in_flight();
+        if in_flight.is_closed() {
             return Ok(());
         }
         for message in arrived.drain(..) {
             match message {
-                FromBroker::Reply { number, reply } => line.reply(number, reply),
+                FromBroker::Reply { number, reply } => in_flight.reply(number, reply),
                 FromBroker::Notice(Notice::Bye(refusal)) => goodbye = Some(Error::Refused(refusal)),
-                FromBroker::Notice(notice) => notified(&mut line, notice),
+                FromBroker::Notice(notice) => notified(&mut in_flight, notice),
             }
         }
         // After its goodbye the broker takes nothing more: what is not sent yet is for the next connection.
-        if connection.unsent() < UNSENT_BYTES_MAX && !line.out.is_empty() && goodbye.is_none() {
-            connection.queue(&mut line.out);
+        if connection.unsent() < UNSENT_BYTES_MAX && !in_flight.out.is_empty() && goodbye.is_none() {
+            connection.queue(&mut in_flight.out);
             shared.room.notify_waiters();
         }
     }
 }
 
-fn notified(line: &mut Line, notice: Notice) {
+fn notified(in_flight: &mut InFlightTable, notice: Notice) {
     match notice {
         Notice::Call(called) => {
-            if let Err(Called { call, .. }) = line.talk.called(called) {
+            if let Err(Called { call, .. }) = in_flight.talk.called(called) {
                 let body = Bytes::from_static(b"the listener has too many calls waiting, or has just gone");
                 let answer = Answer { call, outcome: Outcome::Error, body };
-                line.tell(&Request::Answer(answer));
+                in_flight.tell(&Request::Answer(answer));
             }
         }
-        Notice::CallGivenUp(CallGivenUp { call }) => line.talk.given_up(call),
-        Notice::Broadcast(broadcast) => line.talk.broadcast(&broadcast),
+        Notice::CallGivenUp(CallGivenUp { call }) => in_flight.talk.given_up(call),
+        Notice::Broadcast(broadcast) => in_flight.talk.broadcast(&broadcast),
         // A client is no worker and its watches have connections of their own.
         other => tracing::debug!(kind = other.kind(), "a notice that concerns nobody here"),
     }
@@ -100,7 +101,7 @@ async fn connect_again(shared: &Shared, dialer: &mut Dialer) -> Option<Connectio
         let dialing = dialer.dial(None);
         tokio::pin!(dialing);
         let refused = loop {
-            let expiry = shared.line().next_expiry(shared.patience);
+            let expiry = shared.in_flight().next_expiry(shared.patience);
             let expiry = expiry.unwrap_or_else(|| Instant::now() + shared.patience);
             tokio::select! {
                 biased;
@@ -109,7 +110,7 @@ async fn connect_again(shared: &Shared, dialer: &mut Dialer) -> Option<Connectio
                     Err(error) => break error,
                 },
                 () = shared.wake.notified() => {
-                    if shared.line().is_closed() {
+                    if shared.in_flight().is_closed() {
                         return None;
                     }
                 }
@@ -119,12 +120,12 @@ async fn connect_again(shared: &Shared, dialer: &mut Dialer) -> Option<Connectio
                         waited: shared.patience,
                         last: last.to_string().into(),
                     };
-                    shared.line().expire(Instant::now(), shared.patience, &gone);
+                    shared.in_flight().expire(Instant::now(), shared.patience, &gone);
                 }
             }
         };
         tracing::warn!(error = %refused, "the broker does not take this client back");
-        shared.line().fail_waiting(&refused);
+        shared.in_flight().fail_waiting(&refused);
         last = refused;
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! Everything here speaks the native protocol of `spec/native.md`, and everything that grows has a limit with a name.
 //!
-//! Reading order: [`client`](Client) and `verbs/` are what can be said, `line.rs` is what is under way, `driver.rs`
-//! moves it; `worker/` is the same for those who run tasks.
+//! Reading order: [`client`](Client) and `verbs/` are what can be said, `in_flight.rs` is what is under way,
+//! `driver.rs` moves it; `worker/` is the same for those who run tasks.
 
 mod address;
 mod builder;
@@ -18,7 +18,7 @@ mod connection;
 mod dialer;
 mod driver;
 mod error;
-mod line;
+mod in_flight;
 mod peer;
 mod reconnection;
 mod resume;

@@ -11,7 +11,7 @@ use tenure_wire::{Name, Reply, Request, TaskId};
 
 use crate::client::{Client, unexpected};
 use crate::error::Error;
-use crate::line::Repeat;
+use crate::in_flight::Repeat;
 
 impl Client {
     /// A task, in any state.

@@ -8,7 +8,7 @@ use tenure_wire::{Name, Reply, Request, TaskId};
 
 use crate::client::{Client, unexpected};
 use crate::error::Error;
-use crate::line::Repeat;
+use crate::in_flight::Repeat;
 
 /// What to change about a waiting task; what is not said stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use tenure_wire::{Refusal, Reply, Request};
 
 use crate::client::{Client, unexpected};
 use crate::error::Error;
-use crate::line::Repeat;
+use crate::in_flight::Repeat;
 use crate::submission::Submission;
 
 /// A frame of many tasks is closed when it has so many bytes, so that the broker can begin while the next one is made.

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::client::{Client, unexpected};
 use crate::error::Error;
-use crate::line::Repeat;
+use crate::in_flight::Repeat;
 use crate::talk::Ringing;
 
 impl Client {
@@ -44,7 +44,7 @@ impl Client {
     ) -> Result<Listener, Error> {
         let addresses: Vec<Name> = addresses.into_iter().map(Into::into).collect();
         // Registered here first: a call may come together with the answer.
-        let calls = self.shared().line().talk.listen(addresses.clone());
+        let calls = self.shared().in_flight().talk.listen(addresses.clone());
         let listener = Listener { client: self.clone(), calls };
         match self.ask("listen", Request::Listen(Listen { addresses }), Repeat::Safe).await? {
             Reply::Done => Ok(listener),
@@ -61,7 +61,7 @@ impl Client {
     /// Hears broadcasts from now on, through reconnects, until the ear is dropped. What was said while there was no
     /// connection is not heard.
     pub async fn hear(&self, hear: Hear) -> Result<Ear, Error> {
-        let (heard, missed) = self.shared().line().talk.hear(hear.clone());
+        let (heard, missed) = self.shared().in_flight().talk.hear(hear.clone());
         let ear = Ear { client: self.clone(), heard, missed };
         match self.ask("hear", Request::Hear(hear), Repeat::Safe).await? {
             Reply::Done => Ok(ear),
@@ -80,11 +80,11 @@ impl Client {
     /// Takes back at the broker what nobody here listens for any more.
     fn unlisten(&self) {
         let shared = self.shared();
-        let mut line = shared.line();
-        for request in line.talk.unlisten() {
-            line.tell(&request);
+        let mut in_flight = shared.in_flight();
+        for request in in_flight.talk.unlisten() {
+            in_flight.tell(&request);
         }
-        drop(line);
+        drop(in_flight);
         shared.wake.notify_one();
     }
 }
@@ -99,7 +99,7 @@ impl Drop for DropCall<'_> {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
         let shared = self.client.shared();
-        shared.line().tell(&Request::DropCall(OneNumber { number }));
+        shared.in_flight().tell(&Request::DropCall(OneNumber { number }));
         shared.wake.notify_one();
     }
 }
@@ -185,12 +185,12 @@ impl IncomingCall {
 impl Drop for IncomingCall {
     fn drop(&mut self) {
         let shared = self.client.shared();
-        let mut line = shared.line();
-        line.talk.answered(self.call);
+        let mut in_flight = shared.in_flight();
+        in_flight.talk.answered(self.call);
         if !self.answered && !self.is_dropped() {
             let answer = Answer { call: self.call, outcome: Outcome::Cancelled, body: Bytes::new() };
-            line.tell(&Request::Answer(answer));
-            drop(line);
+            in_flight.tell(&Request::Answer(answer));
+            drop(in_flight);
             shared.wake.notify_one();
         }
     }

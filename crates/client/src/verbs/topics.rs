@@ -13,7 +13,7 @@ use tenure_wire::{Name, Refusal, Reply, Request};
 
 use crate::client::{Client, unexpected};
 use crate::error::Error;
-use crate::line::Repeat;
+use crate::in_flight::Repeat;
 
 /// How many entries are asked for at a time.
 const PAGE: u32 = 1_000;

@@ -35,7 +35,7 @@ pub(crate) struct Question {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct InFlightTable {
     /// Frames that the connection has not taken yet.
     pub(crate) out: BytesMut,
     pub(crate) talk: Talk,
@@ -66,7 +66,7 @@ struct Waiting {
     since: Instant,
 }
 
-impl Line {
+impl InFlightTable {
     pub(crate) fn is_connected(&self) -> bool {
         self.connected
     }
@@ -237,13 +237,13 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(30);
 
     fn asked(
-        line: &mut Line,
+        in_flight: &mut InFlightTable,
         now: Instant,
         request: Request,
         repeat: Repeat,
     ) -> (Option<u64>, Receiver<Result<Reply, Error>>) {
         let (answer, answered) = oneshot::channel();
-        (line.ask(now, Question { verb: "release", request, repeat }, answer, None), answered)
+        (in_flight.ask(now, Question { verb: "release", request, repeat }, answer, None), answered)
     }
 
     fn release() -> Request {
@@ -252,43 +252,43 @@ mod tests {
 
     #[test]
     fn a_request_waits_for_a_connection_and_then_goes_out() {
-        let mut line = Line::default();
-        let (number, mut answered) = asked(&mut line, Instant::now(), release(), Repeat::Unsafe);
+        let mut in_flight = InFlightTable::default();
+        let (number, mut answered) = asked(&mut in_flight, Instant::now(), release(), Repeat::Unsafe);
         assert_eq!(number, None);
-        assert!(line.out.is_empty());
-        line.connected();
-        assert!(!line.out.is_empty());
+        assert!(in_flight.out.is_empty());
+        in_flight.connected();
+        assert!(!in_flight.out.is_empty());
         assert!(answered.try_recv().is_err());
     }
 
     #[test]
     fn a_lost_connection_repeats_what_is_safe_and_admits_what_it_does_not_know() {
         let now = Instant::now();
-        let mut line = Line::default();
-        line.connected();
-        let (_, mut query) = asked(&mut line, now, Request::Queues, Repeat::Safe);
-        let (_, mut command) = asked(&mut line, now, release(), Repeat::Unsafe);
-        let first = line.out.split();
-        let (_, mut unsent) = asked(&mut line, now, release(), Repeat::Unsafe);
-        line.disconnected(now, "connection reset");
+        let mut in_flight = InFlightTable::default();
+        in_flight.connected();
+        let (_, mut query) = asked(&mut in_flight, now, Request::Queues, Repeat::Safe);
+        let (_, mut command) = asked(&mut in_flight, now, release(), Repeat::Unsafe);
+        let first = in_flight.out.split();
+        let (_, mut unsent) = asked(&mut in_flight, now, release(), Repeat::Unsafe);
+        in_flight.disconnected(now, "connection reset");
         assert!(matches!(command.try_recv().unwrap(), Err(Error::UnknownOutcome { verb: "release", .. })));
         assert!(query.try_recv().is_err(), "the query still waits");
         assert!(unsent.try_recv().is_err(), "what the connection never took still waits");
-        line.connected();
-        assert_eq!(line.out.len(), first.len(), "the query is sent again, and what was not sent before");
+        in_flight.connected();
+        assert_eq!(in_flight.out.len(), first.len(), "the query is sent again, and what was not sent before");
     }
 
     #[test]
     fn repeated_requests_keep_their_order() {
         let now = Instant::now();
-        let mut line = Line::default();
-        line.connected();
-        let (_, _a) = asked(&mut line, now, Request::Queues, Repeat::Safe);
-        let (_, _b) = asked(&mut line, now, Request::Workers, Repeat::Safe);
-        line.disconnected(now, "gone");
-        let (_, _c) = asked(&mut line, now, Request::Limits, Repeat::Safe);
-        line.connected();
-        let frames = split_frames(&mut line.out, 1 << 20).unwrap();
+        let mut in_flight = InFlightTable::default();
+        in_flight.connected();
+        let (_, _a) = asked(&mut in_flight, now, Request::Queues, Repeat::Safe);
+        let (_, _b) = asked(&mut in_flight, now, Request::Workers, Repeat::Safe);
+        in_flight.disconnected(now, "gone");
+        let (_, _c) = asked(&mut in_flight, now, Request::Limits, Repeat::Safe);
+        in_flight.connected();
+        let frames = split_frames(&mut in_flight.out, 1 << 20).unwrap();
         let kinds: Vec<Request> = frames.map(|frame| decode_to_broker(&frame).unwrap().request).collect();
         assert_eq!(kinds, [Request::Queues, Request::Workers, Request::Limits]);
     }
@@ -296,41 +296,42 @@ mod tests {
     #[test]
     fn patience_ends_for_each_request_at_its_own_time() {
         let start = Instant::now();
-        let mut line = Line::default();
-        let (_, mut early) = asked(&mut line, start, Request::Queues, Repeat::Safe);
-        let (_, mut late) = asked(&mut line, start + Duration::from_secs(10), Request::Queues, Repeat::Safe);
-        assert_eq!(line.next_expiry(PATIENCE), Some(start + PATIENCE));
-        line.expire(start + PATIENCE, PATIENCE, &Error::Closed);
+        let mut in_flight = InFlightTable::default();
+        let (_, mut early) = asked(&mut in_flight, start, Request::Queues, Repeat::Safe);
+        let (_, mut late) =
+            asked(&mut in_flight, start + Duration::from_secs(10), Request::Queues, Repeat::Safe);
+        assert_eq!(in_flight.next_expiry(PATIENCE), Some(start + PATIENCE));
+        in_flight.expire(start + PATIENCE, PATIENCE, &Error::Closed);
         assert!(early.try_recv().unwrap().is_err());
         assert!(late.try_recv().is_err());
-        assert_eq!(line.next_expiry(PATIENCE), Some(start + Duration::from_secs(10) + PATIENCE));
+        assert_eq!(in_flight.next_expiry(PATIENCE), Some(start + Duration::from_secs(10) + PATIENCE));
     }
 
     #[test]
     fn a_pending_call_keeps_its_number_until_the_answer() {
-        let mut line = Line::default();
-        line.connected();
-        let (number, mut answered) = asked(&mut line, Instant::now(), Request::Ping, Repeat::Unsafe);
+        let mut in_flight = InFlightTable::default();
+        in_flight.connected();
+        let (number, mut answered) = asked(&mut in_flight, Instant::now(), Request::Ping, Repeat::Unsafe);
         let number = number.unwrap();
         let reply =
             |outcome| Reply::Answered(tenure_wire::address::Answered { outcome, body: bytes::Bytes::new() });
-        line.reply(number, reply(Outcome::Pending));
+        in_flight.reply(number, reply(Outcome::Pending));
         assert!(answered.try_recv().is_err());
-        line.reply(number, reply(Outcome::Result));
+        in_flight.reply(number, reply(Outcome::Result));
         assert!(answered.try_recv().unwrap().is_ok());
-        assert!(!line.has_open());
+        assert!(!in_flight.has_open());
     }
 
     #[test]
     fn a_closed_line_answers_everybody_and_takes_nothing_more() {
         let now = Instant::now();
-        let mut line = Line::default();
-        line.connected();
-        let (_, mut open) = asked(&mut line, now, Request::Queues, Repeat::Safe);
-        line.close();
+        let mut in_flight = InFlightTable::default();
+        in_flight.connected();
+        let (_, mut open) = asked(&mut in_flight, now, Request::Queues, Repeat::Safe);
+        in_flight.close();
         assert!(matches!(open.try_recv().unwrap(), Err(Error::Closed)));
-        let (_, mut late) = asked(&mut line, now, Request::Queues, Repeat::Safe);
+        let (_, mut late) = asked(&mut in_flight, now, Request::Queues, Repeat::Safe);
         assert!(matches!(late.try_recv().unwrap(), Err(Error::Closed)));
-        line.reply(0, Reply::Refused(Box::new(Refusal::new(Code::Full, "full"))));
+        in_flight.reply(0, Reply::Refused(Box::new(Refusal::new(Code::Full, "full"))));
     }
 }
