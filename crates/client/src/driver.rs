@@ -81,14 +81,14 @@ async fn converse(shared: &Shared, connection: &mut Connection) -> Result<(), Er
 fn notified(in_flight: &mut InFlightTable, notice: Notice) {
     match notice {
         Notice::Call(called) => {
-            if let Err(Called { call, .. }) = in_flight.talk.called(called) {
+            if let Err(Called { call, .. }) = in_flight.listeners.called(called) {
                 let body = Bytes::from_static(b"the listener has too many calls waiting, or has just gone");
                 let answer = Answer { call, outcome: Outcome::Error, body };
                 in_flight.tell(&Request::Answer(answer));
             }
         }
-        Notice::CallGivenUp(CallGivenUp { call }) => in_flight.talk.given_up(call),
-        Notice::Broadcast(broadcast) => in_flight.talk.broadcast(&broadcast),
+        Notice::CallGivenUp(CallGivenUp { call }) => in_flight.listeners.given_up(call),
+        Notice::Broadcast(broadcast) => in_flight.listeners.broadcast(&broadcast),
         // A client is no worker and its watches have connections of their own.
         other => tracing::debug!(kind = other.kind(), "a notice that concerns nobody here"),
     }

@@ -13,8 +13,8 @@ use tenure_wire::{Reply, Request, decode_to_broker, encode_request, split_frames
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::error::Error;
+use crate::listeners::Listeners;
 use crate::table::Table;
-use crate::talk::Talk;
 
 /// Where an answer goes.
 pub(crate) type Answer = oneshot::Sender<Result<Reply, Error>>;
@@ -38,7 +38,7 @@ pub(crate) struct Question {
 pub(crate) struct InFlightTable {
     /// Frames that the connection has not taken yet.
     pub(crate) out: BytesMut,
-    pub(crate) talk: Talk,
+    pub(crate) listeners: Listeners,
     connected: bool,
     open: Table<Open>,
     /// Not sent, in order.
@@ -111,7 +111,7 @@ impl InFlightTable {
     pub(crate) fn connected(&mut self) {
         self.connected = true;
         self.out.clear();
-        for request in self.talk.say_again() {
+        for request in self.listeners.say_again() {
             self.tell(&request);
         }
         for waiting in std::mem::take(&mut self.waiting) {
@@ -123,7 +123,7 @@ impl InFlightTable {
     pub(crate) fn disconnected(&mut self, now: Instant, why: &str) {
         self.connected = false;
         let mut unsent = self.take_unsent();
-        self.talk.disconnected();
+        self.listeners.disconnected();
         for (number, open) in self.open.drain().into_iter().rev() {
             let Open { verb, again, answer, permit } = open;
             let repeat = if again.is_some() { Repeat::Safe } else { Repeat::Unsafe };
@@ -199,7 +199,7 @@ impl InFlightTable {
         for (_, open) in self.open.drain() {
             let _ = open.answer.send(Err(Error::Closed));
         }
-        self.talk.close();
+        self.listeners.close();
     }
 
     fn send(&mut self, waiting: Waiting) -> Option<u64> {

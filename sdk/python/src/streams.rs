@@ -399,17 +399,18 @@ fn answered_already() -> Error {
 
 /// Broadcasts that a program hears.
 #[pyclass(frozen, module = "tenure._native")]
-pub(crate) struct Ear(Shared<tenure_client::Ear>);
+pub(crate) struct Ear(Shared<tenure_client::BroadcastReceiver>);
 
 impl Ear {
-    pub(crate) fn new(ear: tenure_client::Ear) -> Ear {
+    pub(crate) fn new(ear: tenure_client::BroadcastReceiver) -> Ear {
         Ear(shared(ear))
     }
 }
 
 #[pymethods]
 impl Ear {
-    /// `[(subject, body, sender, correlation), or how many were missed]`; empty when the time is up, nothing at the end.
+    /// `[(subject, body, sender, correlation), or how many were missed]`; empty when the time is up, nothing at the
+    /// end.
     #[pyo3(signature = (timeout_ms, via=None))]
     fn next(&self, py: Python<'_>, timeout_ms: Option<u64>, via: Option<Via>) -> PyResult<Py<PyAny>> {
         let stream = Arc::clone(self.0.get()?);

@@ -15,9 +15,9 @@ pub const CALLS_WAITING_MAX: usize = 1_024;
 pub const BROADCASTS_WAITING_MAX: usize = 1_024;
 
 #[derive(Debug, Default)]
-pub(crate) struct Talk {
+pub(crate) struct Listeners {
     listeners: Vec<ListenerEntry>,
-    ears: Vec<EarEntry>,
+    receivers: Vec<BroadcastEntry>,
     /// Calls that are not answered yet.
     calls: HashMap<u64, Arc<AtomicBool>>,
 }
@@ -25,11 +25,11 @@ pub(crate) struct Talk {
 #[derive(Debug)]
 struct ListenerEntry {
     addresses: Vec<Name>,
-    calls: mpsc::Sender<Ringing>,
+    calls: mpsc::Sender<ArrivedCall>,
 }
 
 #[derive(Debug)]
-struct EarEntry {
+struct BroadcastEntry {
     hear: Hear,
     heard: mpsc::Sender<Broadcast>,
     missed: Arc<AtomicU64>,
@@ -37,22 +37,22 @@ struct EarEntry {
 
 /// A call that has come, and whether its caller is gone or does not wait any more.
 #[derive(Debug)]
-pub(crate) struct Ringing {
+pub(crate) struct ArrivedCall {
     pub(crate) called: Called,
     pub(crate) dropped: Arc<AtomicBool>,
 }
 
-impl Talk {
-    pub(crate) fn listen(&mut self, addresses: Vec<Name>) -> mpsc::Receiver<Ringing> {
-        let (calls, ringing) = mpsc::channel(CALLS_WAITING_MAX);
+impl Listeners {
+    pub(crate) fn listen(&mut self, addresses: Vec<Name>) -> mpsc::Receiver<ArrivedCall> {
+        let (calls, arrived) = mpsc::channel(CALLS_WAITING_MAX);
         self.listeners.push(ListenerEntry { addresses, calls });
-        ringing
+        arrived
     }
 
     pub(crate) fn hear(&mut self, hear: Hear) -> (mpsc::Receiver<Broadcast>, Arc<AtomicU64>) {
         let (heard, hearing) = mpsc::channel(BROADCASTS_WAITING_MAX);
         let missed = Arc::new(AtomicU64::new(0));
-        self.ears.push(EarEntry { hear, heard, missed: Arc::clone(&missed) });
+        self.receivers.push(BroadcastEntry { hear, heard, missed: Arc::clone(&missed) });
         (hearing, missed)
     }
 
@@ -66,12 +66,12 @@ impl Talk {
             }
             !gone
         });
-        let ears = self.ears.len();
-        self.ears.retain(|entry| !entry.heard.is_closed());
-        if self.ears.len() < ears {
+        let receivers = self.receivers.len();
+        self.receivers.retain(|entry| !entry.heard.is_closed());
+        if self.receivers.len() < receivers {
             // Hearing is taken back as a whole, so what is still wanted is said again.
             requests.push(Request::Unhear);
-            requests.extend(self.ears.iter().map(|entry| Request::Hear(entry.hear.clone())));
+            requests.extend(self.receivers.iter().map(|entry| Request::Hear(entry.hear.clone())));
         }
         requests
     }
@@ -81,7 +81,7 @@ impl Talk {
         self.unlisten();
         let listens =
             self.listeners.iter().map(|entry| Request::Listen(Listen { addresses: entry.addresses.clone() }));
-        let hears = self.ears.iter().map(|entry| Request::Hear(entry.hear.clone()));
+        let hears = self.receivers.iter().map(|entry| Request::Hear(entry.hear.clone()));
         listens.chain(hears).collect()
     }
 
@@ -91,7 +91,7 @@ impl Talk {
             return Err(called);
         };
         let (call, dropped) = (called.call, Arc::new(AtomicBool::new(false)));
-        match entry.calls.try_send(Ringing { called, dropped: Arc::clone(&dropped) }) {
+        match entry.calls.try_send(ArrivedCall { called, dropped: Arc::clone(&dropped) }) {
             Ok(()) => {
                 self.calls.insert(call, dropped);
                 Ok(())
@@ -112,7 +112,7 @@ impl Talk {
     }
 
     pub(crate) fn broadcast(&mut self, broadcast: &Broadcast) {
-        for entry in &self.ears {
+        for entry in &self.receivers {
             let subject = entry.hear.subject.is_none() || entry.hear.subject == broadcast.subject;
             let sender = entry.hear.sender.is_none() || entry.hear.sender == broadcast.sender;
             if subject && sender && entry.heard.try_send(broadcast.clone()).is_err() {
@@ -131,7 +131,7 @@ impl Talk {
     pub(crate) fn close(&mut self) {
         self.disconnected();
         self.listeners.clear();
-        self.ears.clear();
+        self.receivers.clear();
     }
 }
 
@@ -147,45 +147,45 @@ mod tests {
 
     #[test]
     fn a_call_reaches_the_listener_of_its_address_and_no_other() {
-        let mut talk = Talk::default();
-        let mut one = talk.listen(vec!["one".into()]);
-        let mut two = talk.listen(vec!["two".into(), "three".into()]);
-        talk.called(call(1, "three")).unwrap();
+        let mut listeners = Listeners::default();
+        let mut one = listeners.listen(vec!["one".into()]);
+        let mut two = listeners.listen(vec!["two".into(), "three".into()]);
+        listeners.called(call(1, "three")).unwrap();
         assert!(one.try_recv().is_err());
         assert_eq!(&*two.try_recv().unwrap().called.to, "three");
-        assert_eq!(talk.called(call(2, "four")).unwrap_err().call, 2);
+        assert_eq!(listeners.called(call(2, "four")).unwrap_err().call, 2);
     }
 
     #[test]
     fn calls_beyond_the_limit_are_given_back() {
-        let mut talk = Talk::default();
-        let _listener = talk.listen(vec!["one".into()]);
+        let mut listeners = Listeners::default();
+        let _listener = listeners.listen(vec!["one".into()]);
         for number in 0..CALLS_WAITING_MAX as u64 {
-            talk.called(call(number, "one")).unwrap();
+            listeners.called(call(number, "one")).unwrap();
         }
-        assert!(talk.called(call(9_999, "one")).is_err());
+        assert!(listeners.called(call(9_999, "one")).is_err());
     }
 
     #[test]
     fn a_lost_connection_is_told_to_the_receiver_of_a_call() {
-        let mut talk = Talk::default();
-        let mut listener = talk.listen(vec!["one".into()]);
-        talk.called(call(1, "one")).unwrap();
-        talk.called(call(2, "one")).unwrap();
+        let mut listeners = Listeners::default();
+        let mut listener = listeners.listen(vec!["one".into()]);
+        listeners.called(call(1, "one")).unwrap();
+        listeners.called(call(2, "one")).unwrap();
         let (first, second) = (listener.try_recv().unwrap(), listener.try_recv().unwrap());
-        talk.answered(1);
-        talk.disconnected();
+        listeners.answered(1);
+        listeners.disconnected();
         assert!(!first.dropped.load(Ordering::Relaxed) && second.dropped.load(Ordering::Relaxed));
     }
 
     #[test]
     fn a_new_connection_is_told_of_those_who_still_listen() {
-        let mut talk = Talk::default();
-        let gone = talk.listen(vec!["gone".into()]);
-        let _here = talk.listen(vec!["here".into()]);
-        let (_ear, _) = talk.hear(Hear::default());
+        let mut listeners = Listeners::default();
+        let gone = listeners.listen(vec!["gone".into()]);
+        let _here = listeners.listen(vec!["here".into()]);
+        let (_ear, _) = listeners.hear(Hear::default());
         drop(gone);
-        let again = talk.say_again();
+        let again = listeners.say_again();
         assert_eq!(
             again,
             [Request::Listen(Listen { addresses: vec!["here".into()] }), Request::Hear(Hear::default())]
@@ -194,30 +194,30 @@ mod tests {
 
     #[test]
     fn when_one_ear_goes_the_others_still_hear() {
-        let mut talk = Talk::default();
+        let mut listeners = Listeners::default();
         let weather = Hear { subject: Some("weather".into()), sender: None };
-        let (gone, _) = talk.hear(Hear::default());
-        let (_ear, _) = talk.hear(weather.clone());
+        let (gone, _) = listeners.hear(Hear::default());
+        let (_ear, _) = listeners.hear(weather.clone());
         drop(gone);
-        assert_eq!(talk.unlisten(), [Request::Unhear, Request::Hear(weather)]);
-        assert_eq!(talk.unlisten(), []);
+        assert_eq!(listeners.unlisten(), [Request::Unhear, Request::Hear(weather)]);
+        assert_eq!(listeners.unlisten(), []);
     }
 
     #[test]
     fn a_slow_ear_knows_how_much_it_missed() {
-        let mut talk = Talk::default();
-        let (mut ear, missed) = talk.hear(Hear { subject: Some("weather".into()), sender: None });
+        let mut listeners = Listeners::default();
+        let (mut receiver, missed) = listeners.hear(Hear { subject: Some("weather".into()), sender: None });
         let said = |subject: &str| Broadcast {
             subject: Some(subject.into()),
             body: Bytes::new(),
             sender: None,
             correlation: None,
         };
-        talk.broadcast(&said("news"));
+        listeners.broadcast(&said("news"));
         for _ in 0..BROADCASTS_WAITING_MAX + 3 {
-            talk.broadcast(&said("weather"));
+            listeners.broadcast(&said("weather"));
         }
         assert_eq!(missed.load(Ordering::Relaxed), 3);
-        assert_eq!(ear.try_recv().unwrap().subject.as_deref(), Some("weather"));
+        assert_eq!(receiver.try_recv().unwrap().subject.as_deref(), Some("weather"));
     }
 }

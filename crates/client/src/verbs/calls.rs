@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::client::{Client, unexpected};
 use crate::error::Error;
 use crate::in_flight::Repeat;
-use crate::talk::Ringing;
+use crate::listeners::ArrivedCall;
 
 impl Client {
     /// Asks whoever listens at an address, and waits for the final answer. If nobody listens there, the refusal
@@ -44,7 +44,7 @@ impl Client {
     ) -> Result<Listener, Error> {
         let addresses: Vec<Name> = addresses.into_iter().map(Into::into).collect();
         // Registered here first: a call may come together with the answer.
-        let calls = self.shared().in_flight().talk.listen(addresses.clone());
+        let calls = self.shared().in_flight().listeners.listen(addresses.clone());
         let listener = Listener { client: self.clone(), calls };
         match self.ask("listen", Request::Listen(Listen { addresses }), Repeat::Safe).await? {
             Reply::Done => Ok(listener),
@@ -60,11 +60,11 @@ impl Client {
 
     /// Hears broadcasts from now on, through reconnects, until the ear is dropped. What was said while there was no
     /// connection is not heard.
-    pub async fn hear(&self, hear: Hear) -> Result<Ear, Error> {
-        let (heard, missed) = self.shared().in_flight().talk.hear(hear.clone());
-        let ear = Ear { client: self.clone(), heard, missed };
+    pub async fn hear(&self, hear: Hear) -> Result<BroadcastReceiver, Error> {
+        let (heard, missed) = self.shared().in_flight().listeners.hear(hear.clone());
+        let receiver = BroadcastReceiver { client: self.clone(), heard, missed };
         match self.ask("hear", Request::Hear(hear), Repeat::Safe).await? {
-            Reply::Done => Ok(ear),
+            Reply::Done => Ok(receiver),
             other => Err(unexpected("hear", &other)),
         }
     }
@@ -81,7 +81,7 @@ impl Client {
     fn unlisten(&self) {
         let shared = self.shared();
         let mut in_flight = shared.in_flight();
-        for request in in_flight.talk.unlisten() {
+        for request in in_flight.listeners.unlisten() {
             in_flight.tell(&request);
         }
         drop(in_flight);
@@ -108,13 +108,13 @@ impl Drop for DropCall<'_> {
 #[derive(Debug)]
 pub struct Listener {
     client: Client,
-    calls: mpsc::Receiver<Ringing>,
+    calls: mpsc::Receiver<ArrivedCall>,
 }
 
 impl Listener {
     /// The next call; nothing if the client was closed. Cancel-safe.
     pub async fn next(&mut self) -> Option<IncomingCall> {
-        let Ringing { called, dropped } = self.calls.recv().await?;
+        let ArrivedCall { called, dropped } = self.calls.recv().await?;
         Some(IncomingCall {
             client: self.client.clone(),
             call: called.call,
@@ -186,7 +186,7 @@ impl Drop for IncomingCall {
     fn drop(&mut self) {
         let shared = self.client.shared();
         let mut in_flight = shared.in_flight();
-        in_flight.talk.answered(self.call);
+        in_flight.listeners.answered(self.call);
         if !self.answered && !self.is_dropped() {
             let answer = Answer { call: self.call, outcome: Outcome::Cancelled, body: Bytes::new() };
             in_flight.tell(&Request::Answer(answer));
@@ -198,7 +198,7 @@ impl Drop for IncomingCall {
 
 /// Broadcasts that this program hears.
 #[derive(Debug)]
-pub struct Ear {
+pub struct BroadcastReceiver {
     client: Client,
     heard: mpsc::Receiver<Broadcast>,
     missed: Arc<AtomicU64>,
@@ -212,7 +212,7 @@ pub enum Heard {
     Missed(u64),
 }
 
-impl Ear {
+impl BroadcastReceiver {
     /// The next broadcast; nothing if the client was closed. Cancel-safe.
     pub async fn next(&mut self) -> Option<Heard> {
         match self.missed.swap(0, Ordering::Relaxed) {
@@ -222,7 +222,7 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for BroadcastReceiver {
     fn drop(&mut self) {
         self.heard.close();
         self.client.unlisten();
