@@ -19,6 +19,7 @@ mod dialer;
 mod driver;
 mod error;
 mod in_flight;
+mod keepalive;
 mod listeners;
 mod peer;
 mod reconnection;
@@ -32,7 +33,6 @@ mod subscriber;
 mod table;
 mod tls;
 mod verbs;
-mod vigil;
 mod watch;
 mod worker;
 

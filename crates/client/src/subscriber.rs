@@ -28,10 +28,10 @@ use crate::client::{Client, unexpected};
 use crate::connection::{CONNECT_TIMEOUT, Connection};
 use crate::dialer::{is_passing, random};
 use crate::error::Error;
+use crate::keepalive::Keepalive;
 use crate::peer::Peer;
 use crate::seen::Seen;
 use crate::subscribe::{ConnectionState, Subscribe};
-use crate::vigil::Vigil;
 use acknowledgement::Acknowledgement;
 
 /// How long it takes at most until the broker is told what the program has taken.
@@ -232,8 +232,8 @@ enum Over {
 }
 
 impl Subscribing {
-    /// Until nobody listens any more, the subscription ends, or it is given up. If the program leaves, the connection is
-    /// there to leave by.
+    /// Until nobody listens any more, the subscription ends, or it is given up. If the program leaves, the connection
+    /// is there to leave by.
     async fn run(
         mut self,
         mut connection: Connection,
@@ -416,7 +416,7 @@ impl Subscribing {
         leaving: &Notify,
     ) -> Result<Over, Error> {
         let mut arrived = Vec::new();
-        let mut vigil = Vigil::default();
+        let mut keepalive = Keepalive::default();
         let mut ended = false;
         loop {
             if !self.news.is_empty() && frames.send(Ok(self.next_frame())).await.is_err() {
@@ -427,7 +427,7 @@ impl Subscribing {
             }
             self.acknowledge(connection);
             tokio::select! {
-                turned = vigil.turn(connection, &mut arrived) => turned?,
+                turned = keepalive.turn(connection, &mut arrived) => turned?,
                 () = tokio::time::sleep(ACKNOWLEDGED_AFTER), if !self.acknowledgement.is_empty() => {}
                 () = frames.closed() => return Ok(Over::Ended),
                 () = leaving.notified() => return Ok(Over::Left),

@@ -18,8 +18,8 @@ use crate::client::{Client, unexpected};
 use crate::connection::{CONNECT_TIMEOUT, Connection};
 use crate::dialer::{Dialer, is_passing};
 use crate::error::Error;
+use crate::keepalive::Keepalive;
 use crate::resume::Resume;
-use crate::vigil::Vigil;
 
 /// How many frames of events may wait to be taken.
 const FRAMES_WAITING_MAX: usize = 16;
@@ -229,13 +229,13 @@ impl Watching {
     /// Hands on what happens, until the connection breaks or nobody wants to hear any more.
     async fn follow(&mut self, connection: &mut Connection, frames: &Frames) -> Result<(), Error> {
         let mut arrived = Vec::new();
-        let mut vigil = Vigil::default();
+        let mut keepalive = Keepalive::default();
         loop {
             if !self.news.is_empty() && frames.send(Ok(std::mem::take(&mut self.news))).await.is_err() {
                 return Ok(());
             }
             tokio::select! {
-                turned = vigil.turn(connection, &mut arrived) => turned?,
+                turned = keepalive.turn(connection, &mut arrived) => turned?,
                 () = frames.closed() => return Ok(()),
             }
             for message in arrived.drain(..) {

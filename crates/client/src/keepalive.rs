@@ -1,4 +1,4 @@
-//! A vigil over a connection that mostly listens: when nothing comes, it asks whether the broker is still there.
+//! Keepalive of a connection that mostly listens: when nothing arrives, it pings the broker.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::error::Error;
 
 /// How often an idle connection asks.
 const PING_EVERY: Duration = Duration::from_secs(5);
-/// So many unanswered in a row, and the connection is given up.
+/// The connection is closed after this many unanswered pings in a row.
 const PINGS_MAX: u32 = 3;
 
 #[derive(Debug, Default)]
-pub(crate) struct Vigil {
+pub(crate) struct Keepalive {
     unanswered: u32,
 }
 
-impl Vigil {
+impl Keepalive {
     /// One turn of the connection, or a question after a while of silence. It can be dropped at any point; nothing that
     /// has come is lost.
     pub(crate) async fn turn(
