@@ -1,9 +1,10 @@
 //! The worker: runs tasks in handlers of the program's own, and keeps its word to the broker meanwhile.
 //!
 //! The connection lives on a thread of its own, so heartbeats go out even if a handler blocks every thread of the
-//! program's runtime. What handlers hand over lands in the `outbox`; the `roster` knows every attempt that is held and
-//! every report that is not answered yet; the `link` moves both over the connection and through reconnects.
+//! program's runtime. What handlers hand over lands in the `outbox`; the `attempts` knows every attempt that is held
+//! and every report that is not answered yet; the `link` moves both over the connection and through reconnects.
 
+mod attempt_table;
 mod builder;
 mod context;
 mod gauge;
@@ -13,7 +14,6 @@ mod outbox;
 mod outcome;
 mod pending_checkpoint;
 mod report;
-mod roster;
 mod run;
 mod signal;
 mod unreported;

@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use self::terminate::{Terminate, terminated};
+use super::attempt_table::AttemptTable;
 use super::gauge::Gauge;
 use super::handle::Tally;
 use super::outbox::{Finished, Leaving, Outbox};
 use super::pending_checkpoint::PendingCheckpoint;
-use super::roster::Roster;
 use super::run::{Finish, Runner};
 use super::signal::Interrupt;
 use super::unreported::Unreported;
@@ -61,7 +61,7 @@ pub(crate) struct Link {
     runner: Runner,
     outbox: Arc<Outbox>,
     tally: Arc<Tally>,
-    roster: Roster,
+    attempts: AttemptTable,
     /// Handlers that can be dropped.
     aborts: HashMap<Held, AbortHandle>,
     /// The attempts whose checkpoint is on its way.
@@ -116,12 +116,12 @@ impl Link {
         tally: Arc<Tally>,
     ) -> Link {
         let now = Instant::now();
-        let mut roster = Roster::new(settings.spec.slots as usize);
+        let mut attempts = AttemptTable::new(settings.spec.slots as usize);
         for Unreported { held, report } in std::mem::take(&mut settings.unreported) {
-            roster.resume(held, report);
+            attempts.resume(held, report);
         }
         Link {
-            roster,
+            attempts,
             settings,
             runner,
             outbox,
@@ -153,7 +153,7 @@ impl Link {
         }
         self.sent.drain();
         self.collect();
-        self.outbox.set_unreported(self.roster.unreported());
+        self.outbox.set_unreported(self.attempts.unreported());
         self.outbox.close();
         self.wind_up().await;
         result
@@ -163,8 +163,8 @@ impl Link {
     async fn wind_up(&mut self) {
         let now = Instant::now();
         let until = self.stop_at.unwrap_or(now + self.settings.stop_grace);
-        self.roster.stop_all(now);
-        while self.roster.busy() > 0 && Instant::now() < until {
+        self.attempts.stop_all(now);
+        while self.attempts.busy() > 0 && Instant::now() < until {
             self.collect();
             tokio::select! {
                 () = self.outbox.notified() => {}
@@ -188,12 +188,12 @@ impl Link {
                 Ok(()) => return Ok(()),
                 Err(error) if self.first.is_some() || !is_passing(&error) => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%error, held = self.roster.len(), "the worker's connection was lost");
+                    tracing::warn!(%error, held = self.attempts.len(), "the worker's connection was lost");
                 }
             }
             drop(connection);
             self.standing = Standing::Away;
-            self.roster.disconnected();
+            self.attempts.disconnected();
             self.checkpoints_sent.clear();
             // The latest first.
             for (_, sent) in self.sent.drain().into_iter().rev() {
@@ -225,9 +225,9 @@ impl Link {
                 let is_over = self.stop_at.is_some_and(|at| at <= now);
                 let may_leave = match self.outbox.leaving() {
                     Leaving::No => false,
-                    Leaving::Drain => self.roster.is_empty() || is_over,
+                    Leaving::Drain => self.attempts.is_empty() || is_over,
                     // Nobody knows when the broker comes back: the program keeps what it has not taken.
-                    Leaving::Stop => self.roster.busy() == 0 || is_over,
+                    Leaving::Stop => self.attempts.busy() == 0 || is_over,
                     Leaving::Now => true,
                 };
                 if may_leave {
@@ -298,7 +298,7 @@ impl Link {
     }
 
     fn register(&mut self, connection: &mut Connection) {
-        let held = self.roster.for_register();
+        let held = self.attempts.for_register();
         let spec = WorkerSpec { held: held.clone(), ..self.settings.spec.clone() };
         self.ask(connection, Sent::Register(held), &Request::Register(Box::new(spec)));
         self.standing = Standing::Registering(Instant::now() + CONNECT_TIMEOUT);
@@ -310,7 +310,7 @@ impl Link {
         for Finished { held, outcome } in self.outbox.take_finished() {
             let can_be_dropped = self.aborts.remove(&held).is_some();
             let dropped = outcome.is_none() && can_be_dropped;
-            let counts = self.roster.finished(held, outcome, self.result_bytes_max);
+            let counts = self.attempts.finished(held, outcome, self.result_bytes_max);
             if !counts {
                 Tally::add(&self.tally.stale, 1);
             }
@@ -326,28 +326,28 @@ impl Link {
     /// Tells the program how much is held.
     fn count(&self) {
         let set = |counter: &AtomicU64, count: usize| counter.store(count as u64, Ordering::Relaxed);
-        set(&self.tally.held, self.roster.len());
-        set(&self.tally.running, self.roster.busy());
-        set(&self.tally.unreported, self.roster.unreported_len());
+        set(&self.tally.held, self.attempts.len());
+        set(&self.tally.running, self.attempts.busy());
+        set(&self.tally.unreported, self.attempts.unreported_len());
     }
 
     /// Tells handlers that the worker leaves, once.
     fn hurry(&mut self, now: Instant) {
         match self.outbox.leaving() {
             Leaving::No => {}
-            Leaving::Drain => self.roster.leave(),
+            Leaving::Drain => self.attempts.leave(),
             Leaving::Stop | Leaving::Now => {
                 if self.stop_at.is_none() {
                     self.stop_at = Some(now + self.settings.stop_grace);
-                    self.roster.leave();
-                    self.roster.hurry();
+                    self.attempts.leave();
+                    self.attempts.hurry();
                 }
             }
         }
     }
 
     fn begin_handlers(&mut self) {
-        let begins = std::mem::take(&mut self.roster.begins);
+        let begins = std::mem::take(&mut self.attempts.begins);
         Tally::add(&self.tally.started, begins.len());
         for context in begins {
             let held = context.held();
@@ -364,7 +364,7 @@ impl Link {
 
     /// Drops handlers that did not stop in time, as far as they can be dropped.
     fn abort_overdue(&mut self, now: Instant) {
-        for (held, since) in self.roster.over() {
+        for (held, since) in self.attempts.over() {
             if since + self.settings.stop_grace <= now
                 && let Some(abort) = self.aborts.remove(&held)
             {
@@ -383,12 +383,12 @@ impl Link {
             Standing::Registered => {
                 at(Some(self.heartbeat_at));
                 at(self.outbox.has_progress().then_some(self.progress_at));
-                at(self.roster.next_due());
+                at(self.attempts.next_due());
             }
             Standing::Away | Standing::Left => {}
         }
         at(self.leave_by.or(self.stop_at));
-        let droppable = self.roster.over().filter(|(held, _)| self.aborts.contains_key(held));
+        let droppable = self.attempts.over().filter(|(held, _)| self.aborts.contains_key(held));
         at(droppable.map(|(_, since)| since + self.settings.stop_grace).min());
         next
     }

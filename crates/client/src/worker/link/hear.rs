@@ -12,11 +12,11 @@ use tenure_wire::{Code, FromBroker, Notice, Refusal, Reply};
 
 use super::{Link, Sent, Standing};
 use crate::error::Error;
+use crate::worker::attempt_table::Answered;
 use crate::worker::context::Context;
 use crate::worker::handle::Tally;
 use crate::worker::outbox::Leaving;
 use crate::worker::report::Report;
-use crate::worker::roster::Answered;
 use crate::worker::signal::Interrupt;
 
 impl Link {
@@ -35,7 +35,7 @@ impl Link {
                     let Some(terms) = terms.get(assignment.terms as usize) else {
                         return Err(Error::protocol("a task was assigned without its terms"));
                     };
-                    self.roster.assigned(Context::new(
+                    self.attempts.assigned(Context::new(
                         assignment,
                         Arc::clone(terms),
                         Arc::clone(&self.outbox),
@@ -51,14 +51,14 @@ impl Link {
                     // A wish of a newer broker: to go on is the best that can be done.
                     Wanted::Other(_) => return Ok(()),
                 };
-                self.roster.wanted(held, interrupt, wanted.wanted);
+                self.attempts.wanted(held, interrupt, wanted.wanted);
             }
             Notice::Stop(stop) => {
-                self.roster.stop(now, Held { task: stop.task, attempt: stop.attempt }, stop.why);
+                self.attempts.stop(now, Held { task: stop.task, attempt: stop.attempt }, stop.why);
             }
             Notice::Drain => {
                 self.told = self.told.max(Leaving::Drain);
-                self.roster.leave();
+                self.attempts.leave();
                 self.outbox.leave(Leaving::Drain);
             }
             Notice::Replaced(replaced) => {
@@ -92,7 +92,7 @@ impl Link {
                 if let Some(refusal) = refused_all {
                     return Err(refusal.clone().into());
                 }
-                let late = self.roster.registered(now, &presented, &positions(refused));
+                let late = self.attempts.registered(now, &presented, &positions(refused));
                 Tally::add(&self.tally.stale, late.len());
                 for held in late {
                     let refusal =
@@ -112,7 +112,7 @@ impl Link {
             }
             Sent::Start(started) => match refused_all {
                 Some(refusal) => self.stop_each(now, &started, &refusal.code),
-                None => self.roster.started(now, &started, &positions(refused)),
+                None => self.attempts.started(now, &started, &positions(refused)),
             },
             Sent::Complete(done) => {
                 for (index, held) in done.into_iter().enumerate() {
@@ -134,11 +134,11 @@ impl Link {
                 }
             }
             Sent::Fetch(held) => match (reply, refused_all) {
-                (Reply::Bytes(bytes), _) => self.roster.fetched(held, bytes.bytes.clone()),
+                (Reply::Bytes(bytes), _) => self.attempts.fetched(held, bytes.bytes.clone()),
                 (_, Some(refusal)) if is_over(&refusal.code) => self.stop_each(now, &[held], &refusal.code),
                 _ => {
                     tracing::error!(task = %held.task, ?reply, "its checkpoint cannot be had: it begins anew");
-                    self.roster.fetched(held, Bytes::new());
+                    self.attempts.fetched(held, Bytes::new());
                 }
             },
             Sent::SaveCheckpoint(held, checkpoint) => {
@@ -158,13 +158,13 @@ impl Link {
     fn stop_each(&mut self, now: Instant, held: &[Held], code: &Code) {
         if is_over(code) {
             for held in held {
-                self.roster.stop(now, *held, StopWhy::Stale);
+                self.attempts.stop(now, *held, StopWhy::Stale);
             }
         }
     }
 
     fn reported(&mut self, now: Instant, held: Held, refusal: Option<&Refusal>) {
-        let answered = self.roster.answered(now, held, refusal);
+        let answered = self.attempts.answered(now, held, refusal);
         match (&answered, refusal) {
             (Answered::Taken(_), _) => self.answer(held, Ok(())),
             (Answered::Stale | Answered::Given(_), Some(refusal)) => self.answer(held, Err(refusal)),

@@ -36,7 +36,7 @@ impl Link {
             Standing::Registered => {}
         }
         self.leave(now, connection);
-        self.roster.due(now);
+        self.attempts.due(now);
         self.say_fetches(connection);
         self.say_starts(connection);
         // A checkpoint saved before the end is sent before the end.
@@ -45,14 +45,14 @@ impl Link {
         self.say_progress(now, connection);
         if now >= self.heartbeat_at {
             self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
-            let held = self.roster.for_heartbeat();
+            let held = self.attempts.for_heartbeat();
             let heartbeat = Heartbeat { held: Some(held.clone()), stats: self.gauge.read(now).map(Box::new) };
             self.ask(connection, Sent::Heartbeat(held), &Request::Heartbeat(heartbeat));
         }
         self.begin_handlers();
         self.abort_overdue(now);
         self.count();
-        if self.told != Leaving::No && self.roster.is_empty() {
+        if self.told != Leaving::No && self.attempts.is_empty() {
             self.ask(connection, Sent::Leave, &Request::Leave);
             self.standing = Standing::Leaving(now + LEAVE_TIMEOUT);
         } else if self.leave_by.is_some_and(|by| by <= now) {
@@ -65,11 +65,11 @@ impl Link {
     fn leave(&mut self, now: Instant, connection: &mut Connection) {
         self.hurry(now);
         if self.stop_at.is_some_and(|at| at <= now) && self.leave_by.is_none() {
-            self.roster.abandon(now);
+            self.attempts.abandon(now);
             self.leave_by = Some(now + LEAVE_TIMEOUT);
         }
         // Only answers are missing. A broker that is there gives them at once.
-        if self.stop_at.is_some() && self.roster.busy() == 0 && self.leave_by.is_none() {
+        if self.stop_at.is_some() && self.attempts.busy() == 0 && self.leave_by.is_none() {
             self.leave_by = Some(now + LEAVE_TIMEOUT);
         }
         if self.outbox.leaving() != Leaving::No && self.told == Leaving::No {
@@ -79,7 +79,7 @@ impl Link {
     }
 
     fn say_fetches(&mut self, connection: &mut Connection) {
-        for held in std::mem::take(&mut self.roster.fetches) {
+        for held in std::mem::take(&mut self.attempts.fetches) {
             let fetch = Request::Checkpoint(OneTask { task: held.task });
             self.ask(connection, Sent::Fetch(held), &fetch);
         }
@@ -87,11 +87,11 @@ impl Link {
 
     /// One checkpoint of an attempt is on its way at a time, and the latest follows; the last one goes before the end.
     fn say_checkpoints(&mut self, connection: &mut Connection) {
-        let Link { outbox, roster, checkpoints_sent, .. } = self;
-        let is_next = |held: Held| !checkpoints_sent.contains(&held) || !roster.is_running(held);
+        let Link { outbox, attempts, checkpoints_sent, .. } = self;
+        let is_next = |held: Held| !checkpoints_sent.contains(&held) || !attempts.is_running(held);
         for (held, checkpoint) in outbox.take_checkpoints(is_next) {
             let (bytes, limit) = (checkpoint.checkpoint.len(), self.result_bytes_max);
-            if !self.roster.can_tell_of(held) {
+            if !self.attempts.can_tell_of(held) {
                 checkpoint.tell(&Err(over()));
             } else if bytes > limit {
                 checkpoint.tell(&Err(Error::TooLarge { what: "a checkpoint", bytes, limit }));
@@ -109,7 +109,7 @@ impl Link {
     }
 
     fn say_starts(&mut self, connection: &mut Connection) {
-        for held in std::mem::take(&mut self.roster.starts).chunks(ENTRIES_MAX) {
+        for held in std::mem::take(&mut self.attempts.starts).chunks(ENTRIES_MAX) {
             let start = Request::Start(Start { held: held.to_vec() });
             self.ask(connection, Sent::Start(held.to_vec()), &start);
         }
@@ -118,8 +118,8 @@ impl Link {
     /// Completions that are ready together go in one frame; everything else goes alone.
     fn say_reports(&mut self, connection: &mut Connection) {
         let mut done = Vec::new();
-        for held in std::mem::take(&mut self.roster.unsent) {
-            let Some(report) = self.roster.send(held) else { continue };
+        for held in std::mem::take(&mut self.attempts.unsent) {
+            let Some(report) = self.attempts.send(held) else { continue };
             if let Report::Complete(result) = report {
                 done.push(Completion { task: held.task, attempt: held.attempt, result: result.clone() });
             } else {
@@ -141,7 +141,7 @@ impl Link {
         self.progress_at = now + PROGRESS_EVERY;
         for (held, progress) in self.outbox.take_progress() {
             // Of an attempt that is over nobody wants to hear.
-            if !self.roster.is_running(held) {
+            if !self.attempts.is_running(held) {
                 continue;
             }
             let Held { task, attempt } = held;

@@ -26,7 +26,7 @@ use super::unreported::Unreported;
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct Roster {
+pub(crate) struct AttemptTable {
     slots: usize,
     held: HashMap<Held, Stage>,
     /// In the order in which they came. Entries that are gone are passed over.
@@ -78,9 +78,9 @@ pub(crate) enum Answered {
     Unknown,
 }
 
-impl Roster {
-    pub(crate) fn new(slots: usize) -> Roster {
-        Roster {
+impl AttemptTable {
+    pub(crate) fn new(slots: usize) -> AttemptTable {
+        AttemptTable {
             slots,
             held: HashMap::new(),
             waiting: VecDeque::new(),
@@ -429,5 +429,5 @@ impl Roster {
 const REFUSED: &str = "the broker refused the report of the end: ";
 
 #[cfg(test)]
-#[path = "roster_tests.rs"]
+#[path = "attempt_table_tests.rs"]
 mod tests;
