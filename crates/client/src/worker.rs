@@ -7,12 +7,12 @@
 mod attempt_table;
 mod builder;
 mod context;
-mod gauge;
 mod handle;
 mod link;
 mod outbox;
 mod outcome;
 mod pending_checkpoint;
+mod process_stats;
 mod report;
 mod run;
 mod signal;

@@ -18,10 +18,10 @@ use tokio::task::AbortHandle;
 
 use self::terminate::{Terminate, terminated};
 use super::attempt_table::AttemptTable;
-use super::gauge::Gauge;
 use super::handle::Tally;
 use super::outbox::{Finished, Leaving, Outbox};
 use super::pending_checkpoint::PendingCheckpoint;
+use super::process_stats::ProcessStats;
 use super::run::{Finish, Runner};
 use super::signal::Interrupt;
 use super::unreported::Unreported;
@@ -74,7 +74,7 @@ pub(crate) struct Link {
     stop_at: Option<Instant>,
     leave_by: Option<Instant>,
     heartbeat_at: Instant,
-    gauge: Gauge,
+    process_stats: ProcessStats,
     progress_at: Instant,
     standing: Standing,
     first: Option<oneshot::Sender<Result<(), Error>>>,
@@ -134,7 +134,7 @@ impl Link {
             stop_at: None,
             leave_by: None,
             heartbeat_at: now,
-            gauge: Gauge::default(),
+            process_stats: ProcessStats::default(),
             progress_at: now,
             standing: Standing::Away,
             first: None,

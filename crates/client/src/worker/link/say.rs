@@ -46,7 +46,8 @@ impl Link {
         if now >= self.heartbeat_at {
             self.heartbeat_at = now + Duration::from_millis(self.settings.spec.heartbeat_ms);
             let held = self.attempts.for_heartbeat();
-            let heartbeat = Heartbeat { held: Some(held.clone()), stats: self.gauge.read(now).map(Box::new) };
+            let heartbeat =
+                Heartbeat { held: Some(held.clone()), stats: self.process_stats.read(now).map(Box::new) };
             self.ask(connection, Sent::Heartbeat(held), &Request::Heartbeat(heartbeat));
         }
         self.begin_handlers();

@@ -1,5 +1,5 @@
-//! What this process uses of its machine, as it goes along with every heartbeat for people to read. Reading it costs two
-//! small files; where the system does not tell, nothing is told.
+//! What this process uses of its machine, as it goes along with every heartbeat for people to read. Reading it costs
+//! two small files; where the system does not tell, nothing is told.
 
 use std::time::Instant;
 
@@ -9,13 +9,13 @@ use tenure_wire::worker::WorkerStats;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug, Default)]
-pub(crate) struct Gauge {
+pub(crate) struct ProcessStats {
     /// When it was read last, and how much processor time had been used by then.
     last: Option<(Instant, u64)>,
     memory_total: Option<u64>,
 }
 
-impl Gauge {
+impl ProcessStats {
     pub(crate) fn read(&mut self, now: Instant) -> Option<WorkerStats> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -63,10 +63,10 @@ mod tests {
     fn processor_time_is_told_as_a_share_since_the_last_time() {
         let stat = "4711 (a (name) 1) S 1 4711 4711 0 -1 4194560 500 0 0 0 250 50 7 7 20 0 1 0 100 8192 30";
         assert_eq!(ticks(stat), Some(300));
-        let (mut gauge, start) = (Gauge::default(), Instant::now());
-        assert_eq!(gauge.percent(start, 300), None);
-        assert_eq!(gauge.percent(start + Duration::from_secs(5), 400), Some(20.0));
-        assert_eq!(gauge.percent(start + Duration::from_secs(5), 500), None, "no time has passed");
+        let (mut process_stats, start) = (ProcessStats::default(), Instant::now());
+        assert_eq!(process_stats.percent(start, 300), None);
+        assert_eq!(process_stats.percent(start + Duration::from_secs(5), 400), Some(20.0));
+        assert_eq!(process_stats.percent(start + Duration::from_secs(5), 500), None, "no time has passed");
     }
 
     #[test]
@@ -80,7 +80,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_is_told_of() {
-        let stats = Gauge::default().read(Instant::now()).expect("Linux tells");
+        let stats = ProcessStats::default().read(Instant::now()).expect("Linux tells");
         assert!(stats.memory_used > Some(100 << 10) && stats.memory_used < stats.memory_total, "{stats:?}");
     }
 }
