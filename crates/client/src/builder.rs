@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::peer::{Peer, peer_setters};
 
 /// How long a request waits for a connection unless told otherwise.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Settings of a [`Client`].
 ///
@@ -27,12 +27,12 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct ClientBuilder {
     peer: Peer,
-    patience: Duration,
+    connect_timeout: Duration,
 }
 
 impl Default for ClientBuilder {
     fn default() -> ClientBuilder {
-        ClientBuilder { peer: Peer::default(), patience: PATIENCE }
+        ClientBuilder { peer: Peer::default(), connect_timeout: CONNECT_TIMEOUT }
     }
 }
 
@@ -50,21 +50,27 @@ impl ClientBuilder {
     /// How long a request waits for a connection before it fails with [`Error::Unreachable`]; the same for the first
     /// connection.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> ClientBuilder {
-        self.patience = patience;
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> ClientBuilder {
+        self.connect_timeout = connect_timeout;
         self
     }
 
-    /// Connects. Fails at once if the broker refuses, and with [`Error::Unreachable`] if nobody answers in time. Call it
-    /// inside a tokio runtime: the connection is driven by one task there.
+    /// The old name of [`connect_timeout`](Self::connect_timeout).
+    #[deprecated(note = "call `connect_timeout`")]
+    pub fn patience(self, connect_timeout: Duration) -> ClientBuilder {
+        self.connect_timeout(connect_timeout)
+    }
+
+    /// Connects. Fails at once if the broker refuses, and with [`Error::Unreachable`] if nobody answers in time. Call
+    /// it inside a tokio runtime: the connection is driven by one task there.
     pub async fn connect(self) -> Result<Client, Error> {
         self.peer.check()?;
         let mut dialer = Dialer::new(self.peer);
-        let connection = dialer.dial(Some(Instant::now() + self.patience)).await?;
+        let connection = dialer.dial(Some(Instant::now() + self.connect_timeout)).await?;
         let welcome = Arc::clone(connection.welcome());
         // The same name after every reconnect, whoever chose it.
         dialer.peer.identity = Some(welcome.identity.clone());
-        let shared = Arc::new(Shared::new(dialer.peer.clone(), self.patience, welcome));
+        let shared = Arc::new(Shared::new(dialer.peer.clone(), self.connect_timeout, welcome));
         tokio::spawn(drive(Arc::clone(&shared), dialer, connection));
         Ok(Client::new(shared))
     }

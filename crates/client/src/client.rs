@@ -20,9 +20,9 @@ pub const UNSENT_BYTES_MAX: usize = 64 << 20;
 /// A client of the broker. Cheap to clone: all clones share one connection, and their requests are pipelined over it.
 ///
 /// If the connection is lost it comes back by itself, after 100 ms at first and after 10 s at most, to each address in
-/// turn. Meanwhile requests wait, as long as the [patience](ClientBuilder::patience) lasts. What was under way is
-/// repeated if that is safe: queries, waits, and submissions of which every task carries a name. Anything else fails
-/// with [`Error::UnknownOutcome`].
+/// turn. Meanwhile requests wait, as long as the [connect timeout](ClientBuilder::connect_timeout) lasts. What was
+/// under way is repeated if that is safe: queries, waits, and submissions of which every task carries a name. Anything
+/// else fails with [`Error::UnknownOutcome`].
 ///
 /// ```no_run
 /// use tenure_client::{Client, Submission};
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     in_flight: Mutex<InFlightTable>,
     welcome: Mutex<Arc<Welcome>>,
     pub(crate) peer: Peer,
-    pub(crate) patience: Duration,
+    pub(crate) connect_timeout: Duration,
     /// The driver has something to look at.
     pub(crate) wake: Notify,
     /// Bytes have gone out, so there is room for more.
@@ -165,13 +165,13 @@ impl Drop for Owner {
 }
 
 impl Shared {
-    pub(crate) fn new(peer: Peer, patience: Duration, welcome: Arc<Welcome>) -> Shared {
+    pub(crate) fn new(peer: Peer, connect_timeout: Duration, welcome: Arc<Welcome>) -> Shared {
         let allowed = usize::try_from(welcome.limits.open_requests).unwrap_or(REQUESTS_MAX);
         Shared {
             in_flight: Mutex::default(),
             welcome: Mutex::new(welcome),
             peer,
-            patience,
+            connect_timeout,
             wake: Notify::new(),
             room: Notify::new(),
             requests: Arc::new(Semaphore::new(allowed.clamp(1, REQUESTS_MAX))),

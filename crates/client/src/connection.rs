@@ -1,7 +1,7 @@
 //! One connection, frame by frame: for the client and the worker above it, and for programs that count microseconds.
 //!
-//! Requests are encoded straight into one output buffer; [`Connection::turn`] writes all of it at once and hands out all
-//! replies and notices that have arrived. There is no task and no channel in between, and nothing reconnects.
+//! Requests are encoded straight into one output buffer; [`Connection::turn`] writes all of it at once and hands out
+//! all replies and notices that have arrived. There is no task and no channel in between, and nothing reconnects.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::socket::Socket;
 
 /// How long connecting and shaking hands may take together.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Room that is made for each read.
 const READ_BYTES: usize = 64 << 10;
 /// An empty output buffer larger than this is given back to the system.
@@ -47,9 +47,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and shakes hands, within [`CONNECT_TIMEOUT`]. The version is filled in.
+    /// Connects and shakes hands, within [`DIAL_TIMEOUT`]. The version is filled in.
     pub async fn open(address: &Address, hello: Hello) -> Result<Connection, Error> {
-        let opened = tokio::time::timeout(CONNECT_TIMEOUT, Connection::open_patiently(address, hello));
+        let opened = tokio::time::timeout(DIAL_TIMEOUT, Connection::open_patiently(address, hello));
         opened.await.unwrap_or_else(|_| Err(Error::lost("no welcome within 10 s")))
     }
 

@@ -12,7 +12,7 @@ use crate::schedule::Schedule;
 
 /// A connection that did not even live so long counts as a try that failed.
 const LIVED: Duration = Duration::from_secs(1);
-/// How long before the end of somebody's patience the last try begins, whatever the schedule says.
+/// How long before the timeout the last try begins, whatever the schedule says.
 const LAST_TRY: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
@@ -86,8 +86,8 @@ impl Dialer {
     }
 }
 
-/// When the next try begins: at its time, or just before the deadline if its time would be too late. Nothing if the last
-/// try has been made.
+/// When the next try begins: at its time, or just before the deadline if its time would be too late. Nothing if the
+/// last try has been made.
 fn beginning(now: Instant, after: Duration, deadline: Option<Instant>) -> Option<Instant> {
     let start = now + after;
     let Some(deadline) = deadline else { return Some(start) };
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_try_is_made_just_before_patience_ends_and_not_twice() {
+    fn the_last_try_is_made_just_before_the_timeout_and_not_twice() {
         let now = Instant::now();
         let second = Duration::from_secs(1);
         let deadline = Some(now + second * 5);

@@ -101,8 +101,8 @@ async fn connect_again(shared: &Shared, dialer: &mut Dialer) -> Option<Connectio
         let dialing = dialer.dial(None);
         tokio::pin!(dialing);
         let refused = loop {
-            let expiry = shared.in_flight().next_expiry(shared.patience);
-            let expiry = expiry.unwrap_or_else(|| Instant::now() + shared.patience);
+            let expiry = shared.in_flight().next_expiry(shared.connect_timeout);
+            let expiry = expiry.unwrap_or_else(|| Instant::now() + shared.connect_timeout);
             tokio::select! {
                 biased;
                 dialed = &mut dialing => match dialed {
@@ -117,10 +117,10 @@ async fn connect_again(shared: &Shared, dialer: &mut Dialer) -> Option<Connectio
                 () = tokio::time::sleep_until(expiry.into()) => {
                     let gone = Error::Unreachable {
                         addresses: shared.peer.names().into(),
-                        waited: shared.patience,
+                        waited: shared.connect_timeout,
                         last: last.to_string().into(),
                     };
-                    shared.in_flight().expire(Instant::now(), shared.patience, &gone);
+                    shared.in_flight().expire(Instant::now(), shared.connect_timeout, &gone);
                 }
             }
         };

@@ -169,15 +169,15 @@ impl InFlightTable {
     }
 
     /// When the next request will have waited for a connection for too long.
-    pub(crate) fn next_expiry(&self, patience: Duration) -> Option<Instant> {
-        self.waiting.front().map(|waiting| waiting.since + patience)
+    pub(crate) fn next_expiry(&self, connect_timeout: Duration) -> Option<Instant> {
+        self.waiting.front().map(|waiting| waiting.since + connect_timeout)
     }
 
     /// Gives up on what has waited for a connection for too long.
-    pub(crate) fn expire(&mut self, now: Instant, patience: Duration, error: &Error) {
+    pub(crate) fn expire(&mut self, now: Instant, connect_timeout: Duration, error: &Error) {
         let waiting = std::mem::take(&mut self.waiting);
         for waiting in waiting {
-            if waiting.since + patience <= now {
+            if waiting.since + connect_timeout <= now {
                 let _ = waiting.answer.send(Err(error.clone()));
             } else {
                 self.waiting.push_back(waiting);
@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
     fn asked(
         in_flight: &mut InFlightTable,
@@ -294,17 +294,20 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_for_each_request_at_its_own_time() {
+    fn each_request_times_out_on_its_own() {
         let start = Instant::now();
         let mut in_flight = InFlightTable::default();
         let (_, mut early) = asked(&mut in_flight, start, Request::Queues, Repeat::Safe);
         let (_, mut late) =
             asked(&mut in_flight, start + Duration::from_secs(10), Request::Queues, Repeat::Safe);
-        assert_eq!(in_flight.next_expiry(PATIENCE), Some(start + PATIENCE));
-        in_flight.expire(start + PATIENCE, PATIENCE, &Error::Closed);
+        assert_eq!(in_flight.next_expiry(CONNECT_TIMEOUT), Some(start + CONNECT_TIMEOUT));
+        in_flight.expire(start + CONNECT_TIMEOUT, CONNECT_TIMEOUT, &Error::Closed);
         assert!(early.try_recv().unwrap().is_err());
         assert!(late.try_recv().is_err());
-        assert_eq!(in_flight.next_expiry(PATIENCE), Some(start + Duration::from_secs(10) + PATIENCE));
+        assert_eq!(
+            in_flight.next_expiry(CONNECT_TIMEOUT),
+            Some(start + Duration::from_secs(10) + CONNECT_TIMEOUT)
+        );
     }
 
     #[test]

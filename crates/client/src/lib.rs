@@ -37,9 +37,9 @@ mod watch;
 mod worker;
 
 pub use address::{ADDRESSES_MAX, Address, TlsAddress};
-pub use builder::{ClientBuilder, PATIENCE};
+pub use builder::{CONNECT_TIMEOUT, ClientBuilder};
 pub use client::{Client, REQUESTS_MAX, UNSENT_BYTES_MAX};
-pub use connection::{CONNECT_TIMEOUT, Connection};
+pub use connection::{Connection, DIAL_TIMEOUT};
 pub use error::Error;
 pub use listeners::{BROADCASTS_WAITING_MAX, CALLS_WAITING_MAX};
 pub use reconnection::ReconnectionPolicy;

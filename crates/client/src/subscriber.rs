@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::client::{Client, unexpected};
-use crate::connection::{CONNECT_TIMEOUT, Connection};
+use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::dialer::{is_passing, random};
 use crate::error::Error;
 use crate::keepalive::Keepalive;
@@ -91,7 +91,7 @@ impl Client {
             acknowledgement: Acknowledgement::default(),
         };
         let taken_frames = subscribing.acknowledgement.taken();
-        let deadline = Instant::now() + self.shared().patience;
+        let deadline = Instant::now() + self.shared().connect_timeout;
         let (connection, subscribed) = match subscribing.stand(Some(deadline)).await {
             Ok(standing) => standing,
             Err(error) => return Err(error),
@@ -332,7 +332,7 @@ impl Subscribing {
         for address in self.peer.addresses.clone() {
             match Connection::open(&address, self.peer.hello()).await {
                 Ok(mut connection) => {
-                    let asked = tokio::time::timeout(CONNECT_TIMEOUT, self.ask(&mut connection)).await;
+                    let asked = tokio::time::timeout(DIAL_TIMEOUT, self.ask(&mut connection)).await;
                     match asked.unwrap_or_else(|_| Err(Error::lost("the subscription was not answered"))) {
                         Ok(subscribed) => return Ok((connection, subscribed)),
                         Err(error) => last = error,

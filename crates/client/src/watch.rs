@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::client::{Client, unexpected};
-use crate::connection::{CONNECT_TIMEOUT, Connection};
+use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::dialer::{Dialer, is_passing};
 use crate::error::Error;
 use crate::keepalive::Keepalive;
@@ -98,7 +98,7 @@ impl Client {
     pub async fn watch(&self, watch: Watch) -> Result<Watcher, Error> {
         let mut peer = self.shared().peer.clone();
         peer.identity = Some(self.identity());
-        let deadline = Instant::now() + self.shared().patience;
+        let deadline = Instant::now() + self.shared().connect_timeout;
         let mut watching =
             Watching { dialer: Dialer::new(peer), resume: Resume::new(watch.0), news: Vec::new() };
         let connection = watching.begin(Some(deadline)).await?;
@@ -195,7 +195,7 @@ impl Watching {
     async fn begin(&mut self, deadline: Option<Instant>) -> Result<Connection, Error> {
         loop {
             let mut connection = self.dialer.dial(deadline).await?;
-            let standing = tokio::time::timeout(CONNECT_TIMEOUT, self.stand(&mut connection)).await;
+            let standing = tokio::time::timeout(DIAL_TIMEOUT, self.stand(&mut connection)).await;
             match standing {
                 Ok(Ok(())) => return Ok(connection),
                 Ok(Err(error)) if !is_passing(&error) => return Err(error),

@@ -4,7 +4,7 @@ mod support;
 
 use bytes::BytesMut;
 use support::pure::PureStage;
-use support::{Patience, Stage as _};
+use support::{Stage as _, WaitFor};
 use tenure_door_msgpack::xmessage::codec::{
     Id, Introduction, Key, Message, Operation, State, TaskOptions, decode, encode, fuzz,
 };
@@ -26,7 +26,7 @@ impl Play {
     }
 
     fn hear(&mut self, peer: &str) -> Vec<Message> {
-        let frames = self.0.hear(peer, Patience::Short).frames;
+        let frames = self.0.hear(peer, WaitFor::Short).frames;
         let message = |value: Value| {
             let mut frame = BytesMut::new();
             value.write(&mut frame);
@@ -190,12 +190,12 @@ fn strangers_are_sent_away_when_silent_confused_or_without_a_key() {
     play.hear("silent");
     play.0.wait(10_000);
     assert!(matches!(&play.hear("silent")[..], [Message::BulkMessage(_)]));
-    assert!(play.0.hear("silent", Patience::Short).closed);
+    assert!(play.0.hear("silent", WaitFor::Short).closed);
 
     play.hear("confused");
     play.say("confused", &Message::Over);
     assert!(matches!(&play.hear("confused")[..], [Message::BulkMessage(_)]));
-    assert!(play.0.hear("confused", Patience::Short).closed);
+    assert!(play.0.hear("confused", WaitFor::Short).closed);
 
     play.0.broker().keys.add(b"secret", Grant::everything());
     play.hear("keyless");
@@ -205,7 +205,7 @@ fn strangers_are_sent_away_when_silent_confused_or_without_a_key() {
         matches!(&heard[..], [Message::BulkMessage(text)] if text.starts_with("not-allowed") && text.contains("HandShakeWith")),
         "{heard:?}"
     );
-    assert!(play.0.hear("keyless", Patience::Short).closed);
+    assert!(play.0.hear("keyless", WaitFor::Short).closed);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn noise_is_answered_with_text_and_harms_nobody() {
     }
     assert!(play.counts("a").starts_with("created: 0"));
     play.0.say("a", &[0xff; 8]);
-    assert!(play.0.hear("a", Patience::Short).closed, "a frame without measure ends it");
+    assert!(play.0.hear("a", WaitFor::Short).closed, "a frame without measure ends it");
     for byte in 0..=255 {
         fuzz(&[byte]);
         fuzz(&[0, 0, 0, 2, 0x81, byte]);
@@ -402,7 +402,7 @@ fn a_key_in_the_handshake_decides_namespace_rights_and_worker_id() {
     play.hear("wrong");
     play.say("wrong", &Message::HandShakeWith(shows("worker", "guessed")));
     assert_eq!(play.hear("wrong"), [Message::BulkMessage("not-allowed: invalid key".into())]);
-    assert!(play.0.hear("wrong", Patience::Short).closed);
+    assert!(play.0.hear("wrong", WaitFor::Short).closed);
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn a_worker_that_cannot_be_registered_is_told_why_and_sent_away() {
         let heard = play.hear("w");
         let [_, Message::BulkMessage(text)] = &heard[..] else { panic!("{heard:?}") };
         assert!(text.contains(why), "{text}");
-        assert!(play.0.hear("w", Patience::Short).closed);
+        assert!(play.0.hear("w", WaitFor::Short).closed);
     }
 }
 

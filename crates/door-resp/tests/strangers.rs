@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 /// How long a stranger may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_py_feels_at_home() {
@@ -95,7 +95,7 @@ async fn redis_cli_comes_in_over_tls() {
 async fn fails(port: u16, arguments: &[&str]) -> String {
     let mut command = Command::new("redis-cli");
     command.args(["-p", &port.to_string()]).args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = tokio::time::timeout(TIMEOUT, command.output()).await;
     let output = output.expect("the stranger ends in time").expect("it ran");
     let said = [output.stdout, output.stderr].concat();
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&said));
@@ -134,7 +134,7 @@ async fn succeeds(mut command: Command, input: &str) -> String {
     let mut stdin = stranger.stdin.take().expect("a pipe");
     stdin.write_all(input.as_bytes()).await.expect("it reads");
     drop(stdin);
-    let output = tokio::time::timeout(PATIENCE, stranger.wait_with_output()).await;
+    let output = tokio::time::timeout(TIMEOUT, stranger.wait_with_output()).await;
     let output = output.expect("the stranger ends in time").expect("it ran");
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

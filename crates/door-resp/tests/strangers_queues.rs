@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 /// How long one program may take, on a machine that has other things to do.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 struct Broker {
     binary: OsString,
@@ -54,7 +54,7 @@ async fn run(binary: &OsString, data: &Path, port: u16) -> Child {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, is_up).await.expect("the broker listens");
+    tokio::time::timeout(TIMEOUT, is_up).await.expect("the broker listens");
     process
 }
 
@@ -94,7 +94,7 @@ async fn submitted(mut command: Command) -> Vec<String> {
 async fn succeeds(mut command: Command) {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let output =
-        tokio::time::timeout(PATIENCE, command.output()).await.expect("it ends in time").expect("it ran");
+        tokio::time::timeout(TIMEOUT, command.output()).await.expect("it ends in time").expect("it ran");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -149,7 +149,7 @@ async fn a_broker_that_is_killed_while_a_celery_worker_is_busy_loses_nothing() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, busy).await.expect("two tasks run");
+    tokio::time::timeout(TIMEOUT, busy).await.expect("two tasks run");
     broker.kill_and_restart().await;
     std::fs::write(folder.path().join("go"), "").expect("the tasks are let go");
     let mut collect = vec!["celery_app.py", "collect"];

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Transcripts that let more time pass than this are for a clock that can be turned.
 const REAL_TIME_MAX: Duration = Duration::from_secs(3);
 
@@ -137,7 +137,7 @@ impl Peer {
                 break;
             }
             let mut more = [0; 16 * 1024];
-            match timeout(PATIENCE, self.stream.read(&mut more)).await {
+            match timeout(TIMEOUT, self.stream.read(&mut more)).await {
                 Ok(Ok(count)) if count > 0 => self.bytes.extend_from_slice(&more[..count]),
                 _ => return None,
             }

@@ -25,7 +25,7 @@ use tenure_door_zmq::codec::Limits;
 use tenure_door_zmq::mdp;
 use tenure_hub::store::{Disk, MemoryDisk, RealDisk};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const TURN: Duration = Duration::from_secs(2);
 const TURNS: usize = 3;
 /// How many requests a client keeps under way.
@@ -142,12 +142,12 @@ impl Middle {
             (0..UNDER_WAY).for_each(|_| ask(&mut client));
             let mut replies = 0;
             while began.elapsed() < TURN {
-                client.receive(PATIENCE).expect("a reply");
+                client.receive(TIMEOUT).expect("a reply");
                 ask(&mut client);
                 replies += 1;
             }
             let (took, cpu) = (began.elapsed(), cpu() - cpu_before);
-            (0..UNDER_WAY).for_each(|_| drop(client.receive(PATIENCE)));
+            (0..UNDER_WAY).for_each(|_| drop(client.receive(TIMEOUT)));
             is_over.store(true, Ordering::Relaxed);
             (f64::from(replies) / took.as_secs_f64(), cpu / f64::from(replies))
         })

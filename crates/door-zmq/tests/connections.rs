@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use support::broker::{Broker, calm};
 use support::native::Native;
-use support::wire::{PATIENCE, Wire};
+use support::wire::{TIMEOUT, Wire};
 use support::{command, greeting, metadata, null_opening};
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::words::{Command, StateName};
@@ -27,7 +27,7 @@ fn impatient() -> Broker {
 /// The address of the next request.
 fn request(worker: &mut Wire) -> String {
     loop {
-        let frames = worker.receive(PATIENCE).expect("a request");
+        let frames = worker.receive(TIMEOUT).expect("a request");
         if frames[2] == [2] {
             return String::from_utf8(frames[3].clone()).expect("text");
         }
@@ -65,7 +65,7 @@ fn an_old_peer_that_stops_in_the_middle_of_a_message_is_given_up() {
     peer.raw(&[2, 0, 0, 0, 0, 0, 10, 0, 0]);
     peer.raw(&[0; 1000]);
     assert!(broker.counts("silent"));
-    assert!(peer.is_closed(PATIENCE));
+    assert!(peer.is_closed(TIMEOUT));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_result_that_is_too_long_ends_its_job_once_and_for_all() {
         worker.send(if is_mdp { &READY[..] } else { &["", "READY"] });
         let mut client = Wire::dealer(clients);
         client.send(if is_mdp { &["", "MDPC01", "echo", "x"][..] } else { &["", "x"] });
-        worker.receive(PATIENCE).expect("a job");
+        worker.receive(TIMEOUT).expect("a job");
         broker.until_running(1);
         // A frame that is announced with a terabyte.
         worker.raw(&[2, 0, 0, 1, 0, 0, 0, 0, 0]);
@@ -97,13 +97,13 @@ fn whoever_was_replaced_and_comes_back_at_once_is_refused() {
     request(&mut older);
     broker.until_running(1);
     let mut newer = Wire::named(broker.mdp, b"same");
-    assert!(older.is_closed(PATIENCE));
+    assert!(older.is_closed(TIMEOUT));
     newer.send(&READY);
     let address = request(&mut newer);
     for _ in 0..2 {
         let mut again = Wire::silent(broker.mdp);
         again.raw(&null_opening("DEALER", b"same"));
-        assert!(again.is_closed(PATIENCE), "it keeps coming, as ZeroMQ does");
+        assert!(again.is_closed(TIMEOUT), "it keeps coming, as ZeroMQ does");
     }
     assert!(broker.counts("identity_taken"));
     newer.send(&["", "MDPW01", "\x03", &address, "", "y"]);
@@ -150,7 +150,7 @@ fn nobody_takes_the_identity_of_a_worker_of_another_namespace_or_key() {
     let address = request(&mut worker);
     for key in ["submit", "other name"] {
         let mut other = Wire::plain_introduced(broker.mdp, "", key, b"node-7");
-        assert!(other.is_closed(PATIENCE), "{key}: the identity is in use under another key");
+        assert!(other.is_closed(TIMEOUT), "{key}: the identity is in use under another key");
     }
     let mut stranger = Wire::plain_named(broker.mdp, "", "stranger", b"node-7");
     stranger.send(&["", "MDPC01", "mmi.weather"]);
@@ -204,7 +204,7 @@ fn a_job_on_a_worker_that_hangs_can_be_cancelled_and_paused() {
         }
         until("both are over", || native.tasks().iter().all(|task| task.state.name() == state));
         assert_eq!(worker.texts(), ["", "MDPW01", "\x05"], "DISCONNECT");
-        assert!(small.is_closed(PATIENCE));
+        assert!(small.is_closed(TIMEOUT));
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use support::broker::{Broker, calm};
 use support::native::Native;
-use support::wire::{PATIENCE, Wire};
+use support::wire::{TIMEOUT, Wire};
 use tenure_door_zmq::{PingPongSettings, Settings};
 use tenure_hub::{Request, Response};
 
@@ -36,7 +36,7 @@ fn two_hundred_workers_answer_every_request_once_although_half_of_them_die() {
         }
         let mut answered = BTreeSet::new();
         for _ in 0..REQUESTS {
-            let reply = client.receive(4 * PATIENCE).expect("a reply");
+            let reply = client.receive(4 * TIMEOUT).expect("a reply");
             assert!(answered.insert(reply[3].clone()), "answered twice: {reply:?}");
         }
         assert_eq!(client.receive(Duration::from_millis(50)), None);
@@ -65,5 +65,5 @@ fn work(address: SocketAddr, number: usize, is_over: &AtomicBool) {
 
 fn workers_seen(client: &mut Wire) -> usize {
     client.send(&["", "MDPC01", "mmi.list_services"]);
-    client.receive(PATIENCE).expect("an answer").len() - 3
+    client.receive(TIMEOUT).expect("an answer").len() - 3
 }

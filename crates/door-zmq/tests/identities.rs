@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::broker::Broker;
 use support::plugin::{PluginClient, PluginWorker};
-use support::wire::{PATIENCE, Wire};
+use support::wire::{TIMEOUT, Wire};
 use tenure_hub::{Grant, Keys, Right, Rights};
 
 const PATH: &str = "Tools/Count";
@@ -47,13 +47,13 @@ fn replies_and_notices_of_a_job_go_to_the_key_that_submitted_it() {
     let call = worker.call();
 
     let introduced = |key| Wire::plain_introduced(broker.mdp, "", key, b"shared");
-    assert!(introduced("office").is_closed(PATIENCE), "the identity is in use under another key");
+    assert!(introduced("office").is_closed(TIMEOUT), "the identity is in use under another key");
     assert!(broker.counts("identity_of_another_key"));
     assert_eq!(lab.lines("mmi.status", &[]), ["0", "1", "1"], "and whoever has it keeps it");
 
     drop(lab);
     assert!(broker.counts("client_gone"));
-    assert!(introduced("office").is_closed(PATIENCE), "there are jobs under it");
+    assert!(introduced("office").is_closed(TIMEOUT), "there are jobs under it");
     let mut lab = client(broker.mdp, "lab", "shared");
     assert_eq!(lab.lines("mmi.status", &[]), ["0", "1", "1"]);
     worker.finish(&call, &["result of job-1"]);
@@ -65,7 +65,7 @@ fn replies_and_notices_of_a_job_go_to_the_key_that_submitted_it() {
     loop {
         let mut other = introduced("office");
         other.send(&["", "MDPC01_PL", "mmi.status"]);
-        if let Some(answer) = other.receive(PATIENCE) {
+        if let Some(answer) = other.receive(TIMEOUT) {
             assert_eq!(answer[3], b"0");
             break;
         }
@@ -79,7 +79,7 @@ fn an_identity_with_a_key_of_its_own_is_used_with_that_key_only() {
     for door in [broker.mdp, broker.workers] {
         for key in ["work", "everything", "lab"] {
             let mut other = Wire::plain_introduced(door, "", key, b"node-7");
-            assert!(other.is_closed(PATIENCE), "{key}");
+            assert!(other.is_closed(TIMEOUT), "{key}");
         }
     }
     assert!(broker.counts("identity_of_another_key"));
@@ -136,7 +136,7 @@ fn a_key_that_only_submits_gets_the_replies_to_its_requests() {
     worker.send(&["", "MDPW01", "\x01", "echo"]);
     let mut client = Wire::plain(broker.mdp, "", "lab");
     client.send(&["", "MDPC01", "echo", "x"]);
-    let request = worker.receive(PATIENCE).expect("a request");
+    let request = worker.receive(TIMEOUT).expect("a request");
     worker.send(&[&b""[..], b"MDPW01", &[3], &request[3], b"", b"y"]);
     assert_eq!(client.texts()[3], "y");
     worker.send(&["", "MDPC01", "echo", "x"]);

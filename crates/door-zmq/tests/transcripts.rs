@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use support::broker::Broker;
 use support::transcript::{Act, Bindings, Transcript, read};
-use support::wire::{PATIENCE, Wire};
+use support::wire::{TIMEOUT, Wire};
 
 /// Peers talk over connections of their own. What one says is given this long before the next one speaks.
 const BREATH: Duration = Duration::from_millis(40);
@@ -44,7 +44,7 @@ fn hold(transcript: &Transcript, address: impl Fn(&str) -> SocketAddr) {
             }
             Act::Hears { peer, frames } => {
                 let wire = peers.get_mut(peer.as_str()).unwrap_or_else(|| panic!("{place}: who is {peer}?"));
-                let heard = wire.receive(PATIENCE).unwrap_or_else(|| panic!("{place}: nothing was said"));
+                let heard = wire.receive(TIMEOUT).unwrap_or_else(|| panic!("{place}: nothing was said"));
                 let heard: Vec<Bytes> = heard.into_iter().map(Bytes::from).collect();
                 let is_it = heard.len() == frames.len()
                     && frames.iter().zip(&heard).all(|(frame, bytes)| frame.matches(bytes, &mut bindings));

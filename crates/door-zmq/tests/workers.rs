@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::broker::{Broker, calm};
 use support::native::Native;
 use support::plugin::{PluginClient, PluginWorker, says};
-use support::wire::{PATIENCE, Wire};
+use support::wire::{TIMEOUT, Wire};
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::words::StateName;
 
@@ -21,7 +21,7 @@ fn quick() -> Settings {
 /// The next request: its address and body.
 fn request(worker: &mut Wire) -> (String, Vec<u8>) {
     loop {
-        let frames = worker.receive(PATIENCE).expect("a request");
+        let frames = worker.receive(TIMEOUT).expect("a request");
         if frames[2] == [2] {
             return (String::from_utf8(frames[3].clone()).expect("text"), frames[5].clone());
         }
@@ -31,7 +31,7 @@ fn request(worker: &mut Wire) -> (String, Vec<u8>) {
 /// The next message that is not a heartbeat, by its command byte.
 fn word(worker: &mut Wire) -> u8 {
     loop {
-        let frames = worker.receive(PATIENCE).expect("a word");
+        let frames = worker.receive(TIMEOUT).expect("a word");
         if frames[2] != [4] {
             return frames[2][0];
         }
@@ -84,7 +84,7 @@ fn an_idle_worker_that_beats_stays() {
 }
 
 #[test]
-fn a_busy_lease_ends_the_patience_where_it_is_set() {
+fn a_busy_lease_ends_the_timeout_where_it_is_set() {
     let settings = Settings { busy_lease: Some(Duration::from_millis(500)), ..quick() };
     let broker = Broker::with(settings, PingPongSettings::default());
     let mut worker = Wire::dealer(broker.mdp);
@@ -148,7 +148,7 @@ fn the_newer_of_two_connections_with_one_identity_has_it() {
     client.send(&["", "MDPC01", "echo", "x"]);
     request(&mut older);
     let mut newer = Wire::named(broker.mdp, b"node-1");
-    assert!(older.is_closed(PATIENCE));
+    assert!(older.is_closed(TIMEOUT));
     newer.send(&READY);
     assert!(request(&mut newer).0.contains("#2#node-1"), "the job of the older one was lost with it");
 }

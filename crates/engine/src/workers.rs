@@ -145,15 +145,15 @@ impl Worker {
 
     /// Silence until this moment is nothing to worry about.
     pub(crate) fn silent_until(&self) -> Timestamp {
-        self.last_seen + self.patience()
+        self.last_seen + self.timeout()
     }
 
     /// Its attempts are believed until this moment, as far as we have heard.
     pub(crate) fn lease_until(&self) -> Timestamp {
-        self.last_seen + self.lease.max(self.patience())
+        self.last_seen + self.lease.max(self.timeout())
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         match self.busy_lost_after {
             Some(busy) if !self.held.is_empty() => busy,
             _ => self.lost_after,

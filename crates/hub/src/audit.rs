@@ -31,7 +31,7 @@ use writer::Writer;
 /// How many lines may wait for the log's disk. A line is at most some kilobytes.
 const LINES_WAITING_MAX: usize = 8_192;
 /// How long a broker that stops waits for the last lines.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where the log is, and what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,10 +154,10 @@ impl Audit {
         let (done, is_done) = sync_channel(1);
         let mut message = Message::Close(done);
         let begun = std::time::Instant::now();
-        while begun.elapsed() < CLOSE_PATIENCE {
+        while begun.elapsed() < CLOSE_TIMEOUT {
             match self.lines.try_send(message) {
                 Ok(()) => {
-                    let _ = is_done.recv_timeout(CLOSE_PATIENCE);
+                    let _ = is_done.recv_timeout(CLOSE_TIMEOUT);
                     return;
                 }
                 Err(TrySendError::Full(again)) => message = again,

@@ -1,6 +1,6 @@
 //! The running hub and its disk: nobody is told "yes" before the sync, a full disk holds up and loses nothing, a failed
-//! one ends the hub. A lone asker's batches are written on the spot, a crowd's by the writer's thread; all this is true of
-//! both.
+//! one ends the hub. A lone asker's batches are written on the spot, a crowd's by the writer's thread; all this is true
+//! of both.
 
 mod support;
 
@@ -11,7 +11,7 @@ use tenure_hub::store::{Disk, MemoryDisk, StoreSettings};
 use tenure_hub::words::{Command, Held, NewTask, Query, Refusal, Reply, Settings};
 use tenure_hub::{Delivery, Done, Hub, Request, Response, Submission, fresh_id};
 
-use support::PATIENCE;
+use support::TIMEOUT;
 use support::talk::{Talk, start_hub, start_hub_with};
 
 /// Enough turns of one message each.
@@ -78,7 +78,7 @@ async fn a_failed_sync_ends_the_hub_and_answers_nobody() {
     let talk = lone_asker(&hub).await;
     disk.fail_sync_after(0);
     talk.ask(2, submission(10)).await;
-    let ended = tokio::time::timeout(PATIENCE, hub.ended()).await.expect("it ends");
+    let ended = tokio::time::timeout(TIMEOUT, hub.ended()).await.expect("it ends");
     assert!(ended.is_err(), "{ended:?}");
     let mut mail = Vec::new();
     talk.session.mailbox().take(&mut mail);
@@ -113,7 +113,7 @@ async fn answer(hub: &Hub, request: Request) -> Result<Response, Refusal> {
 /// The same until the hub knows that the disk is full: what is submitted before waits for the disk.
 async fn answer_of_a_full_disk(hub: &Hub, request: impl Fn() -> Request) -> Result<Response, Refusal> {
     let begun = std::time::Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < TIMEOUT {
         let mut talk = Talk::new(hub.handle(), "newcomer");
         talk.ask(1, request()).await;
         if let Ok(Delivery::Reply { token: 1, reply }) =
@@ -183,7 +183,7 @@ async fn keeping_fewer_ended_tasks_frees_room_while_new_ones_are_refused() {
     hub.handle().configure(Settings { ended_kept: 2, ..Settings::default() });
     let begun = std::time::Instant::now();
     while segments() > 4 {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", files());
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", files());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -192,7 +192,7 @@ async fn answer_until_refused(hub: &Hub) -> Result<Response, Refusal> {
     let begun = std::time::Instant::now();
     loop {
         let reply = answer(hub, submission(1)).await;
-        if reply.is_err() || begun.elapsed() > PATIENCE {
+        if reply.is_err() || begun.elapsed() > TIMEOUT {
             return reply;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -8,7 +8,7 @@ use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::words::{Command, Filter, Refusal, Settings};
 use tenure_hub::{Ask, Delivery, Grant, Hub, HubHandle, Keys, Principal, Request, Response, Session, Watch};
 
-use support::PATIENCE;
+use support::TIMEOUT;
 
 fn keys(all: &[(&str, &str)]) -> Keys {
     let mut keys = Keys::default();
@@ -37,7 +37,7 @@ fn open(hub: &HubHandle, key: &str) -> Session {
 
 /// The last of what arrives, as soon as something has.
 async fn next(session: &Session) -> Delivery {
-    tokio::time::timeout(PATIENCE, session.mailbox().arrived()).await.expect("something arrives");
+    tokio::time::timeout(TIMEOUT, session.mailbox().arrived()).await.expect("something arrives");
     let mut taken = Vec::new();
     session.mailbox().take(&mut taken);
     taken.pop().expect("something has arrived")
@@ -87,9 +87,9 @@ async fn a_connection_without_a_session_hears_of_it_too() {
         }
     };
     let revokes = async { hub.handle().set_keys(keys(&[("kept", "lab")])) };
-    tokio::time::timeout(PATIENCE, async { tokio::join!(waits, revokes) }).await.expect("it is told");
+    tokio::time::timeout(TIMEOUT, async { tokio::join!(waits, revokes) }).await.expect("it is told");
     // Also a door that asks too late.
-    tokio::time::timeout(PATIENCE, handle.revoked(&gone)).await.expect("it is gone");
+    tokio::time::timeout(TIMEOUT, handle.revoked(&gone)).await.expect("it is gone");
 }
 
 #[tokio::test]

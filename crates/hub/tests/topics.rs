@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{PATIENCE, id, numbers, publish, start, subscribe, take};
+use support::{TIMEOUT, id, numbers, publish, start, subscribe, take};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
     Delivery, Ended, Filter, Kind, Policy, Publish, Receipt, Recovery, Refusal, Resume, Sequence, Subscribe,
@@ -105,13 +105,13 @@ async fn a_publisher_waits_for_a_blocking_subscriber_until_it_takes() {
     let mut out = Vec::new();
     subscription.take(1, 1, &mut out).await.unwrap();
     assert_eq!(numbers(&out), [1]);
-    let published = tokio::time::timeout(PATIENCE, settled).await.unwrap().unwrap().unwrap();
+    let published = tokio::time::timeout(TIMEOUT, settled).await.unwrap().unwrap().unwrap();
     assert_eq!((published.blocked, published.dropped), (1, 0));
     assert_eq!(numbers(&take(&mut subscription).await), [2]);
 }
 
 #[tokio::test]
-async fn the_patience_of_a_publisher_ends_and_the_oldest_makes_room() {
+async fn a_publisher_times_out_and_the_oldest_makes_room() {
     let mut settings = TopicSettings::default();
     settings.topics.block_timeout = Duration::from_millis(50);
     let hub = start(&MemoryDisk::default(), settings);
@@ -148,16 +148,16 @@ async fn a_group_shares_and_what_a_broken_member_leaves_goes_to_the_others() {
 async fn a_request_is_answered_through_the_name_it_carries() {
     let hub = start(&MemoryDisk::default(), TopicSettings::default());
     let topics = hub.handle().topics().clone();
-    let ask = |topic: &'static str, patience| {
+    let ask = |topic: &'static str, timeout| {
         let topics = topics.clone();
         async move {
             let publish = Publish::new(topic, fresh_message_id(), "how much?");
-            topics.request(&default(), publish, patience).await
+            topics.request(&default(), publish, timeout).await
         }
     };
-    assert_eq!(ask("price", PATIENCE).await, Err(Refusal::NoResponders));
+    assert_eq!(ask("price", TIMEOUT).await, Err(Refusal::NoResponders));
     let mut responder = subscribe(&topics, "shop", &["price"]);
-    let asking = tokio::spawn(ask("price", PATIENCE));
+    let asking = tokio::spawn(ask("price", TIMEOUT));
     let taken = take(&mut responder).await;
     let Delivery::Message { message, .. } = &taken[0] else { panic!("{taken:?}") };
     let reply_to = message.reply_to.clone().expect("it is a request");
@@ -190,7 +190,7 @@ async fn streams_end_when_the_broker_stops() {
     let waiting = tokio::spawn(async move { subscription.take(1, 1, &mut Vec::new()).await });
     hub.handle().stop();
     hub.ended().await.unwrap();
-    assert_eq!(tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap(), Err(Ended::Stopping));
+    assert_eq!(tokio::time::timeout(TIMEOUT, waiting).await.unwrap().unwrap(), Err(Ended::Stopping));
     assert_eq!(publish(&topics, "a", "x").await, Err(Refusal::Stopping));
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{PATIENCE, id, numbers, publish, start, subscribe};
+use support::{TIMEOUT, id, numbers, publish, start, subscribe};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
     Delivery, Filter, Policy, Publish, Subscribe, Subscription, TopicSettings, fresh_message_id,
@@ -47,13 +47,13 @@ async fn one_that_stopped_reading_among_a_hundred_hinders_nobody_and_its_memory_
     let begun = Instant::now();
     for _ in 0..MESSAGES {
         let publishing = publish(topics, "news", "something new every time");
-        tokio::time::timeout(PATIENCE, publishing).await.expect("nobody holds it up").unwrap();
+        tokio::time::timeout(TIMEOUT, publishing).await.expect("nobody holds it up").unwrap();
     }
     for reader in readers {
-        let heard = tokio::time::timeout(PATIENCE, reader).await.expect("it hears all").unwrap();
+        let heard = tokio::time::timeout(TIMEOUT, reader).await.expect("it hears all").unwrap();
         assert_eq!(heard, (1..=MESSAGES).collect::<Vec<_>>());
     }
-    assert!(begun.elapsed() < PATIENCE);
+    assert!(begun.elapsed() < TIMEOUT);
     let info = topics.subscription("default", &id("stopped")).unwrap();
     assert_eq!(u64::from(info.stats.depth), 100);
     assert_eq!(info.stats.dropped.oldest, MESSAGES - 100);
@@ -92,7 +92,7 @@ async fn the_figures_count_what_was_published_and_heard() {
     let messages = (0..5).map(|_| Publish::new("a", fresh_message_id(), "x")).collect();
     assert!(topics.publish_many(&default(), messages).iter().all(Result::is_ok));
     reader.take(3, 1 << 20, &mut Vec::new()).await.unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while topics.figures().delivered != 3 {
         assert!(Instant::now() < deadline, "{:?}", topics.figures());
         tokio::time::sleep(Duration::from_millis(10)).await;

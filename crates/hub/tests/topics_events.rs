@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use support::{PATIENCE, id, start, subscribe};
+use support::{TIMEOUT, id, start, subscribe};
 use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::topics::{
     Delivery, Filter, Kind, Message, Recovery, Refusal, Resume, Sequence, Subscribe, Subscription,
@@ -40,7 +40,7 @@ impl Ear {
         while self.heard.is_empty() {
             let mut out = Vec::new();
             let taking = self.subscription.take(3, 10_000, &mut out);
-            tokio::time::timeout(PATIENCE, taking)
+            tokio::time::timeout(TIMEOUT, taking)
                 .await
                 .expect("something comes")
                 .expect("the stream goes on");
@@ -109,7 +109,7 @@ impl Peer {
         let mut mails = Vec::new();
         loop {
             let arrived = self.session.mailbox().arrived();
-            tokio::time::timeout(PATIENCE, arrived).await.expect("figures come");
+            tokio::time::timeout(TIMEOUT, arrived).await.expect("figures come");
             self.session.mailbox().take(&mut mails);
             for mail in mails.drain(..) {
                 if let Mail::Reply { token: 2, reply: Ok(Response::Stats(stats)) } = mail {
@@ -124,7 +124,7 @@ impl Peer {
         let mut mails = Vec::new();
         loop {
             let arrived = self.session.mailbox().arrived();
-            tokio::time::timeout(PATIENCE, arrived).await.expect("work comes");
+            tokio::time::timeout(TIMEOUT, arrived).await.expect("work comes");
             self.session.mailbox().take(&mut mails);
             for mail in mails.drain(..) {
                 if let Mail::Notice(Notice::Assign(assignment)) = mail {
@@ -300,7 +300,7 @@ async fn a_client_that_knows_its_last_number_goes_on_after_it_and_is_told_what_i
     let worker = Peer::new(hub.handle(), "default", "w");
     worker.register("w", "q").await;
     let client = Peer::new(hub.handle(), "default", "client");
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     loop {
         for _ in 0..40 {
             client.submit("q").await;

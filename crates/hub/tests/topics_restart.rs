@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{PATIENCE, id, numbers, publish, start, subscribe, take, until_saved};
+use support::{TIMEOUT, id, numbers, publish, start, subscribe, take, until_saved};
 use tenure_hub::store::{MemoryDisk, RealDisk, StoreError, StoreSettings};
 use tenure_hub::topics::{
     Delivery, Filter, Kind, Publish, Recovery, Refusal, Resume, Sequence, Subscribe, TopicSettings,
@@ -28,7 +28,7 @@ fn durable(patterns: &[&str]) -> TopicSettings {
 
 async fn stop(hub: Hub) {
     hub.handle().stop();
-    tokio::time::timeout(PATIENCE, hub.ended()).await.expect("it stops").unwrap();
+    tokio::time::timeout(TIMEOUT, hub.ended()).await.expect("it stops").unwrap();
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tenure_hub::{
 
 use tenure_hub::limits::SAME_WATCHES_MAX;
 
-use support::PATIENCE;
+use support::TIMEOUT;
 use support::talk::{Talk, start_hub};
 
 const MB: usize = 1024 * 1024;
@@ -46,7 +46,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
+    tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
 fn mailbox(talk: &Talk) -> &Mailbox {

@@ -36,7 +36,8 @@ pub(crate) struct Cli {
 const SHARED_OPTIONS: &str = "\
 Options for every command (--broker, --key-file, --namespace, -o json ...): `tenure --help`";
 
-/// Settings that a verb other than `serve` is told about. It takes the others too, so that one line of options serves all.
+/// Settings that a verb other than `serve` is told about. It takes the others too, so that one line of options serves
+/// all.
 const OFFLINE_SETTINGS: [&str; 2] = ["config", "data_dir"];
 
 impl Cli {
@@ -110,8 +111,8 @@ pub(crate) struct Global {
     )]
     pub(crate) namespace: Option<String>,
     /// How long to try to connect to the broker
-    #[arg(long, global = true, value_name = "SPAN", default_value = "5s", value_parser = crate::units::parse_span, help_heading = "Reaching a broker")]
-    pub(crate) patience: std::time::Duration,
+    #[arg(long, global = true, alias = "patience", value_name = "SPAN", default_value = "5s", value_parser = crate::units::parse_span, help_heading = "Reaching a broker")]
+    pub(crate) connect_timeout: std::time::Duration,
     /// Output format
     #[arg(
         short,

@@ -156,10 +156,10 @@ fn a_request_reaches_a_responder_and_its_answer_finds_the_way_back() {
     let mut stage = Stage::new();
     let mut requests = Requests::default();
     stage.join("responder", &["time"]);
-    let patience = Duration::from_secs(2);
-    let reply_to = requests.open(RequestId(7), patience, stage.now).unwrap();
+    let timeout = Duration::from_secs(2);
+    let reply_to = requests.open(RequestId(7), timeout, stage.now).unwrap();
     let question = Publish::new("time", MessageId(1), "what time is it?");
-    stage.shard.request(question, reply_to, patience, stage.now, &mut stage.wake).unwrap();
+    stage.shard.request(question, reply_to, timeout, stage.now, &mut stage.wake).unwrap();
     let Delivery::Message { kind: Kind::Live, message } = stage.take("responder", 1).remove(0) else {
         panic!("the question");
     };
@@ -184,12 +184,12 @@ fn a_request_without_responders_is_refused_at_once_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_request_is_not_delivered_after_the_patience_of_the_one_who_asks() {
+fn a_request_is_not_delivered_after_its_timeout() {
     let mut stage = Stage::with(Settings::default());
     stage.join("responder", &["time"]);
     let question = Publish::new("time", MessageId(1), "?");
-    let patience = Duration::from_millis(500);
-    stage.shard.request(question, Arc::from("_reply.7"), patience, stage.now, &mut stage.wake).unwrap();
+    let timeout = Duration::from_millis(500);
+    stage.shard.request(question, Arc::from("_reply.7"), timeout, stage.now, &mut stage.wake).unwrap();
     stage.pass(500);
     assert_eq!(stage.hear("responder"), [""; 0]);
 }

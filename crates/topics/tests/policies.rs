@@ -114,7 +114,7 @@ fn a_small_message_does_not_slip_past_a_large_one_that_waits() {
 }
 
 #[test]
-fn patience_ends_in_dropping_the_oldest() {
+fn a_timeout_drops_the_oldest() {
     let mut stage = stage(Policy::Block, 1);
     stage.say("a", "1");
     stage.hear("fast");

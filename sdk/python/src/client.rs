@@ -42,7 +42,7 @@ pub(crate) fn connect(
     let mut builder = tenure_client::Client::builder()
         .address(address)
         .software(software)
-        .patience(Duration::from_millis(patience_ms));
+        .connect_timeout(Duration::from_millis(patience_ms));
     if let Some(namespace) = namespace {
         builder = builder.namespace(namespace);
     }

@@ -1,8 +1,8 @@
 //! Leaving a subscription that somebody comes back to: what the program has taken counts as taken, and nothing else.
 //!
 //! The broker does not know what of its messages was read. So the subscription is paused first, and by the answer
-//! everything it wrote has come. Then what was taken is acknowledged. If some of it was not taken, the broker is told the
-//! numbers before it, and the subscription is paused again before anything is replayed.
+//! everything it wrote has come. Then what was taken is acknowledged. If some of it was not taken, the broker is told
+//! the numbers before it, and the subscription is paused again before anything is replayed.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use tenure_wire::{FromBroker, Name, Notice, Reply, Request};
 
 use super::{Received, Subscriber, Subscribing, takes_acknowledgements};
 use crate::client::unexpected;
-use crate::connection::{CONNECT_TIMEOUT, Connection};
+use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::error::Error;
 use crate::seen::TOPICS_MAX;
 
@@ -22,8 +22,8 @@ const TRIES_MAX: usize = 10;
 
 impl Subscriber {
     /// Leaves the subscription, for whoever takes it up again by its id: what [`next`](Subscriber::next) has handed out
-    /// counts as taken, and everything after it comes again as far as it is kept. A subscriber that is dropped leaves as
-    /// well, but then what it took last, and had not acknowledged, comes again.
+    /// counts as taken, and everything after it comes again as far as it is kept. A subscriber that is dropped leaves
+    /// as well, but then what it took last, and had not acknowledged, comes again.
     pub async fn leave(mut self) -> Result<(), Error> {
         let mut untaken = Untaken::default();
         for received in self.ready.drain(..) {
@@ -39,7 +39,7 @@ impl Subscriber {
             return Err(Error::lost("the connection was gone already"));
         };
         let leaving = subscribing.leave(connection, untaken);
-        let left = tokio::time::timeout(CONNECT_TIMEOUT, leaving).await;
+        let left = tokio::time::timeout(DIAL_TIMEOUT, leaving).await;
         left.unwrap_or_else(|_| Err(Error::lost("leaving was not answered")))
     }
 }
@@ -150,8 +150,8 @@ impl Untaken {
         *first = sequence.min(*first);
     }
 
-    /// Of what was seen, the topics of which everything was taken. A member of a group gets numbers out of order, so of the
-    /// others it is not known what was taken last.
+    /// Of what was seen, the topics of which everything was taken. A member of a group gets numbers out of order, so of
+    /// the others it is not known what was taken last.
     fn finished(&self, mut seen: Vec<LastSeen>) -> Vec<LastSeen> {
         seen.retain(|row| !self.first.contains_key(&row.topic));
         seen

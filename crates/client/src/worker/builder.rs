@@ -18,7 +18,7 @@ use super::outbox::Outbox;
 use super::outcome::IntoOutcome;
 use super::run::{Finish, Handler};
 use super::unreported::Unreported;
-use crate::builder::PATIENCE;
+use crate::builder::CONNECT_TIMEOUT;
 use crate::dialer::random;
 use crate::error::Error;
 use crate::peer::{Peer, peer_setters};
@@ -67,7 +67,7 @@ pub struct WorkerBuilder {
     spec: WorkerSpec,
     handler: Option<Handler>,
     stop_grace: Duration,
-    patience: Duration,
+    connect_timeout: Duration,
     drain_on_sigterm: bool,
     unreported: Vec<Unreported>,
     on_answer: Option<OnAnswer>,
@@ -96,7 +96,7 @@ impl WorkerBuilder {
             spec,
             handler: None,
             stop_grace: STOP_GRACE,
-            patience: PATIENCE,
+            connect_timeout: CONNECT_TIMEOUT,
             drain_on_sigterm: false,
             unreported: Vec::new(),
             on_answer: None,
@@ -167,8 +167,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long handlers may run on after their attempt is over, or after [`stop`](WorkerHandle::stop) (10 s). Then async
-    /// ones are dropped; blocking ones cannot be, and keep their slot until they return.
+    /// How long handlers may run on after their attempt is over, or after [`stop`](WorkerHandle::stop) (10 s). Then
+    /// async ones are dropped; blocking ones cannot be, and keep their slot until they return.
     #[must_use]
     pub fn stop_grace(mut self, grace: Duration) -> WorkerBuilder {
         self.stop_grace = grace;
@@ -177,9 +177,15 @@ impl WorkerBuilder {
 
     /// How long the first connection may take (30 s). Later ones take as long as they take.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> WorkerBuilder {
-        self.patience = patience;
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> WorkerBuilder {
+        self.connect_timeout = connect_timeout;
         self
+    }
+
+    /// The old name of [`connect_timeout`](Self::connect_timeout).
+    #[deprecated(note = "call `connect_timeout`")]
+    pub fn patience(self, connect_timeout: Duration) -> WorkerBuilder {
+        self.connect_timeout(connect_timeout)
     }
 
     /// Whether the worker drains when the process is told to terminate (no).
@@ -231,8 +237,8 @@ impl WorkerBuilder {
 
     /// Hands each task over to another runtime, one that this crate does not know: `handler` only takes the task and
     /// returns at once, because the worker's connection waits for it. Whoever runs the task calls
-    /// [`Finish::with`](super::Finish::with) at its end, from any thread. The slot is taken until then, and the handler is
-    /// never dropped: [`Context::on_interrupt`] tells when it should wind down.
+    /// [`Finish::with`](super::Finish::with) at its end, from any thread. The slot is taken until then, and the handler
+    /// is never dropped: [`Context::on_interrupt`] tells when it should wind down.
     #[must_use]
     pub fn hand_over<F>(mut self, handler: F) -> WorkerBuilder
     where
@@ -297,7 +303,7 @@ impl WorkerBuilder {
             peer,
             spec: self.spec,
             stop_grace: self.stop_grace,
-            patience: self.patience,
+            connect_timeout: self.connect_timeout,
             drain_on_sigterm: self.drain_on_sigterm,
             unreported: self.unreported,
             on_answer: self.on_answer,

@@ -25,7 +25,7 @@ use super::process_stats::ProcessStats;
 use super::run::{Finish, Runner};
 use super::signal::Interrupt;
 use super::unreported::Unreported;
-use crate::connection::{CONNECT_TIMEOUT, Connection};
+use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::dialer::{Dialer, is_passing};
 use crate::error::Error;
 use crate::peer::Peer;
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) peer: Peer,
     pub(crate) spec: WorkerSpec,
     pub(crate) stop_grace: Duration,
-    pub(crate) patience: Duration,
+    pub(crate) connect_timeout: Duration,
     pub(crate) drain_on_sigterm: bool,
     /// To be reported first.
     pub(crate) unreported: Vec<Unreported>,
@@ -179,7 +179,7 @@ impl Link {
     async fn live(&mut self) -> Result<(), Error> {
         let mut terminate = self.settings.drain_on_sigterm.then(Terminate::new).transpose()?;
         let mut dialer = Dialer::new(self.settings.peer.clone());
-        let deadline = tokio::time::Instant::now() + self.settings.patience;
+        let deadline = tokio::time::Instant::now() + self.settings.connect_timeout;
         let mut connection = dialer.dial(Some(deadline)).await?;
         loop {
             let ended = self.converse(&mut connection, &mut terminate).await;
@@ -301,7 +301,7 @@ impl Link {
         let held = self.attempts.for_register();
         let spec = WorkerSpec { held: held.clone(), ..self.settings.spec.clone() };
         self.ask(connection, Sent::Register(held), &Request::Register(Box::new(spec)));
-        self.standing = Standing::Registering(Instant::now() + CONNECT_TIMEOUT);
+        self.standing = Standing::Registering(Instant::now() + DIAL_TIMEOUT);
         self.told = Leaving::No;
     }
 

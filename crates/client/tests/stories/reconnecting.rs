@@ -159,17 +159,22 @@ async fn requests_wait_for_the_broker_to_come_back() {
 }
 
 #[tokio::test]
-async fn patience_ends_with_a_clear_word() {
+async fn a_connect_timeout_says_what_failed() {
     let mut broker = Broker::start();
     let address = broker.address();
-    let client =
-        Client::builder().address(&address).patience(Duration::from_millis(300)).connect().await.unwrap();
+    let client = Client::builder()
+        .address(&address)
+        .connect_timeout(Duration::from_millis(300))
+        .connect()
+        .await
+        .unwrap();
     broker.stop();
     let begun = Instant::now();
     let gone = client.counts().await.unwrap_err();
     assert!(matches!(gone, Error::Unreachable { .. }) && gone.to_string().contains(&address), "{gone}");
     assert!(begun.elapsed() < LONG);
-    let nobody = Client::builder().address(&address).patience(Duration::from_millis(300)).connect().await;
+    let nobody =
+        Client::builder().address(&address).connect_timeout(Duration::from_millis(300)).connect().await;
     assert!(matches!(nobody.unwrap_err(), Error::Unreachable { .. }));
 }
 

@@ -256,8 +256,11 @@ async fn a_unix_socket_is_as_good_as_any_other() {
     let client = Client::connect(&format!("unix:{}", path.display())).await.unwrap();
     let task = client.submit(Submission::to("images").body("here")).await.unwrap().task;
     assert_eq!(broker.client().await.body(task).await.unwrap(), "here");
-    let nobody =
-        Client::builder().address("unix:/no/such.sock").patience(Duration::from_millis(50)).connect().await;
+    let nobody = Client::builder()
+        .address("unix:/no/such.sock")
+        .connect_timeout(Duration::from_millis(50))
+        .connect()
+        .await;
     assert!(matches!(nobody.unwrap_err(), Error::Unreachable { .. }));
 }
 
@@ -265,7 +268,7 @@ async fn a_unix_socket_is_as_good_as_any_other() {
 async fn a_client_reaches_a_broker_behind_tls_and_believes_no_other_certificate() {
     let broker = Broker::start();
     let address = broker.listen_with_tls().await;
-    let client = Client::builder().address(&address).patience(LONG).connect().await.unwrap();
+    let client = Client::builder().address(&address).connect_timeout(LONG).connect().await.unwrap();
     let body = vec![7; 3 << 20];
     let task = client.submit(Submission::to("q").body(body.clone())).await.unwrap();
     assert_eq!(client.body(task.task).await.unwrap().len(), body.len());
@@ -275,7 +278,7 @@ async fn a_client_reaches_a_broker_behind_tls_and_believes_no_other_certificate(
     std::fs::write(&other, made.cert.pem()).unwrap();
     let (place, _) = address.split_once('?').unwrap();
     let wrong = format!("{place}?ca={}", other.display());
-    let patience = Duration::from_millis(300);
-    let refused = Client::builder().address(&wrong).patience(patience).connect().await.unwrap_err();
+    let timeout = Duration::from_millis(300);
+    let refused = Client::builder().address(&wrong).connect_timeout(timeout).connect().await.unwrap_err();
     assert!(refused.to_string().contains("certificate"), "{refused}");
 }

@@ -16,7 +16,7 @@ use crate::translate::{self, topic_status};
 /// How many subscriptions are listed for a client that does not say how many.
 const LISTED: usize = 100;
 /// How long an asker waits who does not say how long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tonic::async_trait]
 impl pb::topics_server::Topics for GrpcService {
@@ -35,7 +35,7 @@ impl pb::topics_server::Topics for GrpcService {
         peer.may(TopicAct::Request)?;
         let pb::TopicRequest { message, timeout_ms } = request.into_inner();
         let message = message.ok_or_else(|| topic_status(&Refusal::NameEmpty))?;
-        let timeout = if timeout_ms == 0 { PATIENCE } else { Duration::from_millis(timeout_ms) };
+        let timeout = if timeout_ms == 0 { TIMEOUT } else { Duration::from_millis(timeout_ms) };
         let publish = translate::publish(&message).map_err(|no| topic_status(&no))?;
         let answered = self.hub.topics().request(&peer.namespace, publish, timeout).await;
         Ok(Response::new(translate::answer(answered.map_err(|no| topic_status(&no))?)))

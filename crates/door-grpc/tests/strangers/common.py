@@ -8,7 +8,7 @@ import time
 
 import grpc
 
-# Whoever waits for ever says where, before the test loses its patience.
+# Whoever waits for ever says where, before the test times out.
 faulthandler.dump_traceback_later(60, exit=True)
 
 
@@ -24,7 +24,7 @@ for file in ["common", "tasks", "workers", "broker", "topics"]:
                 setattr(Everything, name, value)
 sidecar_pb, sidecar_services = grpc.protos_and_services("nexusd/sidecar.proto")
 
-PATIENCE = 20
+TIMEOUT = 20
 
 
 class Broker:
@@ -49,12 +49,12 @@ class Broker:
         request = pb.SubmitRequest(
             terms=[pb.Terms(queue=queue_name, **terms)], tasks=[pb.NewTask(body=body) for body in bodies]
         )
-        answer = self.tasks.Submit(request, timeout=PATIENCE, metadata=metadata or self.metadata)
+        answer = self.tasks.Submit(request, timeout=TIMEOUT, metadata=metadata or self.metadata)
         return [verdict.accepted.task for verdict in answer.tasks]
 
     def publish(self, topic, payload, **more):
         request = sidecar_pb.PublishRequest(topic=topic, payload=payload, **more)
-        return self.sidecar.Publish(request, timeout=PATIENCE, metadata=self.metadata)
+        return self.sidecar.Publish(request, timeout=TIMEOUT, metadata=self.metadata)
 
 
 class Worker:
@@ -117,7 +117,7 @@ def attempt(assigned):
 
 
 def until(what, condition):
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, f"never: {what}"
         time.sleep(0.02)

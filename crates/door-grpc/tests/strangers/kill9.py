@@ -8,7 +8,7 @@ import sys
 import time
 
 import grpc
-from common import PATIENCE, Broker, Worker, attempt, pb, sidecar_pb, until
+from common import TIMEOUT, Broker, Worker, attempt, pb, sidecar_pb, until
 from grpc import StatusCode
 
 binary, data = sys.argv[1:]
@@ -88,7 +88,7 @@ try:
     broken(worker.stream)
     broken(subscribed)
     program = Program()
-    until("the broker answers", lambda: grpc.channel_ready_future(broker.channel).result(PATIENCE) is None)
+    until("the broker answers", lambda: grpc.channel_ready_future(broker.channel).result(TIMEOUT) is None)
 
     # The worker comes back with what it holds and goes on; nothing is run again.
     back = Worker(broker)
@@ -97,7 +97,7 @@ try:
     done = [pb.Completion(task=held.task, attempt=held.attempt, result=held.body) for held in running]
     answer, before = back.ask(complete=pb.Complete(done=done))
     assert not answer.held.refused and not before, (answer, before)
-    ended = broker.tasks.Wait(pb.WaitRequest(tasks=[one, two], results=True), timeout=PATIENCE).ended
+    ended = broker.tasks.Wait(pb.WaitRequest(tasks=[one, two], results=True), timeout=TIMEOUT).ended
     assert {(row.state, row.result) for row in ended} == {("completed", b"one"), ("completed", b"two")}
     assert {broker.tasks.Show(pb.TaskRequest(task=task)).attempt for task in (one, two)} == {1}
 
@@ -149,6 +149,6 @@ try:
     program.process.terminate()
     broken(subscribed)
     broken(back.stream)
-    assert program.process.wait(PATIENCE) == 0
+    assert program.process.wait(TIMEOUT) == 0
 finally:
     program.kill()

@@ -2,7 +2,7 @@
 as a map. Their connections hold messages that they never read."""
 
 import grpc
-from common import PATIENCE, Broker, address, pb as v1, refused, services, sidecar_pb as pb, until
+from common import TIMEOUT, Broker, address, pb as v1, refused, services, sidecar_pb as pb, until
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc import StatusCode
 
@@ -14,7 +14,7 @@ def publish_all(topics, numbers):
     """One after the other to each topic, through one stream."""
     topic_service = services.TopicsStub(broker.channel)
     requests = (pb.PublishRequest(topic=topic, payload=str(number).encode()) for number in numbers for topic in topics)
-    for verdict in topic_service.Publish(requests, timeout=PATIENCE):
+    for verdict in topic_service.Publish(requests, timeout=TIMEOUT):
         assert verdict.WhichOneof("verdict") == "published", verdict
 
 

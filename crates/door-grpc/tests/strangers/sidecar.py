@@ -5,7 +5,7 @@ import threading
 import time
 
 import grpc
-from common import PATIENCE, Broker, address, pb as v1, refused, services, sidecar_pb as pb, until
+from common import TIMEOUT, Broker, address, pb as v1, refused, services, sidecar_pb as pb, until
 from grpc import StatusCode
 
 broker = Broker(address())
@@ -221,9 +221,9 @@ def listen(stream):
 
 for stream in team:
     threading.Thread(target=listen, args=[stream], daemon=True).start()
-assert sorted(heard.get(timeout=PATIENCE) for _ in range(10)) == list(range(1, 11))
+assert sorted(heard.get(timeout=TIMEOUT) for _ in range(10)) == list(range(1, 11))
 broker.publish("work", b"one more")
-assert heard.get(timeout=PATIENCE) == 11
+assert heard.get(timeout=TIMEOUT) == 11
 with refused(StatusCode.FAILED_PRECONDITION, "no-responders"):
     topics.Request(v1.TopicRequest(message=pb.PublishRequest(topic="oracle", payload=b"?")))
 oracle, _ = subscribe("oracle")

@@ -13,7 +13,7 @@ import re
 import sys
 
 import grpc
-from common import PATIENCE, Broker, pb, services, sidecar_pb, sidecar_services
+from common import TIMEOUT, Broker, pb, services, sidecar_pb, sidecar_services
 from google.protobuf import descriptor_pool, json_format
 
 ANY, REST = object(), object()
@@ -105,15 +105,15 @@ class Story:
         call = getattr(getattr(stubs, f"{service}Stub")(self.broker.channel), method)
         if described.client_streaming:
             self.requests[peer] = queue.Queue()
-            self.streams[peer] = call(iter(self.requests[peer].get, None), timeout=PATIENCE)
+            self.streams[peer] = call(iter(self.requests[peer].get, None), timeout=TIMEOUT)
             return None
         kind = getattr(module, described.input_type.name)
         request = self.message(kind, text or "{}")
         if described.server_streaming:
-            self.streams[peer] = call(request, timeout=PATIENCE)
+            self.streams[peer] = call(request, timeout=TIMEOUT)
             return None
         try:
-            self.answers.append(call(request, timeout=PATIENCE))
+            self.answers.append(call(request, timeout=TIMEOUT))
         except grpc.RpcError as error:
             self.answers.append(error)
 

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 
 /// How long a stranger may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 pub(crate) struct Broker {
     pub(crate) address: SocketAddr,
@@ -80,7 +80,7 @@ pub(crate) async fn succeeds(python: OsString, script: &str, arguments: &[&str])
     command.arg("-B").arg(here.join("tests/strangers").join(script)).args(arguments);
     command.env("PYTHONPATH", here.join("proto")).env("GRPC_VERBOSITY", "ERROR");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = tokio::time::timeout(TIMEOUT, command.output()).await;
     let output = output.expect("the stranger ends in time").expect("it runs");
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

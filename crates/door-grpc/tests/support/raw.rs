@@ -20,7 +20,7 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 const HEAD: usize = 9;
 const FRAME_MAX: usize = 16_384;
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// After so long without a word, the other side takes no more.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -96,7 +96,7 @@ impl Raw {
                 self.hear().await;
             }
         };
-        tokio::time::timeout(PATIENCE, begun).await.is_ok()
+        tokio::time::timeout(TIMEOUT, begun).await.is_ok()
     }
 
     /// Whether the other side ends the call.
@@ -106,7 +106,7 @@ impl Raw {
                 self.hear().await;
             }
         };
-        tokio::time::timeout(PATIENCE, ended).await.is_ok()
+        tokio::time::timeout(TIMEOUT, ended).await.is_ok()
     }
 
     /// Sends a message without its end on each of the calls, in turns and as far as it is let. Says how much that was.
@@ -148,7 +148,7 @@ impl Raw {
         }
         self.frame(PING, 0, 0, b"are you?").await;
         let answered = async { while !matches!(self.hear().await, (PING, ACK)) {} };
-        tokio::time::timeout(PATIENCE, answered).await.is_ok()
+        tokio::time::timeout(TIMEOUT, answered).await.is_ok()
     }
 
     async fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {

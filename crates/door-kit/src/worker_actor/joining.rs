@@ -195,8 +195,8 @@ impl<D: Dialect> Worker<D> {
         }
     }
 
-    /// Tells the hub what the worker offers now. For one that may be dead this would be a sign of life; when it is back, it
-    /// says again what it offers.
+    /// Tells the hub what the worker offers now. For one that may be dead this would be a sign of life; when it is
+    /// back, it says again what it offers.
     pub fn offer_again(&mut self, out: &mut Output<D>) {
         if self.was_heard(self.life.clock) {
             self.join(self.life.heard, None, out);
@@ -213,7 +213,7 @@ impl<D: Dialect> Worker<D> {
 
     fn spec(&self) -> WorkerSpec {
         let nameless = self.presence.is_nameless();
-        let silence = if nameless { NAMELESS_SILENCE } else { self.life.patience() };
+        let silence = if nameless { NAMELESS_SILENCE } else { self.life.lost_after() };
         let mut capabilities = self.terms.capabilities.clone();
         capabilities.extend(self.terms.labels.iter().cloned());
         // One that does not say what it can do, as most old workers, may be able to do anything.

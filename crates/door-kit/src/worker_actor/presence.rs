@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tenure_hub::words::{Name, Timestamp};
 
-/// The hub has at least this much patience with a worker.
-const PATIENCE_MIN: Duration = Duration::from_millis(100);
+/// The hub waits at least this long for a worker.
+const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 /// How many heartbeats a worker may miss.
 const BEATS_MISSED_MAX: u32 = 3;
 
@@ -140,10 +140,10 @@ impl Life {
 
     /// How much longer the worker may be silent. What is said on its behalf is not said by it, so it gets no more time
     /// than is left.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn lost_after(&self) -> Duration {
         if self.heartbeats.is_fresh(self.clock, self.heard) {
             return self.heartbeats.dead_after();
         }
-        self.dies_at().since(self.clock).max(PATIENCE_MIN)
+        self.dies_at().since(self.clock).max(TIMEOUT_MIN)
     }
 }

@@ -26,11 +26,11 @@ pub(crate) trait Stage {
     fn settle(&mut self) {}
 
     /// Whatever has come for a peer since the last time; waits for it where there is something to wait for.
-    fn hear(&mut self, peer: &str, patience: Patience) -> Heard;
+    fn hear(&mut self, peer: &str, wait_for: WaitFor) -> Heard;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitFor {
     /// Something must come.
     Long,
     /// Nothing should come.
@@ -51,7 +51,7 @@ struct Ear {
 }
 
 /// How often the stage is asked for more before something counts as missing.
-const PATIENCE: usize = 3;
+const TIMEOUT: usize = 3;
 
 /// Plays all transcripts of a page, each on a stage of its own, and tells of all that went wrong.
 pub(crate) fn play_all<S: Stage>(transcripts: &[Transcript], stage: impl Fn() -> S) {
@@ -98,8 +98,8 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
                 }
             }
             (Speaker::Broker, None) => {
-                for _ in 0..PATIENCE {
-                    listen(ear, stage, &step.peer, Patience::Long);
+                for _ in 0..TIMEOUT {
+                    listen(ear, stage, &step.peer, WaitFor::Long);
                 }
                 assert!(ear.closed, "{place}: the connection should end");
             }
@@ -107,7 +107,7 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
         }
     }
     for (peer, ear) in &mut ears {
-        listen(ear, stage, peer, Patience::Short);
+        listen(ear, stage, peer, WaitFor::Short);
         let left: Vec<String> = ear.frames.iter().map(ToString::to_string).collect();
         assert!(left.is_empty(), "{}: nobody expected {left:#?}", transcript.title);
     }
@@ -122,7 +122,7 @@ fn expect(
     bindings: &mut Bindings,
     place: &str,
 ) {
-    for _ in 0..PATIENCE {
+    for _ in 0..TIMEOUT {
         for index in 0..ear.frames.len() {
             let mut tried = bindings.clone();
             if pattern.hear(&ear.frames[index], &mut tried).is_ok() {
@@ -131,7 +131,7 @@ fn expect(
                 return;
             }
         }
-        listen(ear, stage, peer, Patience::Long);
+        listen(ear, stage, peer, WaitFor::Long);
     }
     let problems: Vec<String> = ear
         .frames
@@ -145,11 +145,11 @@ fn expect(
     );
 }
 
-fn listen(ear: &mut Ear, stage: &mut dyn Stage, peer: &str, patience: Patience) {
+fn listen(ear: &mut Ear, stage: &mut dyn Stage, peer: &str, wait_for: WaitFor) {
     if ear.closed {
         return;
     }
-    let heard = stage.hear(peer, patience);
+    let heard = stage.hear(peer, wait_for);
     ear.frames.extend(heard.frames.into_iter().flat_map(apart));
     ear.closed |= heard.closed;
 }

@@ -13,10 +13,10 @@ use tenure_wire::value::Value;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::{Heard, Patience, Stage};
+use super::{Heard, Stage, WaitFor};
 
 /// How long a peer waits for something to arrive. Only what does not come takes so long.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long it waits for more, once something has arrived.
 const GATHERING: Duration = Duration::from_millis(10);
 
@@ -115,12 +115,12 @@ impl Stage for SocketStage {
         self.peer(name).stream.shutdown(std::net::Shutdown::Both).unwrap();
     }
 
-    fn hear(&mut self, name: &str, patience: Patience) -> Heard {
+    fn hear(&mut self, name: &str, wait_for: WaitFor) -> Heard {
         let peer = self.peer(name);
         let mut frames = Vec::new();
-        let mut patience = if patience == Patience::Long { PATIENCE } else { GATHERING };
+        let mut wait_for = if wait_for == WaitFor::Long { TIMEOUT } else { GATHERING };
         while !peer.closed {
-            peer.stream.set_read_timeout(Some(patience)).unwrap();
+            peer.stream.set_read_timeout(Some(wait_for)).unwrap();
             let mut chunk = [0; 64 << 10];
             match peer.stream.read(&mut chunk) {
                 Ok(0) => peer.closed = true,
@@ -131,7 +131,7 @@ impl Stage for SocketStage {
             let complete = tenure_wire::split_frames(&mut peer.arrived, usize::MAX).unwrap();
             frames.extend(complete.map(|frame| Value::read(&frame).unwrap()));
             if !frames.is_empty() {
-                patience = GATHERING;
+                wait_for = GATHERING;
             }
         }
         Heard { frames, closed: peer.closed }

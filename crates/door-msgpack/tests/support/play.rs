@@ -5,7 +5,7 @@ use tenure_wire::notation::{Bindings, Pattern};
 use tenure_wire::value::Value;
 
 use super::pure::PureStage;
-use super::{Patience, Stage as _};
+use super::{Stage as _, WaitFor};
 
 /// The stage, what names stand for, and what is kept back.
 pub(crate) struct Play(pub(crate) PureStage<Session>, Bindings, Vec<u8>);
@@ -36,12 +36,12 @@ impl Play {
 
     /// Whatever it was told meanwhile.
     pub(crate) fn skip(&mut self, peer: &str) {
-        self.0.hear(peer, Patience::Short);
+        self.0.hear(peer, WaitFor::Short);
     }
 
     /// Hears exactly these frames, in this order.
     pub(crate) fn hear(&mut self, peer: &str, expected: &[&str]) {
-        let heard = self.0.hear(peer, Patience::Short).frames;
+        let heard = self.0.hear(peer, WaitFor::Short).frames;
         let text: Vec<String> = heard.iter().map(Value::to_string).collect();
         assert_eq!(heard.len(), expected.len(), "{text:#?}");
         for (frame, pattern) in heard.iter().zip(expected) {
@@ -62,6 +62,6 @@ impl Play {
     }
 
     pub(crate) fn is_closed(&mut self, peer: &str) -> bool {
-        self.0.hear(peer, Patience::Short).closed
+        self.0.hear(peer, WaitFor::Short).closed
     }
 }

@@ -18,7 +18,7 @@ use tenure_hub::words::{Blob, Name, Peer, Refusal, SessionId, Timestamp};
 use tenure_hub::{Delivery, Grant, Hub, Keys, Mailbox, Principal, Stats};
 use tenure_wire::value::Value;
 
-use super::{Heard, Patience, Stage};
+use super::{Heard, Stage, WaitFor};
 
 pub(crate) struct PureStage<T> {
     begin: fn(Arc<Settings>) -> T,
@@ -264,7 +264,7 @@ impl<T: Protocol> Stage for PureStage<T> {
         self.run();
     }
 
-    fn hear(&mut self, name: &str, _patience: Patience) -> Heard {
+    fn hear(&mut self, name: &str, _wait_for: WaitFor) -> Heard {
         self.meet(name);
         self.run();
         let peer = self.peers.get_mut(name).unwrap();

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// How long an answer may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Client {
     stream: TcpStream,
@@ -38,7 +38,7 @@ impl Client {
     }
 
     pub(crate) async fn reply(&mut self) -> Reply {
-        tokio::time::timeout(PATIENCE, self.next()).await.expect("an answer in time").expect("an answer")
+        tokio::time::timeout(TIMEOUT, self.next()).await.expect("an answer in time").expect("an answer")
     }
 
     /// None if the broker has closed the connection.

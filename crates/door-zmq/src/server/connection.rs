@@ -29,7 +29,7 @@ const ASKS_AT_ONCE: usize = 256;
 /// something else: whoever does not read does not answer either.
 const UNREAD_BYTES_MIN: usize = 16 << 10;
 /// How long a peer may hear nothing, as it is told: a message on a slow line takes long to arrive.
-const PEER_PATIENCE: Duration = Duration::from_secs(300);
+const PEER_TIMEOUT: Duration = Duration::from_secs(300);
 /// How fast a message comes at least, once it has taken longer than the time that any message may take.
 const MESSAGE_BYTES_A_SECOND: usize = 16 << 10;
 /// How soon a connection that waits for memory looks again.
@@ -232,8 +232,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Takes what has arrived from the hub, until the peer has more to read than it may. Results can be large, so the rest
-    /// stays where it is: on disk.
+    /// Takes what has arrived from the hub, until the peer has more to read than it may. Results can be large, so the
+    /// rest stays where it is: on disk.
     async fn deliver(
         &mut self,
         hub: &HubHandle,
@@ -262,7 +262,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Whether its peer may be sent more. What is there already counts; if the budget has no room for it, no more is added.
+    /// Whether its peer may be sent more. What is there already counts; if the budget has no room for it, no more is
+    /// added.
     fn has_room(&mut self) -> bool {
         let is_free = self.unsent.len() <= FREE_BYTES;
         self.unsent.len() < UNSENT_BYTES_MAX && (self.unread.set(self.unsent.len()).is_ok() || is_free)
@@ -330,7 +331,7 @@ impl<'a> Connection<'a> {
         out: &mut Out,
     ) -> Result<(), Ended> {
         let silence = self.heard_at.elapsed();
-        let patience = match self.unread_bytes {
+        let timeout = match self.unread_bytes {
             0..=UNREAD_BYTES_MIN => self.transport.ping_timeout,
             // It may be the end of a broken line, and its peer be back on another.
             _ if holder.is_disputed() => self.transport.ping_timeout,
@@ -339,7 +340,7 @@ impl<'a> Connection<'a> {
             // It reads as slowly as a peer of any other door may.
             _ => self.transport.ping_timeout.max(self.door.kit.settings.read_within),
         };
-        let asked_in_vain = self.asked_at.is_some() && silence >= patience;
+        let asked_in_vain = self.asked_at.is_some() && silence >= timeout;
         // A peer of any age finishes what it began to say.
         let stopped_halfway = self.peer.held_bytes() > 0 && silence >= self.transport.ping_timeout;
         let is_overdue = self.ttl.is_some_and(|ttl| silence >= ttl.max(self.transport.ping));
@@ -360,7 +361,7 @@ impl<'a> Connection<'a> {
             && silence >= self.transport.ping
         {
             self.asked_at = Some(Instant::now());
-            let ttl = self.transport.ping_timeout.max(PEER_PATIENCE);
+            let ttl = self.transport.ping_timeout.max(PEER_TIMEOUT);
             let is_halfway = self.peer.held_bytes() > 0;
             if !self.peer.ping(ttl, &mut self.unsent) && !is_halfway {
                 // A peer too old to be asked is believed until its connection closes.

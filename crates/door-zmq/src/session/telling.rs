@@ -184,7 +184,7 @@ impl Telling {
         if self.path.is_none() {
             return;
         }
-        let patience = match notice.kind {
+        let timeout = match notice.kind {
             NoticeKind::WorkerCrashed | NoticeKind::JobFailed | NoticeKind::JobCancelled => {
                 turn.settings.crash_notification_delay.max(STORM)
             }
@@ -192,14 +192,15 @@ impl Telling {
                 turn.settings.crash_notification_delay
             }
         };
-        self.tell_at = Some(self.tell_at.unwrap_or(Timestamp::NEVER).min(turn.now + patience));
+        self.tell_at = Some(self.tell_at.unwrap_or(Timestamp::NEVER).min(turn.now + timeout));
         self.gathered.push(notice);
         if self.gathered.len() >= GATHERED_MAX {
             self.tell_at = Some(turn.now);
         }
     }
 
-    /// Tells what has gathered, if it is time: the notices of one kind together, the kinds in the order in which they began.
+    /// Tells what has gathered, if it is time: the notices of one kind together, the kinds in the order in which they
+    /// began.
     pub(super) fn tell(&mut self, turn: &mut Turn<'_>) {
         if self.tell_at.is_none_or(|at| at > turn.now) {
             return;

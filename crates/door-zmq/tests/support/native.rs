@@ -92,9 +92,9 @@ impl Native {
                 return self.arrived.remove(at);
             }
             let arrived = self.session.mailbox().arrived();
-            let patience = Duration::from_secs(5);
+            let timeout = Duration::from_secs(5);
             self.runtime
-                .block_on(async { tokio::time::timeout(patience, arrived).await })
+                .block_on(async { tokio::time::timeout(timeout, arrived).await })
                 .expect("something arrives");
             self.session.mailbox().take(&mut self.arrived);
         }

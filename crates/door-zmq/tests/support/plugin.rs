@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::cbor::Item;
-use super::wire::{PATIENCE, Wire};
+use super::wire::{TIMEOUT, Wire};
 
 pub(crate) struct PluginWorker {
     pub(crate) wire: Wire,
@@ -27,7 +27,7 @@ impl PluginWorker {
     /// The parameters of the next call.
     pub(crate) fn call(&mut self) -> Item {
         loop {
-            let frames = self.wire.receive(PATIENCE).expect("a call");
+            let frames = self.wire.receive(TIMEOUT).expect("a call");
             if frames[2] == [2] {
                 return Item::decode(&frames[4]).expect("parameters");
             }
@@ -70,7 +70,7 @@ impl PluginClient {
     pub(crate) fn ask(&mut self, service: &str, body: &[&str]) -> Vec<Vec<u8>> {
         self.wire.send(&[&["", "MDPC01_PL", service], body].concat());
         loop {
-            let mut frames = self.wire.receive(PATIENCE).expect("an answer");
+            let mut frames = self.wire.receive(TIMEOUT).expect("an answer");
             if frames[2] == service.as_bytes() {
                 return frames.split_off(3);
             }
@@ -84,11 +84,11 @@ impl PluginClient {
 
     /// The next notice.
     pub(crate) fn notice(&mut self) -> Item {
-        self.notice_within(PATIENCE).expect("a notice")
+        self.notice_within(TIMEOUT).expect("a notice")
     }
 
-    pub(crate) fn notice_within(&mut self, patience: Duration) -> Option<Item> {
-        let frames = self.wire.receive(patience)?;
+    pub(crate) fn notice_within(&mut self, timeout: Duration) -> Option<Item> {
+        let frames = self.wire.receive(timeout)?;
         assert_eq!((frames.len(), &frames[2][..]), (4, &b""[..]), "{frames:?}");
         let notice = Item::decode(&frames[3]).expect("a map");
         assert!(notice.get("error").is_some(), "{notice:?}");

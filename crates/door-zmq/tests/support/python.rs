@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// How long a line or an end may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The interpreter with pyzmq, or nothing: then the test is skipped.
 pub(crate) fn python() -> Option<OsString> {
@@ -52,7 +52,7 @@ impl Script {
 
     /// The next line that begins with this.
     pub(crate) fn line(&mut self, beginning: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
@@ -67,7 +67,7 @@ impl Script {
 
     /// Waits for the end: whether it went well, and everything it said.
     pub(crate) fn end(mut self) -> (bool, Vec<String>) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait().expect("it can be asked") {
                 while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{command, frame, greeting, message, metadata};
 
 /// How long an expected message may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Wire {
     stream: TcpStream,
@@ -25,9 +25,9 @@ impl Wire {
         wire.raw(&greeting(3, 1, "NULL"));
         wire.raw(&command("READY", &metadata("DEALER", identity)));
         let mut greeting = [0; 64];
-        wire.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        wire.stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
         wire.stream.read_exact(&mut greeting).expect("the broker greets");
-        let ready = wire.frame(PATIENCE).expect("the broker is ready");
+        let ready = wire.frame(TIMEOUT).expect("the broker is ready");
         assert_eq!(&ready.1[1..6], b"READY");
         wire
     }
@@ -39,7 +39,7 @@ impl Wire {
 
     pub(crate) fn plain_named(address: SocketAddr, username: &str, password: &str, identity: &[u8]) -> Wire {
         let mut wire = Wire::plain_introduced(address, username, password, identity);
-        assert_eq!(&wire.frame(PATIENCE).expect("an answer").1[1..6], b"READY");
+        assert_eq!(&wire.frame(TIMEOUT).expect("an answer").1[1..6], b"READY");
         wire
     }
 
@@ -71,9 +71,9 @@ impl Wire {
         hello.extend_from_slice(password.as_bytes());
         wire.raw(&command("HELLO", &hello));
         let mut greeting = [0; 64];
-        wire.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        wire.stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
         wire.stream.read_exact(&mut greeting).expect("the broker greets");
-        let answer = wire.frame(PATIENCE).expect("an answer").1;
+        let answer = wire.frame(TIMEOUT).expect("an answer").1;
         (wire, answer)
     }
 
@@ -105,8 +105,8 @@ impl Wire {
     }
 
     /// The next message, if one comes in time. Pings are answered.
-    pub(crate) fn receive(&mut self, patience: Duration) -> Option<Vec<Vec<u8>>> {
-        let deadline = Instant::now() + patience;
+    pub(crate) fn receive(&mut self, timeout: Duration) -> Option<Vec<Vec<u8>>> {
+        let deadline = Instant::now() + timeout;
         loop {
             let (flags, body) = self.frame(deadline.saturating_duration_since(Instant::now()))?;
             if flags & 4 != 0 {
@@ -124,19 +124,19 @@ impl Wire {
 
     /// The next message as text.
     pub(crate) fn texts(&mut self) -> Vec<String> {
-        let parts = self.receive(PATIENCE).expect("a message");
+        let parts = self.receive(TIMEOUT).expect("a message");
         parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect()
     }
 
     /// Whether the broker says more than its greeting.
-    pub(crate) fn is_answered(&mut self, patience: Duration) -> bool {
-        self.stream.set_read_timeout(Some(patience)).expect("a timeout can be set");
+    pub(crate) fn is_answered(&mut self, timeout: Duration) -> bool {
+        self.stream.set_read_timeout(Some(timeout)).expect("a timeout can be set");
         self.stream.read_exact(&mut [0; 65]).is_ok()
     }
 
     /// Whether the broker hangs up.
-    pub(crate) fn is_closed(&mut self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
+    pub(crate) fn is_closed(&mut self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
         while Instant::now() < deadline {
             self.stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout can be set");
             let mut piece = [0; 4096];
@@ -150,8 +150,8 @@ impl Wire {
         false
     }
 
-    fn frame(&mut self, patience: Duration) -> Option<(u8, Vec<u8>)> {
-        let deadline = Instant::now() + patience;
+    fn frame(&mut self, timeout: Duration) -> Option<(u8, Vec<u8>)> {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(found) = self.take_frame() {
                 return Some(found);

@@ -49,9 +49,9 @@ impl Engine {
         }
         let task = self.tasks.at(slot);
         let terms = self.terms.get(task.terms);
-        let patience = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
+        let timeout = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
         let holding = task.state.holding().expect("only held tasks have this timer");
-        let accept_until = holding.told_at + patience;
+        let accept_until = holding.told_at + timeout;
         if now >= accept_until {
             // Whoever does not confirm is no better a choice than whoever crashes.
             self.take_back_blaming(now, slot, out);

@@ -1,5 +1,5 @@
-//! Spoken: the hub has said what was decided. Until then a worker cannot know what it is asked to do, however long the disk
-//! takes, so the clocks that run against it start here.
+//! Spoken: the hub has said what was decided. Until then a worker cannot know what it is asked to do, however long the
+//! disk takes, so the clocks that run against it start here.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ impl Engine {
         let before = holding.check_at;
         let is_assigned = matches!(task.state, TaskState::Assigned(_));
         let check_at = if is_assigned {
-            let patience = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
-            now + patience.min(self.settings.take_back_after)
+            let timeout = terms.accept_timeout.unwrap_or(self.settings.accept_timeout);
+            now + timeout.min(self.settings.take_back_after)
         } else if self.wanted_of(slot) == Some(Wanted::Cancel) {
             // If its run limit ends before that, the wish comes true then.
             self.cancel_timeout(terms).map_or(before, |timeout| before.min(now + timeout))

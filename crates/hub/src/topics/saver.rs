@@ -190,8 +190,8 @@ impl Saver {
         if is_quiet && !self.allowance.is_large() {
             round.add(self.notes.recv().ok()?);
         } else {
-            let patience = if is_quiet { ALLOWANCE_LASTS } else { FULL_RETRY };
-            match self.notes.recv_timeout(patience) {
+            let timeout = if is_quiet { ALLOWANCE_LASTS } else { FULL_RETRY };
+            match self.notes.recv_timeout(timeout) {
                 Ok(note) => round.add(note),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return None,

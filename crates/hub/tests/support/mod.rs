@@ -15,7 +15,7 @@ use tenure_hub::words::{Name, Settings};
 use tenure_hub::{Hub, Keys};
 
 /// Longer than anything here takes, so that a mistake ends the test instead of holding it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn start(disk: &MemoryDisk, topics: TopicSettings) -> Hub {
     let disk = Arc::new(disk.clone());
@@ -56,7 +56,7 @@ pub(crate) async fn take(subscription: &mut Subscription) -> Vec<Delivery> {
 pub(crate) async fn send(subscription: &mut Subscription) -> Vec<Delivery> {
     let mut out = Vec::new();
     let taking = subscription.take(10_000, usize::MAX, &mut out);
-    tokio::time::timeout(PATIENCE, taking).await.expect("something comes").expect("the stream goes on");
+    tokio::time::timeout(TIMEOUT, taking).await.expect("something comes").expect("the stream goes on");
     out
 }
 

@@ -10,7 +10,7 @@ use tenure_hub::{
     Ask, Delivery, Hub, HubHandle, Keys, Principal, Request, Response, Session, Submission, fresh_id,
 };
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 pub(crate) fn start_hub(disk: &MemoryDisk) -> Hub {
     start_hub_with(disk, StoreSettings::default())
@@ -40,9 +40,7 @@ impl Talk {
 
     pub(crate) async fn next(&mut self) -> Delivery {
         while self.mail.is_empty() {
-            tokio::time::timeout(PATIENCE, self.session.mailbox().arrived())
-                .await
-                .expect("something arrives");
+            tokio::time::timeout(TIMEOUT, self.session.mailbox().arrived()).await.expect("something arrives");
             let mut taken = Vec::new();
             self.session.mailbox().take(&mut taken);
             self.mail.extend(taken);

@@ -1,4 +1,5 @@
-//! The load on Tenure, over its native protocol: frames of many tasks, a few connections, no task of its own per request.
+//! The load on Tenure, over its native protocol: frames of many tasks, a few connections, no task of its own per
+//! request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,11 +84,11 @@ pub(crate) async fn latency(address: &Address, queue: &str, rounds: usize) -> Re
 
 /// How long until a fresh worker is given its first task, while the broker may not even be there yet.
 pub(crate) async fn first_task(address: &Address, queue: &str, since: Instant) -> Result<Duration, Failure> {
-    const PATIENCE: Duration = Duration::from_secs(120);
+    const TIMEOUT: Duration = Duration::from_secs(120);
     let mut worker = loop {
         match Worker::register(address, queue, &format!("{queue}-first"), 1).await {
             Ok(worker) => break worker,
-            Err(failure) if since.elapsed() > PATIENCE => return Err(failure),
+            Err(failure) if since.elapsed() > TIMEOUT => return Err(failure),
             Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
         }
     };

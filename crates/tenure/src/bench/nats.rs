@@ -14,7 +14,7 @@ use super::topics::{Counter, Server, TOPIC};
 use crate::exit::Failure;
 use crate::own::{Process, Usage};
 
-const START_PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(crate) struct Nats {
@@ -34,7 +34,7 @@ impl Nats {
         let nats = Nats { process, port };
         let since = Instant::now();
         while nats.connect().await.is_err() {
-            if since.elapsed() > START_PATIENCE {
+            if since.elapsed() > START_TIMEOUT {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 return Err(Failure::system(format!(
                     "nats-server does not answer. It said:\n{}",

@@ -1,7 +1,7 @@
 //! The same load on a Redis server of one's own, as a queue is commonly built from its lists.
 //!
-//! A task is pushed onto a list. A worker moves it to a list of its own, so that it is not lost with the worker, and when
-//! it is done removes it there and sets its result. The server syncs its log before it answers, as Tenure does.
+//! A task is pushed onto a list. A worker moves it to a list of its own, so that it is not lost with the worker, and
+//! when it is done removes it there and sets its result. The server syncs its log before it answers, as Tenure does.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -19,7 +19,7 @@ use crate::exit::Failure;
 use crate::own::{Process, Usage};
 
 /// How long the server may take to start and load its log.
-const START_PATIENCE: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 pub(crate) struct Redis {
@@ -102,7 +102,7 @@ impl Redis {
             {
                 return Ok(since.elapsed());
             }
-            if since.elapsed() > START_PATIENCE {
+            if since.elapsed() > START_TIMEOUT {
                 return Err(self.silent());
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -111,7 +111,7 @@ impl Redis {
 
     async fn answers(&self) -> Result<(), Failure> {
         let since = Instant::now();
-        while since.elapsed() < START_PATIENCE {
+        while since.elapsed() < START_TIMEOUT {
             if let Ok(mut resp) = Resp::connect(self.port).await
                 && resp.once(&[b"PING"]).await.is_ok_and(|reply| reply == Reply::Line("PONG".into()))
             {

@@ -24,7 +24,7 @@ use truth::Verdict;
 /// How quickly the submitter must hear of a dead worker.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// How long anything may take before the demonstration is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Watch workers and the broker being killed without losing a task
 #[derive(Args, Debug)]
@@ -63,7 +63,7 @@ impl Demo {
         stage.picture.line(&told);
         let mut there = 0;
         stage
-            .until("three workers", PATIENCE, |_, event| {
+            .until("three workers", TIMEOUT, |_, event| {
                 there += usize::from(event.kind == EventKind::WorkerRegistered);
                 there == names.len()
             })
@@ -77,7 +77,7 @@ impl Demo {
         for number in 1..=9 {
             stage.submit(&number.to_string(), self.pick(5.0, 1.5)).await?;
         }
-        stage.until("five running", PATIENCE, |story, _| story.count(Stand::Running) >= 5).await?;
+        stage.until("five running", TIMEOUT, |story, _| story.count(Stand::Running) >= 5).await?;
         stage.look(self.pick(3.0, 0.1)).await?;
 
         verdicts.push(self.kill_a_worker(&mut stage, long).await?);
@@ -85,7 +85,7 @@ impl Demo {
 
         stage.picture.act("The rest", "Until everything is done.");
         if !stage.story.is_over() {
-            stage.until("all tasks end", PATIENCE, |story, _| story.is_over()).await?;
+            stage.until("all tasks end", TIMEOUT, |story, _| story.is_over()).await?;
         }
         stage.dismiss();
         verdicts.extend(truth::compare(stage.truth(), &stage.story));
@@ -107,7 +107,7 @@ impl Demo {
         let text = format!("   worker {victim} is killed without warning");
         stage.picture.line(&text);
         let (_, told_at) = stage
-            .until("the notice of the worker's death", PATIENCE, |_, event| {
+            .until("the notice of the worker's death", TIMEOUT, |_, event| {
                 event.worker.as_deref() == Some(victim)
                     && matches!(event.kind, EventKind::HolderLost | EventKind::Crashed)
             })
@@ -115,7 +115,7 @@ impl Demo {
         let delay = told_at.duration_since(killed_at);
         let mut crashed = Vec::new();
         stage
-            .until("another worker takes over", PATIENCE, |_, event| {
+            .until("another worker takes over", TIMEOUT, |_, event| {
                 match event.kind {
                     EventKind::Crashed => crashed.push(event.task),
                     EventKind::Started => return event.attempt > 1,
@@ -157,7 +157,7 @@ impl Demo {
         let holds = |story: &story::Story| {
             story.part(long).is_some_and(|part| part.returned > 0 || part.completed > 0)
         };
-        stage.until("the long task's worker comes back", PATIENCE, |story, _| holds(story)).await?;
+        stage.until("the long task's worker comes back", TIMEOUT, |story, _| holds(story)).await?;
         stage.look(self.pick(2.0, 0.0)).await?;
         let part = stage.story.part(long);
         let attempts = part.map_or(0, |part| part.attempt);

@@ -48,7 +48,7 @@ impl Stage {
             .address(broker.address())
             .identity("you")
             .software("tenure demo")
-            .patience(Duration::from_secs(30))
+            .connect_timeout(Duration::from_secs(30))
             .connect()
             .await?;
         let watcher = client.watch(Watch::default()).await?;
@@ -68,7 +68,16 @@ impl Stage {
                 "--broker",
                 broker.address(),
             ]);
-            command.args(["--heartbeat", "1s", "--lease", "10s", "--grace", "1s", "--patience", "30s"]);
+            command.args([
+                "--heartbeat",
+                "1s",
+                "--lease",
+                "10s",
+                "--grace",
+                "1s",
+                "--connect-timeout",
+                "30s",
+            ]);
             command.stdout(Stdio::null());
             let process = Process::start(&mut command, &directory.path().join(format!("{name}.log")))?;
             workers.push(Actor { name, process, is_up: true });
@@ -93,7 +102,7 @@ impl Stage {
     pub(crate) async fn until(
         &mut self,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         mut enough: impl FnMut(&Story, &Event) -> bool,
     ) -> Result<(Event, Instant), Failure> {
         let begun = Instant::now();
@@ -102,8 +111,8 @@ impl Stage {
             let heard = tokio::select! {
                 heard = self.watcher.next() => heard,
                 () = tokio::time::sleep(DRAW_EVERY) => {
-                    if begun.elapsed() > patience {
-                        return Err(Failure::new(INTERNAL, format!("waited {patience:?} in vain: {what}\n{}", self.logs())));
+                    if begun.elapsed() > timeout {
+                        return Err(Failure::new(INTERNAL, format!("waited {timeout:?} in vain: {what}\n{}", self.logs())));
                     }
                     continue;
                 }

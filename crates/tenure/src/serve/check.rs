@@ -19,7 +19,7 @@ use crate::exit::Failure;
 
 /// How long the broker before this one may take to be gone: one that was killed lets go of its directory when the
 /// system has tidied up after it.
-pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The file of a data directory that a broker locks.
 const LOCK: &str = "lock";
 /// What the system takes as the path of a socket.
@@ -134,7 +134,7 @@ fn locked(dir: &Path) -> Result<(), Failure> {
         if file.try_lock_shared().is_ok() {
             return Ok(());
         }
-        if since.elapsed() >= LOCK_PATIENCE {
+        if since.elapsed() >= LOCK_TIMEOUT {
             let pid = std::fs::read_to_string(dir.join(LOCK)).unwrap_or_default();
             return Err(in_use(dir, if pid.trim().is_empty() { "(unknown)" } else { pid.trim() }));
         }

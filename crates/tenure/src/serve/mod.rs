@@ -22,8 +22,8 @@ use crate::verbs::serve::Serve;
 use banner::Banner;
 use reload::Reload;
 
-/// How many threads read bodies and events from the disk, or copy the store. More would wait for the same disk, and each takes a
-/// stack of 2 MiB.
+/// How many threads read bodies and events from the disk, or copy the store. More would wait for the same disk, and
+/// each takes a stack of 2 MiB.
 const READING_THREADS_MAX: usize = 32;
 /// How long doors may take to say their last words once the hub has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -155,7 +155,7 @@ fn lock(disk: &RealDisk) -> Result<(), StoreError> {
     let since = Instant::now();
     loop {
         match disk.lock() {
-            Err(StoreError::Locked { .. }) if since.elapsed() < check::LOCK_PATIENCE => {
+            Err(StoreError::Locked { .. }) if since.elapsed() < check::LOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             other => return other.map(drop),

@@ -33,7 +33,7 @@ pub(crate) async fn connect(global: &Global) -> Result<Client, Failure> {
         .address(&global.broker)
         .software(concat!("tenure ", env!("CARGO_PKG_VERSION")))
         .identity(identity())
-        .patience(global.patience);
+        .connect_timeout(global.connect_timeout);
     if let Some(namespace) = &global.namespace {
         builder = builder.namespace(namespace.as_str());
     }

@@ -1,7 +1,7 @@
 //! A worker's name on this machine: a locked file that one guard holds at a time.
 //!
-//! The file tells who holds the name and what for. Whoever waits for the name keeps a lock on a second file, so that the
-//! holder knows, and lets go as soon as it may.
+//! The file tells who holds the name and what for. Whoever waits for the name keeps a lock on a second file, so that
+//! the holder knows, and lets go as soon as it may.
 
 use std::fs::File;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -45,12 +45,13 @@ struct Holder {
 }
 
 impl Claim {
-    /// Takes the name as soon as the one before lets go of it, within `patience`. `tell` hears what is waited for.
+    /// Takes the name as soon as the one before lets go of it, within `connect_timeout`. `tell` hears what is waited
+    /// for.
     pub(crate) fn take(
         worker: &str,
         global: &Global,
         worker_pid: u32,
-        patience: Duration,
+        timeout: Duration,
         tell: impl Fn(&str),
     ) -> Result<Claim, Failure> {
         let path = path_of(worker, global);
@@ -78,10 +79,10 @@ impl Claim {
                 tell(&describe(holder));
                 is_told = true;
             }
-            if since.elapsed() > patience {
+            if since.elapsed() > timeout {
                 return Err(Failure::system(format!(
                     "the name {worker} is not free after {}: {}. {}",
-                    show_span(patience),
+                    show_span(timeout),
                     describe(holder),
                     advice(holder)
                 )));

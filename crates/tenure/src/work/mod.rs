@@ -1,9 +1,10 @@
 //! `tenure work`: a worker that runs commands.
 //!
 //! The SDK's worker talks to the broker. Each task goes through `shell.rs`: its body is read (`form.rs`, `plan.rs`), a
-//! directory is made for it (`place.rs`), an older attempt is waited for (`older.rs`), the command runs in a process group of its own (`command.rs`, `group.rs`), what
-//! it writes is kept within bounds (`capture.rs`) and becomes its result (`output.rs`). `guard.rs` is for the worker's own
-//! sudden death, `unreported.rs` for results that a broker does not take any more, `supervise.rs` for starting it again.
+//! directory is made for it (`place.rs`), an older attempt is waited for (`older.rs`), the command runs in a process
+//! group of its own (`command.rs`, `group.rs`), what it writes is kept within bounds (`capture.rs`) and becomes its
+//! result (`output.rs`). `guard.rs` is for the worker's own sudden death, `unreported.rs` for results that a broker
+//! does not take any more, `supervise.rs` for starting it again.
 
 mod capture;
 mod claim;
@@ -180,7 +181,7 @@ impl Work {
             .heartbeat(self.heartbeat)
             .lost_after(self.heartbeat.saturating_mul(3))
             .lease(self.lease)
-            .patience(global.patience)
+            .connect_timeout(global.connect_timeout)
             .stop_grace(self.grace + AFTER_GRACE)
             .version(concat!("tenure ", env!("CARGO_PKG_VERSION")));
         if let Some(namespace) = &global.namespace {

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::support::{Broker, PATIENCE};
+use crate::support::{Broker, TIMEOUT};
 
 const WORKERS: usize = 5_000;
 /// File descriptors for everything else.
@@ -38,7 +38,8 @@ fn five_thousand_idle_workers_cost_little_and_each_can_have_work_at_once() {
     let broker = Broker::start_with(&["--log", "error"]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let client = Client::builder().address(&broker.address).patience(PATIENCE).connect().await.unwrap();
+        let client =
+            Client::builder().address(&broker.address).connect_timeout(TIMEOUT).connect().await.unwrap();
         let before = Usage::of(broker.child.id());
         let (heard, mut hearing) = mpsc::unbounded_channel();
         let places = Arc::new(Semaphore::new(64));
@@ -86,7 +87,7 @@ fn five_thousand_idle_workers_cost_little_and_each_can_have_work_at_once() {
         assert!(hearing.try_recv().is_err(), "nobody has heard anything yet");
         let submitted = Instant::now();
         let task = client.submit(Submission::to("crowd").body("x")).await.unwrap().task;
-        let (index, held) = tokio::time::timeout(PATIENCE, hearing.recv()).await.unwrap().unwrap();
+        let (index, held) = tokio::time::timeout(TIMEOUT, hearing.recv()).await.unwrap().unwrap();
         let took = submitted.elapsed();
         assert_eq!(held.task, task);
         assert!(took < Duration::from_secs(1), "{took:?}");
@@ -94,7 +95,7 @@ fn five_thousand_idle_workers_cost_little_and_each_can_have_work_at_once() {
         encode_request(&mut start, 0, &Request::Start(Start { held: vec![held] }));
         workers[index].write_all(&start).await.unwrap();
         while client.show(task).await.unwrap().state.as_str() != "running" {
-            assert!(submitted.elapsed() < PATIENCE);
+            assert!(submitted.elapsed() < TIMEOUT);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(client.counts().await.unwrap().live_workers, count as u64, "all are still there");
@@ -106,8 +107,8 @@ async fn join(index: usize, address: &str, heard: mpsc::UnboundedSender<(usize, 
     let (mut read, mut write) = TcpStream::connect(address).await.expect("the broker listens").into_split();
     let spec = WorkerSpec {
         heartbeat_ms: HEARTBEAT.as_millis() as u64,
-        lost_after_ms: PATIENCE.as_millis() as u64,
-        lease_ms: PATIENCE.as_millis() as u64,
+        lost_after_ms: TIMEOUT.as_millis() as u64,
+        lease_ms: TIMEOUT.as_millis() as u64,
         ..WorkerSpec::new(format!("w{index}"), vec!["crowd".into()], 1)
     };
     let mut out = BytesMut::new();

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// More than the broker below has descriptors for.
 const STRANGERS: usize = 300;
@@ -34,7 +34,7 @@ fn a_crowd_of_silent_strangers_keeps_nobody_out_for_long() {
         {
             break said["doors"]["native"].as_str().unwrap().to_owned();
         }
-        assert!(begun.elapsed() < PATIENCE, "the broker starts");
+        assert!(begun.elapsed() < TIMEOUT, "the broker starts");
         std::thread::sleep(std::time::Duration::from_millis(20));
     };
     let strangers: Vec<TcpStream> =
@@ -42,12 +42,12 @@ fn a_crowd_of_silent_strangers_keeps_nobody_out_for_long() {
     // Those that were let in are sent away because they do not log in; then there is room again.
     let submitted = loop {
         let run = Command::new(program)
-            .args(["submit", "--broker", &address, "--patience", "2s", "--", "true"])
+            .args(["submit", "--broker", &address, "--connect-timeout", "2s", "--", "true"])
             .env_remove("TENURE_KEY")
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        if run.status.success() || begun.elapsed() > PATIENCE {
+        if run.status.success() || begun.elapsed() > TIMEOUT {
             break run;
         }
     };

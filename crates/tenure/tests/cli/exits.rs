@@ -7,7 +7,7 @@ use crate::support::{Broker, program, run};
 #[test]
 fn a_broker_that_is_not_there_is_69_with_what_to_do() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let said = run(program(&["--broker", &free, "--patience", "300ms", "list"]));
+    let said = run(program(&["--broker", &free, "--connect-timeout", "300ms", "list"]));
     let err = said.fails(69, "tenure serve");
     assert!(err.contains(&free) && err.contains("--broker"), "{err}");
 }

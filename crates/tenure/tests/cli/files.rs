@@ -89,7 +89,7 @@ fn the_doctor_finds_a_healthy_broker_and_a_missing_one() {
     {
         assert!(text.contains(part), "{part} is not in {text}");
     }
-    let said = doctor(&["--broker", "127.0.0.1:1", "--patience", "200ms", "-o", "json"]);
+    let said = doctor(&["--broker", "127.0.0.1:1", "--connect-timeout", "200ms", "-o", "json"]);
     assert_eq!(said.code, 78, "{said:?}");
     let findings: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let bad: Vec<&serde_json::Value> =

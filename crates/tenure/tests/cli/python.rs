@@ -1,4 +1,5 @@
-//! The Python examples of the native door and of the older message dialect, written from the pages of the protocols alone.
+//! The Python examples of the native door and of the older message dialect, written from the pages of the protocols
+//! alone.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -6,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-use crate::support::{Broker, PATIENCE};
+use crate::support::{Broker, TIMEOUT};
 
 /// One script as a process of its own. It ends with the story.
 struct Script {
@@ -36,7 +37,7 @@ impl Script {
     /// The next line.
     #[track_caller]
     fn says(&self, beginning: &str) -> String {
-        let line = self.lines.recv_timeout(PATIENCE).expect("it says something");
+        let line = self.lines.recv_timeout(TIMEOUT).expect("it says something");
         assert!(line.starts_with(beginning), "{line:?} does not begin with {beginning:?}");
         line
     }

@@ -76,7 +76,7 @@ fn waiting_outlives_a_restart_of_the_broker() {
     let broker = Broker::start_in(dir.path(), &[]);
     let address = broker.address.clone();
     let task = broker.submit(&["-q", "q", "x"]);
-    let mut waiting = broker.command(&["wait", &task, "--patience", "200ms"]);
+    let mut waiting = broker.command(&["wait", &task, "--connect-timeout", "200ms"]);
     waiting.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut waiting = waiting.spawn().unwrap();
     let mut err = BufReader::new(waiting.stderr.take().unwrap());

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tenure_client::{Failure, Outcome, Worker, WorkerHandle};
 
 /// Nothing here takes longer, even on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a run of the program said.
 #[derive(Debug)]
@@ -225,7 +225,7 @@ impl Broker {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
                 break status;
             }
-            assert!(begun.elapsed() < PATIENCE, "the broker does not end");
+            assert!(begun.elapsed() < TIMEOUT, "the broker does not end");
             std::thread::sleep(Duration::from_millis(20));
         };
         (status.code(), self.log.whole())
@@ -297,7 +297,7 @@ pub(crate) fn serve(dir: &Path, args: &[&str]) -> Command {
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        assert!(begun.elapsed() < TIMEOUT, "never: {what}");
         std::thread::sleep(Duration::from_millis(30));
     }
 }

@@ -1,10 +1,10 @@
-//! A task that must not run again by itself, on ZeroMQ workers without an identity: the broker is killed in the moment in
-//! which a worker has the body.
+//! A task that must not run again by itself, on ZeroMQ workers without an identity: the broker is killed in the moment
+//! in which a worker has the body.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::support::{Broker, PATIENCE, eventually};
+use crate::support::{Broker, TIMEOUT, eventually};
 
 /// A DEALER of a few lines.
 struct Dealer(TcpStream);
@@ -12,7 +12,7 @@ struct Dealer(TcpStream);
 impl Dealer {
     fn connect(address: &str) -> Dealer {
         let stream = TcpStream::connect(address).expect("the door is open");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
         let mut dealer = Dealer(stream);
         let mut greeting = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1];
         greeting.extend_from_slice(b"NULL");

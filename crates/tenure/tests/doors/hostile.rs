@@ -1,5 +1,5 @@
-//! A broker that may have one gigabyte of memory and few descriptors, with peers that mean no good at every door. It lives, and a
-//! client that behaves well hardly notices.
+//! A broker that may have one gigabyte of memory and few descriptors, with peers that mean no good at every door. It
+//! lives, and a client that behaves well hardly notices.
 
 mod attacks;
 mod meter;
@@ -57,7 +57,7 @@ fn a_small_broker_outlives_hostile_peers_and_serves_the_others() {
         }
     }
     assert!(slow.is_empty(), "{slow:#?}");
-    let mut submit = broker.command(&["submit", "--patience", "30s", "--", "true"]);
+    let mut submit = broker.command(&["submit", "--connect-timeout", "30s", "--", "true"]);
     submit.env("TENURE_KEY", ALL);
     crate::support::run(submit).ok();
 }

@@ -8,7 +8,7 @@ use tenure_door_resp::testing::Reply;
 
 use crate::peers::zmtp::Wire;
 use crate::peers::{ALL_DOORS, Grpc, HEADERS, MessagePack, Resp, address};
-use crate::support::{Broker, PATIENCE, eventually, run};
+use crate::support::{Broker, TIMEOUT, eventually, run};
 
 const GONE: &str = "00112233445566778899aabbccddeeff";
 const KEPT: &str = "ffeeddccbbaa99887766554433221100";
@@ -107,7 +107,7 @@ fn whatever_came_in_with_a_removed_key_ends_at_every_door() {
     std::fs::write(&file, entry("kept", KEPT)).unwrap();
     broker.signal("-HUP");
     assert!(gone.resp_idle.is_closed() && gone.resp_subscribed.is_closed() && gone.resp_blocked.is_closed());
-    assert!(gone.zmq.is_closed(PATIENCE));
+    assert!(gone.zmq.is_closed(TIMEOUT));
     assert!(gone.older_worker.is_closed() && gone.older_idle.is_closed());
     for stream in [&mut gone.grpc_topics, &mut gone.grpc_watch] {
         while !stream.frame().1 {}

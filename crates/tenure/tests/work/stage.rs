@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tenure_client::{Client, Ended, Submission, TaskId, TaskInfo};
 use tokio::runtime::Runtime;
 
-use crate::support::{Broker, PATIENCE, program};
+use crate::support::{Broker, TIMEOUT, program};
 
 pub(crate) struct Stage {
     pub(crate) broker: Broker,
@@ -35,7 +35,7 @@ impl Stage {
             .build()
             .expect("threads");
         let connecting =
-            Client::builder().address(&broker.address).identity("ada").patience(PATIENCE).connect();
+            Client::builder().address(&broker.address).identity("ada").connect_timeout(TIMEOUT).connect();
         let client = runtime.block_on(connecting).expect("the broker answers");
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         Stage { broker, client, dir, flags, runtime }
@@ -80,7 +80,7 @@ impl Stage {
             id,
             "--broker",
             &self.broker.address,
-            "--patience",
+            "--connect-timeout",
             "60s",
             "--heartbeat",
             "1s",
@@ -103,7 +103,7 @@ impl Stage {
     }
 
     pub(crate) fn wait(&self, task: TaskId) -> Ended {
-        let ended = self.block_on(self.client.wait_timeout(task, PATIENCE)).expect("the broker answers");
+        let ended = self.block_on(self.client.wait_timeout(task, TIMEOUT)).expect("the broker answers");
         ended.unwrap_or_else(|| {
             let broker = self.broker.log.so_far();
             panic!("task {task} does not end: {:?}\n{}\nthe broker:\n{broker}", self.show(task), self.log())
@@ -168,7 +168,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
                 return status;
             }
-            assert!(begun.elapsed() < PATIENCE, "the process does not end");
+            assert!(begun.elapsed() < TIMEOUT, "the process does not end");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -190,7 +190,7 @@ fn send(child: &Child, signal: Signal) {
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(begun.elapsed() < TIMEOUT, "in vain: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

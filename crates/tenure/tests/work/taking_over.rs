@@ -41,7 +41,7 @@ fn guard_of(worker: u32) -> i32 {
 
 /// A worker that has its name and looks for its broker.
 fn first(broker: &str) -> (Process, i32) {
-    let child = work(broker, &["--patience", "5m"]).spawn().unwrap();
+    let child = work(broker, &["--connect-timeout", "5m"]).spawn().unwrap();
     let guard = guard_of(child.id());
     // It says that it holds the name where it is found.
     eventually("the name is held", || {
@@ -60,7 +60,7 @@ fn a_broker_that_does_not_answer_keeps_no_worker_from_its_name() {
     let (mut worker, _) = first(&address);
     worker.kill();
     let begun = Instant::now();
-    let said = run(work(&address, &["--patience", "1s", "--takeover-timeout", "2m"]));
+    let said = run(work(&address, &["--connect-timeout", "1s", "--takeover-timeout", "2m"]));
     // The broker is looked for only with the name in hand.
     said.fails(69, "tenure serve");
     assert!(begun.elapsed() < Duration::from_secs(20), "it took {:?}", begun.elapsed());
@@ -75,7 +75,7 @@ fn a_guard_that_is_stuck_is_named_and_not_waited_for_for_ever() {
     // still looks for a broker that answers.
     worker.kill();
     kill_process(pid, Signal::STOP).unwrap();
-    let said = run(work(&address, &["--patience", "1s", "--takeover-timeout", "3s"]));
+    let said = run(work(&address, &["--connect-timeout", "1s", "--takeover-timeout", "3s"]));
     kill_process(pid, Signal::KILL).unwrap();
     let err = said.fails(71, &format!("process {guard}"));
     assert!(err.contains("is not free after 3s") && err.contains("--id"), "{err}");

@@ -1,4 +1,4 @@
-//! Blocked publishers: who may go on, and what happens when patience ends.
+//! Blocked publishers: who may go on, and what happens when their timeout ends.
 
 use super::Shard;
 use crate::queue::Ticket;

@@ -47,9 +47,9 @@ impl Shard {
         self.publish_with(publish, None, now, wake)
     }
 
-    /// Says which number and which end of life a message would get, without publishing it: for a runtime that
-    /// writes it down first. Nobody else may publish to the topic until it is published. What is refused is refused here,
-    /// except that retained values may fill up meanwhile.
+    /// Says which number and which end of life a message would get, without publishing it: for a runtime that writes it
+    /// down first. Nobody else may publish to the topic until it is published. What is refused is refused here, except
+    /// that retained values may fill up meanwhile.
     pub fn prepare(&mut self, publish: &Publish<'_>, now: Timestamp) -> Result<Prepared, Refusal> {
         self.check(publish)?;
         let index = self.open(publish.topic, now)?;
@@ -66,7 +66,7 @@ impl Shard {
     }
 
     /// Publishes a request whose answer goes to `reply_to`. It is refused at once if nobody is there
-    /// to answer, and it expires with the patience of the one who asks.
+    /// to answer, and it expires with the timeout of the requester.
     pub fn request(
         &mut self,
         mut publish: Publish<'_>,

@@ -1,4 +1,4 @@
-//! Rule: no file under `crates` is longer than a reader's patience.
+//! Rule: no file under `crates` is too long to read.
 
 use super::Breach;
 use super::tree::Tree;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tenure_client::{Client, Outcome, Submission, Worker, WorkerHandle};
 use tokio::runtime::Runtime;
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// How long one measurement takes, and how many rounds it has at least.
 const MEASURED: Duration = Duration::from_secs(3);
@@ -24,7 +24,8 @@ impl Meter {
             .enable_all()
             .build()
             .expect("threads");
-        let client = Client::builder().address(address).key(key).patience(Duration::from_secs(10)).connect();
+        let client =
+            Client::builder().address(address).key(key).connect_timeout(Duration::from_secs(10)).connect();
         let client = runtime.block_on(client).expect("the broker answers");
         let worker = Worker::builder(address).key(key).id("meter").queues(["meter"]).slots(1);
         let worker = worker.handle(|_| async { Outcome::complete("done") }).start();
@@ -50,7 +51,7 @@ impl Meter {
             let round = Instant::now();
             let ended = self.runtime.as_ref().expect("it runs").block_on(async {
                 let accepted = self.client.submit(Submission::to("meter").body("x")).await?;
-                self.client.wait_timeout(accepted.task, PATIENCE).await
+                self.client.wait_timeout(accepted.task, TIMEOUT).await
             });
             match ended {
                 Ok(Some(_)) => {}

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use crate::support::{Broker, PATIENCE};
+use crate::support::{Broker, TIMEOUT};
 
 /// Kinds of frames, and the flag that ends a stream or acknowledges settings.
 const DATA: u8 = 0;
@@ -21,7 +21,7 @@ impl Grpc {
     pub(crate) fn call(broker: &Broker, key: Option<&str>, path: &str, message: &[u8]) -> Grpc {
         let address = broker.doors["grpc"].as_str().expect("the door is open");
         let mut stream = TcpStream::connect(address).expect("the door is open");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
         let mut framed = vec![0, 0, 0, 0, u8::try_from(message.len()).expect("it is short")];
         framed.extend(message);
         // A broker that has hung up is found out by reading.

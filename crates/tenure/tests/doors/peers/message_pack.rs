@@ -10,7 +10,7 @@ use tenure_wire::notation::{Bindings, Pattern};
 use tenure_wire::value::Value;
 use tenure_wire::{Frames, VERSION, split_frames};
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 pub(crate) struct MessagePack {
     pub(crate) stream: TcpStream,
@@ -22,7 +22,7 @@ impl MessagePack {
     pub(crate) fn connect(address: &str) -> MessagePack {
         let stream = TcpStream::connect(address).expect("the door is open");
         stream.set_nodelay(true).expect("no delay");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
         MessagePack { stream, arrived: BytesMut::new(), frames: Frames::default() }
     }
 

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use bytes::BytesMut;
 use tenure_door_resp::testing::{Reply, read_reply};
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 pub(crate) struct Resp {
     pub(crate) stream: TcpStream,
@@ -17,7 +17,7 @@ impl Resp {
     pub(crate) fn connect(address: &str) -> Resp {
         let stream = TcpStream::connect(address).expect("the door is open");
         stream.set_nodelay(true).expect("no delay");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout can be set");
         Resp { stream, arrived: BytesMut::new() }
     }
 

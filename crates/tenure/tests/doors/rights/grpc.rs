@@ -1,4 +1,5 @@
-//! gRPC. The list of verbs is every method of every service in the descriptors, and every message of a worker's conversation.
+//! gRPC. The list of verbs is every method of every service in the descriptors, and every message of a worker's
+//! conversation.
 
 use bytes::{Buf as _, BufMut as _, Bytes};
 use prost::Message;
@@ -15,7 +16,7 @@ use tonic::{Code, Status};
 
 use super::what::{HELD, TASK, What};
 use super::{Findings, Holder, Row, Verdict};
-use crate::support::{Broker, PATIENCE};
+use crate::support::{Broker, TIMEOUT};
 
 /// A method and its message.
 struct Example {
@@ -32,7 +33,7 @@ pub(super) fn examine(broker: &Broker, findings: &mut Findings) {
     let channel =
         runtime.block_on(Endpoint::from_shared(address).unwrap().connect()).expect("the door is open");
     findings.examine("gRPC", &verbs(), &rows(), |holder, example| {
-        let asking = async { tokio::time::timeout(PATIENCE, ask(channel.clone(), holder, example)).await };
+        let asking = async { tokio::time::timeout(TIMEOUT, ask(channel.clone(), holder, example)).await };
         runtime.block_on(asking).unwrap_or_else(|_| Err("no answer".to_owned()))
     });
 }

@@ -1,5 +1,5 @@
-//! Majordomo and READY/PING/PONG. Many of their messages have no answer, so the broker is asked what came of them: a task, a
-//! worker, or one refusal more.
+//! Majordomo and READY/PING/PONG. Many of their messages have no answer, so the broker is asked what came of them: a
+//! task, a worker, or one refusal more.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use super::what::{TASK, What, names};
 use super::{Findings, Holder, Row, Verdict};
 use crate::peers::MessagePack;
 use crate::peers::zmtp::Wire;
-use crate::support::{Broker, PATIENCE};
+use crate::support::{Broker, TIMEOUT};
 
 /// What is sent, and how it is found out what came of it.
 enum Example {
@@ -154,7 +154,7 @@ impl Scene {
         mut is_done: impl FnMut(&mut Scene) -> bool,
     ) -> Result<Verdict, String> {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < TIMEOUT {
             if is_done(self) {
                 return Ok(Verdict::Allowed);
             }
