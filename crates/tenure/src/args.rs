@@ -111,7 +111,7 @@ pub(crate) struct Global {
     )]
     pub(crate) namespace: Option<String>,
     /// How long to try to connect to the broker
-    #[arg(long, global = true, alias = "patience", value_name = "SPAN", default_value = "5s", value_parser = crate::units::parse_span, help_heading = "Reaching a broker")]
+    #[arg(long, global = true, alias = "patience", value_name = "DURATION", default_value = "5s", value_parser = crate::units::parse_duration, help_heading = "Reaching a broker")]
     pub(crate) connect_timeout: std::time::Duration,
     /// Output format
     #[arg(

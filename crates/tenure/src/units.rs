@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads a span: numbers with units, one after the other. A bare number has no unit and is refused.
-pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || {
         format!("`{text}` is not a span of time: write a number with ms, s, m, h or d, such as 30s or 1h30m")
     };
@@ -48,7 +48,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// A span in its two largest units, for people.
-pub(crate) fn show_span(span: Duration) -> String {
+pub(crate) fn show_duration(span: Duration) -> String {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let seconds = millis / 1_000;
     let pair = |large: u64, large_unit: &str, small: u64, small_unit: &str| {
@@ -109,10 +109,10 @@ mod tests {
             ("250 ms", 250),
             ("0s", 0),
         ] {
-            assert_eq!(parse_span(text), Ok(Duration::from_millis(millis)), "{text}");
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         for text in ["", "5", "s", "5 parsecs", "-5s", "1h30", "99999999999999999999d", "9999999999999999d"] {
-            assert!(parse_span(text).is_err(), "{text}");
+            assert!(parse_duration(text).is_err(), "{text}");
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
             (604_800_000, "7d"),
             (90_000_000, "1d1h"),
         ] {
-            assert_eq!(show_span(Duration::from_millis(millis)), text);
+            assert_eq!(show_duration(Duration::from_millis(millis)), text);
         }
         assert_eq!(show_size(0), "0 B");
         assert_eq!(show_size(1536), "1.5 KB");

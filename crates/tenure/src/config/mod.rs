@@ -125,17 +125,17 @@ impl Config {
             ended_kept_for: span("ended_kept_for"),
             accept_timeout: span("accept_timeout"),
             take_back_after: span("take_back_after"),
-            cancel_timeout: value::span_or_off(text("cancel_timeout")).expect("checked when loaded"),
+            cancel_timeout: value::duration_or_off(text("cancel_timeout")).expect("checked when loaded"),
             restart_grace: span("restart_grace"),
             quarantine_crashes: u32::try_from(count("quarantine_crashes")).unwrap_or(u32::MAX),
             quarantine_window: span("quarantine_window"),
             quarantine_for: span("quarantine_for"),
-            aging: value::span_or_off(text("aging")).expect("checked when loaded"),
+            aging: value::duration_or_off(text("aging")).expect("checked when loaded"),
             backlog: words::Thresholds {
                 depth: value::count_or_off(text("backlog_depth"))
                     .expect("checked when loaded")
                     .map(|depth| u32::try_from(depth).unwrap_or(u32::MAX)),
-                age: value::span_or_off(text("backlog_age")).expect("checked when loaded"),
+                age: value::duration_or_off(text("backlog_age")).expect("checked when loaded"),
             },
             tasks_max: count("tasks_max"),
             workers_max: count("workers_max"),

@@ -9,7 +9,7 @@ use tenure_hub::topics::{EVENT_PREFIXES, Filter, Policy};
 use tenure_hub::words::OnLost;
 
 use super::settings::Kind;
-use crate::units::{parse_size, parse_span};
+use crate::units::{parse_duration, parse_size};
 
 /// The largest count a setting may have: more does not fit into memory anyway.
 const COUNT_MAX: u64 = 1 << 40;
@@ -23,7 +23,7 @@ pub(crate) fn check(kind: Kind, text: &str) -> Result<(), String> {
         Kind::Log => log(text),
         Kind::Sync => sync(text).map(drop),
         Kind::Span => span(text).map(drop),
-        Kind::SpanOrOff => span_or_off(text).map(drop),
+        Kind::DurationOrOff => duration_or_off(text).map(drop),
         Kind::Size => size(text).map(drop),
         Kind::Count => count(text).map(drop),
         Kind::CountOrOff => count_or_off(text).map(drop),
@@ -85,7 +85,7 @@ pub(crate) fn sync(text: &str) -> Result<Sync, String> {
     match text {
         "always" => Ok(Sync::Always),
         "os" => Ok(Sync::Os),
-        _ => match parse_span(text) {
+        _ => match parse_duration(text) {
             Ok(span) if span >= Duration::from_millis(1) && span <= Duration::from_secs(60) => {
                 Ok(Sync::Interval(span))
             }
@@ -95,13 +95,13 @@ pub(crate) fn sync(text: &str) -> Result<Sync, String> {
 }
 
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
-    match parse_span(text)? {
+    match parse_duration(text)? {
         Duration::ZERO => Err(format!("`{text}` is no time at all: it must be longer")),
         span => Ok(span),
     }
 }
 
-pub(crate) fn span_or_off(text: &str) -> Result<Option<Duration>, String> {
+pub(crate) fn duration_or_off(text: &str) -> Result<Option<Duration>, String> {
     if text == "off" { Ok(None) } else { span(text).map(Some) }
 }
 

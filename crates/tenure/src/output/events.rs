@@ -8,7 +8,7 @@ use tenure_client::{Event, EventKind};
 
 use super::paint::{Color, Paint, harmless};
 use super::times::{clock, relative};
-use crate::units::{counted, show_span};
+use crate::units::{counted, show_duration};
 
 /// One line. `with_task` names the task, for streams of many.
 pub(crate) fn line(event: &Event, with_task: bool, now: u64, paint: Paint) -> String {
@@ -105,7 +105,7 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         }
         EventKind::QueueBacklog | EventKind::QueueBacklogCleared => {
             let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
-            let age = show_span(Duration::from_millis(more.age_ms.unwrap_or_default()));
+            let age = show_duration(Duration::from_millis(more.age_ms.unwrap_or_default()));
             let ready = match more.depth.unwrap_or_default() {
                 0 => "no task is ready".to_owned(),
                 depth => format!("{} ready, one for {age}", counted(depth, "task is", "tasks are")),
@@ -117,7 +117,7 @@ pub(crate) fn sentence(event: &Event, now: u64) -> String {
         EventKind::QueueThresholdsSet => {
             let queue = event.queue.as_deref().map(harmless).unwrap_or_default();
             let depth = more.depth.map_or("no depth".to_owned(), |depth| format!("depth {depth}"));
-            let age = more.age_ms.map(|age| show_span(Duration::from_millis(age)));
+            let age = more.age_ms.map(|age| show_duration(Duration::from_millis(age)));
             let age = age.map_or("no age".to_owned(), |age| format!("age {age}"));
             format!("thresholds of queue {queue} are now {depth}, {age}")
         }
@@ -149,7 +149,7 @@ fn next(more: &Detail, now: u64) -> String {
         (Some(Next::Requeued), _) => "requeued".to_owned(),
         // Soon is not now: a delay of less than a second is told as it is.
         (Some(Next::Retried), Some(at)) if at.0 > now && at.0 - now < 1_000 => {
-            format!("retry in {}", show_span(Duration::from_millis(at.0 - now)))
+            format!("retry in {}", show_duration(Duration::from_millis(at.0 - now)))
         }
         (Some(Next::Retried), Some(at)) => format!("retry {}", relative(at.0, now)),
         (Some(Next::Paused), _) => "paused until resumed".to_owned(),

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
-use crate::units::{parse_span, show_span};
+use crate::units::{parse_duration, show_duration};
 
 /// Milliseconds since the Unix epoch.
 pub(crate) fn now() -> u64 {
@@ -24,9 +24,9 @@ pub(crate) fn relative(millis: u64, now: u64) -> String {
     if span < Duration::from_secs(1) {
         "now".to_owned()
     } else if millis < now {
-        format!("{} ago", show_span(whole_seconds(span)))
+        format!("{} ago", show_duration(whole_seconds(span)))
     } else {
-        format!("in {}", show_span(whole_seconds(span)))
+        format!("in {}", show_duration(whole_seconds(span)))
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn parse_past(text: &str, now: u64) -> Result<u64, String> {
 fn parse(text: &str, from_now: impl Fn(u64) -> Option<u64>) -> Result<u64, String> {
     let wrong =
         || format!("`{text}` is not a point in time: write 2026-01-31T12:00:00Z, or a span such as 30m");
-    if let Ok(span) = parse_span(text.trim_start_matches(['+', '-'])) {
+    if let Ok(span) = parse_duration(text.trim_start_matches(['+', '-'])) {
         return u64::try_from(span.as_millis()).ok().and_then(from_now).ok_or_else(wrong);
     }
     let time: Timestamp = text.parse().map_err(|_| wrong())?;

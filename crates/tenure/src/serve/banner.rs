@@ -9,7 +9,7 @@ use tenure_hub::store::{OpenReport, Sync};
 use super::doors::Door;
 use crate::config::Config;
 use crate::exit::Failure;
-use crate::units::{counted, show_span};
+use crate::units::{counted, show_duration};
 use crate::verbs::serve::{AddressFormat, Serve};
 
 pub(crate) struct Banner<'a> {
@@ -71,7 +71,7 @@ impl Banner<'_> {
         match self.config.store.sync {
             Sync::Always => "always: what is acknowledged is on disk".to_owned(),
             Sync::Interval(span) => {
-                format!("every {}: a power failure may lose what was acknowledged since", show_span(span))
+                format!("every {}: a power failure may lose what was acknowledged since", show_duration(span))
             }
             Sync::Os => "os: a power failure may lose half a minute of what was acknowledged".to_owned(),
         }
@@ -90,7 +90,7 @@ impl Banner<'_> {
         format!(
             "{} in {} ({snapshot_tasks} from the snapshot, {} of the journal)",
             counted(*tasks, "task", "tasks"),
-            show_span(self.took),
+            show_duration(self.took),
             counted(*records, "record", "records"),
         )
     }

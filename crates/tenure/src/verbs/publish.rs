@@ -15,7 +15,7 @@ use super::input::{read_file, read_stdin};
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::harmless;
 use crate::output::{Screen, json, remark};
-use crate::units::{counted, parse_span};
+use crate::units::{counted, parse_duration};
 use incoming::Incoming;
 
 /// Messages that go to the broker in one request.
@@ -53,7 +53,7 @@ pub(crate) struct Pub {
     #[arg(short, long)]
     retain: bool,
     /// Time to live of the message
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     ttl: Option<Duration>,
     /// Content type of the payload
     #[arg(long, value_name = "TYPE")]
@@ -68,7 +68,7 @@ pub(crate) struct Pub {
     #[arg(long, conflicts_with_all = ["retain", "ttl"])]
     request: bool,
     /// With --request: how long to wait
-    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "5s")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s")]
     timeout: Duration,
 }
 
@@ -213,7 +213,7 @@ impl Pub {
                 "retain" => {
                     message.retain = value.as_bool().ok_or("`retain` is neither true nor false")?;
                 }
-                "ttl" => message.ttl_ms = Some(parse_span(text()?)?.as_millis() as u64),
+                "ttl" => message.ttl_ms = Some(parse_duration(text()?)?.as_millis() as u64),
                 "content_type" => message.content_type = Some(text()?.into()),
                 "correlation" => message.correlation = Some(text()?.into()),
                 other => {

@@ -11,7 +11,7 @@ use crate::output::paint::Color;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
 use crate::output::{Screen, json};
-use crate::units::{counted, parse_span, show_span};
+use crate::units::{counted, parse_duration, show_duration};
 
 /// List, pause and resume queues; set their backlog thresholds
 #[derive(Args, Debug)]
@@ -61,7 +61,7 @@ struct Given {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
     /// How long one task has been ready
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     age: Option<Duration>,
     /// Set no thresholds: the queues never have a backlog
     #[arg(long, conflicts_with_all = ["depth", "age"])]
@@ -80,7 +80,7 @@ impl Given {
     fn sentence(&self, queue: &str) -> String {
         let depth =
             self.depth.map(|depth| format!("{} ready", counted(u64::from(depth), "task is", "tasks are")));
-        let age = self.age.map(|age| format!("a task has been ready for {}", show_span(age)));
+        let age = self.age.map(|age| format!("a task has been ready for {}", show_duration(age)));
         match (depth, age) {
             _ if self.default => format!("queue {queue} has the thresholds of all queues again"),
             (None, None) => format!("queue {queue} never tells of a backlog"),

@@ -14,7 +14,7 @@ use crate::exit::{Failure, OK, Outcome};
 use crate::output::paint::{Color, harmless, of_state};
 use crate::output::times::{relative, rfc3339};
 use crate::output::{self, Screen, events, json};
-use crate::units::{counted, show_size, show_span};
+use crate::units::{counted, show_duration, show_size};
 
 /// Events of one task that are shown: a task that reports progress every second for days has many.
 const EVENTS_SHOWN_MAX: usize = 200;
@@ -184,12 +184,12 @@ fn policy(task: &TaskInfo) -> String {
         text += &format!("; {} if it fails", counted(terms.retries.into(), "retry", "retries"));
     }
     if let Some(limit) = terms.run_limit_ms {
-        text += &format!("; runs at most {}", show_span(Duration::from_millis(limit)));
+        text += &format!("; runs at most {}", show_duration(Duration::from_millis(limit)));
     }
     match terms.cancel_timeout_ms {
         Some(0) => text += "; has as long as it takes to cancel",
         Some(timeout) => {
-            text += &format!("; has {} to cancel", show_span(Duration::from_millis(timeout)));
+            text += &format!("; has {} to cancel", show_duration(Duration::from_millis(timeout)));
         }
         None => {}
     }

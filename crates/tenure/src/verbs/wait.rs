@@ -12,7 +12,7 @@ use super::which::resolve;
 use crate::exit::{Failure, OK, Outcome, STILL_GOING, of_task};
 use crate::output::paint::of_state;
 use crate::output::{Screen, Several, json, remark};
-use crate::units::parse_span;
+use crate::units::parse_duration;
 
 /// How long the broker's word that the time is up may take to arrive.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ pub(crate) struct Wait {
     #[arg(value_name = "TASK", required = true)]
     tasks: Vec<String>,
     /// Stop waiting after this time (exit code 83); the tasks keep running
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
 }
 

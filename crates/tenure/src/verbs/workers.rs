@@ -11,7 +11,7 @@ use crate::output::paint::{Color, of_presence};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::times::relative;
 use crate::output::{Screen, json};
-use crate::units::{show_size, show_span};
+use crate::units::{show_duration, show_size};
 
 /// List and drain workers, end a quarantine
 #[derive(Args, Debug)]
@@ -151,7 +151,7 @@ fn note(worker: &WorkerInfo, now: u64) -> String {
     if worker.presence.as_str() == "lost" && !worker.held.is_empty() {
         let lease_ends = worker.last_seen.0.saturating_add(worker.lease_ms);
         let left = Duration::from_millis(lease_ends.saturating_sub(now));
-        return format!("its lease has {} left", show_span(left));
+        return format!("its lease has {} left", show_duration(left));
     }
     String::new()
 }

@@ -15,7 +15,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::args::Global;
 use crate::exit::Failure;
-use crate::units::show_span;
+use crate::units::show_duration;
 
 /// After this time it is told what is waited for.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
@@ -82,7 +82,7 @@ impl Claim {
             if since.elapsed() > timeout {
                 return Err(Failure::system(format!(
                     "the name {worker} is not free after {}: {}. {}",
-                    show_span(timeout),
+                    show_duration(timeout),
                     describe(holder),
                     advice(holder)
                 )));

@@ -36,7 +36,7 @@ use crate::exit::{self, Failure, OK, Outcome};
 use crate::output::remark;
 use crate::output::times::{clock, now};
 use crate::signals::Signals;
-use crate::units::{counted, parse_size, parse_span, show_span};
+use crate::units::{counted, parse_duration, parse_size, show_duration};
 use drain::{Drain, Step};
 use guard::Guard;
 use older::Older;
@@ -89,7 +89,7 @@ pub(crate) struct Work {
     #[arg(long)]
     shell: bool,
     /// Time between SIGTERM and SIGKILL when a command is stopped
-    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
     /// Directory for the working directories of tasks [default: a private one, removed when the worker exits]
     #[arg(long, value_name = "DIR")]
@@ -101,16 +101,16 @@ pub(crate) struct Work {
     #[arg(long, value_name = "SIZE", default_value = "256KB", value_parser = parse_size)]
     keep_output: u64,
     /// Heartbeat interval
-    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     heartbeat: Duration,
     /// How long the broker waits for a lost worker before it reassigns its tasks
-    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     lease: Duration,
     /// How long a draining worker waits for the broker to accept its last results
-    #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     drain_timeout: Duration,
     /// How long to wait for an earlier worker of the same name on this machine to exit
-    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     takeover_timeout: Duration,
     /// Run this many worker processes and restart those that die
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -248,7 +248,7 @@ async fn obey(mut signals: Signals, worker: WorkerHandle, drain_timeout: Duratio
             Step::Tell { results: count, left } => say(&format!(
                 "waiting for the broker at {broker} to take {}: for {} still, then kept as files; the same signal again keeps them now",
                 results(count),
-                show_span(left)
+                show_duration(left)
             )),
             Step::GiveUp => return worker.leave_now(),
         }

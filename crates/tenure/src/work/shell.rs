@@ -19,7 +19,7 @@ use super::said::Said;
 use crate::output::paint::harmless;
 use crate::output::remark;
 use crate::output::times::{clock, now};
-use crate::units::show_span;
+use crate::units::show_duration;
 
 /// How much all steps of a plan keep of their output together.
 const PLAN_KEPT_BYTES: usize = 1 << 20;
@@ -97,7 +97,7 @@ impl Shell {
         let kept = place.close(matches!(outcome, Outcome::Completed(_)));
         self.guard.remove_place(&path);
         let kept = kept.map(|path| format!("; its directory is {}", path.display())).unwrap_or_default();
-        let took = show_span(Duration::from_millis(done.output.duration_ms));
+        let took = show_duration(Duration::from_millis(done.output.duration_ms));
         self.say(&format!("task {task}: {} after {took}{kept}", harmless(&sentence)));
         outcome
     }

@@ -16,7 +16,7 @@ use crate::key::Secret;
 use crate::output::remark;
 use crate::output::times::{clock, now};
 use crate::signals::Signals;
-use crate::units::show_span;
+use crate::units::show_duration;
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
@@ -84,7 +84,7 @@ impl Kept {
                 return Ok(code(status));
             }
             let delay = backoff.next(begun.elapsed());
-            say(&format!("worker {} ended ({status}): started again in {}", self.id, show_span(delay)));
+            say(&format!("worker {} ended ({status}): started again in {}", self.id, show_duration(delay)));
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
                 _ = self.told.changed() => return Ok(OK),

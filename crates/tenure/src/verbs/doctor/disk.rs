@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::Finding;
-use crate::units::{show_size, show_span};
+use crate::units::{show_duration, show_size};
 
 /// Below this the broker refuses new tasks before long.
 const FREE_LOW: u64 = 1 << 30;
@@ -104,5 +104,5 @@ fn sync_time(place: &Path) -> std::io::Result<Duration> {
 }
 
 fn micros(time: Duration) -> String {
-    if time < Duration::from_millis(1) { format!("{} µs", time.as_micros()) } else { show_span(time) }
+    if time < Duration::from_millis(1) { format!("{} µs", time.as_micros()) } else { show_duration(time) }
 }

@@ -19,7 +19,7 @@ use crate::exit::{FOUND_TROUBLE, Failure, OK, Outcome};
 use crate::output::Screen;
 use crate::output::paint::Color;
 use crate::output::times::now;
-use crate::units::show_span;
+use crate::units::show_duration;
 
 /// Clocks that differ by more make delays, expiries and ages look wrong.
 const CLOCK_SKEW_MAX_MILLIS: u64 = 2_000;
@@ -133,10 +133,10 @@ async fn broker(global: &Global) -> Vec<Finding> {
             findings.push(if skew <= CLOCK_SKEW_MAX_MILLIS {
                 Finding::good(
                     "broker's clock",
-                    format!("within {}", show_span(std::time::Duration::from_millis(skew.max(1)))),
+                    format!("within {}", show_duration(std::time::Duration::from_millis(skew.max(1)))),
                 )
             } else {
-                let by = show_span(std::time::Duration::from_millis(skew));
+                let by = show_duration(std::time::Duration::from_millis(skew));
                 Finding::fair(
                     "broker's clock",
                     format!("differs from this machine's by {by}"),

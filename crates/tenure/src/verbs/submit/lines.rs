@@ -15,7 +15,7 @@ use crate::exit::{Failure, OK};
 use crate::output::paint::harmless;
 use crate::output::times::parse_future;
 use crate::output::{Screen, Several, json, remark};
-use crate::units::parse_span;
+use crate::units::parse_duration;
 use crate::verbs::connect::code_of;
 use crate::verbs::input::BYTES_MAX;
 
@@ -190,7 +190,7 @@ fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draf
                 .map(|name| name.as_str().ok_or_else(|| wrong("a list of texts")))
                 .collect::<Result<Vec<_>, _>>()
         };
-        let span = || parse_span(text()?).map_err(|why| format!("{field}: {why}"));
+        let span = || parse_duration(text()?).map_err(|why| format!("{field}: {why}"));
         let time = || parse_future(text()?, now).map(Timestamp).map_err(|why| format!("{field}: {why}"));
         let id = || task_id(field, text()?).map_err(|failure| failure.message);
         task = match field.as_str() {
@@ -236,6 +236,6 @@ fn task(fields: &Map<String, Value>, options: &Options, now: u64) -> Result<Draf
 fn longest(fields: &Map<String, Value>) -> Result<Duration, String> {
     match fields.get("backoff_max") {
         None => Ok(Duration::from_secs(300)),
-        Some(value) => parse_span(value.as_str().ok_or("backoff_max: is not a text")?),
+        Some(value) => parse_duration(value.as_str().ok_or("backoff_max: is not a text")?),
     }
 }

@@ -17,7 +17,7 @@ use super::{follow, wait};
 use crate::exit::{Failure, OK, Outcome, STILL_GOING};
 use crate::output::paint::harmless;
 use crate::output::{Format, Screen, Several, json, remark};
-use crate::units::parse_span;
+use crate::units::parse_duration;
 use options::Options;
 use shell::Shell;
 
@@ -50,7 +50,7 @@ pub(crate) struct Submit {
     #[arg(short = 'w', long)]
     wait: bool,
     /// With --wait: stop waiting after this time (exit code 83); the task keeps running
-    #[arg(long, value_name = "SPAN", value_parser = parse_span, requires = "wait")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "wait")]
     timeout: Option<Duration>,
     #[command(flatten)]
     options: Options,

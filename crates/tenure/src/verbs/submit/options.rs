@@ -8,7 +8,7 @@ use tenure_client::{OnLost, TaskId, Timestamp};
 use super::Draft;
 use crate::exit::Failure;
 use crate::output::times::parse_future;
-use crate::units::parse_span;
+use crate::units::parse_duration;
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Task")]
@@ -53,19 +53,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT")]
     retries: Option<u16>,
     /// Delay before the first retry; doubles with each further one [default: 1s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     backoff: Option<Duration>,
     /// Maximum delay before a retry [default: 5m]
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     backoff_max: Option<Duration>,
     /// How long a worker may take to start it [default: the broker's setting]
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     accept_timeout: Option<Duration>,
     /// Maximum run time of one attempt [default: none]
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     run_limit: Option<Duration>,
     /// End it after this long if a worker does not stop it when it is cancelled, or off [default: the broker's]
-    #[arg(long, value_name = "SPAN", value_parser = parse_span_or_off)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration_or_off)]
     cancel_timeout: Option<Duration>,
 }
 
@@ -149,6 +149,6 @@ pub(crate) fn task_id(what: &str, text: &str) -> Result<TaskId, Failure> {
 }
 
 /// No limit is written as zero.
-fn parse_span_or_off(text: &str) -> Result<Duration, String> {
-    if text == "off" { Ok(Duration::ZERO) } else { parse_span(text) }
+fn parse_duration_or_off(text: &str) -> Result<Duration, String> {
+    if text == "off" { Ok(Duration::ZERO) } else { parse_duration(text) }
 }

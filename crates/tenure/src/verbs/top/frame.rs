@@ -10,7 +10,7 @@ use tenure_client::{QueueInfo, TaskInfo, WorkerInfo};
 use super::Look;
 use crate::output::paint::harmless;
 use crate::output::times::relative;
-use crate::units::show_span;
+use crate::units::show_duration;
 use crate::verbs::list::note;
 use crate::verbs::stats::by_state;
 
@@ -139,8 +139,8 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, held: &[TaskInfo], now: u64) {
     let rows = held.iter().map(|task| {
         let holding = task.holding.as_ref();
         let since = holding.map(|holding| holding.started_at.unwrap_or(holding.since));
-        let ran =
-            since.map(|since| show_span(std::time::Duration::from_secs(now.saturating_sub(since.0) / 1_000)));
+        let ran = since
+            .map(|since| show_duration(std::time::Duration::from_secs(now.saturating_sub(since.0) / 1_000)));
         Row::new([
             task.name.as_deref().map_or_else(|| task.id.to_string(), |name| harmless(name).into_owned()),
             task.state.as_str().to_owned(),

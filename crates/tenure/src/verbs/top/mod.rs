@@ -14,7 +14,7 @@ use tenure_client::{Client, Counts, Query, QueueInfo, StateName, TaskInfo, Worke
 use crate::exit::{Failure, OK, Outcome};
 use crate::output::times::now;
 use crate::output::{Format, Screen, json};
-use crate::units::parse_span;
+use crate::units::parse_duration;
 
 /// How many held tasks are fetched for one look.
 const TASKS_SHOWN_MAX: usize = 100;
@@ -35,7 +35,7 @@ Examples:
   tenure top | cat                  one frame")]
 pub(crate) struct Top {
     /// Refresh interval
-    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     every: Duration,
     /// Print one frame and exit
     #[arg(long)]
