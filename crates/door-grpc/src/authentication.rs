@@ -39,7 +39,7 @@ impl AuthenticatedPeer {
         let key = bearer(metadata).map_err(at_once)?;
         let login = door.authenticator.login(wall_clock(), flow.address, key.map(str::as_bytes));
         let principal = login.map_err(|no| match no {
-            LoginError::NoKey => at_once(translate::stranger()),
+            LoginError::NoKey => at_once(translate::unauthenticated()),
             LoginError::WrongKey { wait } => (translate::unknown_key(), wait),
         })?;
         let asked = text(metadata, NAMESPACE_KEY).map_err(at_once)?;

@@ -187,9 +187,9 @@ async fn a_stranger_is_refused_before_anything_of_its_message_is_read() {
     let broker = Broker::with_keys().await;
     for path in ["/tenure.v1.Tasks/Submit", "/nexusd.sidecar.SidecarService/Publish"] {
         // It never says what it wants to submit.
-        let mut stranger = Raw::connect(broker.address).await;
-        stranger.begin(1, path).await;
-        assert!(stranger.ends(1).await, "{path}");
+        let mut client = Raw::connect(broker.address).await;
+        client.begin(1, path).await;
+        assert!(client.ends(1).await, "{path}");
     }
 }
 

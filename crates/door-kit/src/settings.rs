@@ -17,7 +17,7 @@ pub struct DoorSettings {
     pub connections_max: usize,
     /// How many of them may come from one address.
     pub connections_per_address_max: usize,
-    /// How long a stranger may take for the TLS handshake and its login together.
+    /// How long an untrusted peer may take for the TLS handshake and its login together.
     pub login_within: Duration,
     /// How long a frame may stay unfinished without a byte of it arriving.
     pub frame_within: Duration,

@@ -6,7 +6,7 @@ use tenure_door_kit::Turn;
 use crate::codec::{FrameError, split_frames};
 
 /// The longest frame of a peer that has not introduced itself.
-pub(crate) const STRANGER_FRAME_BYTES_MAX: usize = 16 << 10;
+pub(crate) const UNAUTHENTICATED_FRAME_BYTES_MAX: usize = 16 << 10;
 
 /// Hands complete frames to a session until there are no more or the connection is to be closed. `most` says how long a
 /// frame may be: a login raises it.

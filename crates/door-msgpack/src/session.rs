@@ -29,7 +29,7 @@ use tenure_wire::reply::{Submitted, Watching};
 use tenure_wire::{Code, Reply, ToBroker};
 
 use crate::codec::{DecodeError, FRAME_BYTES_MAX, FrameError, decode_to_broker, encode_notice, encode_reply};
-use crate::frames::{STRANGER_FRAME_BYTES_MAX, take_frames};
+use crate::frames::{UNAUTHENTICATED_FRAME_BYTES_MAX, take_frames};
 use crate::pending::{Pendings, Token};
 use crate::settings::Settings;
 use crate::translate;
@@ -96,7 +96,7 @@ impl Protocol for Session {
 
     fn receive(&mut self, now: Timestamp, arrived: &mut BytesMut, access: &mut dyn Access, turn: &mut Turn) {
         let most = |session: &Session| {
-            if session.peer.is_some() { FRAME_BYTES_MAX } else { STRANGER_FRAME_BYTES_MAX }
+            if session.peer.is_some() { FRAME_BYTES_MAX } else { UNAUTHENTICATED_FRAME_BYTES_MAX }
         };
         let taken =
             take_frames(self, arrived, turn, most, |session, frame, turn| match decode_to_broker(frame) {

@@ -43,7 +43,7 @@ fn noise_on_the_port_harms_nobody() {
             .collect()
     }));
     for noise in noises {
-        let mut peer = Peer::stranger(&stage);
+        let mut peer = Peer::client(&stage);
         let _ = peer.stream.write_all(&noise);
         let _ = peer.stream.shutdown(Shutdown::Write);
         peer.hear_out();
@@ -58,7 +58,7 @@ fn a_silent_stranger_is_sent_away_and_holds_up_nobody() {
         ..Settings::default()
     };
     let stage = SocketStage::new(|listener, hub| serve(listener, hub, settings));
-    let silent = Peer::stranger(&stage);
+    let silent = Peer::client(&stage);
     let mut honest = Peer::known(&stage, "honest");
     assert!(matches!(honest.ask(2, &Request::Counts), Reply::Counts(_)));
     let heard = silent.hear_out();

@@ -1,7 +1,7 @@
 //! Bytes to commands and replies to bytes, without I/O.
 //!
 //! [`Decoder`] takes whatever a socket delivers and lends complete [`RawCommand`]s; it never looks at a byte
-//! twice and never reserves memory because a stranger named a large number. [`Reply`] is every shape an
+//! twice and never reserves memory because an untrusted peer named a large number. [`Reply`] is every shape an
 //! answer can have and knows how to write itself in RESP2 and RESP3.
 
 mod decoder;

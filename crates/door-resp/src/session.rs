@@ -95,7 +95,7 @@ impl Session {
         wants_keys: bool,
     ) -> Self {
         let grant = (!wants_keys).then(|| Arc::new(Grant::everything()));
-        let limits = if grant.is_some() { settings.limits() } else { Limits::stranger() };
+        let limits = if grant.is_some() { settings.limits() } else { Limits::unauthenticated() };
         Self {
             client: ClientInfo::new(id, address),
             identity: Identity::new(nameless(id), grant),

@@ -3,7 +3,7 @@
 //!
 //! The yardstick for requests is libzmq's own ROUTER–DEALER proxy, which keeps nothing and answers for nothing. It and
 //! the broker take turns in one run, so that the price of a broker (in memory) and of durability (on disk) can be
-//! read from the ratios whatever else the machine does. The proxy needs `TENURE_STRANGERS_PYTHON`.
+//! read from the ratios whatever else the machine does. The proxy needs `TENURE_THIRD_PARTY_PYTHON`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -33,9 +33,9 @@ const UNDER_WAY: usize = 64;
 
 fn main() {
     codec();
-    let python = std::env::var_os("TENURE_STRANGERS_PYTHON");
+    let python = std::env::var_os("TENURE_THIRD_PARTY_PYTHON");
     if python.is_none() {
-        println!("TENURE_STRANGERS_PYTHON is not set, so there is no proxy to compare with");
+        println!("TENURE_THIRD_PARTY_PYTHON is not set, so there is no proxy to compare with");
     }
     for workers in [1, 8] {
         round_trips(workers, python.as_ref());

@@ -3,7 +3,7 @@
 //! A connection goes through a greeting (64 bytes that name version and security mechanism), a handshake (NULL or
 //! PLAIN, ending with the peer's socket type and identity) and then traffic (messages, and PING/PONG commands between
 //! their frames). [`Peer`] is the whole state machine: feed it what was read, take [`Event`]s from it, send what it
-//! wrote. Every length a stranger names is checked against [`Limits`] before anything is kept for it.
+//! wrote. Every length an untrusted peer names is checked against [`Limits`] before anything is kept for it.
 
 mod assembly;
 mod command;

@@ -2,7 +2,7 @@
 //!
 //! Two old protocols come in over ZeroMQ: *Majordomo* in three dialects and the small *READY/PING/PONG* dialogue.
 //! ZeroMQ itself is only a way to frame messages (ZMTP), and this crate speaks it with a codec of its own, because a
-//! broker must know which peer closed its connection and must bound whatever a stranger sends.
+//! broker must know which peer closed its connection and must bound whatever an untrusted peer sends.
 //!
 //! Reading order: [`codec`] turns bytes into multipart messages, [`mdp`] and [`pingpong`] turn messages into words,
 //! [`body`] says how a body of several frames becomes one, `translate` turns words into requests to the hub and events

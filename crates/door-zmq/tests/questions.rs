@@ -206,9 +206,9 @@ fn a_key_says_what_a_peer_may_do() {
     keys.add(b"letmein", only_submits);
     let broker = Broker::with_keys(&keys);
 
-    let mut stranger = Wire::silent(broker.mdp);
-    stranger.raw(&support::null_opening("DEALER", b""));
-    assert!(stranger.is_closed(Duration::from_secs(5)));
+    let mut client = Wire::silent(broker.mdp);
+    client.raw(&support::null_opening("DEALER", b""));
+    assert!(client.is_closed(Duration::from_secs(5)));
     assert!(broker.counts("mechanism"));
 
     let mut wrong = Wire::silent(broker.mdp);

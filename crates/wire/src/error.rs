@@ -1,4 +1,4 @@
-//! What can be wrong with bytes from a stranger. Every error says what was expected and where.
+//! What can be wrong with bytes from an untrusted peer. Every error says what was expected and where.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! Reads MessagePack values out of one frame. Nothing is copied that can be shared, nothing is believed before it is
-//! checked against what is really there, and skipping needs no stack however deep a stranger nests.
+//! checked against what is really there, and skipping needs no stack however deep an untrusted peer nests.
 
 use bytes::Bytes;
 

@@ -1,8 +1,8 @@
 //! What a contributor types: `cargo xtask <verb>`.
 //!
-//! One file per verb: [`check`], [`test`], [`sim`], [`bench`], [`house`], [`python`] and [`strangers`]. They share [`steps`] (a
-//! named piece of work that is timed and says how to repeat it), [`process`] (children) and [`place`] (where the
-//! tree lies).
+//! One file per verb: [`check`], [`test`], [`sim`], [`bench`], [`house`], [`python`] and [`third_party`]. They share
+//! [`steps`] (a named piece of work that is timed and says how to repeat it), [`process`] (children) and [`place`]
+//! (where the tree lies).
 
 mod bench;
 mod check;
@@ -13,9 +13,9 @@ mod process;
 mod python;
 mod sim;
 mod steps;
-mod strangers;
 mod tally;
 mod test;
+mod third_party;
 
 use std::process::ExitCode;
 
@@ -42,7 +42,7 @@ enum Verb {
     Bench(bench::Bench),
     House(house::House),
     Python(python::Python),
-    Strangers(strangers::Prepare),
+    ThirdParty(third_party::Prepare),
 }
 
 fn main() -> ExitCode {
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Verb::Bench(bench) => bench.run(&place),
         Verb::House(house) => house.run(&place),
         Verb::Python(python) => python.run(&place),
-        Verb::Strangers(strangers) => strangers.run(&place),
+        Verb::ThirdParty(third_party) => third_party.run(&place),
     });
     match outcome {
         Ok(code) => code,

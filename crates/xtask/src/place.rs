@@ -25,9 +25,9 @@ impl Place {
         Ok(Self { root, built })
     }
 
-    /// Where the strangers' clients are installed. Beside the build, so that throwing one away throws away both.
-    pub(crate) fn strangers(&self) -> PathBuf {
-        self.built.parent().unwrap_or(&self.built).join("strangers")
+    /// Where the third-party clients are installed. Beside the build, so that throwing one away throws away both.
+    pub(crate) fn third_party(&self) -> PathBuf {
+        self.built.parent().unwrap_or(&self.built).join("third-party")
     }
 
     /// Where the environment of the Python SDK lies.

@@ -11,7 +11,7 @@ use clap::Args;
 use crate::place::Place;
 use crate::process::{announce, cargo, line_of, program, run};
 use crate::steps::Steps;
-use crate::strangers::{self, Strangers, environment};
+use crate::third_party::{self, ThirdParty, environment};
 
 /// From the folder of the SDK.
 const EXAMPLES: &str = "../../examples/python/sdk";
@@ -91,7 +91,7 @@ impl Python {
             run(program(&python, &sdk).args(["-m", "mypy"]))
         });
         // Figures are told next to those of others.
-        let strangers = if self.long { strangers::prepare(steps, place) } else { Strangers::default() };
+        let third_party = if self.long { third_party::prepare(steps, place) } else { ThirdParty::default() };
         let mut counts = Counts::default();
         steps.run("python: tests", REPEAT, || {
             let mut pytest = program(&python, &sdk);
@@ -99,7 +99,7 @@ impl Python {
             if !self.long {
                 pytest.args(["-m", "not long"]);
             }
-            pytest.args(&self.pytest).envs(strangers.variables());
+            pytest.args(&self.pytest).envs(third_party.variables());
             stream(&mut pytest, &mut counts)
         });
         counts

@@ -11,15 +11,15 @@ use crate::process::{announce, cargo, line_with_variables, run};
 use crate::python::{Counts, Python};
 use crate::sim::Sim;
 use crate::steps::Steps;
-use crate::strangers::{self, Strangers};
 use crate::tally::Tally;
+use crate::third_party::{self, ThirdParty};
 use crate::{check, members};
 
-/// Everything: check, the strangers' clients, the build, all tests, the Python SDK, a short simulation
+/// Everything: check, the third-party clients, the build, all tests, the Python SDK, a short simulation
 ///
-/// The strangers are clients that others wrote (redis-cli, redis-py, ioredis, node-redis, pyzmq,
+/// The third-party clients are programs that others wrote (redis-cli, redis-py, ioredis, node-redis, pyzmq,
 /// grpcio). They are installed once beside the build, and the tests find them by
-/// TENURE_STRANGERS_PYTHON and TENURE_STRANGERS_NODE_PATH. TENURE_BINARY is the built broker.
+/// TENURE_THIRD_PARTY_PYTHON and TENURE_THIRD_PARTY_NODE_PATH. TENURE_BINARY is the built broker.
 ///
 ///     cargo xtask test              all of it; what the continuous integration runs
 ///     cargo xtask test --quick      without strangers, Python SDK and simulation
@@ -30,7 +30,7 @@ use crate::{check, members};
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Test {
-    /// Leave out the strangers' clients, the Python SDK and the simulation
+    /// Leave out the third-party clients, the Python SDK and the simulation
     #[arg(long)]
     quick: bool,
     /// Run only the tests whose name contains one of these
@@ -45,7 +45,8 @@ impl Test {
         if everything {
             check::take(&mut steps, place);
         }
-        let strangers = if self.quick { Strangers::default() } else { strangers::prepare(&mut steps, place) };
+        let third_party =
+            if self.quick { ThirdParty::default() } else { third_party::prepare(&mut steps, place) };
         let built = steps.run("build", "cargo build --workspace --bins --tests", || {
             // One build for the broker's binary and all tests: apart they would be built twice, because tests ask
             // their dependencies for more features.
@@ -53,7 +54,7 @@ impl Test {
         });
         let mut tally = Tally::default();
         if built {
-            self.test(&mut steps, place, &strangers, &mut tally);
+            self.test(&mut steps, place, &third_party, &mut tally);
         }
         let (mut python, mut python_failed) = (Counts::default(), 0);
         if everything && !self.quick {
@@ -69,13 +70,13 @@ impl Test {
         Ok(summarize(&steps, tally.passed + python.passed, failed))
     }
 
-    fn test(&self, steps: &mut Steps, place: &Place, strangers: &Strangers, tally: &mut Tally) {
+    fn test(&self, steps: &mut Steps, place: &Place, third_party: &ThirdParty, tally: &mut Tally) {
         let mut command = cargo(&place.root);
         command.args(["test", "--workspace", "--no-fail-fast"]);
         if !self.filters.is_empty() {
             command.arg("--").args(&self.filters);
         }
-        command.envs(strangers.variables());
+        command.envs(third_party.variables());
         if members::has(&place.root, "tenure") {
             command.env("TENURE_BINARY", place.broker());
         }

@@ -71,9 +71,9 @@ def test_figures_of_a_map_next_to_celery(app_broker: Broker, tmp_path: Path) -> 
 
 def _celery(folder: Path, count: int) -> float | None:
     """Tasks per second through one process of Celery, from the first submission to the last result."""
-    python, redis = os.environ.get("TENURE_STRANGERS_PYTHON"), shutil.which("redis-server")
+    python, redis = os.environ.get("TENURE_THIRD_PARTY_PYTHON"), shutil.which("redis-server")
     if python is None or redis is None:
-        print("\nCelery is left out: TENURE_STRANGERS_PYTHON or redis-server is missing")
+        print("\nCelery is left out: TENURE_THIRD_PARTY_PYTHON or redis-server is missing")
         return None
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

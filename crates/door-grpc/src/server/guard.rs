@@ -1,4 +1,4 @@
-//! Who may come in is decided here, by the metadata alone: nothing of a stranger's message is read. What a call
+//! Who may come in is decided here, by the metadata alone: nothing of an untrusted peer's message is read. What a call
 //! brings along is read when it is its turn on its connection.
 
 use std::convert::Infallible;
@@ -26,18 +26,18 @@ pub(super) const NO_METHOD: &str = "this broker has no such service or method";
 pub(super) struct Guarded<S> {
     service: S,
     door: Arc<Door>,
-    /// With what a stranger's call ends.
-    stranger: Code,
+    /// With what an untrusted peer's call ends.
+    unauthenticated: Code,
 }
 
 impl<S> Guarded<S> {
     pub(super) fn new(service: S, door: &Arc<Door>) -> Guarded<S> {
-        Guarded { service, door: Arc::clone(door), stranger: Code::Unauthenticated }
+        Guarded { service, door: Arc::clone(door), unauthenticated: Code::Unauthenticated }
     }
 
     /// Its clients give up at `PERMISSION_DENIED` and take everything they do not know for a passing trouble.
     pub(super) fn for_existing_clients(service: S, door: &Arc<Door>) -> Guarded<S> {
-        Guarded { stranger: Code::PermissionDenied, ..Guarded::new(service, door) }
+        Guarded { unauthenticated: Code::PermissionDenied, ..Guarded::new(service, door) }
     }
 
     /// Lets a call in, or refuses it, after a wait if its peer has shown too many wrong keys.
@@ -54,7 +54,7 @@ impl<S> Guarded<S> {
             return no;
         }
         let details = bytes::Bytes::copy_from_slice(no.details());
-        Status::with_details_and_metadata(self.stranger, no.message(), details, no.metadata().clone())
+        Status::with_details_and_metadata(self.unauthenticated, no.message(), details, no.metadata().clone())
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn status(no: &Refusal) -> Status {
 }
 
 /// Whoever shows no key does not come in.
-pub(crate) fn stranger() -> Status {
+pub(crate) fn unauthenticated() -> Status {
     no_entry("show a key of this broker: authorization: Bearer KEY")
 }
 

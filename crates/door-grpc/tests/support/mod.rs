@@ -1,4 +1,4 @@
-//! What the tests share: a broker with this door only, and Python as a stranger.
+//! What the tests share: a broker with this door only, and Python as a third-party client.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -15,7 +15,7 @@ use tenure_hub::{Grant, Hub, HubHandle, Keys, Right, Rights};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-/// How long a stranger may take.
+/// How long a client may take.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 pub(crate) struct Broker {
@@ -66,22 +66,22 @@ impl Drop for Broker {
 
 /// The interpreter with grpcio, or nothing: then the test is skipped.
 pub(crate) fn python() -> Option<OsString> {
-    let python = std::env::var_os("TENURE_STRANGERS_PYTHON");
+    let python = std::env::var_os("TENURE_THIRD_PARTY_PYTHON");
     if python.is_none() {
-        eprintln!("TENURE_STRANGERS_PYTHON is not set, so grpcio is not asked");
+        eprintln!("TENURE_THIRD_PARTY_PYTHON is not set, so grpcio is not asked");
     }
     python
 }
 
-/// Runs a script of `tests/strangers` to its end, which has to be a good one.
+/// Runs a script of `tests/third_party` to its end, which has to be a good one.
 pub(crate) async fn succeeds(python: OsString, script: &str, arguments: &[&str]) {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(python);
-    command.arg("-B").arg(here.join("tests/strangers").join(script)).args(arguments);
+    command.arg("-B").arg(here.join("tests/third_party").join(script)).args(arguments);
     command.env("PYTHONPATH", here.join("proto")).env("GRPC_VERBOSITY", "ERROR");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let output = tokio::time::timeout(TIMEOUT, command.output()).await;
-    let output = output.expect("the stranger ends in time").expect("it runs");
+    let output = output.expect("the client ends in time").expect("it runs");
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{complained}");

@@ -15,7 +15,7 @@ use super::{Access, Known, Session, Turn, answer, encode_reply, refuse};
 use crate::translate;
 
 impl Session {
-    /// Lets a stranger in, or turns it away for good.
+    /// Lets an untrusted peer in, or turns it away for good.
     pub(super) fn hello(
         &mut self,
         now: Timestamp,

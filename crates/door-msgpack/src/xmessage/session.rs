@@ -19,7 +19,7 @@ use super::codec::{
     CodecError, FRAME_BYTES_MAX, Introduction, Message, Operation, State, TaskOptions, decode, encode,
 };
 use super::translate;
-use crate::frames::{STRANGER_FRAME_BYTES_MAX, take_frames};
+use crate::frames::{UNAUTHENTICATED_FRAME_BYTES_MAX, take_frames};
 use crate::pending::Pendings;
 use crate::session::{Access, Protocol, Turn};
 use crate::settings::Settings;
@@ -35,7 +35,7 @@ pub struct Session {
 
 #[derive(Debug)]
 enum Who {
-    Stranger,
+    Unknown,
     Actioner,
     Worker {
         /// How it registers, and registers again after it was lost.
@@ -84,7 +84,7 @@ enum Expect {
 
 impl Session {
     pub fn new(settings: Arc<Settings>) -> Session {
-        Session { settings, who: Who::Stranger, pendings: Pendings::default(), is_over: false }
+        Session { settings, who: Who::Unknown, pendings: Pendings::default(), is_over: false }
     }
 
     /// Registers the worker with nothing in its hands. Whatever it was given before it was lost, it was told to stop.
@@ -322,7 +322,7 @@ impl Protocol for Session {
 
     fn receive(&mut self, now: Timestamp, arrived: &mut BytesMut, access: &mut dyn Access, turn: &mut Turn) {
         let most = |session: &Session| match session.who {
-            Who::Stranger => STRANGER_FRAME_BYTES_MAX,
+            Who::Unknown => UNAUTHENTICATED_FRAME_BYTES_MAX,
             Who::Actioner | Who::Worker { .. } => FRAME_BYTES_MAX,
         };
         let take = |session: &mut Session, frame: &Bytes, turn: &mut Turn| {
@@ -369,7 +369,7 @@ impl Protocol for Session {
     }
 
     fn is_known(&self) -> bool {
-        !matches!(self.who, Who::Stranger)
+        !matches!(self.who, Who::Unknown)
     }
 
     fn login_is_late(&mut self, turn: &mut Turn) {
@@ -382,7 +382,7 @@ impl Protocol for Session {
 
     fn next_deadline(&self) -> Option<Timestamp> {
         match self.who {
-            Who::Stranger | Who::Actioner => None,
+            Who::Unknown | Who::Actioner => None,
             Who::Worker { next_beat, .. } => Some(next_beat),
         }
     }
@@ -393,7 +393,7 @@ impl Protocol for Session {
                 *next_beat = now + translate::BEAT;
                 encode(&mut turn.out, &Message::HeartBeat(0));
             }
-            Who::Stranger | Who::Actioner | Who::Worker { .. } => {}
+            Who::Unknown | Who::Actioner | Who::Worker { .. } => {}
         }
     }
 }
@@ -405,14 +405,14 @@ impl Session {
             Err(error) => return self.misunderstood(&error, turn),
         };
         match (&self.who, message) {
-            (Who::Stranger, Message::HandShake(role)) => {
+            (Who::Unknown, Message::HandShake(role)) => {
                 let introduction = Introduction { role, ..Introduction::default() };
                 self.introduce(now, &introduction, access, turn);
             }
-            (Who::Stranger, Message::HandShakeWith(introduction)) => {
+            (Who::Unknown, Message::HandShakeWith(introduction)) => {
                 self.introduce(now, &introduction, access, turn);
             }
-            (Who::Stranger, _) => turn_away("say HandShake with worker or actioner first", turn),
+            (Who::Unknown, _) => turn_away("say HandShake with worker or actioner first", turn),
             (Who::Actioner, message) => self.actioner_says(message, turn),
             (Who::Worker { .. }, message) => self.worker_says(&message, turn),
         }
@@ -420,7 +420,7 @@ impl Session {
 
     fn misunderstood(&mut self, error: &CodecError, turn: &mut Turn) {
         match self.who {
-            Who::Stranger => turn_away(&error.to_string(), turn),
+            Who::Unknown => turn_away(&error.to_string(), turn),
             Who::Actioner | Who::Worker { .. } => say(&error.to_string(), turn),
         }
     }

@@ -25,14 +25,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn stranger(stage: &SocketStage) -> Peer {
+    pub(crate) fn client(stage: &SocketStage) -> Peer {
         let stream = stage.connect();
         stream.set_read_timeout(Some(FOREVER)).unwrap();
         Peer { stream, arrived: BytesMut::new(), heard: Vec::new() }
     }
 
     pub(crate) fn known(stage: &SocketStage, identity: &str) -> Peer {
-        let mut peer = Peer::stranger(stage);
+        let mut peer = Peer::client(stage);
         let hello = Hello { version: VERSION, identity: Some(identity.into()), ..Hello::default() };
         assert!(matches!(peer.ask(1, &Request::Hello(Box::new(hello))), Reply::Welcome(_)));
         peer

@@ -360,13 +360,13 @@ mod tests {
 
     #[test]
     fn a_stranger_may_only_introduce_itself_and_a_friend_may_go_on_at_once() {
-        let mut decoder = Decoder::new(Limits::stranger());
+        let mut decoder = Decoder::new(Limits::unauthenticated());
         decoder.feed(b"*2\r\n$4\r\nAUTH\r\n$1\r\nk\r\n*11\r\n");
         assert_eq!(words(&decoder.next_request().unwrap().unwrap()), ["AUTH", "k"]);
         decoder.set_limits(Limits::friend());
         assert!(decoder.next_request().unwrap().is_none());
 
-        let mut decoder = Decoder::new(Limits::stranger());
+        let mut decoder = Decoder::new(Limits::unauthenticated());
         decoder.feed(b"*11\r\n");
         assert_eq!(decoder.next_request().unwrap_err(), ProtocolError::TooManyArguments { max: 10 });
     }

@@ -1,7 +1,7 @@
 //! What a peer may send at most, by name.
 
 /// The limits of one connection's input. They are stricter until the peer has authenticated, because
-/// until then its numbers are a stranger's numbers.
+/// until then its numbers are an untrusted peer's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one whole command, headers included.
@@ -39,7 +39,7 @@ impl Limits {
     }
 
     /// For a peer that must authenticate and has not.
-    pub const fn stranger() -> Self {
+    pub const fn unauthenticated() -> Self {
         Self {
             message_bytes: Self::STRANGER_ARGUMENTS_MAX * (Self::STRANGER_ARGUMENT_BYTES_MAX + 32),
             argument_bytes: Self::STRANGER_ARGUMENT_BYTES_MAX,

@@ -92,7 +92,7 @@ impl CommandError {
     }
 }
 
-/// A stranger's bytes for an error message: short, printable, one line.
+/// An untrusted peer's bytes for an error message: short, printable, one line.
 pub(super) fn shown(bytes: &[u8]) -> String {
     const SHOWN_BYTES_MAX: usize = 128;
     let head = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];

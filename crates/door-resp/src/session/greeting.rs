@@ -133,7 +133,7 @@ impl Session {
         self.version = Version::Resp2;
         self.client.name = None;
         if authenticator.wants_keys() {
-            self.decoder.set_limits(Limits::stranger());
+            self.decoder.set_limits(Limits::unauthenticated());
             self.identity.set_grant(None);
         }
     }

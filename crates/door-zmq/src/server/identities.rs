@@ -1,6 +1,6 @@
-//! Who has which identity. An identity belongs to the key that used it first, as long as that peer is connected or has jobs
-//! under it. Among connections of one key the newer one has it; but the older does not get it back by coming again at
-//! once, or two peers that share an identity would throw each other out for ever.
+//! Who has which identity. An identity belongs to the key that used it first, as long as that peer is connected or has
+//! jobs under it. Among connections of one key the newer one has it; but the older does not get it back by coming again
+//! at once, or two peers that share an identity would throw each other out for ever.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn an_identity_is_another_one_in_every_namespace() {
         let (identities, now) = (Identities::default(), Instant::now());
-        for key in [key("lab"), key("strangers")] {
+        for key in [key("lab"), key("third_party")] {
             assert!(matches!(
                 identities.attempt(&key, owner(&ANYONE), now),
                 Attempt::Taken { before: None, .. }

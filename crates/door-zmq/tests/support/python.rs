@@ -12,9 +12,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The interpreter with pyzmq, or nothing: then the test is skipped.
 pub(crate) fn python() -> Option<OsString> {
-    let python = std::env::var_os("TENURE_STRANGERS_PYTHON");
+    let python = std::env::var_os("TENURE_THIRD_PARTY_PYTHON");
     if python.is_none() {
-        eprintln!("TENURE_STRANGERS_PYTHON is not set, so pyzmq is not asked");
+        eprintln!("TENURE_THIRD_PARTY_PYTHON is not set, so pyzmq is not asked");
     }
     python
 }

@@ -99,8 +99,8 @@ impl Writer {
         self.sync();
     }
 
-    /// The first refusal of a stranger is told at once, what follows within a second in one line: a stranger must not be
-    /// able to push everything else out of the log.
+    /// The first refusal of an untrusted peer is told at once, what follows within a second in one line: an untrusted
+    /// peer must not be able to push everything else out of the log.
     fn take(&mut self, line: Box<Line>) {
         let Some(stranger) = line.of_stranger() else { return self.add(&line) };
         if let Some(gathered) = self.gathered.get_mut(&stranger) {

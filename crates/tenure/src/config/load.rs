@@ -123,7 +123,7 @@ pub(crate) fn load(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut warnings = strangers(variables);
+    let mut warnings = unknown_variables(variables);
     warnings.extend(file.as_deref().filter(|_| access.count() > 0).and_then(readable_by_others));
     Ok(Loaded { values, access, file, warnings })
 }
@@ -235,14 +235,14 @@ fn text_of(setting: &Setting, value: &Value) -> Result<String, String> {
 
 /// Variables that begin like ours and mean nothing. They may belong to somebody else (a cluster that names its services
 /// through the environment), so they are told and not refused.
-fn strangers(variables: &[String]) -> Vec<String> {
+fn unknown_variables(variables: &[String]) -> Vec<String> {
     let known: Vec<String> =
         SETTINGS.iter().map(Setting::variable).chain(OTHER_VARIABLES.map(str::to_owned)).collect();
     let strange = variables.iter().filter(|name| {
         name.starts_with("TENURE_")
             && !known.contains(name)
             && !name.starts_with("TENURE_TASK_")
-            && !name.starts_with("TENURE_STRANGERS_")
+            && !name.starts_with("TENURE_THIRD_PARTY_")
     });
     let is_former =
         |name: &String| SETTINGS.iter().any(|setting| setting.former_variable().as_ref() == Some(name));

@@ -37,8 +37,7 @@ fn a_crowd_of_silent_strangers_keeps_nobody_out_for_long() {
         assert!(begun.elapsed() < TIMEOUT, "the broker starts");
         std::thread::sleep(std::time::Duration::from_millis(20));
     };
-    let strangers: Vec<TcpStream> =
-        (0..STRANGERS).filter_map(|_| TcpStream::connect(&address).ok()).collect();
+    let clients: Vec<TcpStream> = (0..STRANGERS).filter_map(|_| TcpStream::connect(&address).ok()).collect();
     // Those that were let in are sent away because they do not log in; then there is room again.
     let submitted = loop {
         let run = Command::new(program)
@@ -54,7 +53,7 @@ fn a_crowd_of_silent_strangers_keeps_nobody_out_for_long() {
     let is_alive = broker.try_wait().unwrap().is_none();
     broker.kill().unwrap();
     broker.wait().unwrap();
-    drop(strangers);
+    drop(clients);
     let mut said = String::new();
     std::fs::File::open(&log).unwrap().read_to_string(&mut said).unwrap();
     assert!(is_alive, "{said}");

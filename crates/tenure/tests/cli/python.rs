@@ -59,9 +59,9 @@ impl Drop for Script {
 }
 
 fn python() -> Option<OsString> {
-    let python = std::env::var_os("TENURE_STRANGERS_PYTHON");
+    let python = std::env::var_os("TENURE_THIRD_PARTY_PYTHON");
     if python.is_none() {
-        eprintln!("TENURE_STRANGERS_PYTHON is not set, so no stranger comes");
+        eprintln!("TENURE_THIRD_PARTY_PYTHON is not set, so no stranger comes");
     }
     python
 }

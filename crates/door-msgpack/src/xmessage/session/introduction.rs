@@ -15,7 +15,7 @@ const NEEDS_KEY: &str = "not-allowed: this broker requires a key: answer with \
     {\"HandShakeWith\": {\"role\": \"worker\" or \"actioner\", \"key\": \"…\"}}, or use a door without keys";
 
 impl Session {
-    /// Lets a stranger in, or turns it away.
+    /// Lets an untrusted peer in, or turns it away.
     pub(super) fn introduce(
         &mut self,
         now: Timestamp,

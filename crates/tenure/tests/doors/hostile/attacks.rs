@@ -69,8 +69,8 @@ fn connect(address: SocketAddr) -> Option<TcpStream> {
 
 fn idle_strangers(broker: &Broker) -> Running {
     let mut running = Running::default();
-    let strangers = (0..2_500).filter_map(|number| connect(address(broker, DOORS[number % DOORS.len()])));
-    running.sockets.extend(strangers);
+    let clients = (0..2_500).filter_map(|number| connect(address(broker, DOORS[number % DOORS.len()])));
+    running.sockets.extend(clients);
     running
 }
 

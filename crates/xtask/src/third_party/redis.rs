@@ -1,4 +1,5 @@
-//! `redis-cli` and `redis-benchmark` as strangers for the RESP door, and `redis-server` to compare answers with.
+//! `redis-cli` and `redis-benchmark` as third-party clients of the RESP door, and `redis-server` to compare answers
+//! with.
 
 use std::path::Path;
 

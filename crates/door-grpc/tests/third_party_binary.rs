@@ -7,7 +7,7 @@ use support::{python, succeeds};
 #[tokio::test]
 async fn kill_9_and_everybody_comes_back() {
     let (Some(python), Some(binary)) = (python(), std::env::var_os("TENURE_BINARY")) else {
-        eprintln!("TENURE_BINARY or TENURE_STRANGERS_PYTHON is not set, so nothing is killed");
+        eprintln!("TENURE_BINARY or TENURE_THIRD_PARTY_PYTHON is not set, so nothing is killed");
         return;
     };
     let data = tempfile::tempdir().expect("a directory");

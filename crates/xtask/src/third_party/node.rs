@@ -1,4 +1,4 @@
-//! The Node strangers, in a folder that tests put into `NODE_PATH`.
+//! The Node clients, in a folder that tests put into `NODE_PATH`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::apt;
 use super::stamp::Stamp;
 use crate::process::{ask, program, run};
 
-const PACKAGE: &str = include_str!("../../strangers/package.json");
+const PACKAGE: &str = include_str!("../../third-party/package.json");
 
 /// The oldest Node that the pinned packages say they run on.
 const NODE_MAJOR_MIN: u32 = 20;
@@ -24,7 +24,7 @@ pub(super) fn prepare(folder: &Path) -> Result<PathBuf> {
     let Some(version) = present("node") else { bail!("node is installed, but not found") };
     match major(&version) {
         Some(major) if major >= NODE_MAJOR_MIN => {}
-        _ => bail!("node is {version}; the strangers need {NODE_MAJOR_MIN} or newer"),
+        _ => bail!("node is {version}; the third-party clients need {NODE_MAJOR_MIN} or newer"),
     }
 
     let modules = folder.join("node_modules");
@@ -34,7 +34,7 @@ pub(super) fn prepare(folder: &Path) -> Result<PathBuf> {
     }
     stamp.clear()?;
     fs::write(folder.join("package.json"), PACKAGE).context("cannot write the pinned list")?;
-    // Scripts of strangers stay unrun: none of them needs one to be imported.
+    // Install scripts of these packages do not run: none of them needs one to be imported.
     let mut npm = program("npm", folder);
     run(npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]))?;
     stamp.put()?;

@@ -59,7 +59,7 @@ impl Drop for Program {
 #[test]
 fn kill_9_the_broker_and_the_computation_goes_on() {
     let (Some(python), Some(binary)) = (python(), std::env::var_os("TENURE_BINARY")) else {
-        eprintln!("TENURE_BINARY or TENURE_STRANGERS_PYTHON is not set, so nothing is killed");
+        eprintln!("TENURE_BINARY or TENURE_THIRD_PARTY_PYTHON is not set, so nothing is killed");
         return;
     };
     let data = tempfile::tempdir().expect("a directory");
@@ -112,7 +112,7 @@ fn kill_9_the_broker_and_the_computation_goes_on() {
 fn kill_9_the_broker_twice_under_load_and_every_request_is_answered() {
     const REQUESTS: usize = 120;
     let (Some(python), Some(binary)) = (python(), std::env::var_os("TENURE_BINARY")) else {
-        eprintln!("TENURE_BINARY or TENURE_STRANGERS_PYTHON is not set, so nothing is killed");
+        eprintln!("TENURE_BINARY or TENURE_THIRD_PARTY_PYTHON is not set, so nothing is killed");
         return;
     };
     let data = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! Clients that others wrote, with their defaults. `cargo xtask strangers` installs them and says where they are; a
-//! test that is not told about its stranger says so and is skipped.
+//! Clients that others wrote, with their defaults. `cargo xtask third-party` installs them and says where they are; a
+//! test that is not told about its client says so and is skipped.
 
 mod support;
 
@@ -14,12 +14,12 @@ use tenure_door_resp::Settings;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// How long a stranger may take.
+/// How long a client may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_py_feels_at_home() {
-    let Some(python) = told("TENURE_STRANGERS_PYTHON", "redis-py") else { return };
+    let Some(python) = told("TENURE_THIRD_PARTY_PYTHON", "redis-py") else { return };
     let broker = Broker::start().await;
     let mut command = Command::new(python);
     command.arg(script("redis_py.py")).arg(broker.address.port().to_string());
@@ -96,7 +96,7 @@ async fn fails(port: u16, arguments: &[&str]) -> String {
     let mut command = Command::new("redis-cli");
     command.args(["-p", &port.to_string()]).args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(TIMEOUT, command.output()).await;
-    let output = output.expect("the stranger ends in time").expect("it ran");
+    let output = output.expect("the client ends in time").expect("it ran");
     let said = [output.stdout, output.stderr].concat();
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&said));
     String::from_utf8_lossy(&said).into_owned()
@@ -121,7 +121,7 @@ async fn cli(port: u16, arguments: &[&str], input: &str) -> String {
 }
 
 async fn node(name: &str, file: &str) {
-    let Some(modules) = told("TENURE_STRANGERS_NODE_PATH", name) else { return };
+    let Some(modules) = told("TENURE_THIRD_PARTY_NODE_PATH", name) else { return };
     let broker = Broker::start().await;
     let mut command = Command::new("node");
     command.arg(script(file)).arg(broker.address.port().to_string()).env("NODE_PATH", modules);
@@ -130,26 +130,26 @@ async fn node(name: &str, file: &str) {
 
 async fn succeeds(mut command: Command, input: &str) -> String {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut stranger = command.spawn().expect("the stranger starts");
-    let mut stdin = stranger.stdin.take().expect("a pipe");
+    let mut client = command.spawn().expect("the client starts");
+    let mut stdin = client.stdin.take().expect("a pipe");
     stdin.write_all(input.as_bytes()).await.expect("it reads");
     drop(stdin);
-    let output = tokio::time::timeout(TIMEOUT, stranger.wait_with_output()).await;
-    let output = output.expect("the stranger ends in time").expect("it ran");
+    let output = tokio::time::timeout(TIMEOUT, client.wait_with_output()).await;
+    let output = output.expect("the client ends in time").expect("it ran");
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{complained}");
     said.into_owned()
 }
 
-fn told(variable: &str, stranger: &str) -> Option<OsString> {
+fn told(variable: &str, client: &str) -> Option<OsString> {
     let value = std::env::var_os(variable);
     if value.is_none() {
-        eprintln!("{variable} is not set, so {stranger} is not asked");
+        eprintln!("{variable} is not set, so {client} is not asked");
     }
     value
 }
 
 fn script(file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/strangers").join(file)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/third_party").join(file)
 }

@@ -60,9 +60,9 @@ async fn run(binary: &OsString, data: &Path, port: u16) -> Child {
 
 /// Python with the packages, and the broker's binary; without them the test says so and is skipped.
 fn programs(name: &str) -> Option<(OsString, OsString)> {
-    let found = std::env::var_os("TENURE_STRANGERS_PYTHON").zip(std::env::var_os("TENURE_BINARY"));
+    let found = std::env::var_os("TENURE_THIRD_PARTY_PYTHON").zip(std::env::var_os("TENURE_BINARY"));
     if found.is_none() {
-        eprintln!("TENURE_BINARY or TENURE_STRANGERS_PYTHON is not set, so {name} is not asked");
+        eprintln!("TENURE_BINARY or TENURE_THIRD_PARTY_PYTHON is not set, so {name} is not asked");
     }
     found
 }
@@ -100,7 +100,7 @@ async fn succeeds(mut command: Command) {
 }
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/strangers")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/third_party")
 }
 
 const CELERY_WORKER: [&str; 8] =

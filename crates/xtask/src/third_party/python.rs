@@ -1,4 +1,4 @@
-//! The Python strangers, in a virtual environment of their own.
+//! The Python clients, in a virtual environment of their own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::apt;
 use super::stamp::Stamp;
 use crate::process::{ask, program, run};
 
-const REQUIREMENTS: &str = include_str!("../../strangers/requirements.txt");
+const REQUIREMENTS: &str = include_str!("../../third-party/requirements.txt");
 
 /// Returns the environment's python.
 pub(super) fn prepare(folder: &Path) -> Result<PathBuf> {

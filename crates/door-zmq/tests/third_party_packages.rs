@@ -1,5 +1,5 @@
-//! Majordomo programs from package registries, unchanged, against a real broker: `majortomo` speaks MDP/0.2 with a leading
-//! empty frame.
+//! Majordomo programs from package registries, unchanged, against a real broker: `majortomo` speaks MDP/0.2 with a
+//! leading empty frame.
 
 mod support;
 
@@ -43,7 +43,10 @@ with Client(sys.argv[1]) as client:
 /// The interpreter, if it has the package.
 fn majortomo() -> Option<OsString> {
     let python = python()?;
-    assert!(Script::run(&python, "import majortomo", &[]).end().0, "the package is among the strangers");
+    assert!(
+        Script::run(&python, "import majortomo", &[]).end().0,
+        "the package is among the third-party clients"
+    );
     Some(python)
 }
 

@@ -50,10 +50,10 @@ async fn libzmq_answers_pings_while_the_program_is_busy() {
     tell("busy", Admission::Anyone).await;
 }
 
-/// Runs one story of `strangers/codec.py` against an echoing ROUTER.
+/// Runs one story of `clients/codec.py` against an echoing ROUTER.
 async fn tell(story: &'static str, admission: Admission) {
-    let Some(python) = std::env::var_os("TENURE_STRANGERS_PYTHON") else {
-        eprintln!("TENURE_STRANGERS_PYTHON is not set, so pyzmq is not asked");
+    let Some(python) = std::env::var_os("TENURE_THIRD_PARTY_PYTHON") else {
+        eprintln!("TENURE_THIRD_PARTY_PYTHON is not set, so pyzmq is not asked");
         return;
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
@@ -67,7 +67,7 @@ async fn tell(story: &'static str, admission: Admission) {
 }
 
 fn run(python: &PathBuf, story: &str, address: SocketAddr) -> Output {
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/strangers/codec.py");
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/third_party/codec.py");
     let mut child = Command::new(python)
         .arg(script)
         .args([&address.port().to_string(), story])

@@ -1,0 +1,94 @@
+//! Third-party clients, against which every door is tested.
+//!
+//! What a door promises is that an unknown client in its language works. Our own client cannot prove that, because
+//! it would share our misunderstandings. So the tests speak through redis-cli, redis-py, ioredis, node-redis, pyzmq,
+//! grpcio and msgpack, in versions pinned in `crates/xtask/third_party/`, installed once beside the build.
+
+mod apt;
+mod node;
+mod python;
+mod redis;
+mod stamp;
+
+pub(crate) use python::environment;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::place::Place;
+use crate::steps::Steps;
+
+/// Install the clients that others wrote, and print where tests find them
+///
+/// `cargo xtask test` does this by itself. Alone it is for running one test from an editor, or
+/// for trying a third-party client by hand. What is already there in the pinned version stays.
+#[derive(Args)]
+#[command(name = "third-party", alias = "third_party", verbatim_doc_comment)]
+pub(crate) struct Prepare {}
+
+impl Prepare {
+    pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+        let mut steps = Steps::default();
+        let third_party = prepare(&mut steps, place);
+        for (name, value) in third_party.variables() {
+            println!("export {name}={}", value.to_string_lossy());
+        }
+        Ok(steps.report())
+    }
+}
+
+/// Where the tests find the third-party clients. What could not be prepared is absent.
+#[derive(Default)]
+pub(crate) struct ThirdParty {
+    python: Option<PathBuf>,
+    node_path: Option<PathBuf>,
+}
+
+impl ThirdParty {
+    /// The environment by which tests are told. A test that needs a client it is not told about is skipped.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, OsString)> {
+        let mut variables = Vec::new();
+        if let Some(python) = &self.python {
+            variables.push(("TENURE_THIRD_PARTY_PYTHON", python.clone().into_os_string()));
+        }
+        if let Some(node_path) = &self.node_path {
+            variables.push(("TENURE_THIRD_PARTY_NODE_PATH", node_path.clone().into_os_string()));
+        }
+        variables
+    }
+}
+
+/// Installs what is missing. Each kind is a step of its own: without Node the Python tests still say something.
+pub(crate) fn prepare(steps: &mut Steps, place: &Place) -> ThirdParty {
+    const REPEAT: &str = "cargo xtask third-party (or do without them: cargo xtask test --quick)";
+    let mut third_party = ThirdParty::default();
+    steps.run("third-party clients: redis", REPEAT, || redis::prepare(&place.root));
+    steps.run("third-party clients: python", REPEAT, || {
+        third_party.python = Some(python::prepare(&place.third_party().join("python"))?);
+        Ok(())
+    });
+    steps.run("third-party clients: node", REPEAT, || {
+        third_party.node_path = Some(node::prepare(&place.third_party().join("node"))?);
+        Ok(())
+    });
+    third_party
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_told_only_of_the_clients_that_are_there() {
+        assert!(ThirdParty::default().variables().is_empty());
+        let third_party = ThirdParty { python: Some("/venv/bin/python".into()), node_path: None };
+        assert_eq!(
+            third_party.variables(),
+            [("TENURE_THIRD_PARTY_PYTHON", OsString::from("/venv/bin/python"))]
+        );
+    }
+}
