@@ -12,7 +12,7 @@ use tenure_hub::{
     Broadcast, CallAnswer, Counters, Delivery, Request, Response, Submission, Watch, fresh_id, limits,
 };
 
-use support::talk::{Talk, start_hub};
+use support::test_client::{TestClient, start_hub};
 
 fn watch(from: Option<u64>) -> Request {
     Request::Watch(Watch { watch: 1, filter: Filter::default(), from })
@@ -21,9 +21,9 @@ fn watch(from: Option<u64>) -> Request {
 #[tokio::test]
 async fn a_watch_hears_what_was_before_and_then_what_comes() {
     let hub = start_hub(&MemoryDisk::new());
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     client.submit(10).await;
-    let mut watcher = Talk::new(hub.handle(), "watcher");
+    let mut watcher = TestClient::new(hub.handle(), "watcher");
     watcher.ask(1, watch(Some(4))).await;
     assert_eq!(watcher.events(7).await, [4, 5, 6, 7, 8, 9, 10]);
     client.submit(2).await;
@@ -33,9 +33,9 @@ async fn a_watch_hears_what_was_before_and_then_what_comes() {
 #[tokio::test]
 async fn a_watch_from_now_on_hears_only_what_comes() {
     let hub = start_hub(&MemoryDisk::new());
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     client.submit(5).await;
-    let mut watcher = Talk::new(hub.handle(), "watcher");
+    let mut watcher = TestClient::new(hub.handle(), "watcher");
     watcher.ask(1, watch(None)).await;
     assert!(matches!(watcher.next().await, Delivery::Reply { reply: Ok(Response::Done), .. }));
     client.submit(1).await;
@@ -45,9 +45,9 @@ async fn a_watch_from_now_on_hears_only_what_comes() {
 #[tokio::test]
 async fn a_watcher_that_does_not_read_misses_nothing_and_holds_up_nobody() {
     let hub = start_hub(&MemoryDisk::new());
-    let mut watcher = Talk::new(hub.handle(), "watcher");
+    let mut watcher = TestClient::new(hub.handle(), "watcher");
     watcher.ask(1, watch(Some(1))).await;
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     let total = limits::MAILBOX_EVENTS_MAX * 3;
     for _ in 0..total / 256 {
         client.submit(256).await;
@@ -59,9 +59,9 @@ async fn a_watcher_that_does_not_read_misses_nothing_and_holds_up_nobody() {
 #[tokio::test]
 async fn a_filter_lets_through_what_it_names() {
     let hub = start_hub(&MemoryDisk::new());
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     let id = fresh_id();
-    let mut watcher = Talk::new(hub.handle(), "watcher");
+    let mut watcher = TestClient::new(hub.handle(), "watcher");
     let filter = Filter { task: Some(id), ..Filter::default() };
     watcher.ask(1, Request::Watch(Watch { watch: 9, filter, from: Some(1) })).await;
     client.submit(3).await;
@@ -79,7 +79,8 @@ async fn a_filter_lets_through_what_it_names() {
 #[tokio::test]
 async fn a_call_is_answered_by_its_one_receiver() {
     let hub = start_hub(&MemoryDisk::new());
-    let (mut caller, mut receiver) = (Talk::new(hub.handle(), "caller"), Talk::new(hub.handle(), "receiver"));
+    let (mut caller, mut receiver) =
+        (TestClient::new(hub.handle(), "caller"), TestClient::new(hub.handle(), "receiver"));
     let address: Name = "process.1".into();
     caller.ask(1, Request::Call { address: address.clone(), body: Bytes::from_static(b"?") }).await;
     assert!(matches!(
@@ -105,7 +106,8 @@ async fn a_call_is_answered_by_its_one_receiver() {
 #[tokio::test]
 async fn a_call_fails_when_its_receiver_is_gone() {
     let hub = start_hub(&MemoryDisk::new());
-    let (mut caller, mut receiver) = (Talk::new(hub.handle(), "caller"), Talk::new(hub.handle(), "receiver"));
+    let (mut caller, mut receiver) =
+        (TestClient::new(hub.handle(), "caller"), TestClient::new(hub.handle(), "receiver"));
     receiver.ask(1, Request::Listen { address: "here".into() }).await;
     receiver.next().await;
     caller.ask(5, Request::Call { address: "here".into(), body: Bytes::new() }).await;
@@ -120,7 +122,8 @@ async fn a_call_fails_when_its_receiver_is_gone() {
 #[tokio::test]
 async fn the_receiver_hears_when_nobody_waits_for_its_answer_any_more() {
     let hub = start_hub(&MemoryDisk::new());
-    let (mut caller, mut receiver) = (Talk::new(hub.handle(), "caller"), Talk::new(hub.handle(), "receiver"));
+    let (mut caller, mut receiver) =
+        (TestClient::new(hub.handle(), "caller"), TestClient::new(hub.handle(), "receiver"));
     receiver.ask(1, Request::Listen { address: "here".into() }).await;
     receiver.next().await;
     // One caller says so, the other one is gone.
@@ -131,7 +134,7 @@ async fn the_receiver_hears_when_nobody_waits_for_its_answer_any_more() {
             caller.ask(7, Request::GiveUpCall { token }).await;
             assert!(matches!(caller.next().await, Delivery::Reply { token: 7, reply: Ok(Response::Done) }));
         } else {
-            drop(std::mem::replace(&mut caller, Talk::new(hub.handle(), "another")));
+            drop(std::mem::replace(&mut caller, TestClient::new(hub.handle(), "another")));
         }
         assert!(matches!(receiver.next().await, Delivery::CallGivenUp { call: over } if over == call));
         receiver.ask(2, Request::CallAnswer { call, answer: CallAnswer::Cancelled }).await;
@@ -149,11 +152,11 @@ async fn the_receiver_hears_when_nobody_waits_for_its_answer_any_more() {
 #[tokio::test]
 async fn a_watch_that_is_taken_back_reads_the_log_no_further() {
     let hub = start_hub(&MemoryDisk::new());
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     for _ in 0..12 {
         client.submit(1_000).await;
     }
-    let watcher = Talk::new(hub.handle(), "watcher");
+    let watcher = TestClient::new(hub.handle(), "watcher");
     watcher.ask(1, watch(Some(1))).await;
     // It reads as far as its mailbox has room, and would go on as soon as that is emptied.
     let mut taken = Vec::new();
@@ -174,12 +177,12 @@ async fn a_watch_that_is_taken_back_reads_the_log_no_further() {
 #[tokio::test]
 async fn a_broadcast_reaches_everybody_who_listens_in_the_namespace() {
     let hub = start_hub(&MemoryDisk::new());
-    let mut hearers = [Talk::new(hub.handle(), "one"), Talk::new(hub.handle(), "two")];
+    let mut hearers = [TestClient::new(hub.handle(), "one"), TestClient::new(hub.handle(), "two")];
     for hearer in &mut hearers {
         hearer.ask(1, Request::HearBroadcasts { hear: true }).await;
         hearer.next().await;
     }
-    let mut speaker = Talk::new(hub.handle(), "speaker");
+    let mut speaker = TestClient::new(hub.handle(), "speaker");
     let broadcast = Broadcast {
         sender: Some("me".into()),
         subject: Some("news".into()),
@@ -202,7 +205,7 @@ async fn what_doors_count_is_among_the_figures() {
     hub.handle().show(Arc::clone(&resp)).await;
     mdp.count("stale");
     resp.count("too-long");
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     client.ask(1, Request::Stats).await;
     let Delivery::Reply { reply: Ok(Response::Stats(stats)), .. } = client.next().await else {
         panic!("no figures");
@@ -217,14 +220,14 @@ async fn what_doors_count_is_among_the_figures() {
 async fn a_hub_that_is_stopped_says_goodbye_and_comes_back_with_everything() {
     let disk = MemoryDisk::new();
     let hub = start_hub(&disk);
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     client.submit(100).await;
     hub.handle().stop();
     assert!(matches!(client.next().await, Delivery::Goodbye));
     hub.ended().await.expect("a clean end");
     drop(client);
     let hub = start_hub(&disk.reopen());
-    let mut watcher = Talk::new(hub.handle(), "watcher");
+    let mut watcher = TestClient::new(hub.handle(), "watcher");
     watcher.ask(1, watch(Some(1))).await;
     assert_eq!(watcher.events(100).await.len(), 100);
     watcher.ask(2, Request::Stats).await;

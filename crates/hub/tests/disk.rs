@@ -12,7 +12,7 @@ use tenure_hub::words::{Command, Held, NewTask, Query, Refusal, Reply, Settings}
 use tenure_hub::{Delivery, Done, Hub, Request, Response, Submission, fresh_id};
 
 use support::TIMEOUT;
-use support::talk::{Talk, start_hub, start_hub_with};
+use support::test_client::{TestClient, start_hub, start_hub_with};
 
 /// Enough turns of one message each.
 const ONE_BY_ONE: usize = 20;
@@ -20,20 +20,20 @@ const ONE_BY_ONE: usize = 20;
 /// How many tasks there are on a disk whose power has failed.
 async fn tasks_after_power_failure(disk: &MemoryDisk) -> u64 {
     let hub = start_hub(&disk.crash(7));
-    let mut talk = Talk::new(hub.handle(), "inspector");
-    talk.ask(1, Request::Stats).await;
-    let Delivery::Reply { reply: Ok(Response::Stats(stats)), .. } = talk.next().await else {
+    let mut client = TestClient::new(hub.handle(), "inspector");
+    client.ask(1, Request::Stats).await;
+    let Delivery::Reply { reply: Ok(Response::Stats(stats)), .. } = client.next().await else {
         panic!("figures");
     };
     stats.tasks
 }
 
-async fn lone_asker(hub: &Hub) -> Talk {
-    let mut talk = Talk::new(hub.handle(), "ada");
+async fn lone_asker(hub: &Hub) -> TestClient {
+    let mut client = TestClient::new(hub.handle(), "ada");
     for _ in 0..ONE_BY_ONE {
-        talk.submit(1).await;
+        client.submit(1).await;
     }
-    talk
+    client
 }
 
 fn submission(bytes: usize) -> Request {
@@ -44,9 +44,9 @@ fn submission(bytes: usize) -> Request {
 async fn whoever_asks_alone_is_answered_after_the_sync() {
     let disk = MemoryDisk::new();
     let hub = start_hub(&disk);
-    let mut talk = lone_asker(&hub).await;
+    let mut client = lone_asker(&hub).await;
     for more in 1..=5 {
-        talk.submit(1).await;
+        client.submit(1).await;
         assert_eq!(tasks_after_power_failure(&disk).await, (ONE_BY_ONE + more) as u64);
     }
 }
@@ -55,14 +55,15 @@ async fn whoever_asks_alone_is_answered_after_the_sync() {
 async fn many_who_ask_at_once_are_answered_after_the_sync() {
     let disk = MemoryDisk::new();
     let hub = start_hub(&disk);
-    let mut talks: Vec<Talk> =
-        (0..8).map(|number| Talk::new(hub.handle(), &format!("ada{number}"))).collect();
+    let mut clients: Vec<TestClient> =
+        (0..8).map(|number| TestClient::new(hub.handle(), &format!("ada{number}"))).collect();
     for _ in 0..ONE_BY_ONE {
-        for talk in &talks {
-            talk.ask(1, submission(10)).await;
+        for client in &clients {
+            client.ask(1, submission(10)).await;
         }
-        for talk in &mut talks {
-            let Delivery::Reply { reply: Ok(Response::Command(Reply::Submitted(_))), .. } = talk.next().await
+        for client in &mut clients {
+            let Delivery::Reply { reply: Ok(Response::Command(Reply::Submitted(_))), .. } =
+                client.next().await
             else {
                 panic!("it is accepted");
             };
@@ -75,13 +76,13 @@ async fn many_who_ask_at_once_are_answered_after_the_sync() {
 async fn a_failed_sync_ends_the_hub_and_answers_nobody() {
     let disk = MemoryDisk::new();
     let hub = start_hub(&disk);
-    let talk = lone_asker(&hub).await;
+    let client = lone_asker(&hub).await;
     disk.fail_sync_after(0);
-    talk.ask(2, submission(10)).await;
+    client.ask(2, submission(10)).await;
     let ended = tokio::time::timeout(TIMEOUT, hub.ended()).await.expect("it ends");
     assert!(ended.is_err(), "{ended:?}");
     let mut mail = Vec::new();
-    talk.session.mailbox().take(&mut mail);
+    client.session.mailbox().take(&mut mail);
     assert!(mail.is_empty(), "{mail:?}");
 }
 
@@ -90,21 +91,21 @@ async fn a_full_disk_holds_up_and_loses_nothing() {
     let disk = MemoryDisk::new();
     // Files are made before they are needed: what is larger than one finds no room in it.
     let hub = start_hub_with(&disk, StoreSettings { segment_bytes: 4 << 10, ..StoreSettings::default() });
-    let mut talk = lone_asker(&hub).await;
+    let mut client = lone_asker(&hub).await;
     disk.limit_capacity(Some(0));
-    talk.ask(2, submission(8 << 10)).await;
-    let early = tokio::time::timeout(Duration::from_millis(300), talk.session.mailbox().arrived()).await;
+    client.ask(2, submission(8 << 10)).await;
+    let early = tokio::time::timeout(Duration::from_millis(300), client.session.mailbox().arrived()).await;
     assert!(early.is_err(), "nobody is told anything before it is written");
     disk.limit_capacity(None);
-    let Delivery::Reply { token: 2, reply: Ok(_) } = talk.next().await else { panic!("it is accepted") };
+    let Delivery::Reply { token: 2, reply: Ok(_) } = client.next().await else { panic!("it is accepted") };
     assert_eq!(tasks_after_power_failure(&disk).await, ONE_BY_ONE as u64 + 1);
 }
 
 /// Asks as somebody new.
 async fn answer(hub: &Hub, request: Request) -> Result<Response, Refusal> {
-    let mut talk = Talk::new(hub.handle(), "newcomer");
-    talk.ask(1, request).await;
-    match talk.next().await {
+    let mut client = TestClient::new(hub.handle(), "newcomer");
+    client.ask(1, request).await;
+    match client.next().await {
         Delivery::Reply { token: 1, reply } => reply,
         other => panic!("{other:?}"),
     }
@@ -114,10 +115,10 @@ async fn answer(hub: &Hub, request: Request) -> Result<Response, Refusal> {
 async fn answer_of_a_full_disk(hub: &Hub, request: impl Fn() -> Request) -> Result<Response, Refusal> {
     let begun = std::time::Instant::now();
     while begun.elapsed() < TIMEOUT {
-        let mut talk = Talk::new(hub.handle(), "newcomer");
-        talk.ask(1, request()).await;
+        let mut client = TestClient::new(hub.handle(), "newcomer");
+        client.ask(1, request()).await;
         if let Ok(Delivery::Reply { token: 1, reply }) =
-            tokio::time::timeout(Duration::from_millis(500), talk.next()).await
+            tokio::time::timeout(Duration::from_millis(500), client.next()).await
         {
             return reply;
         }
@@ -129,9 +130,9 @@ async fn answer_of_a_full_disk(hub: &Hub, request: impl Fn() -> Request) -> Resu
 async fn a_full_disk_keeps_nobody_waiting_who_needs_no_record() {
     let disk = MemoryDisk::new();
     let hub = start_hub_with(&disk, StoreSettings { segment_bytes: 4 << 10, ..StoreSettings::default() });
-    let mut talk = lone_asker(&hub).await;
+    let mut client = lone_asker(&hub).await;
     disk.limit_capacity(Some(0));
-    talk.ask(2, submission(8 << 10)).await;
+    client.ask(2, submission(8 << 10)).await;
     for _ in 0..2 {
         // What is in memory may not be on disk: nobody is told of it, whether it is known already that there is no room
         // or not.
@@ -145,31 +146,31 @@ async fn a_full_disk_keeps_nobody_waiting_who_needs_no_record() {
         for token in 10..22 {
             let held = Held { task: fresh_id(), attempt: 1 };
             let done = Done { held, result: Bytes::from(vec![b'x'; 1 << 20]) };
-            talk.ask(token, Request::Complete(vec![done])).await;
+            client.ask(token, Request::Complete(vec![done])).await;
         }
     }
     disk.limit_capacity(None);
     let tokens = std::iter::once(2).chain(10..22).chain(10..22);
     for expected in tokens {
-        let Delivery::Reply { token, .. } = talk.next().await else { panic!("an answer") };
+        let Delivery::Reply { token, .. } = client.next().await else { panic!("an answer") };
         assert_eq!(token, expected, "each is answered in its turn");
     }
     assert_eq!(tasks_after_power_failure(&disk).await, ONE_BY_ONE as u64 + 1);
-    talk.submit(1).await;
+    client.submit(1).await;
 }
 
 #[tokio::test]
 async fn keeping_fewer_ended_tasks_frees_room_while_new_ones_are_refused() {
     let disk = MemoryDisk::new();
     let hub = start_hub_with(&disk, StoreSettings { segment_bytes: 4 << 10, ..StoreSettings::default() });
-    let mut talk = Talk::new(hub.handle(), "ada");
+    let mut client = TestClient::new(hub.handle(), "ada");
     for _ in 0..60 {
         let task = NewTask::new(fresh_id(), "q");
         let id = task.id;
-        talk.ask(1, Request::Submit(vec![Submission::new(task, Bytes::from(vec![b'x'; 1000]))])).await;
-        talk.next().await;
-        talk.ask(2, Request::Command(Command::Cancel { task: id, reason: None })).await;
-        talk.next().await;
+        client.ask(1, Request::Submit(vec![Submission::new(task, Bytes::from(vec![b'x'; 1000]))])).await;
+        client.next().await;
+        client.ask(2, Request::Command(Command::Cancel { task: id, reason: None })).await;
+        client.next().await;
     }
     let files = || disk.list().expect("the disk is there");
     let used: usize = files().iter().filter_map(|name| disk.content(name)).map(|bytes| bytes.len()).sum();

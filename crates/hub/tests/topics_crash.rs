@@ -1,9 +1,9 @@
-//! What subscriptions and retained values are after the broker was killed: whatever is on disk is heard, and what is known
-//! to be gone is named.
+//! What subscriptions and retained values are after the broker was killed: whatever is on disk is heard, and what is
+//! known to be gone is named.
 
 mod support;
 
-use support::talk::Talk;
+use support::test_client::TestClient;
 use support::{id, numbers, publish, start, subscribe, take, until_saved};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
@@ -150,13 +150,13 @@ async fn a_subscription_to_events_that_was_there_goes_on_after_a_kill() {
     let disk = MemoryDisk::new();
     let hub = start(&disk, TopicSettings::default());
     let mut reader = subscribe(hub.handle().topics(), "reader", &["queue.q"]);
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     client.submit(1).await;
     let heard = numbers(&take(&mut reader).await);
     until_saved(&disk).await;
 
     let hub = start(&disk.reopen(), TopicSettings::default());
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     client.submit(2).await;
     let (mut again, resumed) = come_back(hub.handle().topics(), "reader");
     assert!(resumed.replay_started);

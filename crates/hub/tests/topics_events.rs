@@ -26,14 +26,14 @@ fn default() -> Name {
 }
 
 /// A subscription that is read one item at a time.
-struct Ear {
+struct TestSubscriber {
     subscription: Subscription,
     heard: VecDeque<Delivery>,
 }
 
-impl Ear {
-    fn new(subscription: Subscription) -> Ear {
-        Ear { subscription, heard: VecDeque::new() }
+impl TestSubscriber {
+    fn new(subscription: Subscription) -> TestSubscriber {
+        TestSubscriber { subscription, heard: VecDeque::new() }
     }
 
     async fn next(&mut self) -> Delivery {
@@ -137,23 +137,23 @@ impl Peer {
     }
 }
 
-fn resume(topics: &Topics, name: &str, last: Option<u64>) -> Ear {
+fn resume(topics: &Topics, name: &str, last: Option<u64>) -> TestSubscriber {
     let mut resume = Resume::new(id(name), Recovery::Replay);
     resume.last_seen_single = last.map(Sequence);
-    Ear::new(topics.resume(&default(), &resume).expect("it is known").0)
+    TestSubscriber::new(topics.resume(&default(), &resume).expect("it is known").0)
 }
 
 #[tokio::test]
 async fn a_subscriber_hears_the_life_of_a_task_with_its_workers_crash_and_its_result() {
     let hub = start(&MemoryDisk::default(), TopicSettings::default());
     let handle = hub.handle();
-    let mut queue = Ear::new(subscribe(handle.topics(), "queue", &["queue.q"]));
-    let mut worker = Ear::new(subscribe(handle.topics(), "worker", &["worker.>"]));
+    let mut queue = TestSubscriber::new(subscribe(handle.topics(), "queue", &["queue.q"]));
+    let mut worker = TestSubscriber::new(subscribe(handle.topics(), "worker", &["worker.>"]));
     let client = Peer::new(handle, "default", "client");
     let task = client.submit("q").await;
     let first = queue.until("submitted").await;
     assert_eq!(first[0].0, "queue.q");
-    let mut this = Ear::new(subscribe(handle.topics(), "task", &[&format!("task.{task}")]));
+    let mut this = TestSubscriber::new(subscribe(handle.topics(), "task", &[&format!("task.{task}")]));
 
     let doomed = Peer::new(handle, "default", "doomed");
     doomed.register("doomed", "q").await;
@@ -190,7 +190,7 @@ async fn a_subscriber_hears_the_life_of_a_task_with_its_workers_crash_and_its_re
 async fn a_subscriber_of_a_queue_hears_of_its_backlog_and_the_figures_count_it() {
     let hub = start(&MemoryDisk::default(), TopicSettings::default());
     let handle = hub.handle();
-    let mut queue = Ear::new(subscribe(handle.topics(), "queue", &["queue.q"]));
+    let mut queue = TestSubscriber::new(subscribe(handle.topics(), "queue", &["queue.q"]));
     let client = Peer::new(handle, "default", "client");
     let thresholds = Some(Thresholds { depth: Some(2), age: None });
     client.ask(Request::Command(Command::SetThresholds { queue: "q".into(), thresholds })).await;
@@ -218,7 +218,7 @@ async fn a_subscriber_of_a_queue_hears_of_its_backlog_and_the_figures_count_it()
 async fn events_of_another_namespace_are_not_heard_and_patterns_must_begin_with_the_word() {
     let hub = start(&MemoryDisk::default(), TopicSettings::default());
     let handle = hub.handle();
-    let mut all = Ear::new(subscribe(handle.topics(), "all", &["task.*"]));
+    let mut all = TestSubscriber::new(subscribe(handle.topics(), "all", &["task.*"]));
     let mut everything = subscribe(handle.topics(), "everything", &[">", "*.q"]);
     Peer::new(handle, "other", "client").submit("q").await;
     let mine = Peer::new(handle, "default", "client").submit("q").await;
@@ -235,10 +235,10 @@ async fn whoever_was_away_hears_what_happened_meanwhile_from_where_it_stood() {
     let disk = MemoryDisk::new();
     let hub = start(&disk, TopicSettings::default());
     let client = Peer::new(hub.handle(), "default", "client");
-    let mut ear = Ear::new(subscribe(hub.handle().topics(), "s", &["queue.q", "plain"]));
+    let mut subscriber = TestSubscriber::new(subscribe(hub.handle().topics(), "s", &["queue.q", "plain"]));
     client.submit("q").await;
-    let (_, first) = ear.message().await;
-    drop(ear);
+    let (_, first) = subscriber.message().await;
+    drop(subscriber);
     client.submit("q").await;
     client.submit("other").await;
     client.submit("q").await;
@@ -355,7 +355,7 @@ async fn one_number_counts_for_events_and_other_topics_if_the_subscription_is_ne
     let hub = start(&MemoryDisk::default(), TopicSettings::default());
     let topics = hub.handle().topics();
     Peer::new(hub.handle(), "default", "client").submit("q").await;
-    let mut told = Ear::new(subscribe(topics, "told", &["queue.q"]));
+    let mut told = TestSubscriber::new(subscribe(topics, "told", &["queue.q"]));
     Peer::new(hub.handle(), "default", "client").submit("q").await;
     told.message().await;
     support::publish(topics, "plain", "hello").await.unwrap();
@@ -364,10 +364,10 @@ async fn one_number_counts_for_events_and_other_topics_if_the_subscription_is_ne
         last_seen_single: Some(Sequence(0)),
         ..Resume::new(id("new"), Recovery::Replay)
     };
-    let mut ear = Ear::new(topics.resume(&default(), &resume).unwrap().0);
+    let mut subscriber = TestSubscriber::new(topics.resume(&default(), &resume).unwrap().0);
     let (mut heard, mut ends) = (Vec::new(), 0);
     while ends < 2 {
-        match ear.next().await {
+        match subscriber.next().await {
             Delivery::Message { kind: Kind::Replay, message } => heard.push(message.topic.to_string()),
             Delivery::ReplayComplete(_) => ends += 1,
             other => panic!("{other:?}"),

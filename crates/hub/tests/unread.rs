@@ -16,7 +16,7 @@ use tenure_hub::{
 use tenure_hub::limits::SAME_WATCHES_MAX;
 
 use support::TIMEOUT;
-use support::talk::{Talk, start_hub};
+use support::test_client::{TestClient, start_hub};
 
 const MB: usize = 1024 * 1024;
 
@@ -34,7 +34,7 @@ fn list(token: u64) -> Ask {
 async fn submit_large(hub: &Hub) {
     let names = |letter: &str| (0..32).map(|number| format!("{letter}{number:0>250}").into()).collect();
     let large = || NewTask { needs: names("n"), tags: names("t"), ..NewTask::new(fresh_id(), "q") };
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     let all = (0..100).map(|_| Submission::new(large(), Bytes::new())).collect();
     client.ask(1, Request::Submit(all)).await;
     client.next().await;
@@ -49,15 +49,15 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
-fn mailbox(talk: &Talk) -> &Mailbox {
-    talk.session.mailbox()
+fn mailbox(client: &TestClient) -> &Mailbox {
+    client.session.mailbox()
 }
 
 /// Each event is compared with every watch that may want it, so their number is bounded by what they follow.
 #[tokio::test]
 async fn a_session_follows_the_same_thing_only_so_often() {
     let hub = start_hub(&MemoryDisk::new());
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     let task = fresh_id();
     let of_task = |number| {
         let filter = Filter { task: Some(task), ..Filter::default() };
@@ -83,7 +83,7 @@ async fn a_session_follows_the_same_thing_only_so_often() {
 }
 
 /// The reply to a request; that watches are live is passed over.
-async fn answered(client: &mut Talk, request: Request) -> Result<(), Refusal> {
+async fn answered(client: &mut TestClient, request: Request) -> Result<(), Refusal> {
     client.ask(1, request).await;
     loop {
         if let Delivery::Reply { reply, .. } = client.next().await {
@@ -95,11 +95,11 @@ async fn answered(client: &mut Talk, request: Request) -> Result<(), Refusal> {
 #[tokio::test]
 async fn many_watches_of_a_session_that_does_not_read_fill_one_mailbox_only() {
     let hub = start_hub(&MemoryDisk::new());
-    let mut client = Talk::new(hub.handle(), "client");
+    let mut client = TestClient::new(hub.handle(), "client");
     for _ in 0..12 {
         client.submit(1_000).await;
     }
-    let mut watcher = Talk::new(hub.handle(), "watcher");
+    let mut watcher = TestClient::new(hub.handle(), "watcher");
     watcher.session.send((0..64).map(watch).collect()).await.expect("the hub is there");
     until("events arrive", || mailbox(&watcher).unread_bytes() > MB).await;
     for _ in 0..30 {
@@ -120,7 +120,7 @@ async fn many_watches_of_a_session_that_does_not_read_fill_one_mailbox_only() {
 async fn questions_are_refused_while_too_much_is_unread() {
     let hub = start_hub(&MemoryDisk::new());
     submit_large(&hub).await;
-    let mut reader = Talk::new(hub.handle(), "reader");
+    let mut reader = TestClient::new(hub.handle(), "reader");
     reader.session.send((0..100).map(list).collect()).await.expect("the hub is there");
     let mut refused = 0;
     for number in 0..100 {
@@ -147,7 +147,8 @@ async fn the_largest_holder_is_ended_when_all_together_hold_too_much() {
     let hub = Hub::start_with(disk, StoreSettings::default(), Settings::default(), settings, Keys::default())
         .expect("the disk opens");
     submit_large(&hub).await;
-    let (mut small, mut large) = (Talk::new(hub.handle(), "small"), Talk::new(hub.handle(), "large"));
+    let (mut small, mut large) =
+        (TestClient::new(hub.handle(), "small"), TestClient::new(hub.handle(), "large"));
     small.ask(1, list(1).request).await;
     until("an answer arrives", || mailbox(&small).unread_bytes() > MB).await;
     large.session.send(vec![list(1), list(2)]).await.expect("the hub is there");

@@ -45,7 +45,7 @@ pub(crate) struct Heard {
 
 /// What has arrived for one peer and not been expected yet.
 #[derive(Default)]
-struct Ear {
+struct Inbox {
     frames: Vec<Value>,
     closed: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) fn play_all<S: Stage>(transcripts: &[Transcript], stage: impl Fn() ->
 /// Plays a transcript and stops with a message that names the line where it goes wrong.
 pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
     let mut bindings = Bindings::new();
-    let mut ears: BTreeMap<&str, Ear> = BTreeMap::new();
+    let mut inboxes: BTreeMap<&str, Inbox> = BTreeMap::new();
     let mut spoke_last = None;
     for step in &transcript.steps {
         // Two peers, two connections: only the broker's answer says that the first was heard before the second.
@@ -79,7 +79,7 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
         }
         spoke_last = speaks;
         let place = format!("line {} ({})", step.line, transcript.title);
-        let ear = ears.entry(&step.peer).or_default();
+        let inbox = inboxes.entry(&step.peer).or_default();
         let said = match &step.act {
             Act::Says(text) => Some(Saying::parse(text).unwrap_or_else(|error| panic!("{place}: {error}"))),
             Act::Closes => None,
@@ -94,21 +94,21 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
             (Speaker::Peer, None) => stage.close(&step.peer),
             (Speaker::Broker, Some(Saying::Frame(pattern))) => {
                 for pattern in one_by_one(&pattern) {
-                    expect(&pattern, ear, stage, &step.peer, &mut bindings, &place);
+                    expect(&pattern, inbox, stage, &step.peer, &mut bindings, &place);
                 }
             }
             (Speaker::Broker, None) => {
                 for _ in 0..TIMEOUT {
-                    listen(ear, stage, &step.peer, WaitFor::Long);
+                    listen(inbox, stage, &step.peer, WaitFor::Long);
                 }
-                assert!(ear.closed, "{place}: the connection should end");
+                assert!(inbox.closed, "{place}: the connection should end");
             }
             (Speaker::Broker, Some(Saying::Raw(_))) => panic!("{place}: the broker speaks in frames"),
         }
     }
-    for (peer, ear) in &mut ears {
-        listen(ear, stage, peer, WaitFor::Short);
-        let left: Vec<String> = ear.frames.iter().map(ToString::to_string).collect();
+    for (peer, inbox) in &mut inboxes {
+        listen(inbox, stage, peer, WaitFor::Short);
+        let left: Vec<String> = inbox.frames.iter().map(ToString::to_string).collect();
         assert!(left.is_empty(), "{}: nobody expected {left:#?}", transcript.title);
     }
 }
@@ -116,42 +116,42 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
 /// Finds the frame that is expected. Replies and notices may overtake each other, so it need not be the first.
 fn expect(
     pattern: &Pattern,
-    ear: &mut Ear,
+    inbox: &mut Inbox,
     stage: &mut dyn Stage,
     peer: &str,
     bindings: &mut Bindings,
     place: &str,
 ) {
     for _ in 0..TIMEOUT {
-        for index in 0..ear.frames.len() {
+        for index in 0..inbox.frames.len() {
             let mut tried = bindings.clone();
-            if pattern.hear(&ear.frames[index], &mut tried).is_ok() {
-                ear.frames.remove(index);
+            if pattern.hear(&inbox.frames[index], &mut tried).is_ok() {
+                inbox.frames.remove(index);
                 *bindings = tried;
                 return;
             }
         }
-        listen(ear, stage, peer, WaitFor::Long);
+        listen(inbox, stage, peer, WaitFor::Long);
     }
-    let problems: Vec<String> = ear
+    let problems: Vec<String> = inbox
         .frames
         .iter()
         .map(|frame| format!("{frame}\n    {}", pattern.hear(frame, &mut bindings.clone()).unwrap_err()))
         .collect();
     panic!(
         "{place}: not heard{}; instead:\n  {}",
-        if ear.closed { ", closed" } else { "" },
+        if inbox.closed { ", closed" } else { "" },
         problems.join("\n  ")
     );
 }
 
-fn listen(ear: &mut Ear, stage: &mut dyn Stage, peer: &str, wait_for: WaitFor) {
-    if ear.closed {
+fn listen(inbox: &mut Inbox, stage: &mut dyn Stage, peer: &str, wait_for: WaitFor) {
+    if inbox.closed {
         return;
     }
     let heard = stage.hear(peer, wait_for);
-    ear.frames.extend(heard.frames.into_iter().flat_map(apart));
-    ear.closed |= heard.closed;
+    inbox.frames.extend(heard.frames.into_iter().flat_map(apart));
+    inbox.closed |= heard.closed;
 }
 
 fn framed(value: &Value) -> BytesMut {

@@ -27,13 +27,13 @@ pub(crate) struct World {
     registry: Arc<Registry>,
     unseen: Arc<Unseen>,
     next_session: u64,
-    seats: BTreeMap<String, Seat>,
+    peers: BTreeMap<String, ConnectedPeer>,
     /// The broker dies as soon as a message with these bytes has left.
     dies_after: Option<Vec<u8>>,
     is_dead: bool,
 }
 
-struct Seat {
+struct ConnectedPeer {
     conversation: Box<dyn Conversation>,
     session: SessionId,
     mailbox: Arc<Mailbox>,
@@ -62,7 +62,7 @@ impl World {
             registry: Arc::default(),
             unseen: Arc::default(),
             next_session: 1,
-            seats: BTreeMap::new(),
+            peers: BTreeMap::new(),
             dies_after: None,
             is_dead: false,
         }
@@ -76,7 +76,7 @@ impl World {
     /// Starts the broker that died on what is on its disk. Every connection is gone.
     pub(crate) fn restarts(&mut self) {
         assert!(std::mem::take(&mut self.is_dead), "the broker has died");
-        self.seats.clear();
+        self.peers.clear();
         self.disk = Arc::new(self.disk.crash(7));
         (self.core, self.writer, self.reader) = open_store(&self.disk, self.now);
         (self.registry, self.unseen) = Default::default();
@@ -105,7 +105,7 @@ impl World {
         let grant = Grant { rights: Rights::of(rights), ..Grant::everything() };
         let me = Me { name: peer.into(), is_chosen: true, is_known, grant: Arc::new(grant) };
         let conversation = Majordomo::new(me, Arc::clone(&self.settings), Arc::clone(&self.registry));
-        self.seat(peer, Box::new(conversation));
+        self.connect_peer(peer, Box::new(conversation));
     }
 
     pub(crate) fn ping_pong_client(&mut self, peer: &str) {
@@ -127,14 +127,14 @@ impl World {
         let name: Name = peer.into();
         let me = Me { name, is_chosen, is_known: false, grant: Arc::new(Grant::everything()) };
         let conversation = begin(self, me);
-        self.seat(peer, conversation);
+        self.connect_peer(peer, conversation);
     }
 
-    fn seat(&mut self, peer: &str, conversation: Box<dyn Conversation>) {
+    fn connect_peer(&mut self, peer: &str, conversation: Box<dyn Conversation>) {
         let (session, mailbox) = self.open(peer.into());
-        self.seats.insert(
+        self.peers.insert(
             peer.to_owned(),
-            Seat { conversation, session, mailbox, heard: VecDeque::new(), is_deaf: false },
+            ConnectedPeer { conversation, session, mailbox, heard: VecDeque::new(), is_deaf: false },
         );
         self.with(peer, |conversation, now, out| conversation.begin(now, out));
         self.settle();
@@ -150,7 +150,7 @@ impl World {
     }
 
     pub(crate) fn knows(&self, peer: &str) -> bool {
-        self.seats.contains_key(peer)
+        self.peers.contains_key(peer)
     }
 
     pub(crate) fn says(&mut self, peer: &str, frames: Vec<Bytes>) {
@@ -160,28 +160,28 @@ impl World {
 
     /// The next message to this peer, if there is one.
     pub(crate) fn hears(&mut self, peer: &str) -> Option<Vec<Bytes>> {
-        self.seats.get_mut(peer).expect("it is there").heard.pop_front()
+        self.peers.get_mut(peer).expect("it is there").heard.pop_front()
     }
 
     /// Whether this peer takes what is for it, from now on.
     pub(crate) fn takes(&mut self, peer: &str, takes: bool) {
-        self.seats.get_mut(peer).expect("it is there").is_deaf = !takes;
+        self.peers.get_mut(peer).expect("it is there").is_deaf = !takes;
         self.settle();
     }
 
     /// Whether nothing more is read from this peer.
     pub(crate) fn is_held_back(&self, peer: &str) -> bool {
-        self.seats.get(peer).expect("it is there").conversation.is_held_back()
+        self.peers.get(peer).expect("it is there").conversation.is_held_back()
     }
 
     pub(crate) fn closes(&mut self, peer: &str) {
-        let Some(mut seat) = self.seats.remove(peer) else { return };
+        let Some(mut peer_state) = self.peers.remove(peer) else { return };
         let mut last = Out::default();
-        seat.conversation.end(self.now, &mut last);
+        peer_state.conversation.end(self.now, &mut last);
         for ask in last.asks {
-            self.core.take(self.now, seat.session, ask);
+            self.core.take(self.now, peer_state.session, ask);
         }
-        self.core.close(self.now, seat.session);
+        self.core.close(self.now, peer_state.session);
         self.settle();
     }
 
@@ -237,7 +237,7 @@ impl World {
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
-            let due = self.seats.values().filter_map(|seat| seat.conversation.deadline());
+            let due = self.peers.values().filter_map(|peer_state| peer_state.conversation.deadline());
             let next = due.chain(self.core.next_deadline()).filter(|at| *at > self.now).min();
             self.now = next.unwrap_or(end).min(end);
             for peer in self.peers() {
@@ -248,7 +248,7 @@ impl World {
     }
 
     pub(crate) fn peers(&self) -> Vec<String> {
-        self.seats.keys().cloned().collect()
+        self.peers.keys().cloned().collect()
     }
 
     /// Until nobody has anything to say.
@@ -272,13 +272,13 @@ impl World {
     /// Gives a peer's conversation what has arrived for it.
     fn deliver(&mut self, peer: &str) -> bool {
         let mut mail = Vec::new();
-        let Some(seat) = self.seats.get(peer) else { return false };
-        if seat.is_deaf || !seat.mailbox.take(&mut mail) {
+        let Some(peer_state) = self.peers.get(peer) else { return false };
+        if peer_state.is_deaf || !peer_state.mailbox.take(&mut mail) {
             return false;
         }
         for delivery in mail {
-            let Some(seat) = self.seats.get(peer) else { return true };
-            let bytes = match seat.conversation.needs(&delivery) {
+            let Some(peer_state) = self.peers.get(peer) else { return true };
+            let bytes = match peer_state.conversation.needs(&delivery) {
                 Some(blob) => self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" }),
                 None => Ok(Bytes::new()),
             };
@@ -291,18 +291,18 @@ impl World {
     /// One turn of a conversation, with all that it asks for.
     fn with(&mut self, peer: &str, turn: impl FnOnce(&mut dyn Conversation, Timestamp, &mut Out)) {
         let mut out = Out::default();
-        let Some(seat) = self.seats.get_mut(peer) else { return };
-        turn(&mut *seat.conversation, self.now, &mut out);
+        let Some(peer_state) = self.peers.get_mut(peer) else { return };
+        turn(&mut *peer_state.conversation, self.now, &mut out);
         if let Some(bytes) = &self.dies_after {
             let has_them = |frame: &Bytes| frame.windows(bytes.len()).any(|some| some == bytes);
             self.is_dead |= out.messages.iter().flatten().any(has_them);
         }
-        seat.heard.extend(out.messages);
+        peer_state.heard.extend(out.messages);
         if self.is_dead {
             self.dies_after = None;
             return;
         }
-        let session = seat.session;
+        let session = peer_state.session;
         for ask in out.asks {
             self.core.take(self.now, session, ask);
         }

@@ -1,7 +1,7 @@
 //! What the stories share.
 #![allow(dead_code, reason = "each story uses a part of it")]
 
-pub(crate) mod talk;
+pub(crate) mod test_client;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -275,7 +275,7 @@ fn rows() -> Vec<Row<Example>> {
             What::Topic(TopicAct::List),
         ),
         // A broker is alone, and says that it has no peers.
-        row("/nexusd.sidecar.SidecarService/GetPeers", &sidecar::GetPeersRequest::default(), What::Talk),
+        row("/nexusd.sidecar.SidecarService/GetPeers", &sidecar::GetPeersRequest::default(), What::Protocol),
     ];
     rows.extend(conversation());
     rows

@@ -56,8 +56,8 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
     };
     let steer = |command: fn() -> Command| What::command(command());
     vec![
-        ("hello", r#"{"version": 1}"#, What::Talk),
-        ("ping", "{}", What::Talk),
+        ("hello", r#"{"version": 1}"#, What::Protocol),
+        ("ping", "{}", What::Protocol),
         ("submit", r#"{"terms": [{"queue": "native"}], "tasks": [[null, b"x", 0]]}"#, What::submit()),
         ("release", r#"{"task": TASK}"#, steer(|| Command::Release { task: TASK })),
         ("cancel", r#"{"task": TASK}"#, steer(|| Command::Cancel { task: TASK, reason: None })),
@@ -140,7 +140,7 @@ fn rows() -> Vec<(&'static str, &'static str, What)> {
             What::Hub(Request::Call { address: "a".into(), body: Bytes::new() }),
         ),
         // There is no call that this peer could give up: the door itself says so.
-        ("drop-call", r#"{"number": 9}"#, What::Talk),
+        ("drop-call", r#"{"number": 9}"#, What::Protocol),
         ("answer", r#"{"call": 1, "outcome": "cancelled"}"#, What::Hub(call_answer())),
         ("broadcast", r#"{"body": b"x"}"#, What::Hub(broadcast())),
         ("hear", "{}", What::Hub(Request::HearBroadcasts { hear: true })),

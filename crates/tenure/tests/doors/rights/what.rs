@@ -24,7 +24,7 @@ pub(crate) use names;
 /// What a verb stands for.
 pub(crate) enum What {
     /// Talk between the peer and the door. Everybody who was let in may do it.
-    Talk,
+    Protocol,
     Hub(Request),
     Topic(TopicAct),
     Keys(KeyspaceAct),
@@ -74,7 +74,7 @@ impl What {
 
     pub(crate) fn is_allowed(&self, rights: Rights) -> bool {
         match self {
-            What::Talk => true,
+            What::Protocol => true,
             What::Hub(request) => rights.suffice(request.needs()),
             What::Topic(act) => rights.suffice(act.needs()),
             What::Keys(act) => rights.suffice(act.needs()),
@@ -86,7 +86,7 @@ impl What {
     /// Adds the names of what it stands for.
     pub(crate) fn names(&self, names: &mut BTreeSet<&'static str>) {
         match self {
-            What::Talk => {}
+            What::Protocol => {}
             What::Hub(Request::Command(command)) => drop(names.insert(command_name(command))),
             What::Hub(request) => drop(names.insert(request_name(request))),
             What::Topic(act) => drop(names.insert(act_name(act))),
@@ -105,8 +105,8 @@ pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
     names.copied().filter(|name| !WITHIN.contains(name))
 }
 
-/// Nobody can ask for these: the broker asks them of itself, or refuses them because they come without their bytes, or there is
-/// nothing to ask them about before something else was allowed.
+/// Nobody can ask for these: the broker asks them of itself, or refuses them because they come without their bytes, or
+/// there is nothing to ask them about before something else was allowed.
 const WITHIN: &[&str] = &[
     "any command",
     "show counters",

@@ -237,8 +237,8 @@ fn rows() -> Vec<Row<Example>> {
         ),
         ("mmi.notify off", What::submit(), Question(&["", "MDPC01", "mmi.notify", "off"])),
         ("mmi.notify after", What::watch(), Question(&["", "MDPC01", "mmi.notify", "0"])),
-        ("a malformed question", What::Talk, Question(&["", "MDPC01", "mmi.notify", "wrong"])),
-        ("an unknown question", What::Talk, Question(&["", "MDPC01", "mmi.nothing", "wrong"])),
+        ("a malformed question", What::Protocol, Question(&["", "MDPC01", "mmi.notify", "wrong"])),
+        ("an unknown question", What::Protocol, Question(&["", "MDPC01", "mmi.nothing", "wrong"])),
         ("a request (0.1)", What::submit(), Submission(Majordomo, &["", "MDPC01", "QUEUE", "x"])),
         ("a request (0.2)", What::submit(), Submission(Majordomo, &["MDPC02", "\x01", "QUEUE", "x"])),
         (

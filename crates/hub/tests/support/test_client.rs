@@ -22,16 +22,16 @@ pub(crate) fn start_hub_with(disk: &MemoryDisk, store: StoreSettings) -> Hub {
 }
 
 /// A session with its mail in order.
-pub(crate) struct Talk {
+pub(crate) struct TestClient {
     pub(crate) session: Session,
     mail: VecDeque<Delivery>,
 }
 
-impl Talk {
-    pub(crate) fn new(hub: &HubHandle, identity: &str) -> Talk {
+impl TestClient {
+    pub(crate) fn new(hub: &HubHandle, identity: &str) -> TestClient {
         let session =
             hub.open(Principal::trusted("test"), "default".into(), identity.into()).expect("there is room");
-        Talk { session, mail: VecDeque::new() }
+        TestClient { session, mail: VecDeque::new() }
     }
 
     pub(crate) async fn ask(&self, token: u64, request: Request) {
