@@ -7,7 +7,7 @@ use tenure_door_msgpack::Settings;
 use tenure_door_msgpack::session::{Protocol as _, Session, Turn};
 use tenure_hub::Delivery;
 use tenure_hub::words::{
-    About, Assignment, Blob, Event, Kind, Name, Notice, StopWhy, TaskId, Terms, Timestamp, Wanted,
+    Assignment, Blob, Event, EventData, EventSubject, Name, Notice, StopWhy, TaskId, Terms, Timestamp, Wanted,
 };
 use tenure_wire::{FromBroker, decode_from_broker, split_frames};
 
@@ -34,8 +34,8 @@ fn assign(number: u8, terms: &Arc<Terms>) -> Delivery {
 }
 
 fn event(watch: u64, seq: u64, terms: &Arc<Terms>) -> Delivery {
-    let about = About::Task { id: TaskId([1; 16]), attempt: 1, terms: Arc::clone(terms) };
-    let kind = Kind::Started { worker: Name::from("w1") };
+    let about = EventSubject::Task { id: TaskId([1; 16]), attempt: 1, terms: Arc::clone(terms) };
+    let kind = EventData::Started { worker: Name::from("w1") };
     Delivery::Event { watch, event: Arc::new(Event { seq, at: NOW, about, kind }) }
 }
 

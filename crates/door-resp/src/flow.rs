@@ -1,15 +1,15 @@
 //! A command flow: the steps a command takes until there is a reply. Pure, and every state can be printed.
 //!
 //! Most commands ask the hub one thing and put the answer into words ([`Step::Last`]); those may be under way together.
-//! Others look something up first, read bytes, ask for a stored key or call a worker: their [`Step`] carries the [`CommandFlow`] that goes on
-//! with the answer. While such a flow runs, the commands after it wait.
+//! Others look something up first, read bytes, ask for a stored key or call a worker: their [`Step`] carries the
+//! [`CommandFlow`] that goes on with the answer. While such a flow runs, the commands after it wait.
 
 #[cfg(test)]
 mod tests;
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{Command as KeyCommand, Reply as KeyReply};
-use tenure_hub::words::{Blob, Filter, Name, Refusal, Timestamp};
+use tenure_hub::words::{Blob, EventFilter, Name, Refusal, Timestamp};
 use tenure_hub::{Request, Response, Submission};
 
 use crate::codec::Reply;
@@ -175,7 +175,7 @@ pub(crate) struct Follow {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub name: Bytes,
-    pub filter: Filter,
+    pub filter: EventFilter,
     pub from: ReadFrom,
     /// The id by which a single job was asked for.
     pub job: Option<String>,

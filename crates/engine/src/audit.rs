@@ -10,7 +10,7 @@ use crate::engine::{Engine, still_holds};
 use crate::id::{Slot, WorkerKey};
 use crate::namespaces::NamespaceKey;
 use crate::queues::QueueKey;
-use crate::ranked_list::Rank;
+use crate::ranked_list::TaskRank;
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
 use crate::state::{StateName, TaskState};
 use crate::state_index::order;
@@ -25,7 +25,7 @@ struct Expected {
     terms: BTreeMap<TermsKey, u32>,
     queue_counts: BTreeMap<QueueKey, [u64; 9]>,
     namespace_counts: BTreeMap<NamespaceKey, [u64; 9]>,
-    waiting: BTreeMap<ReadyQueueKey, BTreeSet<(Rank, Slot)>>,
+    waiting: BTreeMap<ReadyQueueKey, BTreeSet<(TaskRank, Slot)>>,
     ready: BTreeMap<QueueKey, BTreeSet<(Timestamp, u64, Slot)>>,
     indexed: BTreeMap<StateName, BTreeSet<(u64, Slot)>>,
     held: BTreeMap<WorkerKey, BTreeSet<Slot>>,

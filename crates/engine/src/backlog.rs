@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::Slot;
 use crate::queues::QueueKey;
-use crate::ranked_list::{Rank, RankedList};
+use crate::ranked_list::{RankedList, TaskRank};
 use crate::record::{Output, QueueSetting};
 use crate::state::{StateName, TaskState};
 use crate::task::Task;
@@ -152,11 +152,11 @@ impl Engine {
                 // The tasks of a paused queue wait because somebody wants it so; more workers would not help.
                 (false, Level::High) if !paused => {
                     passed.set(threshold, true);
-                    self.tell_queue(now, key, Kind::QueueBacklog { threshold, depth, age }, out);
+                    self.tell_queue(now, key, EventData::QueueBacklog { threshold, depth, age }, out);
                 }
                 (true, Level::Low) => {
                     passed.set(threshold, false);
-                    self.tell_queue(now, key, Kind::QueueBacklogCleared { threshold, depth, age }, out);
+                    self.tell_queue(now, key, EventData::QueueBacklogCleared { threshold, depth, age }, out);
                 }
                 _ => {}
             }
@@ -266,10 +266,10 @@ impl Engine {
 }
 
 /// The one that is ready for longest goes first.
-fn order_of_waiting(task: &Task) -> Rank {
+fn order_of_waiting(task: &Task) -> TaskRank {
     match task.state {
         TaskState::Ready { since } => {
-            Rank { weight: i64::try_from(since.millis()).unwrap_or(i64::MAX), age: task.age }
+            TaskRank { weight: i64::try_from(since.millis()).unwrap_or(i64::MAX), age: task.age }
         }
         _ => unreachable!("only ready tasks wait"),
     }

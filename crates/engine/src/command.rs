@@ -90,7 +90,7 @@ pub enum Command {
         checkpoint: Blob,
     },
     Complete(Vec<Completion>),
-    Fail(Failure),
+    Fail(AttemptFailure),
     /// The worker has done what an intent asked for.
     Confirm {
         held: Held,
@@ -206,7 +206,7 @@ pub struct Completion {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct AttemptFailure {
     pub held: Held,
     /// Never 0; -1 is a cancellation and is refused here.
     pub exit_code: i32,
@@ -414,12 +414,12 @@ pub struct ListQuery {
 pub struct Cursor {
     /// The state that is listed, if it is one.
     pub(crate) state: Option<StateName>,
-    pub(crate) after: Place,
+    pub(crate) after: ListPlace,
 }
 
 /// A place in the walk over the tasks of one state, over those of several, or over the children of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ListPlace {
     pub(crate) part: u32,
     pub(crate) weight: i64,
     pub(crate) number: u64,
@@ -430,7 +430,7 @@ const ANY_STATE: &str = "any";
 
 impl std::fmt::Display for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Place { part, weight, number } = self.after;
+        let ListPlace { part, weight, number } = self.after;
         write!(f, "{}:{part}:{weight}:{number}", self.state.map_or(ANY_STATE, StateName::as_str))
     }
 }
@@ -448,7 +448,7 @@ impl std::str::FromStr for Cursor {
             let part = parts.next()?.parse().ok()?;
             let weight = parts.next()?.parse().ok()?;
             let number = parts.next()?.parse().ok()?;
-            Some(Cursor { state, after: Place { part, weight, number } })
+            Some(Cursor { state, after: ListPlace { part, weight, number } })
         };
         parse().ok_or(crate::Refusal::BadValue { what: "cursor", why: "is not one that a list gave out" })
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::classes::ClassKey;
 use crate::name::Name;
 use crate::queues::QueueKey;
-use crate::ranked_list::Rank;
+use crate::ranked_list::TaskRank;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 
@@ -22,7 +22,7 @@ pub(crate) struct DispatchGroup {
     pub(crate) needs: Vec<Name>,
     pub(crate) ready_queues: BTreeSet<ReadyQueueKey>,
     /// Ready queues with work that is not blocked, the most urgent first.
-    pub(crate) open: BTreeSet<(Rank, ReadyQueueKey)>,
+    pub(crate) open: BTreeSet<(TaskRank, ReadyQueueKey)>,
     /// The classes of workers that can take what waits here.
     pub(crate) classes: Vec<ClassKey>,
 }

@@ -8,12 +8,12 @@ use crate::blob::{Blob, Which};
 use crate::classes::Classes;
 use crate::command::{Command, Held, Peer, Reply};
 use crate::dispatch_groups::DispatchGroups;
-use crate::event::{About, Event, Kind};
+use crate::event::{Event, EventData, EventSubject};
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::name::Name;
 use crate::namespaces::Namespaces;
 use crate::queues::{QueueKey, Queues};
-use crate::ranked_list::Rank;
+use crate::ranked_list::TaskRank;
 use crate::ready_queues::{ReadyQueueKey, ReadyQueues};
 use crate::record::{Change, LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::refusal::Refusal;
@@ -226,7 +226,7 @@ impl Engine {
         now: Timestamp,
         slot: Slot,
         next: TaskState,
-        kind: Kind,
+        kind: EventData,
         out: &mut dyn Output,
     ) {
         let before = self.tasks.at(slot).state.name();
@@ -353,30 +353,37 @@ impl Engine {
     }
 
     /// Emits the record of a task's new state.
-    pub(crate) fn tell_task(&mut self, now: Timestamp, slot: Slot, kind: Kind, out: &mut dyn Output) {
+    pub(crate) fn tell_task(&mut self, now: Timestamp, slot: Slot, kind: EventData, out: &mut dyn Output) {
         let seq = self.take_event();
         let task = self.tasks.at(slot);
         let terms = self.terms.get(task.terms);
-        let about = About::Task { id: task.id, attempt: task.attempt, terms: Arc::clone(terms) };
+        let about = EventSubject::Task { id: task.id, attempt: task.attempt, terms: Arc::clone(terms) };
         out.record(Event { seq, at: now, about, kind }, Change::Task { task, terms });
     }
 
     /// Emits an event about a task that changes nothing worth storing.
-    pub(crate) fn mention_task(&mut self, now: Timestamp, slot: Slot, kind: Kind, out: &mut dyn Output) {
+    pub(crate) fn mention_task(&mut self, now: Timestamp, slot: Slot, kind: EventData, out: &mut dyn Output) {
         let seq = self.take_event();
         let task = self.tasks.at(slot);
         let terms = Arc::clone(self.terms.get(task.terms));
-        let about = About::Task { id: task.id, attempt: task.attempt, terms };
+        let about = EventSubject::Task { id: task.id, attempt: task.attempt, terms };
         out.record(Event { seq, at: now, about, kind }, Change::Nothing);
     }
 
-    pub(crate) fn tell_worker(&mut self, now: Timestamp, key: WorkerKey, kind: Kind, out: &mut dyn Output) {
+    pub(crate) fn tell_worker(
+        &mut self,
+        now: Timestamp,
+        key: WorkerKey,
+        kind: EventData,
+        out: &mut dyn Output,
+    ) {
         let seq = self.take_event();
         let is_news = std::mem::take(&mut self.workers.at_mut(key).profile_is_news);
         let health = &self.workers.at(key).health;
-        let about = About::Worker { namespace: health.namespace.clone(), worker: health.worker.clone() };
+        let about =
+            EventSubject::Worker { namespace: health.namespace.clone(), worker: health.worker.clone() };
         // A worker that never crashed leaves nothing to remember; one whose record is wiped must not get it back.
-        let is_worth_it = health.crashes > 0 || is_news || matches!(kind, Kind::WorkerCleared);
+        let is_worth_it = health.crashes > 0 || is_news || matches!(kind, EventData::WorkerCleared);
         let change = if is_worth_it { Change::Worker(health) } else { Change::Nothing };
         out.record(Event { seq, at: now, about, kind }, change);
     }
@@ -444,7 +451,7 @@ impl Engine {
         Some(self.tasks.at(slot).state.holding()?.intent.as_ref()?.wanted)
     }
 
-    pub(crate) fn rank_of(&self, slot: Slot) -> Rank {
+    pub(crate) fn rank_of(&self, slot: Slot) -> TaskRank {
         rank(self.tasks.at(slot), self.settings.aging)
     }
 
@@ -487,7 +494,7 @@ pub(crate) fn still_holds(tasks: &Tasks, at: Timestamp, timer: Timer) -> bool {
 
 /// Higher priorities first, then the older. With aging, waiting makes up for priority: one step for each period, which
 /// is a fixed number too, so nothing has to be re-sorted as time passes.
-pub(crate) fn rank(task: &Task, aging: Option<std::time::Duration>) -> Rank {
+pub(crate) fn rank(task: &Task, aging: Option<std::time::Duration>) -> TaskRank {
     let priority = i64::from(task.priority);
     let weight = match aging {
         None => -priority,
@@ -496,5 +503,5 @@ pub(crate) fn rank(task: &Task, aging: Option<std::time::Duration>) -> Rank {
             (task.submitted_at.0 as i64).saturating_sub(priority.saturating_mul(step))
         }
     };
-    Rank { weight, age: task.age }
+    TaskRank { weight, age: task.age }
 }

@@ -16,13 +16,13 @@ use crate::why::Why;
 pub struct Event {
     pub seq: u64,
     pub at: Timestamp,
-    pub about: About,
-    pub kind: Kind,
+    pub about: EventSubject,
+    pub kind: EventData,
 }
 
 /// Whom an event concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum EventSubject {
     Task { id: TaskId, attempt: u32, terms: Arc<Terms> },
     Worker { namespace: Name, worker: Name },
     Queue { namespace: Name, queue: Name },
@@ -31,7 +31,7 @@ pub enum About {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EventData {
     // About a task, in the order of its life.
     /// `unserved` says why no live worker can take it, if that is so.
     Submitted {
@@ -225,57 +225,57 @@ impl Next {
     }
 }
 
-impl Kind {
+impl EventData {
     /// The stable name, the same through every door.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Kind::Submitted { .. } => "submitted",
-            Kind::Released => "released",
-            Kind::Due => "due",
-            Kind::Assigned { .. } => "assigned",
-            Kind::Started { .. } => "started",
-            Kind::Progress { .. } => "progress",
-            Kind::Checkpoint { .. } => "checkpoint",
-            Kind::GivenBack { .. } => "given-back",
-            Kind::TakenBack { .. } => "taken-back",
-            Kind::HolderLost { .. } => "holder-lost",
-            Kind::HolderReturned { .. } => "holder-returned",
-            Kind::Crashed { .. } => "crashed",
-            Kind::CancelRequested { .. } => "cancel-requested",
-            Kind::PauseRequested { .. } => "pause-requested",
-            Kind::IntentDelivered { .. } => "intent-delivered",
-            Kind::Paused { .. } => "paused",
-            Kind::Resumed => "resumed",
-            Kind::Retried => "retried",
-            Kind::Moved => "moved",
-            Kind::Completed { .. } => "completed",
-            Kind::Failed { .. } => "failed",
-            Kind::Expired => "expired",
-            Kind::Cancelled { .. } => "cancelled",
-            Kind::WorkerRegistered => "worker-registered",
-            Kind::WorkerLost { .. } => "worker-lost",
-            Kind::WorkerReturned => "worker-returned",
-            Kind::WorkerLeft => "worker-left",
-            Kind::WorkerDraining => "worker-draining",
-            Kind::WorkerQuarantined { .. } => "worker-quarantined",
-            Kind::WorkerCleared => "worker-cleared",
-            Kind::QueuePaused => "queue-paused",
-            Kind::QueueResumed => "queue-resumed",
-            Kind::QueueUnserved { .. } => "queue-unserved",
-            Kind::QueueServed { .. } => "queue-served",
-            Kind::QueueBacklog { .. } => "queue-backlog",
-            Kind::QueueBacklogCleared { .. } => "queue-backlog-cleared",
-            Kind::QueueThresholdsSet { .. } => "queue-thresholds-set",
-            Kind::LimitSet { .. } => "limit-set",
+            EventData::Submitted { .. } => "submitted",
+            EventData::Released => "released",
+            EventData::Due => "due",
+            EventData::Assigned { .. } => "assigned",
+            EventData::Started { .. } => "started",
+            EventData::Progress { .. } => "progress",
+            EventData::Checkpoint { .. } => "checkpoint",
+            EventData::GivenBack { .. } => "given-back",
+            EventData::TakenBack { .. } => "taken-back",
+            EventData::HolderLost { .. } => "holder-lost",
+            EventData::HolderReturned { .. } => "holder-returned",
+            EventData::Crashed { .. } => "crashed",
+            EventData::CancelRequested { .. } => "cancel-requested",
+            EventData::PauseRequested { .. } => "pause-requested",
+            EventData::IntentDelivered { .. } => "intent-delivered",
+            EventData::Paused { .. } => "paused",
+            EventData::Resumed => "resumed",
+            EventData::Retried => "retried",
+            EventData::Moved => "moved",
+            EventData::Completed { .. } => "completed",
+            EventData::Failed { .. } => "failed",
+            EventData::Expired => "expired",
+            EventData::Cancelled { .. } => "cancelled",
+            EventData::WorkerRegistered => "worker-registered",
+            EventData::WorkerLost { .. } => "worker-lost",
+            EventData::WorkerReturned => "worker-returned",
+            EventData::WorkerLeft => "worker-left",
+            EventData::WorkerDraining => "worker-draining",
+            EventData::WorkerQuarantined { .. } => "worker-quarantined",
+            EventData::WorkerCleared => "worker-cleared",
+            EventData::QueuePaused => "queue-paused",
+            EventData::QueueResumed => "queue-resumed",
+            EventData::QueueUnserved { .. } => "queue-unserved",
+            EventData::QueueServed { .. } => "queue-served",
+            EventData::QueueBacklog { .. } => "queue-backlog",
+            EventData::QueueBacklogCleared { .. } => "queue-backlog-cleared",
+            EventData::QueueThresholdsSet { .. } => "queue-thresholds-set",
+            EventData::LimitSet { .. } => "limit-set",
         }
     }
 
     /// Whether a task has ended with this event.
     pub fn is_end(&self) -> bool {
         match self {
-            Kind::Completed { .. } | Kind::Expired | Kind::Cancelled { .. } => true,
-            Kind::Failed { next, .. } => *next == Next::Failed,
-            Kind::Crashed { next, .. } => matches!(next, Next::Failed | Next::Cancelled),
+            EventData::Completed { .. } | EventData::Expired | EventData::Cancelled { .. } => true,
+            EventData::Failed { next, .. } => *next == Next::Failed,
+            EventData::Crashed { next, .. } => matches!(next, Next::Failed | Next::Cancelled),
             _ => false,
         }
     }
@@ -284,50 +284,50 @@ impl Kind {
 impl Event {
     pub fn namespace(&self) -> &Name {
         match &self.about {
-            About::Task { terms, .. } => &terms.namespace,
-            About::Worker { namespace, .. }
-            | About::Queue { namespace, .. }
-            | About::Tag { namespace, .. } => namespace,
+            EventSubject::Task { terms, .. } => &terms.namespace,
+            EventSubject::Worker { namespace, .. }
+            | EventSubject::Queue { namespace, .. }
+            | EventSubject::Tag { namespace, .. } => namespace,
         }
     }
 
     pub fn task(&self) -> Option<TaskId> {
         match &self.about {
-            About::Task { id, .. } => Some(*id),
+            EventSubject::Task { id, .. } => Some(*id),
             _ => None,
         }
     }
 
     pub fn queue(&self) -> Option<&Name> {
         match &self.about {
-            About::Task { terms, .. } => Some(&terms.queue),
-            About::Queue { queue, .. } => Some(queue),
+            EventSubject::Task { terms, .. } => Some(&terms.queue),
+            EventSubject::Queue { queue, .. } => Some(queue),
             _ => None,
         }
     }
 
     pub fn submitter(&self) -> Option<&Name> {
         match &self.about {
-            About::Task { terms, .. } => Some(&terms.submitter),
+            EventSubject::Task { terms, .. } => Some(&terms.submitter),
             _ => None,
         }
     }
 
     pub fn worker(&self) -> Option<&Name> {
-        if let About::Worker { worker, .. } = &self.about {
+        if let EventSubject::Worker { worker, .. } = &self.about {
             return Some(worker);
         }
         match &self.kind {
-            Kind::Assigned { worker }
-            | Kind::Started { worker }
-            | Kind::GivenBack { worker, .. }
-            | Kind::TakenBack { worker }
-            | Kind::HolderLost { worker, .. }
-            | Kind::HolderReturned { worker }
-            | Kind::Crashed { worker, .. }
-            | Kind::IntentDelivered { worker, .. }
-            | Kind::Completed { worker, .. } => Some(worker),
-            Kind::Failed { worker, .. } => worker.as_ref(),
+            EventData::Assigned { worker }
+            | EventData::Started { worker }
+            | EventData::GivenBack { worker, .. }
+            | EventData::TakenBack { worker }
+            | EventData::HolderLost { worker, .. }
+            | EventData::HolderReturned { worker }
+            | EventData::Crashed { worker, .. }
+            | EventData::IntentDelivered { worker, .. }
+            | EventData::Completed { worker, .. } => Some(worker),
+            EventData::Failed { worker, .. } => worker.as_ref(),
             _ => None,
         }
     }
@@ -335,7 +335,7 @@ impl Event {
 
 /// Which events a watcher wants. Every field that is set must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct EventFilter {
     pub task: Option<TaskId>,
     pub queue: Option<Name>,
     pub submitter: Option<Name>,
@@ -344,7 +344,7 @@ pub struct Filter {
     pub kinds: Vec<Name>,
 }
 
-impl Filter {
+impl EventFilter {
     pub fn matches(&self, event: &Event) -> bool {
         self.task.is_none_or(|task| event.task() == Some(task))
             && self.queue.as_ref().is_none_or(|queue| event.queue() == Some(queue))

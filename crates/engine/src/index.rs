@@ -11,11 +11,11 @@ use hashbrown::HashTable;
 const SHARDS: usize = 1024;
 
 pub(crate) struct Index {
-    shards: Vec<HashTable<Entry>>,
+    shards: Vec<HashTable<IndexEntry>>,
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct IndexEntry {
     place: u32,
     /// The lower half of the hash.
     hash: u32,
@@ -45,7 +45,7 @@ impl Index {
     pub(crate) fn insert(&mut self, hash: u64, place: u32) {
         let half = hash as u32;
         self.shards[shard(hash)]
-            .insert_unique(spread(half), Entry { place, hash: half }, |entry| spread(entry.hash));
+            .insert_unique(spread(half), IndexEntry { place, hash: half }, |entry| spread(entry.hash));
     }
 
     pub(crate) fn remove(&mut self, hash: u64, place: u32) {

@@ -51,7 +51,7 @@ pub use blob::{Blob, Which};
 pub use classes::UNSAID;
 pub use command::{Answer, Command, Held, NewTask, Peer, Query, Reply, WorkerSpec};
 pub use engine::Engine;
-pub use event::{Event, Filter};
+pub use event::{Event, EventFilter};
 pub use id::{NotAnId, SessionId, Slot, TaskId};
 pub use name::{DEFAULT_NAMESPACE, Name, is_invisible};
 pub use notice::Notice;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::classes::{ClassKey, ClassSpec, offers};
 use crate::dispatch_groups::{DispatchGroup, GroupKey};
 use crate::engine::Engine;
-use crate::event::{About, Event, Kind};
+use crate::event::{Event, EventData, EventSubject};
 use crate::id::WorkerKey;
 use crate::name::Name;
 use crate::queues::QueueKey;
@@ -197,11 +197,11 @@ impl Engine {
             if queue.live == 1 {
                 queue.setting.ever_served = true;
                 queue.setting.unserved_since = None;
-                self.tell_queue(now, key, Kind::QueueServed { needs: Vec::new() }, out);
+                self.tell_queue(now, key, EventData::QueueServed { needs: Vec::new() }, out);
             }
         }
         for (queue, needs) in relieved {
-            self.tell_queue(now, queue, Kind::QueueServed { needs }, out);
+            self.tell_queue(now, queue, EventData::QueueServed { needs }, out);
         }
     }
 
@@ -213,12 +213,12 @@ impl Engine {
             queue.live -= 1;
             if queue.live == 0 {
                 queue.setting.unserved_since = Some(now);
-                self.tell_queue(now, key, Kind::QueueUnserved { needs: Vec::new() }, out);
+                self.tell_queue(now, key, EventData::QueueUnserved { needs: Vec::new() }, out);
             }
         }
         for (queue, needs) in self.waiting_for_class(class) {
             if self.queues.at(queue).live > 0 {
-                self.tell_queue(now, queue, Kind::QueueUnserved { needs }, out);
+                self.tell_queue(now, queue, EventData::QueueUnserved { needs }, out);
             }
         }
     }
@@ -244,10 +244,17 @@ impl Engine {
         group.classes.iter().any(|class| self.classes.at(*class).live > 0)
     }
 
-    pub(crate) fn tell_queue(&mut self, now: Timestamp, key: QueueKey, kind: Kind, out: &mut dyn Output) {
+    pub(crate) fn tell_queue(
+        &mut self,
+        now: Timestamp,
+        key: QueueKey,
+        kind: EventData,
+        out: &mut dyn Output,
+    ) {
         let seq = self.take_event();
         let setting = &self.queues.at(key).setting;
-        let about = About::Queue { namespace: setting.namespace.clone(), queue: setting.queue.clone() };
+        let about =
+            EventSubject::Queue { namespace: setting.namespace.clone(), queue: setting.queue.clone() };
         out.record(Event { seq, at: now, about, kind }, Change::Queue(setting));
     }
 }

@@ -10,7 +10,7 @@ use crate::id::Slot;
 
 /// The order of waiting tasks: the smaller goes first. Unique, because it ends with the task's age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Rank {
+pub(crate) struct TaskRank {
     pub(crate) weight: i64,
     pub(crate) age: u64,
 }
@@ -33,7 +33,7 @@ impl RankedList {
         self.chunks.front()?.front().copied()
     }
 
-    pub(crate) fn insert(&mut self, slot: Slot, rank: impl Fn(Slot) -> Rank) {
+    pub(crate) fn insert(&mut self, slot: Slot, rank: impl Fn(Slot) -> TaskRank) {
         self.len += 1;
         let own = rank(slot);
         let Some(last) = self.chunks.back_mut() else {
@@ -58,7 +58,7 @@ impl RankedList {
         }
     }
 
-    pub(crate) fn remove(&mut self, slot: Slot, rank: impl Fn(Slot) -> Rank) {
+    pub(crate) fn remove(&mut self, slot: Slot, rank: impl Fn(Slot) -> TaskRank) {
         let mut index = 0;
         if self.first() == Some(slot) {
             self.chunks[index].pop_front();
@@ -78,8 +78,8 @@ impl RankedList {
     /// The tasks behind `after`, in order.
     pub(crate) fn iter_after(
         &self,
-        after: Option<Rank>,
-        rank: impl Fn(Slot) -> Rank,
+        after: Option<TaskRank>,
+        rank: impl Fn(Slot) -> TaskRank,
     ) -> impl Iterator<Item = Slot> {
         let (index, within) = match after {
             None => (0, 0),
@@ -93,7 +93,7 @@ impl RankedList {
     }
 
     /// The chunk in which a task of this rank stands or would stand.
-    fn chunk_of(&self, own: Rank, rank: &impl Fn(Slot) -> Rank) -> usize {
+    fn chunk_of(&self, own: TaskRank, rank: &impl Fn(Slot) -> TaskRank) -> usize {
         let beyond =
             self.chunks.partition_point(|chunk| rank(*chunk.front().expect("chunks are not empty")) <= own);
         beyond.saturating_sub(1)
@@ -109,7 +109,7 @@ mod tests {
         #[test]
         fn a_ranked_list_is_sorted(acts in prop::collection::vec((any::<bool>(), 0u32..3000), 1..4000)) {
             // The rank is scrambled so that tasks join everywhere, not only at the end.
-            let rank = |slot: Slot| Rank { weight: i64::from(slot.0.wrapping_mul(2_654_435_761) % 7), age: u64::from(slot.0) };
+            let rank = |slot: Slot| TaskRank { weight: i64::from(slot.0.wrapping_mul(2_654_435_761) % 7), age: u64::from(slot.0) };
             let mut ranked = RankedList::default();
             let mut model = std::collections::BTreeSet::new();
             for (join, number) in acts {

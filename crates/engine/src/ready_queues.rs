@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::dispatch_groups::GroupKey;
 use crate::queues::QueueKey;
-use crate::ranked_list::{Rank, RankedList};
+use crate::ranked_list::{RankedList, TaskRank};
 use crate::slab::Slab;
 use crate::tags::TagKey;
 
@@ -31,9 +31,9 @@ pub(crate) enum ReadyOffer {
     /// Empty, or its queue is paused.
     Hidden,
     /// Offered on its dispatch group under this rank.
-    Listed(Rank),
+    Listed(TaskRank),
     /// Waits for a tag under this rank.
-    Parked(TagKey, Rank),
+    Parked(TagKey, TaskRank),
 }
 
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::event::LostReason;
 use crate::id::{Slot, WorkerKey};
 use crate::name::Name;
-use crate::ranked_list::Rank;
+use crate::ranked_list::TaskRank;
 use crate::record::{LimitSetting, Output, QueueSetting, WorkerHealth};
 use crate::settings::Settings;
 use crate::state::TaskState;
@@ -34,7 +34,7 @@ struct Sorted {
     children: Vec<Slot>,
     held: Vec<Slot>,
     indexed: Vec<(u64, Slot)>,
-    ready: Vec<(Rank, Slot)>,
+    ready: Vec<(TaskRank, Slot)>,
 }
 
 impl Restore {

@@ -2,7 +2,7 @@
 //! cost.
 
 use crate::command::{Accepted, Answer, Reply, TaskInfo, WorkerAbout, WorkerInfo};
-use crate::event::{About, Event, Kind};
+use crate::event::{Event, EventData, EventSubject};
 use crate::name::Name;
 use crate::notice::Notice;
 use crate::refusal::Refusal;
@@ -114,50 +114,50 @@ impl WorkerInfo {
 impl Event {
     pub fn size(&self) -> usize {
         let about = match &self.about {
-            About::Task { terms, .. } => terms.size(),
-            About::Worker { namespace, worker: name }
-            | About::Queue { namespace, queue: name }
-            | About::Tag { namespace, tag: name } => text(namespace) + text(name),
+            EventSubject::Task { terms, .. } => terms.size(),
+            EventSubject::Worker { namespace, worker: name }
+            | EventSubject::Queue { namespace, queue: name }
+            | EventSubject::Tag { namespace, tag: name } => text(namespace) + text(name),
         };
         let kind = match &self.kind {
-            Kind::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),
-            Kind::Progress { note: told, .. }
-            | Kind::GivenBack { reason: told, .. }
-            | Kind::CancelRequested { reason: told }
-            | Kind::PauseRequested { reason: told }
-            | Kind::Paused { reason: told }
-            | Kind::Failed { message: told, .. }
-            | Kind::Cancelled { reason: told, .. } => optional(told.as_deref()),
-            Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => names(needs),
+            EventData::Submitted { unserved } => unserved.as_ref().map_or(0, Why::size),
+            EventData::Progress { note: told, .. }
+            | EventData::GivenBack { reason: told, .. }
+            | EventData::CancelRequested { reason: told }
+            | EventData::PauseRequested { reason: told }
+            | EventData::Paused { reason: told }
+            | EventData::Failed { message: told, .. }
+            | EventData::Cancelled { reason: told, .. } => optional(told.as_deref()),
+            EventData::QueueUnserved { needs } | EventData::QueueServed { needs } => names(needs),
             // A number or the name of a worker.
-            Kind::Released
-            | Kind::Due
-            | Kind::Assigned { .. }
-            | Kind::Started { .. }
-            | Kind::Checkpoint { .. }
-            | Kind::TakenBack { .. }
-            | Kind::HolderLost { .. }
-            | Kind::HolderReturned { .. }
-            | Kind::Crashed { .. }
-            | Kind::IntentDelivered { .. }
-            | Kind::Resumed
-            | Kind::Retried
-            | Kind::Moved
-            | Kind::Completed { .. }
-            | Kind::Expired
-            | Kind::WorkerRegistered
-            | Kind::WorkerLost { .. }
-            | Kind::WorkerReturned
-            | Kind::WorkerLeft
-            | Kind::WorkerDraining
-            | Kind::WorkerQuarantined { .. }
-            | Kind::WorkerCleared
-            | Kind::QueuePaused
-            | Kind::QueueResumed
-            | Kind::QueueBacklog { .. }
-            | Kind::QueueBacklogCleared { .. }
-            | Kind::QueueThresholdsSet { .. }
-            | Kind::LimitSet { .. } => 0,
+            EventData::Released
+            | EventData::Due
+            | EventData::Assigned { .. }
+            | EventData::Started { .. }
+            | EventData::Checkpoint { .. }
+            | EventData::TakenBack { .. }
+            | EventData::HolderLost { .. }
+            | EventData::HolderReturned { .. }
+            | EventData::Crashed { .. }
+            | EventData::IntentDelivered { .. }
+            | EventData::Resumed
+            | EventData::Retried
+            | EventData::Moved
+            | EventData::Completed { .. }
+            | EventData::Expired
+            | EventData::WorkerRegistered
+            | EventData::WorkerLost { .. }
+            | EventData::WorkerReturned
+            | EventData::WorkerLeft
+            | EventData::WorkerDraining
+            | EventData::WorkerQuarantined { .. }
+            | EventData::WorkerCleared
+            | EventData::QueuePaused
+            | EventData::QueueResumed
+            | EventData::QueueBacklog { .. }
+            | EventData::QueueBacklogCleared { .. }
+            | EventData::QueueThresholdsSet { .. }
+            | EventData::LimitSet { .. } => 0,
         };
         NUMBERS + about + kind
     }

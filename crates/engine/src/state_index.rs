@@ -2,7 +2,7 @@
 //! ended ones in the order in which they ended. Lists and retention walk the index instead of the whole table.
 
 use crate::id::Slot;
-use crate::ranked_list::{Rank, RankedList};
+use crate::ranked_list::{RankedList, TaskRank};
 use crate::state::StateName;
 use crate::task::Task;
 use crate::tasks::Tasks;
@@ -30,7 +30,7 @@ impl StateIndex {
         state: StateName,
         after: Option<u64>,
     ) -> impl Iterator<Item = Slot> + 'a {
-        let after = after.map(|age| Rank { weight: 0, age });
+        let after = after.map(|age| TaskRank { weight: 0, age });
         self.by_state[state as usize].iter_after(after, |slot| place(tasks.at(slot)))
     }
 
@@ -60,6 +60,6 @@ pub(crate) fn order(task: &Task) -> u64 {
     task.state.end().map_or(task.age, |end| end.event)
 }
 
-fn place(task: &Task) -> Rank {
-    Rank { weight: 0, age: order(task) }
+fn place(task: &Task) -> TaskRank {
+    TaskRank { weight: 0, age: order(task) }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::name::Name;
-use crate::ranked_list::Rank;
+use crate::ranked_list::TaskRank;
 use crate::ready_queues::ReadyQueueKey;
 use crate::slab::Slab;
 
@@ -17,7 +17,7 @@ pub(crate) struct Tag {
     pub(crate) limit: Option<u32>,
     pub(crate) in_use: u32,
     /// Ready queues that wait for this tag, by the rank of their first task. While any wait, the tag has no room.
-    pub(crate) parked: BTreeSet<(Rank, ReadyQueueKey)>,
+    pub(crate) parked: BTreeSet<(TaskRank, ReadyQueueKey)>,
     ready_queues: u32,
 }
 

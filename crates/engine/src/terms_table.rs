@@ -15,7 +15,7 @@ use crate::terms::Terms;
 
 #[derive(Debug)]
 pub(crate) struct TermsTable {
-    slab: Slab<Entry>,
+    slab: Slab<IndexEntry>,
     by_value: HashTable<u32>,
     hashing: FixedState,
     /// What sessions used last, a few of them. Only a hint: the terms are compared before they are used.
@@ -25,7 +25,7 @@ pub(crate) struct TermsTable {
 const RECENT: usize = 64;
 
 #[derive(Debug)]
-struct Entry {
+struct IndexEntry {
     terms: Arc<Terms>,
     users: u32,
     queue: QueueKey,
@@ -59,7 +59,7 @@ impl TermsTable {
     /// Adds terms that nobody uses yet.
     pub(crate) fn insert(&mut self, terms: Terms, queue: QueueKey, ready_queue: ReadyQueueKey) -> TermsKey {
         let hash = self.hashing.hash_one(&terms);
-        let place = self.slab.insert(Entry { terms: Arc::new(terms), users: 0, queue, ready_queue });
+        let place = self.slab.insert(IndexEntry { terms: Arc::new(terms), users: 0, queue, ready_queue });
         let (slab, hashing) = (&self.slab, &self.hashing);
         self.by_value.insert_unique(hash, place, |other| hashing.hash_one(&*slab.at(*other).terms));
         TermsKey(place)

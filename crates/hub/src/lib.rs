@@ -57,11 +57,11 @@ pub use stats::Stats;
 /// The engine's words, for doors.
 pub mod words {
     pub use tenure_engine::command::{
-        Accepted, Answer, Command, Completion, Counts, Cursor, Failure, Gauges, Held, LimitInfo, ListQuery,
-        Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, Unnamed, WorkerAbout,
-        WorkerInfo, WorkerSpec, WorkerStats,
+        Accepted, Answer, AttemptFailure, Command, Completion, Counts, Cursor, Gauges, Held, LimitInfo,
+        ListQuery, Move, NewTask, OnClose, Peer, PresenceName, Query, QueueInfo, Reply, TaskInfo, Unnamed,
+        WorkerAbout, WorkerInfo, WorkerSpec, WorkerStats,
     };
-    pub use tenure_engine::event::{About, Event, Filter, Kind, LostReason, Next};
+    pub use tenure_engine::event::{Event, EventData, EventFilter, EventSubject, LostReason, Next};
     pub use tenure_engine::name::check as check_name;
     pub use tenure_engine::notice::{Assignment, Notice, StopWhy};
     pub use tenure_engine::state::{

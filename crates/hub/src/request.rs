@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_engine::command::{Completion, Failure, Held, NewTask};
+use tenure_engine::command::{AttemptFailure, Completion, Held, NewTask};
 use tenure_engine::notice::Assignment;
 use tenure_engine::state::Wanted;
-use tenure_engine::{Answer, Blob, Command, Event, Filter, Name, Notice, Query, Refusal, Reply, TaskId};
+use tenure_engine::{Answer, Blob, Command, Event, EventFilter, Name, Notice, Query, Refusal, Reply, TaskId};
 
 use crate::counters::Counters;
 use crate::stats::Stats;
@@ -31,7 +31,7 @@ pub enum Request {
     Submit(Vec<Submission>),
     Complete(Vec<Done>),
     Fail {
-        failure: Failure,
+        failure: AttemptFailure,
         result: Bytes,
     },
     /// A worker saves a checkpoint; empty removes the last checkpoint.
@@ -93,7 +93,7 @@ pub enum Request {
 impl Request {
     /// The body of this task is gone: no worker can run it, and trying again would not help.
     pub fn cannot_be_run(assignment: &Assignment, no: &Refusal) -> Request {
-        let failure = Failure {
+        let failure = AttemptFailure {
             held: Held { task: assignment.task, attempt: assignment.attempt },
             exit_code: 1,
             message: Some(format!("the task cannot be run: {no}").into()),
@@ -130,7 +130,7 @@ impl Done {
 pub struct Watch {
     /// Chosen by the session; comes with every delivery.
     pub watch: u64,
-    pub filter: Filter,
+    pub filter: EventFilter,
     /// The first event wanted. `None`: from now on.
     pub from: Option<u64>,
 }

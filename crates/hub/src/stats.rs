@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use tenure_engine::StateName;
 use tenure_engine::command::Gauges;
-use tenure_engine::event::{Kind, LostReason, Next};
+use tenure_engine::event::{EventData, LostReason, Next};
 use tenure_topics::ShardStats;
 
 use crate::counters::DoorCount;
@@ -56,18 +56,18 @@ pub struct Stats {
 
 impl Stats {
     /// Counts an event as it is decided.
-    pub(crate) fn count(&mut self, kind: &Kind) {
+    pub(crate) fn count(&mut self, kind: &EventData) {
         match kind {
-            Kind::Submitted { .. } => self.submitted_total += 1,
-            Kind::Assigned { .. } => self.assigned_total += 1,
-            Kind::Started { .. } => self.started_total += 1,
-            Kind::Completed { .. } => self.completed_total += 1,
-            Kind::Failed { next: Next::Failed, .. } | Kind::Expired => self.failed_total += 1,
-            Kind::Cancelled { .. } => self.cancelled_total += 1,
-            Kind::TakenBack { .. } => self.taken_back_total += 1,
-            Kind::WorkerQuarantined { .. } => self.quarantines_total += 1,
-            Kind::QueueBacklog { .. } => self.backlogs_total += 1,
-            Kind::Crashed { reason, next, .. } => {
+            EventData::Submitted { .. } => self.submitted_total += 1,
+            EventData::Assigned { .. } => self.assigned_total += 1,
+            EventData::Started { .. } => self.started_total += 1,
+            EventData::Completed { .. } => self.completed_total += 1,
+            EventData::Failed { next: Next::Failed, .. } | EventData::Expired => self.failed_total += 1,
+            EventData::Cancelled { .. } => self.cancelled_total += 1,
+            EventData::TakenBack { .. } => self.taken_back_total += 1,
+            EventData::WorkerQuarantined { .. } => self.quarantines_total += 1,
+            EventData::QueueBacklog { .. } => self.backlogs_total += 1,
+            EventData::Crashed { reason, next, .. } => {
                 self.leases_expired_total += u64::from(*reason != LostReason::WorkerSaidSo);
                 let index =
                     LostReason::ALL.iter().position(|known| known == reason).expect("every reason is listed");

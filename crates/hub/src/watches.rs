@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::FixedState;
-use tenure_engine::{Event, Filter, Name, SessionId, TaskId};
+use tenure_engine::{Event, EventFilter, Name, SessionId, TaskId};
 
 /// How many deliveries may wait in a mailbox before a watch stops adding to it and reads the log later.
 pub const MAILBOX_EVENTS_MAX: usize = 4_096;
@@ -13,8 +13,8 @@ pub const MAILBOX_EVENTS_MAX: usize = 4_096;
 const RECENT_MAX: usize = 8_192;
 /// How many watches one session may hold.
 pub const WATCHES_MAX: usize = 65_536;
-/// How many watches of one session may follow the same task, the same submitter, or everything: each event is compared with
-/// all of them.
+/// How many watches of one session may follow the same task, the same submitter, or everything: each event is compared
+/// with all of them.
 pub const SAME_WATCHES_MAX: usize = 64;
 
 pub(crate) type WatchKey = (SessionId, u64);
@@ -36,7 +36,7 @@ pub(crate) struct Watches {
 #[derive(Debug)]
 struct Entry {
     namespace: Name,
-    filter: Filter,
+    filter: EventFilter,
     /// The first event it wants.
     from: u64,
     live: bool,
@@ -58,7 +58,14 @@ impl Watches {
     }
 
     /// Adds a watch. It is not live yet: [`Watches::catch_up`] makes it so.
-    pub(crate) fn add(&mut self, key: WatchKey, namespace: Name, filter: Filter, from: u64, decided: u64) {
+    pub(crate) fn add(
+        &mut self,
+        key: WatchKey,
+        namespace: Name,
+        filter: EventFilter,
+        from: u64,
+        decided: u64,
+    ) {
         if self.all.is_empty() {
             self.kept_from = decided + 1;
         }
@@ -68,7 +75,7 @@ impl Watches {
     }
 
     /// How many watches of the session follow the same thing already.
-    pub(crate) fn same(&self, session: SessionId, filter: &Filter) -> usize {
+    pub(crate) fn same(&self, session: SessionId, filter: &EventFilter) -> usize {
         let index = match (filter.task, &filter.submitter) {
             (Some(task), _) => self.by_task.get(&task),
             (None, Some(submitter)) => self.by_submitter.get(submitter),
@@ -99,7 +106,7 @@ impl Watches {
         }
     }
 
-    fn index(&mut self, filter: &Filter) -> &mut BTreeSet<WatchKey> {
+    fn index(&mut self, filter: &EventFilter) -> &mut BTreeSet<WatchKey> {
         match (filter.task, &filter.submitter) {
             (Some(task), _) => self.by_task.entry(task).or_default(),
             (None, Some(submitter)) => self.by_submitter.entry(submitter.clone()).or_default(),
@@ -139,8 +146,8 @@ impl Watches {
     }
 
     /// The watch has seen everything before `from`. If memory reaches back that far, it gets the rest and is live;
-    /// otherwise the log has to be read, from where memory begins too late or the mailbox is full. `deliver` says whether
-    /// there was room.
+    /// otherwise the log has to be read, from where memory begins too late or the mailbox is full. `deliver` says
+    /// whether there was room.
     pub(crate) fn catch_up(
         &mut self,
         key: WatchKey,
@@ -178,7 +185,7 @@ impl Watches {
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     namespace: Name,
-    filter: Filter,
+    filter: EventFilter,
     pub(crate) life: Life,
 }
 

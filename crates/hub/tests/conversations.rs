@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::store::MemoryDisk;
-use tenure_hub::words::{Filter, Kind, Name, NewTask, Refusal};
+use tenure_hub::words::{EventData, EventFilter, Name, NewTask, Refusal};
 use tenure_hub::{
     Broadcast, CallAnswer, Counters, Delivery, Request, Response, Submission, Watch, fresh_id, limits,
 };
@@ -15,7 +15,7 @@ use tenure_hub::{
 use support::test_client::{TestClient, start_hub};
 
 fn watch(from: Option<u64>) -> Request {
-    Request::Watch(Watch { watch: 1, filter: Filter::default(), from })
+    Request::Watch(Watch { watch: 1, filter: EventFilter::default(), from })
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_filter_lets_through_what_it_names() {
     let mut client = TestClient::new(hub.handle(), "client");
     let id = fresh_id();
     let mut watcher = TestClient::new(hub.handle(), "watcher");
-    let filter = Filter { task: Some(id), ..Filter::default() };
+    let filter = EventFilter { task: Some(id), ..EventFilter::default() };
     watcher.ask(1, Request::Watch(Watch { watch: 9, filter, from: Some(1) })).await;
     client.submit(3).await;
     client.ask(1, Request::Submit(vec![Submission::new(NewTask::new(id, "q"), Bytes::new())])).await;
@@ -70,7 +70,7 @@ async fn a_filter_lets_through_what_it_names() {
     loop {
         if let Delivery::Event { watch, event } = watcher.next().await {
             assert_eq!((watch, event.task()), (9, Some(id)));
-            assert!(matches!(event.kind, Kind::Submitted { .. }));
+            assert!(matches!(event.kind, EventData::Submitted { .. }));
             break;
         }
     }

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use tenure_hub::store::{MemoryDisk, StoreSettings};
-use tenure_hub::words::{Command, Filter, Refusal, Settings};
+use tenure_hub::words::{Command, EventFilter, Refusal, Settings};
 use tenure_hub::{Ask, Delivery, Grant, Hub, HubHandle, Keys, Principal, Request, Response, Session, Watch};
 
 use support::TIMEOUT;
@@ -44,7 +44,7 @@ async fn next(session: &Session) -> Delivery {
 }
 
 async fn watch(session: &Session) {
-    let request = Request::Watch(Watch { watch: 1, filter: Filter::default(), from: None });
+    let request = Request::Watch(Watch { watch: 1, filter: EventFilter::default(), from: None });
     session.send(vec![Ask { token: 1, request }]).await.expect("the hub is there");
     while !matches!(next(session).await, Delivery::Live { .. }) {}
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::store::{MemoryDisk, StoreSettings};
-use tenure_hub::words::{Filter, ListQuery, NewTask, Query, Refusal, Settings};
+use tenure_hub::words::{EventFilter, ListQuery, NewTask, Query, Refusal, Settings};
 use tenure_hub::{
     Ask, Delivery, Hub, HubSettings, Keys, Mailbox, Request, Response, Submission, UnreadLimits, Watch,
     fresh_id,
@@ -21,7 +21,7 @@ use support::test_client::{TestClient, start_hub};
 const MB: usize = 1024 * 1024;
 
 fn watch(watch: u64) -> Ask {
-    let request = Request::Watch(Watch { watch, filter: Filter::default(), from: Some(1) });
+    let request = Request::Watch(Watch { watch, filter: EventFilter::default(), from: Some(1) });
     Ask { token: watch, request }
 }
 
@@ -60,14 +60,15 @@ async fn a_session_follows_the_same_thing_only_so_often() {
     let mut client = TestClient::new(hub.handle(), "client");
     let task = fresh_id();
     let of_task = |number| {
-        let filter = Filter { task: Some(task), ..Filter::default() };
+        let filter = EventFilter { task: Some(task), ..EventFilter::default() };
         Request::Watch(Watch { watch: number, filter, from: None })
     };
     let of_submitter = |number| {
-        let filter = Filter { submitter: Some("client".into()), ..Filter::default() };
+        let filter = EventFilter { submitter: Some("client".into()), ..EventFilter::default() };
         Request::Watch(Watch { watch: number, filter, from: None })
     };
-    let everything = |number| Request::Watch(Watch { watch: number, filter: Filter::default(), from: None });
+    let everything =
+        |number| Request::Watch(Watch { watch: number, filter: EventFilter::default(), from: None });
     for (which, begin) in [(0, &of_task as &dyn Fn(u64) -> Request), (1, &of_submitter), (2, &everything)] {
         for number in 0..SAME_WATCHES_MAX as u64 {
             answered(&mut client, begin(1_000 * which + number)).await.unwrap();
@@ -78,7 +79,7 @@ async fn a_session_follows_the_same_thing_only_so_often() {
         answered(&mut client, begin(1_000 * which + 999)).await.unwrap();
     }
     // Other tasks are other things.
-    let filter = Filter { task: Some(fresh_id()), ..Filter::default() };
+    let filter = EventFilter { task: Some(fresh_id()), ..EventFilter::default() };
     answered(&mut client, Request::Watch(Watch { watch: 9_999, filter, from: None })).await.unwrap();
 }
 

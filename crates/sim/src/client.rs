@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Accepted, Command, Filter, Move, Name, NewTask, OnLost, Refusal, Reply, TaskId, Thresholds, Timestamp,
+    Accepted, Command, EventFilter, Move, Name, NewTask, OnLost, Refusal, Reply, TaskId, Thresholds,
+    Timestamp,
 };
 use tenure_hub::{Ask, Delivery, Request, Response, Submission, Watch};
 
@@ -43,7 +44,7 @@ impl Client {
 
     /// Connected anew: everything unanswered is asked again, and the watch goes on where it stopped.
     pub(crate) fn connected(&mut self) -> Vec<Ask> {
-        let watch = Watch { watch: 1, filter: Filter::default(), from: Some(self.next_event) };
+        let watch = Watch { watch: 1, filter: EventFilter::default(), from: Some(self.next_event) };
         let mut asks = vec![Ask { token: 0, request: Request::Watch(watch) }];
         for (token, submission) in &self.unanswered {
             asks.push(Ask { token: *token, request: Request::Submit(vec![submission.clone()]) });

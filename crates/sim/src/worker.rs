@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Blob, Command, Failure, Held, Name, Notice, OnClose, Refusal, Reply, TaskId, Timestamp, Wanted,
+    AttemptFailure, Blob, Command, Held, Name, Notice, OnClose, Refusal, Reply, TaskId, Timestamp, Wanted,
     WorkerSpec,
 };
 use tenure_hub::{Ask, Delivery, Done, Request, Response};
@@ -278,7 +278,7 @@ fn report(held: Held, wanted: Option<Wanted>, random: &mut Random) -> Request {
     match wanted {
         Some(wanted) => Request::Confirm { held, wanted, result },
         None if random.percent(15) => {
-            let failure = Failure {
+            let failure = AttemptFailure {
                 held,
                 exit_code: 1,
                 message: Some("it did not work".into()),

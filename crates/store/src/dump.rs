@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure_engine::event::About;
+use tenure_engine::event::EventSubject;
 use tenure_engine::{Event, Terms, TermsKey, Timestamp};
 
 use crate::block::BlockKind;
@@ -131,10 +131,12 @@ fn dump_events(disk: &dyn Disk, first: u64, see: &mut dyn FnMut(&str)) -> Result
 
 fn event_line(event: &Event) -> String {
     let about = match &event.about {
-        About::Task { id, attempt, terms } => format!("task {id} attempt {attempt} queue {}", terms.queue),
-        About::Worker { namespace, worker } => format!("worker {worker} of {namespace}"),
-        About::Queue { namespace, queue } => format!("queue {queue} of {namespace}"),
-        About::Tag { namespace, tag } => format!("tag {tag} of {namespace}"),
+        EventSubject::Task { id, attempt, terms } => {
+            format!("task {id} attempt {attempt} queue {}", terms.queue)
+        }
+        EventSubject::Worker { namespace, worker } => format!("worker {worker} of {namespace}"),
+        EventSubject::Queue { namespace, queue } => format!("queue {queue} of {namespace}"),
+        EventSubject::Tag { namespace, tag } => format!("tag {tag} of {namespace}"),
     };
     format!("event {} at {} {} {about}", event.seq, event.at, event.kind.as_str())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tenure_hub::limits::MANY_MAX;
-use tenure_hub::words::{Answer, Blob, Filter, Query, Refusal, TaskId, TaskInfo};
+use tenure_hub::words::{Answer, Blob, EventFilter, Query, Refusal, TaskId, TaskInfo};
 use tenure_hub::{Ask, Delivery, Request, Response, Session, Watch};
 use tonic::Status;
 
@@ -85,7 +85,7 @@ impl Waiting {
         let kinds: Vec<_> = translate::KINDS_OF_ENDS.iter().map(|kind| (*kind).into()).collect();
         let mut asks = Vec::with_capacity(2 * tasks.len());
         for (index, task) in tasks.iter().enumerate() {
-            let filter = Filter { task: Some(*task), kinds: kinds.clone(), ..Filter::default() };
+            let filter = EventFilter { task: Some(*task), kinds: kinds.clone(), ..EventFilter::default() };
             let watch = Watch { watch: index as u64, filter, from: None };
             asks.push(Ask { token: 0, request: Request::Watch(watch) });
         }

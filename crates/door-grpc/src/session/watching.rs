@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use tenure_hub::words::Filter;
+use tenure_hub::words::EventFilter;
 use tenure_hub::{Ask, Delivery, Request, Session, Watch};
 use tonic::Status;
 
@@ -32,7 +32,7 @@ impl Watching {
     /// Begins, unless it is refused.
     pub(crate) async fn begin(
         session: Session,
-        filter: Filter,
+        filter: EventFilter,
         from: Option<u64>,
     ) -> Result<Watching, Status> {
         let request = Request::Watch(Watch { watch: 1, filter, from });

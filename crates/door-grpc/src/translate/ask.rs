@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    Backoff, Blob, Command, Failure, Filter, Held, ListQuery, Move, NewTask, Refusal, TaskId, Timestamp,
-    Wanted, WorkerAbout, WorkerSpec, WorkerStats,
+    AttemptFailure, Backoff, Blob, Command, EventFilter, Held, ListQuery, Move, NewTask, Refusal, TaskId,
+    Timestamp, Wanted, WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{Done, Submission, fresh_id};
 
@@ -80,9 +80,9 @@ pub(crate) fn about_end(done: pb::Completion) -> Result<Done, Refusal> {
     Ok(Done { held: one_held(&done.task, done.attempt)?, result: done.result })
 }
 
-pub(crate) fn failure(failed: pb::Fail) -> Result<(Failure, Bytes), Refusal> {
+pub(crate) fn failure(failed: pb::Fail) -> Result<(AttemptFailure, Bytes), Refusal> {
     check_size("bytes of result", &failed.result)?;
-    let failure = Failure {
+    let failure = AttemptFailure {
         held: one_held(&failed.task, failed.attempt)?,
         exit_code: failed.exit_code.unwrap_or(1),
         message: some_text(failed.message),
@@ -173,14 +173,14 @@ pub(crate) fn list_query(query: pb::ListRequest) -> Result<ListQuery, Refusal> {
 }
 
 /// Whoever waits for a kind of event that this broker does not have would wait for ever.
-pub(crate) fn filter(watch: pb::WatchRequest) -> Result<Filter, Refusal> {
+pub(crate) fn filter(watch: pb::WatchRequest) -> Result<EventFilter, Refusal> {
     if watch.kinds.iter().any(|kind| !KINDS.contains(&kind.as_str())) {
         return Err(Refusal::BadValue {
             what: "kinds",
             why: "has one that is no kind of event of this broker",
         });
     }
-    Ok(Filter {
+    Ok(EventFilter {
         task: some_id("task", &watch.task)?,
         queue: some_name(watch.queue),
         submitter: some_name(watch.submitter),

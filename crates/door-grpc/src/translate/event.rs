@@ -1,6 +1,6 @@
 //! Events, in the words of `proto/`.
 
-use tenure_hub::words::{About, Event, Kind, LostReason, Next};
+use tenure_hub::words::{Event, EventData, EventSubject, LostReason, Next};
 
 use super::answer::why;
 use super::word::{span, text, texts, wanted_word};
@@ -54,11 +54,13 @@ pub(super) const KINDS: [&str; 38] = [
 
 pub(crate) fn event(event: &Event) -> News {
     let (task, attempt) = match &event.about {
-        About::Task { id, attempt, terms: _ } => (id.to_string(), *attempt),
-        About::Worker { .. } | About::Queue { .. } | About::Tag { .. } => (String::new(), 0),
+        EventSubject::Task { id, attempt, terms: _ } => (id.to_string(), *attempt),
+        EventSubject::Worker { .. } | EventSubject::Queue { .. } | EventSubject::Tag { .. } => {
+            (String::new(), 0)
+        }
     };
     let mut detail = detail(&event.kind);
-    if let About::Tag { tag, .. } = &event.about {
+    if let EventSubject::Tag { tag, .. } = &event.about {
         detail.get_or_insert_default().tag = tag.to_string();
     }
     News::Event(pb::Event {
@@ -81,78 +83,80 @@ pub(crate) fn gap(from: u64, oldest: u64) -> News {
 }
 
 /// What goes with an event beyond whom it concerns.
-fn detail(kind: &Kind) -> Option<pb::EventDetail> {
+fn detail(kind: &EventData) -> Option<pb::EventDetail> {
     let blank = pb::EventDetail::default;
     Some(match kind {
-        Kind::Submitted { unserved } => {
+        EventData::Submitted { unserved } => {
             pb::EventDetail { unserved: Some(why(unserved.as_ref()?)), ..blank() }
         }
-        Kind::Progress { percent, note } => {
+        EventData::Progress { percent, note } => {
             pb::EventDetail { percent: percent.map(u32::from), note: text(note.as_deref()), ..blank() }
         }
-        Kind::Checkpoint { bytes } => pb::EventDetail { checkpoint_bytes: u64::from(*bytes), ..blank() },
-        Kind::GivenBack { worker: _, reason }
-        | Kind::CancelRequested { reason }
-        | Kind::PauseRequested { reason }
-        | Kind::Paused { reason } => pb::EventDetail { reason: reason.as_deref()?.to_owned(), ..blank() },
-        Kind::HolderLost { worker: _, reason, lease_until } => {
+        EventData::Checkpoint { bytes } => pb::EventDetail { checkpoint_bytes: u64::from(*bytes), ..blank() },
+        EventData::GivenBack { worker: _, reason }
+        | EventData::CancelRequested { reason }
+        | EventData::PauseRequested { reason }
+        | EventData::Paused { reason } => {
+            pb::EventDetail { reason: reason.as_deref()?.to_owned(), ..blank() }
+        }
+        EventData::HolderLost { worker: _, reason, lease_until } => {
             pb::EventDetail { lease_until: Some(lease_until.0), ..lost(*reason) }
         }
-        Kind::Crashed { worker: _, reason, next, budget_left } => pb::EventDetail {
+        EventData::Crashed { worker: _, reason, next, budget_left } => pb::EventDetail {
             lost: reason.as_str().to_owned(),
             budget_left: Some(u32::from(*budget_left)),
             ..then(*next)
         },
-        Kind::IntentDelivered { wanted, worker: _ } => {
+        EventData::IntentDelivered { wanted, worker: _ } => {
             pb::EventDetail { wanted: wanted_word(*wanted).to_owned(), ..blank() }
         }
-        Kind::Completed { worker: _, result } => {
+        EventData::Completed { worker: _, result } => {
             pb::EventDetail { result_bytes: u64::from(result.bytes()), ..blank() }
         }
-        Kind::Failed { worker: _, exit_code, message, next, result } => pb::EventDetail {
+        EventData::Failed { worker: _, exit_code, message, next, result } => pb::EventDetail {
             exit_code: Some(*exit_code),
             message: text(message.as_deref()),
             result_bytes: u64::from(result.bytes()),
             ..then(*next)
         },
-        Kind::Cancelled { reason, forced } => {
+        EventData::Cancelled { reason, forced } => {
             pb::EventDetail { reason: text(reason.as_deref()), forced: *forced, ..blank() }
         }
-        Kind::WorkerLost { reason } => lost(*reason),
-        Kind::WorkerQuarantined { until, crashes } => {
+        EventData::WorkerLost { reason } => lost(*reason),
+        EventData::WorkerQuarantined { until, crashes } => {
             pb::EventDetail { until: Some(until.0), crashes: Some(*crashes), ..blank() }
         }
-        Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => {
+        EventData::QueueUnserved { needs } | EventData::QueueServed { needs } => {
             pb::EventDetail { needs: texts(needs), ..blank() }
         }
-        Kind::QueueBacklog { threshold, depth, age }
-        | Kind::QueueBacklogCleared { threshold, depth, age } => pb::EventDetail {
+        EventData::QueueBacklog { threshold, depth, age }
+        | EventData::QueueBacklogCleared { threshold, depth, age } => pb::EventDetail {
             threshold: threshold.as_str().to_owned(),
             depth: Some(*depth),
             age_ms: Some(span(*age)),
             ..blank()
         },
-        Kind::QueueThresholdsSet { depth, age } => {
+        EventData::QueueThresholdsSet { depth, age } => {
             pb::EventDetail { depth: depth.map(u64::from), age_ms: age.map(span), ..blank() }
         }
-        Kind::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
-        Kind::Released
-        | Kind::Due
-        | Kind::Assigned { .. }
-        | Kind::Started { .. }
-        | Kind::TakenBack { .. }
-        | Kind::HolderReturned { .. }
-        | Kind::Resumed
-        | Kind::Retried
-        | Kind::Moved
-        | Kind::Expired
-        | Kind::WorkerRegistered
-        | Kind::WorkerReturned
-        | Kind::WorkerLeft
-        | Kind::WorkerDraining
-        | Kind::WorkerCleared
-        | Kind::QueuePaused
-        | Kind::QueueResumed => return None,
+        EventData::LimitSet { limit } => pb::EventDetail { limit: *limit, ..blank() },
+        EventData::Released
+        | EventData::Due
+        | EventData::Assigned { .. }
+        | EventData::Started { .. }
+        | EventData::TakenBack { .. }
+        | EventData::HolderReturned { .. }
+        | EventData::Resumed
+        | EventData::Retried
+        | EventData::Moved
+        | EventData::Expired
+        | EventData::WorkerRegistered
+        | EventData::WorkerReturned
+        | EventData::WorkerLeft
+        | EventData::WorkerDraining
+        | EventData::WorkerCleared
+        | EventData::QueuePaused
+        | EventData::QueueResumed => return None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Reports: what a worker says about the tasks it holds.
 
 use bytes::Bytes;
-use tenure_hub::words::{Blob, Command, Failure, Held, Refusal, TaskId};
+use tenure_hub::words::{AttemptFailure, Blob, Command, Held, Refusal, TaskId};
 use tenure_hub::{Done, Request, Response};
 
 use super::claims::Claim;
@@ -60,7 +60,7 @@ impl<D: Dialect> Worker<D> {
             }
             Status::Failed { exit_code, message, last } => {
                 let result = claim.result_with(last);
-                let failure = Failure {
+                let failure = AttemptFailure {
                     held,
                     exit_code,
                     message,

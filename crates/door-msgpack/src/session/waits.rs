@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use foldhash::fast::RandomState;
-use tenure_hub::words::{Answer, Event, Filter, Query, Refusal, TaskId, TaskInfo, Timestamp};
+use tenure_hub::words::{Answer, Event, EventFilter, Query, Refusal, TaskId, TaskInfo, Timestamp};
 use tenure_hub::{Request, Response, Watch};
 use tenure_wire::reply::EndedReply;
 use tenure_wire::task::Ended;
@@ -96,7 +96,7 @@ impl Session {
         let is_watching = std::mem::replace(&mut waits.watching, true);
         if !is_watching {
             let submitter = self.peer.as_ref().map(|peer| peer.identity.clone());
-            self.watch_ends(OWN_WATCHES, Filter { submitter, ..Filter::default() }, turn);
+            self.watch_ends(OWN_WATCHES, EventFilter { submitter, ..EventFilter::default() }, turn);
         }
         for task in tasks {
             self.look(task, turn);
@@ -205,7 +205,7 @@ impl Session {
         waits.next_watch += 1;
         let watch = OWN_WATCHES + waits.next_watch;
         waited.watch = Some(watch);
-        self.watch_ends(watch, Filter { task: Some(info.id), ..Filter::default() }, turn);
+        self.watch_ends(watch, EventFilter { task: Some(info.id), ..EventFilter::default() }, turn);
         self.look(info.id, turn);
     }
 
@@ -238,9 +238,9 @@ impl Session {
         self.ask(0, Expect::Waited { task }, Request::Query(Query::Show { task }), turn);
     }
 
-    fn watch_ends(&mut self, watch: u64, filter: Filter, turn: &mut Turn) {
+    fn watch_ends(&mut self, watch: u64, filter: EventFilter, turn: &mut Turn) {
         let kinds = translate::KINDS_OF_ENDS.iter().map(|kind| (*kind).into()).collect();
-        let watch = Watch { watch, filter: Filter { kinds, ..filter }, from: None };
+        let watch = Watch { watch, filter: EventFilter { kinds, ..filter }, from: None };
         self.ask(0, Expect::Nothing, Request::Watch(watch), turn);
     }
 }

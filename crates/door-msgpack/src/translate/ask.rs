@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{
-    Backoff, Command, Failure, Filter, Held, ListQuery, Move, NewTask, Refusal, TaskId, Thresholds, Unnamed,
-    WorkerAbout, WorkerSpec, WorkerStats,
+    AttemptFailure, Backoff, Command, EventFilter, Held, ListQuery, Move, NewTask, Refusal, TaskId,
+    Thresholds, Unnamed, WorkerAbout, WorkerSpec, WorkerStats,
 };
 use tenure_hub::{CallAnswer, Done, Submission, fresh_id};
 use tenure_wire::event::EventKind;
@@ -74,9 +74,9 @@ pub(crate) fn about_end(done: Completion) -> Result<Done, Refusal> {
     Ok(Done { held: Held { task: id(done.task), attempt: done.attempt }, result: done.result })
 }
 
-pub(crate) fn failure(failed: worker::Failure) -> Result<(Failure, Bytes), Refusal> {
+pub(crate) fn failure(failed: worker::Failure) -> Result<(AttemptFailure, Bytes), Refusal> {
     check_size("bytes of result", &failed.result)?;
-    let failure = Failure {
+    let failure = AttemptFailure {
         held: Held { task: id(failed.task), attempt: failed.attempt },
         exit_code: failed.exit_code,
         message: failed.message,
@@ -173,8 +173,8 @@ pub(crate) fn unknown_kind(kinds: &[EventKind]) -> Option<tenure_wire::Refusal> 
     })
 }
 
-pub(crate) fn filter(watch: request::Watch) -> Filter {
-    Filter {
+pub(crate) fn filter(watch: request::Watch) -> EventFilter {
+    EventFilter {
         task: watch.task.map(id),
         queue: watch.queue,
         submitter: watch.submitter,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::words::{
-    Blob, Command, Counts, Failure, Held, ListQuery, Name, NewTask, OnClose, OnLost, Query, Refusal,
+    AttemptFailure, Blob, Command, Counts, Held, ListQuery, Name, NewTask, OnClose, OnLost, Query, Refusal,
     StateName, TaskId, TaskInfo, TaskState, Wanted, WorkerAbout, WorkerInfo, WorkerSpec,
 };
 use tenure_hub::{Done, Request, Submission, fresh_id};
@@ -103,7 +103,7 @@ pub(super) fn report(held: Held, to: State, wanted: Option<Wanted>) -> Vec<Reque
             confirmed(held, Wanted::Pause, wanted, ask)
         }
         State::Terminated(exit_code) => {
-            let failure = Failure {
+            let failure = AttemptFailure {
                 held,
                 exit_code: i32::from(exit_code),
                 message: None,
@@ -128,7 +128,7 @@ fn confirmed(held: Held, done: Wanted, wanted: Option<Wanted>, ask: Command) -> 
 
 /// A task whose body is no text: this dialect cannot say it.
 pub(super) fn cannot_be_said(held: Held, why: &str) -> Request {
-    let failure = Failure {
+    let failure = AttemptFailure {
         held,
         exit_code: 1,
         message: Some(why.into()),

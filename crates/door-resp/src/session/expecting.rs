@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use tenure_hub::words::{Answer, Filter, Name, Query};
+use tenure_hub::words::{Answer, EventFilter, Name, Query};
 use tenure_hub::{Request, Response, Watch};
 
 use super::{Expect, Output, Session};
@@ -97,7 +97,7 @@ impl Session {
         if self.expected.watch.is_none() {
             let watch = self.token();
             self.expected.watch = Some(watch);
-            let filter = Filter { kinds: vec!["submitted".into()], ..Filter::default() };
+            let filter = EventFilter { kinds: vec!["submitted".into()], ..EventFilter::default() };
             self.ask(Request::Watch(Watch { watch, filter, from: None }), Expect::Watch, out);
         }
         self.expected.channels.insert(channel.clone(), Search { looking: true, ..Search::default() });

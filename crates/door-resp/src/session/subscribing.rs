@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use tenure_hub::words::{Event, Filter, TaskId};
+use tenure_hub::words::{Event, EventFilter, TaskId};
 use tenure_hub::{Request, Watch};
 
 use super::{Expect, Output, Session, Slot};
@@ -253,7 +253,7 @@ impl Session {
     pub(super) fn watch_task(&mut self, channel: Bytes, task: TaskId, from: Option<u64>, out: &mut Output) {
         let watch = self.token();
         self.subscriptions.jobs.insert(watch, channel);
-        let filter = Filter { task: Some(task), ..Filter::default() };
+        let filter = EventFilter { task: Some(task), ..EventFilter::default() };
         self.ask(Request::Watch(Watch { watch, filter, from }), Expect::Watch, out);
     }
 
@@ -272,7 +272,7 @@ impl Session {
             (true, None) => {
                 let watch = self.token();
                 self.subscriptions.everything = Some(watch);
-                let all = Watch { watch, filter: Filter::default(), from: None };
+                let all = Watch { watch, filter: EventFilter::default(), from: None };
                 self.ask(Request::Watch(all), Expect::Watch, out);
             }
             (false, Some(watch)) => {

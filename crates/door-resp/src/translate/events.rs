@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use tenure_hub::words::{About, Event, Filter, Kind, LostReason, Name, Next};
+use tenure_hub::words::{Event, EventData, EventFilter, EventSubject, LostReason, Name, Next};
 
 use super::lookup::{AfterFind, Found, find};
 use super::names::{DEFAULT_QUEUE, is_reserved, known_as};
@@ -29,7 +29,7 @@ impl Resolving {
         while let Some((name, key, from)) = self.left.pop() {
             match key {
                 EventsKey::All => {
-                    self.found.push(Stream { name, filter: Filter::default(), from, job: None });
+                    self.found.push(Stream { name, filter: EventFilter::default(), from, job: None });
                 }
                 EventsKey::Of(id) => {
                     self.current = Some((name, id.clone(), from));
@@ -45,12 +45,12 @@ impl Resolving {
         if let Some((name, id, from)) = self.current.take() {
             self.found.push(match task {
                 Ok(task) => {
-                    let filter = Filter { task: Some(task.id), ..Filter::default() };
+                    let filter = EventFilter { task: Some(task.id), ..EventFilter::default() };
                     Stream { name, filter, from, job: Some(id) }
                 }
                 Err(_) => {
                     let queue = if id == "ready" { DEFAULT_QUEUE } else { &id };
-                    let filter = Filter { queue: Some(Name::from(queue)), ..Filter::default() };
+                    let filter = EventFilter { queue: Some(Name::from(queue)), ..EventFilter::default() };
                     Stream { name, filter, from, job: None }
                 }
             });
@@ -109,20 +109,20 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
     fields.insert("sequence".into(), event.seq.into());
     fields.insert("at".into(), time(event.at));
     match &event.about {
-        About::Task { id, attempt, terms } => {
+        EventSubject::Task { id, attempt, terms } => {
             fields.insert("job_id".into(), known_as(job, *id).into());
             fields.insert("queue".into(), (*terms.queue).into());
             if *attempt > 0 {
                 fields.insert("attempt".into(), (*attempt).into());
             }
         }
-        About::Worker { worker, .. } => {
+        EventSubject::Worker { worker, .. } => {
             fields.insert("worker_id".into(), (**worker).into());
         }
-        About::Queue { queue, .. } => {
+        EventSubject::Queue { queue, .. } => {
             fields.insert("queue".into(), (**queue).into());
         }
-        About::Tag { tag, .. } => {
+        EventSubject::Tag { tag, .. } => {
             fields.insert("tag".into(), (**tag).into());
         }
     }
@@ -137,41 +137,44 @@ fn event_fields(event: &Event, job: Option<&str>) -> Map<String, Value> {
 }
 
 /// The status a job has after this event, where the event changes it.
-fn status_after(kind: &Kind) -> Option<&'static str> {
+fn status_after(kind: &EventData) -> Option<&'static str> {
     match kind {
-        Kind::Submitted { .. } | Kind::Released | Kind::Due | Kind::Resumed | Kind::Retried => {
-            Some("pending")
-        }
-        Kind::GivenBack { .. } | Kind::TakenBack { .. } => Some("pending"),
-        Kind::Assigned { .. } | Kind::Started { .. } | Kind::Progress { .. } | Kind::Checkpoint { .. } => {
-            Some("running")
-        }
-        Kind::HolderLost { .. } | Kind::HolderReturned { .. } => Some("running"),
-        Kind::CancelRequested { .. } | Kind::PauseRequested { .. } | Kind::IntentDelivered { .. } => {
-            Some("running")
-        }
-        Kind::Paused { .. } => Some("paused"),
-        Kind::Completed { .. } => Some("completed"),
-        Kind::Crashed { next: Next::Failed, .. } => Some("dead"),
-        Kind::Failed { next, .. } | Kind::Crashed { next, .. } => Some(after(*next)),
-        Kind::Expired => Some("failed"),
-        Kind::Cancelled { .. } => Some("cancelled"),
-        Kind::Moved
-        | Kind::WorkerRegistered
-        | Kind::WorkerLost { .. }
-        | Kind::WorkerReturned
-        | Kind::WorkerLeft
-        | Kind::WorkerDraining
-        | Kind::WorkerQuarantined { .. }
-        | Kind::WorkerCleared
-        | Kind::QueuePaused
-        | Kind::QueueResumed
-        | Kind::QueueUnserved { .. }
-        | Kind::QueueServed { .. }
-        | Kind::QueueBacklog { .. }
-        | Kind::QueueBacklogCleared { .. }
-        | Kind::QueueThresholdsSet { .. }
-        | Kind::LimitSet { .. } => None,
+        EventData::Submitted { .. }
+        | EventData::Released
+        | EventData::Due
+        | EventData::Resumed
+        | EventData::Retried => Some("pending"),
+        EventData::GivenBack { .. } | EventData::TakenBack { .. } => Some("pending"),
+        EventData::Assigned { .. }
+        | EventData::Started { .. }
+        | EventData::Progress { .. }
+        | EventData::Checkpoint { .. } => Some("running"),
+        EventData::HolderLost { .. } | EventData::HolderReturned { .. } => Some("running"),
+        EventData::CancelRequested { .. }
+        | EventData::PauseRequested { .. }
+        | EventData::IntentDelivered { .. } => Some("running"),
+        EventData::Paused { .. } => Some("paused"),
+        EventData::Completed { .. } => Some("completed"),
+        EventData::Crashed { next: Next::Failed, .. } => Some("dead"),
+        EventData::Failed { next, .. } | EventData::Crashed { next, .. } => Some(after(*next)),
+        EventData::Expired => Some("failed"),
+        EventData::Cancelled { .. } => Some("cancelled"),
+        EventData::Moved
+        | EventData::WorkerRegistered
+        | EventData::WorkerLost { .. }
+        | EventData::WorkerReturned
+        | EventData::WorkerLeft
+        | EventData::WorkerDraining
+        | EventData::WorkerQuarantined { .. }
+        | EventData::WorkerCleared
+        | EventData::QueuePaused
+        | EventData::QueueResumed
+        | EventData::QueueUnserved { .. }
+        | EventData::QueueServed { .. }
+        | EventData::QueueBacklog { .. }
+        | EventData::QueueBacklogCleared { .. }
+        | EventData::QueueThresholdsSet { .. }
+        | EventData::LimitSet { .. } => None,
     }
 }
 
@@ -185,7 +188,7 @@ fn after(next: Next) -> &'static str {
     }
 }
 
-fn add_details(kind: &Kind, fields: &mut Map<String, Value>) {
+fn add_details(kind: &EventData, fields: &mut Map<String, Value>) {
     let mut add = |field: &str, value: Value| {
         if !value.is_null() {
             fields.insert(field.into(), value);
@@ -194,10 +197,10 @@ fn add_details(kind: &Kind, fields: &mut Map<String, Value>) {
     let text = |text: &Option<Box<str>>| text.as_deref().map_or(Value::Null, Value::from);
     let lost = |reason: &LostReason| Value::from(reason.as_str());
     match kind {
-        Kind::Submitted { unserved } => {
+        EventData::Submitted { unserved } => {
             add("unserved", unserved.as_ref().map_or(Value::Null, |why| super::render::why(why).into()));
         }
-        Kind::Progress { percent, note } => {
+        EventData::Progress { percent, note } => {
             add("progress_percent", (*percent).into());
             let step = note.as_deref().and_then(super::names::current_task);
             add("current_task", step.into());
@@ -205,25 +208,25 @@ fn add_details(kind: &Kind, fields: &mut Map<String, Value>) {
                 add("note", text(note));
             }
         }
-        Kind::Checkpoint { bytes } => add("bytes", (*bytes).into()),
-        Kind::GivenBack { reason, .. }
-        | Kind::CancelRequested { reason }
-        | Kind::PauseRequested { reason }
-        | Kind::Paused { reason } => add("reason", text(reason)),
-        Kind::Cancelled { reason, forced } => {
+        EventData::Checkpoint { bytes } => add("bytes", (*bytes).into()),
+        EventData::GivenBack { reason, .. }
+        | EventData::CancelRequested { reason }
+        | EventData::PauseRequested { reason }
+        | EventData::Paused { reason } => add("reason", text(reason)),
+        EventData::Cancelled { reason, forced } => {
             add("reason", text(reason));
             add("forced", (*forced).into());
         }
-        Kind::HolderLost { reason, lease_until, .. } => {
+        EventData::HolderLost { reason, lease_until, .. } => {
             add("reason", lost(reason));
             add("lease_until", time(*lease_until));
         }
-        Kind::Crashed { reason, next, budget_left, .. } => {
+        EventData::Crashed { reason, next, budget_left, .. } => {
             add("reason", lost(reason));
             add("next", next.as_str().into());
             add("budget_left", (*budget_left).into());
         }
-        Kind::Failed { exit_code, message, next, .. } => {
+        EventData::Failed { exit_code, message, next, .. } => {
             add("exit_code", (*exit_code).into());
             add("error", text(message));
             add("next", next.as_str().into());
@@ -231,43 +234,43 @@ fn add_details(kind: &Kind, fields: &mut Map<String, Value>) {
                 add("run_at", time(*at));
             }
         }
-        Kind::IntentDelivered { wanted: what, .. } => add("wanted", wanted(*what).into()),
-        Kind::WorkerLost { reason } => add("reason", lost(reason)),
-        Kind::WorkerQuarantined { until, crashes } => {
+        EventData::IntentDelivered { wanted: what, .. } => add("wanted", wanted(*what).into()),
+        EventData::WorkerLost { reason } => add("reason", lost(reason)),
+        EventData::WorkerQuarantined { until, crashes } => {
             add("until", time(*until));
             add("crashes", (*crashes).into());
         }
-        Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => {
+        EventData::QueueUnserved { needs } | EventData::QueueServed { needs } => {
             add("needs", json!(needs.iter().map(|need| &**need).collect::<Vec<_>>()));
         }
-        Kind::QueueBacklog { threshold, depth, age }
-        | Kind::QueueBacklogCleared { threshold, depth, age } => {
+        EventData::QueueBacklog { threshold, depth, age }
+        | EventData::QueueBacklogCleared { threshold, depth, age } => {
             add("threshold", threshold.as_str().into());
             add("depth", (*depth).into());
             add("oldest_job_age_seconds", age.as_secs_f64().into());
         }
-        Kind::QueueThresholdsSet { depth, age } => {
+        EventData::QueueThresholdsSet { depth, age } => {
             add("depth", (*depth).into());
             add("age_seconds", age.map(|age| age.as_secs_f64()).into());
         }
-        Kind::LimitSet { limit } => add("limit", (*limit).into()),
-        Kind::Released
-        | Kind::Due
-        | Kind::Assigned { .. }
-        | Kind::Started { .. }
-        | Kind::TakenBack { .. }
-        | Kind::HolderReturned { .. }
-        | Kind::Resumed
-        | Kind::Retried
-        | Kind::Moved
-        | Kind::Completed { .. }
-        | Kind::Expired
-        | Kind::WorkerRegistered
-        | Kind::WorkerReturned
-        | Kind::WorkerLeft
-        | Kind::WorkerDraining
-        | Kind::WorkerCleared
-        | Kind::QueuePaused
-        | Kind::QueueResumed => {}
+        EventData::LimitSet { limit } => add("limit", (*limit).into()),
+        EventData::Released
+        | EventData::Due
+        | EventData::Assigned { .. }
+        | EventData::Started { .. }
+        | EventData::TakenBack { .. }
+        | EventData::HolderReturned { .. }
+        | EventData::Resumed
+        | EventData::Retried
+        | EventData::Moved
+        | EventData::Completed { .. }
+        | EventData::Expired
+        | EventData::WorkerRegistered
+        | EventData::WorkerReturned
+        | EventData::WorkerLeft
+        | EventData::WorkerDraining
+        | EventData::WorkerCleared
+        | EventData::QueuePaused
+        | EventData::QueueResumed => {}
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_hub::limits::MANY_MAX;
-use tenure_hub::words::{Answer, Blob, Event, Kind, Name, Query, Refusal, Reply, TaskId, Timestamp};
+use tenure_hub::words::{Answer, Blob, Event, EventData, Name, Query, Refusal, Reply, TaskId, Timestamp};
 use tenure_hub::{Broadcast, CallAnswer, Request, Response, Submission};
 
 use super::inquiry::{Inquiry, Step};
@@ -216,7 +216,7 @@ impl Client {
         let Some((job, commit)) = self.jobs.end(task) else {
             return self.ended_elsewhere(event, result, turn);
         };
-        if let Kind::Completed { .. } = event.kind {
+        if let EventData::Completed { .. } = event.kind {
             match result {
                 // A plugin worker reports an end without a result, and its client asks `mmi.status`.
                 Ok(result) if result.is_empty() && job.path.dialect == Dialect::Pl => {}
@@ -234,7 +234,7 @@ impl Client {
 
     /// A job of an earlier connection.
     fn ended_elsewhere(&self, event: &Event, result: Result<Bytes, Refusal>, turn: &mut Turn<'_>) {
-        let (Some(path), Kind::Completed { .. }) = (&self.returned, &event.kind) else { return };
+        let (Some(path), EventData::Completed { .. }) = (&self.returned, &event.kind) else { return };
         match result {
             Ok(result) if result.is_empty() => {}
             Ok(result) => turn.say(path.reply("", &body::unpack(&result))),

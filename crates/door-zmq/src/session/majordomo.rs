@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{Blob, Command, Held, Kind, Notice, Refusal, TaskId, Timestamp};
+use tenure_hub::words::{Blob, Command, EventData, Held, Notice, Refusal, TaskId, Timestamp};
 use tenure_hub::{Delivery, Request, Response};
 
 use super::asked::Asked;
@@ -39,8 +39,8 @@ pub(super) enum Waiting {
     },
 }
 
-/// How many parts of results, and how many bytes of them, may be on their way to a client before nothing more is read from
-/// their worker.
+/// How many parts of results, and how many bytes of them, may be on their way to a client before nothing more is read
+/// from their worker.
 const PARTS_MAX: usize = 1_000;
 const PARTS_BYTES_MAX: usize = 4 << 20;
 
@@ -163,7 +163,9 @@ impl Conversation for Majordomo {
                 self.worker.body_after_start(*held)
             }
             Delivery::Event { watch, event } => match event.kind {
-                Kind::Completed { result, .. } if self.client.awaits_result(*watch, event) => Some(result),
+                EventData::Completed { result, .. } if self.client.awaits_result(*watch, event) => {
+                    Some(result)
+                }
                 _ => None,
             },
             Delivery::Reply { reply: Ok(Response::Answer(answer)), .. } => self.client.body_wanted(answer),

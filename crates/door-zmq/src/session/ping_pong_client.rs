@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_hub::words::{Blob, Kind, Refusal, Reply, TaskId, Timestamp};
+use tenure_hub::words::{Blob, EventData, Refusal, Reply, TaskId, Timestamp};
 use tenure_hub::{Delivery, Request, Response, Submission};
 
 use super::asked::Asked;
@@ -72,7 +72,7 @@ impl Conversation for PingPongClient {
     fn needs(&self, delivery: &Delivery) -> Option<Blob> {
         let Delivery::Event { event, .. } = delivery else { return None };
         match event.kind {
-            Kind::Completed { result, .. } => Some(result),
+            EventData::Completed { result, .. } => Some(result),
             _ => None,
         }
     }
@@ -90,7 +90,7 @@ impl Conversation for PingPongClient {
             },
             Delivery::Event { event, .. } if event.kind.is_end() => {
                 let route = event.task().and_then(|task| self.routes.remove(&task));
-                let (Some(route), Kind::Completed { .. }) = (route, &event.kind) else { return };
+                let (Some(route), EventData::Completed { .. }) = (route, &event.kind) else { return };
                 match bytes {
                     Ok(result) => out.messages.push(pingpong::result(&route, &body::unpack(&result))),
                     Err(refusal) => self.settings.counters.count(refusal.code()),

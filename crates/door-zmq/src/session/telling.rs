@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_hub::words::{Event, Filter, Name, TaskId, Timestamp};
+use tenure_hub::words::{Event, EventFilter, Name, TaskId, Timestamp};
 use tenure_hub::{Request, Watch};
 
 use super::client::{MISSED, NOTICES, lookup};
@@ -278,10 +278,10 @@ fn by_kind(notices: Vec<Notice>) -> Vec<Vec<Notice>> {
 }
 
 fn watch(number: u64, from: Option<u64>, turn: &mut Turn<'_>) {
-    let filter = Filter {
+    let filter = EventFilter {
         submitter: Some(turn.me.name.clone()),
         kinds: translate::NOTICE_KINDS.map(Name::from).to_vec(),
-        ..Filter::default()
+        ..EventFilter::default()
     };
     turn.ask(Request::Watch(Watch { watch: number, filter, from }), Waiting::Nothing);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_hub::words::{About, Event, Kind, Next, Refusal, Timestamp};
+use tenure_hub::words::{Event, EventData, EventSubject, Next, Refusal, Timestamp};
 
 use crate::mdp::{JobNews, Notice, NoticeKind};
 use crate::settings::Settings;
@@ -16,7 +16,7 @@ pub(crate) const NOTICE_KINDS: [&str; 6] =
 
 /// What a client is told about an event: nothing, something, or that its worker crashed and that this was the end.
 pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) -> Vec<Notice> {
-    let About::Task { id, attempt, terms } = &event.about else { return Vec::new() };
+    let EventSubject::Task { id, attempt, terms } = &event.about else { return Vec::new() };
     let tell = |kind, message: String, worker: Option<&str>, reason: &str, next: &'static str| Notice {
         kind,
         service: terms.queue.to_string(),
@@ -36,11 +36,11 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
         tell(NoticeKind::JobFailed, message, worker, reason, Next::Failed.as_str())
     };
     match &event.kind {
-        Kind::Submitted { unserved: Some(why) } if settings.notify_no_workers => {
+        EventData::Submitted { unserved: Some(why) } if settings.notify_no_workers => {
             let message = format!("The job waits: {why}.");
             vec![tell(NoticeKind::NoWorkers, message, None, why.code(), "waiting")]
         }
-        Kind::Crashed { worker, reason, next, budget_left } => {
+        EventData::Crashed { worker, reason, next, budget_left } => {
             let mut told = Vec::new();
             if settings.notify_worker_crash {
                 let message = crash_message(worker, reason.as_str(), *next, *budget_left);
@@ -70,7 +70,7 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
             }
             told
         }
-        Kind::Failed { worker, exit_code, message, next: Next::Failed, .. } => {
+        EventData::Failed { worker, exit_code, message, next: Next::Failed, .. } => {
             let why = message.as_deref().map_or_else(String::new, |message| format!(": {message}"));
             let reason = format!("exit-code {exit_code}");
             vec![failed(
@@ -79,51 +79,51 @@ pub(crate) fn notices(event: &Event, job_id: Option<&str>, settings: &Settings) 
                 &reason,
             )]
         }
-        Kind::Expired => {
+        EventData::Expired => {
             let message = "The job waited longer than it may and was given up.".to_owned();
             vec![tell(NoticeKind::JobExpired, message, None, "expired", Next::Failed.as_str())]
         }
-        Kind::Cancelled { reason, .. } => {
+        EventData::Cancelled { reason, .. } => {
             let why = reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
             let reason = reason.as_deref().unwrap_or("cancelled");
             let next = Next::Cancelled.as_str();
             vec![tell(NoticeKind::JobCancelled, format!("The job was cancelled{why}."), None, reason, next)]
         }
-        Kind::Submitted { .. }
-        | Kind::Failed { .. }
-        | Kind::Paused { .. }
-        | Kind::Released
-        | Kind::Due
-        | Kind::Assigned { .. }
-        | Kind::Started { .. }
-        | Kind::Progress { .. }
-        | Kind::Checkpoint { .. }
-        | Kind::GivenBack { .. }
-        | Kind::TakenBack { .. }
-        | Kind::HolderLost { .. }
-        | Kind::HolderReturned { .. }
-        | Kind::CancelRequested { .. }
-        | Kind::PauseRequested { .. }
-        | Kind::IntentDelivered { .. }
-        | Kind::Resumed
-        | Kind::Retried
-        | Kind::Moved
-        | Kind::Completed { .. }
-        | Kind::WorkerRegistered
-        | Kind::WorkerLost { .. }
-        | Kind::WorkerReturned
-        | Kind::WorkerLeft
-        | Kind::WorkerDraining
-        | Kind::WorkerQuarantined { .. }
-        | Kind::WorkerCleared
-        | Kind::QueuePaused
-        | Kind::QueueResumed
-        | Kind::QueueUnserved { .. }
-        | Kind::QueueServed { .. }
-        | Kind::QueueBacklog { .. }
-        | Kind::QueueBacklogCleared { .. }
-        | Kind::QueueThresholdsSet { .. }
-        | Kind::LimitSet { .. } => Vec::new(),
+        EventData::Submitted { .. }
+        | EventData::Failed { .. }
+        | EventData::Paused { .. }
+        | EventData::Released
+        | EventData::Due
+        | EventData::Assigned { .. }
+        | EventData::Started { .. }
+        | EventData::Progress { .. }
+        | EventData::Checkpoint { .. }
+        | EventData::GivenBack { .. }
+        | EventData::TakenBack { .. }
+        | EventData::HolderLost { .. }
+        | EventData::HolderReturned { .. }
+        | EventData::CancelRequested { .. }
+        | EventData::PauseRequested { .. }
+        | EventData::IntentDelivered { .. }
+        | EventData::Resumed
+        | EventData::Retried
+        | EventData::Moved
+        | EventData::Completed { .. }
+        | EventData::WorkerRegistered
+        | EventData::WorkerLost { .. }
+        | EventData::WorkerReturned
+        | EventData::WorkerLeft
+        | EventData::WorkerDraining
+        | EventData::WorkerQuarantined { .. }
+        | EventData::WorkerCleared
+        | EventData::QueuePaused
+        | EventData::QueueResumed
+        | EventData::QueueUnserved { .. }
+        | EventData::QueueServed { .. }
+        | EventData::QueueBacklog { .. }
+        | EventData::QueueBacklogCleared { .. }
+        | EventData::QueueThresholdsSet { .. }
+        | EventData::LimitSet { .. } => Vec::new(),
     }
 }
 
@@ -139,8 +139,8 @@ pub(crate) fn gap_notice(now: Timestamp, from: u64, oldest: u64) -> Notice {
     }
 }
 
-/// A job that was not taken at all, by the name its client has for it. If it is one call of a batch that is not taken as a
-/// whole, which one.
+/// A job that was not taken at all, by the name its client has for it. If it is one call of a batch that is not taken
+/// as a whole, which one.
 pub(crate) fn refused(
     now: Timestamp,
     service: &str,

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use tenure_hub::limits::{BODY_BYTES_MAX, MANY_MAX};
 use tenure_hub::words::{
-    Blob, Command, Failure, Filter, Held, ListQuery, Name, NewTask, Query, Refusal, StateName, TaskId,
+    AttemptFailure, Blob, Command, EventFilter, Held, ListQuery, Name, NewTask, Query, Refusal, StateName,
+    TaskId,
 };
 use tenure_hub::{Done, Request, Submission, Watch};
 
@@ -20,10 +21,10 @@ pub(crate) fn submission(task: NewTask, body: Bytes) -> Result<Submission, Refus
 
 /// Follows the ends of whatever this peer submits.
 pub(crate) fn watch_ends(watch: u64, submitter: &Name) -> Request {
-    let filter = Filter {
+    let filter = EventFilter {
         submitter: Some(submitter.clone()),
         kinds: REPLY_KINDS.map(Name::from).to_vec(),
-        ..Filter::default()
+        ..EventFilter::default()
     };
     Request::Watch(Watch { watch, filter, from: None })
 }
@@ -53,7 +54,7 @@ pub(crate) fn report(held: Held, result: &[Bytes]) -> Request {
 
 /// The job cannot be given to a worker, or its result cannot be kept; trying again would not help.
 pub(crate) fn given_up(held: Held, refusal: &Refusal) -> Request {
-    let failure = Failure {
+    let failure = AttemptFailure {
         held,
         exit_code: 1,
         message: Some(refusal.to_string().into()),

@@ -36,18 +36,18 @@ impl Native {
     /// Submits a task and waits for its result.
     pub(crate) fn submit(&mut self, queue: &str, body: &[u8]) {
         let task = tenure_hub::words::NewTask::new(fresh_id(), queue);
-        let filter = tenure_hub::words::Filter { task: Some(task.id), ..Default::default() };
+        let filter = tenure_hub::words::EventFilter { task: Some(task.id), ..Default::default() };
         self.ask(Request::Watch(Watch { watch: 1, filter, from: None }));
         self.ask(Request::Submit(vec![Submission::new(task, Bytes::copy_from_slice(body))]));
     }
 
     pub(crate) fn result(&mut self) -> Bytes {
-        use tenure_hub::words::Kind;
+        use tenure_hub::words::EventData;
         let ended = self.wait(|delivery| {
-            matches!(delivery, Delivery::Event { event, .. } if matches!(event.kind, Kind::Completed { .. }))
+            matches!(delivery, Delivery::Event { event, .. } if matches!(event.kind, EventData::Completed { .. }))
         });
         let Delivery::Event { event, .. } = ended else { panic!("{ended:?}") };
-        let Kind::Completed { result, .. } = event.kind else { panic!("{event:?}") };
+        let EventData::Completed { result, .. } = event.kind else { panic!("{event:?}") };
         self.runtime.block_on(self.hub.read(result)).expect("a result")
     }
 

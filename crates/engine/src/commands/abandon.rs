@@ -1,8 +1,9 @@
-//! Abandon: the submitter is gone and cannot come back, so nobody waits for its tasks. Those that have not started expire.
+//! Abandon: the submitter is gone and cannot come back, so nobody waits for its tasks. Those that have not started
+//! expire.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::{Slot, TaskId};
 use crate::record::Output;
 use crate::state::StateName;
@@ -21,7 +22,7 @@ impl Engine {
             let Ok(slot) = self.task_of(peer, *task) else { continue };
             let is_its_own = self.terms.get(self.tasks.at(slot).terms).submitter == peer.identity;
             if is_its_own && self.set_abandoned(now, slot) {
-                self.tell_task(now, slot, Kind::Moved, out);
+                self.tell_task(now, slot, EventData::Moved, out);
             }
         }
         Reply::Done

@@ -4,7 +4,7 @@
 use crate::blob::Which;
 use crate::classes::{ClassKey, WorkerRank};
 use crate::engine::{Engine, rank};
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::{Slot, WorkerKey};
 use crate::notice::{Assignment, Notice};
 use crate::ready_queues::{ReadyOffer, ReadyQueueKey};
@@ -166,7 +166,7 @@ impl Engine {
             now,
             slot,
             TaskState::Assigned(Box::new(holding)),
-            Kind::Assigned { worker: name },
+            EventData::Assigned { worker: name },
             out,
         );
         if starts_now {

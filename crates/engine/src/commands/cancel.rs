@@ -4,7 +4,7 @@
 use crate::blob::Blob;
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::{Slot, TaskId};
 use crate::limits::REASON_BYTES_MAX;
 use crate::name;
@@ -43,7 +43,7 @@ impl Engine {
         match self.state_name(slot) {
             StateName::Completed | StateName::Failed | StateName::Cancelled => {}
             StateName::Running => {
-                let kind = Kind::CancelRequested { reason: reason.clone() };
+                let kind = EventData::CancelRequested { reason: reason.clone() };
                 self.want(now, slot, Wanted::Cancel, reason, kind, out);
             }
             StateName::Assigned => {
@@ -64,7 +64,7 @@ impl Engine {
         slot: Slot,
         wanted: Wanted,
         reason: Option<Box<str>>,
-        kind: Kind,
+        kind: EventData,
         out: &mut dyn Output,
     ) {
         let TaskState::Running(holding) = &mut self.tasks.at_mut(slot).state else {
@@ -108,7 +108,7 @@ impl Engine {
         if let Some(intent) = &mut holding.intent {
             intent.delivered = true;
         }
-        self.tell_task(now, slot, Kind::IntentDelivered { wanted, worker: name }, out);
+        self.tell_task(now, slot, EventData::IntentDelivered { wanted, worker: name }, out);
     }
 
     /// A worker that was told to cancel has not done so in time: the attempt is over, whatever the worker does.
@@ -159,7 +159,7 @@ impl Engine {
             now,
             slot,
             TaskState::Cancelled(Box::new(end)),
-            Kind::Cancelled { reason, forced },
+            EventData::Cancelled { reason, forced },
             out,
         );
     }

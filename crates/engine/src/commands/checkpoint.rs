@@ -4,7 +4,7 @@
 use crate::blob::{Blob, Which};
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::Slot;
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -28,7 +28,7 @@ impl Engine {
             let checkpoint = Checkpoint { attempt: held.attempt, at: now, blob };
             self.tasks.at_mut(slot).extras_mut().checkpoint = Some(checkpoint);
         }
-        self.tell_task(now, slot, Kind::Checkpoint { bytes: blob.bytes() }, out);
+        self.tell_task(now, slot, EventData::Checkpoint { bytes: blob.bytes() }, out);
         Ok(Reply::Done)
     }
 

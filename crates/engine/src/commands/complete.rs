@@ -2,7 +2,7 @@
 
 use crate::command::{Completion, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::Slot;
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -24,7 +24,7 @@ impl Engine {
             // A completion after a request to cancel still counts: the work is done, and its result is worth keeping.
             let end = self.end_of(now, slot, 0, completion.result, None);
             let worker = end.worker.clone().expect("a held task has a worker");
-            let kind = Kind::Completed { worker, result: completion.result };
+            let kind = EventData::Completed { worker, result: completion.result };
             self.drop_checkpoint(slot, out);
             self.become_state(now, slot, TaskState::Completed(Box::new(end)), kind, out);
             Ok(())

@@ -4,7 +4,7 @@
 use super::fail::delay;
 use crate::blob::Blob;
 use crate::engine::Engine;
-use crate::event::{Kind, LostReason, Next};
+use crate::event::{EventData, LostReason, Next};
 use crate::id::Slot;
 use crate::notice::StopWhy;
 use crate::record::Output;
@@ -77,7 +77,7 @@ impl Engine {
                 TaskState::Failed(Box::new(end))
             }
         };
-        self.become_state(now, slot, state, Kind::Crashed { worker, reason, next, budget_left }, out);
+        self.become_state(now, slot, state, EventData::Crashed { worker, reason, next, budget_left }, out);
         self.retire_ended(now, out);
     }
 }

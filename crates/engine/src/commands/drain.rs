@@ -2,7 +2,7 @@
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::WorkerKey;
 use crate::name::Name;
 use crate::notice::Notice;
@@ -48,7 +48,7 @@ impl Engine {
         if std::mem::replace(&mut self.workers.at_mut(key).draining, true) {
             return;
         }
-        self.tell_worker(now, key, Kind::WorkerDraining, out);
+        self.tell_worker(now, key, EventData::WorkerDraining, out);
         self.recount(now, key, out);
     }
 
@@ -80,7 +80,7 @@ impl Engine {
         if let Some(until) = health.quarantined_until.take() {
             self.timers.disarm(until, Timer::Quarantine(key));
         }
-        self.tell_worker(now, key, Kind::WorkerCleared, out);
+        self.tell_worker(now, key, EventData::WorkerCleared, out);
         self.recount(now, key, out);
     }
 

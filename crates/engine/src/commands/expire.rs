@@ -2,7 +2,7 @@
 
 use crate::blob::Blob;
 use crate::engine::Engine;
-use crate::event::{Kind, LostReason};
+use crate::event::{EventData, LostReason};
 use crate::id::Slot;
 use crate::notice::StopWhy;
 use crate::record::Output;
@@ -13,7 +13,9 @@ use crate::timers::Timer;
 impl Engine {
     pub(crate) fn fire(&mut self, now: Timestamp, timer: Timer, out: &mut dyn Output) {
         match timer {
-            Timer::Due(slot) => self.become_state(now, slot, TaskState::Ready { since: now }, Kind::Due, out),
+            Timer::Due(slot) => {
+                self.become_state(now, slot, TaskState::Ready { since: now }, EventData::Due, out)
+            }
             Timer::Expires(slot) => self.expire(now, slot, out),
             Timer::Held(slot) => self.check_held(now, slot, out),
             Timer::Worker(worker) => self.check_worker(now, worker, out),
@@ -29,7 +31,7 @@ impl Engine {
         self.order_stop(slot, StopWhy::Expired, out);
         let message = Some("it expired before it started".into());
         let end = self.end_of(now, slot, EXIT_EXPIRED, Blob::EMPTY, message);
-        self.become_state(now, slot, TaskState::Failed(Box::new(end)), Kind::Expired, out);
+        self.become_state(now, slot, TaskState::Failed(Box::new(end)), EventData::Expired, out);
         self.retire_ended(now, out);
     }
 

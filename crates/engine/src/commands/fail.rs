@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::blob::Blob;
-use crate::command::{Failure, Peer, Reply};
+use crate::command::{AttemptFailure, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::{Kind, LostReason, Next};
+use crate::event::{EventData, LostReason, Next};
 use crate::id::{Slot, TaskId};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::name;
@@ -21,7 +21,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
         peer: &Peer,
-        failure: Failure,
+        failure: AttemptFailure,
         out: &mut dyn Output,
     ) -> Result<Reply, Refusal> {
         let slot = self.held_by(peer, failure.held)?;
@@ -41,7 +41,7 @@ impl Engine {
             self.crash(now, slot, LostReason::WorkerSaidSo, failure.message.as_deref(), out);
             return Ok(Reply::Done);
         }
-        let Failure { exit_code, message, result, is_final, .. } = failure;
+        let AttemptFailure { exit_code, message, result, is_final, .. } = failure;
         self.count_failure(now, slot, Outcome { exit_code, message, result }, is_final, out);
         Ok(Reply::Done)
     }
@@ -81,7 +81,7 @@ impl Engine {
                 }
             };
             self.tasks.at_mut(slot).failures += 1;
-            let kind = Kind::Failed { worker, exit_code, message, next, result };
+            let kind = EventData::Failed { worker, exit_code, message, next, result };
             self.become_state(now, slot, state, kind, out);
             if !result.is_empty() {
                 out.freed(result);
@@ -90,7 +90,7 @@ impl Engine {
             let task = self.tasks.at_mut(slot);
             task.failures = task.failures.saturating_add(1);
             let end = self.end_of(now, slot, exit_code, result, message.clone());
-            let kind = Kind::Failed { worker, exit_code, message, next: Next::Failed, result };
+            let kind = EventData::Failed { worker, exit_code, message, next: Next::Failed, result };
             self.become_state(now, slot, TaskState::Failed(Box::new(end)), kind, out);
             self.retire_ended(now, out);
         }

@@ -3,7 +3,7 @@
 
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::Slot;
 use crate::limits::REASON_BYTES_MAX;
 use crate::name;
@@ -77,7 +77,7 @@ impl Engine {
                 now,
                 slot,
                 TaskState::Ready { since: now },
-                Kind::GivenBack { worker, reason },
+                EventData::GivenBack { worker, reason },
                 out,
             ),
         }
@@ -98,7 +98,7 @@ impl Engine {
         let holding = task.state.holding().expect("only an assigned task is taken back");
         let (worker, key) = (holding.worker.clone(), holding.key);
         let stop = Notice::Stop { task: task.id, attempt: task.attempt, why: StopWhy::TakenBack };
-        self.become_state(now, slot, TaskState::Ready { since: now }, Kind::TakenBack { worker }, out);
+        self.become_state(now, slot, TaskState::Ready { since: now }, EventData::TakenBack { worker }, out);
         if let Some(session) = self.workers.at(key).session() {
             out.notice(session, stop);
         }

@@ -3,7 +3,7 @@
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::WorkerKey;
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -27,7 +27,7 @@ impl Engine {
         for slot in held {
             self.hand_back(now, slot, Some("the worker left".into()), out);
         }
-        self.tell_worker(now, key, Kind::WorkerLeft, out);
+        self.tell_worker(now, key, EventData::WorkerLeft, out);
         self.workers.unbind(peer.session);
         self.bid_farewell(now, key, out);
         Ok(Reply::Done)

@@ -3,7 +3,7 @@
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::{About, Event, Kind};
+use crate::event::{Event, EventData, EventSubject};
 use crate::limits::LIMITED_TAGS_MAX;
 use crate::name::{self, Name};
 use crate::record::{Change, LimitSetting, Output};
@@ -30,9 +30,12 @@ impl Engine {
         let key = self.tags.open(&peer.namespace, tag);
         self.tags.at_mut(key).limit = limit;
         let seq = self.take_event();
-        let about = About::Tag { namespace: peer.namespace.clone(), tag: tag.clone() };
+        let about = EventSubject::Tag { namespace: peer.namespace.clone(), tag: tag.clone() };
         let setting = LimitSetting { namespace: peer.namespace.clone(), tag: tag.clone(), limit };
-        out.record(Event { seq, at: now, about, kind: Kind::LimitSet { limit } }, Change::Limit(&setting));
+        out.record(
+            Event { seq, at: now, about, kind: EventData::LimitSet { limit } },
+            Change::Limit(&setting),
+        );
         self.dirty.tags.push(key);
         self.tags.close_if_unused(key);
         Ok(Reply::Done)

@@ -3,7 +3,7 @@
 
 use crate::command::{OnClose, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::{Kind, LostReason};
+use crate::event::{EventData, LostReason};
 use crate::id::WorkerKey;
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -72,12 +72,12 @@ impl Engine {
             _ => self.workers.at(key).session(),
         };
         self.set_presence(key, Presence::Lost { since: now, reason, lease_until, session });
-        self.tell_worker(now, key, Kind::WorkerLost { reason }, out);
+        self.tell_worker(now, key, EventData::WorkerLost { reason }, out);
         self.recount(now, key, out);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
             let worker = self.workers.at(key).name().clone();
-            self.mention_task(now, slot, Kind::HolderLost { worker, reason, lease_until }, out);
+            self.mention_task(now, slot, EventData::HolderLost { worker, reason, lease_until }, out);
         }
         self.watch_worker(key);
     }
@@ -103,12 +103,12 @@ impl Engine {
         if let Some(session) = session {
             self.workers.unbind(session);
         }
-        self.tell_worker(now, key, Kind::WorkerLeft, out);
+        self.tell_worker(now, key, EventData::WorkerLeft, out);
         self.bid_farewell(now, key, out);
     }
 
     /// A crash goes on the worker's record; too many in a short time put it into quarantine, and that is to be told.
-    pub(crate) fn count_crash(&mut self, now: Timestamp, key: WorkerKey) -> Option<Kind> {
+    pub(crate) fn count_crash(&mut self, now: Timestamp, key: WorkerKey) -> Option<EventData> {
         let window = self.settings.quarantine_window;
         let health = &mut self.workers.at_mut(key).health;
         health.crashes = health.crashes.saturating_add(1);
@@ -123,6 +123,6 @@ impl Engine {
         health.quarantined_until = Some(until);
         let crashes = health.crashes;
         self.timers.arm(until, Timer::Quarantine(key));
-        Some(Kind::WorkerQuarantined { until, crashes })
+        Some(EventData::WorkerQuarantined { until, crashes })
     }
 }

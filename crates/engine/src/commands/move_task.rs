@@ -2,7 +2,7 @@
 
 use crate::command::{Move, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::TaskId;
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -38,7 +38,7 @@ impl Engine {
         task.terms = after;
         task.priority = to.priority.unwrap_or(task.priority);
         self.release_terms(before);
-        self.tell_task(now, slot, Kind::Moved, out);
+        self.tell_task(now, slot, EventData::Moved, out);
         self.enter_state(slot);
         Ok(Reply::Done)
     }

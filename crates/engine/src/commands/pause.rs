@@ -2,7 +2,7 @@
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::{Slot, TaskId};
 use crate::limits::REASON_BYTES_MAX;
 use crate::name;
@@ -32,7 +32,7 @@ impl Engine {
                 self.enter_paused(now, slot, PauseCause::Asked, reason, out);
             }
             StateName::Running => {
-                let kind = Kind::PauseRequested { reason: reason.clone() };
+                let kind = EventData::PauseRequested { reason: reason.clone() };
                 self.want(now, slot, Wanted::Pause, reason, kind, out);
             }
             StateName::Paused | StateName::Completed | StateName::Failed | StateName::Cancelled => {
@@ -63,6 +63,6 @@ impl Engine {
         out: &mut dyn Output,
     ) {
         let pause = PauseInfo { since: now, why, reason: reason.clone() };
-        self.become_state(now, slot, TaskState::Paused(Box::new(pause)), Kind::Paused { reason }, out);
+        self.become_state(now, slot, TaskState::Paused(Box::new(pause)), EventData::Paused { reason }, out);
     }
 }

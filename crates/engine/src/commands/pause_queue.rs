@@ -2,7 +2,7 @@
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::name::{self, Name};
 use crate::queues::QueueKey;
 use crate::ready_queues::ReadyQueueKey;
@@ -23,7 +23,7 @@ impl Engine {
         self.check_queue_room(&peer.namespace, std::slice::from_ref(queue))?;
         let namespace_key = self.namespaces.open(&peer.namespace);
         let key = self.queues.open(&peer.namespace, queue, namespace_key);
-        self.set_paused(now, key, true, Kind::QueuePaused, out);
+        self.set_paused(now, key, true, EventData::QueuePaused, out);
         Ok(Reply::Done)
     }
 
@@ -36,12 +36,19 @@ impl Engine {
     ) -> Result<Reply, Refusal> {
         let found = self.queues.find(&peer.namespace, queue);
         let key = found.ok_or_else(|| Refusal::UnknownQueue { queue: queue.clone() })?;
-        self.set_paused(now, key, false, Kind::QueueResumed, out);
+        self.set_paused(now, key, false, EventData::QueueResumed, out);
         self.close_queue_if_unused(key);
         Ok(Reply::Done)
     }
 
-    fn set_paused(&mut self, now: Timestamp, key: QueueKey, paused: bool, kind: Kind, out: &mut dyn Output) {
+    fn set_paused(
+        &mut self,
+        now: Timestamp,
+        key: QueueKey,
+        paused: bool,
+        kind: EventData,
+        out: &mut dyn Output,
+    ) {
         let queue = self.queues.at_mut(key);
         if queue.setting.paused == paused {
             return;

@@ -1,7 +1,7 @@
 //! Presence: who is there. It is soft: nothing of it is stored, and a restarted broker learns it anew.
 
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::{SessionId, WorkerKey};
 use crate::record::Output;
 use crate::time::Timestamp;
@@ -22,11 +22,11 @@ impl Engine {
     /// A worker that was only silent speaks again, on the connection it had.
     fn welcome_back(&mut self, now: Timestamp, key: WorkerKey, session: SessionId, out: &mut dyn Output) {
         self.set_presence(key, Presence::Live { session, since: now });
-        self.tell_worker(now, key, Kind::WorkerReturned, out);
+        self.tell_worker(now, key, EventData::WorkerReturned, out);
         let held = self.workers.at(key).held_in_order();
         for slot in held {
             let worker = self.workers.at(key).name().clone();
-            self.mention_task(now, slot, Kind::HolderReturned { worker }, out);
+            self.mention_task(now, slot, EventData::HolderReturned { worker }, out);
             self.deliver_intent(now, slot, out);
         }
         self.recount(now, key, out);

@@ -2,7 +2,7 @@
 
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::limits::NOTE_BYTES_MAX;
 use crate::name;
 use crate::record::Output;
@@ -31,7 +31,7 @@ impl Engine {
             unreachable!("it has started")
         };
         holding.progress = Some(Progress { percent, note: note.clone(), at: now });
-        self.tell_task(now, slot, Kind::Progress { percent, note }, out);
+        self.tell_task(now, slot, EventData::Progress { percent, note }, out);
         Ok(Reply::Done)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::command::{Held, Peer, Reply, Unnamed, WorkerAbout, WorkerSpec};
 use crate::engine::Engine;
-use crate::event::{Kind, LostReason};
+use crate::event::{EventData, LostReason};
 use crate::id::{Slot, WorkerKey};
 use crate::limits::{ABOUT_BYTES_MAX, LOST_AFTER_MIN, SLOTS_MAX, WORKER_CAPABILITIES_MAX, WORKER_QUEUES_MAX};
 use crate::name::{self, Name};
@@ -68,7 +68,7 @@ impl Engine {
         let crashed =
             !same_process && missing.iter().any(|slot| self.state_name(*slot) == StateName::Running);
         let quarantine = if crashed { self.count_crash(now, key) } else { None };
-        let kind = if returned { Kind::WorkerReturned } else { Kind::WorkerRegistered };
+        let kind = if returned { EventData::WorkerReturned } else { EventData::WorkerRegistered };
         self.tell_worker(now, key, kind, out);
         if let Some(quarantine) = quarantine {
             self.tell_worker(now, key, quarantine, out);
@@ -175,7 +175,7 @@ impl Engine {
             self.mark_started(now, *slot, out);
             if returned {
                 let worker = self.workers.at(key).name().clone();
-                self.mention_task(now, *slot, Kind::HolderReturned { worker }, out);
+                self.mention_task(now, *slot, EventData::HolderReturned { worker }, out);
             }
             self.deliver_intent(now, *slot, out);
         }

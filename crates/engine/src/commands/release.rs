@@ -2,7 +2,7 @@
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::{Slot, TaskId};
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -22,7 +22,7 @@ impl Engine {
             return Err(self.wrong_state(slot, "release"));
         }
         let next = self.waiting_state(now, slot);
-        self.become_state(now, slot, next, Kind::Released, out);
+        self.become_state(now, slot, next, EventData::Released, out);
         Ok(Reply::Done)
     }
 

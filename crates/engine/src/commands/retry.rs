@@ -4,7 +4,7 @@
 use crate::blob::Which;
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::TaskId;
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -34,7 +34,7 @@ impl Engine {
             extras.crashed_on.clear();
             extras.expires_at = None;
         }
-        self.become_state(now, slot, TaskState::Ready { since: now }, Kind::Retried, out);
+        self.become_state(now, slot, TaskState::Ready { since: now }, EventData::Retried, out);
         Ok(Reply::Done)
     }
 }

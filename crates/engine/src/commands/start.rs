@@ -2,7 +2,7 @@
 
 use crate::command::{Held, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::Slot;
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -52,6 +52,6 @@ impl Engine {
         }
         self.overdue.remove(&slot);
         self.count(slot, |count| *count += 1);
-        self.tell_task(now, slot, Kind::Started { worker }, out);
+        self.tell_task(now, slot, EventData::Started { worker }, out);
     }
 }

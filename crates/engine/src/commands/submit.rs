@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::command::{Accepted, NewTask, Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::id::Slot;
 use crate::limits::NAMESPACES_MAX;
 use crate::name::{self, Name};
@@ -92,7 +92,7 @@ impl Engine {
             self.timers.arm(at, Timer::Expires(slot));
         }
         let unserved = self.unserved(slot, last);
-        self.tell_task(now, slot, Kind::Submitted { unserved: unserved.clone() }, out);
+        self.tell_task(now, slot, EventData::Submitted { unserved: unserved.clone() }, out);
         self.enter_state(slot);
         Ok(Accepted { task: id, known: false, state: self.state_name(slot), unserved })
     }

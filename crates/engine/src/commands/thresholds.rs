@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::backlog::Thresholds;
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
-use crate::event::Kind;
+use crate::event::EventData;
 use crate::name::{self, Name};
 use crate::record::Output;
 use crate::refusal::Refusal;
@@ -28,7 +28,7 @@ impl Engine {
         let key = self.queues.open(&peer.namespace, queue, namespace_key);
         self.queues.at_mut(key).setting.thresholds = thresholds;
         let Thresholds { depth, age } = self.thresholds_of(&self.queues.at(key).setting);
-        self.tell_queue(now, key, Kind::QueueThresholdsSet { depth, age }, out);
+        self.tell_queue(now, key, EventData::QueueThresholdsSet { depth, age }, out);
         self.list_waiting(key);
         // A queue without tasks and settings is forgotten there as well.
         self.stir_queue(key);

@@ -6,12 +6,12 @@
 
 use std::ops::Bound::{Excluded, Unbounded};
 
-use crate::command::{Answer, Cursor, ListQuery, Peer, Place, TaskInfo};
+use crate::command::{Answer, Cursor, ListPlace, ListQuery, Peer, TaskInfo};
 use crate::engine::Engine;
 use crate::id::{Slot, TaskId, WorkerKey};
 use crate::limits::{PAGE_BYTES_MAX, PAGE_MAX};
 use crate::name::Name;
-use crate::ranked_list::Rank;
+use crate::ranked_list::TaskRank;
 use crate::ready_queues::ReadyQueueKey;
 use crate::refusal::Refusal;
 use crate::state::StateName;
@@ -150,7 +150,7 @@ impl Engine {
         let Some(extras) = parent.and_then(|parent| parent.extras.as_ref()) else { return page };
         let from = query.cursor.map_or(Unbounded, |cursor| Excluded((cursor.after.number, Slot(u32::MAX))));
         for (age, slot) in extras.children.range((from, Unbounded)) {
-            let place = Place { part: 0, weight: 0, number: *age };
+            let place = ListPlace { part: 0, weight: 0, number: *age };
             if !self.see(peer, query, states, *slot, place, &mut page) {
                 break;
             }
@@ -159,7 +159,14 @@ impl Engine {
     }
 
     /// Walks the tasks of one state, from the narrowest place that holds them.
-    fn walk(&self, peer: &Peer, query: &ListQuery, state: StateName, after: Option<Place>, page: &mut Page) {
+    fn walk(
+        &self,
+        peer: &Peer,
+        query: &ListQuery,
+        state: StateName,
+        after: Option<ListPlace>,
+        page: &mut Page,
+    ) {
         match state {
             StateName::Assigned | StateName::Running => self.walk_workers(peer, query, state, after, page),
             StateName::Ready => self.walk_lines(peer, query, after, page),
@@ -173,11 +180,11 @@ impl Engine {
         peer: &Peer,
         query: &ListQuery,
         state: StateName,
-        after: Option<Place>,
+        after: Option<ListPlace>,
         page: &mut Page,
     ) {
         for slot in self.state_index.iter_after(&self.tasks, state, after.map(|after| after.number)) {
-            let place = Place { part: 0, weight: 0, number: order(self.tasks.at(slot)) };
+            let place = ListPlace { part: 0, weight: 0, number: order(self.tasks.at(slot)) };
             if !self.see(peer, query, &[state], slot, place, page) {
                 return;
             }
@@ -190,7 +197,7 @@ impl Engine {
         peer: &Peer,
         query: &ListQuery,
         state: StateName,
-        after: Option<Place>,
+        after: Option<ListPlace>,
         page: &mut Page,
     ) {
         let first = after.map_or(0, |after| after.part);
@@ -204,7 +211,7 @@ impl Engine {
                 if seen.is_some_and(|seen| number <= seen) {
                     continue;
                 }
-                let place = Place { part: key.0, weight: 0, number };
+                let place = ListPlace { part: key.0, weight: 0, number };
                 if !self.see(peer, query, &[state], slot, place, page) {
                     return;
                 }
@@ -218,21 +225,21 @@ impl Engine {
     }
 
     /// The ready queues, one after the other.
-    fn walk_lines(&self, peer: &Peer, query: &ListQuery, after: Option<Place>, page: &mut Page) {
+    fn walk_lines(&self, peer: &Peer, query: &ListQuery, after: Option<ListPlace>, page: &mut Page) {
         for key in self.ready_queues_of(peer, query, ReadyQueueKey(after.map_or(0, |after| after.part))) {
             let from = after.filter(|after| after.part == key.0);
-            let from = from.map(|after| Rank { weight: after.weight, age: after.number });
+            let from = from.map(|after| TaskRank { weight: after.weight, age: after.number });
             if self.may_hold(peer, query, key) {
                 for slot in self.ready_queues.at(key).ranked.iter_after(from, |slot| self.rank_of(slot)) {
                     let rank = self.rank_of(slot);
-                    let place = Place { part: key.0, weight: rank.weight, number: rank.age };
+                    let place = ListPlace { part: key.0, weight: rank.weight, number: rank.age };
                     if !self.see(peer, query, &[StateName::Ready], slot, place, page) {
                         return;
                     }
                 }
             }
             // A ready queue that is passed by is a look as well.
-            let behind = Place { part: key.0, weight: i64::MAX, number: u64::MAX };
+            let behind = ListPlace { part: key.0, weight: i64::MAX, number: u64::MAX };
             if !page.look(query, &[StateName::Ready], behind) {
                 return;
             }
@@ -273,7 +280,7 @@ impl Engine {
         query: &ListQuery,
         states: &[StateName],
         slot: Slot,
-        place: Place,
+        place: ListPlace,
         page: &mut Page,
     ) -> bool {
         let task = self.tasks.at(slot);
@@ -319,7 +326,7 @@ impl Page {
     }
 
     /// Counts a look. Says whether there is room for more; if not, the list goes on behind `place`.
-    fn look(&mut self, query: &ListQuery, states: &[StateName], place: Place) -> bool {
+    fn look(&mut self, query: &ListQuery, states: &[StateName], place: ListPlace) -> bool {
         self.looks += 1;
         if self.is_full(query.limit) || self.looks == LOOKS_MAX {
             let state = if query.parent.is_some() { None } else { one(states) };
@@ -336,6 +343,6 @@ fn one(states: &[StateName]) -> Option<StateName> {
     }
 }
 
-fn in_table(slot: Slot) -> Place {
-    Place { part: 0, weight: 0, number: u64::from(slot.0) }
+fn in_table(slot: Slot) -> ListPlace {
+    ListPlace { part: 0, weight: 0, number: u64::from(slot.0) }
 }

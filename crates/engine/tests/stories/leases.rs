@@ -1,6 +1,6 @@
 //! Leases: how long a worker that is not heard of is believed, what happens then, and how it comes back.
 
-use tenure_engine::command::{Completion, Failure, OnClose, PresenceName};
+use tenure_engine::command::{AttemptFailure, Completion, OnClose, PresenceName};
 use tenure_engine::terms::OnLost;
 use tenure_engine::{Blob, Command, Held, NewTask, Refusal, Reply, StateName, WorkerSpec};
 
@@ -223,7 +223,7 @@ fn a_task_that_was_paused_for_a_human_says_why() {
     let task = NewTask { on_lost: OnLost::Pause, crash_budget: 2, ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
     for why in [PauseCause::WorkerLost, PauseCause::CrashBudget] {
-        let crash = Failure { crashed: true, ..failure(broker.held(task), 7) };
+        let crash = AttemptFailure { crashed: true, ..failure(broker.held(task), 7) };
         broker.does(&worker, Command::Fail(crash));
         let TaskState::Paused(pause) = broker.show(task).state else { panic!("it is paused") };
         assert_eq!(pause.why, why);
@@ -243,15 +243,18 @@ fn crashes_are_counted_apart_from_failures() {
     let worker = broker.worker("w", &["q"], 1);
     let task = NewTask { crash_budget: 2, retries: 1, ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
-    let crash =
-        Failure { crashed: true, message: Some("out of memory".into()), ..failure(broker.held(task), 7) };
+    let crash = AttemptFailure {
+        crashed: true,
+        message: Some("out of memory".into()),
+        ..failure(broker.held(task), 7)
+    };
     broker.does(&worker, Command::Fail(crash.clone()));
     broker.fail(&worker, task);
     broker.wait(SECOND);
     broker.hush();
     assert_eq!((broker.show(task).crashes, broker.show(task).failures), (1, 1));
     assert_eq!(broker.state(task), StateName::Assigned);
-    let crash = Failure { held: broker.held(task), ..crash };
+    let crash = AttemptFailure { held: broker.held(task), ..crash };
     broker.does(&worker, Command::Fail(crash));
     broker.hears(&["#1/3 crashed on w, worker-said-so: failed, 0 left"]);
     let tenure_engine::TaskState::Failed(end) = broker.show(task).state else { panic!("it failed") };

@@ -1,6 +1,6 @@
 //! Who gets a task: a worker that serves its queue, offers what it needs, has a free slot, and is the least loaded.
 
-use tenure_engine::command::{Failure, PresenceName};
+use tenure_engine::command::{AttemptFailure, PresenceName};
 use tenure_engine::{Command, NewTask, WorkerSpec};
 
 use crate::broker::{Broker, SECOND, failure, names, spec};
@@ -86,7 +86,7 @@ fn the_worker_on_which_it_crashed_is_the_last_choice_but_still_a_choice() {
     let (one, two) = (broker.worker("one", &["q"], 1), broker.worker("two", &["q"], 1));
     let task = broker.submit(&ann, "q");
     broker.hush();
-    let crash = Failure { crashed: true, ..failure(broker.held(task), 7) };
+    let crash = AttemptFailure { crashed: true, ..failure(broker.held(task), 7) };
     broker.does(&one, Command::Fail(crash));
     broker.hears(&[
         "#1/1 crashed on one, worker-said-so: requeued, 2 left",
@@ -107,7 +107,7 @@ fn whoever_is_preferred_still_takes_its_own_most_urgent_task() {
     let blamed = broker.worker("blamed", &["q"], 1);
     let crashed = broker.submit(&ann, "q");
     broker.does(&ann, Command::PauseQueue { queue: "q".into() });
-    let crash = Failure { crashed: true, ..failure(broker.held(crashed), 7) };
+    let crash = AttemptFailure { crashed: true, ..failure(broker.held(crashed), 7) };
     broker.does(&blamed, Command::Fail(crash));
     let better = WorkerSpec { capabilities: names(&["gpu"]), ..spec("better", &["q", "other"], 1) };
     let better = broker.worker_with(better);

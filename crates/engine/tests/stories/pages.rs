@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tenure_engine::event::{Kind, LostReason, Next};
+use tenure_engine::event::{EventData, LostReason, Next};
 use tenure_engine::limits;
 use tenure_engine::notice::StopWhy;
 use tenure_engine::state::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted};
@@ -150,92 +150,100 @@ fn number_of_why(why: &Why) -> usize {
     }
 }
 
-fn kinds() -> Vec<Kind> {
+fn kinds() -> Vec<EventData> {
     let (worker, at) = (|| "w".into(), Timestamp(1));
     let lost = LostReason::Forgotten;
     vec![
-        Kind::Submitted { unserved: None },
-        Kind::Released,
-        Kind::Due,
-        Kind::Assigned { worker: worker() },
-        Kind::Started { worker: worker() },
-        Kind::Progress { percent: None, note: None },
-        Kind::Checkpoint { bytes: 1 },
-        Kind::GivenBack { worker: worker(), reason: None },
-        Kind::TakenBack { worker: worker() },
-        Kind::HolderLost { worker: worker(), reason: lost, lease_until: at },
-        Kind::HolderReturned { worker: worker() },
-        Kind::Crashed { worker: worker(), reason: lost, next: Next::Paused, budget_left: 0 },
-        Kind::CancelRequested { reason: None },
-        Kind::PauseRequested { reason: None },
-        Kind::IntentDelivered { wanted: Wanted::Cancel, worker: worker() },
-        Kind::Paused { reason: None },
-        Kind::Resumed,
-        Kind::Retried,
-        Kind::Moved,
-        Kind::Completed { worker: worker(), result: Blob::EMPTY },
-        Kind::Failed { worker: None, exit_code: 1, message: None, next: Next::Failed, result: Blob::EMPTY },
-        Kind::Expired,
-        Kind::Cancelled { reason: None, forced: false },
-        Kind::WorkerRegistered,
-        Kind::WorkerLost { reason: lost },
-        Kind::WorkerReturned,
-        Kind::WorkerLeft,
-        Kind::WorkerDraining,
-        Kind::WorkerQuarantined { until: at, crashes: 1 },
-        Kind::WorkerCleared,
-        Kind::QueuePaused,
-        Kind::QueueResumed,
-        Kind::QueueUnserved { needs: vec![] },
-        Kind::QueueServed { needs: vec![] },
-        Kind::QueueBacklog { threshold: Threshold::Depth, depth: 1, age: Duration::ZERO },
-        Kind::QueueBacklogCleared { threshold: Threshold::Age, depth: 0, age: Duration::ZERO },
-        Kind::QueueThresholdsSet { depth: None, age: None },
-        Kind::LimitSet { limit: None },
+        EventData::Submitted { unserved: None },
+        EventData::Released,
+        EventData::Due,
+        EventData::Assigned { worker: worker() },
+        EventData::Started { worker: worker() },
+        EventData::Progress { percent: None, note: None },
+        EventData::Checkpoint { bytes: 1 },
+        EventData::GivenBack { worker: worker(), reason: None },
+        EventData::TakenBack { worker: worker() },
+        EventData::HolderLost { worker: worker(), reason: lost, lease_until: at },
+        EventData::HolderReturned { worker: worker() },
+        EventData::Crashed { worker: worker(), reason: lost, next: Next::Paused, budget_left: 0 },
+        EventData::CancelRequested { reason: None },
+        EventData::PauseRequested { reason: None },
+        EventData::IntentDelivered { wanted: Wanted::Cancel, worker: worker() },
+        EventData::Paused { reason: None },
+        EventData::Resumed,
+        EventData::Retried,
+        EventData::Moved,
+        EventData::Completed { worker: worker(), result: Blob::EMPTY },
+        EventData::Failed {
+            worker: None,
+            exit_code: 1,
+            message: None,
+            next: Next::Failed,
+            result: Blob::EMPTY,
+        },
+        EventData::Expired,
+        EventData::Cancelled { reason: None, forced: false },
+        EventData::WorkerRegistered,
+        EventData::WorkerLost { reason: lost },
+        EventData::WorkerReturned,
+        EventData::WorkerLeft,
+        EventData::WorkerDraining,
+        EventData::WorkerQuarantined { until: at, crashes: 1 },
+        EventData::WorkerCleared,
+        EventData::QueuePaused,
+        EventData::QueueResumed,
+        EventData::QueueUnserved { needs: vec![] },
+        EventData::QueueServed { needs: vec![] },
+        EventData::QueueBacklog { threshold: Threshold::Depth, depth: 1, age: Duration::ZERO },
+        EventData::QueueBacklogCleared { threshold: Threshold::Age, depth: 0, age: Duration::ZERO },
+        EventData::QueueThresholdsSet { depth: None, age: None },
+        EventData::LimitSet { limit: None },
     ]
 }
 
 /// The names of a kind's fields. Every field is named, so a new one does not compile until it is on the page.
-fn fields(kind: &Kind) -> &'static [&'static str] {
+fn fields(kind: &EventData) -> &'static [&'static str] {
     match kind {
-        Kind::Submitted { unserved: _ } => &["unserved"],
-        Kind::Assigned { worker: _ } | Kind::Started { worker: _ } => &["worker"],
-        Kind::TakenBack { worker: _ } | Kind::HolderReturned { worker: _ } => &["worker"],
-        Kind::Progress { percent: _, note: _ } => &["percent", "note"],
-        Kind::Checkpoint { bytes: _ } => &["bytes"],
-        Kind::GivenBack { worker: _, reason: _ } => &["worker", "reason"],
-        Kind::HolderLost { worker: _, reason: _, lease_until: _ } => &["worker", "reason", "lease_until"],
-        Kind::Crashed { worker: _, reason: _, next: _, budget_left: _ } => {
+        EventData::Submitted { unserved: _ } => &["unserved"],
+        EventData::Assigned { worker: _ } | EventData::Started { worker: _ } => &["worker"],
+        EventData::TakenBack { worker: _ } | EventData::HolderReturned { worker: _ } => &["worker"],
+        EventData::Progress { percent: _, note: _ } => &["percent", "note"],
+        EventData::Checkpoint { bytes: _ } => &["bytes"],
+        EventData::GivenBack { worker: _, reason: _ } => &["worker", "reason"],
+        EventData::HolderLost { worker: _, reason: _, lease_until: _ } => {
+            &["worker", "reason", "lease_until"]
+        }
+        EventData::Crashed { worker: _, reason: _, next: _, budget_left: _ } => {
             &["worker", "reason", "next", "budget_left"]
         }
-        Kind::CancelRequested { reason: _ } | Kind::PauseRequested { reason: _ } => &["reason"],
-        Kind::Paused { reason: _ } => &["reason"],
-        Kind::IntentDelivered { wanted: _, worker: _ } => &["wanted", "worker"],
-        Kind::Completed { worker: _, result: _ } => &["worker", "result"],
-        Kind::Failed { worker: _, exit_code: _, message: _, next: _, result: _ } => {
+        EventData::CancelRequested { reason: _ } | EventData::PauseRequested { reason: _ } => &["reason"],
+        EventData::Paused { reason: _ } => &["reason"],
+        EventData::IntentDelivered { wanted: _, worker: _ } => &["wanted", "worker"],
+        EventData::Completed { worker: _, result: _ } => &["worker", "result"],
+        EventData::Failed { worker: _, exit_code: _, message: _, next: _, result: _ } => {
             &["worker", "exit_code", "message", "next", "result"]
         }
-        Kind::Cancelled { reason: _, forced: _ } => &["reason", "forced"],
-        Kind::WorkerLost { reason: _ } => &["reason"],
-        Kind::WorkerQuarantined { until: _, crashes: _ } => &["until", "crashes"],
-        Kind::QueueUnserved { needs: _ } | Kind::QueueServed { needs: _ } => &["needs"],
-        Kind::QueueBacklog { threshold: _, depth: _, age: _ }
-        | Kind::QueueBacklogCleared { threshold: _, depth: _, age: _ } => &["threshold", "depth", "age"],
-        Kind::QueueThresholdsSet { depth: _, age: _ } => &["depth", "age"],
-        Kind::LimitSet { limit: _ } => &["limit"],
-        Kind::Released
-        | Kind::Due
-        | Kind::Resumed
-        | Kind::Retried
-        | Kind::Moved
-        | Kind::Expired
-        | Kind::WorkerRegistered
-        | Kind::WorkerReturned
-        | Kind::WorkerLeft
-        | Kind::WorkerDraining
-        | Kind::WorkerCleared
-        | Kind::QueuePaused
-        | Kind::QueueResumed => &[],
+        EventData::Cancelled { reason: _, forced: _ } => &["reason", "forced"],
+        EventData::WorkerLost { reason: _ } => &["reason"],
+        EventData::WorkerQuarantined { until: _, crashes: _ } => &["until", "crashes"],
+        EventData::QueueUnserved { needs: _ } | EventData::QueueServed { needs: _ } => &["needs"],
+        EventData::QueueBacklog { threshold: _, depth: _, age: _ }
+        | EventData::QueueBacklogCleared { threshold: _, depth: _, age: _ } => &["threshold", "depth", "age"],
+        EventData::QueueThresholdsSet { depth: _, age: _ } => &["depth", "age"],
+        EventData::LimitSet { limit: _ } => &["limit"],
+        EventData::Released
+        | EventData::Due
+        | EventData::Resumed
+        | EventData::Retried
+        | EventData::Moved
+        | EventData::Expired
+        | EventData::WorkerRegistered
+        | EventData::WorkerReturned
+        | EventData::WorkerLeft
+        | EventData::WorkerDraining
+        | EventData::WorkerCleared
+        | EventData::QueuePaused
+        | EventData::QueueResumed => &[],
     }
 }
 

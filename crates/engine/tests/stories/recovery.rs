@@ -1,6 +1,6 @@
 //! Recovery: an engine that is put together from its records is the engine that wrote them.
 
-use tenure_engine::command::{Failure, OnClose};
+use tenure_engine::command::{AttemptFailure, OnClose};
 use tenure_engine::terms::OnLost;
 use tenure_engine::{
     Answer, Blob, Command, Engine, Held, NewTask, Peer, Query, Reply, Restore, SessionId, Settings,
@@ -348,7 +348,7 @@ fn bytes_are_moved_and_found_at_their_new_place() {
     let worker = broker.worker("w", &["q"], 1);
     let task = NewTask { body: Blob::new(10, 5), ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
-    let last = Failure { is_final: true, result: Blob::new(20, 6), ..failure(broker.held(task), 7) };
+    let last = AttemptFailure { is_final: true, result: Blob::new(20, 6), ..failure(broker.held(task), 7) };
     broker.does(&worker, Command::Fail(last));
     broker.hush();
     let engine = &mut broker.engine;

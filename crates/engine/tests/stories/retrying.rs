@@ -1,6 +1,6 @@
 //! Retrying an ended task, and moving one that waits.
 
-use tenure_engine::command::{Completion, Failure, Move};
+use tenure_engine::command::{AttemptFailure, Completion, Move};
 use tenure_engine::{Blob, Command, NewTask, StateName, Why};
 
 use crate::broker::{Broker, SECOND, failure, names};
@@ -12,9 +12,9 @@ fn an_ended_task_starts_over_with_its_sins_forgiven_but_its_attempts_counted() {
     let worker = broker.worker("w", &["q"], 1);
     let task = NewTask { crash_budget: 2, retries: 1, ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
-    let crash = Failure { crashed: true, ..failure(broker.held(task), 7) };
+    let crash = AttemptFailure { crashed: true, ..failure(broker.held(task), 7) };
     broker.does(&worker, Command::Fail(crash));
-    let last = Failure { is_final: true, result: Blob::new(40, 4), ..failure(broker.held(task), 7) };
+    let last = AttemptFailure { is_final: true, result: Blob::new(40, 4), ..failure(broker.held(task), 7) };
     broker.does(&worker, Command::Fail(last));
     let info = broker.show(task);
     assert_eq!((info.state.name(), info.attempt, info.crashes, info.failures), (StateName::Failed, 2, 1, 1));

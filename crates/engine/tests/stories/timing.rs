@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_engine::command::Failure;
+use tenure_engine::command::AttemptFailure;
 use tenure_engine::state::{EXIT_EXPIRED, TaskState};
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{Command, NewTask, StateName, Timestamp, Why, WorkerSpec};
@@ -179,7 +179,7 @@ fn a_task_whose_worker_crashed_may_wait_longer_from_crash_to_crash() {
     let task = NewTask { crash_budget: 4, crash_backoff, ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
     for ceiling in [4, 8, 8] {
-        let crash = Failure { crashed: true, ..failure(broker.held(task), 7) };
+        let crash = AttemptFailure { crashed: true, ..failure(broker.held(task), 7) };
         broker.does(&worker, Command::Fail(crash));
         let TaskState::Delayed { until } = broker.show(task).state else { panic!("it waits") };
         let delay = until.since(broker.now);
@@ -188,7 +188,7 @@ fn a_task_whose_worker_crashed_may_wait_longer_from_crash_to_crash() {
         broker.heartbeat(&worker);
         assert_eq!(broker.state(task), StateName::Assigned);
     }
-    let crash = Failure { crashed: true, ..failure(broker.held(task), 7) };
+    let crash = AttemptFailure { crashed: true, ..failure(broker.held(task), 7) };
     broker.does(&worker, Command::Fail(crash));
     assert_eq!(broker.state(task), StateName::Failed, "the budget is what it was");
     broker.hush();
@@ -202,8 +202,11 @@ fn a_final_failure_is_not_tried_again() {
     let task = NewTask { retries: 3, on_lost: OnLost::Requeue, ..broker.new_task("q") };
     let task = broker.submit_task(&ann, task);
     broker.hush();
-    let last =
-        Failure { is_final: true, message: Some("no such file".into()), ..failure(broker.held(task), 2) };
+    let last = AttemptFailure {
+        is_final: true,
+        message: Some("no such file".into()),
+        ..failure(broker.held(task), 2)
+    };
     broker.does(&worker, Command::Fail(last));
     broker.hears(&["#1/1 failed by w with 2 (no such file): failed"]);
     let TaskState::Failed(end) = broker.show(task).state else { panic!("it failed") };
@@ -225,7 +228,10 @@ fn reports_that_make_no_sense_are_refused() {
         (Command::Fail(failure(held, 0)), "bad-value"),
         (Command::Fail(failure(held, -1)), "bad-value"),
         (
-            Command::Fail(Failure { message: Some("x".repeat(16 * 1024 + 1).into()), ..failure(held, 1) }),
+            Command::Fail(AttemptFailure {
+                message: Some("x".repeat(16 * 1024 + 1).into()),
+                ..failure(held, 1)
+            }),
             "too-many",
         ),
         (Command::Progress { held, percent: Some(101), note: None }, "bad-value"),

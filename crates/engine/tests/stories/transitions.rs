@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tenure_engine::command::{Completion, Failure, Move};
+use tenure_engine::command::{AttemptFailure, Completion, Move};
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::OnLost;
 use tenure_engine::{Blob, Command, Held, NewTask, Peer, StateName, TaskId};
@@ -53,7 +53,7 @@ impl Scene {
         match state {
             "completed" => self.broker.complete(&self.worker, self.task),
             "failed" => {
-                let last = Failure { is_final: true, ..failure(self.broker.held(self.task), 7) };
+                let last = AttemptFailure { is_final: true, ..failure(self.broker.held(self.task), 7) };
                 self.broker.does(&self.worker, Command::Fail(last));
             }
             _ => {
@@ -109,7 +109,7 @@ impl Scene {
             "checkpoint" => (&self.worker, Command::Checkpoint { held, checkpoint: Blob::new(9, 9) }),
             "complete" => (&self.worker, Command::Complete(vec![Completion { held, result: Blob::EMPTY }])),
             "fail" => (&self.worker, Command::Fail(failure(held, 7))),
-            "crash" => (&self.worker, Command::Fail(Failure { crashed: true, ..failure(held, 7) })),
+            "crash" => (&self.worker, Command::Fail(AttemptFailure { crashed: true, ..failure(held, 7) })),
             "give-back" => (&self.worker, Command::GiveBack { held, reason: None }),
             "ok-cancel" => (&self.worker, self.confirm(Wanted::Cancel)),
             "ok-pause" => (&self.worker, self.confirm(Wanted::Pause)),
@@ -187,7 +187,7 @@ fn every_transition_that_is_allowed_happens_and_no_other() {
                 scene = scene.begun();
             }
             watch(&mut seen, scene, |scene| {
-                let crash = Failure { crashed: true, ..failure(scene.held(), 7) };
+                let crash = AttemptFailure { crashed: true, ..failure(scene.held(), 7) };
                 scene.broker.does(&scene.worker.clone(), Command::Fail(crash));
             });
         }

@@ -1,10 +1,10 @@
-//! An event as JSON: the same fields as in the native protocol, by their names there. What an event does not have is left
-//! out. Times are milliseconds since 1970.
+//! An event as JSON: the same fields as in the native protocol, by their names there. What an event does not have is
+//! left out. Times are milliseconds since 1970.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tenure_engine::event::{About, Kind, LostReason, Next};
+use tenure_engine::event::{EventData, EventSubject, LostReason, Next};
 use tenure_engine::state::Wanted;
 use tenure_engine::{Blob, Event, Name};
 
@@ -14,7 +14,7 @@ pub(super) const RESULT_BYTES_MAX: u32 = 64 * 1024;
 /// The result that an event brings, if it is short enough to be told.
 pub(super) fn result_of(event: &Event) -> Option<Blob> {
     match &event.kind {
-        Kind::Completed { result, .. } | Kind::Failed { result, .. } => {
+        EventData::Completed { result, .. } | EventData::Failed { result, .. } => {
             Some(*result).filter(|result| !result.is_empty() && result.bytes() <= RESULT_BYTES_MAX)
         }
         _ => None,
@@ -27,7 +27,7 @@ pub(super) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
     fields.add("seq", event.seq);
     fields.add("at", event.at.millis());
     fields.add("kind", event.kind.as_str());
-    if let About::Task { id, attempt, .. } = &event.about {
+    if let EventSubject::Task { id, attempt, .. } = &event.about {
         fields.add("task", id.to_string());
         if *attempt > 0 {
             fields.add("attempt", *attempt);
@@ -36,7 +36,7 @@ pub(super) fn event_json(event: &Event, result: Option<&[u8]>) -> String {
     fields.maybe("queue", event.queue().map(|name| &**name));
     fields.maybe("submitter", event.submitter().map(|name| &**name));
     fields.maybe("worker", event.worker().map(|name| &**name));
-    if let About::Tag { tag, .. } = &event.about {
+    if let EventSubject::Tag { tag, .. } = &event.about {
         fields.add("tag", &**tag);
     }
     fields.details(&event.kind);
@@ -89,75 +89,75 @@ impl Fields {
         self.add("needs", needs.iter().map(|name| Value::from(&**name)).collect::<Vec<Value>>());
     }
 
-    fn details(&mut self, kind: &Kind) {
+    fn details(&mut self, kind: &EventData) {
         match kind {
-            Kind::Submitted { unserved } => {
+            EventData::Submitted { unserved } => {
                 self.maybe("unserved", unserved.as_ref().map(ToString::to_string));
             }
-            Kind::Progress { percent, note } => {
+            EventData::Progress { percent, note } => {
                 self.maybe("percent", *percent);
                 self.maybe("note", note.as_deref());
             }
-            Kind::Checkpoint { bytes } => self.add("bytes", *bytes),
-            Kind::GivenBack { reason, .. }
-            | Kind::CancelRequested { reason }
-            | Kind::PauseRequested { reason }
-            | Kind::Paused { reason } => self.maybe("reason", reason.as_deref()),
-            Kind::HolderLost { reason, lease_until, .. } => {
+            EventData::Checkpoint { bytes } => self.add("bytes", *bytes),
+            EventData::GivenBack { reason, .. }
+            | EventData::CancelRequested { reason }
+            | EventData::PauseRequested { reason }
+            | EventData::Paused { reason } => self.maybe("reason", reason.as_deref()),
+            EventData::HolderLost { reason, lease_until, .. } => {
                 self.lost(*reason);
                 self.add("lease_until", lease_until.millis());
             }
-            Kind::Crashed { reason, next, budget_left, .. } => {
+            EventData::Crashed { reason, next, budget_left, .. } => {
                 self.lost(*reason);
                 self.next(*next);
                 self.add("budget_left", *budget_left);
             }
-            Kind::IntentDelivered { wanted, .. } => self.add("wanted", wanted_word(*wanted)),
-            Kind::Completed { result, .. } => self.result_bytes(*result),
-            Kind::Failed { exit_code, message, next, result, .. } => {
+            EventData::IntentDelivered { wanted, .. } => self.add("wanted", wanted_word(*wanted)),
+            EventData::Completed { result, .. } => self.result_bytes(*result),
+            EventData::Failed { exit_code, message, next, result, .. } => {
                 self.add("exit_code", *exit_code);
                 self.maybe("message", message.as_deref());
                 self.next(*next);
                 self.result_bytes(*result);
             }
-            Kind::Cancelled { reason, forced } => {
+            EventData::Cancelled { reason, forced } => {
                 self.maybe("reason", reason.as_deref());
                 self.add("forced", *forced);
             }
-            Kind::WorkerLost { reason } => self.lost(*reason),
-            Kind::WorkerQuarantined { until, crashes } => {
+            EventData::WorkerLost { reason } => self.lost(*reason),
+            EventData::WorkerQuarantined { until, crashes } => {
                 self.add("until", until.millis());
                 self.add("crashes", *crashes);
             }
-            Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => self.needs(needs),
-            Kind::QueueBacklog { threshold, depth, age }
-            | Kind::QueueBacklogCleared { threshold, depth, age } => {
+            EventData::QueueUnserved { needs } | EventData::QueueServed { needs } => self.needs(needs),
+            EventData::QueueBacklog { threshold, depth, age }
+            | EventData::QueueBacklogCleared { threshold, depth, age } => {
                 self.add("threshold", threshold.as_str());
                 self.add("depth", *depth);
                 self.add("age_ms", millis(*age));
             }
-            Kind::QueueThresholdsSet { depth, age } => {
+            EventData::QueueThresholdsSet { depth, age } => {
                 self.maybe("depth", *depth);
                 self.maybe("age_ms", age.map(millis));
             }
-            Kind::LimitSet { limit } => self.maybe("limit", *limit),
-            Kind::Released
-            | Kind::Due
-            | Kind::Assigned { .. }
-            | Kind::Started { .. }
-            | Kind::TakenBack { .. }
-            | Kind::HolderReturned { .. }
-            | Kind::Resumed
-            | Kind::Retried
-            | Kind::Moved
-            | Kind::Expired
-            | Kind::WorkerRegistered
-            | Kind::WorkerReturned
-            | Kind::WorkerLeft
-            | Kind::WorkerDraining
-            | Kind::WorkerCleared
-            | Kind::QueuePaused
-            | Kind::QueueResumed => {}
+            EventData::LimitSet { limit } => self.maybe("limit", *limit),
+            EventData::Released
+            | EventData::Due
+            | EventData::Assigned { .. }
+            | EventData::Started { .. }
+            | EventData::TakenBack { .. }
+            | EventData::HolderReturned { .. }
+            | EventData::Resumed
+            | EventData::Retried
+            | EventData::Moved
+            | EventData::Expired
+            | EventData::WorkerRegistered
+            | EventData::WorkerReturned
+            | EventData::WorkerLeft
+            | EventData::WorkerDraining
+            | EventData::WorkerCleared
+            | EventData::QueuePaused
+            | EventData::QueueResumed => {}
         }
     }
 }

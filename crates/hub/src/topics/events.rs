@@ -1,17 +1,17 @@
-//! The names under which the broker tells what happens in it: `task.<id>`, `queue.<name>`, `worker.<name>`. They are read
-//! from the events, by a watch like any other; see `feed`.
+//! The names under which the broker tells what happens in it: `task.<id>`, `queue.<name>`, `worker.<name>`. They are
+//! read from the events, by a watch like any other; see `feed`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tenure_engine::{Event, Filter as EventFilter, TaskId};
+use tenure_engine::{Event, EventFilter, TaskId};
 use tenure_topics::{Delivery, Filter, Recovery, Refusal, Resume, SubscriptionId};
 
 /// First levels that belong to the broker.
 pub const EVENT_PREFIXES: [&str; 3] = ["task", "queue", "worker"];
 
-/// The prefix of a name or pattern that belongs to the broker. A pattern has to begin with the word itself: `>` and `*.x`
-/// are about other topics.
+/// The prefix of a name or pattern that belongs to the broker. A pattern has to begin with the word itself: `>` and
+/// `*.x` are about other topics.
 pub(crate) fn event_prefix(text: &str) -> Option<&'static str> {
     let (first, _) = text.split_once('.')?;
     EVENT_PREFIXES.into_iter().find(|prefix| *prefix == first)
@@ -107,8 +107,8 @@ impl Interest {
     }
 }
 
-/// Whether a single number counts for events. It is enough for all of them, because they have one sequence; not if there
-/// are other topics too, unless the subscription is new and the number is all there is.
+/// Whether a single number counts for events. It is enough for all of them, because they have one sequence; not if
+/// there are other topics too, unless the subscription is new and the number is all there is.
 pub(super) fn single_counts(all: &[Filter], is_known: bool) -> bool {
     !is_known || all.iter().all(|filter| event_prefix(filter.as_str()).is_some())
 }

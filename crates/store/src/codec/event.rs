@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_engine::event::{About, Event, Kind, LostReason, Next};
+use tenure_engine::event::{Event, EventData, EventSubject, LostReason, Next};
 use tenure_engine::state::{StateName, Wanted};
 use tenure_engine::{Name, Terms, Threshold, Thresholds, Why};
 
@@ -28,7 +28,7 @@ pub(crate) fn event(
     let at = take.time(&page.base)?;
     let about = match &record.about {
         AboutView::Nobody => return Err(Malformed("a record without an event has no event")),
-        AboutView::Task(identity) => About::Task {
+        AboutView::Task(identity) => EventSubject::Task {
             id: identity.id,
             attempt: identity.attempt,
             terms: terms
@@ -37,10 +37,12 @@ pub(crate) fn event(
                 .ok_or(Malformed("terms are not in the page"))?,
         },
         AboutView::Worker => {
-            About::Worker { namespace: page.name(&mut take)?, worker: page.name(&mut take)? }
+            EventSubject::Worker { namespace: page.name(&mut take)?, worker: page.name(&mut take)? }
         }
-        AboutView::Queue => About::Queue { namespace: page.name(&mut take)?, queue: page.name(&mut take)? },
-        AboutView::Tag => About::Tag { namespace: page.name(&mut take)?, tag: page.name(&mut take)? },
+        AboutView::Queue => {
+            EventSubject::Queue { namespace: page.name(&mut take)?, queue: page.name(&mut take)? }
+        }
+        AboutView::Tag => EventSubject::Tag { namespace: page.name(&mut take)?, tag: page.name(&mut take)? },
     };
     let kind = take_kind(&mut take, page)?;
     if !take.is_empty() {
@@ -52,10 +54,10 @@ pub(crate) fn event(
 pub(super) fn encode_event(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, event: &Event) {
     put::time(out, base, event.at);
     match &event.about {
-        About::Task { .. } => {}
-        About::Worker { namespace, worker: name }
-        | About::Queue { namespace, queue: name }
-        | About::Tag { namespace, tag: name } => {
+        EventSubject::Task { .. } => {}
+        EventSubject::Worker { namespace, worker: name }
+        | EventSubject::Queue { namespace, queue: name }
+        | EventSubject::Tag { namespace, tag: name } => {
             put_name(out, book, namespace);
             put_name(out, book, name);
         }
@@ -63,202 +65,204 @@ pub(super) fn encode_event(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base
     encode_kind(out, book, base, &event.kind);
 }
 
-fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &Kind) {
+fn encode_kind(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, kind: &EventData) {
     out.push(kind_code(kind));
     match kind {
-        Kind::Released
-        | Kind::Due
-        | Kind::Resumed
-        | Kind::Retried
-        | Kind::Moved
-        | Kind::Expired
-        | Kind::WorkerRegistered
-        | Kind::WorkerReturned
-        | Kind::WorkerLeft
-        | Kind::WorkerDraining
-        | Kind::WorkerCleared
-        | Kind::QueuePaused
-        | Kind::QueueResumed => {}
-        Kind::Submitted { unserved } => encode_why(out, book, base, unserved.as_ref()),
-        Kind::Assigned { worker }
-        | Kind::Started { worker }
-        | Kind::TakenBack { worker }
-        | Kind::HolderReturned { worker } => put_name(out, book, worker),
-        Kind::Progress { percent, note } => {
+        EventData::Released
+        | EventData::Due
+        | EventData::Resumed
+        | EventData::Retried
+        | EventData::Moved
+        | EventData::Expired
+        | EventData::WorkerRegistered
+        | EventData::WorkerReturned
+        | EventData::WorkerLeft
+        | EventData::WorkerDraining
+        | EventData::WorkerCleared
+        | EventData::QueuePaused
+        | EventData::QueueResumed => {}
+        EventData::Submitted { unserved } => encode_why(out, book, base, unserved.as_ref()),
+        EventData::Assigned { worker }
+        | EventData::Started { worker }
+        | EventData::TakenBack { worker }
+        | EventData::HolderReturned { worker } => put_name(out, book, worker),
+        EventData::Progress { percent, note } => {
             put::varint(out, percent.map_or(0, |percent| u64::from(percent) + 1));
             put::maybe_text(out, note.as_deref());
         }
-        Kind::Checkpoint { bytes } => put::varint(out, u64::from(*bytes)),
-        Kind::GivenBack { worker, reason } => {
+        EventData::Checkpoint { bytes } => put::varint(out, u64::from(*bytes)),
+        EventData::GivenBack { worker, reason } => {
             put_name(out, book, worker);
             put::maybe_text(out, reason.as_deref());
         }
-        Kind::HolderLost { worker, reason, lease_until } => {
+        EventData::HolderLost { worker, reason, lease_until } => {
             put_name(out, book, worker);
             out.push(lost_code(*reason));
             put::time(out, base, *lease_until);
         }
-        Kind::Crashed { worker, reason, next, budget_left } => {
+        EventData::Crashed { worker, reason, next, budget_left } => {
             put_name(out, book, worker);
             out.push(lost_code(*reason));
             encode_next(out, base, *next);
             put::varint(out, u64::from(*budget_left));
         }
-        Kind::CancelRequested { reason } | Kind::PauseRequested { reason } | Kind::Paused { reason } => {
+        EventData::CancelRequested { reason }
+        | EventData::PauseRequested { reason }
+        | EventData::Paused { reason } => {
             put::maybe_text(out, reason.as_deref());
         }
-        Kind::IntentDelivered { wanted, worker } => {
+        EventData::IntentDelivered { wanted, worker } => {
             out.push(match wanted {
                 Wanted::Cancel => 1,
                 Wanted::Pause => 2,
             });
             put_name(out, book, worker);
         }
-        Kind::Completed { worker, result } => {
+        EventData::Completed { worker, result } => {
             put_name(out, book, worker);
             put::blob(out, base, *result);
         }
-        Kind::Failed { worker, exit_code, message, next, result } => {
+        EventData::Failed { worker, exit_code, message, next, result } => {
             put::varint(out, worker.as_ref().map_or(0, |worker| u64::from(book.name(worker)) + 1));
             put::signed(out, i64::from(*exit_code));
             put::maybe_text(out, message.as_deref());
             encode_next(out, base, *next);
             put::blob(out, base, *result);
         }
-        Kind::Cancelled { reason, forced } => {
+        EventData::Cancelled { reason, forced } => {
             put::maybe_text(out, reason.as_deref());
             out.push(u8::from(*forced));
         }
-        Kind::WorkerLost { reason } => out.push(lost_code(*reason)),
-        Kind::WorkerQuarantined { until, crashes } => {
+        EventData::WorkerLost { reason } => out.push(lost_code(*reason)),
+        EventData::WorkerQuarantined { until, crashes } => {
             put::time(out, base, *until);
             put::varint(out, u64::from(*crashes));
         }
-        Kind::QueueUnserved { needs } | Kind::QueueServed { needs } => put_names(out, book, needs),
-        Kind::QueueBacklog { threshold, depth, age }
-        | Kind::QueueBacklogCleared { threshold, depth, age } => {
+        EventData::QueueUnserved { needs } | EventData::QueueServed { needs } => put_names(out, book, needs),
+        EventData::QueueBacklog { threshold, depth, age }
+        | EventData::QueueBacklogCleared { threshold, depth, age } => {
             out.push(threshold_code(*threshold));
             put::varint(out, *depth);
             put::span(out, *age);
         }
-        Kind::QueueThresholdsSet { depth, age } => encode_thresholds(out, *depth, *age),
-        Kind::LimitSet { limit } => put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1)),
+        EventData::QueueThresholdsSet { depth, age } => encode_thresholds(out, *depth, *age),
+        EventData::LimitSet { limit } => put::varint(out, limit.map_or(0, |limit| u64::from(limit) + 1)),
     }
 }
 
 /// The numbers of the kinds are part of the format: a new kind takes a new number, an old one is never given away.
-fn kind_code(kind: &Kind) -> u8 {
+fn kind_code(kind: &EventData) -> u8 {
     match kind {
-        Kind::Submitted { .. } => 1,
-        Kind::Released => 2,
-        Kind::Due => 3,
-        Kind::Assigned { .. } => 4,
-        Kind::Started { .. } => 5,
-        Kind::Progress { .. } => 6,
-        Kind::GivenBack { .. } => 7,
-        Kind::TakenBack { .. } => 8,
-        Kind::HolderLost { .. } => 9,
-        Kind::HolderReturned { .. } => 10,
-        Kind::Crashed { .. } => 11,
-        Kind::CancelRequested { .. } => 12,
-        Kind::PauseRequested { .. } => 13,
-        Kind::IntentDelivered { .. } => 14,
-        Kind::Paused { .. } => 15,
-        Kind::Resumed => 16,
-        Kind::Retried => 17,
-        Kind::Moved => 18,
-        Kind::Completed { .. } => 19,
-        Kind::Failed { .. } => 20,
-        Kind::Expired => 21,
-        Kind::Cancelled { .. } => 22,
-        Kind::Checkpoint { .. } => 23,
-        Kind::WorkerRegistered => 40,
-        Kind::WorkerLost { .. } => 41,
-        Kind::WorkerReturned => 42,
-        Kind::WorkerLeft => 43,
-        Kind::WorkerDraining => 44,
-        Kind::WorkerQuarantined { .. } => 45,
-        Kind::WorkerCleared => 46,
-        Kind::QueuePaused => 60,
-        Kind::QueueResumed => 61,
-        Kind::QueueUnserved { .. } => 62,
-        Kind::QueueServed { .. } => 63,
-        Kind::QueueBacklog { .. } => 64,
-        Kind::QueueBacklogCleared { .. } => 65,
-        Kind::QueueThresholdsSet { .. } => 66,
-        Kind::LimitSet { .. } => 80,
+        EventData::Submitted { .. } => 1,
+        EventData::Released => 2,
+        EventData::Due => 3,
+        EventData::Assigned { .. } => 4,
+        EventData::Started { .. } => 5,
+        EventData::Progress { .. } => 6,
+        EventData::GivenBack { .. } => 7,
+        EventData::TakenBack { .. } => 8,
+        EventData::HolderLost { .. } => 9,
+        EventData::HolderReturned { .. } => 10,
+        EventData::Crashed { .. } => 11,
+        EventData::CancelRequested { .. } => 12,
+        EventData::PauseRequested { .. } => 13,
+        EventData::IntentDelivered { .. } => 14,
+        EventData::Paused { .. } => 15,
+        EventData::Resumed => 16,
+        EventData::Retried => 17,
+        EventData::Moved => 18,
+        EventData::Completed { .. } => 19,
+        EventData::Failed { .. } => 20,
+        EventData::Expired => 21,
+        EventData::Cancelled { .. } => 22,
+        EventData::Checkpoint { .. } => 23,
+        EventData::WorkerRegistered => 40,
+        EventData::WorkerLost { .. } => 41,
+        EventData::WorkerReturned => 42,
+        EventData::WorkerLeft => 43,
+        EventData::WorkerDraining => 44,
+        EventData::WorkerQuarantined { .. } => 45,
+        EventData::WorkerCleared => 46,
+        EventData::QueuePaused => 60,
+        EventData::QueueResumed => 61,
+        EventData::QueueUnserved { .. } => 62,
+        EventData::QueueServed { .. } => 63,
+        EventData::QueueBacklog { .. } => 64,
+        EventData::QueueBacklogCleared { .. } => 65,
+        EventData::QueueThresholdsSet { .. } => 66,
+        EventData::LimitSet { .. } => 80,
     }
 }
 
-fn take_kind(take: &mut Take<'_>, page: &Page<'_>) -> Result<Kind, Malformed> {
+fn take_kind(take: &mut Take<'_>, page: &Page<'_>) -> Result<EventData, Malformed> {
     let base = &page.base;
     Ok(match take.byte()? {
-        1 => Kind::Submitted { unserved: take_why(take, page)? },
-        2 => Kind::Released,
-        3 => Kind::Due,
-        4 => Kind::Assigned { worker: page.name(take)? },
-        5 => Kind::Started { worker: page.name(take)? },
-        6 => Kind::Progress { percent: take_percent(take)?, note: take.maybe_text()? },
-        7 => Kind::GivenBack { worker: page.name(take)?, reason: take.maybe_text()? },
-        8 => Kind::TakenBack { worker: page.name(take)? },
+        1 => EventData::Submitted { unserved: take_why(take, page)? },
+        2 => EventData::Released,
+        3 => EventData::Due,
+        4 => EventData::Assigned { worker: page.name(take)? },
+        5 => EventData::Started { worker: page.name(take)? },
+        6 => EventData::Progress { percent: take_percent(take)?, note: take.maybe_text()? },
+        7 => EventData::GivenBack { worker: page.name(take)?, reason: take.maybe_text()? },
+        8 => EventData::TakenBack { worker: page.name(take)? },
         9 => {
             let (worker, reason) = (page.name(take)?, take_lost(take)?);
-            Kind::HolderLost { worker, reason, lease_until: take.time(base)? }
+            EventData::HolderLost { worker, reason, lease_until: take.time(base)? }
         }
-        10 => Kind::HolderReturned { worker: page.name(take)? },
+        10 => EventData::HolderReturned { worker: page.name(take)? },
         11 => {
             let (worker, reason) = (page.name(take)?, take_lost(take)?);
-            Kind::Crashed { worker, reason, next: take_next(take, base)?, budget_left: take.small()? }
+            EventData::Crashed { worker, reason, next: take_next(take, base)?, budget_left: take.small()? }
         }
-        12 => Kind::CancelRequested { reason: take.maybe_text()? },
-        13 => Kind::PauseRequested { reason: take.maybe_text()? },
+        12 => EventData::CancelRequested { reason: take.maybe_text()? },
+        13 => EventData::PauseRequested { reason: take.maybe_text()? },
         14 => {
             let wanted = match take.byte()? {
                 1 => Wanted::Cancel,
                 2 => Wanted::Pause,
                 _ => return Err(Malformed("an unknown intent")),
             };
-            Kind::IntentDelivered { wanted, worker: page.name(take)? }
+            EventData::IntentDelivered { wanted, worker: page.name(take)? }
         }
-        15 => Kind::Paused { reason: take.maybe_text()? },
-        16 => Kind::Resumed,
-        17 => Kind::Retried,
-        18 => Kind::Moved,
-        19 => Kind::Completed { worker: page.name(take)?, result: take.blob(base)? },
-        20 => Kind::Failed {
+        15 => EventData::Paused { reason: take.maybe_text()? },
+        16 => EventData::Resumed,
+        17 => EventData::Retried,
+        18 => EventData::Moved,
+        19 => EventData::Completed { worker: page.name(take)?, result: take.blob(base)? },
+        20 => EventData::Failed {
             worker: page.maybe_name(take)?,
             exit_code: take.small_signed()?,
             message: take.maybe_text()?,
             next: take_next(take, base)?,
             result: take.blob(base)?,
         },
-        21 => Kind::Expired,
-        22 => Kind::Cancelled { reason: take.maybe_text()?, forced: take.flag()? },
-        23 => Kind::Checkpoint { bytes: take.small()? },
-        40 => Kind::WorkerRegistered,
-        41 => Kind::WorkerLost { reason: take_lost(take)? },
-        42 => Kind::WorkerReturned,
-        43 => Kind::WorkerLeft,
-        44 => Kind::WorkerDraining,
-        45 => Kind::WorkerQuarantined { until: take.time(base)?, crashes: take.small()? },
-        46 => Kind::WorkerCleared,
-        60 => Kind::QueuePaused,
-        61 => Kind::QueueResumed,
-        62 => Kind::QueueUnserved { needs: take_names(take, page)? },
-        63 => Kind::QueueServed { needs: take_names(take, page)? },
+        21 => EventData::Expired,
+        22 => EventData::Cancelled { reason: take.maybe_text()?, forced: take.flag()? },
+        23 => EventData::Checkpoint { bytes: take.small()? },
+        40 => EventData::WorkerRegistered,
+        41 => EventData::WorkerLost { reason: take_lost(take)? },
+        42 => EventData::WorkerReturned,
+        43 => EventData::WorkerLeft,
+        44 => EventData::WorkerDraining,
+        45 => EventData::WorkerQuarantined { until: take.time(base)?, crashes: take.small()? },
+        46 => EventData::WorkerCleared,
+        60 => EventData::QueuePaused,
+        61 => EventData::QueueResumed,
+        62 => EventData::QueueUnserved { needs: take_names(take, page)? },
+        63 => EventData::QueueServed { needs: take_names(take, page)? },
         64 => {
             let (threshold, depth, age) = take_backlog(take)?;
-            Kind::QueueBacklog { threshold, depth, age }
+            EventData::QueueBacklog { threshold, depth, age }
         }
         65 => {
             let (threshold, depth, age) = take_backlog(take)?;
-            Kind::QueueBacklogCleared { threshold, depth, age }
+            EventData::QueueBacklogCleared { threshold, depth, age }
         }
         66 => {
             let Thresholds { depth, age } = take_thresholds(take)?;
-            Kind::QueueThresholdsSet { depth, age }
+            EventData::QueueThresholdsSet { depth, age }
         }
-        80 => Kind::LimitSet { limit: take_limit_number(take)? },
+        80 => EventData::LimitSet { limit: take_limit_number(take)? },
         _ => return Err(Malformed("an unknown kind of event")),
     })
 }

@@ -1,7 +1,7 @@
 //! A record as bytes: whom it concerns, the event, the new state. Event and state carry their lengths, so recovery
 //! skips the events and a reader of events skips the states.
 
-use tenure_engine::event::{About, Event};
+use tenure_engine::event::{Event, EventSubject};
 use tenure_engine::{Change, Task, TermsKey};
 
 use super::Base;
@@ -59,7 +59,7 @@ pub(crate) fn encode_record(
     out.push(0);
     let mut subject = None;
     if let Some(event) = event {
-        if let About::Task { id, attempt, terms } = &event.about {
+        if let EventSubject::Task { id, attempt, terms } = &event.about {
             let identity = Identity { id: *id, attempt: *attempt, terms: book.terms(terms) };
             identity.encode(out);
             subject = Some(identity);
@@ -150,9 +150,9 @@ fn task(
 fn about_code(event: Option<&Event>) -> u8 {
     match event.map(|event| &event.about) {
         None => 0,
-        Some(About::Task { .. }) => 1,
-        Some(About::Worker { .. }) => 2,
-        Some(About::Queue { .. }) => 3,
-        Some(About::Tag { .. }) => 4,
+        Some(EventSubject::Task { .. }) => 1,
+        Some(EventSubject::Worker { .. }) => 2,
+        Some(EventSubject::Queue { .. }) => 3,
+        Some(EventSubject::Tag { .. }) => 4,
     }
 }

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tenure_engine::event::{About, Event, Kind, LostReason, Next};
+use tenure_engine::event::{Event, EventData, EventSubject, LostReason, Next};
 use tenure_engine::record::{LimitSetting, QueueSetting, WorkerHealth};
 use tenure_engine::state::{End, Holding, Intent, PauseCause, PauseInfo, Progress, StateName, Wanted};
 use tenure_engine::terms::{Backoff, OnLost};
@@ -203,65 +203,69 @@ fn why() -> BoxedStrategy<Why> {
     .boxed()
 }
 
-pub(crate) fn kind() -> BoxedStrategy<Kind> {
+pub(crate) fn kind() -> BoxedStrategy<EventData> {
     let plain = select(vec![
-        Kind::Released,
-        Kind::Due,
-        Kind::Resumed,
-        Kind::Retried,
-        Kind::Moved,
-        Kind::Expired,
-        Kind::WorkerRegistered,
-        Kind::WorkerReturned,
-        Kind::WorkerLeft,
-        Kind::WorkerDraining,
-        Kind::WorkerCleared,
-        Kind::QueuePaused,
-        Kind::QueueResumed,
+        EventData::Released,
+        EventData::Due,
+        EventData::Resumed,
+        EventData::Retried,
+        EventData::Moved,
+        EventData::Expired,
+        EventData::WorkerRegistered,
+        EventData::WorkerReturned,
+        EventData::WorkerLeft,
+        EventData::WorkerDraining,
+        EventData::WorkerCleared,
+        EventData::QueuePaused,
+        EventData::QueueResumed,
     ]);
     let holders = prop_oneof![
-        name().prop_map(|worker| Kind::Assigned { worker }),
-        name().prop_map(|worker| Kind::Started { worker }),
-        name().prop_map(|worker| Kind::TakenBack { worker }),
-        name().prop_map(|worker| Kind::HolderReturned { worker }),
-        (name(), text()).prop_map(|(worker, reason)| Kind::GivenBack { worker, reason }),
-        (name(), lost(), time()).prop_map(|(worker, reason, lease_until)| Kind::HolderLost {
+        name().prop_map(|worker| EventData::Assigned { worker }),
+        name().prop_map(|worker| EventData::Started { worker }),
+        name().prop_map(|worker| EventData::TakenBack { worker }),
+        name().prop_map(|worker| EventData::HolderReturned { worker }),
+        (name(), text()).prop_map(|(worker, reason)| EventData::GivenBack { worker, reason }),
+        (name(), lost(), time()).prop_map(|(worker, reason, lease_until)| EventData::HolderLost {
             worker,
             reason,
             lease_until
         }),
         (name(), lost(), next(), any::<u16>()).prop_map(|(worker, reason, next, budget_left)| {
-            Kind::Crashed { worker, reason, next, budget_left }
+            EventData::Crashed { worker, reason, next, budget_left }
         }),
-        (wanted(), name()).prop_map(|(wanted, worker)| Kind::IntentDelivered { wanted, worker }),
-        (name(), blob()).prop_map(|(worker, result)| Kind::Completed { worker, result }),
+        (wanted(), name()).prop_map(|(wanted, worker)| EventData::IntentDelivered { wanted, worker }),
+        (name(), blob()).prop_map(|(worker, result)| EventData::Completed { worker, result }),
     ];
     let others = prop_oneof![
-        of(why()).prop_map(|unserved| Kind::Submitted { unserved }),
-        (of(any::<u8>()), text()).prop_map(|(percent, note)| Kind::Progress { percent, note }),
-        any::<u32>().prop_map(|bytes| Kind::Checkpoint { bytes }),
-        text().prop_map(|reason| Kind::CancelRequested { reason }),
-        text().prop_map(|reason| Kind::PauseRequested { reason }),
-        text().prop_map(|reason| Kind::Paused { reason }),
+        of(why()).prop_map(|unserved| EventData::Submitted { unserved }),
+        (of(any::<u8>()), text()).prop_map(|(percent, note)| EventData::Progress { percent, note }),
+        any::<u32>().prop_map(|bytes| EventData::Checkpoint { bytes }),
+        text().prop_map(|reason| EventData::CancelRequested { reason }),
+        text().prop_map(|reason| EventData::PauseRequested { reason }),
+        text().prop_map(|reason| EventData::Paused { reason }),
         (of(name()), any::<i32>(), text(), next(), blob()).prop_map(
             |(worker, exit_code, message, next, result)| {
-                Kind::Failed { worker, exit_code, message, next, result }
+                EventData::Failed { worker, exit_code, message, next, result }
             }
         ),
-        (text(), any::<bool>()).prop_map(|(reason, forced)| Kind::Cancelled { reason, forced }),
-        lost().prop_map(|reason| Kind::WorkerLost { reason }),
-        (time(), any::<u32>()).prop_map(|(until, crashes)| Kind::WorkerQuarantined { until, crashes }),
-        vec(name(), 0..3).prop_map(|needs| Kind::QueueUnserved { needs }),
+        (text(), any::<bool>()).prop_map(|(reason, forced)| EventData::Cancelled { reason, forced }),
+        lost().prop_map(|reason| EventData::WorkerLost { reason }),
+        (time(), any::<u32>()).prop_map(|(until, crashes)| EventData::WorkerQuarantined { until, crashes }),
+        vec(name(), 0..3).prop_map(|needs| EventData::QueueUnserved { needs }),
     ];
     prop_oneof![
         plain,
         holders,
         others,
-        vec(name(), 0..3).prop_map(|needs| Kind::QueueServed { needs }),
-        of(any::<u32>()).prop_map(|limit| Kind::LimitSet { limit }),
-        backlog().prop_map(|(threshold, depth, age)| Kind::QueueBacklog { threshold, depth, age }),
-        backlog().prop_map(|(threshold, depth, age)| Kind::QueueBacklogCleared { threshold, depth, age }),
-        (of(any::<u32>()), of(span())).prop_map(|(depth, age)| Kind::QueueThresholdsSet { depth, age }),
+        vec(name(), 0..3).prop_map(|needs| EventData::QueueServed { needs }),
+        of(any::<u32>()).prop_map(|limit| EventData::LimitSet { limit }),
+        backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklog { threshold, depth, age }),
+        backlog().prop_map(|(threshold, depth, age)| EventData::QueueBacklogCleared {
+            threshold,
+            depth,
+            age
+        }),
+        (of(any::<u32>()), of(span())).prop_map(|(depth, age)| EventData::QueueThresholdsSet { depth, age }),
     ]
     .boxed()
 }
@@ -274,10 +278,10 @@ fn backlog() -> impl Strategy<Value = (Threshold, u64, Duration)> {
 pub(crate) fn event() -> BoxedStrategy<Event> {
     let about = prop_oneof![
         3 => (id(), any::<u32>(), terms())
-            .prop_map(|(id, attempt, terms)| About::Task { id, attempt, terms: Arc::new(terms) }),
-        1 => (name(), name()).prop_map(|(namespace, worker)| About::Worker { namespace, worker }),
-        1 => (name(), name()).prop_map(|(namespace, queue)| About::Queue { namespace, queue }),
-        1 => (name(), name()).prop_map(|(namespace, tag)| About::Tag { namespace, tag }),
+            .prop_map(|(id, attempt, terms)| EventSubject::Task { id, attempt, terms: Arc::new(terms) }),
+        1 => (name(), name()).prop_map(|(namespace, worker)| EventSubject::Worker { namespace, worker }),
+        1 => (name(), name()).prop_map(|(namespace, queue)| EventSubject::Queue { namespace, queue }),
+        1 => (name(), name()).prop_map(|(namespace, tag)| EventSubject::Tag { namespace, tag }),
     ];
     (time(), about, kind()).prop_map(|(at, about, kind)| Event { seq: 0, at, about, kind }).boxed()
 }

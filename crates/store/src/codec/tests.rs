@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tenure_engine::event::About;
+use tenure_engine::event::EventSubject;
 use tenure_engine::{Change, Event, Restore, Settings, Task, Terms};
 
 use super::samples;
@@ -36,7 +36,7 @@ fn fact() -> impl Strategy<Value = (Option<Event>, Fact)> {
     let own_task =
         (samples::event(), samples::task(key), samples::terms()).prop_map(|(mut event, mut task, terms)| {
             let terms = Arc::new(terms);
-            if let About::Task { id, attempt, terms: shared } = &mut event.about {
+            if let EventSubject::Task { id, attempt, terms: shared } = &mut event.about {
                 (task.id, task.attempt) = (*id, *attempt);
                 *shared = terms.clone();
             }
@@ -151,16 +151,16 @@ fn a_submitted_task_is_small() {
         state: tenure_engine::TaskState::Ready { since: time },
         extras: None,
     };
-    let about = About::Task { id: task.id, attempt: 0, terms: terms.clone() };
-    let kind = tenure_engine::event::Kind::Submitted { unserved: None };
+    let about = EventSubject::Task { id: task.id, attempt: 0, terms: terms.clone() };
+    let kind = tenure_engine::event::EventData::Submitted { unserved: None };
     let event = Event { seq: base.event + 5, at: time, about, kind };
     let (mut book, mut out) = (Dictionary::default(), Vec::new());
     encode_record(&mut out, &mut book, &base, Some(&event), Change::Task { task: &task, terms: &terms });
     assert!(out.len() <= 35, "{} bytes", out.len());
 }
 
-/// A page as a build wrote it that knew no thresholds: a queue that was served, and a ready task of priority 0 without a
-/// body, submitted at 7 as event 5.
+/// A page as a build wrote it that knew no thresholds: a queue that was served, and a ready task of priority 0 without
+/// a body, submitted at 7 as event 5.
 const OLD_PAGE: &[u8] =
     b"\x01\x1a\x07default\x01q\x03ann\x00\x00\x00\x03\x00\x01\x00\xac\x02\x00\x00\x00\x02\x07default\x01q\
 \x20\x04\x00\x01\x02\x00\

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tenure_engine::event::{About, Kind};
+use tenure_engine::event::{EventData, EventSubject};
 use tenure_engine::{
     Blob, Event, Name, StateName, Task, TaskId, TaskState, Terms, Threshold, Thresholds, Timestamp, Which,
 };
@@ -42,14 +42,14 @@ impl Mirror {
     }
 
     /// A backlog begins once and ends once.
-    fn apply_backlog(&mut self, (namespace, queue): &(Name, Name), kind: &Kind) {
+    fn apply_backlog(&mut self, (namespace, queue): &(Name, Name), kind: &EventData) {
         let entry = |threshold: Threshold| (namespace.clone(), queue.clone(), threshold);
         match kind {
-            Kind::QueueBacklog { threshold, depth, .. } => {
+            EventData::QueueBacklog { threshold, depth, .. } => {
                 assert!(self.backlogs.insert(entry(*threshold)), "{queue} has this backlog already");
                 assert_eq!(*depth, self.waiting(namespace, queue).count() as u64, "ready in {queue}");
             }
-            Kind::QueueBacklogCleared { threshold, .. } => {
+            EventData::QueueBacklogCleared { threshold, .. } => {
                 assert!(self.backlogs.remove(&entry(*threshold)), "{queue} has no backlog to clear");
             }
             _ => {}
@@ -67,14 +67,17 @@ impl Mirror {
     }
 
     fn apply_task(&mut self, event: &Event, task: &Task, terms: &Terms) {
-        let About::Task { id, attempt, terms: told } = &event.about else {
+        let EventSubject::Task { id, attempt, terms: told } = &event.about else {
             panic!("the record of a task comes with an event about it")
         };
         assert_eq!((*id, *attempt, &**told), (task.id, task.attempt, terms), "event and record agree");
         let next = task.state.name();
         match self.tasks.get(&task.id) {
             None => {
-                assert!(matches!(event.kind, Kind::Submitted { .. }), "a task begins with its submission");
+                assert!(
+                    matches!(event.kind, EventData::Submitted { .. }),
+                    "a task begins with its submission"
+                );
             }
             // Only an id that was forgotten may come again; the world takes those out.
             Some((before, _)) => {
@@ -82,15 +85,15 @@ impl Mirror {
                 let stays = state == next
                     && matches!(
                         event.kind,
-                        Kind::Progress { .. }
-                            | Kind::Checkpoint { .. }
-                            | Kind::Moved
-                            | Kind::CancelRequested { .. }
-                            | Kind::PauseRequested { .. }
-                            | Kind::IntentDelivered { .. }
+                        EventData::Progress { .. }
+                            | EventData::Checkpoint { .. }
+                            | EventData::Moved
+                            | EventData::CancelRequested { .. }
+                            | EventData::PauseRequested { .. }
+                            | EventData::IntentDelivered { .. }
                     );
                 assert!(stays || state.may_become(next), "{state} became {next} by {:?}", event.kind);
-                let expected = before.attempt + u32::from(matches!(event.kind, Kind::Assigned { .. }));
+                let expected = before.attempt + u32::from(matches!(event.kind, EventData::Assigned { .. }));
                 assert_eq!(task.attempt, expected, "the attempt grows by one with each assignment");
                 assert_eq!(task.age, before.age, "a task keeps its age");
             }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tenure_engine::command::{Completion, Failure, Move, OnClose};
-use tenure_engine::event::Kind;
+use tenure_engine::command::{AttemptFailure, Completion, Move, OnClose};
+use tenure_engine::event::EventData;
 use tenure_engine::state::Wanted;
 use tenure_engine::terms::{Backoff, OnLost};
 use tenure_engine::{
@@ -332,8 +332,10 @@ impl World {
             }
             Report::GiveBack => Command::GiveBack { held: presented, reason: None },
             Report::Complete => Command::Complete(vec![Completion { held: presented, result }]),
-            Report::Fail { is_final } => Command::Fail(Failure { is_final, ..failure(presented, result) }),
-            Report::Crash => Command::Fail(Failure { crashed: true, ..failure(presented, result) }),
+            Report::Fail { is_final } => {
+                Command::Fail(AttemptFailure { is_final, ..failure(presented, result) })
+            }
+            Report::Crash => Command::Fail(AttemptFailure { crashed: true, ..failure(presented, result) }),
             Report::ConfirmCancel => Command::Confirm { held: presented, wanted: Wanted::Cancel, result },
             Report::ConfirmPause => Command::Confirm { held: presented, wanted: Wanted::Pause, result },
         };
@@ -424,10 +426,10 @@ impl World {
             match said {
                 Said::Event(event) => {
                     self.log.push(format!("{} {:?}", event.seq, event.kind));
-                    if let Kind::Assigned { worker } = &event.kind {
+                    if let EventData::Assigned { worker } = &event.kind {
                         self.check_assignment(&event, worker, asker);
                     }
-                    if let Kind::Submitted { .. } = event.kind {
+                    if let EventData::Submitted { .. } = event.kind {
                         self.forget_old_id(&event);
                     }
                     self.mirror.apply(&event, &kept.expect("every event comes with a change"));
@@ -466,8 +468,8 @@ impl World {
     }
 }
 
-fn failure(held: Held, result: Blob) -> Failure {
-    Failure { held, exit_code: 7, message: None, result, crashed: false, is_final: false }
+fn failure(held: Held, result: Blob) -> AttemptFailure {
+    AttemptFailure { held, exit_code: 7, message: None, result, crashed: false, is_final: false }
 }
 
 fn is_yes(answer: &Result<Reply, Refusal>) -> bool {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tenure_engine::command::{
-    Accepted, Completion, Counts, Failure, ListQuery, Move, QueueInfo, TaskInfo, WorkerInfo,
+    Accepted, AttemptFailure, Completion, Counts, ListQuery, Move, QueueInfo, TaskInfo, WorkerInfo,
 };
 use tenure_engine::{
     Answer, Blob, Command, Engine, Held, NewTask, Notice, Output, Peer, Query, Refusal, Reply, SessionId,
@@ -400,8 +400,8 @@ pub(crate) fn spec(name: &str, queues: &[&str], slots: u32) -> WorkerSpec {
     WorkerSpec::new(name, queues.iter().map(|queue| (*queue).into()).collect(), slots)
 }
 
-pub(crate) fn failure(held: Held, exit_code: i32) -> Failure {
-    Failure { held, exit_code, message: None, result: Blob::EMPTY, crashed: false, is_final: false }
+pub(crate) fn failure(held: Held, exit_code: i32) -> AttemptFailure {
+    AttemptFailure { held, exit_code, message: None, result: Blob::EMPTY, crashed: false, is_final: false }
 }
 
 pub(crate) fn names(names: &[&str]) -> Vec<tenure_engine::Name> {

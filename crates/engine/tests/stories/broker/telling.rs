@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tenure_engine::event::{About, Kind, Next};
+use tenure_engine::event::{EventData, EventSubject, Next};
 use tenure_engine::state::Wanted;
 use tenure_engine::{Blob, Event, Notice, SessionId, TaskId};
 
@@ -29,46 +29,50 @@ impl Said {
 
 fn tell_event(event: &Event) -> String {
     let about = match &event.about {
-        About::Task { id, attempt: 0, .. } => label(*id),
-        About::Task { id, attempt, .. } => format!("{}/{attempt}", label(*id)),
-        About::Worker { worker, .. } => worker.to_string(),
-        About::Queue { queue, .. } => format!("queue {queue}"),
-        About::Tag { tag, .. } => format!("tag {tag}"),
+        EventSubject::Task { id, attempt: 0, .. } => label(*id),
+        EventSubject::Task { id, attempt, .. } => format!("{}/{attempt}", label(*id)),
+        EventSubject::Worker { worker, .. } => worker.to_string(),
+        EventSubject::Queue { queue, .. } => format!("queue {queue}"),
+        EventSubject::Tag { tag, .. } => format!("tag {tag}"),
     };
     format!("{about} {}", tell_kind(&event.kind))
 }
 
-fn tell_kind(kind: &Kind) -> String {
+fn tell_kind(kind: &EventData) -> String {
     match kind {
-        Kind::Submitted { unserved: None } => "submitted".into(),
-        Kind::Submitted { unserved: Some(why) } => format!("submitted, {}", why.code()),
-        Kind::Released => "released".into(),
-        Kind::Due => "due".into(),
-        Kind::Assigned { worker } => format!("assigned to {worker}"),
-        Kind::Started { worker } => format!("started by {worker}"),
-        Kind::Progress { percent, note } => {
+        EventData::Submitted { unserved: None } => "submitted".into(),
+        EventData::Submitted { unserved: Some(why) } => format!("submitted, {}", why.code()),
+        EventData::Released => "released".into(),
+        EventData::Due => "due".into(),
+        EventData::Assigned { worker } => format!("assigned to {worker}"),
+        EventData::Started { worker } => format!("started by {worker}"),
+        EventData::Progress { percent, note } => {
             let percent = percent.map_or(String::new(), |percent| format!(" {percent}%"));
             format!("progress{percent}{}", because(note.as_deref()))
         }
-        Kind::Checkpoint { bytes } => format!("checkpoint of {bytes}"),
-        Kind::GivenBack { worker, reason } => format!("given back by {worker}{}", because(reason.as_deref())),
-        Kind::TakenBack { worker } => format!("taken back from {worker}"),
-        Kind::HolderLost { worker, reason, lease_until } => {
+        EventData::Checkpoint { bytes } => format!("checkpoint of {bytes}"),
+        EventData::GivenBack { worker, reason } => {
+            format!("given back by {worker}{}", because(reason.as_deref()))
+        }
+        EventData::TakenBack { worker } => format!("taken back from {worker}"),
+        EventData::HolderLost { worker, reason, lease_until } => {
             format!("holder {worker} lost, {}, believed until {lease_until}", reason.as_str())
         }
-        Kind::HolderReturned { worker } => format!("holder {worker} returned"),
-        Kind::Crashed { worker, reason, next, budget_left } => {
+        EventData::HolderReturned { worker } => format!("holder {worker} returned"),
+        EventData::Crashed { worker, reason, next, budget_left } => {
             format!("crashed on {worker}, {}: {}, {budget_left} left", reason.as_str(), tell_next(*next))
         }
-        Kind::CancelRequested { reason } => format!("cancel requested{}", because(reason.as_deref())),
-        Kind::PauseRequested { reason } => format!("pause requested{}", because(reason.as_deref())),
-        Kind::IntentDelivered { wanted, worker } => format!("{} delivered to {worker}", tell_wanted(*wanted)),
-        Kind::Paused { reason } => format!("paused{}", because(reason.as_deref())),
-        Kind::Resumed => "resumed".into(),
-        Kind::Retried => "retried".into(),
-        Kind::Moved => "moved".into(),
-        Kind::Completed { worker, .. } => format!("completed by {worker}"),
-        Kind::Failed { worker, exit_code, message, next, .. } => {
+        EventData::CancelRequested { reason } => format!("cancel requested{}", because(reason.as_deref())),
+        EventData::PauseRequested { reason } => format!("pause requested{}", because(reason.as_deref())),
+        EventData::IntentDelivered { wanted, worker } => {
+            format!("{} delivered to {worker}", tell_wanted(*wanted))
+        }
+        EventData::Paused { reason } => format!("paused{}", because(reason.as_deref())),
+        EventData::Resumed => "resumed".into(),
+        EventData::Retried => "retried".into(),
+        EventData::Moved => "moved".into(),
+        EventData::Completed { worker, .. } => format!("completed by {worker}"),
+        EventData::Failed { worker, exit_code, message, next, .. } => {
             let worker = worker.as_deref().unwrap_or("nobody");
             format!(
                 "failed by {worker} with {exit_code}{}: {}",
@@ -76,37 +80,37 @@ fn tell_kind(kind: &Kind) -> String {
                 tell_next(*next)
             )
         }
-        Kind::Expired => "expired".into(),
-        Kind::Cancelled { reason, forced: false } => format!("cancelled{}", because(reason.as_deref())),
-        Kind::Cancelled { reason, forced: true } => {
+        EventData::Expired => "expired".into(),
+        EventData::Cancelled { reason, forced: false } => format!("cancelled{}", because(reason.as_deref())),
+        EventData::Cancelled { reason, forced: true } => {
             format!("cancelled by force{}", because(reason.as_deref()))
         }
-        Kind::WorkerRegistered => "registered".into(),
-        Kind::WorkerLost { reason } => format!("lost, {}", reason.as_str()),
-        Kind::WorkerReturned => "returned".into(),
-        Kind::WorkerLeft => "left".into(),
-        Kind::WorkerDraining => "draining".into(),
-        Kind::WorkerQuarantined { until, crashes } => {
+        EventData::WorkerRegistered => "registered".into(),
+        EventData::WorkerLost { reason } => format!("lost, {}", reason.as_str()),
+        EventData::WorkerReturned => "returned".into(),
+        EventData::WorkerLeft => "left".into(),
+        EventData::WorkerDraining => "draining".into(),
+        EventData::WorkerQuarantined { until, crashes } => {
             format!("quarantined until {until} after crash {crashes}")
         }
-        Kind::WorkerCleared => "cleared".into(),
-        Kind::QueuePaused => "paused".into(),
-        Kind::QueueResumed => "resumed".into(),
-        Kind::QueueUnserved { needs } => format!("unserved{}", with(needs)),
-        Kind::QueueServed { needs } => format!("served{}", with(needs)),
-        Kind::QueueBacklog { threshold, depth, age } => {
+        EventData::WorkerCleared => "cleared".into(),
+        EventData::QueuePaused => "paused".into(),
+        EventData::QueueResumed => "resumed".into(),
+        EventData::QueueUnserved { needs } => format!("unserved{}", with(needs)),
+        EventData::QueueServed { needs } => format!("served{}", with(needs)),
+        EventData::QueueBacklog { threshold, depth, age } => {
             format!("backlog by {}: {depth} ready, for {} ms", threshold.as_str(), age.as_millis())
         }
-        Kind::QueueBacklogCleared { threshold, depth, age } => {
+        EventData::QueueBacklogCleared { threshold, depth, age } => {
             format!("backlog by {} cleared: {depth} ready, for {} ms", threshold.as_str(), age.as_millis())
         }
-        Kind::QueueThresholdsSet { depth, age } => {
+        EventData::QueueThresholdsSet { depth, age } => {
             let depth = depth.map_or("none".into(), |depth| depth.to_string());
             let age = age.map_or("none".into(), |age| format!("{} ms", age.as_millis()));
             format!("thresholds: depth {depth}, age {age}")
         }
-        Kind::LimitSet { limit: Some(limit) } => format!("limited to {limit}"),
-        Kind::LimitSet { limit: None } => "unlimited".into(),
+        EventData::LimitSet { limit: Some(limit) } => format!("limited to {limit}"),
+        EventData::LimitSet { limit: None } => "unlimited".into(),
     }
 }
 

@@ -7,7 +7,7 @@ use prost_types::FileDescriptorSet;
 use tenure_door_grpc::proto::DESCRIPTORS;
 use tenure_door_grpc::proto::sidecar;
 use tenure_door_grpc::proto::tenure::v1 as pb;
-use tenure_hub::words::{Blob, Command, Failure, Move, Wanted};
+use tenure_hub::words::{AttemptFailure, Blob, Command, Move, Wanted};
 use tenure_hub::{Request, TopicAct};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
@@ -286,7 +286,7 @@ fn conversation() -> Vec<Row<Example>> {
     use pb::worker_message::Message as Said;
     let task = || TASK.to_string();
     let attempt = || pb::Attempt { task: task(), attempt: 1 };
-    let failure = Failure {
+    let failure = AttemptFailure {
         held: HELD,
         exit_code: 1,
         message: None,

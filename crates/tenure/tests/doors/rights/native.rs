@@ -1,7 +1,7 @@
 //! The native protocol.
 
 use bytes::Bytes;
-use tenure_hub::words::{Blob, Command, Failure, Move, Wanted};
+use tenure_hub::words::{AttemptFailure, Blob, Command, Move, Wanted};
 use tenure_hub::{Request, TopicAct};
 use tenure_wire::value::Value;
 
@@ -46,7 +46,7 @@ fn ask(address: &str, holder: &Holder, frame: &str) -> Result<Verdict, String> {
 }
 
 fn rows() -> Vec<(&'static str, &'static str, What)> {
-    let failure = Failure {
+    let failure = AttemptFailure {
         held: HELD,
         exit_code: 1,
         message: None,
