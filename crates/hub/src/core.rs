@@ -22,7 +22,7 @@ use tenure_engine::{
     Answer, Blob, Change, Command, Engine, Event, Name, Notice, Output, Peer, Query, Refusal, Reply,
     SessionId, Settings, Timestamp, Why,
 };
-use tenure_store::{Batches, Frame, Maintenance, MaintenanceEvent, Pace};
+use tenure_store::{Batches, JournalFrame, Maintenance, MaintenanceEvent, Pace};
 
 use crate::audit::Audit;
 use crate::calls::{Calls, check_address};
@@ -298,7 +298,7 @@ impl Core {
     }
 
     /// The open batch, to be written. Without one, what has no records of its own waits only for what is under way.
-    pub fn seal(&mut self) -> Option<Frame> {
+    pub fn seal(&mut self) -> Option<JournalFrame> {
         match self.batches.seal() {
             Some(frame) => {
                 self.stats.batches_total += 1;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_store::{Frame, StoreError, WriteError, Writer};
+use tenure_store::{JournalFrame, StoreError, WriteError, Writer};
 use tokio::sync::mpsc;
 
 use crate::clock::steady_clock;
@@ -39,7 +39,7 @@ pub(crate) enum Written {
 pub(crate) struct Writing {
     /// The thread has it while something is under way.
     writer: Arc<Mutex<Writer>>,
-    frames: Sender<Frame>,
+    frames: Sender<JournalFrame>,
     reports: mpsc::UnboundedReceiver<Written>,
     /// What has been handed to the thread and is not synced yet.
     frames_under_way: usize,
@@ -57,7 +57,7 @@ impl Writing {
         let (frames, sealed) = channel();
         let (report, reports) = mpsc::unbounded_channel();
         start_thread("tenure-writer", move || {
-            let mut batch: Vec<Frame> = Vec::new();
+            let mut batch: Vec<JournalFrame> = Vec::new();
             let mut idle = FOR_EVER;
             loop {
                 match sealed.recv_timeout(idle) {
@@ -96,7 +96,7 @@ impl Writing {
     }
 
     /// Hands a batch to the thread.
-    pub(crate) fn send(&mut self, frame: Frame) {
+    pub(crate) fn send(&mut self, frame: JournalFrame) {
         self.frames_under_way += 1;
         self.bytes_under_way += bytes_of(&frame);
         // The thread ends only after a failure, and that failure is on its way here.
@@ -105,7 +105,7 @@ impl Writing {
 
     /// Writes and syncs a batch before it returns, if that does not take long. Otherwise the thread gets it, and
     /// nothing is returned.
-    pub(crate) fn write_at_once(&mut self, frame: Frame) -> Option<Written> {
+    pub(crate) fn write_at_once(&mut self, frame: JournalFrame) -> Option<Written> {
         let bytes = bytes_of(&frame);
         let is_quick = self.last_took.is_some_and(|took| took < AT_ONCE_TOOK_MAX);
         if self.is_busy() || !self.syncs_always || !is_quick || bytes > AT_ONCE_BYTES_MAX {
@@ -159,7 +159,7 @@ impl Writing {
 /// Appends what there is, however long the disk is full; then looks whether the clock asks for a sync.
 fn append(
     writer: &mut Writer,
-    batch: &mut Vec<Frame>,
+    batch: &mut Vec<JournalFrame>,
     report: &mpsc::UnboundedSender<Written>,
 ) -> Result<Option<Duration>, StoreError> {
     while !batch.is_empty() {
@@ -185,6 +185,6 @@ fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
     writer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn bytes_of(frame: &Frame) -> u64 {
+fn bytes_of(frame: &JournalFrame) -> u64 {
     frame.end() - frame.position()
 }

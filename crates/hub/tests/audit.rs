@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::Value;
 use tenure_hub::core::Core;
-use tenure_hub::store::{Frame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
+use tenure_hub::store::{JournalFrame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
 use tenure_hub::words::{
     Command, Held, Move, NewTask, Peer, Query, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
@@ -117,7 +117,7 @@ impl Bench {
         self.core.take(self.now, SessionId(session), Ask { token: 1, request });
     }
 
-    fn seal(&mut self) -> Option<Frame> {
+    fn seal(&mut self) -> Option<JournalFrame> {
         let frame = self.core.seal();
         self.core.speak();
         frame

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::core::Core;
-use tenure_hub::store::{Frame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
+use tenure_hub::store::{JournalFrame, MemoryDisk, Opened, Parts, Store, StoreSettings, Writer};
 use tenure_hub::words::{
     Answer, Command, NewTask, Peer, Query, Refusal, SessionId, Settings, TaskId, Timestamp, WorkerSpec,
 };
@@ -40,13 +40,13 @@ impl Bench {
         self.core.take(self.now, SessionId(session), Ask { token, request });
     }
 
-    fn seal(&mut self) -> Option<Frame> {
+    fn seal(&mut self) -> Option<JournalFrame> {
         let frame = self.core.seal();
         self.core.speak();
         frame
     }
 
-    fn sync(&mut self, frame: Frame) {
+    fn sync(&mut self, frame: JournalFrame) {
         let position = self.writer.append(&mut vec![frame], self.now).expect("the disk is fine");
         self.core.synced(self.now, position);
         self.core.speak();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_hub::core::Core;
 use tenure_hub::store::{
-    Frame, MaintenanceThread, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings,
+    JournalFrame, MaintenanceThread, MemoryDisk, Opened, Parts, Reader, Store, StoreError, StoreSettings,
     WriteError, Writer,
 };
 use tenure_hub::words::{Name, Peer, SessionId, Settings, Thresholds, Timestamp};
@@ -21,7 +21,7 @@ pub(crate) struct Broker {
     writer: Writer,
     maintenance_thread: MaintenanceThread,
     reader: Reader,
-    under_way: Vec<Frame>,
+    under_way: Vec<JournalFrame>,
     next_session: u64,
     mutation: Mutation,
 }

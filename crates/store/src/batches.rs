@@ -8,7 +8,7 @@ use bytes::{BufMut, BytesMut};
 use tenure_engine::{Blob, Change, Event};
 
 use crate::codec::{Base, Dictionary, encode_record, put_varint};
-use crate::frame::{BLOB_CRC_BYTES, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Frame, blob_crc};
+use crate::frame::{BLOB_CRC_BYTES, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, JournalFrame, blob_crc};
 use crate::segment_usage::SegmentUsage;
 use crate::shared::Shared;
 
@@ -185,7 +185,7 @@ impl Batches {
     }
 
     /// Hands the batch out and begins the next. `None` if nothing was added.
-    pub fn seal(&mut self) -> Option<Frame> {
+    pub fn seal(&mut self) -> Option<JournalFrame> {
         if self.is_empty() {
             return None;
         }
@@ -197,7 +197,7 @@ impl Batches {
         self.bytes.put_slice(&page);
         self.bytes.put_slice(&self.entries);
         let spare = self.shared.take_buffer();
-        let frame = Frame {
+        let frame = JournalFrame {
             bytes: std::mem::replace(&mut self.bytes, spare),
             blob_bytes,
             events: self.events,

@@ -31,7 +31,7 @@ pub(crate) enum BlockKind {
 
 /// A block without its place in a file.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct SnapshotBlock {
     pub(crate) kind: BlockKind,
     pub(crate) count: u32,
     pub(crate) base: Base,
@@ -47,7 +47,7 @@ pub(crate) struct BlockHeader {
     page_crc: u32,
 }
 
-impl Block {
+impl SnapshotBlock {
     pub(crate) fn bytes(&self) -> u64 {
         (BLOCK_HEADER_BYTES + self.page.len()) as u64
     }

@@ -13,11 +13,11 @@ use hashbrown::HashMap;
 use tenure_engine::{Change, Engine, Task, TermsKey, Timestamp, Which};
 
 use crate::batches::Batches;
-use crate::codec::{Base, ChangeView, Malformed, Names, Page, Take, next_record};
+use crate::codec::{Base, ChangeView, Malformed, Names, RecordPage, Take, next_record};
 use crate::error::{Damage, Doing, StoreError};
 use crate::frame::{BLOB_CRC_BYTES, FrameHeader, checked_blob};
 use crate::maintenance::MaintenanceEvent;
-use crate::maintenance_thread::{Candidate, Job, Listed};
+use crate::maintenance_thread::{Candidate, Listed, MaintenanceJob};
 use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 use crate::shared::Shared;
@@ -100,7 +100,7 @@ fn named_in(
     let mut take = Take::new(&payload[header.blob_bytes as usize..]);
     let time = Timestamp(take.varint()?);
     let base = Base { time, event: header.first_event, place: header.position };
-    let page = Page::open(base, &mut take, names)?;
+    let page = RecordPage::open(base, &mut take, names)?;
     // Nobody looks at the terms, so any numbers will do.
     let keys: Vec<TermsKey> = (0..page.terms.len() as u32).map(TermsKey::from_index).collect();
     while !take.is_empty() {
@@ -157,7 +157,7 @@ impl Cleaning {
         self.events.take()
     }
 
-    pub(crate) fn begin(&mut self, segment: u64, jobs: &Sender<Job>) {
+    pub(crate) fn begin(&mut self, segment: u64, jobs: &Sender<MaintenanceJob>) {
         (self.blobs, self.bytes) = (0, 0);
         self.ask_for_list(segment, segment, jobs);
     }
@@ -192,7 +192,7 @@ impl Cleaning {
         &mut self,
         engine: &mut Engine,
         batches: &mut Batches,
-        jobs: &Sender<Job>,
+        jobs: &Sender<MaintenanceJob>,
         slice_bytes: usize,
     ) {
         match std::mem::take(&mut self.state) {
@@ -212,7 +212,7 @@ impl Cleaning {
                     bytes += candidate.blob.bytes() as usize;
                     slice.push(candidate);
                 }
-                let _ = jobs.send(Job::FetchBlobs(slice));
+                let _ = jobs.send(MaintenanceJob::FetchBlobs(slice));
                 self.state = State::Fetching { segment, left, next, asked: true };
             }
             State::Moving { segment, left, next, fetched } => {
@@ -242,8 +242,8 @@ impl Cleaning {
         }
     }
 
-    fn ask_for_list(&mut self, segment: u64, from: u64, jobs: &Sender<Job>) {
-        let _ = jobs.send(Job::ListBlobs { segment, from });
+    fn ask_for_list(&mut self, segment: u64, from: u64, jobs: &Sender<MaintenanceJob>) {
+        let _ = jobs.send(MaintenanceJob::ListBlobs { segment, from });
         self.state = State::Listing { segment };
     }
 }

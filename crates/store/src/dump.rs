@@ -7,7 +7,7 @@ use tenure_engine::{Event, Terms, TermsKey, Timestamp};
 
 use crate::block::BlockKind;
 use crate::codec::{
-    Base, ChangeView, Malformed, Names, Page, Setting, Take, decode_terms, event, next_record, setting,
+    Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, decode_terms, event, next_record, setting,
     whole_task,
 };
 use crate::disk::Disk;
@@ -70,7 +70,7 @@ fn dump_frame(
     let mut take = Take::new(&payload[*blob_bytes as usize..]);
     let time = Timestamp(take.varint()?);
     let base = Base { time, event: header.first_event, place: *position };
-    let page = Page::open(base, &mut take, names)?;
+    let page = RecordPage::open(base, &mut take, names)?;
     let terms =
         page.terms.iter().map(|bytes| decode_terms(bytes).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
     let keys: Vec<TermsKey> = (0..terms.len() as u32).map(TermsKey::from_index).collect();
@@ -95,7 +95,7 @@ fn dump_snapshot(disk: &dyn Disk, start: u64, see: &mut dyn FnMut(&str)) -> Resu
     while let Some((header, page, offset)) = snapshot.next()? {
         let mut lines = || {
             let mut take = Take::new(&page);
-            let page = Page::open(header.base, &mut take, &mut names)?;
+            let page = RecordPage::open(header.base, &mut take, &mut names)?;
             let terms = page
                 .terms
                 .iter()

@@ -22,7 +22,7 @@ pub const FRAME_BYTES_MAX: u64 = 1 << 30;
 
 /// A sealed batch: a self-contained value with a position, ready to be written.
 #[derive(Debug)]
-pub struct Frame {
+pub struct JournalFrame {
     /// The header (filled in by the writer), the blobs, the page of records.
     pub(crate) bytes: BytesMut,
     pub(crate) blob_bytes: u32,
@@ -33,7 +33,7 @@ pub struct Frame {
     pub(crate) segment: u64,
 }
 
-impl Frame {
+impl JournalFrame {
     pub fn position(&self) -> u64 {
         self.position
     }

@@ -5,10 +5,10 @@
 //! go, and **cleaning** keeps the disk small. `spec/journal.md` shows every byte and argues for every moment at which
 //! the power may fail.
 //!
-//! The path of a batch: [`Batches`] (filled in the hub's turn) → [`Frame`] → [`Writer`] (append, sync) → [`Reader`].
-//! [`TopicLog`] is the same for pub/sub, with files and a thread of its own. [`Maintenance`] and [`MaintenanceThread`]
-//! do the rest in the background. Where to look: `codec/` for records as bytes, `frame.rs`, `segment.rs` and `scan.rs`
-//! for the journal, `recover/` for coming back, [`disk`] for what a disk is to us.
+//! The path of a batch: [`Batches`] (filled in the hub's turn) → [`JournalFrame`] → [`Writer`] (append, sync) →
+//! [`Reader`]. [`TopicLog`] is the same for pub/sub, with files and a thread of its own. [`Maintenance`] and
+//! [`MaintenanceThread`] do the rest in the background. Where to look: `codec/` for records as bytes, `frame.rs`,
+//! `segment.rs` and `scan.rs` for the journal, `recover/` for coming back, [`disk`] for what a disk is to us.
 
 mod backup;
 mod batches;
@@ -48,7 +48,7 @@ pub use disk::{Disk, DiskFile, MemoryDisk, RealDisk};
 pub use dump::dump;
 pub use error::{Damage, ReadError, StoreError, WriteError};
 pub use events::Events;
-pub use frame::{FRAME_BYTES_MAX, Frame};
+pub use frame::{FRAME_BYTES_MAX, JournalFrame};
 pub use key_log::{KeyLog, KeyRecords, KeysOpened};
 pub use maintenance::{Maintenance, MaintenanceEvent, Pace};
 pub use maintenance_thread::MaintenanceThread;

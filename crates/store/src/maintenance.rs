@@ -9,10 +9,10 @@ use std::time::Duration;
 use tenure_engine::{Engine, Slot, Timestamp};
 
 use crate::batches::Batches;
-use crate::block::Block;
+use crate::block::SnapshotBlock;
 use crate::cleaning::Cleaning;
 use crate::error::StoreError;
-use crate::maintenance_thread::{Done, Finish, Job};
+use crate::maintenance_thread::{JobDone, MaintenanceJob, SnapshotFinish};
 use crate::segment_usage::LiveBytes;
 use crate::shared::{Shared, SnapshotFile};
 use crate::snapshot::{settings_block, task_block};
@@ -20,8 +20,8 @@ use crate::snapshot::{settings_block, task_block};
 #[derive(Debug)]
 pub struct Maintenance {
     shared: Arc<Shared>,
-    jobs: Sender<Job>,
-    done: Receiver<Done>,
+    jobs: Sender<MaintenanceJob>,
+    done: Receiver<JobDone>,
     queued: Arc<AtomicUsize>,
     last: Option<SnapshotFile>,
     snapshot: Snapshot,
@@ -125,8 +125,8 @@ const SHUTDOWN_JOURNAL_BYTES: u64 = 1 << 20;
 impl Maintenance {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        jobs: Sender<Job>,
-        done: Receiver<Done>,
+        jobs: Sender<MaintenanceJob>,
+        done: Receiver<JobDone>,
         queued: Arc<AtomicUsize>,
         last: Option<SnapshotFile>,
     ) -> Maintenance {
@@ -193,7 +193,7 @@ impl Maintenance {
         self.short = short;
         self.shared.set_short(short);
         if short && self.shared.spare_count() > 0 {
-            self.send(Job::DropSpares);
+            self.send(MaintenanceJob::DropSpares);
         }
     }
 
@@ -221,9 +221,9 @@ impl Maintenance {
         std::mem::take(&mut self.events)
     }
 
-    fn hear(&mut self, done: Done, engine: &mut Engine, batches: &mut Batches, now: Timestamp) {
+    fn hear(&mut self, done: JobDone, engine: &mut Engine, batches: &mut Batches, now: Timestamp) {
         match done {
-            Done::Snapshot { file, deleted } => {
+            JobDone::Snapshot { file, deleted } => {
                 for segment in &deleted {
                     batches.segment_usage.forget_segment(*segment);
                 }
@@ -234,7 +234,7 @@ impl Maintenance {
                 self.told_no_room = false;
                 self.look_in = 1;
             }
-            Done::SnapshotFailed(error) => {
+            JobDone::SnapshotFailed(error) => {
                 if !error.is_full() {
                     self.events.push(MaintenanceEvent::Failed { doing: "taking a snapshot", error });
                 } else if !std::mem::replace(&mut self.told_no_room, true) {
@@ -245,14 +245,14 @@ impl Maintenance {
                 self.not_before = batches.position() + self.shared.settings.snapshot_bytes / 4;
                 self.not_before_time = now + SNAPSHOT_RETRY;
             }
-            Done::Spare(Ok(())) => self.spare = SpareWork::Idle,
-            Done::Spare(Err(error)) => {
+            JobDone::Spare(Ok(())) => self.spare = SpareWork::Idle,
+            JobDone::Spare(Err(error)) => {
                 self.events.push(MaintenanceEvent::Failed { doing: "preparing a segment", error });
                 self.spare = SpareWork::Failed;
             }
-            Done::Listed(Ok(listed)) => self.cleaning.listed(listed, engine),
-            Done::Fetched(Ok(fetched)) => self.cleaning.fetched(fetched),
-            Done::Listed(Err(error)) | Done::Fetched(Err(error)) => {
+            JobDone::Listed(Ok(listed)) => self.cleaning.listed(listed, engine),
+            JobDone::Fetched(Ok(fetched)) => self.cleaning.fetched(fetched),
+            JobDone::Listed(Err(error)) | JobDone::Fetched(Err(error)) => {
                 self.events.push(MaintenanceEvent::Failed { doing: "cleaning a segment", error });
                 self.uncleanable.extend(self.cleaning.give_up());
             }
@@ -318,7 +318,7 @@ impl Maintenance {
             .filter(|live| live.live_blobs == 0)
             .map(|live| live.start)
             .collect();
-        self.send(Job::BeginSnapshot { start, first_event });
+        self.send(MaintenanceJob::BeginSnapshot { start, first_event });
         self.snapshot = Snapshot::Walking { next: None, condemned };
     }
 
@@ -351,7 +351,7 @@ impl Maintenance {
             }
             Snapshot::Settling { end, condemned } => {
                 self.snapshot = if self.shared.progress.synced() >= end {
-                    self.send(Job::FinishSnapshot(Finish { end, condemned, now }));
+                    self.send(MaintenanceJob::FinishSnapshot(SnapshotFinish { end, condemned, now }));
                     Snapshot::Writing
                 } else {
                     Snapshot::Settling { end, condemned }
@@ -370,7 +370,7 @@ impl Maintenance {
         match self.spare {
             SpareWork::Idle if wanted && settings.spare_segments > 0 && self.shared.spare_count() == 0 => {
                 self.spare = SpareWork::Asked;
-                self.send(Job::PrepareSpare);
+                self.send(MaintenanceJob::PrepareSpare);
             }
             // A disk that had no room gets another chance with the next segment.
             SpareWork::Failed if !wanted => self.spare = SpareWork::Idle,
@@ -378,14 +378,14 @@ impl Maintenance {
         }
     }
 
-    fn send_block(&self, block: Option<Block>) {
+    fn send_block(&self, block: Option<SnapshotBlock>) {
         if let Some(block) = block {
             self.queued.fetch_add(block.page.len(), Ordering::AcqRel);
-            self.send(Job::Block(block));
+            self.send(MaintenanceJob::Block(block));
         }
     }
 
-    fn send(&self, job: Job) {
+    fn send(&self, job: MaintenanceJob) {
         // If the maintenance thread is gone, the next turn notices.
         let _ = self.jobs.send(job);
     }

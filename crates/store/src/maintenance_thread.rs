@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use bytes::Bytes;
 use tenure_engine::{Blob, TaskId, Timestamp, Which};
 
-use crate::block::Block;
+use crate::block::SnapshotBlock;
 use crate::cleaning;
 use crate::error::{Doing, StoreError};
 use crate::events::copy_events;
@@ -20,13 +20,13 @@ use crate::snapshot::{NeededSegment, SnapshotWriter};
 
 /// What the hub's side asks for, in this order: begin, blocks, finish; the others at any time.
 #[derive(Debug)]
-pub(crate) enum Job {
+pub(crate) enum MaintenanceJob {
     BeginSnapshot {
         start: u64,
         first_event: u64,
     },
-    Block(Block),
-    FinishSnapshot(Finish),
+    Block(SnapshotBlock),
+    FinishSnapshot(SnapshotFinish),
     PrepareSpare,
     /// The disk needs the room of segments that wait to be used.
     DropSpares,
@@ -39,7 +39,7 @@ pub(crate) enum Job {
 }
 
 #[derive(Debug)]
-pub(crate) struct Finish {
+pub(crate) struct SnapshotFinish {
     /// The journal is synced up to here.
     pub(crate) end: u64,
     /// Segments without a live blob when the snapshot began.
@@ -48,7 +48,7 @@ pub(crate) struct Finish {
 }
 
 #[derive(Debug)]
-pub(crate) enum Done {
+pub(crate) enum JobDone {
     Snapshot { file: SnapshotFile, deleted: Vec<u64> },
     SnapshotFailed(StoreError),
     Spare(Result<(), StoreError>),
@@ -74,8 +74,8 @@ pub(crate) struct Listed {
 #[derive(Debug)]
 pub struct MaintenanceThread {
     shared: Arc<Shared>,
-    jobs: Receiver<Job>,
-    done: Sender<Done>,
+    jobs: Receiver<MaintenanceJob>,
+    done: Sender<JobDone>,
     /// Blocks that wait to be written, in bytes.
     queued: Arc<AtomicUsize>,
     snapshot: Option<Result<SnapshotWriter, StoreError>>,
@@ -86,8 +86,8 @@ pub struct MaintenanceThread {
 impl MaintenanceThread {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        jobs: Receiver<Job>,
-        done: Sender<Done>,
+        jobs: Receiver<MaintenanceJob>,
+        done: Sender<JobDone>,
         queued: Arc<AtomicUsize>,
     ) -> MaintenanceThread {
         MaintenanceThread { shared, jobs, done, queued, snapshot: None, deferred: Vec::new() }
@@ -111,13 +111,13 @@ impl MaintenanceThread {
         }
     }
 
-    fn work(&mut self, job: Job) {
+    fn work(&mut self, job: MaintenanceJob) {
         let done = match job {
-            Job::BeginSnapshot { start, first_event } => {
+            MaintenanceJob::BeginSnapshot { start, first_event } => {
                 self.snapshot = Some(SnapshotWriter::create(&*self.shared.disk, start, first_event));
                 return;
             }
-            Job::Block(block) => {
+            MaintenanceJob::Block(block) => {
                 self.queued.fetch_sub(block.page.len(), Ordering::AcqRel);
                 if let Some(Ok(writer)) = &mut self.snapshot
                     && let Err(error) = writer.add(&block)
@@ -128,22 +128,26 @@ impl MaintenanceThread {
                 }
                 return;
             }
-            Job::FinishSnapshot(finish) => match self.finish(finish) {
+            MaintenanceJob::FinishSnapshot(finish) => match self.finish(finish) {
                 Ok(done) => done,
                 Err(error) => {
                     self.remove_unfinished();
-                    Done::SnapshotFailed(error)
+                    JobDone::SnapshotFailed(error)
                 }
             },
-            Job::DropSpares => {
+            MaintenanceJob::DropSpares => {
                 while let Some(spare) = self.shared.take_spare() {
                     let _ = self.shared.disk.remove(&spare.name);
                 }
                 return;
             }
-            Job::PrepareSpare => Done::Spare(self.prepare_spare()),
-            Job::ListBlobs { segment, from } => Done::Listed(cleaning::list(&self.shared, segment, from)),
-            Job::FetchBlobs(candidates) => Done::Fetched(cleaning::fetch(&self.shared, candidates)),
+            MaintenanceJob::PrepareSpare => JobDone::Spare(self.prepare_spare()),
+            MaintenanceJob::ListBlobs { segment, from } => {
+                JobDone::Listed(cleaning::list(&self.shared, segment, from))
+            }
+            MaintenanceJob::FetchBlobs(candidates) => {
+                JobDone::Fetched(cleaning::fetch(&self.shared, candidates))
+            }
         };
         // A hub that is gone does not need to know.
         let _ = self.done.send(done);
@@ -151,7 +155,7 @@ impl MaintenanceThread {
 
     /// First the events find a new home, then the snapshot becomes the one to start from, then what is not needed any
     /// more goes. A crash between any two of them leaves files that are only superfluous.
-    fn finish(&mut self, finish: Finish) -> Result<Done, StoreError> {
+    fn finish(&mut self, finish: SnapshotFinish) -> Result<JobDone, StoreError> {
         let writer = self.snapshot.take().expect("a snapshot was begun")?;
         let disk = &*self.shared.disk;
         let (start, first_event) = (writer.start(), writer.first_event());
@@ -179,7 +183,7 @@ impl MaintenanceThread {
             self.trim_events(finish.now)?;
             disk.sync_dir().syncing("the directory")?;
         }
-        Ok(Done::Snapshot { file, deleted })
+        Ok(JobDone::Snapshot { file, deleted })
     }
 
     /// The segments from before `start` that the snapshot needs: all but those that may go once it is there. A start

@@ -73,9 +73,9 @@ impl Reader {
     pub fn events(&self, from: u64, max: usize) -> Result<Events, ReadError> {
         loop {
             match self.find_events(from)? {
-                Place::Nowhere => return Ok(Events::Some { events: Vec::new(), next: from }),
-                Place::Gap { oldest } => return Ok(Events::Gap { oldest }),
-                Place::File(file) => {
+                EventPlace::Nowhere => return Ok(Events::Some { events: Vec::new(), next: from }),
+                EventPlace::Gap { oldest } => return Ok(Events::Gap { oldest }),
+                EventPlace::File(file) => {
                     let mut events = Vec::new();
                     file.read(&mut EventDecoder::default(), from, &mut |event| {
                         events.push(event);
@@ -84,7 +84,7 @@ impl Reader {
                     let next = from + events.len() as u64;
                     return Ok(Events::Some { events, next });
                 }
-                Place::Segment(segment) => match self.events_in(&segment, from, max) {
+                EventPlace::Segment(segment) => match self.events_in(&segment, from, max) {
                     Err(_) if self.is_gone(&segment) => {} // Its events are in a file by now.
                     other => return other,
                 },
@@ -127,25 +127,25 @@ impl Reader {
         files.segments.get(&segment.start).is_none_or(|known| !Arc::ptr_eq(known, segment))
     }
 
-    fn find_events(&self, from: u64) -> Result<Place, ReadError> {
+    fn find_events(&self, from: u64) -> Result<EventPlace, ReadError> {
         if from >= self.next_event() {
-            return Ok(Place::Nowhere);
+            return Ok(EventPlace::Nowhere);
         }
         let files = self.shared.files.read().expect("no holder of the lock panics");
         let in_journal = files.snapshot.map_or(1, |snapshot| snapshot.first_event);
         if let Some(file) = files.events.iter().find(|file| file.end > from && file.end > file.first) {
             if file.first <= from {
-                return Ok(Place::File(file.clone()));
+                return Ok(EventPlace::File(file.clone()));
             }
             if from < in_journal {
-                return Ok(Place::Gap { oldest: file.first.min(in_journal) });
+                return Ok(EventPlace::Gap { oldest: file.first.min(in_journal) });
             }
         }
         if from < in_journal {
-            return Ok(Place::Gap { oldest: in_journal });
+            return Ok(EventPlace::Gap { oldest: in_journal });
         }
         let found = files.segments.values().rev().find(|segment| segment.mark_before(from).is_some());
-        Ok(found.map_or(Place::Nowhere, |segment| Place::Segment(segment.clone())))
+        Ok(found.map_or(EventPlace::Nowhere, |segment| EventPlace::Segment(segment.clone())))
     }
 
     fn events_in(&self, segment: &Segment, from: u64, max: usize) -> Result<Events, ReadError> {
@@ -207,7 +207,7 @@ impl Reader {
     }
 }
 
-enum Place {
+enum EventPlace {
     Nowhere,
     Gap { oldest: u64 },
     File(Arc<EventFile>),

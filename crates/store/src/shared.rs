@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) keys: Mutex<Vec<TopicFile>>,
     keys_found: Mutex<Option<TopicsFound>>,
     pub(crate) tail: Tail,
-    pub(crate) progress: Progress,
+    pub(crate) progress: JournalProgress,
     spares: Mutex<Vec<Spare>>,
     buffer: Mutex<Option<BytesMut>>,
     salts: Mutex<Random>,
@@ -65,7 +65,7 @@ pub(crate) struct SnapshotFile {
 
 /// How far the journal is. Positions only grow.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct JournalProgress {
     /// Everything before it may be spoken of.
     acknowledged: AtomicU64,
     /// The number of the first event that may not be spoken of yet.
@@ -99,7 +99,7 @@ impl Shared {
         disk: Arc<dyn Disk>,
         settings: StoreSettings,
         found: Found,
-        progress: Progress,
+        progress: JournalProgress,
         salts: Random,
         lock: DiskLock,
     ) -> Shared {
@@ -224,9 +224,9 @@ impl Shared {
     }
 }
 
-impl Progress {
-    pub(crate) fn new(position: u64, next_event: u64) -> Progress {
-        Progress {
+impl JournalProgress {
+    pub(crate) fn new(position: u64, next_event: u64) -> JournalProgress {
+        JournalProgress {
             acknowledged: AtomicU64::new(position),
             next_event: AtomicU64::new(next_event),
             synced: AtomicU64::new(position),

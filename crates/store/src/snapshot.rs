@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tenure_engine::{Change, Engine, Slot, Timestamp};
 
-use crate::block::{Block, BlockHeader, BlockKind};
+use crate::block::{BlockHeader, BlockKind, SnapshotBlock};
 use crate::codec::{Base, Dictionary, Malformed, Take, encode_setting, encode_whole_task, put_varint};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, Doing, StoreError};
@@ -46,7 +46,7 @@ impl Sum {
         }
     }
 
-    fn encode(&self) -> Block {
+    fn encode(&self) -> SnapshotBlock {
         let mut page = Vec::new();
         for number in [self.tasks, self.settings, self.blocks, self.end, self.taken_at.0] {
             put_varint(&mut page, number);
@@ -58,7 +58,7 @@ impl Sum {
                 put_varint(&mut page, segment.bytes);
             }
         }
-        Block { kind: BlockKind::Sum, count: 0, base: Base::default(), page }
+        SnapshotBlock { kind: BlockKind::Sum, count: 0, base: Base::default(), page }
     }
 
     pub(crate) fn decode(page: &[u8]) -> Result<Sum, Malformed> {
@@ -79,7 +79,11 @@ impl Sum {
 }
 
 /// Makes a block of the next `max` tasks. Says where to go on.
-pub(crate) fn task_block(engine: &Engine, from: Option<Slot>, max: usize) -> (Option<Block>, Option<Slot>) {
+pub(crate) fn task_block(
+    engine: &Engine,
+    from: Option<Slot>,
+    max: usize,
+) -> (Option<SnapshotBlock>, Option<Slot>) {
     let (mut book, mut entries, mut base, mut count) =
         (Dictionary::default(), Vec::new(), Base::default(), 0);
     let next = engine.scan_tasks(from, max, &mut |task, terms| {
@@ -92,7 +96,7 @@ pub(crate) fn task_block(engine: &Engine, from: Option<Slot>, max: usize) -> (Op
     (block(BlockKind::Tasks, count, base, &book, &entries), next)
 }
 
-pub(crate) fn settings_block(engine: &Engine, now: Timestamp) -> Option<Block> {
+pub(crate) fn settings_block(engine: &Engine, now: Timestamp) -> Option<SnapshotBlock> {
     let (mut book, mut entries, mut count) = (Dictionary::default(), Vec::new(), 0);
     let base = Base { time: now, ..Base::default() };
     engine.settings_records(&mut |change: Change<'_>| {
@@ -101,14 +105,20 @@ pub(crate) fn settings_block(engine: &Engine, now: Timestamp) -> Option<Block> {
     block(BlockKind::Settings, count, base, &book, &entries)
 }
 
-fn block(kind: BlockKind, count: u32, base: Base, book: &Dictionary, entries: &[u8]) -> Option<Block> {
+fn block(
+    kind: BlockKind,
+    count: u32,
+    base: Base,
+    book: &Dictionary,
+    entries: &[u8],
+) -> Option<SnapshotBlock> {
     if count == 0 {
         return None;
     }
     let mut page = Vec::with_capacity(book.len() + entries.len());
     book.write(&mut page);
     page.extend_from_slice(entries);
-    Some(Block { kind, count, base, page })
+    Some(SnapshotBlock { kind, count, base, page })
 }
 
 /// Writes one snapshot.
@@ -145,7 +155,7 @@ impl SnapshotWriter {
         self.first_event
     }
 
-    pub(crate) fn add(&mut self, block: &Block) -> Result<(), StoreError> {
+    pub(crate) fn add(&mut self, block: &SnapshotBlock) -> Result<(), StoreError> {
         self.sum.add(block.kind, block.count);
         self.put(block)
     }
@@ -169,7 +179,7 @@ impl SnapshotWriter {
         Ok(SnapshotFile { start: self.start, first_event: self.first_event, bytes: self.offset })
     }
 
-    fn put(&mut self, block: &Block) -> Result<(), StoreError> {
+    fn put(&mut self, block: &SnapshotBlock) -> Result<(), StoreError> {
         self.file.write_at(&block.encode(self.offset), self.offset).doing("writing", &self.name)?;
         self.offset += block.bytes();
         Ok(())

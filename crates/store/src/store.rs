@@ -20,7 +20,7 @@ use crate::recover::{Inventory, JournalEnd, LostBlobs, OpenReport, Recovered, re
 use crate::segment;
 use crate::segment_usage::SegmentUsage;
 use crate::settings::StoreSettings;
-use crate::shared::{Files, Found, Progress, Shared};
+use crate::shared::{Files, Found, JournalProgress, Shared};
 use crate::topic_log::{LogFamily, TopicsFound};
 use crate::writer::Writer;
 
@@ -139,7 +139,7 @@ fn assemble(
     // Time and position keep the salts of this run apart from those of the last, should the seed be the same.
     let mut salts = Random::new(salts.next() ^ now.0.rotate_left(32) ^ end.position);
     salts.next();
-    let progress = Progress::new(end.position, end.next_event);
+    let progress = JournalProgress::new(end.position, end.next_event);
     let shared =
         Arc::new(Shared::new(disk, settings, Found { files, mark, topics, keys }, progress, salts, lock));
     let (jobs, job_queue) = channel();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenure_engine::{Settings, StateName, TermsKey, Timestamp, Which};
 
-use crate::codec::{Base, Malformed, Names, Page, Take, decode_terms, event, next_record};
+use crate::codec::{Base, Malformed, Names, RecordPage, Take, decode_terms, event, next_record};
 use crate::disk::Disk;
 use crate::error::{Damage, StoreError};
 use crate::events::{EventDecoder, EventFile};
@@ -258,7 +258,7 @@ pub(crate) fn check_frame(header: &FrameHeader, payload: &[u8], names: &mut Name
     let mut take = Take::new(&payload[header.blob_bytes as usize..]);
     let time = Timestamp(take.varint()?);
     let base = Base { time, event: header.first_event, place: header.position };
-    let page = Page::open(base, &mut take, names)?;
+    let page = RecordPage::open(base, &mut take, names)?;
     let mut keys = Vec::new();
     let mut terms = Vec::new();
     for (index, bytes) in page.terms.iter().enumerate() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_engine::Timestamp;
 
 use crate::error::{Doing, StoreError, WriteError, is_full};
-use crate::frame::Frame;
+use crate::frame::JournalFrame;
 use crate::high_water::HighWater;
 use crate::segment::Segment;
 use crate::settings::Sync;
@@ -54,7 +54,7 @@ impl Writer {
     ///
     /// When the disk is full, the frames that did not fit stay where they are, to be tried again. After any other
     /// error the writer takes nothing more: what the disk holds is uncertain, and the process must end.
-    pub fn append(&mut self, frames: &mut Vec<Frame>, now: Timestamp) -> Result<u64, WriteError> {
+    pub fn append(&mut self, frames: &mut Vec<JournalFrame>, now: Timestamp) -> Result<u64, WriteError> {
         if self.failed {
             return Err(StoreError::Failed.into());
         }
@@ -107,7 +107,7 @@ impl Writer {
 
     /// Frames of one segment are one group: written one after the other, synced together. A segment is made
     /// synced before the next one begins, so only the last can have a torn tail.
-    fn append_groups(&mut self, frames: &mut Vec<Frame>, now: Timestamp) -> Result<(), WriteError> {
+    fn append_groups(&mut self, frames: &mut Vec<JournalFrame>, now: Timestamp) -> Result<(), WriteError> {
         while let Some(first) = frames.first() {
             let start = first.segment;
             let count = frames.iter().take_while(|frame| frame.segment == start).count();
@@ -151,7 +151,7 @@ impl Writer {
     }
 
     /// Writes all of a group or, on a full disk, nothing.
-    fn write_group(&mut self, frames: &mut [Frame]) -> Result<(), WriteError> {
+    fn write_group(&mut self, frames: &mut [JournalFrame]) -> Result<(), WriteError> {
         let segment = self.segment.clone().expect("a segment was begun");
         let (start, first_event) = (self.position, self.next_event);
         let synced = self.shared.progress.synced();
@@ -184,7 +184,7 @@ impl Writer {
     }
 
     /// Frames one after the other, as they stand in the file.
-    fn gather(&mut self, frames: &[Frame]) -> &[u8] {
+    fn gather(&mut self, frames: &[JournalFrame]) -> &[u8] {
         self.gathered.clear();
         frames.iter().for_each(|frame| self.gathered.extend_from_slice(&frame.bytes));
         &self.gathered
@@ -203,7 +203,7 @@ impl Writer {
     }
 
     /// The frames may be spoken of: readers find their bodies and events.
-    fn publish(&mut self, frames: impl Iterator<Item = Frame>) {
+    fn publish(&mut self, frames: impl Iterator<Item = JournalFrame>) {
         let segment = self.segment.as_ref().expect("a segment was begun");
         for frame in frames {
             segment.mark(frame.first_event, frame.position);
@@ -224,7 +224,7 @@ fn full_or_fatal(error: StoreError, needed: u64) -> WriteError {
 }
 
 /// How many of the frames are written at once.
-fn gathered(frames: &[Frame]) -> usize {
+fn gathered(frames: &[JournalFrame]) -> usize {
     let ends = frames.iter().scan(0, |bytes, frame| {
         *bytes += frame.bytes.len();
         Some(*bytes)

@@ -10,7 +10,7 @@ use tenure_engine::{Name, Terms, Threshold, Thresholds, Why};
 
 use super::Base;
 use super::dictionary::Dictionary;
-use super::page::Page;
+use super::page::RecordPage;
 use super::put;
 use super::record::{AboutView, RecordView};
 use super::settings::{encode_thresholds, take_limit_number, take_thresholds};
@@ -21,7 +21,7 @@ use super::task::take_percent;
 pub(crate) fn event(
     record: &RecordView<'_>,
     number: u64,
-    page: &Page<'_>,
+    page: &RecordPage<'_>,
     terms: &[Arc<Terms>],
 ) -> Result<Event, Malformed> {
     let mut take = Take::new(record.event);
@@ -194,7 +194,7 @@ fn kind_code(kind: &EventData) -> u8 {
     }
 }
 
-fn take_kind(take: &mut Take<'_>, page: &Page<'_>) -> Result<EventData, Malformed> {
+fn take_kind(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<EventData, Malformed> {
     let base = &page.base;
     Ok(match take.byte()? {
         1 => EventData::Submitted { unserved: take_why(take, page)? },
@@ -374,7 +374,7 @@ fn why_code(why: &Why) -> u8 {
     }
 }
 
-fn take_why(take: &mut Take<'_>, page: &Page<'_>) -> Result<Option<Why>, Malformed> {
+fn take_why(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Why>, Malformed> {
     let base = &page.base;
     Ok(Some(match take.byte()? {
         0 => return Ok(None),
@@ -411,7 +411,7 @@ fn put_names(out: &mut Vec<u8>, book: &mut Dictionary, names: &[Name]) {
     names.iter().for_each(|name| put_name(out, book, name));
 }
 
-fn take_names(take: &mut Take<'_>, page: &Page<'_>) -> Result<Vec<Name>, Malformed> {
+fn take_names(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Vec<Name>, Malformed> {
     let count = take.count()?;
     (0..count).map(|_| page.name(take)).collect()
 }

@@ -21,7 +21,7 @@ mod tests;
 
 pub(crate) use dictionary::Dictionary;
 pub(crate) use event::event;
-pub(crate) use page::{Names, Page};
+pub(crate) use page::{Names, RecordPage};
 pub(crate) use record::{ChangeView, encode_record, next_record};
 pub(crate) use settings::{Setting, encode_setting, setting};
 pub(crate) use take::{Malformed, Take};

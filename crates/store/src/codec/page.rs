@@ -9,20 +9,24 @@ use super::take::{Malformed, Take};
 
 /// What the entries of a page point into: terms as their bytes, names shared with everything read before.
 #[derive(Debug, Default)]
-pub(crate) struct Page<'a> {
+pub(crate) struct RecordPage<'a> {
     pub(crate) base: Base,
     pub(crate) terms: Vec<&'a [u8]>,
     pub(crate) names: Vec<Name>,
 }
 
-impl<'a> Page<'a> {
-    pub(crate) fn open(base: Base, take: &mut Take<'a>, shared: &mut Names) -> Result<Page<'a>, Malformed> {
+impl<'a> RecordPage<'a> {
+    pub(crate) fn open(
+        base: Base,
+        take: &mut Take<'a>,
+        shared: &mut Names,
+    ) -> Result<RecordPage<'a>, Malformed> {
         let count = take.count()?;
         let terms = (0..count).map(|_| take.measured()).collect::<Result<_, _>>()?;
         let count = take.count()?;
         let names =
             (0..count).map(|_| take.text().map(|text| shared.share(text))).collect::<Result<_, _>>()?;
-        Ok(Page { base, terms, names })
+        Ok(RecordPage { base, terms, names })
     }
 
     pub(super) fn name(&self, take: &mut Take<'_>) -> Result<Name, Malformed> {

@@ -7,11 +7,11 @@ use tenure_engine::{Change, Task, TermsKey};
 use super::Base;
 use super::dictionary::Dictionary;
 use super::event::encode_event;
-use super::page::Page;
+use super::page::RecordPage;
 use super::put;
 use super::settings::{self, Setting, take_setting};
 use super::take::{Malformed, Take};
-use super::task::{Identity, encode_task, take_task};
+use super::task::{TaskIdentity, encode_task, take_task};
 
 /// A record as it lies in its page; event and state are decoded when they are wanted.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct RecordView<'a> {
 pub(crate) enum AboutView {
     /// The record has no event: the store moved bytes, nothing happened to the task.
     Nobody,
-    Task(Identity),
+    Task(TaskIdentity),
     Worker,
     Queue,
     Tag,
@@ -60,7 +60,7 @@ pub(crate) fn encode_record(
     let mut subject = None;
     if let Some(event) = event {
         if let EventSubject::Task { id, attempt, terms } = &event.about {
-            let identity = Identity { id: *id, attempt: *attempt, terms: book.terms(terms) };
+            let identity = TaskIdentity { id: *id, attempt: *attempt, terms: book.terms(terms) };
             identity.encode(out);
             subject = Some(identity);
         }
@@ -69,7 +69,8 @@ pub(crate) fn encode_record(
     let code = match change {
         Change::Nothing => NOTHING,
         Change::Task { task, terms } => {
-            let identity = Identity { id: task.id, attempt: task.attempt, terms: book.terms_by_value(terms) };
+            let identity =
+                TaskIdentity { id: task.id, attempt: task.attempt, terms: book.terms_by_value(terms) };
             let same = subject == Some(identity);
             put::measured(out, |out| {
                 if !same {
@@ -99,7 +100,7 @@ pub(crate) fn next_record<'a>(take: &mut Take<'a>) -> Result<RecordView<'a>, Mal
     let head = take.byte()?;
     let about = match head & ABOUT_BITS {
         0 => AboutView::Nobody,
-        1 => AboutView::Task(Identity::take(take)?),
+        1 => AboutView::Task(TaskIdentity::take(take)?),
         2 => AboutView::Worker,
         3 => AboutView::Queue,
         4 => AboutView::Tag,
@@ -117,7 +118,7 @@ impl RecordView<'_> {
     }
 
     /// Decodes the new state. `keys` are the page's terms as the engine numbers them.
-    pub(crate) fn change(&self, page: &Page<'_>, keys: &[TermsKey]) -> Result<ChangeView, Malformed> {
+    pub(crate) fn change(&self, page: &RecordPage<'_>, keys: &[TermsKey]) -> Result<ChangeView, Malformed> {
         let mut take = Take::new(self.change);
         let change = match (self.change_code, self.about) {
             (NOTHING, _) => ChangeView::Nothing,
@@ -125,7 +126,7 @@ impl RecordView<'_> {
                 ChangeView::Task(task(&mut take, page, identity, keys)?)
             }
             (OTHER_TASK, _) => {
-                let identity = Identity::take(&mut take)?;
+                let identity = TaskIdentity::take(&mut take)?;
                 ChangeView::Task(task(&mut take, page, identity, keys)?)
             }
             (code, _) => ChangeView::Setting(take_setting(&mut take, page, code)?),
@@ -139,8 +140,8 @@ impl RecordView<'_> {
 
 fn task(
     take: &mut Take<'_>,
-    page: &Page<'_>,
-    identity: Identity,
+    page: &RecordPage<'_>,
+    identity: TaskIdentity,
     keys: &[TermsKey],
 ) -> Result<Task, Malformed> {
     let key = keys.get(identity.terms as usize).ok_or(Malformed("a task's terms are not in its page"))?;

@@ -7,7 +7,7 @@ use tenure_engine::{Change, Passed, Thresholds};
 
 use super::Base;
 use super::dictionary::Dictionary;
-use super::page::Page;
+use super::page::RecordPage;
 use super::put;
 use super::take::{Malformed, Take};
 
@@ -51,12 +51,16 @@ pub(crate) fn encode_setting(
     true
 }
 
-pub(crate) fn setting(take: &mut Take<'_>, page: &Page<'_>) -> Result<Setting, Malformed> {
+pub(crate) fn setting(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Setting, Malformed> {
     let code = take.byte()?;
     take_setting(take, page, code)
 }
 
-pub(super) fn take_setting(take: &mut Take<'_>, page: &Page<'_>, code: u8) -> Result<Setting, Malformed> {
+pub(super) fn take_setting(
+    take: &mut Take<'_>,
+    page: &RecordPage<'_>,
+    code: u8,
+) -> Result<Setting, Malformed> {
     match code {
         WORKER => take_worker(take, page).map(Setting::Worker),
         WORKER_WITH_PROFILE => {
@@ -99,7 +103,7 @@ pub(super) fn worker_code(worker: &WorkerHealth) -> u8 {
     if worker.profile.is_some() { WORKER_WITH_PROFILE } else { WORKER }
 }
 
-fn take_worker(take: &mut Take<'_>, page: &Page<'_>) -> Result<WorkerHealth, Malformed> {
+fn take_worker(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<WorkerHealth, Malformed> {
     Ok(WorkerHealth {
         namespace: page.name(take)?,
         worker: page.name(take)?,
@@ -141,7 +145,7 @@ pub(super) fn take_thresholds(take: &mut Take<'_>) -> Result<Thresholds, Malform
     Ok(Thresholds { depth: take_limit_number(take)?, age: take.maybe_span()? })
 }
 
-fn take_queue(take: &mut Take<'_>, page: &Page<'_>) -> Result<QueueSetting, Malformed> {
+fn take_queue(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<QueueSetting, Malformed> {
     let (namespace, queue) = (page.name(take)?, page.name(take)?);
     let head = take.byte()?;
     if head > 3 {
@@ -165,7 +169,7 @@ pub(super) fn encode_limit(out: &mut Vec<u8>, book: &mut Dictionary, limit: &Lim
     put::varint(out, limit.limit.map_or(0, |limit| u64::from(limit) + 1));
 }
 
-fn take_limit(take: &mut Take<'_>, page: &Page<'_>) -> Result<LimitSetting, Malformed> {
+fn take_limit(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<LimitSetting, Malformed> {
     let (namespace, tag) = (page.name(take)?, page.name(take)?);
     Ok(LimitSetting { namespace, tag, limit: take_limit_number(take)? })
 }

@@ -5,28 +5,28 @@ use tenure_engine::{Checkpoint, Extras, Task, TaskId, TaskState, Terms, TermsKey
 
 use super::Base;
 use super::dictionary::Dictionary;
-use super::page::Page;
+use super::page::RecordPage;
 use super::put;
 use super::take::{Malformed, Take};
 
 /// Which task, which attempt, on which terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct TaskIdentity {
     pub(crate) id: TaskId,
     pub(crate) attempt: u32,
     /// An index into the page's terms.
     pub(crate) terms: u32,
 }
 
-impl Identity {
+impl TaskIdentity {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.id.as_bytes());
         put::varint(out, u64::from(self.attempt));
         put::varint(out, u64::from(self.terms));
     }
 
-    pub(super) fn take(take: &mut Take<'_>) -> Result<Identity, Malformed> {
-        Ok(Identity { id: take.id()?, attempt: take.small()?, terms: take.small()? })
+    pub(super) fn take(take: &mut Take<'_>) -> Result<TaskIdentity, Malformed> {
+        Ok(TaskIdentity { id: take.id()?, attempt: take.small()?, terms: take.small()? })
     }
 }
 
@@ -39,12 +39,16 @@ pub(crate) fn encode_whole_task(
     terms: &Terms,
 ) {
     let terms = book.terms_in_place(terms);
-    Identity { id: task.id, attempt: task.attempt, terms }.encode(out);
+    TaskIdentity { id: task.id, attempt: task.attempt, terms }.encode(out);
     encode_task(out, book, base, task);
 }
 
-pub(crate) fn whole_task(take: &mut Take<'_>, page: &Page<'_>, keys: &[TermsKey]) -> Result<Task, Malformed> {
-    let identity = Identity::take(take)?;
+pub(crate) fn whole_task(
+    take: &mut Take<'_>,
+    page: &RecordPage<'_>,
+    keys: &[TermsKey],
+) -> Result<Task, Malformed> {
+    let identity = TaskIdentity::take(take)?;
     let key = keys.get(identity.terms as usize).ok_or(Malformed("a task's terms are not in its page"))?;
     take_task(take, page, identity, *key)
 }
@@ -87,8 +91,8 @@ pub(super) fn encode_task(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base,
 
 pub(super) fn take_task(
     take: &mut Take<'_>,
-    page: &Page<'_>,
-    identity: Identity,
+    page: &RecordPage<'_>,
+    identity: TaskIdentity,
     terms: TermsKey,
 ) -> Result<Task, Malformed> {
     let base = &page.base;
@@ -168,7 +172,7 @@ fn encode_state(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, state: &T
     }
 }
 
-fn take_state(take: &mut Take<'_>, page: &Page<'_>, code: u8) -> Result<TaskState, Malformed> {
+fn take_state(take: &mut Take<'_>, page: &RecordPage<'_>, code: u8) -> Result<TaskState, Malformed> {
     Ok(match code {
         0 => TaskState::Created,
         1 => TaskState::Delayed { until: take.time(&page.base)? },
@@ -183,7 +187,7 @@ fn take_state(take: &mut Take<'_>, page: &Page<'_>, code: u8) -> Result<TaskStat
     })
 }
 
-fn take_holding(take: &mut Take<'_>, page: &Page<'_>) -> Result<Holding, Malformed> {
+fn take_holding(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Holding, Malformed> {
     let worker = page.name(take)?;
     let since = take.time(&page.base)?;
     let started_at = take.maybe_time(&page.base)?;
@@ -192,7 +196,7 @@ fn take_holding(take: &mut Take<'_>, page: &Page<'_>) -> Result<Holding, Malform
     Ok(Holding::restored(worker, since, started_at, intent, progress))
 }
 
-fn take_pause(take: &mut Take<'_>, page: &Page<'_>) -> Result<PauseInfo, Malformed> {
+fn take_pause(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<PauseInfo, Malformed> {
     let since = take.time(&page.base)?;
     let why = match take.byte()? {
         0 => PauseCause::Asked,
@@ -203,7 +207,7 @@ fn take_pause(take: &mut Take<'_>, page: &Page<'_>) -> Result<PauseInfo, Malform
     Ok(PauseInfo { since, why, reason: take.maybe_text()? })
 }
 
-fn take_end(take: &mut Take<'_>, page: &Page<'_>) -> Result<End, Malformed> {
+fn take_end(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<End, Malformed> {
     Ok(End {
         at: take.time(&page.base)?,
         event: take.distance(page.base.event)?,
@@ -243,7 +247,7 @@ fn encode_progress(out: &mut Vec<u8>, base: &Base, progress: Option<&Progress>) 
     put::time(out, base, progress.at);
 }
 
-fn take_progress(take: &mut Take<'_>, page: &Page<'_>) -> Result<Option<Progress>, Malformed> {
+fn take_progress(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Option<Progress>, Malformed> {
     if !take.flag()? {
         return Ok(None);
     }
@@ -293,7 +297,7 @@ fn encode_extras(out: &mut Vec<u8>, book: &mut Dictionary, base: &Base, extras: 
     }
 }
 
-fn take_extras(take: &mut Take<'_>, page: &Page<'_>) -> Result<Extras, Malformed> {
+fn take_extras(take: &mut Take<'_>, page: &RecordPage<'_>) -> Result<Extras, Malformed> {
     let head = take.byte()?;
     let mut extras = Extras::default();
     if head & HAS_NAME != 0 {

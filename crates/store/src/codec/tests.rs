@@ -67,7 +67,7 @@ type Read = (Option<Event>, ChangeView, Option<Terms>);
 fn decode(bytes: &[u8], base: Base) -> Result<Vec<Read>, Malformed> {
     let mut restore = Restore::new(Settings::default());
     let mut take = Take::new(bytes);
-    let page = Page::open(base, &mut take, &mut Names::default())?;
+    let page = RecordPage::open(base, &mut take, &mut Names::default())?;
     let mut keys = Vec::new();
     let mut terms = Vec::new();
     for bytes in &page.terms {

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use tenure_engine::{Event, Terms, Timestamp};
 
 use crate::block::BlockHeader;
-use crate::codec::{Base, Malformed, Names, Page, Take, decode_terms, event, next_record};
+use crate::codec::{Base, Malformed, Names, RecordPage, Take, decode_terms, event, next_record};
 use crate::frame::FrameHeader;
 
 /// Terms beyond this number are forgotten and shared anew.
@@ -55,7 +55,7 @@ impl EventDecoder {
         from: u64,
         see: &mut dyn FnMut(Event) -> bool,
     ) -> Result<(), Malformed> {
-        let page = Page::open(base, &mut take, &mut self.names)?;
+        let page = RecordPage::open(base, &mut take, &mut self.names)?;
         let terms = page.terms.iter().map(|bytes| self.share(bytes)).collect::<Result<Vec<_>, _>>()?;
         let mut number = first;
         while !take.is_empty() {

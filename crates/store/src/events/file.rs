@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenure_engine::{Change, Event, Timestamp};
 
-use crate::block::{Block, BlockHeader, BlockKind};
+use crate::block::{BlockHeader, BlockKind, SnapshotBlock};
 use crate::codec::{Base, Dictionary, encode_record};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, Doing, StoreError};
@@ -165,7 +165,7 @@ impl<'a> EventWriter<'a> {
         self.book.write(&mut page);
         page.extend_from_slice(&self.entries);
         let count = (self.next - self.base.event) as u32;
-        let block = Block { kind: BlockKind::Events, count, base: self.base, page };
+        let block = SnapshotBlock { kind: BlockKind::Events, count, base: self.base, page };
         self.file.write_at(&block.encode(self.offset), self.offset).doing("writing", &self.name)?;
         self.offset += block.bytes();
         self.entries.clear();

@@ -1,5 +1,5 @@
-//! Decoding what was read, on the thread that reads. Terms are numbered here in the order of their first appearance; the
-//! engine gives them its own numbers when it gets them.
+//! Decoding what was read, on the thread that reads. Terms are numbered here in the order of their first appearance;
+//! the engine gives them its own numbers when it gets them.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -7,7 +7,8 @@ use tenure_engine::{Task, Terms, TermsKey, Timestamp};
 
 use crate::block::{BlockHeader, BlockKind};
 use crate::codec::{
-    Base, ChangeView, Malformed, Names, Page, Setting, Take, decode_terms, next_record, setting, whole_task,
+    Base, ChangeView, Malformed, Names, RecordPage, Setting, Take, decode_terms, next_record, setting,
+    whole_task,
 };
 use crate::frame::FrameHeader;
 
@@ -95,8 +96,8 @@ impl Decoder {
         if take.is_empty() { Ok(()) } else { Err(Malformed("it has more entries than its header says")) }
     }
 
-    fn open_page<'a>(&mut self, base: Base, take: &mut Take<'a>) -> Result<Page<'a>, Malformed> {
-        let page = Page::open(base, take, &mut self.names)?;
+    fn open_page<'a>(&mut self, base: Base, take: &mut Take<'a>) -> Result<RecordPage<'a>, Malformed> {
+        let page = RecordPage::open(base, take, &mut self.names)?;
         self.page_keys.clear();
         for bytes in &page.terms {
             let key = match self.keys.get(*bytes) {

@@ -1,7 +1,7 @@
 //! The newest snapshot: as it is, without the blocks that are damaged, or not at all if the journal can replace it.
 
 use super::Work;
-use crate::block::{Block, BlockHeader, BlockKind};
+use crate::block::{BlockHeader, BlockKind, SnapshotBlock};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Doing, StoreError};
 use crate::events::EventFile;
@@ -122,7 +122,7 @@ fn read_whole(disk: &dyn Disk, start: u64) -> Result<Base, StoreError> {
 }
 
 /// All blocks of tasks and settings that are whole, wherever they begin, and the sum if it is.
-fn good_blocks(file: &dyn DiskFile, name: &str) -> Result<(Vec<Block>, Option<Sum>), StoreError> {
+fn good_blocks(file: &dyn DiskFile, name: &str) -> Result<(Vec<SnapshotBlock>, Option<Sum>), StoreError> {
     let len = file.len().doing("measuring", name)?;
     let mut bytes = vec![0; len as usize];
     let count = file.read_at(&mut bytes, 0).doing("reading", name)?;
@@ -142,7 +142,7 @@ fn good_blocks(file: &dyn DiskFile, name: &str) -> Result<(Vec<Block>, Option<Su
                     && decoder.block(&header, page).is_ok()
                 {
                     let BlockHeader { kind, count, base, .. } = header;
-                    blocks.push(Block { kind, count, base, page: page.to_vec() });
+                    blocks.push(SnapshotBlock { kind, count, base, page: page.to_vec() });
                 } else if header.kind == BlockKind::Sum {
                     sum = Sum::decode(page).ok();
                 }

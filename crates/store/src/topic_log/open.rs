@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenure_engine::Timestamp;
 
 use super::rotate::{Begun, begin};
-use super::rows::{BASE_END, Row, read_page};
+use super::rows::{BASE_END, LogRow, read_page};
 use super::{LogFamily, Messages, TopicFile, TopicLog, TopicLogSettings};
 use crate::disk::Disk;
 use crate::error::{Damage, Doing, StoreError};
@@ -44,13 +44,13 @@ impl TopicsFound {
             let read = match next {
                 Some(_) => read_file(segment, next, |_| ())?,
                 None => read_file(segment, None, |row| match row {
-                    Row::Put { key, value } => {
+                    LogRow::Put { key, value } => {
                         rows.insert(key.to_vec(), value.to_vec());
                     }
-                    Row::Delete { key } => {
+                    LogRow::Delete { key } => {
                         rows.remove(key);
                     }
-                    Row::Message { .. } => {}
+                    LogRow::Message { .. } => {}
                 })?,
             };
             files.push((Arc::clone(segment), read));
@@ -128,7 +128,7 @@ impl TopicLog {
         let files = self.family.files(&self.shared).lock().expect("no holder of the lock panics").clone();
         for file in files.iter().filter(|file| file.messages.bytes > 0) {
             read_file(&file.segment, Some(file.end), |row| {
-                if let Row::Message { at, key, value } = row {
+                if let LogRow::Message { at, key, value } = row {
                     see(at, key, value);
                 }
             })?;
@@ -174,7 +174,7 @@ pub(super) struct Read {
 pub(super) fn read_file(
     segment: &Segment,
     until: Option<u64>,
-    mut see: impl FnMut(Row<'_>),
+    mut see: impl FnMut(LogRow<'_>),
 ) -> Result<Read, StoreError> {
     let (mut read, stopped) = walk(segment, until, &mut see)?;
     let offset = segment.offset(read.end);
@@ -202,7 +202,7 @@ pub(super) fn read_file(
 pub(super) fn walk(
     segment: &Segment,
     until: Option<u64>,
-    see: &mut dyn FnMut(Row<'_>),
+    see: &mut dyn FnMut(LogRow<'_>),
 ) -> Result<(Read, Option<String>), StoreError> {
     let start = segment.start;
     let messages = Messages::default();
@@ -213,7 +213,7 @@ pub(super) fn walk(
             Found::Frame(header, page) => {
                 let messages = &mut read.messages;
                 let kind = read_page(page, |row| {
-                    if let Row::Message { at, key, value } = &row {
+                    if let LogRow::Message { at, key, value } = &row {
                         messages.add(*at, key.len() + value.len());
                     }
                     see(row);

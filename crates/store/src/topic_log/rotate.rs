@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tenure_engine::Timestamp;
 
 use super::open::read_file;
-use super::rows::{BASE, BASE_END, Row};
+use super::rows::{BASE, BASE_END, LogRow};
 use super::write::frame;
 use super::{LogFamily, Messages, TopicFile, TopicLog, TopicRows};
 use crate::disk::DiskFile;
@@ -27,13 +27,13 @@ impl TopicLog {
             let mut all: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
             self.make_certain()?;
             read_file(&self.segment, Some(self.position), |row| match row {
-                Row::Put { key, value } => {
+                LogRow::Put { key, value } => {
                     all.insert(key.to_vec(), value.to_vec());
                 }
-                Row::Delete { key } => {
+                LogRow::Delete { key } => {
                     all.remove(key);
                 }
-                Row::Message { .. } => {}
+                LogRow::Message { .. } => {}
             })?;
             self.begin(all.into_iter())?;
         }

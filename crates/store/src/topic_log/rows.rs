@@ -62,14 +62,14 @@ fn text(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Row<'a> {
+pub(super) enum LogRow<'a> {
     Put { key: &'a [u8], value: &'a [u8] },
     Delete { key: &'a [u8] },
     Message { at: Timestamp, key: &'a [u8], value: &'a [u8] },
 }
 
 /// Reads a page: its kind, and each of its rows. Nothing in it is believed before it is checked.
-pub(super) fn read_page(page: &[u8], mut see: impl FnMut(Row<'_>)) -> Result<u8, Malformed> {
+pub(super) fn read_page(page: &[u8], mut see: impl FnMut(LogRow<'_>)) -> Result<u8, Malformed> {
     let mut take = Take::new(page);
     let kind = take.byte()?;
     if !(BASE..=CHANGES).contains(&kind) {
@@ -77,9 +77,9 @@ pub(super) fn read_page(page: &[u8], mut see: impl FnMut(Row<'_>)) -> Result<u8,
     }
     while !take.is_empty() {
         see(match take.byte()? {
-            PUT => Row::Put { key: take_text(&mut take)?, value: take_text(&mut take)? },
-            DELETE => Row::Delete { key: take_text(&mut take)? },
-            MESSAGE => Row::Message {
+            PUT => LogRow::Put { key: take_text(&mut take)?, value: take_text(&mut take)? },
+            DELETE => LogRow::Delete { key: take_text(&mut take)? },
+            MESSAGE => LogRow::Message {
                 at: Timestamp(take.varint()?),
                 key: take_text(&mut take)?,
                 value: take_text(&mut take)?,

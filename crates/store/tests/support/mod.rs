@@ -15,8 +15,8 @@ use tenure_engine::{
     TaskId, Timestamp, Which, WorkerSpec,
 };
 use tenure_store::{
-    Batches, Disk, Frame, MemoryDisk, OpenReport, Opened, Pace, Parts, Store, StoreError, StoreSettings,
-    WriteError,
+    Batches, Disk, JournalFrame, MemoryDisk, OpenReport, Opened, Pace, Parts, Store, StoreError,
+    StoreSettings, WriteError,
 };
 
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -40,7 +40,7 @@ pub struct Broker {
     pub report: OpenReport,
     pub now: Timestamp,
     /// Sealed, not yet appended.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<JournalFrame>,
     /// What workers have been given and have not finished.
     pub held: VecDeque<Held>,
     /// The bytes of every task that was ever submitted here.
