@@ -1,8 +1,8 @@
-//! Channels that peers publish to are topics of the broker. What Redis calls a channel or a pattern, and what the broker
-//! calls it.
+//! Channels that peers publish to are topics of the broker. What Redis calls a channel or a pattern, and what the
+//! broker calls it.
 
 use bytes::Bytes;
-use tenure_hub::topics::{Filter, Refusal};
+use tenure_hub::topics::{TopicFilter, TopicRefusal};
 
 use crate::glob::literal_prefix;
 
@@ -27,7 +27,7 @@ pub enum ChannelAct {
 /// A filter that lets through everything a listener wants, and perhaps more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wide {
-    pub filter: Filter,
+    pub filter: TopicFilter,
     /// It lets through nothing else.
     pub is_exact: bool,
 }
@@ -35,7 +35,7 @@ pub struct Wide {
 /// A channel's topic. Not every name of a channel can be one.
 pub(crate) fn channel_filter(channel: &[u8]) -> Result<Wide, String> {
     let name = std::str::from_utf8(channel).map_err(|_| "it is not UTF-8".to_owned())?;
-    let filter = Filter::parse(name).map_err(|refusal: Refusal| refusal.to_string())?;
+    let filter = TopicFilter::parse(name).map_err(|refusal: TopicRefusal| refusal.to_string())?;
     if filter.is_wild() {
         return Err("it has a wildcard in its name".to_owned());
     }
@@ -51,12 +51,12 @@ pub(crate) fn pattern_filter(pattern: &[u8]) -> Wide {
         return exact;
     }
     let levels = std::str::from_utf8(prefix).ok().and_then(|prefix| Some(prefix.rsplit_once('.')?.0));
-    let below = levels.and_then(|levels| Filter::parse(&format!("{levels}.>")).ok());
+    let below = levels.and_then(|levels| TopicFilter::parse(&format!("{levels}.>")).ok());
     let ends_there = &pattern[prefix.len()..] == b"*" && (prefix.is_empty() || prefix.ends_with(b"."));
     match below {
         Some(filter) => Wide { filter, is_exact: ends_there },
         None => {
-            let filter = Filter::parse(">").expect("the filter for everything");
+            let filter = TopicFilter::parse(">").expect("the filter for everything");
             Wide { filter, is_exact: ends_there && prefix.is_empty() }
         }
     }

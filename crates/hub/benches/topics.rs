@@ -1,7 +1,8 @@
-//! Pub/sub on the running hub: how many deliveries a second from one publisher to many subscribers, each a task of its own.
+//! Pub/sub on the running hub: how many deliveries a second from one publisher to many subscribers, each a task of its
+//! own.
 //!
-//! `cargo bench -p tenure-hub --bench topics`. Each row is the median of five turns; all rows take turns, so that a busy
-//! machine disturbs them alike. CPU is that of the whole process.
+//! `cargo bench -p tenure-hub --bench topics`. Each row is the median of five turns; all rows take turns, so that a
+//! busy machine disturbs them alike. CPU is that of the whole process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tenure_hub::store::{MemoryDisk, RealDisk, StoreSettings};
 use tenure_hub::topics::{
-    Filter, Policy, Publish, Subscribe, SubscriptionId, TopicSettings, Topics, fresh_message_id,
+    Policy, Publish, Subscribe, SubscriptionId, TopicFilter, TopicSettings, Topics, fresh_message_id,
 };
 use tenure_hub::words::{Name, Settings};
 use tenure_hub::{Hub, Keys};
@@ -79,7 +80,7 @@ async fn fan_out(subscribers: usize, messages: usize) -> (Duration, Duration) {
 
 async fn read(topics: Topics, number: usize, messages: usize) {
     let id = SubscriptionId::parse(&number.to_string()).expect("a short text");
-    let mut subscribe = Subscribe::new(id, vec![Filter::parse("news").expect("a name")]);
+    let mut subscribe = Subscribe::new(id, vec![TopicFilter::parse("news").expect("a name")]);
     subscribe.policy = Some(Policy::Block);
     let (mut subscription, _) = topics.subscribe(&Name::from("default"), subscribe).expect("there is room");
     let mut out = Vec::new();
@@ -95,8 +96,10 @@ async fn read(topics: Topics, number: usize, messages: usize) {
 async fn durable() {
     let dir = tempfile::tempdir().expect("a directory");
     let disk = Arc::new(RealDisk::new(dir.path()).expect("it opens"));
-    let settings =
-        TopicSettings { durable: vec![Filter::parse("audit").expect("a name")], ..TopicSettings::default() };
+    let settings = TopicSettings {
+        durable: vec![TopicFilter::parse("audit").expect("a name")],
+        ..TopicSettings::default()
+    };
     let hub = Hub::start_with_topics(
         disk,
         StoreSettings::default(),

@@ -1,5 +1,5 @@
-//! Topics while the broker runs: the pure shards of `tenure-topics`, each behind its own lock, with the clock, the wakers
-//! and the disk around them.
+//! Topics while the broker runs: the pure shards of `tenure-topics`, each behind its own lock, with the clock, the
+//! wakers and the disk around them.
 //!
 //! ```text
 //! door → Topics::publish → Space (one namespace: lock, shard, unlock) → bells of the subscribers that were idle
@@ -7,13 +7,14 @@
 //! door ← Subscription::take ← Space (lock, take a batch, unlock) ←───────── woken
 //! ```
 //!
-//! Nothing slow happens under a lock, and nobody waits under one: a lock is held for one publish, one batch, or a bounded
-//! slice of the reaper's work. A peer that does not read holds nothing but its own queue. Namespaces share nothing.
+//! Nothing slow happens under a lock, and nobody waits under one: a lock is held for one publish, one batch, or a
+//! bounded slice of the reaper's work. A peer that does not read holds nothing but its own queue. Namespaces share
+//! nothing.
 //!
-//! One file per verb: `publish`, `subscribe`, `subscription` (the stream's end of it), `request`, `list`, `reaper`. What happens
-//! in the broker comes through a `feed`, named as `events` says and written as `event_json` says. What
-//! survives a restart goes through `saver`, a thread with the log of topics, as the `rows` that `restore` reads back; the
-//! messages of `durable` topics go through it before anybody hears of them.
+//! One file per verb: `publish`, `subscribe`, `subscription` (the stream's end of it), `request`, `list`, `reaper`.
+//! What happens in the broker comes through a `feed`, named as `events` says and written as `event_json` says. What
+//! survives a restart goes through `saver`, a thread with the log of topics, as the `rows` that `restore` reads back;
+//! the messages of `durable` topics go through it before anybody hears of them.
 
 mod allowance;
 mod clock;
@@ -58,10 +59,10 @@ pub use stepped::SteppedTopics;
 pub use subscription::{Ended, Subscription};
 pub use tenure_store::TopicLogSettings;
 pub use tenure_topics::{
-    Delivery, Dropped, Filter, Gap, GapReason, Kind, Message, MessageId, PAGE_MAX, Page, Policy, Publish,
-    Recovery, Refusal, ReplayComplete, Resume, Resumed, Sequence, Settings as ShardSettings, ShardStats,
-    Subscribe, SubscriptionId, SubscriptionInfo, SubscriptionStats, Timestamp as TopicTime, TopicInfo, Ttl,
-    Warning, WarningReason, is_invisible,
+    Delivery, DeliveryKind, Dropped, Gap, GapReason, Message, MessageId, PAGE_MAX, Policy, Publish, Recovery,
+    ReplayComplete, Resume, Resumed, Sequence, Settings as ShardSettings, ShardStats, Subscribe,
+    SubscriptionId, SubscriptionInfo, SubscriptionStats, Timestamp as TopicTime, TopicFilter, TopicInfo,
+    TopicPage, TopicRefusal, Ttl, Warning, WarningReason, is_invisible,
 };
 
 /// In how many namespaces topics may be in use.
@@ -85,7 +86,7 @@ struct Shared {
     /// Topics that nobody remembers begin above this number, except those that match `exact`.
     floor: AtomicU64,
     /// Topics that have been durable for as long as numbers may have been given that are not on disk.
-    exact: OnceLock<Vec<Filter>>,
+    exact: OnceLock<Vec<TopicFilter>>,
     saver: SaverLine,
     /// Rung whenever something was saved.
     saved: Notify,
@@ -137,9 +138,9 @@ impl Topics {
     }
 
     /// A namespace that is there, or a new one.
-    fn space(&self, namespace: &Name) -> Result<Arc<Space>, Refusal> {
+    fn space(&self, namespace: &Name) -> Result<Arc<Space>, TopicRefusal> {
         if self.is_stopping() {
-            return Err(Refusal::Stopping);
+            return Err(TopicRefusal::Stopping);
         }
         if let Some(space) = self.known_space(namespace) {
             return Ok(space);
@@ -149,7 +150,7 @@ impl Topics {
             return Ok(Arc::clone(space));
         }
         if spaces.len() >= NAMESPACES_MAX {
-            return Err(Refusal::TooManyNamespaces { limit: NAMESPACES_MAX });
+            return Err(TopicRefusal::TooManyNamespaces { limit: NAMESPACES_MAX });
         }
         let mut shard = Shard::new(self.shared.settings.shard());
         shard.raise_restart_floor(Sequence(self.shared.floor.load(Ordering::Acquire)), self.exact());
@@ -158,7 +159,7 @@ impl Topics {
         Ok(space)
     }
 
-    fn exact(&self) -> &[Filter] {
+    fn exact(&self) -> &[TopicFilter] {
         self.shared.exact.get().map_or(&[], Vec::as_slice)
     }
 

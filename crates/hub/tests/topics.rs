@@ -8,8 +8,8 @@ use std::time::Duration;
 use support::{TIMEOUT, id, numbers, publish, start, subscribe, take};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
-    Delivery, Ended, Filter, Kind, Policy, Publish, Receipt, Recovery, Refusal, Resume, Sequence, Subscribe,
-    TopicSettings, fresh_message_id,
+    Delivery, DeliveryKind, Ended, Policy, Publish, Receipt, Recovery, Resume, Sequence, Subscribe,
+    TopicFilter, TopicRefusal, TopicSettings, fresh_message_id,
 };
 use tenure_hub::words::Name;
 
@@ -24,7 +24,10 @@ async fn a_message_reaches_its_subscribers_and_nobody_in_another_namespace() {
     let mut exact = subscribe(topics, "exact", &["news.city"]);
     let mut wild = subscribe(topics, "wild", &["news.*"]);
     let (mut elsewhere, _) = topics
-        .subscribe(&Name::from("other"), Subscribe::new(id("exact"), vec![Filter::parse("news.*").unwrap()]))
+        .subscribe(
+            &Name::from("other"),
+            Subscribe::new(id("exact"), vec![TopicFilter::parse("news.*").unwrap()]),
+        )
         .unwrap();
     let published = publish(topics, "news.city", "hello").await.unwrap();
     assert_eq!((published.sequence, published.receivers), (Sequence(1), 2));
@@ -71,7 +74,7 @@ async fn a_newcomer_takes_over_and_gets_what_the_other_stream_had_not_sent() {
     assert_eq!(resumed.missed, Some(4));
     let replayed = take(&mut new).await;
     assert_eq!(numbers(&replayed), [2, 3, 4, 5]);
-    assert!(matches!(replayed[0], Delivery::Message { kind: Kind::Replay, .. }));
+    assert!(matches!(replayed[0], Delivery::Message { kind: DeliveryKind::Replay, .. }));
     assert_eq!(old.take(1, 1, &mut Vec::new()).await, Err(Ended::TakenOver));
     drop(old);
     publish(topics, "a", "x").await.unwrap();
@@ -90,7 +93,7 @@ async fn a_stream_that_breaks_is_paused_and_comes_back() {
     assert_eq!(numbers(&take(&mut back).await), [1]);
     topics.unsubscribe("default", &id("s")).unwrap();
     assert_eq!(back.take(1, 1, &mut Vec::new()).await, Err(Ended::Unsubscribed));
-    assert_eq!(topics.unsubscribe("default", &id("s")), Err(Refusal::UnknownSubscription));
+    assert_eq!(topics.unsubscribe("default", &id("s")), Err(TopicRefusal::UnknownSubscription));
 }
 
 #[tokio::test]
@@ -130,7 +133,7 @@ async fn a_group_shares_and_what_a_broken_member_leaves_goes_to_the_others() {
     let hub = start(&MemoryDisk::default(), TopicSettings::default());
     let topics = hub.handle().topics();
     let join = |name: &str| {
-        let mut subscribe = Subscribe::new(id(name), vec![Filter::parse("work").unwrap()]);
+        let mut subscribe = Subscribe::new(id(name), vec![TopicFilter::parse("work").unwrap()]);
         subscribe.group = Some(Arc::from("team"));
         topics.subscribe(&default(), subscribe).unwrap().0
     };
@@ -155,7 +158,7 @@ async fn a_request_is_answered_through_the_name_it_carries() {
             topics.request(&default(), publish, timeout).await
         }
     };
-    assert_eq!(ask("price", TIMEOUT).await, Err(Refusal::NoResponders));
+    assert_eq!(ask("price", TIMEOUT).await, Err(TopicRefusal::NoResponders));
     let mut responder = subscribe(&topics, "shop", &["price"]);
     let asking = tokio::spawn(ask("price", TIMEOUT));
     let taken = take(&mut responder).await;
@@ -164,11 +167,15 @@ async fn a_request_is_answered_through_the_name_it_carries() {
     let answer = |namespace: &str| {
         topics.publish_now(&Name::from(namespace), Publish::new(&reply_to, fresh_message_id(), "5"))
     };
-    assert_eq!(answer("other").map(drop), Err(Refusal::UnknownRequest), "another namespace sees nothing");
+    assert_eq!(
+        answer("other").map(drop),
+        Err(TopicRefusal::UnknownRequest),
+        "another namespace sees nothing"
+    );
     answer("default").unwrap().settled().await.unwrap();
     assert_eq!(asking.await.unwrap().unwrap().payload, "5");
-    assert_eq!(answer("default").map(drop), Err(Refusal::UnknownRequest), "the first answer closes it");
-    assert_eq!(ask("price", Duration::from_millis(20)).await, Err(Refusal::NoAnswer));
+    assert_eq!(answer("default").map(drop), Err(TopicRefusal::UnknownRequest), "the first answer closes it");
+    assert_eq!(ask("price", Duration::from_millis(20)).await, Err(TopicRefusal::NoAnswer));
 }
 
 #[tokio::test]
@@ -191,11 +198,11 @@ async fn streams_end_when_the_broker_stops() {
     hub.handle().stop();
     hub.ended().await.unwrap();
     assert_eq!(tokio::time::timeout(TIMEOUT, waiting).await.unwrap().unwrap(), Err(Ended::Stopping));
-    assert_eq!(publish(&topics, "a", "x").await, Err(Refusal::Stopping));
+    assert_eq!(publish(&topics, "a", "x").await, Err(TopicRefusal::Stopping));
 }
 
 fn blocking(topics: &tenure_hub::topics::Topics, limit: u32) -> tenure_hub::topics::Subscription {
-    let mut subscribe = Subscribe::new(id("slow"), vec![Filter::parse("a").unwrap()]);
+    let mut subscribe = Subscribe::new(id("slow"), vec![TopicFilter::parse("a").unwrap()]);
     subscribe.policy = Some(Policy::Block);
     subscribe.queue_limit = Some(limit);
     topics.subscribe(&default(), subscribe).unwrap().0

@@ -7,8 +7,8 @@ use support::test_client::TestClient;
 use support::{id, numbers, publish, start, subscribe, take, until_saved};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
-    Delivery, Filter, Kind, Publish, Recovery, Resume, Resumed, Sequence, Subscribe, Subscription,
-    TopicSettings, Topics, fresh_message_id,
+    Delivery, DeliveryKind, Publish, Recovery, Resume, Resumed, Sequence, Subscribe, Subscription,
+    TopicFilter, TopicSettings, Topics, fresh_message_id,
 };
 use tenure_hub::words::Name;
 
@@ -17,7 +17,7 @@ fn default() -> Name {
 }
 
 fn durable() -> TopicSettings {
-    TopicSettings { durable: vec![Filter::parse("audit.>").unwrap()], ..TopicSettings::default() }
+    TopicSettings { durable: vec![TopicFilter::parse("audit.>").unwrap()], ..TopicSettings::default() }
 }
 
 fn come_back(topics: &Topics, name: &str) -> (Subscription, Resumed) {
@@ -120,12 +120,12 @@ async fn the_retained_value_of_a_durable_topic_is_the_last_one_that_was_confirme
     async fn retained(topics: &Topics, name: &str) -> Option<String> {
         let subscribe = Subscribe {
             retained: true,
-            ..Subscribe::new(id(name), vec![Filter::parse("audit.state").unwrap()])
+            ..Subscribe::new(id(name), vec![TopicFilter::parse("audit.state").unwrap()])
         };
         let (mut reader, _) = topics.subscribe(&default(), subscribe).unwrap();
         publish(topics, "audit.state", "an end").await.unwrap();
         match take(&mut reader).await.swap_remove(0) {
-            Delivery::Message { kind: Kind::Retained, message } => {
+            Delivery::Message { kind: DeliveryKind::Retained, message } => {
                 Some(String::from_utf8(message.payload.to_vec()).unwrap())
             }
             _ => None,
@@ -170,7 +170,7 @@ async fn a_subscription_to_events_that_was_there_goes_on_after_a_kill() {
 async fn whoever_wants_a_replay_of_events_and_stood_nowhere_is_told_its_end() {
     let hub = start(&MemoryDisk::new(), TopicSettings::default());
     let resume = Resume {
-        filters: vec![Filter::parse("queue.q").unwrap(), Filter::parse("task.*").unwrap()],
+        filters: vec![TopicFilter::parse("queue.q").unwrap(), TopicFilter::parse("task.*").unwrap()],
         ..Resume::new(id("new"), Recovery::Replay)
     };
     let (mut reader, resumed) = hub.handle().topics().resume(&default(), &resume).unwrap();

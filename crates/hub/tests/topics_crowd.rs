@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use support::{TIMEOUT, id, numbers, publish, start, subscribe};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
-    Delivery, Filter, Policy, Publish, Subscribe, Subscription, TopicSettings, fresh_message_id,
+    Delivery, Policy, Publish, Subscribe, Subscription, TopicFilter, TopicSettings, fresh_message_id,
 };
 use tenure_hub::words::Name;
 
@@ -39,7 +39,7 @@ async fn one_that_stopped_reading_among_a_hundred_hinders_nobody_and_its_memory_
     let mut readers = Vec::new();
     for number in 0..99 {
         let mut subscribe =
-            Subscribe::new(id(&format!("reader-{number}")), vec![Filter::parse("news").unwrap()]);
+            Subscribe::new(id(&format!("reader-{number}")), vec![TopicFilter::parse("news").unwrap()]);
         // The readers must not lose anything: the publisher waits for them, and not for the one that stopped.
         subscribe.policy = Some(Policy::Block);
         readers.push(tokio::spawn(read_all(topics.subscribe(&default(), subscribe).unwrap().0)));

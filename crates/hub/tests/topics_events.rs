@@ -10,8 +10,8 @@ use bytes::Bytes;
 use support::{TIMEOUT, id, start, subscribe};
 use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::topics::{
-    Delivery, Filter, Kind, Message, Recovery, Refusal, Resume, Sequence, Subscribe, Subscription,
-    TopicSettings, Topics,
+    Delivery, DeliveryKind, Message, Recovery, Resume, Sequence, Subscribe, Subscription, TopicFilter,
+    TopicRefusal, TopicSettings, Topics,
 };
 use tenure_hub::words::{
     Command, Held, Name, NewTask, Notice, OnClose, Settings, TaskId, Thresholds, WorkerSpec,
@@ -54,7 +54,7 @@ impl TestSubscriber {
         next
     }
 
-    async fn message(&mut self) -> (Kind, Arc<Message>) {
+    async fn message(&mut self) -> (DeliveryKind, Arc<Message>) {
         match self.next().await {
             Delivery::Message { kind, message } => (kind, message),
             other => panic!("{other:?}"),
@@ -223,11 +223,11 @@ async fn events_of_another_namespace_are_not_heard_and_patterns_must_begin_with_
     Peer::new(handle, "other", "client").submit("q").await;
     let mine = Peer::new(handle, "default", "client").submit("q").await;
     let (kind, message) = all.message().await;
-    assert_eq!((kind, &*message.topic), (Kind::Live, &*format!("task.{mine}")));
+    assert_eq!((kind, &*message.topic), (DeliveryKind::Live, &*format!("task.{mine}")));
     assert_eq!(everything.try_take(10, 1000, &mut Vec::new()), Ok(false));
-    let mut grouped = Subscribe::new(id("grouped"), vec![Filter::parse("task.*").unwrap()]);
+    let mut grouped = Subscribe::new(id("grouped"), vec![TopicFilter::parse("task.*").unwrap()]);
     grouped.group = Some(Arc::from("g"));
-    assert_eq!(handle.topics().subscribe(&default(), grouped).map(drop), Err(Refusal::EventsInGroup));
+    assert_eq!(handle.topics().subscribe(&default(), grouped).map(drop), Err(TopicRefusal::EventsInGroup));
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn whoever_was_away_hears_what_happened_meanwhile_from_where_it_stood() {
     let mut completed = Vec::new();
     while completed.len() < 2 {
         match back.next().await {
-            Delivery::Message { kind: Kind::Replay, message } => {
+            Delivery::Message { kind: DeliveryKind::Replay, message } => {
                 replayed.push((message.topic.to_string(), message.sequence.0));
             }
             Delivery::ReplayComplete(complete) => {
@@ -319,7 +319,7 @@ async fn a_client_that_knows_its_last_number_goes_on_after_it_and_is_told_what_i
                             assert_eq!((&*gap.topic, gap.first_missed), ("queue.q", kept));
                             kept = gap.oldest_kept;
                         }
-                        Delivery::Message { kind: Kind::Replay, message } => {
+                        Delivery::Message { kind: DeliveryKind::Replay, message } => {
                             assert!(message.sequence >= kept);
                             return;
                         }
@@ -328,7 +328,9 @@ async fn a_client_that_knows_its_last_number_goes_on_after_it_and_is_told_what_i
                 }
             }
             // Old events go when the store tidies up, which is not at once.
-            Delivery::Message { kind: Kind::Replay, message } => assert!(message.sequence > Sequence(1)),
+            Delivery::Message { kind: DeliveryKind::Replay, message } => {
+                assert!(message.sequence > Sequence(1))
+            }
             other => panic!("{other:?}"),
         }
         assert!(tokio::time::Instant::now() < deadline, "old events never went");
@@ -360,7 +362,7 @@ async fn one_number_counts_for_events_and_other_topics_if_the_subscription_is_ne
     told.message().await;
     support::publish(topics, "plain", "hello").await.unwrap();
     let resume = Resume {
-        filters: ["queue.q", "*"].map(|text| Filter::parse(text).unwrap()).to_vec(),
+        filters: ["queue.q", "*"].map(|text| TopicFilter::parse(text).unwrap()).to_vec(),
         last_seen_single: Some(Sequence(0)),
         ..Resume::new(id("new"), Recovery::Replay)
     };
@@ -368,7 +370,9 @@ async fn one_number_counts_for_events_and_other_topics_if_the_subscription_is_ne
     let (mut heard, mut ends) = (Vec::new(), 0);
     while ends < 2 {
         match subscriber.next().await {
-            Delivery::Message { kind: Kind::Replay, message } => heard.push(message.topic.to_string()),
+            Delivery::Message { kind: DeliveryKind::Replay, message } => {
+                heard.push(message.topic.to_string())
+            }
             Delivery::ReplayComplete(_) => ends += 1,
             other => panic!("{other:?}"),
         }

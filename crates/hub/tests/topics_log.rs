@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use support::{id, publish, start, take};
 use tenure_hub::store::MemoryDisk;
-use tenure_hub::topics::{Filter, Recovery, Resume, Sequence, ShardSettings, Subscribe, TopicSettings};
+use tenure_hub::topics::{Recovery, Resume, Sequence, ShardSettings, Subscribe, TopicFilter, TopicSettings};
 use tenure_hub::words::Name;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -79,7 +79,7 @@ async fn subscriptions_resumes_drops_and_gaps_are_logged_with_their_fields() {
     let hub = start(&MemoryDisk::new(), TopicSettings { topics, ..TopicSettings::default() });
     let topics = hub.handle().topics();
     let namespace = Name::from("default");
-    let filters = ["a", "b.*"].map(|text| Filter::parse(text).unwrap()).to_vec();
+    let filters = ["a", "b.*"].map(|text| TopicFilter::parse(text).unwrap()).to_vec();
     let subscribe = Subscribe {
         client: "laptop".into(),
         queue_limit: Some(1),

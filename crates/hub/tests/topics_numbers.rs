@@ -4,11 +4,11 @@ mod support;
 
 use support::{id, numbers, publish, start, take, until_saved};
 use tenure_hub::store::MemoryDisk;
-use tenure_hub::topics::{Delivery, Filter, Recovery, Resume, Sequence, TopicSettings, Topics};
+use tenure_hub::topics::{Delivery, Recovery, Resume, Sequence, TopicFilter, TopicSettings, Topics};
 use tenure_hub::words::Name;
 
 fn durable() -> TopicSettings {
-    TopicSettings { durable: vec![Filter::parse("audit.>").unwrap()], ..TopicSettings::default() }
+    TopicSettings { durable: vec![TopicFilter::parse("audit.>").unwrap()], ..TopicSettings::default() }
 }
 
 async fn number_of_next(topics: &Topics, topic: &str) -> u64 {
@@ -38,7 +38,7 @@ async fn one_number_for_several_topics_brings_no_gap_of_a_durable_one() {
     }
     publish(topics, "plain", "x").await.unwrap();
     let mut resume = Resume::new(id("reader"), Recovery::Replay);
-    resume.filters = [">", "plain"].map(|text| Filter::parse(text).unwrap()).to_vec();
+    resume.filters = [">", "plain"].map(|text| TopicFilter::parse(text).unwrap()).to_vec();
     resume.last_seen_single = Some(Sequence(1));
     let (mut reader, resumed) = topics.resume(&Name::from("default"), &resume).unwrap();
     assert!(resumed.is_unsure, "messages of plain topics may be lost");

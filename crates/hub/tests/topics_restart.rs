@@ -9,8 +9,8 @@ use std::time::Duration;
 use support::{TIMEOUT, id, numbers, publish, start, subscribe, take, until_saved};
 use tenure_hub::store::{MemoryDisk, RealDisk, StoreError, StoreSettings};
 use tenure_hub::topics::{
-    Delivery, Filter, Kind, Publish, Recovery, Refusal, Resume, Sequence, Subscribe, TopicSettings,
-    fresh_message_id,
+    Delivery, DeliveryKind, Publish, Recovery, Resume, Sequence, Subscribe, TopicFilter, TopicRefusal,
+    TopicSettings, fresh_message_id,
 };
 use tenure_hub::words::{Name, Settings};
 use tenure_hub::{Hub, Keys};
@@ -21,7 +21,7 @@ fn default() -> Name {
 
 fn durable(patterns: &[&str]) -> TopicSettings {
     TopicSettings {
-        durable: patterns.iter().map(|text| Filter::parse(text).unwrap()).collect(),
+        durable: patterns.iter().map(|text| TopicFilter::parse(text).unwrap()).collect(),
         ..TopicSettings::default()
     }
 }
@@ -57,11 +57,13 @@ async fn after_a_clean_stop_everything_goes_on_exactly_where_it_was() {
     );
     assert!(matches!(&take(&mut reader).await[0], Delivery::Gap(gap) if gap.first_missed == Sequence(2)));
     assert_eq!(publish(topics, "a", "3").await.unwrap().sequence, Sequence(3));
-    let mut newcomer = Subscribe::new(id("newcomer"), vec![Filter::parse("b.*").unwrap()]);
+    let mut newcomer = Subscribe::new(id("newcomer"), vec![TopicFilter::parse("b.*").unwrap()]);
     newcomer.retained = true;
     let mut newcomer = topics.subscribe(&default(), newcomer).unwrap().0;
     match &take(&mut newcomer).await[..] {
-        [Delivery::Message { kind: Kind::Retained, message }] => assert_eq!(message.payload, "last known"),
+        [Delivery::Message { kind: DeliveryKind::Retained, message }] => {
+            assert_eq!(message.payload, "last known")
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(publish(topics, "new", "1").await.unwrap().sequence, Sequence(1));
@@ -120,11 +122,13 @@ async fn retained_values_and_subscriptions_survive_a_kill_a_moment_later() {
     assert_eq!(resumed.missed, None, "after a kill the broker does not pretend to know");
     let taken = take(&mut reader).await;
     assert!(
-        taken.iter().any(|delivery| matches!(delivery, Delivery::Message { kind: Kind::Retained, .. })),
+        taken
+            .iter()
+            .any(|delivery| matches!(delivery, Delivery::Message { kind: DeliveryKind::Retained, .. })),
         "{taken:?}"
     );
     let unknown = topics.resume(&default(), &Resume::new(id("gone"), Recovery::Replay)).map(drop);
-    assert_eq!(unknown, Err(Refusal::UnknownSubscription));
+    assert_eq!(unknown, Err(TopicRefusal::UnknownSubscription));
 }
 
 #[tokio::test]
@@ -189,7 +193,7 @@ async fn what_was_acknowledged_of_a_durable_topic_survives_every_moment_of_failu
         let hub = start(&disk.crash(cut), durable(&["a"]));
         let topics = hub.handle().topics();
         let resume = Resume {
-            filters: vec![Filter::parse("a").unwrap()],
+            filters: vec![TopicFilter::parse("a").unwrap()],
             last_seen: vec![(Arc::from("a"), Sequence(0))],
             ..Resume::new(id("reader"), Recovery::Replay)
         };
@@ -230,7 +234,7 @@ async fn a_full_disk_refuses_durable_messages_and_nothing_else() {
     let topics = hub.handle().topics();
     publish(topics, "audit", "1").await.unwrap();
     disk.limit_capacity(Some(0));
-    assert_eq!(publish(topics, "audit", "2").await, Err(Refusal::NotWritten));
+    assert_eq!(publish(topics, "audit", "2").await, Err(TopicRefusal::NotWritten));
     assert_eq!(publish(topics, "other", "1").await.unwrap().sequence, Sequence(1));
     disk.limit_capacity(None);
     assert_eq!(publish(topics, "audit", "2").await.unwrap().sequence, Sequence(2));
@@ -251,7 +255,7 @@ async fn publishing_stops_before_numbers_run_ahead_of_the_disk_and_goes_on_with_
             match receipt {
                 Ok(_) => published += 1,
                 Err(refusal) => {
-                    assert_eq!(refusal, Refusal::NotWritten);
+                    assert_eq!(refusal, TopicRefusal::NotWritten);
                     break 'full;
                 }
             }

@@ -7,12 +7,13 @@ use std::time::Duration;
 use support::{id, numbers, publish, send, start, subscribe, take, until_saved};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
-    Delivery, Filter, GapReason, Recovery, Resume, Resumed, Sequence, Subscription, TopicSettings, Topics,
+    Delivery, GapReason, Recovery, Resume, Resumed, Sequence, Subscription, TopicFilter, TopicSettings,
+    Topics,
 };
 use tenure_hub::words::Name;
 
 fn durable() -> TopicSettings {
-    TopicSettings { durable: vec![Filter::parse("audit.>").unwrap()], ..TopicSettings::default() }
+    TopicSettings { durable: vec![TopicFilter::parse("audit.>").unwrap()], ..TopicSettings::default() }
 }
 
 fn come_back(topics: &Topics, name: &str, last: Option<u64>) -> (Subscription, Resumed) {

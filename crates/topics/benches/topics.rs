@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tenure_topics::{
-    Delivery, Filter, MessageId, Publish, Settings, Shard, Subscribe, SubscriptionId, SubscriptionKey,
-    Timestamp,
+    Delivery, MessageId, Publish, Settings, Shard, Subscribe, SubscriptionId, SubscriptionKey, Timestamp,
+    TopicFilter,
 };
 
 /// Messages per measurement.
@@ -149,7 +149,7 @@ fn idle_topics() {
 
 fn subscribe(shard: &mut Shard, number: usize, filter: &str) -> SubscriptionKey {
     let id = SubscriptionId::parse(&format!("s{number}")).unwrap();
-    shard.subscribe(Subscribe::new(id, vec![Filter::parse(filter).unwrap()]), NOW).unwrap()
+    shard.subscribe(Subscribe::new(id, vec![TopicFilter::parse(filter).unwrap()]), NOW).unwrap()
 }
 
 fn send(shard: &mut Shard, topic: &str, number: usize, wake: &mut Vec<SubscriptionKey>) {

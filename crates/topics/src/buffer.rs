@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::message::Message;
 use crate::topic::TopicIndex;
-use crate::topics::Topics;
+use crate::topics::TopicTable;
 
 /// Entries whose message is gone already are swept out when they outnumber the rest by this much.
 const STALE_SLACK: usize = 1024;
@@ -28,10 +28,10 @@ impl Buffer {
     /// Puts a message into its topic's ring, and evicts what is over the limits.
     pub(crate) fn keep(
         &mut self,
-        topics: &mut Topics,
+        topics: &mut TopicTable,
         to: TopicIndex,
         message: &Arc<Message>,
-        limits: Limits,
+        limits: BufferLimits,
     ) {
         let topic = &mut topics[to];
         topic.heat().ring.push(Arc::clone(message));
@@ -56,7 +56,7 @@ impl Buffer {
         self.bytes -= bytes;
     }
 
-    fn evict_oldest_anywhere(&mut self, topics: &mut Topics) {
+    fn evict_oldest_anywhere(&mut self, topics: &mut TopicTable) {
         let oldest = self.kept.pop_front().expect("what is kept is in the order");
         if !is_kept(topics, oldest) {
             return;
@@ -73,20 +73,20 @@ impl Buffer {
         self.released(1, message.cost());
     }
 
-    fn sweep(&mut self, topics: &Topics) {
+    fn sweep(&mut self, topics: &TopicTable) {
         self.kept.retain(|&kept| is_kept(topics, kept));
         self.kept.shrink_to(2 * self.kept.len());
     }
 }
 
 /// A topic's place may have been given to another topic meanwhile, but an order is never reused.
-fn is_kept(topics: &Topics, kept: Kept) -> bool {
+fn is_kept(topics: &TopicTable, kept: Kept) -> bool {
     let hot = topics.get(kept.topic.0 as usize).and_then(|topic| topic.hot());
     hot.is_some_and(|hot| hot.ring.holds(kept.order))
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct BufferLimits {
     pub(crate) ring_messages: usize,
     pub(crate) ring_bytes: usize,
 }
@@ -98,12 +98,12 @@ mod tests {
 
     #[test]
     fn the_order_does_not_grow_with_messages_that_are_gone() {
-        let mut topics = Topics::new(10, 0);
+        let mut topics = TopicTable::new(10, 0);
         let a = topics.open("a", Timestamp(0)).unwrap();
         let mut buffer = Buffer::default();
         for number in 1..=20 * STALE_SLACK as u64 {
             let message = Arc::new(Message::sample(number, Timestamp::NEVER, b"x"));
-            buffer.keep(&mut topics, a, &message, Limits { ring_messages: 3, ring_bytes: usize::MAX });
+            buffer.keep(&mut topics, a, &message, BufferLimits { ring_messages: 3, ring_bytes: usize::MAX });
         }
         assert_eq!(buffer.messages, 3);
         assert!(buffer.kept.len() <= 2 * 3 + STALE_SLACK);

@@ -10,7 +10,7 @@ pub(crate) struct CatchUp {
     /// Retained values of topics that were asked for by name.
     pub(crate) retained: VecDeque<Arc<Message>>,
     /// Patterns whose retained values are still to be looked for.
-    pub(crate) sweeps: VecDeque<Sweep>,
+    pub(crate) sweeps: VecDeque<RetainedSweep>,
     /// By topic name, so that the order is the same every time.
     pub(crate) replays: BTreeMap<Arc<str>, Replay>,
     /// Retained values that are younger than this came live already.
@@ -19,7 +19,7 @@ pub(crate) struct CatchUp {
 
 /// A walk through all retained values, a slice at a time.
 #[derive(Debug)]
-pub(crate) struct Sweep {
+pub(crate) struct RetainedSweep {
     /// Which of the subscription's filters.
     pub(crate) filter: usize,
     /// The topic the last slice ended with.

@@ -8,7 +8,7 @@ use crate::message::{Message, Sequence};
 /// One item of a subscriber's stream, in the order in which it is to be sent.
 #[derive(Clone, Debug)]
 pub enum Delivery {
-    Message { kind: Kind, message: Arc<Message> },
+    Message { kind: DeliveryKind, message: Arc<Message> },
     Gap(Box<Gap>),
     ReplayComplete(Box<ReplayComplete>),
     Warning(Box<Warning>),
@@ -16,7 +16,7 @@ pub enum Delivery {
 
 /// Why a message comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DeliveryKind {
     /// It was published while the subscriber was there.
     Live,
     /// It is the last known value of its topic.

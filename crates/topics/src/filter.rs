@@ -4,41 +4,41 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::name::{ONE_LEVEL, REPLY_PREFIX, REST, check_shape, check_visible, levels_of, shard_of};
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 
 /// A topic name, or a pattern: `*` stands for one level, `>` at the end for one or more.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Filter {
+pub struct TopicFilter {
     text: Arc<str>,
     wild: bool,
 }
 
-impl Filter {
-    pub fn parse(text: &str) -> Result<Filter, Refusal> {
+impl TopicFilter {
+    pub fn parse(text: &str) -> Result<TopicFilter, TopicRefusal> {
         check_visible(text)?;
-        Filter::parse_saved(text)
+        TopicFilter::parse_saved(text)
     }
 
     /// One that was accepted before.
-    pub(crate) fn parse_saved(text: &str) -> Result<Filter, Refusal> {
+    pub(crate) fn parse_saved(text: &str) -> Result<TopicFilter, TopicRefusal> {
         check_shape(text)?;
         if text.starts_with(REPLY_PREFIX) {
-            return Err(Refusal::NameReserved);
+            return Err(TopicRefusal::NameReserved);
         }
         let mut wild = false;
         let mut ended = false;
         for level in levels_of(text) {
             if ended {
-                return Err(Refusal::WildcardMisplaced);
+                return Err(TopicRefusal::WildcardMisplaced);
             }
             match level {
                 ONE_LEVEL => wild = true,
                 REST => (wild, ended) = (true, true),
-                other if other.contains(['*', '>']) => return Err(Refusal::WildcardMisplaced),
+                other if other.contains(['*', '>']) => return Err(TopicRefusal::WildcardMisplaced),
                 _ => {}
             }
         }
-        Ok(Filter { text: Arc::from(text), wild })
+        Ok(TopicFilter { text: Arc::from(text), wild })
     }
 
     pub fn as_str(&self) -> &str {
@@ -79,13 +79,13 @@ impl Filter {
     }
 }
 
-impl fmt::Debug for Filter {
+impl fmt::Debug for TopicFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Filter({})", self.text)
     }
 }
 
-impl fmt::Display for Filter {
+impl fmt::Display for TopicFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn matches(filter: &str, name: &str) -> bool {
-        Filter::parse(filter).unwrap().matches(name)
+        TopicFilter::parse(filter).unwrap().matches(name)
     }
 
     #[test]
@@ -117,13 +117,13 @@ mod tests {
     #[test]
     fn misplaced_wildcards_are_refused() {
         for text in ["a.>.b", "a*.b", "a.b>", ">.>"] {
-            assert_eq!(Filter::parse(text), Err(Refusal::WildcardMisplaced), "{text}");
+            assert_eq!(TopicFilter::parse(text), Err(TopicRefusal::WildcardMisplaced), "{text}");
         }
     }
 
     #[test]
     fn the_literal_prefix_ends_before_the_first_wildcard() {
-        let prefix = |text| Filter::parse(text).unwrap().literal_prefix().to_owned();
+        let prefix = |text| TopicFilter::parse(text).unwrap().literal_prefix().to_owned();
         assert_eq!(prefix("a.b.*.c"), "a.b.");
         assert_eq!(prefix(">"), "");
         assert_eq!(prefix("a.b"), "a.b");

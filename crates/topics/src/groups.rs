@@ -23,11 +23,11 @@ struct Group {
     members: Vec<SubscriptionIndex>,
     /// The message the choice below is about.
     about: u64,
-    best: Option<(Rank, SubscriptionIndex)>,
+    best: Option<(MemberRank, SubscriptionIndex)>,
 }
 
 /// See [`crate::subscription::Subscription::rank`]; the lowest gets the message.
-pub(crate) type Rank = (bool, u32, u64);
+pub(crate) type MemberRank = (bool, u32, u64);
 
 impl Groups {
     pub(crate) fn join(&mut self, name: &Arc<str>, member: SubscriptionIndex) -> GroupIndex {
@@ -55,7 +55,7 @@ impl Groups {
         index: GroupIndex,
         message: u64,
         member: SubscriptionIndex,
-        rank: Rank,
+        rank: MemberRank,
     ) {
         let group = &mut self.slots[index.0 as usize];
         if group.about != message {

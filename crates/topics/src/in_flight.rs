@@ -1,5 +1,5 @@
-//! What was sent to a member of a group that acknowledges what it reads, and that it has not acknowledged. If the member goes
-//! away, another one gets it.
+//! What was sent to a member of a group that acknowledges what it reads, and that it has not acknowledged. If the
+//! member goes away, another one gets it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use crate::delivery::Delivery;
 use crate::message::{Message, Sequence};
 use crate::unconfirmed::UNREAD_BYTES_MAX;
 
-/// Messages that one member may have been sent and not acknowledged. Beyond that, or beyond [`UNREAD_BYTES_MAX`], the oldest
-/// count as read.
+/// Messages that one member may have been sent and not acknowledged. Beyond that, or beyond [`UNREAD_BYTES_MAX`], the
+/// oldest count as read.
 pub const IN_FLIGHT_MESSAGES_MAX: usize = 65_536;
 
 /// Messages in the order in which they were sent.
@@ -32,8 +32,8 @@ impl InFlight {
         }
     }
 
-    /// The member read these numbers last. What another member left behind comes late and has a lower number, so the order in
-    /// which messages were sent counts, and a number that is not here says nothing.
+    /// The member read these numbers last. What another member left behind comes late and has a lower number, so the
+    /// order in which messages were sent counts, and a number that is not here says nothing.
     pub(crate) fn confirm(&mut self, last_read: &BTreeMap<&str, Sequence>) {
         let mut confirmed = BTreeSet::new();
         let mut kept = VecDeque::new();
@@ -59,13 +59,13 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::Kind;
+    use crate::delivery::DeliveryKind;
     use crate::time::Timestamp;
 
     fn sent(in_flight: &mut InFlight, numbers: &[u64], payload: &'static [u8]) {
         for &number in numbers {
             let message = Arc::new(Message::sample(number, Timestamp::NEVER, payload));
-            in_flight.sent(&[Delivery::Message { kind: Kind::Live, message }]);
+            in_flight.sent(&[Delivery::Message { kind: DeliveryKind::Live, message }]);
         }
     }
 

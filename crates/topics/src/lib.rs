@@ -25,7 +25,7 @@
 //! them, each behind its own lock or task, and give a topic to shard [`shard_of`]`(name, n)`:
 //!
 //! - Publishing, and everything else about one topic, goes to that topic's shard alone.
-//! - A subscription is split with [`Filter::belongs_to`]: an exact name goes to the shard of its
+//! - A subscription is split with [`TopicFilter::belongs_to`]: an exact name goes to the shard of its
 //!   topic, a pattern goes to every shard, because any shard may hold a topic that matches. The
 //!   parts have the same id, and a queue each; the subscriber takes from all of them. Order is
 //!   promised within a topic only, so nothing is lost by that.
@@ -67,8 +67,8 @@ mod topics;
 mod unconfirmed;
 
 pub use changes::SEQUENCE_BLOCK;
-pub use delivery::{Delivery, Gap, GapReason, Kind, ReplayComplete, Warning, WarningReason};
-pub use filter::Filter;
+pub use delivery::{Delivery, DeliveryKind, Gap, GapReason, ReplayComplete, Warning, WarningReason};
+pub use filter::TopicFilter;
 pub use in_flight::IN_FLIGHT_MESSAGES_MAX;
 pub use losses::GAPS_MAX;
 pub use message::{
@@ -79,19 +79,19 @@ pub use name::{
     is_invisible, shard_of,
 };
 pub use queue::Ticket;
-pub use refusal::Refusal;
+pub use refusal::TopicRefusal;
 pub use requests::{REQUESTS_MAX, RequestId, Requests, is_reply};
 pub use saved::{
     Changes, SavedFloor, SavedMessage, SavedRange, SavedSegment, SavedSubscription, SavedTopic, Snapshot,
 };
 pub use settings::{Policy, Settings};
 pub use shard::{
-    PAGE_MAX, Page, Prepared, Published, Reaped, Recovery, Resume, Resumed, Shard, Stop, SubscriptionInfo,
-    Taken, TopicInfo,
+    PAGE_MAX, Prepared, Published, Reaped, Recovery, Resume, Resumed, Shard, Stop, SubscriptionInfo, Taken,
+    TopicInfo, TopicPage,
 };
 pub use stats::{Dropped, ShardStats, SubscriptionStats};
 pub use subscription::{SUBSCRIPTION_ID_BYTES_MAX, Subscribe, SubscriptionId, WARNING_INTERVAL};
 pub use subscriptions::SubscriptionKey;
 pub use time::Timestamp;
 pub use topics::FLOORS;
-pub use unconfirmed::{Beginning, UNCONFIRMED_RANGES_MAX, UNREAD_BYTES_MAX, Unconfirmed, Unread};
+pub use unconfirmed::{LastRead, UNCONFIRMED_RANGES_MAX, UNREAD_BYTES_MAX, Unconfirmed, Unread};

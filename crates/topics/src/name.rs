@@ -1,6 +1,6 @@
 //! Topic names: levels between dots, checked once, hashed the same way everywhere.
 
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 
 /// The longest topic name or filter, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
@@ -16,14 +16,14 @@ pub const REST: &str = ">";
 pub const REPLY_PREFIX: &str = "_reply.";
 
 /// Checks a name that is to be published to.
-pub fn check_name(name: &str) -> Result<(), Refusal> {
+pub fn check_name(name: &str) -> Result<(), TopicRefusal> {
     check_shape(name)?;
     check_visible(name)?;
     if name.contains(['*', '>']) {
-        return Err(Refusal::WildcardInName);
+        return Err(TopicRefusal::WildcardInName);
     }
     if name.starts_with(REPLY_PREFIX) {
-        return Err(Refusal::NameReserved);
+        return Err(TopicRefusal::NameReserved);
     }
     Ok(())
 }
@@ -36,36 +36,36 @@ pub fn shard_of(name: &str, shards: usize) -> usize {
 }
 
 /// Length, levels and characters: what names and filters have in common.
-pub(crate) fn check_shape(name: &str) -> Result<(), Refusal> {
+pub(crate) fn check_shape(name: &str) -> Result<(), TopicRefusal> {
     if name.is_empty() {
-        return Err(Refusal::NameEmpty);
+        return Err(TopicRefusal::NameEmpty);
     }
     if name.len() > NAME_BYTES_MAX {
-        return Err(Refusal::NameTooLong { length: name.len(), limit: NAME_BYTES_MAX });
+        return Err(TopicRefusal::NameTooLong { length: name.len(), limit: NAME_BYTES_MAX });
     }
     if name.chars().any(char::is_control) {
-        return Err(Refusal::ControlCharacter);
+        return Err(TopicRefusal::ControlCharacter);
     }
     let mut levels = 0;
     for level in levels_of(name) {
         if level.is_empty() {
-            return Err(Refusal::LevelEmpty);
+            return Err(TopicRefusal::LevelEmpty);
         }
         levels += 1;
     }
     if levels > NAME_LEVELS_MAX {
-        return Err(Refusal::TooManyLevels { levels, limit: NAME_LEVELS_MAX });
+        return Err(TopicRefusal::TooManyLevels { levels, limit: NAME_LEVELS_MAX });
     }
     Ok(())
 }
 
 /// Names that look alike are alike. What was saved before this rule is not held to it.
-pub(crate) fn check_visible(name: &str) -> Result<(), Refusal> {
-    if name.chars().any(is_invisible) { Err(Refusal::ControlCharacter) } else { Ok(()) }
+pub(crate) fn check_visible(name: &str) -> Result<(), TopicRefusal> {
+    if name.chars().any(is_invisible) { Err(TopicRefusal::ControlCharacter) } else { Ok(()) }
 }
 
-/// Characters that show nothing and change how others are shown. The same as in all other names of the broker: this crate
-/// stands alone, so the hub has a test that both agree.
+/// Characters that show nothing and change how others are shown. The same as in all other names of the broker: this
+/// crate stands alone, so the hub has a test that both agree.
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
@@ -108,17 +108,17 @@ mod tests {
         let long = "x".repeat(NAME_BYTES_MAX + 1);
         let deep = vec!["a"; NAME_LEVELS_MAX + 1].join(".");
         let cases = [
-            ("", Refusal::NameEmpty),
-            ("a..b", Refusal::LevelEmpty),
-            (".a", Refusal::LevelEmpty),
-            ("a.", Refusal::LevelEmpty),
-            ("a.\n", Refusal::ControlCharacter),
-            ("a.\u{202e}b", Refusal::ControlCharacter),
-            ("a.*", Refusal::WildcardInName),
-            ("a.>", Refusal::WildcardInName),
-            ("_reply.7", Refusal::NameReserved),
-            (&long, Refusal::NameTooLong { length: NAME_BYTES_MAX + 1, limit: NAME_BYTES_MAX }),
-            (&deep, Refusal::TooManyLevels { levels: NAME_LEVELS_MAX + 1, limit: NAME_LEVELS_MAX }),
+            ("", TopicRefusal::NameEmpty),
+            ("a..b", TopicRefusal::LevelEmpty),
+            (".a", TopicRefusal::LevelEmpty),
+            ("a.", TopicRefusal::LevelEmpty),
+            ("a.\n", TopicRefusal::ControlCharacter),
+            ("a.\u{202e}b", TopicRefusal::ControlCharacter),
+            ("a.*", TopicRefusal::WildcardInName),
+            ("a.>", TopicRefusal::WildcardInName),
+            ("_reply.7", TopicRefusal::NameReserved),
+            (&long, TopicRefusal::NameTooLong { length: NAME_BYTES_MAX + 1, limit: NAME_BYTES_MAX }),
+            (&deep, TopicRefusal::TooManyLevels { levels: NAME_LEVELS_MAX + 1, limit: NAME_LEVELS_MAX }),
         ];
         for (name, refusal) in cases {
             assert_eq!(check_name(name), Err(refusal), "{name}");

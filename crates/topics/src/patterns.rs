@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use crate::filter::Filter;
+use crate::filter::TopicFilter;
 use crate::name::{NAME_LEVELS_MAX, ONE_LEVEL, REST, levels_of};
 use crate::subscriptions::SubscriptionIndex;
 
@@ -38,7 +38,7 @@ impl Patterns {
         self.count == 0
     }
 
-    pub(crate) fn insert(&mut self, filter: &Filter, subscriber: SubscriptionIndex) {
+    pub(crate) fn insert(&mut self, filter: &TopicFilter, subscriber: SubscriptionIndex) {
         debug_assert!(filter.is_wild());
         self.count += 1;
         let mut at = ROOT;
@@ -52,7 +52,7 @@ impl Patterns {
         self.node(at).here.push(subscriber);
     }
 
-    pub(crate) fn remove(&mut self, filter: &Filter, subscriber: SubscriptionIndex) {
+    pub(crate) fn remove(&mut self, filter: &TopicFilter, subscriber: SubscriptionIndex) {
         let mut path = vec![(ROOT, "")];
         for level in levels_of(filter.as_str()) {
             let at = path.last().expect("the path begins at the root").0;
@@ -188,7 +188,7 @@ mod tests {
                 levels.push(">");
             }
             let text = levels.join(".");
-            Filter::parse(&text).ok().filter(Filter::is_wild).map(|_| text)
+            TopicFilter::parse(&text).ok().filter(TopicFilter::is_wild).map(|_| text)
         })
     }
 
@@ -213,7 +213,7 @@ mod tests {
         fn the_tree_and_the_filter_agree_with_the_plain_model(
             texts in vec(pattern(), 0..12), removed in vec(any::<bool>(), 12), name in name(),
         ) {
-            let filters: Vec<Filter> = texts.iter().map(|text| Filter::parse(text).unwrap()).collect();
+            let filters: Vec<TopicFilter> = texts.iter().map(|text| TopicFilter::parse(text).unwrap()).collect();
             let mut patterns = Patterns::new(0);
             for (number, filter) in filters.iter().enumerate() {
                 patterns.insert(filter, index(number));
@@ -239,10 +239,10 @@ mod tests {
         fn a_tree_that_loses_its_filters_loses_its_nodes(texts in vec(pattern(), 1..12)) {
             let mut patterns = Patterns::new(0);
             for text in &texts {
-                patterns.insert(&Filter::parse(text).unwrap(), index(1));
+                patterns.insert(&TopicFilter::parse(text).unwrap(), index(1));
             }
             for text in &texts {
-                patterns.remove(&Filter::parse(text).unwrap(), index(1));
+                patterns.remove(&TopicFilter::parse(text).unwrap(), index(1));
             }
             prop_assert!(patterns.is_empty());
             prop_assert_eq!(patterns.free.len() + 1, patterns.nodes.len());

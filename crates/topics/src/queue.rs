@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::delivery::{Delivery, Gap, Kind};
+use crate::delivery::{Delivery, DeliveryKind, Gap};
 use crate::losses::Losses;
 use crate::message::{Message, Sequence};
 use crate::settings::Policy;
@@ -30,7 +30,7 @@ const CAPACITY_KEPT: usize = 1024;
 pub struct Ticket(pub(crate) u64);
 
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct SubscriptionQueue {
     entries: VecDeque<Entry>,
     depth: u32,
     limit: u32,
@@ -57,12 +57,12 @@ struct Unusual {
     head: Losses,
     tail: Losses,
     queued_gaps: usize,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<BlockedMessage>,
     blocked_since: Option<Timestamp>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct BlockedMessage {
     message: Arc<Message>,
     ticket: Ticket,
 }
@@ -80,9 +80,9 @@ pub(crate) enum Offer {
     BlockedAndForced(Ticket),
 }
 
-impl Queue {
-    pub(crate) fn new(limit: u32, bytes_limit: usize, policy: Policy) -> Queue {
-        Queue {
+impl SubscriptionQueue {
+    pub(crate) fn new(limit: u32, bytes_limit: usize, policy: Policy) -> SubscriptionQueue {
+        SubscriptionQueue {
             entries: VecDeque::new(),
             depth: 0,
             limit: limit.max(1),
@@ -122,7 +122,7 @@ impl Queue {
                         self.dropped.ttl += 1;
                     } else {
                         self.delivered += 1;
-                        out.push(Delivery::Message { kind: Kind::Live, message });
+                        out.push(Delivery::Message { kind: DeliveryKind::Live, message });
                     }
                 }
                 Some(Entry::Gap(gap)) => {

@@ -2,9 +2,9 @@
 
 use thiserror::Error;
 
-/// Why a call was refused. [`Refusal::code`] is stable and is what doors put on their wires.
+/// Why a call was refused. [`TopicRefusal::code`] is stable and is what doors put on their wires.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum TopicRefusal {
     #[error("a topic name is empty")]
     NameEmpty,
     #[error("a topic name has {length} bytes, the limit is {limit}")]
@@ -84,45 +84,45 @@ pub enum Refusal {
     Stopping,
 }
 
-impl Refusal {
+impl TopicRefusal {
     /// The stable code of this refusal.
     pub fn code(&self) -> &'static str {
         match self {
-            Refusal::NameEmpty => "topic-name-empty",
-            Refusal::NameTooLong { .. } => "topic-name-too-long",
-            Refusal::TooManyLevels { .. } => "topic-name-too-many-levels",
-            Refusal::LevelEmpty => "topic-level-empty",
-            Refusal::ControlCharacter => "topic-name-control-character",
-            Refusal::WildcardInName => "topic-name-wildcard",
-            Refusal::WildcardMisplaced => "wildcard-misplaced",
-            Refusal::NameReserved => "topic-name-reserved",
-            Refusal::NoFilters => "subscription-without-topics",
-            Refusal::TooManyFilters { .. } => "subscription-too-many-topics",
-            Refusal::FiltersFull { .. } => "too-many-topics-in-subscriptions",
-            Refusal::TextEmpty { .. } => "text-empty",
-            Refusal::TextTooLong { .. } => "text-too-long",
-            Refusal::PayloadTooLong { .. } => "payload-too-long",
-            Refusal::TtlZero => "ttl-zero",
-            Refusal::TooManyTopics { .. } => "too-many-topics",
-            Refusal::TooManySubscriptions { .. } => "too-many-subscriptions",
-            Refusal::RetainedFull { .. } => "retained-full",
-            Refusal::TooManyRequests { .. } => "too-many-requests",
-            Refusal::TooManyLastSeen { .. } => "too-many-last-seen",
-            Refusal::SubscriptionExists => "subscription-exists",
-            Refusal::UnknownSubscription => "unknown-subscription",
-            Refusal::SubscriptionPaused => "subscription-paused",
-            Refusal::UnknownTopic => "unknown-topic",
-            Refusal::TopicInUse => "topic-in-use",
-            Refusal::NoResponders => "no-responders",
-            Refusal::UnknownRequest => "unknown-request",
-            Refusal::RequestExists => "request-exists",
-            Refusal::NoAnswer => "no-answer",
-            Refusal::ReadOnly { .. } => "topic-read-only",
-            Refusal::TooManyNamespaces { .. } => "too-many-namespaces",
-            Refusal::DurableRequest => "durable-takes-no-requests",
-            Refusal::EventsInGroup => "events-in-group",
-            Refusal::NotWritten => "not-written",
-            Refusal::Stopping => "stopping",
+            TopicRefusal::NameEmpty => "topic-name-empty",
+            TopicRefusal::NameTooLong { .. } => "topic-name-too-long",
+            TopicRefusal::TooManyLevels { .. } => "topic-name-too-many-levels",
+            TopicRefusal::LevelEmpty => "topic-level-empty",
+            TopicRefusal::ControlCharacter => "topic-name-control-character",
+            TopicRefusal::WildcardInName => "topic-name-wildcard",
+            TopicRefusal::WildcardMisplaced => "wildcard-misplaced",
+            TopicRefusal::NameReserved => "topic-name-reserved",
+            TopicRefusal::NoFilters => "subscription-without-topics",
+            TopicRefusal::TooManyFilters { .. } => "subscription-too-many-topics",
+            TopicRefusal::FiltersFull { .. } => "too-many-topics-in-subscriptions",
+            TopicRefusal::TextEmpty { .. } => "text-empty",
+            TopicRefusal::TextTooLong { .. } => "text-too-long",
+            TopicRefusal::PayloadTooLong { .. } => "payload-too-long",
+            TopicRefusal::TtlZero => "ttl-zero",
+            TopicRefusal::TooManyTopics { .. } => "too-many-topics",
+            TopicRefusal::TooManySubscriptions { .. } => "too-many-subscriptions",
+            TopicRefusal::RetainedFull { .. } => "retained-full",
+            TopicRefusal::TooManyRequests { .. } => "too-many-requests",
+            TopicRefusal::TooManyLastSeen { .. } => "too-many-last-seen",
+            TopicRefusal::SubscriptionExists => "subscription-exists",
+            TopicRefusal::UnknownSubscription => "unknown-subscription",
+            TopicRefusal::SubscriptionPaused => "subscription-paused",
+            TopicRefusal::UnknownTopic => "unknown-topic",
+            TopicRefusal::TopicInUse => "topic-in-use",
+            TopicRefusal::NoResponders => "no-responders",
+            TopicRefusal::UnknownRequest => "unknown-request",
+            TopicRefusal::RequestExists => "request-exists",
+            TopicRefusal::NoAnswer => "no-answer",
+            TopicRefusal::ReadOnly { .. } => "topic-read-only",
+            TopicRefusal::TooManyNamespaces { .. } => "too-many-namespaces",
+            TopicRefusal::DurableRequest => "durable-takes-no-requests",
+            TopicRefusal::EventsInGroup => "events-in-group",
+            TopicRefusal::NotWritten => "not-written",
+            TopicRefusal::Stopping => "stopping",
         }
     }
 }

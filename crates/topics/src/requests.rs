@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::name::REPLY_PREFIX;
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::time::Timestamp;
 
 /// How many requests may be open at once, unless told otherwise.
@@ -46,12 +46,17 @@ impl Requests {
 
     /// Opens a request and returns the name its answer is to be published to. If the request then
     /// cannot be published, [`Requests::close`] it.
-    pub fn open(&mut self, id: RequestId, timeout: Duration, now: Timestamp) -> Result<Arc<str>, Refusal> {
+    pub fn open(
+        &mut self,
+        id: RequestId,
+        timeout: Duration,
+        now: Timestamp,
+    ) -> Result<Arc<str>, TopicRefusal> {
         if self.open.len() >= self.limit {
-            return Err(Refusal::TooManyRequests { limit: self.limit });
+            return Err(TopicRefusal::TooManyRequests { limit: self.limit });
         }
         if self.open.contains_key(&id) {
-            return Err(Refusal::RequestExists);
+            return Err(TopicRefusal::RequestExists);
         }
         let deadline = now.after(timeout);
         self.open.insert(id, deadline);
@@ -60,12 +65,12 @@ impl Requests {
     }
 
     /// Something was published to the name of an answer: tells whose answer it is, and closes it.
-    pub fn answer(&mut self, topic: &str, now: Timestamp) -> Result<RequestId, Refusal> {
-        let digits = topic.strip_prefix(REPLY_PREFIX).ok_or(Refusal::UnknownRequest)?;
-        let id = u128::from_str_radix(digits, 16).map(RequestId).map_err(|_| Refusal::UnknownRequest)?;
-        let deadline = self.open.get(&id).copied().ok_or(Refusal::UnknownRequest)?;
+    pub fn answer(&mut self, topic: &str, now: Timestamp) -> Result<RequestId, TopicRefusal> {
+        let digits = topic.strip_prefix(REPLY_PREFIX).ok_or(TopicRefusal::UnknownRequest)?;
+        let id = u128::from_str_radix(digits, 16).map(RequestId).map_err(|_| TopicRefusal::UnknownRequest)?;
+        let deadline = self.open.get(&id).copied().ok_or(TopicRefusal::UnknownRequest)?;
         if deadline <= now {
-            return Err(Refusal::UnknownRequest);
+            return Err(TopicRefusal::UnknownRequest);
         }
         self.close(id);
         Ok(id)
@@ -114,7 +119,7 @@ mod tests {
         let name = requests.open(RequestId(7), SECOND, Timestamp(0)).unwrap();
         assert!(is_reply(&name));
         assert_eq!(requests.answer(&name, Timestamp(5)), Ok(RequestId(7)));
-        assert_eq!(requests.answer(&name, Timestamp(6)), Err(Refusal::UnknownRequest));
+        assert_eq!(requests.answer(&name, Timestamp(6)), Err(TopicRefusal::UnknownRequest));
         assert_eq!(requests.next_deadline(), None);
     }
 
@@ -122,7 +127,7 @@ mod tests {
     fn a_late_answer_is_refused_even_before_the_reaper_came() {
         let mut requests = Requests::default();
         let name = requests.open(RequestId(7), SECOND, Timestamp(0)).unwrap();
-        assert_eq!(requests.answer(&name, Timestamp(1000)), Err(Refusal::UnknownRequest));
+        assert_eq!(requests.answer(&name, Timestamp(1000)), Err(TopicRefusal::UnknownRequest));
         assert_eq!(requests.expire(10, Timestamp(1000)), vec![RequestId(7)]);
         assert!(requests.is_empty());
     }
@@ -132,17 +137,17 @@ mod tests {
         let mut requests = Requests::new(1);
         requests.open(RequestId(1), SECOND, Timestamp(0)).unwrap();
         let refusal = requests.open(RequestId(2), SECOND, Timestamp(0)).unwrap_err();
-        assert_eq!(refusal, Refusal::TooManyRequests { limit: 1 });
+        assert_eq!(refusal, TopicRefusal::TooManyRequests { limit: 1 });
         let mut requests = Requests::new(2);
         requests.open(RequestId(1), SECOND, Timestamp(0)).unwrap();
-        assert_eq!(requests.open(RequestId(1), SECOND, Timestamp(0)), Err(Refusal::RequestExists));
+        assert_eq!(requests.open(RequestId(1), SECOND, Timestamp(0)), Err(TopicRefusal::RequestExists));
     }
 
     #[test]
     fn nonsense_is_no_answer() {
         let mut requests = Requests::default();
         for name in ["_reply.", "_reply.xyz", "_reply.+1", "other"] {
-            assert_eq!(requests.answer(name, Timestamp(0)), Err(Refusal::UnknownRequest), "{name}");
+            assert_eq!(requests.answer(name, Timestamp(0)), Err(TopicRefusal::UnknownRequest), "{name}");
         }
     }
 }

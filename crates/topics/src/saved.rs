@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::filter::Filter;
+use crate::filter::TopicFilter;
 use crate::message::{Message, MessageId, Publish, Sequence, Stamp};
 use crate::name::shard_of;
 use crate::settings::Policy;
 use crate::subscription::SubscriptionId;
 use crate::time::Timestamp;
-use crate::unconfirmed::Beginning;
+use crate::unconfirmed::LastRead;
 
 /// Everything that survives, or a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,8 +69,8 @@ pub struct SavedSubscription {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unconfirmed: Vec<SavedSegment>,
     /// What it may have read last when the oldest of these was sent.
-    #[serde(default, skip_serializing_if = "Beginning::is_plain")]
-    pub unconfirmed_after: Beginning,
+    #[serde(default, skip_serializing_if = "LastRead::is_plain")]
+    pub unconfirmed_after: LastRead,
 }
 
 /// A part of what was sent to a subscriber, older parts first.
@@ -131,7 +131,7 @@ impl Snapshot {
     pub fn part(&self, index: usize, shards: usize) -> Snapshot {
         let here = |name: &str| shard_of(name, shards) == index;
         let wanted =
-            |text: &String| Filter::parse(text).map_or(true, |filter| filter.belongs_to(index, shards));
+            |text: &String| TopicFilter::parse(text).map_or(true, |filter| filter.belongs_to(index, shards));
         let mut subscriptions = self.subscriptions.clone();
         for subscription in &mut subscriptions {
             subscription.filters.retain(wanted);
@@ -160,7 +160,7 @@ impl SavedSubscription {
         self.incomplete |= part.incomplete;
         self.unconfirmed.extend(part.unconfirmed);
         if self.unconfirmed_after != part.unconfirmed_after {
-            self.unconfirmed_after = Beginning::AfterAny;
+            self.unconfirmed_after = LastRead::AfterAny;
         }
         if self.unconfirmed.len() > 1 {
             // What two shards sent has no order.

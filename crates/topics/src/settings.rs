@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::SEQUENCE_BLOCK;
-use crate::filter::Filter;
+use crate::filter::TopicFilter;
 
 /// What happens when a message comes to a full queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Settings {
     /// Messages in the ring buffer of one topic.
     pub ring_messages: usize,
     /// Other limits for the topics that match; the first match counts.
-    pub ring_rules: Vec<(Filter, usize)>,
+    pub ring_rules: Vec<(TopicFilter, usize)>,
     /// Bytes in all ring buffers together. Over it, the oldest messages anywhere go first.
     pub ring_bytes: usize,
     /// Messages in the queue of one subscriber. A subscriber may ask for less.
@@ -57,7 +57,7 @@ pub struct Settings {
     /// How long messages live that do not say so themselves and that no rule covers.
     pub default_ttl: Option<Duration>,
     /// Defaults for the topics that match; the first match counts.
-    pub ttl_rules: Vec<(Filter, Duration)>,
+    pub ttl_rules: Vec<(TopicFilter, Duration)>,
     /// The pause between two rounds of the reaper.
     pub reap_interval: Duration,
     /// How long a paused subscription is kept.
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_first_matching_rule_beats_the_default() {
-        let rule = |text, seconds| (Filter::parse(text).unwrap(), Duration::from_secs(seconds));
+        let rule = |text, seconds| (TopicFilter::parse(text).unwrap(), Duration::from_secs(seconds));
         let settings = Settings {
             default_ttl: Some(Duration::from_secs(60)),
             ttl_rules: vec![rule("a.b", 1), rule("a.>", 2)],

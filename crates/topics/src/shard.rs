@@ -15,7 +15,7 @@ mod subscribe;
 mod take;
 mod unsubscribe;
 
-pub use list::{PAGE_MAX, Page, SubscriptionInfo, TopicInfo};
+pub use list::{PAGE_MAX, SubscriptionInfo, TopicInfo, TopicPage};
 pub use publish::{Prepared, Published};
 pub use reap::Reaped;
 pub use restore::Stop;
@@ -31,7 +31,7 @@ use crate::deadlines::{Deadlines, Owner};
 use crate::groups::Groups;
 use crate::message::Sequence;
 use crate::patterns::Patterns;
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::settings::Settings;
 use crate::stats::{ShardStats, SubscriptionStats};
 use crate::subscription::SubscriptionId;
@@ -39,13 +39,13 @@ use crate::subscriptions::{SubscriptionIndex, SubscriptionKey, Subscriptions};
 use crate::tickets::Tickets;
 use crate::time::Timestamp;
 use crate::topic::{Topic, TopicIndex};
-use crate::topics::Topics;
+use crate::topics::TopicTable;
 
 /// Topics and the subscriptions to them. It does nothing on its own: every call brings the time.
 #[derive(Debug)]
 pub struct Shard {
     settings: Settings,
-    topics: Topics,
+    topics: TopicTable,
     buffer: Buffer,
     /// Topics with a retained value, by name, so that a pattern walks only its own part.
     retained: BTreeMap<Arc<str>, TopicIndex>,
@@ -70,7 +70,7 @@ pub struct Shard {
 impl Shard {
     pub fn new(settings: Settings) -> Shard {
         Shard {
-            topics: Topics::new(settings.topics, settings.hash_seed),
+            topics: TopicTable::new(settings.topics, settings.hash_seed),
             buffer: Buffer::default(),
             retained: BTreeMap::new(),
             retained_bytes: 0,
@@ -101,10 +101,10 @@ impl Shard {
 
     /// Drops a topic with its counter, buffer and retained value. Only for names that never come
     /// back, such as those of ended tasks: if this one did, it would begin at 1 again.
-    pub fn forget(&mut self, topic: &str) -> Result<(), Refusal> {
-        let index = self.topics.find(topic).ok_or(Refusal::UnknownTopic)?;
+    pub fn forget(&mut self, topic: &str) -> Result<(), TopicRefusal> {
+        let index = self.topics.find(topic).ok_or(TopicRefusal::UnknownTopic)?;
         if !self.topics[index].subscribers().is_empty() {
-            return Err(Refusal::TopicInUse);
+            return Err(TopicRefusal::TopicInUse);
         }
         self.empty(index);
         let topic = self.topics.remove(index);
@@ -144,9 +144,9 @@ impl Shard {
     }
 
     /// Opens a topic. If there are too many, an idle one is forgotten for it.
-    fn open(&mut self, name: &str, now: Timestamp) -> Result<TopicIndex, Refusal> {
+    fn open(&mut self, name: &str, now: Timestamp) -> Result<TopicIndex, TopicRefusal> {
         match self.topics.open(name, now) {
-            Err(full @ Refusal::TooManyTopics { .. }) => {
+            Err(full @ TopicRefusal::TooManyTopics { .. }) => {
                 let settings = &self.settings;
                 let idle = self.topics.longest_idle(|topic| is_idle(topic, settings)).ok_or(full)?;
                 // Whoever still wants what it kept is told that it is gone.
@@ -188,8 +188,8 @@ impl Shard {
     }
 }
 
-/// Nobody is subscribed to it by its name, and nothing of it is kept that somebody asked to keep. What its buffer holds for a
-/// replay may go.
+/// Nobody is subscribed to it by its name, and nothing of it is kept that somebody asked to keep. What its buffer holds
+/// for a replay may go.
 fn is_idle(topic: &Topic, settings: &Settings) -> bool {
     topic.hot().is_none_or(|hot| {
         let is_kept = !hot.ring.is_empty() && settings.is_kept_by_choice(&topic.name);

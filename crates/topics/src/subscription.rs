@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::catch_up::CatchUp;
 use crate::delivery::{Warning, WarningReason};
-use crate::filter::Filter;
+use crate::filter::TopicFilter;
 use crate::groups::GroupIndex;
 use crate::in_flight::InFlight;
 use crate::message::{Message, Sequence};
-use crate::queue::Queue;
-use crate::refusal::Refusal;
+use crate::queue::SubscriptionQueue;
+use crate::refusal::TopicRefusal;
 use crate::settings::Policy;
 use crate::time::Timestamp;
 use crate::unconfirmed::Unconfirmed;
@@ -30,13 +30,13 @@ pub const WARNING_INTERVAL: Duration = Duration::from_millis(1000);
 pub struct SubscriptionId(Arc<str>);
 
 impl SubscriptionId {
-    pub fn parse(text: &str) -> Result<SubscriptionId, Refusal> {
+    pub fn parse(text: &str) -> Result<SubscriptionId, TopicRefusal> {
         let (field, limit) = ("the subscription id", SUBSCRIPTION_ID_BYTES_MAX);
         if text.is_empty() {
-            return Err(Refusal::TextEmpty { field });
+            return Err(TopicRefusal::TextEmpty { field });
         }
         if text.len() > limit {
-            return Err(Refusal::TextTooLong { field, length: text.len(), limit });
+            return Err(TopicRefusal::TextTooLong { field, length: text.len(), limit });
         }
         Ok(SubscriptionId(Arc::from(text)))
     }
@@ -47,9 +47,9 @@ impl SubscriptionId {
 }
 
 impl TryFrom<String> for SubscriptionId {
-    type Error = Refusal;
+    type Error = TopicRefusal;
 
-    fn try_from(text: String) -> Result<SubscriptionId, Refusal> {
+    fn try_from(text: String) -> Result<SubscriptionId, TopicRefusal> {
         SubscriptionId::parse(&text)
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Display for SubscriptionId {
 pub struct Subscribe {
     pub id: SubscriptionId,
     pub client: Arc<str>,
-    pub filters: Vec<Filter>,
+    pub filters: Vec<TopicFilter>,
     /// Share the messages with the other members of this group.
     pub group: Option<Arc<str>>,
     /// Begin with the last known values. A member of a group gets none.
@@ -89,7 +89,7 @@ pub struct Subscribe {
 }
 
 impl Subscribe {
-    pub fn new(id: SubscriptionId, filters: Vec<Filter>) -> Subscribe {
+    pub fn new(id: SubscriptionId, filters: Vec<TopicFilter>) -> Subscribe {
         Subscribe {
             id,
             client: Arc::from(""),
@@ -104,7 +104,7 @@ impl Subscribe {
 
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    pub(crate) queue: Queue,
+    pub(crate) queue: SubscriptionQueue,
     /// The last message that came by, so that one that matches twice is delivered once.
     pub(crate) seen: u64,
     /// The last message its group gave to it.
@@ -126,7 +126,7 @@ pub(crate) struct Subscription {
 pub(crate) struct Details {
     pub(crate) id: SubscriptionId,
     pub(crate) client: Arc<str>,
-    pub(crate) filters: Vec<Filter>,
+    pub(crate) filters: Vec<TopicFilter>,
     pub(crate) group: Option<Arc<str>>,
     /// What was sent and may not have been read.
     pub(crate) unconfirmed: Unconfirmed,
@@ -165,7 +165,7 @@ impl Paused {
 }
 
 impl Subscription {
-    pub(crate) fn new(details: Details, queue: Queue, group: Option<GroupIndex>) -> Subscription {
+    pub(crate) fn new(details: Details, queue: SubscriptionQueue, group: Option<GroupIndex>) -> Subscription {
         Subscription {
             queue,
             seen: 0,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::subscription::{Subscription, SubscriptionId};
 
 /// Where a subscription is in [`Subscriptions`].
@@ -77,12 +77,12 @@ impl Subscriptions {
         self.by_id.get(id).copied()
     }
 
-    pub(crate) fn resolve(&self, key: SubscriptionKey) -> Result<SubscriptionIndex, Refusal> {
+    pub(crate) fn resolve(&self, key: SubscriptionKey) -> Result<SubscriptionIndex, TopicRefusal> {
         match self.slots.get(key.index as usize) {
             Some(slot) if slot.generation == key.generation && slot.subscription.is_some() => {
                 Ok(SubscriptionIndex(key.index))
             }
-            _ => Err(Refusal::UnknownSubscription),
+            _ => Err(TopicRefusal::UnknownSubscription),
         }
     }
 

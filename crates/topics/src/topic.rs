@@ -12,7 +12,7 @@ const RESERVATION_MIN: u8 = 6;
 const RESERVATION_MAX: u8 = 20;
 const RESERVATION_SHRINKS_AFTER_S: u32 = 60;
 
-/// Where a topic is in [`crate::topics::Topics`].
+/// Where a topic is in [`crate::topics::TopicTable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TopicIndex(pub(crate) u32);
 

@@ -17,10 +17,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::filter::Filter;
+use crate::filter::TopicFilter;
 use crate::message::Sequence;
 use crate::name::{check_name, stable_hash};
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::time::Timestamp;
 use crate::topic::{Topic, TopicIndex};
 
@@ -30,15 +30,15 @@ pub const FLOORS: usize = 4096;
 const FORGET_SCAN_MAX: usize = 256;
 
 #[derive(Debug)]
-pub(crate) struct Topics {
-    table: HashTable<Place>,
+pub(crate) struct TopicTable {
+    table: HashTable<TableEntry>,
     slots: Vec<Option<Topic>>,
     free: Vec<TopicIndex>,
     floors: Vec<Sequence>,
     /// What is not known begins above this number since the broker crashed, except what `exact` matches.
     restart_floor: Sequence,
     /// Topics whose numbers are all known.
-    exact: Vec<Filter>,
+    exact: Vec<TopicFilter>,
     hash: FixedState,
     limit: usize,
     /// Where the search for an idle topic goes on.
@@ -47,14 +47,14 @@ pub(crate) struct Topics {
 
 /// The hash is kept beside the index, so that growing the table does not visit every name.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TableEntry {
     hash: u32,
     index: TopicIndex,
 }
 
-impl Topics {
-    pub(crate) fn new(limit: usize, hash_seed: u64) -> Topics {
-        Topics {
+impl TopicTable {
+    pub(crate) fn new(limit: usize, hash_seed: u64) -> TopicTable {
+        TopicTable {
             table: HashTable::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -79,7 +79,7 @@ impl Topics {
 
     pub(crate) fn find(&self, name: &str) -> Option<TopicIndex> {
         let hash = self.short_hash(name);
-        let same = |place: &Place| place.hash == hash && *self[place.index].name == *name;
+        let same = |place: &TableEntry| place.hash == hash && *self[place.index].name == *name;
         self.table.find(spread(hash), same).map(|place| place.index)
     }
 
@@ -92,14 +92,14 @@ impl Topics {
     }
 
     /// Finds the topic or creates it, if there is room. A new name is checked, a known one was checked before.
-    pub(crate) fn open(&mut self, name: &str, now: Timestamp) -> Result<TopicIndex, Refusal> {
+    pub(crate) fn open(&mut self, name: &str, now: Timestamp) -> Result<TopicIndex, TopicRefusal> {
         if let Some(index) = self.find(name) {
             self[index].used_at = seconds(now);
             return Ok(index);
         }
         check_name(name)?;
         if self.len() >= self.limit {
-            return Err(Refusal::TooManyTopics { limit: self.limit });
+            return Err(TopicRefusal::TooManyTopics { limit: self.limit });
         }
         let mut topic = Topic::new(Arc::from(name), self.floor_of(name), seconds(now));
         topic.restarted_to = self.restart_floor_of(name).min(topic.sequence);
@@ -173,7 +173,7 @@ impl Topics {
     }
 
     /// Lets every topic that is not known begin above this number, except those that match `exact`.
-    pub(crate) fn raise_restart_floor(&mut self, to: Sequence, exact: &[Filter]) {
+    pub(crate) fn raise_restart_floor(&mut self, to: Sequence, exact: &[TopicFilter]) {
         self.restart_floor = self.restart_floor.max(to);
         self.exact = exact.to_vec();
     }
@@ -189,7 +189,7 @@ impl Topics {
         };
         // The name is not in the table, so no entry is equal.
         match self.table.entry(spread(hash), |_| false, |place| spread(place.hash)) {
-            Entry::Vacant(entry) => entry.insert(Place { hash, index }),
+            Entry::Vacant(entry) => entry.insert(TableEntry { hash, index }),
             Entry::Occupied(_) => unreachable!("nothing is equal"),
         };
         index
@@ -203,7 +203,7 @@ impl Topics {
     }
 }
 
-impl Index<TopicIndex> for Topics {
+impl Index<TopicIndex> for TopicTable {
     type Output = Topic;
 
     fn index(&self, index: TopicIndex) -> &Topic {
@@ -211,7 +211,7 @@ impl Index<TopicIndex> for Topics {
     }
 }
 
-impl IndexMut<TopicIndex> for Topics {
+impl IndexMut<TopicIndex> for TopicTable {
     fn index_mut(&mut self, index: TopicIndex) -> &mut Topic {
         self.slots[index.0 as usize].as_mut().expect("an index points to a topic")
     }
@@ -234,13 +234,13 @@ pub(crate) fn seconds(now: Timestamp) -> u32 {
 mod tests {
     use super::*;
 
-    fn open(topics: &mut Topics, name: &str, at: u64) -> TopicIndex {
+    fn open(topics: &mut TopicTable, name: &str, at: u64) -> TopicIndex {
         topics.open(name, Timestamp(at * 1000)).unwrap()
     }
 
     #[test]
     fn a_topic_is_found_again_by_its_name() {
-        let mut topics = Topics::new(10, 0);
+        let mut topics = TopicTable::new(10, 0);
         let a = open(&mut topics, "a", 0);
         let b = open(&mut topics, "b", 0);
         assert_eq!((topics.find("a"), topics.find("b"), topics.find("c")), (Some(a), Some(b), None));
@@ -250,12 +250,12 @@ mod tests {
 
     #[test]
     fn the_topic_that_was_unused_for_longest_goes_and_its_numbers_never_go_back() {
-        let mut topics = Topics::new(2, 0);
+        let mut topics = TopicTable::new(2, 0);
         let old = open(&mut topics, "old", 1);
         topics[old].sequence = Sequence(7);
         open(&mut topics, "young", 2);
         let refusal = topics.open("new", Timestamp(3000)).unwrap_err();
-        assert_eq!(refusal, Refusal::TooManyTopics { limit: 2 });
+        assert_eq!(refusal, TopicRefusal::TooManyTopics { limit: 2 });
         assert_eq!(topics.longest_idle(|_| true), Some(old));
         assert_eq!(&*topics.forget(old), "old");
         let again = open(&mut topics, "old", 4);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn one_that_is_not_idle_is_not_chosen() {
-        let mut topics = Topics::new(2, 0);
+        let mut topics = TopicTable::new(2, 0);
         open(&mut topics, "old", 1);
         let young = open(&mut topics, "young", 2);
         assert_eq!(topics.longest_idle(|topic| &*topic.name != "old"), Some(young));

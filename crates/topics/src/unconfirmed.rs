@@ -9,14 +9,15 @@
 //! exact; older ones keep a range per topic, so the replay begins with their first message.
 //!
 //! The memory is bounded. What is followed by [`UNREAD_BYTES_MAX`] was read: no connection holds that much. Beyond
-//! [`UNCONFIRMED_RANGES_MAX`] ranges the oldest are forgotten, and the subscriber is told that it may have lost messages.
+//! [`UNCONFIRMED_RANGES_MAX`] ranges the oldest are forgotten, and the subscriber is told that it may have lost
+//! messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::delivery::{Delivery, Kind};
+use crate::delivery::{Delivery, DeliveryKind};
 use crate::message::{MESSAGE_OVERHEAD_BYTES, Sequence};
 use crate::saved::{SavedRange, SavedSegment};
 
@@ -33,9 +34,9 @@ const SEGMENT_RANGES: usize = 1_024;
 /// What a message costs on a wire besides its payload and texts, at the least.
 const WIRE_OVERHEAD_BYTES: u64 = 16;
 
-impl Beginning {
+impl LastRead {
     pub fn is_plain(&self) -> bool {
-        *self == Beginning::Plain
+        *self == LastRead::Plain
     }
 }
 
@@ -47,12 +48,12 @@ pub struct Unconfirmed {
     bytes: u64,
     /// How many bytes were sent after the last range that was forgotten for want of room.
     since_forgotten: Option<u64>,
-    begins: Beginning,
+    begins: LastRead,
 }
 
 /// What the subscriber may have read last when the oldest of these was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Beginning {
+pub enum LastRead {
     /// No message, or one that it has read for certain.
     #[default]
     Plain,
@@ -94,7 +95,7 @@ pub struct Unread {
 impl Unconfirmed {
     /// Forgets everything: the subscriber has come back, and goes on after the number it said.
     pub fn begin(&mut self, after: Option<Sequence>) {
-        let begins = after.map_or(Beginning::AfterAny, Beginning::After);
+        let begins = after.map_or(LastRead::AfterAny, LastRead::After);
         *self = Unconfirmed { begins, ..Unconfirmed::default() };
     }
 
@@ -104,7 +105,7 @@ impl Unconfirmed {
                 Delivery::Message { kind, message } => {
                     let bytes = (message.cost() - MESSAGE_OVERHEAD_BYTES) as u64 + WIRE_OVERHEAD_BYTES;
                     let number = message.sequence;
-                    self.add(&message.topic, number, number, bytes, *kind == Kind::Retained);
+                    self.add(&message.topic, number, number, bytes, *kind == DeliveryKind::Retained);
                 }
                 // Who did not read about a gap has to be told again.
                 Delivery::Gap(gap) => {
@@ -165,13 +166,13 @@ impl Unconfirmed {
     }
 
     /// Where the subscriber may be that read this number last, the oldest place first.
-    fn places(&self, last_read: Option<Sequence>) -> impl Iterator<Item = Place> + '_ {
+    fn places(&self, last_read: Option<Sequence>) -> impl Iterator<Item = SentPlace> + '_ {
         let is_beginning = match self.begins {
-            Beginning::Plain => false,
-            Beginning::After(number) => last_read == Some(number),
-            Beginning::AfterAny => last_read.is_some(),
+            LastRead::Plain => false,
+            LastRead::After(number) => last_read == Some(number),
+            LastRead::AfterAny => last_read.is_some(),
         };
-        let beginning = is_beginning.then_some(Place { is_exact: true, ..Place::default() });
+        let beginning = is_beginning.then_some(SentPlace { is_exact: true, ..SentPlace::default() });
         let ranges = self.segments.iter().enumerate().flat_map(|(segment, one)| {
             one.ranges.iter().enumerate().map(move |(number, range)| (segment, number, one, range))
         });
@@ -180,16 +181,16 @@ impl Unconfirmed {
             Some(if one.in_order {
                 // Behind the range if it ends here.
                 let is_over = range.last == last;
-                Place { segment, range: number + usize::from(is_over), within: !is_over, is_exact: true }
+                SentPlace { segment, range: number + usize::from(is_over), within: !is_over, is_exact: true }
             } else {
-                Place { segment, ..Place::default() }
+                SentPlace { segment, ..SentPlace::default() }
             })
         });
         beginning.into_iter().chain(fitting)
     }
 
     /// Everything as ranges, for the case that the broker stops: in order as far as that is known, or by topic.
-    pub(crate) fn begins(&self) -> Beginning {
+    pub(crate) fn begins(&self) -> LastRead {
         self.begins
     }
 
@@ -218,7 +219,7 @@ impl Unconfirmed {
     }
 
     /// What was saved. The number of bytes is not known, so that it stays until the subscriber comes back.
-    pub(crate) fn restore(saved: Vec<SavedSegment>, begins: Beginning) -> Unconfirmed {
+    pub(crate) fn restore(saved: Vec<SavedSegment>, begins: LastRead) -> Unconfirmed {
         let mut unconfirmed = Unconfirmed { begins, ..Unconfirmed::default() };
         for SavedSegment { in_order, ranges } in saved {
             unconfirmed.ranges += ranges.len();
@@ -303,14 +304,14 @@ impl Unconfirmed {
         if let Some(oldest) = self.segments.pop_front() {
             self.ranges -= oldest.ranges.len();
             self.bytes -= oldest.bytes;
-            self.begins = Beginning::Plain;
+            self.begins = LastRead::Plain;
         }
     }
 }
 
 /// A place in what was sent: everything from here on may not have been read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct SentPlace {
     segment: usize,
     range: usize,
     /// The range itself is read up to the number.

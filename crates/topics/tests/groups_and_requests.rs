@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{Stage, id, subscribe};
 use tenure_topics::{
-    Delivery, Filter, Kind, MessageId, Publish, Recovery, Refusal, RequestId, Requests, Resume, Sequence,
-    Settings, Subscribe,
+    Delivery, DeliveryKind, MessageId, Publish, Recovery, RequestId, Requests, Resume, Sequence, Settings,
+    Subscribe, TopicFilter, TopicRefusal,
 };
 
 fn member(name: &str, group: &str, topics: &[&str]) -> Subscribe {
@@ -160,7 +160,7 @@ fn a_request_reaches_a_responder_and_its_answer_finds_the_way_back() {
     let reply_to = requests.open(RequestId(7), timeout, stage.now).unwrap();
     let question = Publish::new("time", MessageId(1), "what time is it?");
     stage.shard.request(question, reply_to, timeout, stage.now, &mut stage.wake).unwrap();
-    let Delivery::Message { kind: Kind::Live, message } = stage.take("responder", 1).remove(0) else {
+    let Delivery::Message { kind: DeliveryKind::Live, message } = stage.take("responder", 1).remove(0) else {
         panic!("the question");
     };
     let reply_to = message.reply_to.clone().unwrap();
@@ -177,7 +177,7 @@ fn a_request_without_responders_is_refused_at_once_and_leaves_no_trace() {
         let reply_to = Arc::from("_reply.7");
         stage.shard.request(question(), reply_to, Duration::from_secs(1), stage.now, &mut stage.wake)
     };
-    assert_eq!(ask(&mut stage), Err(Refusal::NoResponders));
+    assert_eq!(ask(&mut stage), Err(TopicRefusal::NoResponders));
     assert_eq!(stage.shard.stats().published, 0);
     stage.join("wild", &["*"]);
     assert!(ask(&mut stage).is_ok());
@@ -209,5 +209,5 @@ fn a_request_to_a_name_that_cannot_be_is_refused_by_name() {
 
 #[test]
 fn answers_cannot_be_subscribed_to() {
-    assert_eq!(Filter::parse("_reply.>"), Err(Refusal::NameReserved));
+    assert_eq!(TopicFilter::parse("_reply.>"), Err(TopicRefusal::NameReserved));
 }

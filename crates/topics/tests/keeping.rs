@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Stage, id, last_seen};
-use tenure_topics::{MESSAGE_OVERHEAD_BYTES, Recovery, Refusal, Resume, Settings};
+use tenure_topics::{MESSAGE_OVERHEAD_BYTES, Recovery, Resume, Settings, TopicRefusal};
 
 #[test]
 fn a_ring_keeps_the_latest_messages_of_its_topic() {
@@ -103,14 +103,14 @@ fn topics_that_were_used_once_make_room_and_whoever_missed_them_is_told() {
 
 #[test]
 fn when_every_topic_is_in_use_a_new_one_is_refused() {
-    let by_choice = (tenure_topics::Filter::parse("kept").unwrap(), 10);
+    let by_choice = (tenure_topics::TopicFilter::parse("kept").unwrap(), 10);
     let settings = Settings { topics: 3, ring_rules: vec![by_choice], ..Settings::default() };
     let mut stage = Stage::with(settings);
     stage.join("eve", &["heard"]);
     stage.publish(tenure_topics::Publish::new("known", tenure_topics::MessageId(0), "1").retained()).unwrap();
     stage.say("kept", "1");
     let new = || tenure_topics::Publish::new("new", tenure_topics::MessageId(0), "1");
-    assert_eq!(stage.publish(new()).unwrap_err(), Refusal::TooManyTopics { limit: 3 });
+    assert_eq!(stage.publish(new()).unwrap_err(), TopicRefusal::TooManyTopics { limit: 3 });
     assert_eq!(stage.say("heard", "1").sequence.0, 1);
     stage.leave("eve");
     assert_eq!(stage.publish(new()).unwrap().sequence.0, 1);
@@ -122,10 +122,10 @@ fn a_topic_that_never_comes_back_can_be_forgotten_altogether() {
     stage.join("eve", &["task.1"]);
     let value = tenure_topics::Publish::new("task.1", tenure_topics::MessageId(0), "done").retained();
     stage.publish(value.ttl(std::time::Duration::from_secs(9))).unwrap();
-    assert_eq!(stage.shard.forget("task.1"), Err(Refusal::TopicInUse));
+    assert_eq!(stage.shard.forget("task.1"), Err(TopicRefusal::TopicInUse));
     stage.leave("eve");
     assert_eq!(stage.shard.forget("task.1"), Ok(()));
-    assert_eq!(stage.shard.forget("task.1"), Err(Refusal::UnknownTopic));
+    assert_eq!(stage.shard.forget("task.1"), Err(TopicRefusal::UnknownTopic));
     let stats = stage.shard.stats();
     assert_eq!((stats.topics, stats.kept_messages, stats.kept_bytes), (0, 0, 0));
     assert_eq!((stats.retained_messages, stats.retained_bytes), (0, 0));

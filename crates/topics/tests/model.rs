@@ -8,8 +8,8 @@ use common::{Stage, id, subscribe};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tenure_topics::{
-    Delivery, Kind, MESSAGE_OVERHEAD_BYTES, MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings,
-    Stop, Subscribe, Ticket, Timestamp,
+    Delivery, DeliveryKind, MESSAGE_OVERHEAD_BYTES, MessageId, Policy, Publish, Recovery, Resume, Sequence,
+    Settings, Stop, Subscribe, Ticket, Timestamp,
 };
 
 const TOPICS: [&str; 4] = ["a", "b.x", "b.y", "c.x.y"];
@@ -25,7 +25,7 @@ impl Follower {
     /// Nothing is skipped in silence, nothing comes twice, nothing comes out of order.
     fn hear(&mut self, delivery: &Delivery) {
         match delivery {
-            Delivery::Message { kind: Kind::Live | Kind::Replay, message } => {
+            Delivery::Message { kind: DeliveryKind::Live | DeliveryKind::Replay, message } => {
                 self.advance(&message.topic, message.sequence, message.sequence);
             }
             Delivery::Gap(gap) => {
@@ -35,7 +35,7 @@ impl Follower {
             Delivery::ReplayComplete(complete) => {
                 assert_eq!(self.last_of(&complete.topic), complete.latest.0, "{}", complete.topic);
             }
-            Delivery::Message { kind: Kind::Retained, .. } | Delivery::Warning(_) => {}
+            Delivery::Message { kind: DeliveryKind::Retained, .. } | Delivery::Warning(_) => {}
         }
     }
 

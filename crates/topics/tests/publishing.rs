@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Stage, id, subscribe};
-use tenure_topics::{MessageId, Publish, Refusal, Sequence, Settings};
+use tenure_topics::{MessageId, Publish, Sequence, Settings, TopicRefusal};
 
 #[test]
 fn numbers_begin_at_one_and_rise_by_one_in_each_topic() {
@@ -76,7 +76,7 @@ fn after_it_leaves_a_subscriber_is_not_counted_and_its_key_is_no_good() {
     assert_eq!(stage.say("b.c", "x").receivers, 0);
     let again = stage.join("eve", &["a"]);
     assert_ne!(key, again, "the place is the same, the key is not");
-    assert_eq!(stage.shard.take(key, 1, stage.now, &mut Vec::new()), Err(Refusal::UnknownSubscription));
+    assert_eq!(stage.shard.take(key, 1, stage.now, &mut Vec::new()), Err(TopicRefusal::UnknownSubscription));
     assert_eq!(stage.shard.stats().filters, 1);
 }
 

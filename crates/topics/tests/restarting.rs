@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{Stage, id, last_seen, subscribe};
 use tenure_topics::{
-    Filter, MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings, Snapshot, Stop, Subscribe,
+    MessageId, Policy, Publish, Recovery, Resume, Sequence, Settings, Snapshot, Stop, Subscribe, TopicFilter,
 };
 
 /// Stops the broker properly and starts it again, an hour later.
@@ -292,12 +292,12 @@ fn floors_can_be_raised_for_topics_that_nobody_had_time_to_save() {
 #[test]
 fn a_topic_whose_numbers_are_all_known_begins_at_1_after_a_crash_and_nobody_hears_of_a_gap() {
     let mut stage = Stage::new();
-    stage.shard.raise_restart_floor(Sequence(500), &[Filter::parse("exact.>").unwrap()]);
+    stage.shard.raise_restart_floor(Sequence(500), &[TopicFilter::parse("exact.>").unwrap()]);
     stage.join("s", &["exact.a", "b"]);
     stage.say_all("exact.a", "1 2");
     stage.say("b", "501");
     let mut resume = Resume::new(id("t"), Recovery::Replay);
-    resume.filters = vec![Filter::parse("exact.a").unwrap(), Filter::parse("b").unwrap()];
+    resume.filters = vec![TopicFilter::parse("exact.a").unwrap(), TopicFilter::parse("b").unwrap()];
     resume.last_seen_single = Some(Sequence(1));
     let resumed = stage.resume(&resume).unwrap();
     assert!(resumed.has_losses(), "of topic b: {resumed:?}");
@@ -315,7 +315,7 @@ fn a_topic_whose_numbers_are_all_known_begins_at_1_after_a_crash_and_nobody_hear
 
 #[test]
 fn a_forgotten_topic_leaves_its_floor_whether_its_numbers_are_all_known_or_not() {
-    let exact = [Filter::parse("exact.>").unwrap()];
+    let exact = [TopicFilter::parse("exact.>").unwrap()];
     let mut stage = Stage::with(Settings { topics: 1, ..Settings::default() });
     stage.say_all("exact.a", "1 2 3");
     stage.say("other", "x");

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Stage, filters, id, last_seen, spell};
-use tenure_topics::{Filter, Recovery, Refusal, Resume, Sequence, Settings};
+use tenure_topics::{Recovery, Resume, Sequence, Settings, TopicFilter, TopicRefusal};
 
 fn replay(name: &str) -> Resume {
     Resume::new(id(name), Recovery::Replay)
@@ -244,7 +244,7 @@ fn more_missed_topics_than_fit_make_the_count_unknown() {
 fn an_unknown_subscription_is_created_if_it_says_what_it_wants() {
     let mut stage = Stage::new();
     stage.say_all("a", "1 2 3");
-    assert_eq!(stage.resume(&replay("eve")), Err(Refusal::UnknownSubscription));
+    assert_eq!(stage.resume(&replay("eve")), Err(TopicRefusal::UnknownSubscription));
     let resume = Resume { filters: filters(&["a"]), last_seen: vec![last_seen("a", 1)], ..replay("eve") };
     let resumed = stage.resume(&resume).unwrap();
     assert!(resumed.created);
@@ -318,7 +318,7 @@ fn other_topics_may_be_named_when_coming_back() {
     }
     let resume = Resume { filters: filters(&["b", "c"]), ..replay("eve") };
     let resumed = stage.resume(&resume).unwrap();
-    assert_eq!(resumed.filters.iter().map(Filter::as_str).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(resumed.filters.iter().map(TopicFilter::as_str).collect::<Vec<_>>(), ["b", "c"]);
     stage.say("a", "2");
     stage.say("c", "2");
     let expected = ["replay b#1 1", "replayed 1 of b up to 1", "replayed 0 of c up to 1", "live c#2 2"];
@@ -337,7 +337,7 @@ fn a_paused_subscription_is_kept_for_its_time_and_not_longer() {
     assert_eq!(stage.pause("eve"), until, "pausing again does not make it longer");
     stage.pass(1);
     assert_eq!(stage.reap().ended, [id("eve")]);
-    assert_eq!(stage.resume(&replay("eve")), Err(Refusal::UnknownSubscription));
+    assert_eq!(stage.resume(&replay("eve")), Err(TopicRefusal::UnknownSubscription));
     assert_eq!(stage.shard.next_deadline(), None);
 }
 
@@ -346,7 +346,7 @@ fn a_paused_subscription_cannot_be_taken_from() {
     let mut stage = Stage::new();
     let key = stage.join("eve", &["a"]);
     stage.pause("eve");
-    assert_eq!(stage.shard.take(key, 1, stage.now, &mut Vec::new()), Err(Refusal::SubscriptionPaused));
+    assert_eq!(stage.shard.take(key, 1, stage.now, &mut Vec::new()), Err(TopicRefusal::SubscriptionPaused));
     assert_eq!(stage.say("a", "1").receivers, 0);
 }
 
@@ -368,10 +368,10 @@ fn who_subscribes_with_the_id_of_a_paused_subscription_begins_again() {
     assert_eq!(stage.shard.stats().filters, 2);
     assert_eq!(stage.shard.next_deadline(), None);
     let taken = stage.subscribe(common::subscribe("eve", &["a"])).unwrap_err();
-    assert_eq!(taken, Refusal::SubscriptionExists, "a stream has it");
+    assert_eq!(taken, TopicRefusal::SubscriptionExists, "a stream has it");
     stage.pause("eve");
     let refused = stage.subscribe(common::subscribe("eve", &[])).unwrap_err();
-    assert_eq!(refused, Refusal::NoFilters);
+    assert_eq!(refused, TopicRefusal::NoFilters);
     stage.say("c.x", "2");
     stage.resume(&replay("eve")).unwrap();
     assert_eq!(

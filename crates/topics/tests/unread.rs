@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use common::{Stage, id, last_seen, spell};
 use proptest::prelude::*;
 use tenure_topics::{
-    Delivery, Kind, Recovery, Resume, Resumed, Sequence, Settings, Stop, UNCONFIRMED_RANGES_MAX,
+    Delivery, DeliveryKind, Recovery, Resume, Resumed, Sequence, Settings, Stop, UNCONFIRMED_RANGES_MAX,
     UNREAD_BYTES_MAX,
 };
 
@@ -264,7 +264,7 @@ fn hear(
     delivery: &Delivery,
 ) -> Result<(), TestCaseError> {
     match delivery {
-        Delivery::Message { kind: Kind::Live | Kind::Replay, message } => {
+        Delivery::Message { kind: DeliveryKind::Live | DeliveryKind::Replay, message } => {
             let number = message.sequence.0;
             if let Some(before) = heard.get(&*message.topic) {
                 prop_assert!(number <= before + 1, "{} {number} after {before}", message.topic);

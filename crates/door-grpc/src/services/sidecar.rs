@@ -1,7 +1,7 @@
 //! `nexusd.sidecar.SidecarService`: pub/sub with gap recovery, for the clients that exist.
 
 use tenure_hub::TopicAct;
-use tenure_hub::topics::{Filter, PAGE_MAX, Recovery, Refusal, SubscriptionId};
+use tenure_hub::topics::{PAGE_MAX, Recovery, SubscriptionId, TopicFilter, TopicRefusal};
 use tonic::{Request, Response};
 
 use super::{GrpcService, Reply};
@@ -24,7 +24,7 @@ impl pb::sidecar_service_server::SidecarService for GrpcService {
     async fn subscribe(&self, mut request: Request<pb::SubscribeRequest>) -> Reply<Listening> {
         let peer = self.enter(&mut request)?;
         let subscribe = translate::subscribe(request.get_ref()).map_err(|no| topic_status(&no))?;
-        peer.may(TopicAct::subscribe_to(subscribe.filters.iter().map(Filter::as_str)))?;
+        peer.may(TopicAct::subscribe_to(subscribe.filters.iter().map(TopicFilter::as_str)))?;
         let subscribed = self.hub.topics().subscribe(&peer.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
         let listening = Listening::begin(subscription, &info, self.heartbeat);
@@ -38,7 +38,7 @@ impl pb::sidecar_service_server::SidecarService for GrpcService {
         let resume = translate::resume(request.get_ref())?;
         peer.may(match &resume.filters[..] {
             [] => self.hub.topics().resume_act(&peer.namespace, &resume.id),
-            filters => TopicAct::subscribe_to(filters.iter().map(Filter::as_str)),
+            filters => TopicAct::subscribe_to(filters.iter().map(TopicFilter::as_str)),
         })?;
         let resumed = self.hub.topics().resume(&peer.namespace, &resume);
         let (subscription, resumed) = resumed.map_err(|no| topic_status(&no))?;
@@ -67,7 +67,7 @@ impl pb::sidecar_service_server::SidecarService for GrpcService {
                 let error_message = String::new();
                 Ok(Response::new(pb::UnsubscribeResponse { success: true, error_message, pause_ttl_ms }))
             }
-            Err(no @ Refusal::UnknownSubscription) => {
+            Err(no @ TopicRefusal::UnknownSubscription) => {
                 let error_message = no.to_string();
                 Ok(Response::new(pb::UnsubscribeResponse { success: false, error_message, pause_ttl_ms: 0 }))
             }

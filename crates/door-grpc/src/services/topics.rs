@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use tenure_hub::TopicAct;
-use tenure_hub::topics::{Filter, PAGE_MAX, Refusal, SubscriptionId};
+use tenure_hub::topics::{PAGE_MAX, SubscriptionId, TopicFilter, TopicRefusal};
 use tonic::{Request, Response, Streaming};
 
 use super::{Answers, GrpcService, Reply};
@@ -34,7 +34,7 @@ impl pb::topics_server::Topics for GrpcService {
         let peer = self.enter(&mut request)?;
         peer.may(TopicAct::Request)?;
         let pb::TopicRequest { message, timeout_ms } = request.into_inner();
-        let message = message.ok_or_else(|| topic_status(&Refusal::NameEmpty))?;
+        let message = message.ok_or_else(|| topic_status(&TopicRefusal::NameEmpty))?;
         let timeout = if timeout_ms == 0 { TIMEOUT } else { Duration::from_millis(timeout_ms) };
         let publish = translate::publish(&message).map_err(|no| topic_status(&no))?;
         let answered = self.hub.topics().request(&peer.namespace, publish, timeout).await;
@@ -46,7 +46,7 @@ impl pb::topics_server::Topics for GrpcService {
     async fn subscribe(&self, mut request: Request<pb::TopicSubscription>) -> Reply<Listening> {
         let peer = self.enter(&mut request)?;
         let subscribe = translate::subscribe_with(request.get_ref())?;
-        peer.may(TopicAct::subscribe_to(subscribe.filters.iter().map(Filter::as_str)))?;
+        peer.may(TopicAct::subscribe_to(subscribe.filters.iter().map(TopicFilter::as_str)))?;
         let subscribed = self.hub.topics().subscribe(&peer.namespace, subscribe);
         let (subscription, info) = subscribed.map_err(|no| topic_status(&no))?;
         let listening = Listening::begin(subscription, &info, self.heartbeat);
@@ -78,7 +78,7 @@ impl pb::topics_server::Topics for GrpcService {
         if !subscription_id.is_empty() {
             let id = SubscriptionId::parse(&subscription_id).map_err(|no| topic_status(&no))?;
             let found = topics.subscription(&peer.namespace, &id);
-            let found = found.ok_or_else(|| topic_status(&Refusal::UnknownSubscription))?;
+            let found = found.ok_or_else(|| topic_status(&TopicRefusal::UnknownSubscription))?;
             let subscriptions = vec![translate::subscription_status(&found)];
             return Ok(Response::new(pb::SubscriptionList { subscriptions, next: None }));
         }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message as _;
 use tenure_hub::topics::{
-    Answer, Delivery, Filter, Kind, Message, Policy, Publish, Published, Recovery, Refusal, Resume, Resumed,
-    Sequence, Subscribe, SubscriptionId, SubscriptionInfo, TopicInfo, Ttl, WarningReason, fresh_message_id,
-    fresh_subscription_id,
+    Answer, Delivery, DeliveryKind, Message, Policy, Publish, Published, Recovery, Resume, Resumed, Sequence,
+    Subscribe, SubscriptionId, SubscriptionInfo, TopicFilter, TopicInfo, TopicRefusal, Ttl, WarningReason,
+    fresh_message_id, fresh_subscription_id,
 };
 use tenure_hub::words;
 use tonic::Status;
@@ -34,7 +34,7 @@ const REPLAY_COMPLETE: u32 = 6;
 const BACKPRESSURE_WARNING: u32 = 7;
 const GAP: u32 = 8;
 
-pub(crate) fn publish(request: &pb::PublishRequest) -> Result<Publish<'_>, Refusal> {
+pub(crate) fn publish(request: &pb::PublishRequest) -> Result<Publish<'_>, TopicRefusal> {
     let payload = if request.payload.len() < COPIED_BYTES_MAX {
         Bytes::copy_from_slice(&request.payload)
     } else {
@@ -42,7 +42,7 @@ pub(crate) fn publish(request: &pb::PublishRequest) -> Result<Publish<'_>, Refus
     };
     let ttl = match request.ttl_ms {
         0 => Ttl::Default,
-        span => Ttl::After(Duration::from_millis(u64::try_from(span).map_err(|_| Refusal::TtlZero)?)),
+        span => Ttl::After(Duration::from_millis(u64::try_from(span).map_err(|_| TopicRefusal::TtlZero)?)),
     };
     Ok(Publish {
         content_type: some(&request.content_type),
@@ -65,7 +65,7 @@ pub(crate) fn published(published: &Published) -> pb::PublishResponse {
     }
 }
 
-pub(crate) fn subscribe(request: &pb::SubscribeRequest) -> Result<Subscribe, Refusal> {
+pub(crate) fn subscribe(request: &pb::SubscribeRequest) -> Result<Subscribe, TopicRefusal> {
     let id = match request.subscription_id.as_str() {
         "" => fresh_subscription_id(),
         id => SubscriptionId::parse(id)?,
@@ -81,7 +81,7 @@ pub(crate) fn subscribe(request: &pb::SubscribeRequest) -> Result<Subscribe, Ref
 
 /// The same with what only `tenure.v1` can say.
 pub(crate) fn subscribe_with(request: &v1::TopicSubscription) -> Result<Subscribe, Status> {
-    let plain = request.subscription.as_ref().ok_or_else(|| topic_status(&Refusal::NoFilters))?;
+    let plain = request.subscription.as_ref().ok_or_else(|| topic_status(&TopicRefusal::NoFilters))?;
     let why = "is none of drop-oldest, drop-newest and block";
     let unknown = || status(&words::Refusal::BadValue { what: "policy", why });
     let policy = match request.policy.as_str() {
@@ -93,7 +93,7 @@ pub(crate) fn subscribe_with(request: &v1::TopicSubscription) -> Result<Subscrib
 }
 
 /// What became of one message among many.
-pub(crate) fn verdict(published: &Result<Published, Refusal>) -> v1::PublishVerdict {
+pub(crate) fn verdict(published: &Result<Published, TopicRefusal>) -> v1::PublishVerdict {
     let verdict = match published {
         Ok(done) => v1::publish_verdict::Verdict::Published(self::published(done)),
         Err(no) => v1::publish_verdict::Verdict::Refused(topic_refusal(no)),
@@ -124,7 +124,7 @@ pub(crate) fn resume(request: &pb::ResumeSubscribeRequest) -> Result<Resume, Sta
     resume_with(request, recovery).map_err(|no| topic_status(&no))
 }
 
-fn resume_with(request: &pb::ResumeSubscribeRequest, recovery: Recovery) -> Result<Resume, Refusal> {
+fn resume_with(request: &pb::ResumeSubscribeRequest, recovery: Recovery) -> Result<Resume, TopicRefusal> {
     Ok(Resume {
         client: request.client_id.as_str().into(),
         filters: filters(&request.topics)?,
@@ -179,8 +179,8 @@ pub(crate) fn subscription_status(info: &SubscriptionInfo) -> v1::SubscriptionSt
     }
 }
 
-fn filters(topics: &[String]) -> Result<Vec<Filter>, Refusal> {
-    topics.iter().map(|topic| Filter::parse(topic)).collect()
+fn filters(topics: &[String]) -> Result<Vec<TopicFilter>, TopicRefusal> {
+    topics.iter().map(|topic| TopicFilter::parse(topic)).collect()
 }
 
 /// The first event of a new subscription.
@@ -230,9 +230,9 @@ pub(crate) fn delivery(delivery: &Delivery, subscription: &SubscriptionId) -> En
     match delivery {
         Delivery::Message { kind, message } => {
             let field = match kind {
-                Kind::Live => MESSAGE,
-                Kind::Retained => RETAINED_MESSAGE,
-                Kind::Replay => REPLAY_MESSAGE,
+                DeliveryKind::Live => MESSAGE,
+                DeliveryKind::Retained => RETAINED_MESSAGE,
+                DeliveryKind::Replay => REPLAY_MESSAGE,
             };
             EncodedEvent { field, message: message.encoded(PROTOCOL, encode_message) }
         }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use tenure_hub::topics::{Ended, Refusal};
+use tenure_hub::topics::{Ended, TopicRefusal};
 use tonic::{Code, Status};
 
 use super::refusal::said;
 use crate::proto::tenure::v1 as pb;
 
-pub(crate) fn topic_status(no: &Refusal) -> Status {
+pub(crate) fn topic_status(no: &TopicRefusal) -> Status {
     said(code(no), topic_refusal(no))
 }
 
 /// A refusal inside an answer.
-pub(super) fn topic_refusal(no: &Refusal) -> pb::Refusal {
+pub(super) fn topic_refusal(no: &TopicRefusal) -> pb::Refusal {
     plain(no.code(), no.to_string())
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn ended(ended: Ended) -> Option<Status> {
             let message = "another stream has taken over this subscription";
             Some(said(Code::Aborted, plain(ended.as_str(), message.to_owned())))
         }
-        Ended::Stopping => Some(topic_status(&Refusal::Stopping)),
+        Ended::Stopping => Some(topic_status(&TopicRefusal::Stopping)),
     }
 }
 
@@ -34,39 +34,39 @@ fn plain(code: &str, message: String) -> pb::Refusal {
 }
 
 /// The table of `spec/grpc.md`.
-fn code(no: &Refusal) -> Code {
+fn code(no: &TopicRefusal) -> Code {
     match no {
-        Refusal::NameEmpty
-        | Refusal::NameTooLong { .. }
-        | Refusal::TooManyLevels { .. }
-        | Refusal::LevelEmpty
-        | Refusal::ControlCharacter
-        | Refusal::WildcardInName
-        | Refusal::WildcardMisplaced
-        | Refusal::NameReserved
-        | Refusal::NoFilters
-        | Refusal::EventsInGroup
-        | Refusal::TooManyFilters { .. }
-        | Refusal::TextEmpty { .. }
-        | Refusal::TextTooLong { .. }
-        | Refusal::PayloadTooLong { .. }
-        | Refusal::TtlZero
-        | Refusal::TooManyLastSeen { .. } => Code::InvalidArgument,
-        Refusal::ReadOnly { .. } => Code::PermissionDenied,
-        Refusal::UnknownSubscription | Refusal::UnknownTopic => Code::NotFound,
-        Refusal::SubscriptionExists | Refusal::RequestExists => Code::AlreadyExists,
-        Refusal::SubscriptionPaused
-        | Refusal::TopicInUse
-        | Refusal::NoResponders
-        | Refusal::DurableRequest
-        | Refusal::UnknownRequest => Code::FailedPrecondition,
-        Refusal::FiltersFull { .. }
-        | Refusal::TooManyTopics { .. }
-        | Refusal::TooManySubscriptions { .. }
-        | Refusal::RetainedFull { .. }
-        | Refusal::TooManyRequests { .. }
-        | Refusal::TooManyNamespaces { .. } => Code::ResourceExhausted,
-        Refusal::NoAnswer => Code::DeadlineExceeded,
-        Refusal::NotWritten | Refusal::Stopping => Code::Unavailable,
+        TopicRefusal::NameEmpty
+        | TopicRefusal::NameTooLong { .. }
+        | TopicRefusal::TooManyLevels { .. }
+        | TopicRefusal::LevelEmpty
+        | TopicRefusal::ControlCharacter
+        | TopicRefusal::WildcardInName
+        | TopicRefusal::WildcardMisplaced
+        | TopicRefusal::NameReserved
+        | TopicRefusal::NoFilters
+        | TopicRefusal::EventsInGroup
+        | TopicRefusal::TooManyFilters { .. }
+        | TopicRefusal::TextEmpty { .. }
+        | TopicRefusal::TextTooLong { .. }
+        | TopicRefusal::PayloadTooLong { .. }
+        | TopicRefusal::TtlZero
+        | TopicRefusal::TooManyLastSeen { .. } => Code::InvalidArgument,
+        TopicRefusal::ReadOnly { .. } => Code::PermissionDenied,
+        TopicRefusal::UnknownSubscription | TopicRefusal::UnknownTopic => Code::NotFound,
+        TopicRefusal::SubscriptionExists | TopicRefusal::RequestExists => Code::AlreadyExists,
+        TopicRefusal::SubscriptionPaused
+        | TopicRefusal::TopicInUse
+        | TopicRefusal::NoResponders
+        | TopicRefusal::DurableRequest
+        | TopicRefusal::UnknownRequest => Code::FailedPrecondition,
+        TopicRefusal::FiltersFull { .. }
+        | TopicRefusal::TooManyTopics { .. }
+        | TopicRefusal::TooManySubscriptions { .. }
+        | TopicRefusal::RetainedFull { .. }
+        | TopicRefusal::TooManyRequests { .. }
+        | TopicRefusal::TooManyNamespaces { .. } => Code::ResourceExhausted,
+        TopicRefusal::NoAnswer => Code::DeadlineExceeded,
+        TopicRefusal::NotWritten | TopicRefusal::Stopping => Code::Unavailable,
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use futures::stream::{FuturesUnordered, Stream};
-use tenure_hub::topics::{self, Answer, Delivery, Kind, Message, Receipt, Subscription, Topics};
+use tenure_hub::topics::{self, Answer, Delivery, DeliveryKind, Message, Receipt, Subscription, Topics};
 use tenure_hub::words::{Name, Refusal};
 use tenure_wire::topic::{self, MessageKind, OneSubscription, TopicRequest, encode_messages};
 use tenure_wire::{Reply, Request};
@@ -30,7 +30,7 @@ const HAPPENED_MAX: usize = 64;
 const ENCODING: usize = 0;
 
 type UnderWay = Pin<Box<dyn Future<Output = Happened> + Send>>;
-type Outcome = Result<topics::Published, topics::Refusal>;
+type Outcome = Result<topics::Published, topics::TopicRefusal>;
 
 pub(super) struct TopicSide {
     topics: Topics,
@@ -61,7 +61,7 @@ enum Happened {
     },
     Answered {
         number: u64,
-        result: Result<Answer, topics::Refusal>,
+        result: Result<Answer, topics::TopicRefusal>,
     },
 }
 
@@ -155,7 +155,7 @@ impl TopicSide {
         subscribe: topic::Subscribe,
         how: translate::How,
         identity: &Name,
-    ) -> Result<Reply, topics::Refusal> {
+    ) -> Result<Reply, topics::TopicRefusal> {
         let namespace = &self.namespace;
         let (subscription, reply) = match translate::subscription(subscribe, how, identity)? {
             translate::Begin::New(subscribe) => {
@@ -172,18 +172,18 @@ impl TopicSide {
     }
 
     /// Which subscription is meant.
-    fn find(&self, one: &OneSubscription) -> Result<topics::SubscriptionId, topics::Refusal> {
+    fn find(&self, one: &OneSubscription) -> Result<topics::SubscriptionId, topics::TopicRefusal> {
         match (&one.id, one.number) {
             (Some(id), _) => topics::SubscriptionId::parse(id),
             (None, Some(number)) => {
                 let known = self.subscriptions.get(&number);
-                known.map(|known| known.id().clone()).ok_or(topics::Refusal::UnknownSubscription)
+                known.map(|known| known.id().clone()).ok_or(topics::TopicRefusal::UnknownSubscription)
             }
-            (None, None) => Err(topics::Refusal::UnknownSubscription),
+            (None, None) => Err(topics::TopicRefusal::UnknownSubscription),
         }
     }
 
-    fn acknowledge(&self, acknowledge: topic::Acknowledge) -> Result<Reply, topics::Refusal> {
+    fn acknowledge(&self, acknowledge: topic::Acknowledge) -> Result<Reply, topics::TopicRefusal> {
         let topic::Acknowledge { number, id, last_seen } = acknowledge;
         let id = self.find(&OneSubscription { number, id })?;
         self.topics.acknowledge(&self.namespace, &id, &translate::last_seen(last_seen))?;
@@ -288,8 +288,8 @@ impl Session {
 /// Messages of one kind that follow each other share a frame; what stands between them keeps its place.
 fn encode(number: u64, deliveries: &[Delivery], turn: &mut Turn) {
     let mut rows: Vec<Bytes> = Vec::with_capacity(deliveries.len());
-    let mut of_kind = Kind::Live;
-    let flush = |rows: &mut Vec<Bytes>, kind: Kind, turn: &mut Turn| {
+    let mut of_kind = DeliveryKind::Live;
+    let flush = |rows: &mut Vec<Bytes>, kind: DeliveryKind, turn: &mut Turn| {
         if !rows.is_empty() {
             let kind = message_kind(kind);
             encode_messages(&mut turn.out, number, &kind, rows.iter().map(|row| &row[..]));
@@ -326,11 +326,11 @@ fn row(message: &Message) -> Bytes {
     translate::message(message).row()
 }
 
-fn message_kind(kind: Kind) -> MessageKind {
+fn message_kind(kind: DeliveryKind) -> MessageKind {
     match kind {
-        Kind::Live => MessageKind::Live,
-        Kind::Retained => MessageKind::Retained,
-        Kind::Replay => MessageKind::Replay,
+        DeliveryKind::Live => MessageKind::Live,
+        DeliveryKind::Retained => MessageKind::Retained,
+        DeliveryKind::Replay => MessageKind::Replay,
     }
 }
 
@@ -338,13 +338,13 @@ fn published(number: u64, results: impl IntoIterator<Item = Outcome>, turn: &mut
     answer(number, &translate::published(results), turn);
 }
 
-fn responded(number: u64, result: Result<Answer, topics::Refusal>, turn: &mut Turn) {
+fn responded(number: u64, result: Result<Answer, topics::TopicRefusal>, turn: &mut Turn) {
     match result {
         Ok(response) => answer(number, &translate::responded(response), turn),
         Err(no) => refuse(number, &no, turn),
     }
 }
 
-fn refuse(number: u64, no: &topics::Refusal, turn: &mut Turn) {
+fn refuse(number: u64, no: &topics::TopicRefusal, turn: &mut Turn) {
     encode_reply(&mut turn.out, number, &Reply::Refused(Box::new(translate::topic_refusal(no))));
 }

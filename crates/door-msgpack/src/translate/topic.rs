@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::topics::{
-    Answer, Ended, Filter, Gap, GapReason, Message, MessageId, PAGE_MAX, Page, Policy, Publish, Published,
-    Recovery, Refusal, ReplayComplete, Resume, Resumed, Sequence, Subscribe, SubscriptionId,
-    SubscriptionInfo, TopicInfo, Ttl, Warning, WarningReason, fresh_message_id, fresh_subscription_id,
+    Answer, Ended, Gap, GapReason, Message, MessageId, PAGE_MAX, Policy, Publish, Published, Recovery,
+    ReplayComplete, Resume, Resumed, Sequence, Subscribe, SubscriptionId, SubscriptionInfo, TopicFilter,
+    TopicInfo, TopicPage, TopicRefusal, Ttl, Warning, WarningReason, fresh_message_id, fresh_subscription_id,
 };
 use tenure_hub::words::{self, Name};
 use tenure_wire::topic::{self as wire, EndedWhy, NewMessage, TopicRequest, TopicsQuery};
@@ -69,12 +69,17 @@ pub(crate) fn how(subscribe: &wire::Subscribe) -> Result<How, words::Refusal> {
     })
 }
 
-pub(crate) fn subscription(subscribe: wire::Subscribe, how: How, identity: &Name) -> Result<Begin, Refusal> {
+pub(crate) fn subscription(
+    subscribe: wire::Subscribe,
+    how: How,
+    identity: &Name,
+) -> Result<Begin, TopicRefusal> {
     let id = match &subscribe.id {
         Some(id) => SubscriptionId::parse(id)?,
         None => fresh_subscription_id(),
     };
-    let filters = subscribe.topics.iter().map(|topic| Filter::parse(topic)).collect::<Result<Vec<_>, _>>()?;
+    let filters =
+        subscribe.topics.iter().map(|topic| TopicFilter::parse(topic)).collect::<Result<Vec<_>, _>>()?;
     let queue_limit = Some(subscribe.queue).filter(|limit| *limit > 0);
     let How { policy, recovery } = how;
     let Some(recovery) = recovery else {
@@ -159,9 +164,10 @@ pub(crate) fn subscription_paused(kept: Duration) -> Reply {
     Reply::SubscriptionPaused(wire::SubscriptionPaused { kept_ms: span(kept) })
 }
 
-pub(crate) fn published(results: impl IntoIterator<Item = Result<Published, Refusal>>) -> Reply {
-    let verdict =
-        |result: Result<Published, Refusal>| Verdict(result.map(row_of).map_err(|no| topic_refusal(&no)));
+pub(crate) fn published(results: impl IntoIterator<Item = Result<Published, TopicRefusal>>) -> Reply {
+    let verdict = |result: Result<Published, TopicRefusal>| {
+        Verdict(result.map(row_of).map_err(|no| topic_refusal(&no)))
+    };
     Reply::Published(wire::PublishedReply { messages: results.into_iter().map(verdict).collect() })
 }
 
@@ -250,12 +256,12 @@ pub(crate) fn subscription_ended(subscription: u64, why: Ended) -> Notice {
     Notice::SubscriptionEnded(wire::SubscriptionEnded { subscription, why })
 }
 
-pub(crate) fn topics_query(query: &TopicsQuery) -> Result<(usize, usize, Option<Filter>), Refusal> {
-    let filter = query.pattern.as_deref().map(Filter::parse).transpose()?;
+pub(crate) fn topics_query(query: &TopicsQuery) -> Result<(usize, usize, Option<TopicFilter>), TopicRefusal> {
+    let filter = query.pattern.as_deref().map(TopicFilter::parse).transpose()?;
     Ok((query.from as usize, (query.limit as usize).min(PAGE_MAX), filter))
 }
 
-pub(crate) fn topic_list(page: Page<TopicInfo>) -> Reply {
+pub(crate) fn topic_list(page: TopicPage<TopicInfo>) -> Reply {
     let info = |topic: TopicInfo| wire::TopicInfo {
         topic: topic.name,
         sequence: topic.sequence.0,
@@ -270,7 +276,7 @@ pub(crate) fn topic_list(page: Page<TopicInfo>) -> Reply {
     })
 }
 
-pub(crate) fn subscription_list(page: Page<SubscriptionInfo>) -> Reply {
+pub(crate) fn subscription_list(page: TopicPage<SubscriptionInfo>) -> Reply {
     let info = |subscription: SubscriptionInfo| {
         let stats = subscription.stats;
         wire::SubscriptionInfo {
@@ -303,11 +309,11 @@ pub(crate) fn subscription_list(page: Page<SubscriptionInfo>) -> Reply {
 }
 
 /// The codes of topics are the same through every door, and the sentence has the numbers in it.
-pub(crate) fn topic_refusal(refusal: &Refusal) -> tenure_wire::Refusal {
+pub(crate) fn topic_refusal(refusal: &TopicRefusal) -> tenure_wire::Refusal {
     tenure_wire::Refusal::new(Code::from(refusal.code()), refusal.to_string())
 }
 
-fn names(filters: &[Filter]) -> Vec<Name> {
+fn names(filters: &[TopicFilter]) -> Vec<Name> {
     filters.iter().map(|filter| filter.as_str().into()).collect()
 }
 

@@ -1,4 +1,5 @@
-//! One connection's ears: a subscription to topics for each channel and each pattern, and the way back to the connection.
+//! One connection's ears: a subscription to topics for each channel and each pattern, and the way back to the
+//! connection.
 //!
 //! Each subscription has a task that carries its messages over. The way is short on purpose: a peer that does not read
 //! fills it, the task waits, and the broker drops the oldest messages of that subscription and says which.
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tenure_hub::topics::{
-    Delivery, Filter, Publish, Receipt, Refusal, Subscribe, Subscription, SubscriptionId, Topics,
+    Delivery, Publish, Receipt, Subscribe, Subscription, SubscriptionId, TopicFilter, TopicRefusal, Topics,
     fresh_message_id, fresh_subscription_id,
 };
 use tenure_hub::words::Name;
@@ -54,7 +55,7 @@ impl Ears {
         listener: Listener,
         filter: Wide,
         client: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TopicRefusal> {
         let id = fresh_subscription_id();
         let mut subscribe = Subscribe::new(id.clone(), vec![filter.filter.clone()]);
         subscribe.client = Arc::from(client);
@@ -89,7 +90,12 @@ impl Ears {
     }
 
     /// Publishes at once, so that what one peer publishes keeps its order.
-    pub(super) fn publish(&self, namespace: &Name, channel: &str, message: Bytes) -> Result<Sent, Refusal> {
+    pub(super) fn publish(
+        &self,
+        namespace: &Name,
+        channel: &str,
+        message: Bytes,
+    ) -> Result<Sent, TopicRefusal> {
         let deaf = self.patterns.deaf(namespace, channel);
         let publish = Publish::new(channel, fresh_message_id(), message);
         Ok(Sent { receipt: self.topics.publish_now(namespace, publish)?, deaf })
@@ -144,7 +150,7 @@ pub(super) struct Patterns {
 }
 
 /// The filter of each pattern, and how many listen with it.
-type ByPattern = BTreeMap<Bytes, (Filter, u64)>;
+type ByPattern = BTreeMap<Bytes, (TopicFilter, u64)>;
 
 impl Patterns {
     fn add(&self, namespace: &Name, listener: &Listener, filter: &Wide) {
@@ -173,7 +179,7 @@ impl Patterns {
     fn deaf(&self, namespace: &Name, topic: &str) -> u64 {
         let wide = locked(&self.wide);
         let Some(patterns) = wide.get(namespace) else { return 0 };
-        let unwanted = |(pattern, (filter, _)): &(&Bytes, &(Filter, u64))| {
+        let unwanted = |(pattern, (filter, _)): &(&Bytes, &(TopicFilter, u64))| {
             filter.matches(topic) && !glob(pattern, topic.as_bytes())
         };
         patterns.iter().filter(unwanted).map(|(_, (_, count))| count).sum()

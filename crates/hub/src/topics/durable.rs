@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use tenure_topics::{MessageId, Publish, Refusal, SavedMessage, Sequence, Timestamp, Ttl};
+use tenure_topics::{MessageId, Publish, SavedMessage, Sequence, Timestamp, TopicRefusal, Ttl};
 use tokio::sync::oneshot;
 
 use super::publish::Receipt;
@@ -27,7 +27,7 @@ pub(super) struct Pending {
     ttl: Ttl,
     retain: bool,
     room: Room,
-    pub(super) reply: oneshot::Sender<Result<Receipt, Refusal>>,
+    pub(super) reply: oneshot::Sender<Result<Receipt, TopicRefusal>>,
 }
 
 /// What may wait for the disk at once.
@@ -42,10 +42,14 @@ struct Room {
 }
 
 impl Waiting {
-    fn take(&self, bytes: usize) -> Result<Room, Refusal> {
+    fn take(&self, bytes: usize) -> Result<Room, TopicRefusal> {
         let room = Room { waiting: self.clone(), bytes };
         let before = self.0.fetch_add(bytes, Ordering::Relaxed);
-        if before > 0 && before + bytes > WAITING_BYTES_MAX { Err(Refusal::NotWritten) } else { Ok(room) }
+        if before > 0 && before + bytes > WAITING_BYTES_MAX {
+            Err(TopicRefusal::NotWritten)
+        } else {
+            Ok(room)
+        }
     }
 }
 
@@ -60,7 +64,7 @@ impl Pending {
         space: &Arc<Space>,
         publish: Publish<'_>,
         waiting: &Waiting,
-    ) -> Result<(Pending, oneshot::Receiver<Result<Receipt, Refusal>>), Refusal> {
+    ) -> Result<(Pending, oneshot::Receiver<Result<Receipt, TopicRefusal>>), TopicRefusal> {
         let room = waiting.take(publish.payload.len() + OVERHEAD_BYTES)?;
         let (reply, replied) = oneshot::channel();
         let pending = Pending {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tenure_engine::{Event, EventFilter, TaskId};
-use tenure_topics::{Delivery, Filter, Recovery, Refusal, Resume, SubscriptionId};
+use tenure_topics::{Delivery, Recovery, Resume, SubscriptionId, TopicFilter, TopicRefusal};
 
 /// First levels that belong to the broker.
 pub const EVENT_PREFIXES: [&str; 3] = ["task", "queue", "worker"];
@@ -17,8 +17,8 @@ pub(crate) fn event_prefix(text: &str) -> Option<&'static str> {
     EVENT_PREFIXES.into_iter().find(|prefix| *prefix == first)
 }
 
-pub(super) fn refuse_read_only(topic: &str) -> Result<(), Refusal> {
-    event_prefix(topic).map_or(Ok(()), |prefix| Err(Refusal::ReadOnly { prefix }))
+pub(super) fn refuse_read_only(topic: &str) -> Result<(), TopicRefusal> {
+    event_prefix(topic).map_or(Ok(()), |prefix| Err(TopicRefusal::ReadOnly { prefix }))
 }
 
 /// The number of an event that is waiting to be taken.
@@ -33,7 +33,7 @@ pub(super) fn event_number(delivery: &Delivery) -> Option<u64> {
 /// What a subscription wants to hear of events.
 #[derive(Debug)]
 pub(super) struct Interest {
-    pub(super) filters: Vec<Filter>,
+    pub(super) filters: Vec<TopicFilter>,
     /// The first event it wants; from now on if absent.
     pub(super) from: Option<u64>,
     /// It comes back and wants what it missed, so it is told when it has come, even if nobody knows where it stood.
@@ -44,8 +44,8 @@ pub(super) struct Interest {
 
 impl Interest {
     /// Nothing if none of the filters is about events.
-    pub(super) fn new(filters: &[Filter]) -> Option<Interest> {
-        let filters: Vec<Filter> =
+    pub(super) fn new(filters: &[TopicFilter]) -> Option<Interest> {
+        let filters: Vec<TopicFilter> =
             filters.iter().filter(|filter| event_prefix(filter.as_str()).is_some()).cloned().collect();
         if filters.is_empty() {
             None
@@ -109,12 +109,12 @@ impl Interest {
 
 /// Whether a single number counts for events. It is enough for all of them, because they have one sequence; not if
 /// there are other topics too, unless the subscription is new and the number is all there is.
-pub(super) fn single_counts(all: &[Filter], is_known: bool) -> bool {
+pub(super) fn single_counts(all: &[TopicFilter], is_known: bool) -> bool {
     !is_known || all.iter().all(|filter| event_prefix(filter.as_str()).is_some())
 }
 
 /// What the shard is told of one that comes back: it knows nothing of events.
-pub(super) fn without_events(resume: &Resume, all: &[Filter], is_known: bool) -> Resume {
+pub(super) fn without_events(resume: &Resume, all: &[TopicFilter], is_known: bool) -> Resume {
     let mut resume = resume.clone();
     resume.last_seen.retain(|(topic, _)| event_prefix(topic).is_none());
     if is_known && all.iter().any(|filter| event_prefix(filter.as_str()).is_some()) {

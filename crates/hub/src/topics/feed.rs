@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_engine::{Event, Name};
 use tenure_topics::{
-    Delivery, Gap, GapReason, Kind, Message, MessageId, Publish, Refusal, ReplayComplete, Sequence,
-    SubscriptionKey, Timestamp,
+    Delivery, DeliveryKind, Gap, GapReason, Message, MessageId, Publish, ReplayComplete, Sequence,
+    SubscriptionKey, Timestamp, TopicRefusal,
 };
 
 use super::Topics;
@@ -27,11 +27,12 @@ const READ_MAX: usize = 64;
 
 impl Topics {
     /// Opens the watch of a feed. Whatever is asked of the hub after this is heard.
-    pub(super) fn watch(&self, namespace: &Name, interest: &Interest) -> Result<Session, Refusal> {
-        let hub = self.shared.hub.get().and_then(crate::handle::WeakHub::upgrade).ok_or(Refusal::Stopping)?;
+    pub(super) fn watch(&self, namespace: &Name, interest: &Interest) -> Result<Session, TopicRefusal> {
+        let hub =
+            self.shared.hub.get().and_then(crate::handle::WeakHub::upgrade).ok_or(TopicRefusal::Stopping)?;
         let session = hub
             .open(Principal::trusted("topics"), Arc::clone(namespace), Name::from("topics"))
-            .map_err(|_| Refusal::TooManySubscriptions { limit: SESSIONS_MAX })?;
+            .map_err(|_| TopicRefusal::TooManySubscriptions { limit: SESSIONS_MAX })?;
         let watch = Watch { watch: 1, filter: interest.event_filter(), from: interest.from };
         session.send_now(Ask { token: 1, request: Request::Watch(watch) });
         Ok(session)
@@ -147,9 +148,9 @@ impl Feed {
             let kind = match &mut self.replayed {
                 Some(replayed) => {
                     *replayed.entry(Arc::clone(&topic)).or_default() += 1;
-                    Kind::Replay
+                    DeliveryKind::Replay
                 }
-                None => Kind::Live,
+                None => DeliveryKind::Live,
             };
             let mut publish = Publish::new(&topic, id_of(event), payload.clone());
             publish.content_type = Some(Arc::from("application/json"));

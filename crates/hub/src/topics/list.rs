@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use tenure_topics::{Filter, Page, ShardStats, SubscriptionId, SubscriptionInfo, TopicInfo};
+use tenure_topics::{ShardStats, SubscriptionId, SubscriptionInfo, TopicFilter, TopicInfo, TopicPage};
 
 use super::Topics;
 use super::events::event_prefix;
@@ -15,9 +15,9 @@ impl Topics {
         namespace: &str,
         from: usize,
         max: usize,
-        filter: Option<&Filter>,
-    ) -> Page<TopicInfo> {
-        self.known_space(namespace).map_or(Page { items: Vec::new(), next: None }, |space| {
+        filter: Option<&TopicFilter>,
+    ) -> TopicPage<TopicInfo> {
+        self.known_space(namespace).map_or(TopicPage { items: Vec::new(), next: None }, |space| {
             space.with(|state, now| {
                 let mut page = state.shard.topics(from, max, filter, now);
                 for topic in &mut page.items {
@@ -37,8 +37,8 @@ impl Topics {
     }
 
     /// A page of the subscriptions of a namespace with their statistics, paused ones included.
-    pub fn subscriptions(&self, namespace: &str, from: usize, max: usize) -> Page<SubscriptionInfo> {
-        self.known_space(namespace).map_or(Page { items: Vec::new(), next: None }, |space| {
+    pub fn subscriptions(&self, namespace: &str, from: usize, max: usize) -> TopicPage<SubscriptionInfo> {
+        self.known_space(namespace).map_or(TopicPage { items: Vec::new(), next: None }, |space| {
             space.with(|state, now| state.shard.subscriptions(from, max, now))
         })
     }
@@ -77,10 +77,11 @@ impl Topics {
     }
 }
 
-/// A topic that tells what happens in the broker is heard only by those who name it, or whose pattern begins with its word.
+/// A topic that tells what happens in the broker is heard only by those who name it, or whose pattern begins with its
+/// word.
 fn count_ears(state: &State, topic: &mut TopicInfo) {
     if event_prefix(&topic.name).is_some() {
-        let counts = |filter: &Filter| event_prefix(filter.as_str()).is_some();
+        let counts = |filter: &TopicFilter| event_prefix(filter.as_str()).is_some();
         topic.subscribers = state.shard.subscribers_of(&topic.name, counts);
     }
 }

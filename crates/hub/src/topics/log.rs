@@ -1,11 +1,11 @@
-//! What the broker logs about subscriptions: fixed sentences with the fields that every client library logs. Messages are at
-//! DEBUG, subscriptions at INFO, losses at WARN. Never a payload.
+//! What the broker logs about subscriptions: fixed sentences with the fields that every client library logs. Messages
+//! are at DEBUG, subscriptions at INFO, losses at WARN. Never a payload.
 
-use tenure_topics::{Delivery, Filter, Kind, Resume, Resumed, SubscriptionId};
+use tenure_topics::{Delivery, DeliveryKind, Resume, Resumed, SubscriptionId, TopicFilter};
 
 use super::subscription::Ended;
 
-pub(super) fn subscribed(namespace: &str, id: &SubscriptionId, client: &str, filters: &[Filter]) {
+pub(super) fn subscribed(namespace: &str, id: &SubscriptionId, client: &str, filters: &[TopicFilter]) {
     tracing::info!(namespace, subscription_id = %id, client_id = client, topics = %Names(filters), "subscribed");
 }
 
@@ -49,7 +49,7 @@ pub(super) fn sent(namespace: &str, id: &SubscriptionId, deliveries: &[Delivery]
                 subscription_id = %id,
                 topic = &*message.topic,
                 last_sequence_number = message.sequence.0,
-                replay = *kind == Kind::Replay,
+                replay = *kind == DeliveryKind::Replay,
                 "a message is sent"
             ),
             Delivery::Gap(gap) => tracing::warn!(
@@ -85,7 +85,7 @@ pub(super) fn sent(namespace: &str, id: &SubscriptionId, deliveries: &[Delivery]
 /// How many names a line shows.
 const NAMES_MAX: usize = 8;
 
-struct Names<'a>(&'a [Filter]);
+struct Names<'a>(&'a [TopicFilter]);
 
 impl std::fmt::Display for Names<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn a_line_shows_the_first_few_names() {
-        let filters: Vec<Filter> =
-            (0..10).map(|number| Filter::parse(&format!("t{number}")).unwrap()).collect();
+        let filters: Vec<TopicFilter> =
+            (0..10).map(|number| TopicFilter::parse(&format!("t{number}")).unwrap()).collect();
         assert_eq!(Names(&filters[..2]).to_string(), "t0 t1");
         assert_eq!(Names(&filters).to_string(), "t0 t1 t2 t3 t4 t5 t6 t7 and 2 more");
     }

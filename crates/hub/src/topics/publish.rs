@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenure_engine::Name;
-use tenure_topics::{MessageId, Publish, Refusal, Sequence, Ticket, Timestamp, is_reply};
+use tenure_topics::{MessageId, Publish, Sequence, Ticket, Timestamp, TopicRefusal, is_reply};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -36,7 +36,7 @@ pub struct Receipt {
     published: Published,
     blocked: Option<Blocked>,
     /// The message waits for the disk, and nobody has heard of it yet.
-    unwritten: Option<oneshot::Receiver<Result<Receipt, Refusal>>>,
+    unwritten: Option<oneshot::Receiver<Result<Receipt, TopicRefusal>>>,
 }
 
 #[derive(Debug)]
@@ -59,9 +59,9 @@ impl Receipt {
     }
 
     /// Waits for blocking subscribers, for the block timeout at most, and for the disk if the topic is durable.
-    pub async fn settled(mut self) -> Result<Published, Refusal> {
+    pub async fn settled(mut self) -> Result<Published, TopicRefusal> {
         if let Some(unwritten) = self.unwritten.take() {
-            self = unwritten.await.map_err(|_| Refusal::NotWritten)??;
+            self = unwritten.await.map_err(|_| TopicRefusal::NotWritten)??;
         }
         if let Some(blocked) = self.blocked.take() {
             self.published.dropped += blocked.wait().await;
@@ -73,7 +73,7 @@ impl Receipt {
         Receipt { published, blocked: None, unwritten: None }
     }
 
-    fn unwritten(id: MessageId, written: oneshot::Receiver<Result<Receipt, Refusal>>) -> Receipt {
+    fn unwritten(id: MessageId, written: oneshot::Receiver<Result<Receipt, TopicRefusal>>) -> Receipt {
         let published = Published { id, sequence: Sequence::ZERO, receivers: 0, dropped: 0, blocked: 0 };
         Receipt { published, blocked: None, unwritten: Some(written) }
     }
@@ -93,14 +93,14 @@ impl Blocked {
 
 impl Topics {
     /// Publishes and waits for whoever has to be waited for.
-    pub async fn publish(&self, namespace: &Name, publish: Publish<'_>) -> Result<Published, Refusal> {
+    pub async fn publish(&self, namespace: &Name, publish: Publish<'_>) -> Result<Published, TopicRefusal> {
         let deadline = Instant::now() + self.shared.settings.topics.block_timeout;
         loop {
             let saved = self.shared.saved.notified();
             match self.publish_now(namespace, publish.clone()) {
                 // The disk is behind: one try for each time that something was saved.
-                Err(Refusal::NotWritten) => {
-                    tokio::time::timeout_at(deadline, saved).await.map_err(|_| Refusal::NotWritten)?;
+                Err(TopicRefusal::NotWritten) => {
+                    tokio::time::timeout_at(deadline, saved).await.map_err(|_| TopicRefusal::NotWritten)?;
                 }
                 receipt => return receipt?.settled().await,
             }
@@ -109,7 +109,7 @@ impl Topics {
 
     /// Publishes without waiting. Subscribers get the message at once, whatever the receipt still waits for; those of a
     /// durable topic get it when it is on disk.
-    pub fn publish_now(&self, namespace: &Name, publish: Publish<'_>) -> Result<Receipt, Refusal> {
+    pub fn publish_now(&self, namespace: &Name, publish: Publish<'_>) -> Result<Receipt, TopicRefusal> {
         let space = self.space(namespace)?;
         if is_reply(publish.topic) {
             return self.answer(namespace, publish).map(Receipt::done);
@@ -125,7 +125,7 @@ impl Topics {
         &self,
         namespace: &Name,
         messages: Vec<Publish<'_>>,
-    ) -> Vec<Result<Receipt, Refusal>> {
+    ) -> Vec<Result<Receipt, TopicRefusal>> {
         let space = match self.space(namespace) {
             Ok(space) => space,
             Err(refusal) => return messages.iter().map(|_| Err(refusal.clone())).collect(),
@@ -154,17 +154,17 @@ impl Topics {
         state: &mut State,
         publish: Publish<'_>,
         now: Timestamp,
-    ) -> Result<Receipt, Refusal> {
+    ) -> Result<Receipt, TopicRefusal> {
         events::refuse_read_only(publish.topic)?;
         if state.is_ahead_of_its_disk() {
-            return Err(Refusal::NotWritten);
+            return Err(TopicRefusal::NotWritten);
         }
         let id = publish.id;
         let published = state.shard.publish(publish, now, &mut state.wake)?;
         Ok(self.receipt(space, state, id, &published))
     }
 
-    fn publish_durable(&self, space: &Arc<Space>, publish: Publish<'_>) -> Result<Receipt, Refusal> {
+    fn publish_durable(&self, space: &Arc<Space>, publish: Publish<'_>) -> Result<Receipt, TopicRefusal> {
         events::refuse_read_only(publish.topic)?;
         let id = publish.id;
         Ok(Receipt::unwritten(id, self.shared.saver.durable(space, publish)?))
@@ -178,7 +178,7 @@ impl Topics {
         mut publish: Publish<'_>,
         Place { sequence, place }: Place,
         at: Timestamp,
-    ) -> Result<Receipt, Refusal> {
+    ) -> Result<Receipt, TopicRefusal> {
         let id = publish.id;
         state.durable.published = place;
         // The topic may have been forgotten since it was numbered, if there are very many.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use tenure_engine::Name;
-use tenure_topics::{MessageId, Publish, Refusal, RequestId, Requests, Sequence, Timestamp};
+use tenure_topics::{MessageId, Publish, RequestId, Requests, Sequence, Timestamp, TopicRefusal};
 use tokio::sync::oneshot;
 
 use super::publish::Published;
@@ -59,16 +59,17 @@ impl OpenRequests {
 }
 
 impl Topics {
-    /// Publishes a request and waits for its first answer, for `timeout` at most. Refused at once if nobody is subscribed.
+    /// Publishes a request and waits for its first answer, for `timeout` at most. Refused at once if nobody is
+    /// subscribed.
     pub async fn request(
         &self,
         namespace: &Name,
         publish: Publish<'_>,
         timeout: Duration,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, TopicRefusal> {
         events::refuse_read_only(publish.topic)?;
         if self.shared.settings.is_durable(publish.topic) {
-            return Err(Refusal::DurableRequest);
+            return Err(TopicRefusal::DurableRequest);
         }
         let space = self.space(namespace)?;
         let id = RequestId(uuid::Uuid::new_v4().as_u128());
@@ -86,16 +87,16 @@ impl Topics {
         })?;
         match tokio::time::timeout(timeout, answered).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) if self.is_stopping() => Err(Refusal::Stopping),
-            Ok(Err(_)) | Err(_) => Err(Refusal::NoAnswer),
+            Ok(Err(_)) if self.is_stopping() => Err(TopicRefusal::Stopping),
+            Ok(Err(_)) | Err(_) => Err(TopicRefusal::NoAnswer),
         }
     }
 
     /// Something was published to the name of an answer.
-    pub(super) fn answer(&self, namespace: &Name, publish: Publish<'_>) -> Result<Published, Refusal> {
+    pub(super) fn answer(&self, namespace: &Name, publish: Publish<'_>) -> Result<Published, TopicRefusal> {
         let limit = self.shared.settings.topics.payload_bytes;
         if publish.payload.len() > limit {
-            return Err(Refusal::PayloadTooLong { length: publish.payload.len(), limit });
+            return Err(TopicRefusal::PayloadTooLong { length: publish.payload.len(), limit });
         }
         let mut requests = self.requests();
         let digits = publish.topic.rsplit('.').next().unwrap_or_default();
@@ -104,10 +105,10 @@ impl Topics {
             .and_then(|id| requests.askers.get(&RequestId(id)))
             .is_some_and(|asker| asker.namespace == *namespace);
         if !asked_here {
-            return Err(Refusal::UnknownRequest);
+            return Err(TopicRefusal::UnknownRequest);
         }
         let id = requests.open.answer(publish.topic, self.now())?;
-        let asker = requests.askers.remove(&id).ok_or(Refusal::UnknownRequest)?;
+        let asker = requests.askers.remove(&id).ok_or(TopicRefusal::UnknownRequest)?;
         drop(requests);
         let answer = Answer {
             id: publish.id,
@@ -116,7 +117,7 @@ impl Topics {
             correlation_id: publish.correlation_id,
             source: publish.source,
         };
-        asker.answer.send(answer).map_err(|_| Refusal::UnknownRequest)?;
+        asker.answer.send(answer).map_err(|_| TopicRefusal::UnknownRequest)?;
         Ok(Published { id: publish.id, sequence: Sequence::ZERO, receivers: 1, dropped: 0, blocked: 0 })
     }
 }

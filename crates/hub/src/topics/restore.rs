@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use tenure_store::{Reader, StoreError, TopicLog, TopicRows, TopicsOpened};
-use tenure_topics::{Filter, Refusal, SEQUENCE_BLOCK, SavedMessage, Sequence, Snapshot, Stop, Timestamp};
+use tenure_topics::{
+    SEQUENCE_BLOCK, SavedMessage, Sequence, Snapshot, Stop, Timestamp, TopicFilter, TopicRefusal,
+};
 
 use super::allowance::Allowance;
 use super::clock::Clock;
@@ -46,8 +48,8 @@ impl Topics {
         let floor = floor_of(&rows, stop, allowance);
         // A log is restored once.
         let _ = self.shared.exact.set(exact(&self.shared.settings.durable, &rows, floor));
-        // What is known has its own numbers; only what comes after it begins above the floor, a topic included that nobody
-        // but a subscription knows.
+        // What is known has its own numbers; only what comes after it begins above the floor, a topic included that
+        // nobody but a subscription knows.
         let (topics, others): (Vec<Row>, Vec<Row>) =
             rows.into_iter().partition(|row| matches!(row, Row::Topic(..) | Row::Number(..)));
         for row in topics {
@@ -81,7 +83,8 @@ impl Topics {
         log.sync()
     }
 
-    /// How many messages may have been published that nothing on disk tells of. An earlier version has not written that.
+    /// How many messages may have been published that nothing on disk tells of. An earlier version has not written
+    /// that.
     fn allowance_of(&self, rows: &[Row]) -> u64 {
         let saved = rows.iter().find_map(|row| match row {
             Row::Allowance(messages) => Some(*messages),
@@ -151,7 +154,7 @@ impl Topics {
     }
 
     /// A limit that has been lowered may leave something out. The rest comes back.
-    fn told(&self, restored: &Result<(), Refusal>) {
+    fn told(&self, restored: &Result<(), TopicRefusal>) {
         if let Err(refusal) = restored {
             tracing::warn!(why = %refusal, "something saved about topics is over a limit and was left out");
         }
@@ -164,7 +167,7 @@ fn restore_message(
     topic: &str,
     message: SavedMessage,
     now: Timestamp,
-) -> Result<(), Refusal> {
+) -> Result<(), TopicRefusal> {
     let SavedMessage { sequence, place, .. } = message;
     state.shard.restore_message(topic, message, now)?;
     let Durable { saved_at, .. } = &state.durable;
@@ -178,8 +181,8 @@ fn full_disk() -> StoreError {
     StoreError::Io { doing: "writing", file: "the log of topics".to_owned(), source }
 }
 
-/// After an unclean stop a topic may have been born, numbered and never written down. Whatever is not known begins above
-/// every number such a topic can have had.
+/// After an unclean stop a topic may have been born, numbered and never written down. Whatever is not known begins
+/// above every number such a topic can have had.
 fn floor_of(rows: &[Row], stop: Stop, allowance: u64) -> u64 {
     let mut floor = 0;
     let mut highest = 0;
@@ -203,9 +206,9 @@ fn floor_of(rows: &[Row], stop: Stop, allowance: u64) -> u64 {
 
 /// The durable topics whose numbers are all on disk, so that one that is not known begins at 1.
 ///
-/// A topic that was not durable at a crash may have given numbers that are not on disk. It begins above the floor for as long
-/// as the log lives, even if it has become durable since then.
-fn exact(durable: &[Filter], rows: &[Row], floor: u64) -> Vec<Filter> {
+/// A topic that was not durable at a crash may have given numbers that are not on disk. It begins above the floor for
+/// as long as the log lives, even if it has become durable since then.
+fn exact(durable: &[TopicFilter], rows: &[Row], floor: u64) -> Vec<TopicFilter> {
     if floor == 0 {
         return durable.to_vec();
     }

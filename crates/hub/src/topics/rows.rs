@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use tenure_engine::Name;
 use tenure_store::{Damage, StoreError, TopicRows};
 use tenure_topics::{
-    Changes, Filter, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Sequence, Snapshot,
-    SubscriptionId,
+    Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Sequence, Snapshot, SubscriptionId,
+    TopicFilter,
 };
 
 const TOPIC: u8 = b'T';
@@ -146,8 +146,8 @@ pub(super) fn allowance(messages: u64) -> (Vec<u8>, Vec<u8>) {
     (ALLOWANCE.to_vec(), messages.to_le_bytes().to_vec())
 }
 
-pub(super) fn exact(filters: &[Filter]) -> (Vec<u8>, Vec<u8>) {
-    let texts: Vec<&str> = filters.iter().map(Filter::as_str).collect();
+pub(super) fn exact(filters: &[TopicFilter]) -> (Vec<u8>, Vec<u8>) {
+    let texts: Vec<&str> = filters.iter().map(TopicFilter::as_str).collect();
     (EXACT.to_vec(), encode(&texts))
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use tenure_store::{StoreError, TopicLog, TopicRows, WriteError};
-use tenure_topics::{Refusal, Sequence, Stop, Timestamp};
+use tenure_topics::{Sequence, Stop, Timestamp, TopicRefusal};
 use tokio::sync::oneshot;
 
 use super::allowance::Allowance;
@@ -74,9 +74,9 @@ impl SaverLine {
         &self,
         space: &Arc<Space>,
         publish: tenure_topics::Publish<'_>,
-    ) -> Result<oneshot::Receiver<Result<Receipt, Refusal>>, Refusal> {
+    ) -> Result<oneshot::Receiver<Result<Receipt, TopicRefusal>>, TopicRefusal> {
         let (pending, replied) = Pending::new(space, publish, &self.waiting)?;
-        self.notes.send(Note::Durable(pending)).map_err(|_| Refusal::NotWritten)?;
+        self.notes.send(Note::Durable(pending)).map_err(|_| TopicRefusal::NotWritten)?;
         Ok(replied)
     }
 
@@ -374,7 +374,7 @@ impl Numbered {
         for pending in durable {
             let (prepared, now) = pending.space.with(|state, now| {
                 if state.is_ahead_of_its_disk() {
-                    return (Err(Refusal::NotWritten), now);
+                    return (Err(TopicRefusal::NotWritten), now);
                 }
                 let prepared = state.shard.prepare(&pending.publish(), now);
                 (prepared.map(|prepared| (prepared, state.durable.number_next())), now)
@@ -425,7 +425,7 @@ impl Numbered {
 
     fn refuse(self) {
         for (pending, ..) in self.messages {
-            let _ = pending.reply.send(Err(Refusal::NotWritten));
+            let _ = pending.reply.send(Err(TopicRefusal::NotWritten));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What can be set about topics.
 
 use tenure_store::TopicLogSettings;
-use tenure_topics::{Filter, Settings};
+use tenure_topics::{Settings, TopicFilter};
 
 /// Settings of all namespaces. Limits are those of one namespace.
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ pub struct TopicSettings {
     /// Buffers, queues, times to live: see `spec/topics.md`.
     pub topics: Settings,
     /// Topics whose messages are on disk before anybody hears of them.
-    pub durable: Vec<Filter>,
+    pub durable: Vec<TopicFilter>,
     /// How many messages of a durable topic are kept.
     pub durable_messages: usize,
     /// How the log is kept, and how much of durable topics.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use foldhash::fast::RandomState;
 use tenure_engine::Name;
 use tenure_topics::{
-    Changes, Delivery, Filter, Kind, Refusal, SavedSubscription, Sequence, Shard, SubscriptionId,
-    SubscriptionKey, Ticket, Timestamp, Unconfirmed,
+    Changes, Delivery, DeliveryKind, SavedSubscription, Sequence, Shard, SubscriptionId, SubscriptionKey,
+    Ticket, Timestamp, TopicFilter, TopicRefusal, Unconfirmed,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -216,7 +216,8 @@ impl State {
         }
         let settings = self.shard.settings();
         let filters = self.shard.subscription(key, Timestamp(0)).map(|info| info.filters).unwrap_or_default();
-        let may_match = |filter: &Filter| filter.is_wild() || settings.is_kept_by_choice(filter.as_str());
+        let may_match =
+            |filter: &TopicFilter| filter.is_wild() || settings.is_kept_by_choice(filter.as_str());
         let wants_durable = !settings.ring_rules.is_empty() && filters.iter().any(may_match);
         let waker = Arc::new(ReaderWaker::default());
         // There may be something to take already.
@@ -244,7 +245,7 @@ impl State {
         key: SubscriptionKey,
         why: Ended,
         now: Timestamp,
-    ) -> Result<Timestamp, Refusal> {
+    ) -> Result<Timestamp, TopicRefusal> {
         let reader = self.detach(key);
         let waiting = reader.iter().flat_map(|reader| &reader.ready);
         let unsent: Vec<Delivery> = waiting.filter(|item| event_number(item).is_none()).cloned().collect();
@@ -304,7 +305,7 @@ impl State {
         &mut self,
         key: SubscriptionKey,
         read: &[(Arc<str>, Sequence)],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TopicRefusal> {
         self.shard.acknowledge(key, read)?;
         if let Some(reader) = self.reader(key) {
             reader.noted.is_behind = true;
@@ -392,7 +393,7 @@ impl State {
             let Some(reader) = self.reader_of(&one.id) else { continue };
             for delivery in &reader.ready {
                 let (topic, first) = match delivery {
-                    Delivery::Message { kind: Kind::Live | Kind::Replay, message } => {
+                    Delivery::Message { kind: DeliveryKind::Live | DeliveryKind::Replay, message } => {
                         (&message.topic, message.sequence)
                     }
                     Delivery::Gap(gap) => (&gap.topic, gap.first_missed),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tenure_engine::Name;
 use tenure_topics::{
-    Filter, Refusal, Resume, Resumed, Sequence, Subscribe, SubscriptionId, SubscriptionInfo, Timestamp,
+    Resume, Resumed, Sequence, Subscribe, SubscriptionId, SubscriptionInfo, Timestamp, TopicFilter,
+    TopicRefusal,
 };
 
 use super::events::{Interest, single_counts, without_events};
@@ -18,11 +19,11 @@ impl Topics {
         &self,
         namespace: &Name,
         subscribe: Subscribe,
-    ) -> Result<(Subscription, SubscriptionInfo), Refusal> {
+    ) -> Result<(Subscription, SubscriptionInfo), TopicRefusal> {
         let space = self.space(namespace)?;
         let interest = Interest::new(&subscribe.filters);
         if interest.is_some() && subscribe.group.is_some() {
-            return Err(Refusal::EventsInGroup);
+            return Err(TopicRefusal::EventsInGroup);
         }
         let watch = interest.as_ref().map(|interest| self.watch(namespace, interest)).transpose()?;
         let id = subscribe.id.clone();
@@ -41,7 +42,7 @@ impl Topics {
     }
 
     /// Goes on with a subscription that was paused, or takes it over from the stream that has it.
-    pub fn resume(&self, namespace: &Name, resume: &Resume) -> Result<(Subscription, Resumed), Refusal> {
+    pub fn resume(&self, namespace: &Name, resume: &Resume) -> Result<(Subscription, Resumed), TopicRefusal> {
         let space = self.space(namespace)?;
         let (waker, mut resumed, interest) = space.with(|state, now| {
             let known = state.shard.find(&resume.id);
@@ -92,7 +93,7 @@ impl Topics {
                 state.shard.subscription(key, now).ok().map(|info| info.filters)
             })
         });
-        TopicAct::subscribe_to(filters.unwrap_or_default().iter().map(Filter::as_str))
+        TopicAct::subscribe_to(filters.unwrap_or_default().iter().map(TopicFilter::as_str))
     }
 
     /// A subscriber says that it has read these topics up to these numbers: they need not come again.
@@ -101,19 +102,19 @@ impl Topics {
         namespace: &str,
         id: &SubscriptionId,
         read: &[(Arc<str>, Sequence)],
-    ) -> Result<(), Refusal> {
-        let space = self.known_space(namespace).ok_or(Refusal::UnknownSubscription)?;
+    ) -> Result<(), TopicRefusal> {
+        let space = self.known_space(namespace).ok_or(TopicRefusal::UnknownSubscription)?;
         space.with(|state, _| {
-            let key = state.shard.find(id).ok_or(Refusal::UnknownSubscription)?;
+            let key = state.shard.find(id).ok_or(TopicRefusal::UnknownSubscription)?;
             state.acknowledge(key, read)
         })
     }
 
     /// Ends a subscription, whether a stream has it or not.
-    pub fn unsubscribe(&self, namespace: &str, id: &SubscriptionId) -> Result<(), Refusal> {
-        let space = self.known_space(namespace).ok_or(Refusal::UnknownSubscription)?;
+    pub fn unsubscribe(&self, namespace: &str, id: &SubscriptionId) -> Result<(), TopicRefusal> {
+        let space = self.known_space(namespace).ok_or(TopicRefusal::UnknownSubscription)?;
         space.with(|state, now| {
-            let key = state.shard.find(id).ok_or(Refusal::UnknownSubscription)?;
+            let key = state.shard.find(id).ok_or(TopicRefusal::UnknownSubscription)?;
             state.shard.unsubscribe(key, now, &mut state.wake)?;
             state.events_from.remove(id);
             state.end_stream(key, Ended::Unsubscribed);
@@ -122,10 +123,10 @@ impl Topics {
     }
 
     /// Pauses a subscription on purpose; its stream ends. Returns for how long it is kept.
-    pub fn pause(&self, namespace: &str, id: &SubscriptionId) -> Result<std::time::Duration, Refusal> {
-        let space = self.known_space(namespace).ok_or(Refusal::UnknownSubscription)?;
+    pub fn pause(&self, namespace: &str, id: &SubscriptionId) -> Result<std::time::Duration, TopicRefusal> {
+        let space = self.known_space(namespace).ok_or(TopicRefusal::UnknownSubscription)?;
         let until: Timestamp = space.with(|state, now| {
-            let key = state.shard.find(id).ok_or(Refusal::UnknownSubscription)?;
+            let key = state.shard.find(id).ok_or(TopicRefusal::UnknownSubscription)?;
             state.pause(key, Ended::Paused, now)
         })?;
         Ok(until.since(self.now()))

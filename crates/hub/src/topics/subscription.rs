@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tenure_topics::{Delivery, Refusal, Sequence, SubscriptionId, SubscriptionKey, Timestamp};
+use tenure_topics::{Delivery, Sequence, SubscriptionId, SubscriptionKey, Timestamp, TopicRefusal};
 
 use super::events::event_prefix;
 use super::log;
@@ -145,7 +145,7 @@ impl Subscription {
     }
 
     /// The other end says that it has read these topics up to these numbers: they need not come again.
-    pub fn acknowledge(&self, read: &[(Arc<str>, Sequence)]) -> Result<(), Refusal> {
+    pub fn acknowledge(&self, read: &[(Arc<str>, Sequence)]) -> Result<(), TopicRefusal> {
         self.space.with(|state, _| state.acknowledge(self.key, read))
     }
 
@@ -216,9 +216,9 @@ fn is_about_nothing(delivery: &Delivery) -> bool {
     matches!(delivery, Delivery::ReplayComplete(complete) if event_prefix(&complete.topic).is_some())
 }
 
-fn ended_by(refusal: &Refusal) -> Ended {
+fn ended_by(refusal: &TopicRefusal) -> Ended {
     match refusal {
-        Refusal::SubscriptionPaused => Ended::Paused,
+        TopicRefusal::SubscriptionPaused => Ended::Paused,
         _ => Ended::Unsubscribed,
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::topics::{
-    Delivery, Filter, Publish, Published, Refusal, Subscribe, Subscription, SubscriptionId, TopicSettings,
-    Topics, fresh_message_id,
+    Delivery, Publish, Published, Subscribe, Subscription, SubscriptionId, TopicFilter, TopicRefusal,
+    TopicSettings, Topics, fresh_message_id,
 };
 use tenure_hub::words::{Name, Settings};
 use tenure_hub::{Hub, Keys};
@@ -28,7 +28,7 @@ pub(crate) fn id(text: &str) -> SubscriptionId {
 }
 
 pub(crate) fn subscribe(topics: &Topics, name: &str, filters: &[&str]) -> Subscription {
-    let filters = filters.iter().map(|text| Filter::parse(text).expect("a good filter")).collect();
+    let filters = filters.iter().map(|text| TopicFilter::parse(text).expect("a good filter")).collect();
     topics.subscribe(&Name::from("default"), Subscribe::new(id(name), filters)).expect("it is new").0
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn publish(
     topics: &Topics,
     topic: &str,
     payload: &'static str,
-) -> Result<Published, Refusal> {
+) -> Result<Published, TopicRefusal> {
     topics.publish(&Name::from("default"), Publish::new(topic, fresh_message_id(), payload)).await
 }
 

@@ -1,5 +1,6 @@
-//! Topics in a simulated world: publishers, subscribers that read slowly and lose their connections, and a broker that is
-//! killed, loses its power, or stops properly. Real shards, real saver, real log; time, disk and network are made up.
+//! Topics in a simulated world: publishers, subscribers that read slowly and lose their connections, and a broker that
+//! is killed, loses its power, or stops properly. Real shards, real saver, real log; time, disk and network are made
+//! up.
 
 mod record;
 mod subscriber;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Store, StoreError, StoreSettings};
 use tenure_hub::topics::{
-    Filter, MessageId, Publish, Published, Refusal, ShardSettings, SteppedTopics, TopicLogSettings,
+    MessageId, Publish, Published, ShardSettings, SteppedTopics, TopicFilter, TopicLogSettings, TopicRefusal,
     TopicSettings, TopicTime,
 };
 use tenure_hub::words::{Name, Settings, Timestamp};
@@ -27,7 +28,7 @@ const TOPICS: [&str; 6] = ["audit.a", "audit.b", "audit.c", "plain.a", "plain.b"
 /// What subscribers ask for.
 const FILTERS: [&[&str]; 5] = [&["audit.>"], &["plain.*"], &[">"], &["audit.a", "plain.a"], &["audit.b"]];
 
-type Settling = Pin<Box<dyn Future<Output = Result<Published, Refusal>> + Send>>;
+type Settling = Pin<Box<dyn Future<Output = Result<Published, TopicRefusal>> + Send>>;
 
 /// A publish that is not confirmed yet.
 struct Pending {
@@ -260,7 +261,7 @@ fn settings() -> TopicSettings {
             paused_ttl: Duration::from_secs(3600),
             ..ShardSettings::default()
         },
-        durable: vec![Filter::parse("audit.>").expect("a good filter")],
+        durable: vec![TopicFilter::parse("audit.>").expect("a good filter")],
         durable_messages: 1_000_000,
         log: TopicLogSettings { segment_bytes: 4 << 10, ..TopicLogSettings::default() },
     }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tenure_hub::topics::{
-    Delivery, Filter, Kind, Recovery, Resume, Sequence, Subscribe, Subscription, SubscriptionId, Topics,
+    Delivery, DeliveryKind, Recovery, Resume, Sequence, Subscribe, Subscription, SubscriptionId, TopicFilter,
+    Topics,
 };
 
 use super::namespace;
@@ -32,7 +33,7 @@ impl Manner {
 pub(super) struct Subscriber {
     id: SubscriptionId,
     manner: Manner,
-    filters: Vec<Filter>,
+    filters: Vec<TopicFilter>,
     stream: Option<Subscription>,
     /// Taken by the connection, and not read.
     unread: VecDeque<Delivery>,
@@ -50,7 +51,7 @@ pub(super) struct Subscriber {
 
 impl Subscriber {
     pub(super) fn new(number: usize, manner: Manner, filters: &[&str], mutation: Mutation) -> Subscriber {
-        let filters = filters.iter().map(|text| Filter::parse(text).expect("a good filter")).collect();
+        let filters = filters.iter().map(|text| TopicFilter::parse(text).expect("a good filter")).collect();
         Subscriber {
             id: SubscriptionId::parse(&format!("subscriber-{number}")).expect("a short text"),
             manner,
@@ -68,7 +69,7 @@ impl Subscriber {
     }
 
     pub(super) fn describe(&self) -> String {
-        let filters: Vec<&str> = self.filters.iter().map(Filter::as_str).collect();
+        let filters: Vec<&str> = self.filters.iter().map(TopicFilter::as_str).collect();
         format!("{} ({:?}, {filters:?})", self.id, self.manner)
     }
 
@@ -184,7 +185,7 @@ impl Subscriber {
                 let content = std::str::from_utf8(&message.payload).ok().and_then(|text| text.parse().ok());
                 record.numbered(&topic, number, content.unwrap_or(0));
                 self.heard.entry(topic.clone()).or_default().insert(number);
-                if *kind == Kind::Retained {
+                if *kind == DeliveryKind::Retained {
                     return;
                 }
                 self.check_hole(&topic, number, record);

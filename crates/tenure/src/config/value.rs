@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_door_zmq::mdp::SlotStyle;
 use tenure_hub::AuditLevel;
 use tenure_hub::store::Sync;
-use tenure_hub::topics::{EVENT_PREFIXES, Filter, Policy};
+use tenure_hub::topics::{EVENT_PREFIXES, Policy, TopicFilter};
 use tenure_hub::words::OnLost;
 
 use super::settings::Kind;
@@ -193,7 +193,7 @@ pub(crate) fn policy(text: &str) -> Result<Policy, String> {
         .ok_or_else(|| format!("`{text}` is not a policy: write drop-oldest, drop-newest or block"))
 }
 
-pub(crate) fn topics(text: &str) -> Result<Vec<Filter>, String> {
+pub(crate) fn topics(text: &str) -> Result<Vec<TopicFilter>, String> {
     let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
     let parsed = texts.map(|text| {
         if EVENT_PREFIXES.iter().any(|prefix| text.split('.').next() == Some(prefix)) {
@@ -201,7 +201,7 @@ pub(crate) fn topics(text: &str) -> Result<Vec<Filter>, String> {
                 "`{text}` is about what happens in the broker, which is on disk anyway: leave it out"
             ));
         }
-        Filter::parse(text).map_err(|refusal| format!("`{text}` is not a topic or pattern: {refusal}"))
+        TopicFilter::parse(text).map_err(|refusal| format!("`{text}` is not a topic or pattern: {refusal}"))
     });
     parsed.collect()
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Entry, Offer, Queue, Ticket, Waiting};
+use super::{BlockedMessage, Entry, Offer, SubscriptionQueue, Ticket};
 use crate::losses::GAPS_MAX;
 use crate::message::Message;
 use crate::settings::Policy;
 use crate::time::Timestamp;
 
-impl Queue {
+impl SubscriptionQueue {
     /// Lets everything in that waits up to this ticket, dropping the oldest for it.
     pub(crate) fn force(&mut self, up_to: Ticket, now: Timestamp) -> (u64, Vec<Ticket>) {
         let mut dropped = 0;
@@ -72,7 +72,7 @@ impl Queue {
             self.unusual().tail.record(message, room);
             return Offer::DroppedNewest;
         }
-        let Queue { entries, unusual, .. } = self;
+        let SubscriptionQueue { entries, unusual, .. } = self;
         if let Some(unusual) = unusual {
             unusual.queued_gaps += unusual.tail.len();
             entries.extend(unusual.tail.drain().map(|gap| Entry::Gap(Box::new(gap))));
@@ -91,7 +91,7 @@ impl Queue {
         unusual.blocked_since.get_or_insert(now);
         // Each publish that blocks is named after the place of its message in the shard's order.
         let ticket = Ticket(message.order);
-        unusual.waiting.push_back(Waiting { message: Arc::clone(message), ticket });
+        unusual.waiting.push_back(BlockedMessage { message: Arc::clone(message), ticket });
         if !full {
             return Offer::Blocked;
         }
@@ -118,7 +118,7 @@ impl Queue {
         waiting.map_or(0, |waiting| self.push_dropping_oldest(waiting.message, now))
     }
 
-    pub(super) fn first_waiting(&self) -> Option<&Waiting> {
+    pub(super) fn first_waiting(&self) -> Option<&BlockedMessage> {
         self.unusual.as_ref()?.waiting.front()
     }
 

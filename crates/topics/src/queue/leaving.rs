@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Entry, Queue, Ticket};
+use super::{Entry, SubscriptionQueue, Ticket};
 use crate::delivery::Gap;
 use crate::message::Message;
 use crate::time::Timestamp;
@@ -16,7 +16,7 @@ pub(crate) struct Abandoned {
     pub(crate) released: Vec<Ticket>,
 }
 
-impl Queue {
+impl SubscriptionQueue {
     /// Removes what is expired. Returns how much that was, when the next one expires, and the
     /// tickets of publishers who need not wait any longer.
     pub(crate) fn expire(&mut self, now: Timestamp) -> (u64, Timestamp, Vec<Ticket>) {

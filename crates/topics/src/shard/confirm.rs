@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::Shard;
 use crate::delivery::Delivery;
 use crate::message::Sequence;
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::subscriptions::SubscriptionKey;
 
 impl Shard {
-    /// These were sent to the subscriber, which may not have read them when its stream breaks. A runtime that knows that
-    /// what was taken was read need not say so.
-    pub fn sent(&mut self, key: SubscriptionKey, deliveries: &[Delivery]) -> Result<(), Refusal> {
+    /// These were sent to the subscriber, which may not have read them when its stream breaks. A runtime that knows
+    /// that what was taken was read need not say so.
+    pub fn sent(&mut self, key: SubscriptionKey, deliveries: &[Delivery]) -> Result<(), TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         let subscription = &mut self.subscriptions[index];
         if subscription.group.is_none() {
@@ -25,17 +25,17 @@ impl Shard {
 
     /// The subscriber says that it has read these topics up to these numbers.
     ///
-    /// A member of a group says by its first call, which may name nothing, that it acknowledges what it reads: what it is sent
-    /// from then on and does not acknowledge goes to another member when it goes away.
+    /// A member of a group says by its first call, which may name nothing, that it acknowledges what it reads: what it
+    /// is sent from then on and does not acknowledge goes to another member when it goes away.
     pub fn acknowledge(
         &mut self,
         key: SubscriptionKey,
         read: &[(Arc<str>, Sequence)],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         let (count, limit) = (read.len(), self.settings.missed_topics);
         if count > limit {
-            return Err(Refusal::TooManyLastSeen { count, limit });
+            return Err(TopicRefusal::TooManyLastSeen { count, limit });
         }
         let read: BTreeMap<&str, Sequence> = read.iter().map(|(topic, last)| (&**topic, *last)).collect();
         let subscription = &mut self.subscriptions[index];
@@ -48,7 +48,7 @@ impl Shard {
     }
 
     /// Of how many ranges of numbers it is not known whether the subscriber has read them.
-    pub fn unconfirmed(&self, key: SubscriptionKey) -> Result<usize, Refusal> {
+    pub fn unconfirmed(&self, key: SubscriptionKey) -> Result<usize, TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         Ok(self.subscriptions[index].details.unconfirmed.len())
     }

@@ -13,7 +13,7 @@ use crate::subscriptions::{SubscriptionIndex, SubscriptionKey, Subscriptions};
 use crate::tickets::Tickets;
 use crate::time::Timestamp;
 use crate::topic::TopicIndex;
-use crate::topics::Topics;
+use crate::topics::TopicTable;
 
 /// A paused subscription that has missed messages of more topics than this is saved with the rounds of the reaper.
 const MISSED_AT_ONCE: usize = 64;
@@ -102,7 +102,7 @@ struct FanOut<'a> {
     message: &'a Arc<Message>,
     now: Timestamp,
     wake: &'a mut Vec<SubscriptionKey>,
-    topics: &'a Topics,
+    topics: &'a TopicTable,
     subscriptions: &'a mut Subscriptions,
     groups: &'a mut Groups,
     deadlines: &'a mut Deadlines,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Shard;
-use crate::filter::Filter;
+use crate::filter::TopicFilter;
 use crate::message::Sequence;
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::ring::Ring;
 use crate::settings::Policy;
 use crate::stats::SubscriptionStats;
@@ -21,7 +21,7 @@ const SCAN_MAX: usize = 20_000;
 
 /// A part of a list. What is added or removed meanwhile may or may not be in it; the rest is there once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<T> {
+pub struct TopicPage<T> {
     pub items: Vec<T>,
     /// Where the next page begins, if there is one. A page may be short or empty and still have a next.
     pub next: Option<usize>,
@@ -45,7 +45,7 @@ pub struct SubscriptionInfo {
     pub key: SubscriptionKey,
     pub id: SubscriptionId,
     pub client: Arc<str>,
-    pub filters: Vec<Filter>,
+    pub filters: Vec<TopicFilter>,
     pub group: Option<Arc<str>>,
     pub policy: Policy,
     /// Until when it is kept, if it is paused.
@@ -59,21 +59,21 @@ impl Shard {
         &self,
         from: usize,
         max: usize,
-        filter: Option<&Filter>,
+        filter: Option<&TopicFilter>,
         now: Timestamp,
-    ) -> Page<TopicInfo> {
+    ) -> TopicPage<TopicInfo> {
         let max = max.min(PAGE_MAX);
         let mut items = Vec::new();
         for index in from..self.topics.end() {
             if items.len() >= max || index - from >= SCAN_MAX {
-                return Page { items, next: Some(index) };
+                return TopicPage { items, next: Some(index) };
             }
             let Some(topic) = self.topics.get(index) else { continue };
             if filter.is_none_or(|filter| filter.matches(&topic.name)) {
                 items.push(self.topic_info(topic, now));
             }
         }
-        Page { items, next: None }
+        TopicPage { items, next: None }
     }
 
     pub fn topic(&self, name: &str, now: Timestamp) -> Option<TopicInfo> {
@@ -82,7 +82,7 @@ impl Shard {
     }
 
     /// How many subscriptions are for a topic by a name or pattern that counts.
-    pub fn subscribers_of(&self, topic: &str, counts: impl Fn(&Filter) -> bool) -> usize {
+    pub fn subscribers_of(&self, topic: &str, counts: impl Fn(&TopicFilter) -> bool) -> usize {
         let exact = self.topics.find(topic).map_or(&[][..], |index| self.topics[index].subscribers());
         let mut subscribers = exact.to_vec();
         self.patterns.find(topic, &mut subscribers);
@@ -96,21 +96,25 @@ impl Shard {
     }
 
     /// Subscriptions in no particular order. The first page begins at 0.
-    pub fn subscriptions(&self, from: usize, max: usize, now: Timestamp) -> Page<SubscriptionInfo> {
+    pub fn subscriptions(&self, from: usize, max: usize, now: Timestamp) -> TopicPage<SubscriptionInfo> {
         let max = max.min(PAGE_MAX);
         let mut items = Vec::new();
         for slot in from..self.subscriptions.end() {
             if items.len() >= max || slot - from >= SCAN_MAX {
-                return Page { items, next: Some(slot) };
+                return TopicPage { items, next: Some(slot) };
             }
             if let Some(subscription) = self.subscriptions.get(slot) {
                 items.push(self.subscription_info(slot, subscription, now));
             }
         }
-        Page { items, next: None }
+        TopicPage { items, next: None }
     }
 
-    pub fn subscription(&self, key: SubscriptionKey, now: Timestamp) -> Result<SubscriptionInfo, Refusal> {
+    pub fn subscription(
+        &self,
+        key: SubscriptionKey,
+        now: Timestamp,
+    ) -> Result<SubscriptionInfo, TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         Ok(self.subscription_info(key.slot(), &self.subscriptions[index], now))
     }

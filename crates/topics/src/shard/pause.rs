@@ -2,8 +2,8 @@
 
 use super::Shard;
 use crate::deadlines::Owner;
-use crate::delivery::{Delivery, Kind};
-use crate::refusal::Refusal;
+use crate::delivery::{Delivery, DeliveryKind};
+use crate::refusal::TopicRefusal;
 use crate::subscription::Paused;
 use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
@@ -19,7 +19,7 @@ impl Shard {
         unsent: &[Delivery],
         now: Timestamp,
         wake: &mut Vec<SubscriptionKey>,
-    ) -> Result<Timestamp, Refusal> {
+    ) -> Result<Timestamp, TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         if let Some(paused) = &self.subscriptions[index].paused {
             return Ok(paused.until);
@@ -41,14 +41,14 @@ impl Shard {
         let mut unsent_messages = Vec::new();
         for delivery in unsent {
             match delivery {
-                Delivery::Message { kind: Kind::Live | Kind::Replay, message } => {
+                Delivery::Message { kind: DeliveryKind::Live | DeliveryKind::Replay, message } => {
                     paused.miss(&message.topic, message.sequence, limit);
                     unsent_messages.push(message.clone());
                 }
                 Delivery::Gap(gap) => {
                     paused.miss(&gap.topic, gap.first_missed, limit);
                 }
-                Delivery::Message { kind: Kind::Retained, .. }
+                Delivery::Message { kind: DeliveryKind::Retained, .. }
                 | Delivery::ReplayComplete(_)
                 | Delivery::Warning(_) => {}
             }

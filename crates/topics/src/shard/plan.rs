@@ -7,7 +7,7 @@ use super::take::reasons;
 use super::{Resume, Shard};
 use crate::catch_up::Replay;
 use crate::delivery::GapReason;
-use crate::filter::Filter;
+use crate::filter::TopicFilter;
 use crate::message::Sequence;
 use crate::subscription::Paused;
 use crate::subscriptions::SubscriptionIndex;
@@ -17,7 +17,7 @@ use crate::topic::Topic;
 const NOTHING_MISSED: Sequence = Sequence(u64::MAX);
 
 /// Which topics are replayed from where, and what that means for the subscriber.
-pub(super) struct Plan {
+pub(super) struct ReplayPlan {
     pub(super) replays: BTreeMap<Arc<str>, Replay>,
     pub(super) missed: Option<u64>,
     pub(super) lost: u64,
@@ -34,9 +34,9 @@ struct Start {
     unread: Option<Sequence>,
 }
 
-impl Plan {
-    fn nothing() -> Plan {
-        Plan { replays: BTreeMap::new(), missed: Some(0), lost: 0, is_unsure: false, restarted: false }
+impl ReplayPlan {
+    fn nothing() -> ReplayPlan {
+        ReplayPlan { replays: BTreeMap::new(), missed: Some(0), lost: 0, is_unsure: false, restarted: false }
     }
 
     /// More may be missed and lost than is known.
@@ -52,10 +52,10 @@ impl Shard {
         index: SubscriptionIndex,
         resume: &Resume,
         remembered: Option<&Paused>,
-    ) -> Plan {
+    ) -> ReplayPlan {
         let subscription = &self.subscriptions[index];
         let filters = &subscription.details.filters;
-        let mut plan = Plan::nothing();
+        let mut plan = ReplayPlan::nothing();
         if subscription.group.is_some() {
             return plan;
         }
@@ -73,7 +73,7 @@ impl Shard {
             plan.missed = None;
             // Of a durable topic everything is known that is kept: what a crash left out is replayed.
             let is_durable =
-                |filter: &Filter| !filter.is_wild() && self.settings.is_kept_by_choice(filter.as_str());
+                |filter: &TopicFilter| !filter.is_wild() && self.settings.is_kept_by_choice(filter.as_str());
             plan.is_unsure |= remembered.is_none() || !filters.iter().all(is_durable);
         }
         let nothing = BTreeMap::new();
@@ -99,7 +99,7 @@ impl Shard {
     /// Says whether the client has named a number for everything there is.
     fn plan_what_the_client_says(
         &self,
-        plan: &mut Plan,
+        plan: &mut ReplayPlan,
         index: SubscriptionIndex,
         resume: &Resume,
         remembered: bool,
@@ -126,24 +126,24 @@ impl Shard {
             self.plan_topic(plan, &topic.name, Start::at(first));
         }
         // A topic that was forgotten, or that a crash hid, may match and have had later numbers.
-        if self.topics.hide(first) && filters.iter().any(Filter::is_wild) {
+        if self.topics.hide(first) && filters.iter().any(TopicFilter::is_wild) {
             plan.be_unsure();
         }
         true
     }
 
     /// The topics that match a pattern.
-    fn matching<'a>(&'a self, filters: &'a [Filter]) -> impl Iterator<Item = &'a Topic> {
-        let any_wild = filters.iter().any(Filter::is_wild);
+    fn matching<'a>(&'a self, filters: &'a [TopicFilter]) -> impl Iterator<Item = &'a Topic> {
+        let any_wild = filters.iter().any(TopicFilter::is_wild);
         let end = if any_wild { self.topics.end() } else { 0 };
         let wild = |name: &str| filters.iter().any(|filter| filter.is_wild() && filter.matches(name));
         (0..end).filter_map(|index| self.topics.get(index)).filter(move |topic| wild(&topic.name))
     }
 
-    /// Whether anything was published to these, or may have been: a topic that was forgotten, or that a crash hid, left a
-    /// floor behind.
-    fn has_numbers(&self, filters: &[Filter]) -> bool {
-        let has_floor = |filter: &Filter| match filter.is_wild() {
+    /// Whether anything was published to these, or may have been: a topic that was forgotten, or that a crash hid, left
+    /// a floor behind.
+    fn has_numbers(&self, filters: &[TopicFilter]) -> bool {
+        let has_floor = |filter: &TopicFilter| match filter.is_wild() {
             true => self.topics.hide(Sequence(1)),
             false => self.topics.floor_of(filter.as_str()) > Sequence::ZERO,
         };
@@ -156,7 +156,7 @@ impl Shard {
     }
 
     /// Adds one topic, unless it is in the plan already.
-    fn plan_topic(&self, plan: &mut Plan, name: &str, start: Start) {
+    fn plan_topic(&self, plan: &mut ReplayPlan, name: &str, start: Start) {
         if plan.replays.contains_key(name) {
             return;
         }

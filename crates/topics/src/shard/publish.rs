@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shard;
-use crate::buffer::Limits;
+use crate::buffer::BufferLimits;
 use crate::deadlines::Owner;
 use crate::message::{Message, Publish, Sequence, Stamp, TEXT_BYTES_MAX, Ttl};
 use crate::name::check_name;
 use crate::queue::Ticket;
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::subscriptions::SubscriptionKey;
 use crate::time::Timestamp;
 use crate::topic::TopicIndex;
@@ -43,14 +43,14 @@ impl Shard {
         publish: Publish<'_>,
         now: Timestamp,
         wake: &mut Vec<SubscriptionKey>,
-    ) -> Result<Published, Refusal> {
+    ) -> Result<Published, TopicRefusal> {
         self.publish_with(publish, None, now, wake)
     }
 
     /// Says which number and which end of life a message would get, without publishing it: for a runtime that writes it
     /// down first. Nobody else may publish to the topic until it is published. What is refused is refused here, except
     /// that retained values may fill up meanwhile.
-    pub fn prepare(&mut self, publish: &Publish<'_>, now: Timestamp) -> Result<Prepared, Refusal> {
+    pub fn prepare(&mut self, publish: &Publish<'_>, now: Timestamp) -> Result<Prepared, TopicRefusal> {
         self.check(publish)?;
         let index = self.open(publish.topic, now)?;
         Ok(Prepared { sequence: self.topics[index].sequence.next(), expires_at: self.expiry(publish, now) })
@@ -58,7 +58,12 @@ impl Shard {
 
     /// Lets the next message of a topic have this number, if the topic has not come so far: for a message whose number
     /// is written down already.
-    pub fn number_next(&mut self, topic: &str, sequence: Sequence, now: Timestamp) -> Result<(), Refusal> {
+    pub fn number_next(
+        &mut self,
+        topic: &str,
+        sequence: Sequence,
+        now: Timestamp,
+    ) -> Result<(), TopicRefusal> {
         let index = self.open(topic, now)?;
         let topic = &mut self.topics[index];
         topic.sequence = topic.sequence.max(sequence.previous());
@@ -74,13 +79,13 @@ impl Shard {
         timeout: Duration,
         now: Timestamp,
         wake: &mut Vec<SubscriptionKey>,
-    ) -> Result<Published, Refusal> {
+    ) -> Result<Published, TopicRefusal> {
         publish.ttl = Ttl::After(timeout);
         publish.retain = false;
         self.check(&publish)?;
         check_name(publish.topic)?;
         if !self.has_listener(publish.topic) {
-            return Err(Refusal::NoResponders);
+            return Err(TopicRefusal::NoResponders);
         }
         self.publish_with(publish, Some(reply_to), now, wake)
     }
@@ -91,7 +96,7 @@ impl Shard {
         reply_to: Option<Arc<str>>,
         now: Timestamp,
         wake: &mut Vec<SubscriptionKey>,
-    ) -> Result<Published, Refusal> {
+    ) -> Result<Published, TopicRefusal> {
         self.check(&publish)?;
         let expires_at = self.expiry(&publish, now);
         let retain = publish.retain;
@@ -118,23 +123,23 @@ impl Shard {
         Ok(published)
     }
 
-    fn check(&self, publish: &Publish<'_>) -> Result<(), Refusal> {
+    fn check(&self, publish: &Publish<'_>) -> Result<(), TopicRefusal> {
         let (length, limit) = (publish.payload.len(), self.settings.payload_bytes);
         if length > limit {
-            return Err(Refusal::PayloadTooLong { length, limit });
+            return Err(TopicRefusal::PayloadTooLong { length, limit });
         }
         check_text("the content type", publish.content_type.as_deref())?;
         check_text("the correlation id", publish.correlation_id.as_deref())?;
         check_text("the source", publish.source.as_deref())?;
         if publish.ttl == Ttl::After(Duration::ZERO) {
-            return Err(Refusal::TtlZero);
+            return Err(TopicRefusal::TtlZero);
         }
         if publish.retain && !publish.payload.is_empty() {
             let old = self.topics.find(publish.topic).and_then(|index| self.topics[index].hot());
             let old = old.and_then(|hot| hot.retained.as_ref()).map_or(0, |message| message.cost());
             let limit = self.settings.retained_bytes;
             if self.retained_bytes - old + publish.cost() > limit {
-                return Err(Refusal::RetainedFull { limit });
+                return Err(TopicRefusal::RetainedFull { limit });
             }
         }
         Ok(())
@@ -151,7 +156,7 @@ impl Shard {
 
     pub(super) fn keep(&mut self, index: TopicIndex, message: &Arc<Message>) {
         let ring_messages = self.settings.ring_messages_of(&message.topic);
-        let limits = Limits { ring_messages, ring_bytes: self.settings.ring_bytes };
+        let limits = BufferLimits { ring_messages, ring_bytes: self.settings.ring_bytes };
         self.buffer.keep(&mut self.topics, index, message, limits);
         self.expect_expiry(index, message);
     }
@@ -186,10 +191,10 @@ impl Shard {
     }
 }
 
-pub(super) fn check_text(field: &'static str, text: Option<&str>) -> Result<(), Refusal> {
+pub(super) fn check_text(field: &'static str, text: Option<&str>) -> Result<(), TopicRefusal> {
     match text {
         Some(text) if text.len() > TEXT_BYTES_MAX => {
-            Err(Refusal::TextTooLong { field, length: text.len(), limit: TEXT_BYTES_MAX })
+            Err(TopicRefusal::TextTooLong { field, length: text.len(), limit: TEXT_BYTES_MAX })
         }
         _ => Ok(()),
     }

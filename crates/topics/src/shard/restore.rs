@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::Shard;
-use crate::filter::Filter;
+use crate::filter::TopicFilter;
 use crate::message::{Message, Sequence};
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::saved::{SavedMessage, SavedSubscription, SavedTopic, Snapshot};
 use crate::subscription::{Paused, Subscribe, SubscriptionId};
 use crate::time::Timestamp;
 use crate::topic::TopicIndex;
-use crate::unconfirmed::{Beginning, Unconfirmed};
+use crate::unconfirmed::{LastRead, Unconfirmed};
 
 /// How the broker stopped before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Shard {
     /// Takes over what was saved. It may come in several parts, before anything is published.
     ///
     /// The time of a paused subscription begins afresh, so that a long stop costs nobody anything.
-    pub fn restore(&mut self, snapshot: Snapshot, stop: Stop, now: Timestamp) -> Result<(), Refusal> {
+    pub fn restore(&mut self, snapshot: Snapshot, stop: Stop, now: Timestamp) -> Result<(), TopicRefusal> {
         for floor in snapshot.floors {
             self.topics.raise_floor(floor.floor as usize, floor.sequence);
         }
@@ -42,20 +42,20 @@ impl Shard {
     /// Lets every topic that is not known yet begin above `floor`. After an unclean stop this keeps
     /// the promise even for topics that were born a moment before it and never saved.
     ///
-    /// Topics that match `exact` are not concerned: all their numbers were written down before they were given, so one that
-    /// is not known had none.
-    pub fn raise_restart_floor(&mut self, floor: Sequence, exact: &[Filter]) {
+    /// Topics that match `exact` are not concerned: all their numbers were written down before they were given, so one
+    /// that is not known had none.
+    pub fn raise_restart_floor(&mut self, floor: Sequence, exact: &[TopicFilter]) {
         self.topics.raise_restart_floor(floor, exact);
     }
 
-    /// Puts a message back into the ring buffer of its topic. Messages come after everything else, each topic's in order.
-    /// One that was retained is the last known value again, or clears it, unless a later one is known.
+    /// Puts a message back into the ring buffer of its topic. Messages come after everything else, each topic's in
+    /// order. One that was retained is the last known value again, or clears it, unless a later one is known.
     pub fn restore_message(
         &mut self,
         topic: &str,
         saved: SavedMessage,
         now: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TopicRefusal> {
         let index = self.open(topic, now)?;
         self.order += 1;
         let topic = &mut self.topics[index];
@@ -107,7 +107,7 @@ impl Shard {
         }
     }
 
-    fn restore_topic(&mut self, saved: SavedTopic, stop: Stop, now: Timestamp) -> Result<(), Refusal> {
+    fn restore_topic(&mut self, saved: SavedTopic, stop: Stop, now: Timestamp) -> Result<(), TopicRefusal> {
         let index = self.open(&saved.name, now)?;
         let topic = &mut self.topics[index];
         topic.sequence = topic.sequence.max(saved.sequence);
@@ -132,9 +132,9 @@ impl Shard {
         saved: SavedSubscription,
         stop: Stop,
         now: Timestamp,
-    ) -> Result<(), Refusal> {
-        let filters: Result<Vec<Filter>, Refusal> =
-            saved.filters.iter().map(|text| Filter::parse_saved(text)).collect();
+    ) -> Result<(), TopicRefusal> {
+        let filters: Result<Vec<TopicFilter>, TopicRefusal> =
+            saved.filters.iter().map(|text| TopicFilter::parse_saved(text)).collect();
         let subscribe = Subscribe {
             client: Arc::from(saved.client),
             group: saved.group.map(Arc::from),
@@ -146,7 +146,7 @@ impl Shard {
         let begins = match stop {
             Stop::Clean => saved.unconfirmed_after,
             // It may have come back since this was saved.
-            Stop::Unclean => Beginning::AfterAny,
+            Stop::Unclean => LastRead::AfterAny,
         };
         self.subscriptions[index].details.unconfirmed = Unconfirmed::restore(saved.unconfirmed, begins);
         let mut paused = Paused {

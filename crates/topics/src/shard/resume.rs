@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::Shard;
 use super::subscribe::without_repetition;
 use crate::deadlines::Owner;
-use crate::filter::Filter;
+use crate::filter::TopicFilter;
 use crate::message::Sequence;
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::settings::Policy;
 use crate::subscription::{Paused, Subscribe, SubscriptionId};
 use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
@@ -32,7 +32,7 @@ pub struct Resume {
     /// For a subscription that is not known any more.
     pub client: Arc<str>,
     /// Creates a subscription that is not known; replaces the filters of one that is.
-    pub filters: Vec<Filter>,
+    pub filters: Vec<TopicFilter>,
     pub recovery: Recovery,
     /// Begin with the last known values, whatever the recovery.
     pub retained: bool,
@@ -67,7 +67,7 @@ impl Resume {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resumed {
     pub key: SubscriptionKey,
-    pub filters: Vec<Filter>,
+    pub filters: Vec<TopicFilter>,
     /// It was not known, so it begins here.
     pub created: bool,
     /// Another stream had it, which ends now.
@@ -114,10 +114,10 @@ impl Shard {
         resume: &Resume,
         now: Timestamp,
         wake: &mut Vec<SubscriptionKey>,
-    ) -> Result<Resumed, Refusal> {
+    ) -> Result<Resumed, TopicRefusal> {
         let (count, limit) = (resume.last_seen.len(), self.settings.missed_topics);
         if count > limit {
-            return Err(Refusal::TooManyLastSeen { count, limit });
+            return Err(TopicRefusal::TooManyLastSeen { count, limit });
         }
         let known = self.subscriptions.find(&resume.id);
         let index = match known {
@@ -125,7 +125,7 @@ impl Shard {
                 self.replace_filters(index, &resume.filters, now)?;
                 index
             }
-            None if resume.filters.is_empty() => return Err(Refusal::UnknownSubscription),
+            None if resume.filters.is_empty() => return Err(TopicRefusal::UnknownSubscription),
             None => {
                 let mut subscribe = Subscribe::new(resume.id.clone(), resume.filters.clone());
                 subscribe.client = Arc::clone(&resume.client);
@@ -168,9 +168,9 @@ impl Shard {
     pub(super) fn replace_filters(
         &mut self,
         index: SubscriptionIndex,
-        filters: &[Filter],
+        filters: &[TopicFilter],
         now: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TopicRefusal> {
         let new = without_repetition(filters);
         let old = self.subscriptions[index].details.filters.clone();
         if new.is_empty() || new == old {
@@ -207,6 +207,6 @@ impl Shard {
     }
 }
 
-fn without(filters: &[Filter], others: &[Filter]) -> Vec<Filter> {
+fn without(filters: &[TopicFilter], others: &[TopicFilter]) -> Vec<TopicFilter> {
     filters.iter().filter(|filter| !others.contains(filter)).cloned().collect()
 }

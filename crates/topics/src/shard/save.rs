@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Shard, Stop};
 use crate::message::Sequence;
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::saved::{Changes, SavedFloor, SavedMessage, SavedSubscription, SavedTopic, Snapshot};
 use crate::subscription::{Paused, Subscription};
 use crate::subscriptions::SubscriptionKey;
@@ -14,8 +14,8 @@ use crate::topic::Topic;
 use crate::topics::{floor_index, seconds};
 
 impl Shard {
-    /// Everything that survives a restart: exactly as it stands for a clean stop, or with the numbers that are reserved if
-    /// the broker goes on, because it may be killed later.
+    /// Everything that survives a restart: exactly as it stands for a clean stop, or with the numbers that are reserved
+    /// if the broker goes on, because it may be killed later.
     pub fn snapshot(&self, stop: Stop, now: Timestamp) -> Snapshot {
         let topics = (0..self.topics.end()).filter_map(|index| self.topics.get(index));
         let floors = self.topics.floors().iter().enumerate();
@@ -36,7 +36,7 @@ impl Shard {
     }
 
     /// Lets a subscription be saved again with the next changes, as it stands then.
-    pub fn save_again(&mut self, key: SubscriptionKey) -> Result<(), Refusal> {
+    pub fn save_again(&mut self, key: SubscriptionKey) -> Result<(), TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         self.changes.subscription(&self.subscriptions[index].details.id);
         Ok(())
@@ -51,9 +51,9 @@ impl Shard {
     /// What changed since the last call, at most about `max` rows: for saving as one goes, so that
     /// even an unclean stop takes no number back. Needs [`crate::Settings::track_changes`].
     ///
-    /// A topic is saved with a number that is reserved for it, above the one it is at. It is saved again when half of the
-    /// numbers are used. A runtime bounds how many messages are published until that is written, and restores a topic
-    /// with its reservation and that many: then no number is ever given twice.
+    /// A topic is saved with a number that is reserved for it, above the one it is at. It is saved again when half of
+    /// the numbers are used. A runtime bounds how many messages are published until that is written, and restores a
+    /// topic with its reservation and that many: then no number is ever given twice.
     pub fn changes(&mut self, max: usize, now: Timestamp) -> Changes {
         let mut changes = Changes { overflowed: self.changes.overflowed, ..Changes::default() };
         self.changes.overflowed = false;

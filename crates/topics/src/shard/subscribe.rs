@@ -2,10 +2,10 @@
 
 use super::Shard;
 use super::publish::check_text;
-use crate::catch_up::{CatchUp, Sweep};
-use crate::filter::Filter;
-use crate::queue::Queue;
-use crate::refusal::Refusal;
+use crate::catch_up::{CatchUp, RetainedSweep};
+use crate::filter::TopicFilter;
+use crate::queue::SubscriptionQueue;
+use crate::refusal::TopicRefusal;
 use crate::subscription::{Details, Subscribe, Subscription};
 use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
@@ -14,7 +14,11 @@ use crate::unconfirmed::Unconfirmed;
 impl Shard {
     /// Adds a subscription, or begins a paused one with the same id again: a client that subscribes wants to hear from
     /// now on, and that is no reason to refuse it its own id. Its queue may have retained values in it: take at once.
-    pub fn subscribe(&mut self, subscribe: Subscribe, now: Timestamp) -> Result<SubscriptionKey, Refusal> {
+    pub fn subscribe(
+        &mut self,
+        subscribe: Subscribe,
+        now: Timestamp,
+    ) -> Result<SubscriptionKey, TopicRefusal> {
         let retained = subscribe.retained;
         let known = self.subscriptions.find(&subscribe.id);
         let index = match known.filter(|&index| self.subscriptions[index].paused.is_some()) {
@@ -31,18 +35,18 @@ impl Shard {
         &mut self,
         mut subscribe: Subscribe,
         now: Timestamp,
-    ) -> Result<SubscriptionIndex, Refusal> {
+    ) -> Result<SubscriptionIndex, TopicRefusal> {
         if self.subscriptions.find(&subscribe.id).is_some() {
-            return Err(Refusal::SubscriptionExists);
+            return Err(TopicRefusal::SubscriptionExists);
         }
         check_texts(&subscribe)?;
         let limit = self.settings.subscriptions;
         if self.subscriptions.len() >= limit {
-            return Err(Refusal::TooManySubscriptions { limit });
+            return Err(TopicRefusal::TooManySubscriptions { limit });
         }
         subscribe.filters = without_repetition(&subscribe.filters);
         self.check_filters(&subscribe.filters, 0)?;
-        let queue = Queue::new(
+        let queue = SubscriptionQueue::new(
             self.queue_limit(subscribe.queue_limit),
             self.settings.queue_bytes,
             subscribe.policy.unwrap_or(self.settings.policy),
@@ -68,7 +72,7 @@ impl Shard {
         index: SubscriptionIndex,
         subscribe: Subscribe,
         now: Timestamp,
-    ) -> Result<SubscriptionIndex, Refusal> {
+    ) -> Result<SubscriptionIndex, TopicRefusal> {
         check_texts(&subscribe)?;
         let old = self.subscriptions[index].details.filters.len();
         self.check_filters(&without_repetition(&subscribe.filters), old)?;
@@ -94,9 +98,9 @@ impl Shard {
     pub(super) fn add_filters(
         &mut self,
         index: SubscriptionIndex,
-        filters: &[Filter],
+        filters: &[TopicFilter],
         now: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TopicRefusal> {
         for (done, filter) in filters.iter().enumerate() {
             if let Err(refusal) = self.add_filter(index, filter, now) {
                 self.remove_filters(index, &filters[..done]);
@@ -106,7 +110,7 @@ impl Shard {
         Ok(())
     }
 
-    pub(super) fn remove_filters(&mut self, index: SubscriptionIndex, filters: &[Filter]) {
+    pub(super) fn remove_filters(&mut self, index: SubscriptionIndex, filters: &[TopicFilter]) {
         for filter in filters {
             self.filters -= 1;
             if filter.is_wild() {
@@ -122,17 +126,21 @@ impl Shard {
         }
     }
 
-    pub(super) fn check_filters(&self, filters: &[Filter], instead_of: usize) -> Result<(), Refusal> {
+    pub(super) fn check_filters(
+        &self,
+        filters: &[TopicFilter],
+        instead_of: usize,
+    ) -> Result<(), TopicRefusal> {
         let (count, limit) = (filters.len(), self.settings.filters);
         if count == 0 {
-            return Err(Refusal::NoFilters);
+            return Err(TopicRefusal::NoFilters);
         }
         if count > limit {
-            return Err(Refusal::TooManyFilters { count, limit });
+            return Err(TopicRefusal::TooManyFilters { count, limit });
         }
         let limit = self.settings.filters_in_all;
         if self.filters - instead_of + count > limit {
-            return Err(Refusal::FiltersFull { limit });
+            return Err(TopicRefusal::FiltersFull { limit });
         }
         Ok(())
     }
@@ -154,7 +162,7 @@ impl Shard {
         catch_up.joined = self.order;
         for (number, filter) in subscription.details.filters.iter().enumerate() {
             if filter.is_wild() {
-                catch_up.sweeps.push_back(Sweep { filter: number, after: None });
+                catch_up.sweeps.push_back(RetainedSweep { filter: number, after: None });
             } else if let Some(topic) = self.topics.find(filter.as_str()) {
                 catch_up.retained.extend(self.topics[topic].retained(now).cloned());
             }
@@ -165,9 +173,9 @@ impl Shard {
     fn add_filter(
         &mut self,
         index: SubscriptionIndex,
-        filter: &Filter,
+        filter: &TopicFilter,
         now: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TopicRefusal> {
         if filter.is_wild() {
             self.patterns.insert(filter, index);
         } else {
@@ -179,16 +187,16 @@ impl Shard {
     }
 }
 
-fn check_texts(subscribe: &Subscribe) -> Result<(), Refusal> {
+fn check_texts(subscribe: &Subscribe) -> Result<(), TopicRefusal> {
     check_text("the client id", Some(&subscribe.client))?;
     check_text("the group", subscribe.group.as_deref())?;
     if subscribe.group.as_deref() == Some("") {
-        return Err(Refusal::TextEmpty { field: "the group" });
+        return Err(TopicRefusal::TextEmpty { field: "the group" });
     }
     Ok(())
 }
 
-pub(super) fn without_repetition(filters: &[Filter]) -> Vec<Filter> {
+pub(super) fn without_repetition(filters: &[TopicFilter]) -> Vec<TopicFilter> {
     let mut seen = std::collections::BTreeSet::new();
     filters.iter().filter(|filter| seen.insert(filter.as_str())).cloned().collect()
 }

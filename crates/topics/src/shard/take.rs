@@ -4,10 +4,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Shard;
-use crate::catch_up::{CatchUp, Replay, Sweep};
-use crate::delivery::{Delivery, Gap, GapReason, Kind, ReplayComplete};
+use crate::catch_up::{CatchUp, Replay, RetainedSweep};
+use crate::delivery::{Delivery, DeliveryKind, Gap, GapReason, ReplayComplete};
 use crate::message::{Message, Sequence};
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::subscription::Subscription;
 use crate::subscriptions::SubscriptionKey;
 use crate::time::Timestamp;
@@ -34,11 +34,11 @@ impl Shard {
         max: usize,
         now: Timestamp,
         out: &mut Vec<Delivery>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<Taken, TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         let subscription = &mut self.subscriptions[index];
         if subscription.paused.is_some() {
-            return Err(Refusal::SubscriptionPaused);
+            return Err(TopicRefusal::SubscriptionPaused);
         }
         let start = out.len();
         let end = start.saturating_add(max);
@@ -76,7 +76,7 @@ impl Shard {
         while out.len() < end {
             let Some(message) = catch_up.retained.pop_front() else { break };
             if !message.is_expired(now) && !self.will_be_replayed(catch_up, &message) {
-                out.push(Delivery::Message { kind: Kind::Retained, message });
+                out.push(Delivery::Message { kind: DeliveryKind::Retained, message });
             }
         }
         let mut compared = 0;
@@ -103,12 +103,12 @@ impl Shard {
         &self,
         subscription: &Subscription,
         catch_up: &CatchUp,
-        sweep: &Sweep,
+        sweep: &RetainedSweep,
         compared: &mut usize,
         end: usize,
         now: Timestamp,
         out: &mut Vec<Delivery>,
-    ) -> Option<Sweep> {
+    ) -> Option<RetainedSweep> {
         let filters = &subscription.details.filters;
         let filter = &filters[sweep.filter];
         let prefix = filter.literal_prefix();
@@ -128,11 +128,11 @@ impl Shard {
                 && message.order <= catch_up.joined
                 && !self.will_be_replayed(catch_up, message)
             {
-                out.push(Delivery::Message { kind: Kind::Retained, message: Arc::clone(message) });
+                out.push(Delivery::Message { kind: DeliveryKind::Retained, message: Arc::clone(message) });
             }
             *compared += filters.len();
             if *compared >= COMPARISONS_MAX || out.len() >= end {
-                return Some(Sweep { filter: sweep.filter, after: Some(Arc::clone(name)) });
+                return Some(RetainedSweep { filter: sweep.filter, after: Some(Arc::clone(name)) });
             }
         }
         None
@@ -186,7 +186,7 @@ impl Shard {
             }
             replay.next = message.sequence.next();
             replay.replayed += 1;
-            out.push(Delivery::Message { kind: Kind::Replay, message: Arc::clone(message) });
+            out.push(Delivery::Message { kind: DeliveryKind::Replay, message: Arc::clone(message) });
         }
         // What is not in the ring by now has expired. If it is evicted later, that is no loss.
         replay.next = replay.until.next();

@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::deadlines::Owner;
-use crate::refusal::Refusal;
+use crate::refusal::TopicRefusal;
 use crate::subscription::SubscriptionId;
 use crate::subscriptions::{SubscriptionIndex, SubscriptionKey};
 use crate::time::Timestamp;
@@ -15,7 +15,7 @@ impl Shard {
         key: SubscriptionKey,
         now: Timestamp,
         wake: &mut Vec<SubscriptionKey>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TopicRefusal> {
         let index = self.subscriptions.resolve(key)?;
         self.end(index, now, wake);
         Ok(())

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_topics::{
-    Delivery, Filter, Kind, MessageId, Publish, Published, Reaped, Refusal, Resume, Resumed, Sequence,
-    Settings, Shard, Subscribe, SubscriptionId, SubscriptionKey, SubscriptionStats, Timestamp, WarningReason,
+    Delivery, DeliveryKind, MessageId, Publish, Published, Reaped, Resume, Resumed, Sequence, Settings,
+    Shard, Subscribe, SubscriptionId, SubscriptionKey, SubscriptionStats, Timestamp, TopicFilter,
+    TopicRefusal, WarningReason,
 };
 
 pub(crate) struct Stage {
@@ -34,7 +35,7 @@ impl Stage {
         self.publish(Publish::new(topic, MessageId(0), payload.to_owned())).unwrap()
     }
 
-    pub(crate) fn publish(&mut self, mut publish: Publish<'_>) -> Result<Published, Refusal> {
+    pub(crate) fn publish(&mut self, mut publish: Publish<'_>) -> Result<Published, TopicRefusal> {
         self.messages += 1;
         publish.id = MessageId(self.messages);
         self.shard.publish(publish, self.now, &mut self.wake)
@@ -51,7 +52,7 @@ impl Stage {
         self.subscribe(subscribe(name, topics)).unwrap()
     }
 
-    pub(crate) fn subscribe(&mut self, subscribe: Subscribe) -> Result<SubscriptionKey, Refusal> {
+    pub(crate) fn subscribe(&mut self, subscribe: Subscribe) -> Result<SubscriptionKey, TopicRefusal> {
         self.shard.subscribe(subscribe, self.now)
     }
 
@@ -84,7 +85,7 @@ impl Stage {
         self.shard.unsubscribe(key, self.now, &mut self.wake).unwrap();
     }
 
-    pub(crate) fn resume(&mut self, resume: &Resume) -> Result<Resumed, Refusal> {
+    pub(crate) fn resume(&mut self, resume: &Resume) -> Result<Resumed, TopicRefusal> {
         self.shard.resume(resume, self.now, &mut self.wake)
     }
 
@@ -113,8 +114,8 @@ pub(crate) fn id(name: &str) -> SubscriptionId {
     SubscriptionId::parse(name).unwrap()
 }
 
-pub(crate) fn filters(topics: &[&str]) -> Vec<Filter> {
-    topics.iter().map(|topic| Filter::parse(topic).unwrap()).collect()
+pub(crate) fn filters(topics: &[&str]) -> Vec<TopicFilter> {
+    topics.iter().map(|topic| TopicFilter::parse(topic).unwrap()).collect()
 }
 
 pub(crate) fn subscribe(name: &str, topics: &[&str]) -> Subscribe {
@@ -129,9 +130,9 @@ pub(crate) fn spell(delivery: &Delivery) -> String {
     match delivery {
         Delivery::Message { kind, message } => {
             let kind = match kind {
-                Kind::Live => "live",
-                Kind::Retained => "retained",
-                Kind::Replay => "replay",
+                DeliveryKind::Live => "live",
+                DeliveryKind::Retained => "retained",
+                DeliveryKind::Replay => "replay",
             };
             let payload = String::from_utf8_lossy(&message.payload);
             format!("{kind} {}#{} {payload}", message.topic, message.sequence.0)
