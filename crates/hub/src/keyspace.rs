@@ -1,5 +1,5 @@
-//! The key space while the broker runs: the pure spaces of `tenure-keyspace`, each behind its own lock, with the clock and
-//! the disk around them.
+//! The key space while the broker runs: the pure spaces of `tenure-keyspace`, each behind its own lock, with the clock
+//! and the disk around them.
 //!
 //! ```text
 //! door → Client::run → space of the namespace (lock, run, unlock) → records, in order → saver: append, one sync
@@ -8,11 +8,11 @@
 //! ```
 //!
 //! It stands beside the engine, as topics do, and shares nothing with it but the directory. An answer leaves when
-//! everything that its namespace has changed before it is on disk, so a reader never sees what a power failure may undo.
-//! While the saver writes, the next round fills: that is the group commit.
+//! everything that its namespace has changed before it is on disk, so a reader never sees what a power failure may
+//! undo. While the saver writes, the next round fills: that is the group commit.
 //!
-//! `client` is a connection's end, `pending` is what waits for the disk, `saver` the thread that writes, `sweep` rewrites the
-//! log, `restore` comes back.
+//! `client` is a connection's end, `pending` is what waits for the disk, `saver` the thread that writes, `sweep`
+//! rewrites the log, `restore` comes back.
 
 mod client;
 mod pending;
@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 use tenure_engine::Name;
-use tenure_keyspace::{Space, WaiterId};
+use tenure_keyspace::{Keyspace, WaiterId};
 
 use client::Sink;
 use pending::Pending;
@@ -36,10 +36,10 @@ pub use saver::{KeySaver, Round};
 pub use settings::KeyspaceSettings;
 pub use tenure_keyspace::Settings as KeyLimits;
 pub use tenure_keyspace::{
-    Act, AddCondition, Blocking, Bound, Combine, Command, End, ExpireCondition, HashCommand, Id, Insert,
-    KeyCommand, Limit, ListCommand, NewId, Only, Page, RangeBy, Refusal, Reply, Scan, Script, ScriptCall,
-    SetCommand, SetCondition, SetExpiry, SortedCommand, StreamCommand, StringCommand, Timestamp as KeyTime,
-    Trim, Weighing, glob, literal_prefix,
+    AddCondition, Blocking, Bound, Combine, Command, ExpireCondition, HashCommand, Insert, KeyAct,
+    KeyCommand, KeyScan, KeyspaceRefusal, Limit, ListCommand, ListEnd, NewId, Only, Page, RangeBy, Reply,
+    Script, ScriptCall, SetCommand, SetCondition, SetExpiry, SortedCommand, StreamCommand, StreamId,
+    StringCommand, Timestamp as KeyTime, Trim, Weighing, glob, literal_prefix,
 };
 
 /// In how many namespaces keys may be in use.
@@ -62,7 +62,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     name: Name,
-    space: Space,
+    space: Keyspace,
     /// The place of its last record among all.
     last: u64,
     /// Where those are that wait.
@@ -117,7 +117,7 @@ impl Keyspaces {
         }
         let limits = self.shared.settings.limits;
         let state = spaces.entry(Arc::clone(namespace)).or_insert_with(|| {
-            let space = Space::new(limits);
+            let space = Keyspace::new(limits);
             let state = State { name: Arc::clone(namespace), space, last: 0, sinks: HashMap::default() };
             Arc::new(Mutex::new(state))
         });

@@ -1,5 +1,5 @@
-//! The key space with its log: what was answered is there after a crash at any write, whole transactions or nothing, and
-//! the log is rewritten meanwhile.
+//! The key space with its log: what was answered is there after a crash at any write, whole transactions or nothing,
+//! and the log is rewritten meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{
-    Answer, Blocking, Call, Client, Command, End, ExpireCondition, Failure, KeyCommand, KeySaver, KeyTime,
-    KeyspaceSettings, Keyspaces, ListCommand, Refusal, Reply, Round, SetCondition, SetExpiry, StringCommand,
+    Answer, Blocking, Call, Client, Command, ExpireCondition, Failure, KeyCommand, KeySaver, KeyTime,
+    KeyspaceRefusal, KeyspaceSettings, Keyspaces, ListCommand, ListEnd, Reply, Round, SetCondition,
+    SetExpiry, StringCommand,
 };
 use tenure_hub::store::{MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings};
 use tenure_hub::words::{Settings, Timestamp};
@@ -68,7 +69,7 @@ fn get(key: &str) -> Command {
 
 fn push(key: &str, element: &str) -> Command {
     let elements = vec![Bytes::from(element.to_owned())];
-    Command::List(ListCommand::Push { key: Bytes::from(key.to_owned()), end: End::Left, elements })
+    Command::List(ListCommand::Push { key: Bytes::from(key.to_owned()), end: ListEnd::Left, elements })
 }
 
 fn delete(key: &str) -> Command {
@@ -80,7 +81,7 @@ fn length(key: &str) -> Command {
 }
 
 fn pop(key: &str) -> Blocking {
-    Blocking::Pop { keys: vec![Bytes::from(key.to_owned())], end: End::Right }
+    Blocking::Pop { keys: vec![Bytes::from(key.to_owned())], end: ListEnd::Right }
 }
 
 fn bulk(text: &str) -> Reply {
@@ -301,7 +302,7 @@ fn a_namespace_holds_no_more_than_its_limits() {
     broker.ask(&mut client, Call::Run(set("a", 1)));
     broker.ask(&mut client, Call::Run(set("b", 1)));
     let refused = broker.ask(&mut client, Call::Run(set("c", 1)));
-    assert_eq!(refused, Answer::Reply(Reply::Refused(Refusal::TooManyKeys { limit: 2 })));
+    assert_eq!(refused, Answer::Reply(Reply::Refused(KeyspaceRefusal::TooManyKeys { limit: 2 })));
     let mut elsewhere = broker.keyspaces.connect(&"other".into()).unwrap();
     assert_eq!(broker.ask(&mut elsewhere, Call::Run(set("c", 1))), Answer::Reply(Reply::Ok));
 }

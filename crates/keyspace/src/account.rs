@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use crate::effect::{Effect, Whole};
-use crate::space::Space;
+use crate::keyspace::Keyspace;
 use crate::value::Value;
 
 /// Bytes that are shared: their allocation and its reference count.
@@ -107,7 +107,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    pub(crate) fn of(effect: &Effect, space: &Space) -> Growth {
+    pub(crate) fn of(effect: &Effect, space: &Keyspace) -> Growth {
         let elements = match effect {
             Effect::Put { key: name, value, expires } => {
                 let (before, keys) = space.held(name).map_or((0, 1), |before| (before, 0));

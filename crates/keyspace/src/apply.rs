@@ -7,13 +7,13 @@ use bytes::{Bytes, BytesMut};
 use crate::account;
 use crate::effect::{Effect, Record, Whole};
 use crate::hashed::Hashed;
-use crate::space::{Entry, Space};
+use crate::keyspace::{KeyEntry, Keyspace};
 use crate::time::Timestamp;
-use crate::value::{End, SortedSet, Stream, Value};
+use crate::value::{ListEnd, SortedSet, Stream, Value};
 
-impl Space {
-    /// Takes back what a log has. An effect other than a whole value on a key that is not there is passed over: the log was
-    /// rewritten, and the key's whole value follows.
+impl Keyspace {
+    /// Takes back what a log has. An effect other than a whole value on a key that is not there is passed over: the log
+    /// was rewritten, and the key's whole value follows.
     pub fn restore(&mut self, record: &Record) {
         for effect in &record.0 {
             self.apply(effect);
@@ -52,7 +52,7 @@ impl Space {
         if expires != Timestamp::NEVER {
             self.expiring.insert((expires, key.clone()));
         }
-        self.keys.insert(Hashed::new(key), Entry { value, expires, bytes });
+        self.keys.insert(Hashed::new(key), KeyEntry { value, expires, bytes });
     }
 
     fn remove(&mut self, key: &Bytes) {
@@ -109,7 +109,7 @@ fn build(whole: &Whole) -> Value {
 }
 
 /// Changes a value and keeps its weight. An effect on a value of another kind cannot come from a command.
-fn alter(entry: &mut Entry, effect: &Effect) {
+fn alter(entry: &mut KeyEntry, effect: &Effect) {
     let weight = &mut entry.bytes;
     match (&mut entry.value, effect) {
         (Value::String(text), Effect::Append { bytes, .. }) => {
@@ -123,16 +123,16 @@ fn alter(entry: &mut Entry, effect: &Effect) {
             for element in elements {
                 *weight += account::element(element);
                 match end {
-                    End::Left => list.push_front(element.clone()),
-                    End::Right => list.push_back(element.clone()),
+                    ListEnd::Left => list.push_front(element.clone()),
+                    ListEnd::Right => list.push_back(element.clone()),
                 }
             }
         }
         (Value::List(list), Effect::ListPop { end, count, .. }) => {
             for _ in 0..*count {
                 let popped = match end {
-                    End::Left => list.pop_front(),
-                    End::Right => list.pop_back(),
+                    ListEnd::Left => list.pop_front(),
+                    ListEnd::Right => list.pop_back(),
                 };
                 *weight -= popped.as_ref().map_or(0, account::element);
             }

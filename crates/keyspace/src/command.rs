@@ -10,7 +10,7 @@ use crate::commands::sorted::SortedCommand;
 use crate::commands::streams::StreamCommand;
 use crate::commands::strings::StringCommand;
 use crate::effect::Effect;
-use crate::space::Space;
+use crate::keyspace::Keyspace;
 use crate::time::Timestamp;
 use crate::waiting::Blocking;
 
@@ -28,27 +28,27 @@ pub enum Command {
     Set(SetCommand),
     Sorted(SortedCommand),
     Stream(StreamCommand),
-    /// Takes an element as soon as there is one. [`Space::run`] does not wait for it.
+    /// Takes an element as soon as there is one. [`Keyspace::run`] does not wait for it.
     Blocking(Blocking),
     Script(ScriptCall),
 }
 
 /// What a command does with keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum KeyAct {
     Read,
     Write,
 }
 
-impl Act {
+impl KeyAct {
     /// Each type of value names the commands that read. One that it does not name writes, which needs more rights.
-    pub(crate) fn read_if(reads: bool) -> Act {
-        if reads { Act::Read } else { Act::Write }
+    pub(crate) fn read_if(reads: bool) -> KeyAct {
+        if reads { KeyAct::Read } else { KeyAct::Write }
     }
 }
 
 impl Command {
-    pub fn act(&self) -> Act {
+    pub fn act(&self) -> KeyAct {
         match self {
             Command::Key(command) => command.act(),
             Command::String(command) => command.act(),
@@ -57,15 +57,15 @@ impl Command {
             Command::Set(command) => command.act(),
             Command::Sorted(command) => command.act(),
             Command::Stream(command) => command.act(),
-            Command::Blocking(Blocking::ReadStreams { .. }) => Act::Read,
+            Command::Blocking(Blocking::ReadStreams { .. }) => KeyAct::Read,
             Command::Blocking(Blocking::Pop { .. } | Blocking::Move { .. }) | Command::Script(_) => {
-                Act::Write
+                KeyAct::Write
             }
         }
     }
 
     /// What it answers and changes. A script is several commands and is run by itself.
-    pub(crate) fn decide(&self, space: &mut Space, now: Timestamp) -> Decided {
+    pub(crate) fn decide(&self, space: &mut Keyspace, now: Timestamp) -> Decided {
         match self {
             Command::Key(command) => command.decide(space, now),
             Command::String(command) => command.decide(space, now),

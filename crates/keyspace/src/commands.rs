@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::effect::Effect;
 use crate::limits::{KEY_BYTES_MAX, REPLY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::refusal::Refusal;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
 
 pub(crate) struct Decision {
@@ -22,7 +22,7 @@ pub(crate) struct Decision {
     pub(crate) effects: Vec<Effect>,
 }
 
-pub(crate) type Decided = Result<Decision, Refusal>;
+pub(crate) type Decided = Result<Decision, KeyspaceRefusal>;
 
 impl Decision {
     /// Answers and changes nothing.
@@ -35,16 +35,16 @@ impl Decision {
     }
 }
 
-pub(crate) fn check_key(key: &Bytes) -> Result<(), Refusal> {
-    if key.len() > KEY_BYTES_MAX { Err(Refusal::KeyTooLong(key.len())) } else { Ok(()) }
+pub(crate) fn check_key(key: &Bytes) -> Result<(), KeyspaceRefusal> {
+    if key.len() > KEY_BYTES_MAX { Err(KeyspaceRefusal::KeyTooLong(key.len())) } else { Ok(()) }
 }
 
-pub(crate) fn check_value(value: &Bytes) -> Result<(), Refusal> {
+pub(crate) fn check_value(value: &Bytes) -> Result<(), KeyspaceRefusal> {
     check_length(value.len())
 }
 
-pub(crate) fn check_length(length: usize) -> Result<(), Refusal> {
-    if length > VALUE_BYTES_MAX { Err(Refusal::ValueTooLong(length)) } else { Ok(()) }
+pub(crate) fn check_length(length: usize) -> Result<(), KeyspaceRefusal> {
+    if length > VALUE_BYTES_MAX { Err(KeyspaceRefusal::ValueTooLong(length)) } else { Ok(()) }
 }
 
 /// Adds up what an answer holds, so that none is larger than a connection can take.
@@ -52,13 +52,13 @@ pub(crate) fn check_length(length: usize) -> Result<(), Refusal> {
 pub(crate) struct ReplySize(usize);
 
 impl ReplySize {
-    pub(crate) fn add(&mut self, bytes: &Bytes) -> Result<(), Refusal> {
+    pub(crate) fn add(&mut self, bytes: &Bytes) -> Result<(), KeyspaceRefusal> {
         self.0 += bytes.len() + 16;
-        if self.0 > REPLY_BYTES_MAX { Err(Refusal::ReplyTooLong) } else { Ok(()) }
+        if self.0 > REPLY_BYTES_MAX { Err(KeyspaceRefusal::ReplyTooLong) } else { Ok(()) }
     }
 
     /// All of these, if they are not too much.
-    pub(crate) fn collect<'a>(items: impl Iterator<Item = &'a Bytes>) -> Result<Vec<Bytes>, Refusal> {
+    pub(crate) fn collect<'a>(items: impl Iterator<Item = &'a Bytes>) -> Result<Vec<Bytes>, KeyspaceRefusal> {
         let (mut size, mut collected) = (ReplySize::default(), Vec::new());
         for item in items {
             size.add(item)?;

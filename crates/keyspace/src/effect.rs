@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::commands::streams::Id;
+use crate::commands::streams::StreamId;
 use crate::time::Timestamp;
-use crate::value::{End, Score, Value};
+use crate::value::{ListEnd, Score, Value};
 
 /// The effects of one command or transaction. A record is written whole or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,12 +33,12 @@ pub enum Effect {
     },
     ListPush {
         key: Bytes,
-        end: End,
+        end: ListEnd,
         elements: Vec<Bytes>,
     },
     ListPop {
         key: Bytes,
-        end: End,
+        end: ListEnd,
         count: u64,
     },
     ListSet {
@@ -82,12 +82,12 @@ pub enum Effect {
     },
     StreamAdd {
         key: Bytes,
-        id: Id,
+        id: StreamId,
         fields: Vec<(Bytes, Bytes)>,
     },
     StreamRemove {
         key: Bytes,
-        ids: Vec<Id>,
+        ids: Vec<StreamId>,
     },
 }
 
@@ -131,10 +131,10 @@ pub enum Whole {
     Hash(Vec<(Bytes, Bytes)>),
     Set(Vec<Bytes>),
     Sorted(Vec<(Score, Bytes)>),
-    Stream { last: Id, entries: Vec<StreamEntry> },
+    Stream { last: StreamId, entries: Vec<StreamEntry> },
 }
 
-type StreamEntry = (Id, Vec<(Bytes, Bytes)>);
+type StreamEntry = (StreamId, Vec<(Bytes, Bytes)>);
 
 impl Whole {
     pub(crate) fn of(value: &Value) -> Whole {

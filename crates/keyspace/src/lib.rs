@@ -5,13 +5,14 @@
 //! Command → decide (reads the space, changes nothing) → Reply + effects → apply (changes the space) → record
 //! ```
 //!
-//! An [`Effect`] says what changed and not why, so a log of effects gives the same space again, whatever the clock says.
-//! The first effect of a key is always its whole value. That is what lets a log be rewritten key by key while the space
-//! changes: an effect on a key that a reader of the log has not met yet is older than the key's whole value, which
-//! follows, and is passed over (`apply.rs`).
+//! An [`Effect`] says what changed and not why, so a log of effects gives the same space again, whatever the clock
+//! says. The first effect of a key is always its whole value. That is what lets a log be rewritten key by key while the
+//! space changes: an effect on a key that a reader of the log has not met yet is older than the key's whole value,
+//! which follows, and is passed over (`apply.rs`).
 //!
-//! `space` holds the keys, `commands/` has one file per type of value, `run` runs commands and transactions, `waiting` has
-//! those that wait for an element, `watching` those that want to know of a change, `account` says what a key weighs.
+//! `space` holds the keys, `commands/` has one file per type of value, `run` runs commands and transactions, `waiting`
+//! has those that wait for an element, `watching` those that want to know of a change, `account` says what a key
+//! weighs.
 
 mod account;
 mod apply;
@@ -20,36 +21,36 @@ mod commands;
 mod effect;
 mod glob;
 mod hashed;
+mod keyspace;
 mod limits;
 mod refusal;
 mod reply;
 mod run;
 mod settings;
-mod space;
 mod time;
 mod value;
 mod waiting;
 mod watching;
 
-pub use command::{Act, Command};
+pub use command::{Command, KeyAct};
 pub use commands::hashes::HashCommand;
-pub use commands::keys::{ExpireCondition, KeyCommand, Scan};
+pub use commands::keys::{ExpireCondition, KeyCommand, KeyScan};
 pub use commands::lists::{Insert, ListCommand};
 pub use commands::scanning::Page;
 pub use commands::scripts::{Script, ScriptCall};
 pub use commands::sets::{Combine, SetCommand};
 pub use commands::sorted::{AddCondition, Bound, Limit, Only, RangeBy, SortedCommand, Weighing};
-pub use commands::streams::{Id, NewId, StreamCommand, Trim};
+pub use commands::streams::{NewId, StreamCommand, StreamId, Trim};
 pub use commands::strings::{SetCondition, SetExpiry, StringCommand};
 pub use effect::{Effect, Record};
 pub use glob::{glob, literal_prefix};
+pub use keyspace::{Keyspace, SweepPlace};
 pub use limits::*;
-pub use refusal::Refusal;
+pub use refusal::KeyspaceRefusal;
 pub use reply::Reply;
 pub use run::{Ran, Served, Transaction};
 pub use settings::Settings;
-pub use space::{Space, SweepPlace};
 pub use time::Timestamp;
-pub use value::{End, Kind};
+pub use value::{ListEnd, ValueKind};
 pub use waiting::{Blocking, WaiterId};
-pub use watching::Watch;
+pub use watching::KeyWatch;

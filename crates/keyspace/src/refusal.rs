@@ -8,7 +8,7 @@ use crate::limits::{
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum KeyspaceRefusal {
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
     WrongType,
     #[error("ERR value is not an integer or out of range")]

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::refusal::Refusal;
+use crate::refusal::KeyspaceRefusal;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
@@ -24,7 +24,7 @@ pub enum Reply {
     Scored(Vec<(Bytes, f64)>),
     /// One member of each stream that has something, with its entries.
     Streams(Vec<(Bytes, Vec<Reply>)>),
-    Refused(Refusal),
+    Refused(KeyspaceRefusal),
 }
 
 impl Reply {

@@ -5,13 +5,13 @@ use bytes::Bytes;
 use crate::account::Growth;
 use crate::command::Command;
 use crate::effect::{Effect, Record};
+use crate::keyspace::Keyspace;
 use crate::limits::ELEMENTS_BYTES_MAX;
-use crate::refusal::Refusal;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::space::Space;
 use crate::time::Timestamp;
 use crate::waiting::WaiterId;
-use crate::watching::Watch;
+use crate::watching::KeyWatch;
 
 /// What came of a command.
 #[derive(Debug, PartialEq)]
@@ -41,7 +41,7 @@ pub enum Transaction {
     },
 }
 
-impl Space {
+impl Keyspace {
     /// Runs one command. One that would wait answers as if its time were over.
     pub fn run(&mut self, command: &Command, now: Timestamp) -> Ran {
         let mut record = Record::default();
@@ -51,7 +51,7 @@ impl Space {
     }
 
     /// Runs commands one after the other, with nothing between them, unless a watched key changed.
-    pub fn run_all(&mut self, commands: &[Command], watches: &[Watch], now: Timestamp) -> Transaction {
+    pub fn run_all(&mut self, commands: &[Command], watches: &[KeyWatch], now: Timestamp) -> Transaction {
         if !watches.iter().all(|watch| self.is_unchanged(watch)) {
             return Transaction::Aborted;
         }
@@ -74,7 +74,7 @@ impl Space {
         command: &Command,
         now: Timestamp,
         record: &mut Record,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Reply, KeyspaceRefusal> {
         let decision = command.decide(self, now)?;
         self.check_growth(&decision.effects)?;
         self.apply_all(decision.effects, record);
@@ -89,23 +89,23 @@ impl Space {
     }
 
     /// Refuses what would make the space, or one key of it, too large.
-    fn check_growth(&self, effects: &[Effect]) -> Result<(), Refusal> {
+    fn check_growth(&self, effects: &[Effect]) -> Result<(), KeyspaceRefusal> {
         let (mut bytes, mut keys) = (0, 0);
         for effect in effects {
             let growth = Growth::of(effect, self);
             if growth.elements > ELEMENTS_BYTES_MAX {
-                return Err(Refusal::ElementsTooLong);
+                return Err(KeyspaceRefusal::ElementsTooLong);
             }
             bytes += growth.bytes;
             keys += growth.keys;
         }
         let limit = self.settings.keys_max;
         if keys > 0 && self.keys.len() + keys > limit {
-            return Err(Refusal::TooManyKeys { limit });
+            return Err(KeyspaceRefusal::TooManyKeys { limit });
         }
         let (used, limit) = (self.bytes, self.settings.bytes_max);
         if bytes > 0 && used + bytes > limit {
-            return Err(Refusal::Full { used, limit });
+            return Err(KeyspaceRefusal::Full { used, limit });
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Space {
                     served.push(Served { waiter, reply });
                 }
                 // The key has become one of another type. Redis keeps it waiting as well.
-                Err(Refusal::WrongType) => {}
+                Err(KeyspaceRefusal::WrongType) => {}
                 Err(refusal) => {
                     self.waiters.remove(waiter);
                     served.push(Served { waiter, reply: Reply::Refused(refusal) });

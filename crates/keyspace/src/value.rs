@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::commands::streams::Id;
+use crate::commands::streams::StreamId;
 use crate::hashed::Hashed;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub(crate) enum Value {
 
 /// A type of value, by the word that TYPE answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     String,
     List,
     Hash,
@@ -29,28 +29,28 @@ pub enum Kind {
     Stream,
 }
 
-impl Kind {
+impl ValueKind {
     pub const fn as_str(self) -> &'static str {
         match self {
-            Kind::String => "string",
-            Kind::List => "list",
-            Kind::Hash => "hash",
-            Kind::Set => "set",
-            Kind::Sorted => "zset",
-            Kind::Stream => "stream",
+            ValueKind::String => "string",
+            ValueKind::List => "list",
+            ValueKind::Hash => "hash",
+            ValueKind::Set => "set",
+            ValueKind::Sorted => "zset",
+            ValueKind::Stream => "stream",
         }
     }
 }
 
 impl Value {
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> ValueKind {
         match self {
-            Value::String(_) => Kind::String,
-            Value::List(_) => Kind::List,
-            Value::Hash(_) => Kind::Hash,
-            Value::Set(_) => Kind::Set,
-            Value::Sorted(_) => Kind::Sorted,
-            Value::Stream(_) => Kind::Stream,
+            Value::String(_) => ValueKind::String,
+            Value::List(_) => ValueKind::List,
+            Value::Hash(_) => ValueKind::Hash,
+            Value::Set(_) => ValueKind::Set,
+            Value::Sorted(_) => ValueKind::Sorted,
+            Value::Stream(_) => ValueKind::Stream,
         }
     }
 
@@ -68,7 +68,7 @@ impl Value {
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
+pub enum ListEnd {
     Left,
     Right,
 }
@@ -130,6 +130,6 @@ impl SortedSet {
 /// Entries by their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stream {
-    pub(crate) entries: BTreeMap<Id, Vec<(Bytes, Bytes)>>,
-    pub(crate) last: Id,
+    pub(crate) entries: BTreeMap<StreamId, Vec<(Bytes, Bytes)>>,
+    pub(crate) last: StreamId,
 }

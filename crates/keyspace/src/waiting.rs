@@ -8,32 +8,32 @@ use bytes::Bytes;
 
 use crate::Command;
 use crate::commands::lists::{moved, popped};
-use crate::commands::streams::{self, Id};
+use crate::commands::streams::{self, StreamId};
 use crate::commands::{Decided, Decision};
+use crate::keyspace::Keyspace;
 use crate::limits::WAITERS_MAX;
-use crate::refusal::Refusal;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
 use crate::run::Ran;
-use crate::space::Space;
 use crate::time::Timestamp;
-use crate::value::End;
+use crate::value::ListEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocking {
     /// Takes from the first of these keys that has something.
     Pop {
         keys: Vec<Bytes>,
-        end: End,
+        end: ListEnd,
     },
     Move {
         from: Bytes,
         to: Bytes,
-        from_end: End,
-        to_end: End,
+        from_end: ListEnd,
+        to_end: ListEnd,
     },
-    /// Reads what comes after these entries; after [`Id::LAST`], what comes from now on.
+    /// Reads what comes after these entries; after [`StreamId::LAST`], what comes from now on.
     ReadStreams {
-        streams: Vec<(Bytes, Id)>,
+        streams: Vec<(Bytes, StreamId)>,
         count: usize,
     },
 }
@@ -49,7 +49,7 @@ pub(crate) struct Waiters {
 }
 
 impl Blocking {
-    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+    pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             Blocking::Pop { keys, end } => {
                 for key in keys {
@@ -111,7 +111,7 @@ impl Waiters {
     }
 }
 
-impl Space {
+impl Keyspace {
     /// Takes what is there, or waits for it.
     pub fn run_or_wait(&mut self, command: &Blocking, now: Timestamp) -> Result<Ran, WaiterId> {
         let command = &self.with_last_ids(command, now);
@@ -120,7 +120,7 @@ impl Space {
             return Ok(ran);
         }
         if self.waiters.waiting.len() >= WAITERS_MAX {
-            ran.reply = Reply::Refused(Refusal::TooManyWaiters);
+            ran.reply = Reply::Refused(KeyspaceRefusal::TooManyWaiters);
             return Ok(ran);
         }
         Err(self.waiters.add(command.clone()))
@@ -130,7 +130,7 @@ impl Space {
     fn with_last_ids(&self, command: &Blocking, now: Timestamp) -> Blocking {
         let mut command = command.clone();
         if let Blocking::ReadStreams { streams, .. } = &mut command {
-            for (key, after) in streams.iter_mut().filter(|(_, after)| *after == Id::LAST) {
+            for (key, after) in streams.iter_mut().filter(|(_, after)| *after == StreamId::LAST) {
                 *after = self.last_id(key, now);
             }
         }

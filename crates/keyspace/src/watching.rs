@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::keyspace::Keyspace;
 use crate::limits::WATCHES_MAX;
-use crate::refusal::Refusal;
-use crate::space::Space;
+use crate::refusal::KeyspaceRefusal;
 
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
+pub(crate) struct KeyWatches {
     keys: BTreeMap<Bytes, Watched>,
 }
 
@@ -19,14 +19,14 @@ struct Watched {
     changes: u64,
 }
 
-/// A key as it was when it was watched. Give it back with [`Space::unwatch`].
+/// A key as it was when it was watched. Give it back with [`Keyspace::unwatch`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct Watch {
+pub struct KeyWatch {
     key: Bytes,
     changes: u64,
 }
 
-impl Watches {
+impl KeyWatches {
     pub(crate) fn touch(&mut self, key: &Bytes) {
         if self.keys.is_empty() {
             return;
@@ -37,17 +37,17 @@ impl Watches {
     }
 }
 
-impl Space {
-    pub fn watch(&mut self, key: &Bytes) -> Result<Watch, Refusal> {
+impl Keyspace {
+    pub fn watch(&mut self, key: &Bytes) -> Result<KeyWatch, KeyspaceRefusal> {
         if self.watches.keys.len() >= WATCHES_MAX && !self.watches.keys.contains_key(key) {
-            return Err(Refusal::TooManyWatches);
+            return Err(KeyspaceRefusal::TooManyWatches);
         }
         let watched = self.watches.keys.entry(key.clone()).or_insert(Watched { watchers: 0, changes: 0 });
         watched.watchers += 1;
-        Ok(Watch { key: key.clone(), changes: watched.changes })
+        Ok(KeyWatch { key: key.clone(), changes: watched.changes })
     }
 
-    pub fn unwatch(&mut self, watch: &Watch) {
+    pub fn unwatch(&mut self, watch: &KeyWatch) {
         if let Some(watched) = self.watches.keys.get_mut(&watch.key) {
             watched.watchers -= 1;
             if watched.watchers == 0 {
@@ -57,7 +57,7 @@ impl Space {
     }
 
     /// Whether nothing has changed there since.
-    pub fn is_unchanged(&self, watch: &Watch) -> bool {
+    pub fn is_unchanged(&self, watch: &KeyWatch) -> bool {
         self.watches.keys.get(&watch.key).is_some_and(|watched| watched.changes == watch.changes)
     }
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use common::{end, key, text};
 use proptest::prelude::*;
 use tenure_keyspace::{
-    Command, End, ExpireCondition, HashCommand, KeyCommand, ListCommand, Refusal, Reply, SetCommand,
-    SetCondition, SetExpiry, Settings, SortedCommand, Space, StringCommand, Timestamp,
+    Command, ExpireCondition, HashCommand, KeyCommand, Keyspace, KeyspaceRefusal, ListCommand, ListEnd,
+    Reply, SetCommand, SetCondition, SetExpiry, Settings, SortedCommand, StringCommand, Timestamp,
 };
 
 #[derive(Clone, Debug)]
@@ -17,8 +17,8 @@ enum Asked {
     Set(Bytes, Bytes, Option<i64>),
     Get(Bytes),
     Add(Bytes, i64),
-    Push(Bytes, End, Vec<Bytes>),
-    Pop(Bytes, End),
+    Push(Bytes, ListEnd, Vec<Bytes>),
+    Pop(Bytes, ListEnd),
     Range(Bytes, i64, i64),
     Remove(Bytes, Bytes),
     HashSet(Bytes, Bytes, Bytes),
@@ -76,7 +76,7 @@ struct Model {
     now: u64,
 }
 
-const WRONG: Reply = Reply::Refused(Refusal::WrongType);
+const WRONG: Reply = Reply::Refused(KeyspaceRefusal::WrongType);
 
 impl Model {
     fn tidy(&mut self) {
@@ -125,7 +125,7 @@ impl Model {
                 Some((Held::String(value), _)) => {
                     let number = std::str::from_utf8(value).ok().filter(|text| !text.starts_with('+'));
                     match number.and_then(|text| text.parse::<i64>().ok()) {
-                        None => Reply::Refused(Refusal::NotAnInteger),
+                        None => Reply::Refused(KeyspaceRefusal::NotAnInteger),
                         Some(number) => {
                             *value = (number + by).to_string().into();
                             Reply::Integer(number + by)
@@ -138,7 +138,7 @@ impl Model {
                 let held = self.keys.entry(key.clone()).or_insert((Held::List(Vec::new()), None));
                 let Held::List(list) = &mut held.0 else { return Some(WRONG) };
                 for element in elements {
-                    let at = if *end == End::Left { 0 } else { list.len() };
+                    let at = if *end == ListEnd::Left { 0 } else { list.len() };
                     list.insert(at, element.clone());
                 }
                 Reply::Integer(list.len() as i64)
@@ -146,7 +146,7 @@ impl Model {
             Asked::Pop(key, end) => match self.keys.get_mut(key) {
                 None => Reply::Null,
                 Some((Held::List(list), _)) => {
-                    Reply::Bulk(if *end == End::Left { list.remove(0) } else { list.pop().expect("one") })
+                    Reply::Bulk(if *end == ListEnd::Left { list.remove(0) } else { list.pop().expect("one") })
                 }
                 Some(_) => WRONG,
             },
@@ -301,7 +301,7 @@ proptest! {
     #[test]
     fn every_answer_is_the_models(story in proptest::collection::vec(asked(), 1..120)) {
         let mut model = Model { now: 1_700_000_000_000, ..Model::default() };
-        let mut space = Space::new(Settings::default());
+        let mut space = Keyspace::new(Settings::default());
         for asked in &story {
             let wanted = model.ask(asked);
             let given = command(asked).map(|command| space.run(&command, Timestamp(model.now)).reply);

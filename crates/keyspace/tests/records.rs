@@ -1,11 +1,11 @@
-//! What is written down gives the same space again: from the beginning, and from a log that was rewritten while the space
-//! changed.
+//! What is written down gives the same space again: from the beginning, and from a log that was rewritten while the
+//! space changed.
 
 mod common;
 
 use common::{blocking, command};
 use proptest::prelude::*;
-use tenure_keyspace::{Blocking, Command, Record, Settings, Space, SweepPlace, Timestamp};
+use tenure_keyspace::{Blocking, Command, Keyspace, Record, Settings, SweepPlace, Timestamp};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -27,13 +27,13 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct World {
-    space: Space,
+    space: Keyspace,
     now: Timestamp,
 }
 
 impl World {
     fn new(settings: Settings) -> World {
-        World { space: Space::new(settings), now: Timestamp(1_700_000_000_000) }
+        World { space: Keyspace::new(settings), now: Timestamp(1_700_000_000_000) }
     }
 
     fn take(&mut self, step: &Step) -> Record {
@@ -60,8 +60,8 @@ fn stored(record: &Record) -> Record {
     rmp_serde::from_slice(&rmp_serde::to_vec(record).expect("it can be written")).expect("it reads back")
 }
 
-fn restored(log: &[Record]) -> Space {
-    let mut space = Space::new(Settings::default());
+fn restored(log: &[Record]) -> Keyspace {
+    let mut space = Keyspace::new(Settings::default());
     log.iter().for_each(|record| space.restore(&stored(record)));
     space
 }

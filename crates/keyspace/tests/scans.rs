@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use tenure_keyspace::{
-    AddCondition, Command, HashCommand, KeyCommand, Page, Reply, SetCommand, Settings, SortedCommand, Space,
-    Timestamp,
+    AddCondition, Command, HashCommand, KeyCommand, Keyspace, Page, Reply, SetCommand, Settings,
+    SortedCommand, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
@@ -64,7 +64,7 @@ fn key() -> Bytes {
 }
 
 /// The cursor of the next page, and the names on this one.
-fn page(space: &mut Space, kind: Kind, page: Page) -> (u64, Vec<String>) {
+fn page(space: &mut Keyspace, kind: Kind, page: Page) -> (u64, Vec<String>) {
     let Reply::Array(parts) = space.run(&kind.scan(page), NOW).reply else { panic!("a page is an array") };
     let [Reply::Bulk(cursor), Reply::Array(items)] = parts.as_slice() else { panic!("{parts:?}") };
     let names = items.iter().step_by(kind.step()).map(|name| match name {
@@ -77,7 +77,7 @@ fn page(space: &mut Space, kind: Kind, page: Page) -> (u64, Vec<String>) {
 #[test]
 fn a_scan_has_pages_and_misses_nothing_that_stays() {
     for kind in [Kind::Hash, Kind::Set, Kind::Sorted] {
-        let mut space = Space::new(Settings::default());
+        let mut space = Keyspace::new(Settings::default());
         let staying: BTreeSet<String> = (0..500).map(|number| format!("stays-{number}")).collect();
         staying.iter().for_each(|name| drop(space.run(&kind.add(name), NOW)));
         let (mut found, mut cursor, mut pages) = (BTreeSet::new(), 0, 0);
@@ -101,7 +101,7 @@ fn a_scan_has_pages_and_misses_nothing_that_stays() {
 #[test]
 fn a_page_has_what_the_pattern_matches() {
     for kind in [Kind::Hash, Kind::Set, Kind::Sorted] {
-        let mut space = Space::new(Settings::default());
+        let mut space = Keyspace::new(Settings::default());
         ["one", "two", "three"].iter().for_each(|name| drop(space.run(&kind.add(name), NOW)));
         let pattern = Some(Bytes::from_static(b"t*"));
         let (next, mut names) = page(&mut space, kind, Page { cursor: 0, pattern, count: 10 });
@@ -112,7 +112,7 @@ fn a_page_has_what_the_pattern_matches() {
 
 #[test]
 fn a_hash_that_is_made_for_some_time_ends_and_keeps_a_time_that_was_set() {
-    let mut space = Space::new(Settings::default());
+    let mut space = Keyspace::new(Settings::default());
     let set = |field: &str| Command::HashFor {
         command: HashCommand::Set { key: key(), fields: vec![(Bytes::from(field.to_owned()), Bytes::new())] },
         millis: 5000,

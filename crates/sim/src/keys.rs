@@ -1,5 +1,5 @@
-//! The key space in a made-up world: clients set, push and pop, connections break, the power fails at any write, and the log
-//! is rewritten meanwhile. What was acknowledged must be there, and no transaction may be torn.
+//! The key space in a made-up world: clients set, push and pop, connections break, the power fails at any write, and
+//! the log is rewritten meanwhile. What was acknowledged must be there, and no transaction may be torn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{
-    Answer, Blocking, Call, Client, Command, End, KeySaver, KeyspaceSettings, Keyspaces, ListCommand, Reply,
-    SetCondition, SetExpiry, StringCommand,
+    Answer, Blocking, Call, Client, Command, KeySaver, KeyspaceSettings, Keyspaces, ListCommand, ListEnd,
+    Reply, SetCondition, SetExpiry, StringCommand,
 };
 use tenure_hub::store::{MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings};
 use tenure_hub::words::{Settings, Timestamp};
@@ -140,11 +140,11 @@ fn ask(random: &mut Random, number: u64, promises: &mut Promises) -> (Asked, Cal
         }
         1 => {
             let elements = vec![Bytes::from(number.to_string())];
-            let push = ListCommand::Push { key: Bytes::from_static(b"q"), end: End::Left, elements };
+            let push = ListCommand::Push { key: Bytes::from_static(b"q"), end: ListEnd::Left, elements };
             (Asked::Push { number }, Call::Run(Command::List(push)))
         }
         _ => {
-            let pop = Blocking::Pop { keys: vec![Bytes::from_static(b"q")], end: End::Right };
+            let pop = Blocking::Pop { keys: vec![Bytes::from_static(b"q")], end: ListEnd::Right };
             (Asked::Pop, Call::Wait(pop))
         }
     }

@@ -1,7 +1,7 @@
 //! Commands on stored keys: those that are no view of the broker's tasks, workers and plans.
 //!
-//! Where Redis has one command for both, its entry in the table looks at the first key and goes one way or the other. One
-//! file per type of value.
+//! Where Redis has one command for both, its entry in the table looks at the first key and goes one way or the other.
+//! One file per type of value.
 
 pub(super) mod hashes;
 pub(crate) mod keys;
@@ -14,7 +14,7 @@ pub(super) mod strings;
 
 use bytes::Bytes;
 use tenure_hub::KeyspaceAct;
-use tenure_hub::keyspace::{Act, Blocking, Command as KeyCommand, Scan};
+use tenure_hub::keyspace::{Blocking, Command as KeyCommand, KeyAct, KeyScan};
 
 use super::arguments::Arguments;
 use super::error::{CommandError, shown};
@@ -54,15 +54,15 @@ pub(crate) enum KeyspaceCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Listing {
     Keys(Bytes),
-    Scan(Scan),
+    Scan(KeyScan),
 }
 
 impl KeyspaceCommand {
     pub(crate) fn act(&self) -> KeyspaceAct {
         match self {
             Self::Run(command) => match command.act() {
-                Act::Read => KeyspaceAct::Read,
-                Act::Write => KeyspaceAct::Write,
+                KeyAct::Read => KeyspaceAct::Read,
+                KeyAct::Write => KeyspaceAct::Write,
             },
             Self::Wait { command: Blocking::Pop { .. } | Blocking::Move { .. }, .. } => KeyspaceAct::Write,
             Self::Wait { command: Blocking::ReadStreams { .. }, .. }

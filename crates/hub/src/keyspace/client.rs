@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use tenure_engine::{Name, Timestamp};
 use tenure_keyspace::{
-    Act, Blocking, Command, ListCommand, Ran, Record, Reply, Served, Timestamp as KeyTime, Transaction,
-    WaiterId, Watch,
+    Blocking, Command, KeyAct, KeyWatch, ListCommand, Ran, Record, Reply, Served, Timestamp as KeyTime,
+    Transaction, WaiterId,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -79,7 +79,7 @@ pub struct Client {
     served: mpsc::UnboundedReceiver<UnderWay>,
     sender: mpsc::UnboundedSender<UnderWay>,
     waiting: Vec<(u64, WaiterId)>,
-    watches: Vec<Watch>,
+    watches: Vec<KeyWatch>,
 }
 
 impl Keyspaces {
@@ -230,8 +230,8 @@ impl Client {
 impl Call {
     fn writes(&self) -> bool {
         match self {
-            Call::Run(command) => command.act() == Act::Write,
-            Call::Transaction(commands) => commands.iter().any(|command| command.act() == Act::Write),
+            Call::Run(command) => command.act() == KeyAct::Write,
+            Call::Transaction(commands) => commands.iter().any(|command| command.act() == KeyAct::Write),
             Call::Wait(Blocking::Pop { .. } | Blocking::Move { .. }) => true,
             Call::Wait(Blocking::ReadStreams { .. })
             | Call::GiveUp { .. }

@@ -6,13 +6,13 @@ use bytes::Bytes;
 
 use super::scanning::{Page, scanned};
 use super::{Decided, Decision, ReplySize, check_key, check_value, float_text, parse_float, parse_integer};
-use crate::command::Act;
+use crate::command::KeyAct;
 use crate::effect::{Effect, Whole};
 use crate::hashed::Hashed;
+use crate::keyspace::Keyspace;
 use crate::limits::HASH_FIELDS_MAX;
-use crate::refusal::Refusal;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::space::Space;
 use crate::time::Timestamp;
 use crate::value::Value;
 
@@ -82,8 +82,8 @@ pub enum HashCommand {
 }
 
 impl HashCommand {
-    pub(crate) fn act(&self) -> Act {
-        Act::read_if(matches!(
+    pub(crate) fn act(&self) -> KeyAct {
+        KeyAct::read_if(matches!(
             self,
             Self::Get { .. }
                 | Self::GetMany { .. }
@@ -97,7 +97,7 @@ impl HashCommand {
         ))
     }
 
-    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+    pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             HashCommand::Set { key, fields } => {
                 let (added, effect) = set(space, key, fields, now)?;
@@ -160,22 +160,22 @@ impl HashCommand {
             }
             HashCommand::Increment { key, field, by } => {
                 let before = match space.hash(key, now)?.and_then(|hash| hash.get(field)) {
-                    Some(text) => parse_integer(text).ok_or(Refusal::FieldNotAnInteger)?,
+                    Some(text) => parse_integer(text).ok_or(KeyspaceRefusal::FieldNotAnInteger)?,
                     None => 0,
                 };
-                let after = before.checked_add(*by).ok_or(Refusal::Overflow)?;
+                let after = before.checked_add(*by).ok_or(KeyspaceRefusal::Overflow)?;
                 let text = Bytes::from(after.to_string());
                 let (_, effect) = set(space, key, &[(field.clone(), text)], now)?;
                 Ok(Decision::with(Reply::Integer(after), effect))
             }
             HashCommand::IncrementFloat { key, field, by } => {
                 let before = match space.hash(key, now)?.and_then(|hash| hash.get(field)) {
-                    Some(text) => parse_float(text).ok_or(Refusal::FieldNotAFloat)?,
+                    Some(text) => parse_float(text).ok_or(KeyspaceRefusal::FieldNotAFloat)?,
                     None => 0.0,
                 };
                 let after = before + by;
                 if !after.is_finite() {
-                    return Err(Refusal::Overflow);
+                    return Err(KeyspaceRefusal::Overflow);
                 }
                 let text = float_text(after);
                 let (_, effect) = set(space, key, &[(field.clone(), text.clone())], now)?;
@@ -190,12 +190,12 @@ impl HashCommand {
     }
 }
 
-impl Space {
+impl Keyspace {
     pub(crate) fn hash(
         &self,
         key: &Bytes,
         now: Timestamp,
-    ) -> Result<Option<&BTreeMap<Bytes, Bytes>>, Refusal> {
+    ) -> Result<Option<&BTreeMap<Bytes, Bytes>>, KeyspaceRefusal> {
         self.typed(key, now, |value| match value {
             Value::Hash(hash) => Some(hash),
             _ => None,
@@ -205,11 +205,11 @@ impl Space {
 
 /// How many fields are new, and the change.
 fn set(
-    space: &Space,
+    space: &Keyspace,
     key: &Bytes,
     fields: &[(Bytes, Bytes)],
     now: Timestamp,
-) -> Result<(usize, Effect), Refusal> {
+) -> Result<(usize, Effect), KeyspaceRefusal> {
     check_key(key)?;
     for (field, value) in fields {
         check_value(field)?;
@@ -222,18 +222,18 @@ fn set(
     };
     let Some(hash) = space.hash(key, now)? else {
         if fields.len() > HASH_FIELDS_MAX {
-            return Err(Refusal::TooManyFields);
+            return Err(KeyspaceRefusal::TooManyFields);
         }
         return Ok((fields.len(), Effect::put(key, Whole::Hash(owned(fields)))));
     };
     let added = fields.keys().filter(|field| !hash.contains_key(**field)).count();
     if added > 0 && hash.len() + added > HASH_FIELDS_MAX {
-        return Err(Refusal::TooManyFields);
+        return Err(KeyspaceRefusal::TooManyFields);
     }
     Ok((added, Effect::HashSet { key: key.clone(), fields: owned(fields) }))
 }
 
-fn pairs(space: &Space, key: &Bytes, now: Timestamp) -> Result<Vec<(Bytes, Bytes)>, Refusal> {
+fn pairs(space: &Keyspace, key: &Bytes, now: Timestamp) -> Result<Vec<(Bytes, Bytes)>, KeyspaceRefusal> {
     let (mut size, mut found) = (ReplySize::default(), Vec::new());
     for (field, value) in space.hash(key, now)?.into_iter().flatten() {
         size.add(field)?;
@@ -244,7 +244,7 @@ fn pairs(space: &Space, key: &Bytes, now: Timestamp) -> Result<Vec<(Bytes, Bytes
 }
 
 /// A hash is ordered by its fields. It has so few that each page looks at all of them.
-fn scan(space: &Space, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
+fn scan(space: &Keyspace, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
     let fields = space.hash(key, now)?.into_iter().flatten();
     let mut left: Vec<(u64, (&Bytes, &Bytes))> = fields
         .map(|(field, value)| (Hashed::new(field).hash, (field, value)))

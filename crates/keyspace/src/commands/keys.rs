@@ -4,14 +4,14 @@ use bytes::Bytes;
 
 use super::scanning::{Page, scanned};
 use super::{Decided, Decision, ReplySize, check_key};
-use crate::command::Act;
+use crate::command::KeyAct;
 use crate::effect::{Effect, Whole};
 use crate::glob::glob;
 use crate::hashed::Hashed;
+use crate::keyspace::{KeyEntry, Keyspace};
 use crate::limits::TTL_MILLIS_MAX;
-use crate::refusal::Refusal;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::space::{Entry, Space};
 use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum KeyCommand {
     Matching {
         pattern: Bytes,
     },
-    Scan(Scan),
+    Scan(KeyScan),
     /// DBSIZE
     Count,
     Rename {
@@ -80,15 +80,15 @@ pub enum ExpireCondition {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scan {
+pub struct KeyScan {
     pub page: Page,
     /// Only keys of this type, by TYPE's word.
     pub kind: Option<String>,
 }
 
 impl KeyCommand {
-    pub(crate) fn act(&self) -> Act {
-        Act::read_if(matches!(
+    pub(crate) fn act(&self) -> KeyAct {
+        KeyAct::read_if(matches!(
             self,
             Self::Exists { .. }
                 | Self::Type { .. }
@@ -100,7 +100,7 @@ impl KeyCommand {
         ))
     }
 
-    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+    pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             KeyCommand::Delete { keys } => {
                 let mut there: Vec<&Bytes> =
@@ -149,10 +149,10 @@ impl KeyCommand {
             KeyCommand::Count => Ok(Decision::of(Reply::count(space.len()))),
             KeyCommand::Rename { from, to } => match rename(space, from, to, now)? {
                 Some(effects) => Ok(Decision { reply: Reply::Ok, effects }),
-                None => Err(Refusal::NoSuchKey),
+                None => Err(KeyspaceRefusal::NoSuchKey),
             },
             KeyCommand::RenameNew { from, to } => {
-                let effects = rename(space, from, to, now)?.ok_or(Refusal::NoSuchKey)?;
+                let effects = rename(space, from, to, now)?.ok_or(KeyspaceRefusal::NoSuchKey)?;
                 if space.get(to, now).is_some() {
                     return Ok(Decision::of(Reply::Integer(0)));
                 }
@@ -163,15 +163,19 @@ impl KeyCommand {
 }
 
 /// A time to live has an end that is at most ten years away.
-pub(crate) fn checked_expiry(at: i64, command: &'static str, now: Timestamp) -> Result<Timestamp, Refusal> {
+pub(crate) fn checked_expiry(
+    at: i64,
+    command: &'static str,
+    now: Timestamp,
+) -> Result<Timestamp, KeyspaceRefusal> {
     match u64::try_from(at) {
         Ok(at) if at <= now.0.saturating_add(TTL_MILLIS_MAX) => Ok(Timestamp(at)),
-        Ok(_) | Err(_) => Err(Refusal::ExpireTime(command)),
+        Ok(_) | Err(_) => Err(KeyspaceRefusal::ExpireTime(command)),
     }
 }
 
 fn expire(
-    space: &Space,
+    space: &Keyspace,
     key: &Bytes,
     at: i64,
     condition: ExpireCondition,
@@ -180,7 +184,7 @@ fn expire(
 ) -> Decided {
     // A time before the epoch is over as well.
     let expires = checked_expiry(at.max(0), command, now)?;
-    let Some(Entry { expires: before, .. }) = space.get(key, now) else {
+    let Some(KeyEntry { expires: before, .. }) = space.get(key, now) else {
         return Ok(Decision::of(Reply::Integer(0)));
     };
     let has_one = *before != Timestamp::NEVER;
@@ -201,7 +205,7 @@ fn expire(
     Ok(Decision::with(Reply::Integer(1), effect))
 }
 
-fn time_of(space: &Space, key: &Bytes, now: Timestamp, units: impl Fn(Timestamp) -> u64) -> Reply {
+fn time_of(space: &Keyspace, key: &Bytes, now: Timestamp, units: impl Fn(Timestamp) -> u64) -> Reply {
     Reply::Integer(match space.get(key, now) {
         None => -2,
         Some(entry) if entry.expires == Timestamp::NEVER => -1,
@@ -210,7 +214,12 @@ fn time_of(space: &Space, key: &Bytes, now: Timestamp, units: impl Fn(Timestamp)
 }
 
 /// The whole value goes along: the log may be read from a place where only one of the two names is known.
-fn rename(space: &Space, from: &Bytes, to: &Bytes, now: Timestamp) -> Result<Option<Vec<Effect>>, Refusal> {
+fn rename(
+    space: &Keyspace,
+    from: &Bytes,
+    to: &Bytes,
+    now: Timestamp,
+) -> Result<Option<Vec<Effect>>, KeyspaceRefusal> {
     check_key(to)?;
     let Some(entry) = space.get(from, now) else { return Ok(None) };
     if from == to {
@@ -220,8 +229,8 @@ fn rename(space: &Space, from: &Bytes, to: &Bytes, now: Timestamp) -> Result<Opt
     Ok(Some(vec![Effect::Delete { key: from.clone() }, put]))
 }
 
-impl Scan {
-    fn decide(&self, space: &Space, now: Timestamp) -> Result<Reply, Refusal> {
+impl KeyScan {
+    fn decide(&self, space: &Keyspace, now: Timestamp) -> Result<Reply, KeyspaceRefusal> {
         let (mut found, mut size) = (Vec::new(), ReplySize::default());
         let keys = space.keys.range(Hashed::from_cursor(self.page.cursor)..);
         let next = self.page.walk(keys.map(|(key, entry)| (key.hash, (key, entry))), |(key, entry)| {
@@ -234,7 +243,7 @@ impl Scan {
         Ok(scanned(next, found))
     }
 
-    fn wants(&self, key: &Bytes, entry: &Entry) -> bool {
+    fn wants(&self, key: &Bytes, entry: &KeyEntry) -> bool {
         let kind = entry.value.kind().as_str();
         self.page.wants(key) && self.kind.as_ref().is_none_or(|wanted| wanted == kind)
     }

@@ -5,35 +5,35 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::{Decided, Decision, ReplySize, check_key, check_value, index_range};
-use crate::command::Act;
+use crate::command::KeyAct;
 use crate::effect::{Effect, Whole};
-use crate::refusal::Refusal;
+use crate::keyspace::Keyspace;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::space::Space;
 use crate::time::Timestamp;
-use crate::value::{End, Value};
+use crate::value::{ListEnd, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListCommand {
     Push {
         key: Bytes,
-        end: End,
+        end: ListEnd,
         elements: Vec<Bytes>,
     },
     /// LPUSHX: only to a list that is there.
     PushToExisting {
         key: Bytes,
-        end: End,
+        end: ListEnd,
         elements: Vec<Bytes>,
     },
     Pop {
         key: Bytes,
-        end: End,
+        end: ListEnd,
     },
     /// LPOP with a count.
     PopMany {
         key: Bytes,
-        end: End,
+        end: ListEnd,
         count: usize,
     },
     Length {
@@ -81,8 +81,8 @@ pub enum ListCommand {
     Move {
         from: Bytes,
         to: Bytes,
-        from_end: End,
-        to_end: End,
+        from_end: ListEnd,
+        to_end: ListEnd,
     },
 }
 
@@ -93,14 +93,14 @@ pub enum Insert {
 }
 
 impl ListCommand {
-    pub(crate) fn act(&self) -> Act {
-        Act::read_if(matches!(
+    pub(crate) fn act(&self) -> KeyAct {
+        KeyAct::read_if(matches!(
             self,
             Self::Length { .. } | Self::Range { .. } | Self::Index { .. } | Self::Position { .. }
         ))
     }
 
-    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+    pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             ListCommand::Push { key, end, elements } => {
                 let (length, effect) = pushed(space, key, *end, elements, now)?;
@@ -159,14 +159,14 @@ impl ListCommand {
                 let cut = |end, count: usize| {
                     (count > 0).then(|| Effect::ListPop { key: key.clone(), end, count: count as u64 })
                 };
-                let effects = cut(End::Left, kept.start).into_iter();
-                let effects = effects.chain(cut(End::Right, list.len() - kept.end)).collect();
+                let effects = cut(ListEnd::Left, kept.start).into_iter();
+                let effects = effects.chain(cut(ListEnd::Right, list.len() - kept.end)).collect();
                 Ok(Decision { reply: Reply::Ok, effects })
             }
             ListCommand::Set { key, index, element } => {
                 check_value(element)?;
-                let list = space.list(key, now)?.ok_or(Refusal::NoSuchKey)?;
-                let index = place(*index, list.len()).ok_or(Refusal::IndexOutOfRange)? as u64;
+                let list = space.list(key, now)?.ok_or(KeyspaceRefusal::NoSuchKey)?;
+                let index = place(*index, list.len()).ok_or(KeyspaceRefusal::IndexOutOfRange)? as u64;
                 let effect = Effect::ListSet { key: key.clone(), index, element: element.clone() };
                 Ok(Decision::with(Reply::Ok, effect))
             }
@@ -196,8 +196,12 @@ impl ListCommand {
     }
 }
 
-impl Space {
-    pub(crate) fn list(&self, key: &Bytes, now: Timestamp) -> Result<Option<&VecDeque<Bytes>>, Refusal> {
+impl Keyspace {
+    pub(crate) fn list(
+        &self,
+        key: &Bytes,
+        now: Timestamp,
+    ) -> Result<Option<&VecDeque<Bytes>>, KeyspaceRefusal> {
         self.typed(key, now, |value| match value {
             Value::List(list) => Some(list),
             _ => None,
@@ -207,12 +211,12 @@ impl Space {
 
 /// The length after a push, and the push.
 pub(crate) fn pushed(
-    space: &Space,
+    space: &Keyspace,
     key: &Bytes,
-    end: End,
+    end: ListEnd,
     elements: &[Bytes],
     now: Timestamp,
-) -> Result<(usize, Effect), Refusal> {
+) -> Result<(usize, Effect), KeyspaceRefusal> {
     check_key(key)?;
     elements.iter().try_for_each(check_value)?;
     Ok(match space.list(key, now)? {
@@ -222,7 +226,7 @@ pub(crate) fn pushed(
         }
         None => {
             let mut whole = elements.to_vec();
-            if end == End::Left {
+            if end == ListEnd::Left {
                 whole.reverse();
             }
             (elements.len(), Effect::put(key, Whole::List(whole)))
@@ -232,28 +236,28 @@ pub(crate) fn pushed(
 
 /// What a pop takes, and the pop.
 pub(crate) fn popped(
-    space: &Space,
+    space: &Keyspace,
     key: &Bytes,
-    end: End,
+    end: ListEnd,
     count: usize,
     now: Timestamp,
-) -> Result<Option<(Vec<Bytes>, Effect)>, Refusal> {
+) -> Result<Option<(Vec<Bytes>, Effect)>, KeyspaceRefusal> {
     let Some(list) = space.list(key, now)? else { return Ok(None) };
     let count = count.min(list.len());
     let elements = match end {
-        End::Left => ReplySize::collect(list.iter().take(count))?,
-        End::Right => ReplySize::collect(list.iter().rev().take(count))?,
+        ListEnd::Left => ReplySize::collect(list.iter().take(count))?,
+        ListEnd::Right => ReplySize::collect(list.iter().rev().take(count))?,
     };
     Ok(Some((elements, Effect::ListPop { key: key.clone(), end, count: count as u64 })))
 }
 
 /// An element goes from one list to another, or to the other end of its own.
 pub(crate) fn moved(
-    space: &Space,
+    space: &Keyspace,
     from: &Bytes,
     to: &Bytes,
-    from_end: End,
-    to_end: End,
+    from_end: ListEnd,
+    to_end: ListEnd,
     now: Timestamp,
 ) -> Decided {
     let Some((mut elements, pop)) = popped(space, from, from_end, 1, now)? else {

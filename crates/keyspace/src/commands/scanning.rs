@@ -1,9 +1,10 @@
-//! Pages of SCAN, HSCAN, SSCAN and ZSCAN. The cursor is the hash of the next item, so items that come and go move nothing.
+//! Pages of SCAN, HSCAN, SSCAN and ZSCAN. The cursor is the hash of the next item, so items that come and go move
+//! nothing.
 
 use bytes::Bytes;
 
 use crate::glob::glob;
-use crate::refusal::Refusal;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
 
 /// Where a page begins, which items it wants, and about how many it looks at.
@@ -23,8 +24,8 @@ impl Page {
     pub(crate) fn walk<T>(
         &self,
         items: impl Iterator<Item = (u64, T)>,
-        mut look: impl FnMut(T) -> Result<(), Refusal>,
-    ) -> Result<u64, Refusal> {
+        mut look: impl FnMut(T) -> Result<(), KeyspaceRefusal>,
+    ) -> Result<u64, KeyspaceRefusal> {
         let (mut seen, mut last) = (0, None);
         for (hash, item) in items {
             // Items with the same hash come together, because the cursor cannot stand between them.

@@ -14,11 +14,11 @@ use super::strings::{SetCondition, SetExpiry, StringCommand};
 use super::{parse_float, parse_integer};
 use crate::command::Command;
 use crate::effect::Record;
-use crate::refusal::Refusal;
+use crate::keyspace::Keyspace;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::space::Space;
 use crate::time::Timestamp;
-use crate::value::End;
+use crate::value::ListEnd;
 
 /// The scripts that are known, by what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +86,10 @@ pub struct ScriptCall {
 impl ScriptCall {
     pub(crate) fn run(
         &self,
-        space: &mut Space,
+        space: &mut Keyspace,
         now: Timestamp,
         record: &mut Record,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Reply, KeyspaceRefusal> {
         let mut calls = Calls { space, now, record };
         match self.script {
             Script::DeleteIfEqual => {
@@ -148,7 +148,7 @@ impl ScriptCall {
                 let ([claim, rest @ ..], [token, seconds]) =
                     (self.keys.as_slice(), self.arguments.as_slice())
                 else {
-                    return Err(Refusal::ScriptArguments);
+                    return Err(KeyspaceRefusal::ScriptArguments);
                 };
                 if !calls.is_equal(claim, token)? {
                     return Ok(Reply::Integer(0));
@@ -175,19 +175,19 @@ impl ScriptCall {
         }
     }
 
-    fn enqueue_unique(&self, calls: &mut Calls<'_>) -> Result<Reply, Refusal> {
+    fn enqueue_unique(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {
         let ([job, queue], [id, direction, seconds, fields @ ..]) =
             (self.keys.as_slice(), self.arguments.as_slice())
         else {
-            return Err(Refusal::ScriptArguments);
+            return Err(KeyspaceRefusal::ScriptArguments);
         };
         if calls.space.get(job, calls.now).is_some() {
             return Ok(Reply::Integer(0));
         }
         calls.store_job(job, fields, integer(seconds)?)?;
         let end = match &**direction {
-            b"L" => End::Left,
-            b"R" => End::Right,
+            b"L" => ListEnd::Left,
+            b"R" => ListEnd::Right,
             _ => return Ok(Reply::Integer(1)),
         };
         calls.run(Command::List(ListCommand::Push {
@@ -198,11 +198,11 @@ impl ScriptCall {
         Ok(Reply::Integer(1))
     }
 
-    fn schedule_unique(&self, calls: &mut Calls<'_>) -> Result<Reply, Refusal> {
+    fn schedule_unique(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {
         let ([job, registry, queues], [id, seconds, at, queue, fields @ ..]) =
             (self.keys.as_slice(), self.arguments.as_slice())
         else {
-            return Err(Refusal::ScriptArguments);
+            return Err(KeyspaceRefusal::ScriptArguments);
         };
         if calls.space.get(job, calls.now).is_some() {
             return Ok(Reply::Integer(0));
@@ -213,7 +213,7 @@ impl ScriptCall {
         Ok(Reply::Integer(1))
     }
 
-    fn empty_queue(&self, calls: &mut Calls<'_>) -> Result<Reply, Refusal> {
+    fn empty_queue(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {
         let ([queue], []) = self.take()?;
         let ids: Vec<Bytes> = calls.space.list(queue, calls.now)?.into_iter().flatten().cloned().collect();
         let job = |id: &Bytes, suffix: &[u8]| Bytes::from([b"rq:job:", &**id, suffix].concat());
@@ -224,7 +224,7 @@ impl ScriptCall {
         Ok(Reply::count(ids.len()))
     }
 
-    fn sweep_bindings(&self, calls: &mut Calls<'_>) -> Result<Reply, Refusal> {
+    fn sweep_bindings(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {
         let ([deadlines], [table, permanent, most]) = self.take()?;
         let by = RangeBy::Score {
             low: Bound::Including(f64::NEG_INFINITY),
@@ -249,7 +249,7 @@ impl ScriptCall {
         Ok(count)
     }
 
-    fn chord_part(&self, calls: &mut Calls<'_>) -> Result<Reply, Refusal> {
+    fn chord_part(&self, calls: &mut Calls<'_>) -> Result<Reply, KeyspaceRefusal> {
         let (
             [results, difference, size, seen, group, claim],
             [task, value, ordered, score, seconds, group_seconds, claim_seconds, token],
@@ -267,7 +267,7 @@ impl ScriptCall {
                 let elements = vec![value.clone()];
                 calls.run(Command::List(ListCommand::Push {
                     key: results.clone(),
-                    end: End::Right,
+                    end: ListEnd::Right,
                     elements,
                 }))?;
             }
@@ -300,10 +300,10 @@ impl ScriptCall {
     }
 
     /// Exactly so many keys and arguments.
-    fn take<const K: usize, const A: usize>(&self) -> Result<(&[Bytes; K], &[Bytes; A]), Refusal> {
+    fn take<const K: usize, const A: usize>(&self) -> Result<(&[Bytes; K], &[Bytes; A]), KeyspaceRefusal> {
         match (self.keys.as_slice().try_into(), self.arguments.as_slice().try_into()) {
             (Ok(keys), Ok(arguments)) => Ok((keys, arguments)),
-            _ => Err(Refusal::ScriptArguments),
+            _ => Err(KeyspaceRefusal::ScriptArguments),
         }
     }
 }
@@ -312,22 +312,22 @@ const DONE: &[u8] = b"done";
 
 /// Commands of one script: their effects are one record.
 struct Calls<'a> {
-    space: &'a mut Space,
+    space: &'a mut Keyspace,
     now: Timestamp,
     record: &'a mut Record,
 }
 
 impl Calls<'_> {
     #[allow(clippy::needless_pass_by_value, reason = "commands are made for the call")]
-    fn run(&mut self, command: Command) -> Result<Reply, Refusal> {
+    fn run(&mut self, command: Command) -> Result<Reply, KeyspaceRefusal> {
         self.space.decide_and_apply(&command, self.now, self.record)
     }
 
-    fn is_equal(&self, key: &Bytes, value: &Bytes) -> Result<bool, Refusal> {
+    fn is_equal(&self, key: &Bytes, value: &Bytes) -> Result<bool, KeyspaceRefusal> {
         Ok(self.space.string(key, self.now)? == Some(value))
     }
 
-    fn expire(&mut self, key: &Bytes, millis: i64) -> Result<Reply, Refusal> {
+    fn expire(&mut self, key: &Bytes, millis: i64) -> Result<Reply, KeyspaceRefusal> {
         let condition = ExpireCondition::Always;
         self.run(Command::Key(KeyCommand::ExpireAfter {
             key: key.clone(),
@@ -337,7 +337,7 @@ impl Calls<'_> {
         }))
     }
 
-    fn set(&mut self, key: &Bytes, value: &Bytes, millis: i64) -> Result<Reply, Refusal> {
+    fn set(&mut self, key: &Bytes, value: &Bytes, millis: i64) -> Result<Reply, KeyspaceRefusal> {
         self.run(Command::String(StringCommand::Set {
             key: key.clone(),
             value: value.clone(),
@@ -353,7 +353,7 @@ impl Calls<'_> {
         score: f64,
         member: &Bytes,
         condition: AddCondition,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Reply, KeyspaceRefusal> {
         let members = vec![(score, member.clone())];
         self.run(Command::Sorted(SortedCommand::Add {
             key: key.clone(),
@@ -363,10 +363,10 @@ impl Calls<'_> {
         }))
     }
 
-    fn store_job(&mut self, key: &Bytes, fields: &[Bytes], seconds: i64) -> Result<(), Refusal> {
+    fn store_job(&mut self, key: &Bytes, fields: &[Bytes], seconds: i64) -> Result<(), KeyspaceRefusal> {
         let (pairs, rest) = fields.as_chunks::<2>();
         if !rest.is_empty() {
-            return Err(Refusal::ScriptArguments);
+            return Err(KeyspaceRefusal::ScriptArguments);
         }
         if !pairs.is_empty() {
             let fields = pairs.iter().map(|[field, value]| (field.clone(), value.clone())).collect();
@@ -379,11 +379,13 @@ impl Calls<'_> {
     }
 }
 
-fn integer(text: &Bytes) -> Result<i64, Refusal> {
+fn integer(text: &Bytes) -> Result<i64, KeyspaceRefusal> {
     // Lua's numbers may come with a fraction.
-    parse_integer(text).or_else(|| parse_float(text).map(|value| value as i64)).ok_or(Refusal::NotAnInteger)
+    parse_integer(text)
+        .or_else(|| parse_float(text).map(|value| value as i64))
+        .ok_or(KeyspaceRefusal::NotAnInteger)
 }
 
-fn float(text: &Bytes) -> Result<f64, Refusal> {
-    parse_float(text).ok_or(Refusal::NotAFloat)
+fn float(text: &Bytes) -> Result<f64, KeyspaceRefusal> {
+    parse_float(text).ok_or(KeyspaceRefusal::NotAFloat)
 }

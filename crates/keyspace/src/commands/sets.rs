@@ -6,12 +6,12 @@ use bytes::Bytes;
 
 use super::scanning::{Page, scanned};
 use super::{Decided, Decision, ReplySize, check_key, check_value};
-use crate::command::Act;
+use crate::command::KeyAct;
 use crate::effect::{Effect, Whole};
 use crate::hashed::Hashed;
-use crate::refusal::Refusal;
+use crate::keyspace::Keyspace;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::space::Space;
 use crate::time::Timestamp;
 use crate::value::Value;
 
@@ -85,8 +85,8 @@ pub enum Combine {
 }
 
 impl SetCommand {
-    pub(crate) fn act(&self) -> Act {
-        Act::read_if(matches!(
+    pub(crate) fn act(&self) -> KeyAct {
+        KeyAct::read_if(matches!(
             self,
             Self::Members { .. }
                 | Self::IsMember { .. }
@@ -99,7 +99,7 @@ impl SetCommand {
         ))
     }
 
-    pub(crate) fn decide(&self, space: &mut Space, now: Timestamp) -> Decided {
+    pub(crate) fn decide(&self, space: &mut Keyspace, now: Timestamp) -> Decided {
         match self {
             SetCommand::Add { key, members } => {
                 check_key(key)?;
@@ -199,8 +199,12 @@ impl SetCommand {
     }
 }
 
-impl Space {
-    pub(crate) fn set(&self, key: &Bytes, now: Timestamp) -> Result<Option<&BTreeSet<Hashed>>, Refusal> {
+impl Keyspace {
+    pub(crate) fn set(
+        &self,
+        key: &Bytes,
+        now: Timestamp,
+    ) -> Result<Option<&BTreeSet<Hashed>>, KeyspaceRefusal> {
         self.typed(key, now, |value| match value {
             Value::Set(set) => Some(set),
             _ => None,
@@ -217,7 +221,12 @@ fn removing(key: &Bytes, members: Vec<Bytes>, reply: Reply) -> Decision {
 
 /// Some members from a place in the order of hashes that moves with every draw. The effect names them, so a log that is
 /// read back needs no chance.
-fn draw(space: &mut Space, key: &Bytes, count: usize, now: Timestamp) -> Result<Vec<Bytes>, Refusal> {
+fn draw(
+    space: &mut Keyspace,
+    key: &Bytes,
+    count: usize,
+    now: Timestamp,
+) -> Result<Vec<Bytes>, KeyspaceRefusal> {
     space.draws = space.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let from = Hashed::from_cursor(space.draws >> (64 - crate::hashed::CURSOR_BITS));
     let Some(set) = space.set(key, now)? else { return Ok(Vec::new()) };
@@ -225,7 +234,7 @@ fn draw(space: &mut Space, key: &Bytes, count: usize, now: Timestamp) -> Result<
     ReplySize::collect(around.take(count).map(|member| &member.bytes))
 }
 
-fn scan(space: &Space, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
+fn scan(space: &Keyspace, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
     let Some(set) = space.set(key, now)? else { return Ok(Decision::of(scanned(0, Vec::new()))) };
     let (mut found, mut size) = (Vec::new(), ReplySize::default());
     let members = set.range(Hashed::from_cursor(page.cursor)..);
@@ -239,7 +248,12 @@ fn scan(space: &Space, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
     Ok(Decision::of(scanned(next, found)))
 }
 
-fn combine(space: &Space, how: Combine, keys: &[Bytes], now: Timestamp) -> Result<BTreeSet<Hashed>, Refusal> {
+fn combine(
+    space: &Keyspace,
+    how: Combine,
+    keys: &[Bytes],
+    now: Timestamp,
+) -> Result<BTreeSet<Hashed>, KeyspaceRefusal> {
     let mut result: Option<BTreeSet<Hashed>> = None;
     for key in keys {
         let next = space.set(key, now)?.cloned().unwrap_or_default();

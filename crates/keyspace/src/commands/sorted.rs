@@ -7,14 +7,14 @@ use bytes::Bytes;
 
 use super::scanning::{Page, scanned};
 use super::{Decided, Decision, ReplySize, check_key, check_value, float_text, index_range};
-use crate::command::Act;
+use crate::command::KeyAct;
 use crate::effect::{Effect, Whole};
 use crate::hashed::Hashed;
-use crate::refusal::Refusal;
+use crate::keyspace::Keyspace;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::space::Space;
 use crate::time::Timestamp;
-use crate::value::{End, Score, SortedSet, Value};
+use crate::value::{ListEnd, Score, SortedSet, Value};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum SortedCommand {
@@ -69,7 +69,7 @@ pub enum SortedCommand {
     /// ZPOPMIN and ZPOPMAX.
     Pop {
         key: Bytes,
-        end: End,
+        end: ListEnd,
         count: usize,
     },
     Scan {
@@ -135,8 +135,8 @@ impl AddCondition {
 }
 
 impl SortedCommand {
-    pub(crate) fn act(&self) -> Act {
-        Act::read_if(matches!(
+    pub(crate) fn act(&self) -> KeyAct {
+        KeyAct::read_if(matches!(
             self,
             Self::Score { .. }
                 | Self::Scores { .. }
@@ -148,7 +148,7 @@ impl SortedCommand {
         ))
     }
 
-    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+    pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             SortedCommand::Add { key, members, condition, count_changed } => {
                 add(space, key, members, *condition, *count_changed, now)
@@ -160,7 +160,7 @@ impl SortedCommand {
                 let before = sorted.and_then(|sorted| sorted.score(member));
                 let after = before.map_or(*by, |before| before.0 + by);
                 if !after.is_finite() {
-                    return Err(Refusal::ScoreNotFinite);
+                    return Err(KeyspaceRefusal::ScoreNotFinite);
                 }
                 if !condition.allows(before, Score(after)) {
                     return Ok(Decision::of(Reply::Null));
@@ -219,7 +219,7 @@ impl SortedCommand {
                 let stop = i64::try_from(*count).unwrap_or(i64::MAX) - 1;
                 let by = RangeBy::Index { start: 0, stop };
                 let found = match space.sorted(key, now)? {
-                    Some(sorted) if *count > 0 => range(sorted, by, *end == End::Right)?,
+                    Some(sorted) if *count > 0 => range(sorted, by, *end == ListEnd::Right)?,
                     _ => Vec::new(),
                 };
                 let members = found.iter().map(|(_, member)| member.clone()).collect();
@@ -232,8 +232,8 @@ impl SortedCommand {
     }
 }
 
-impl Space {
-    pub(crate) fn sorted(&self, key: &Bytes, now: Timestamp) -> Result<Option<&SortedSet>, Refusal> {
+impl Keyspace {
+    pub(crate) fn sorted(&self, key: &Bytes, now: Timestamp) -> Result<Option<&SortedSet>, KeyspaceRefusal> {
         self.typed(key, now, |value| match value {
             Value::Sorted(sorted) => Some(&**sorted),
             _ => None,
@@ -241,7 +241,7 @@ impl Space {
     }
 }
 
-fn scan(space: &Space, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
+fn scan(space: &Keyspace, key: &Bytes, page: &Page, now: Timestamp) -> Decided {
     let Some(sorted) = space.sorted(key, now)? else { return Ok(Decision::of(scanned(0, Vec::new()))) };
     let (mut found, mut size) = (Vec::new(), ReplySize::default());
     let members = sorted.scores.range(Hashed::from_cursor(page.cursor)..);
@@ -262,7 +262,7 @@ fn score(sorted: Option<&SortedSet>, member: &Bytes) -> Reply {
 }
 
 fn add(
-    space: &Space,
+    space: &Keyspace,
     key: &Bytes,
     members: &[(f64, Bytes)],
     condition: AddCondition,
@@ -334,7 +334,7 @@ fn next_up(score: f64) -> f64 {
 
 type Members = Vec<(Score, Bytes)>;
 
-fn range(sorted: &SortedSet, by: RangeBy, reverse: bool) -> Result<Members, Refusal> {
+fn range(sorted: &SortedSet, by: RangeBy, reverse: bool) -> Result<Members, KeyspaceRefusal> {
     match by {
         RangeBy::Index { start, stop } => {
             let places = index_range(start, stop, sorted.order.len());
@@ -356,7 +356,7 @@ fn range(sorted: &SortedSet, by: RangeBy, reverse: bool) -> Result<Members, Refu
     }
 }
 
-fn collect<'a>(members: impl Iterator<Item = &'a (Score, Bytes)>) -> Result<Members, Refusal> {
+fn collect<'a>(members: impl Iterator<Item = &'a (Score, Bytes)>) -> Result<Members, KeyspaceRefusal> {
     let (mut size, mut found) = (ReplySize::default(), Vec::new());
     for (score, member) in members {
         size.add(member)?;

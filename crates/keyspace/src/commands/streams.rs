@@ -4,38 +4,38 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{Decided, Decision, ReplySize, check_key, check_value};
-use crate::command::Act;
+use crate::command::KeyAct;
 use crate::effect::{Effect, Whole};
-use crate::refusal::Refusal;
+use crate::keyspace::Keyspace;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::space::Space;
 use crate::time::Timestamp;
 use crate::value::{Stream, Value};
 
 /// The id of an entry: milliseconds and a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Id(pub u64, pub u64);
+pub struct StreamId(pub u64, pub u64);
 
-impl Id {
-    pub const LAST: Id = Id(u64::MAX, u64::MAX);
+impl StreamId {
+    pub const LAST: StreamId = StreamId(u64::MAX, u64::MAX);
 
-    pub fn next(self) -> Id {
+    pub fn next(self) -> StreamId {
         match self.1.checked_add(1) {
-            Some(number) => Id(self.0, number),
-            None => Id(self.0.saturating_add(1), 0),
+            Some(number) => StreamId(self.0, number),
+            None => StreamId(self.0.saturating_add(1), 0),
         }
     }
 
     /// The id before; the first has none.
-    pub fn before(self) -> Option<Id> {
+    pub fn before(self) -> Option<StreamId> {
         match self.1.checked_sub(1) {
-            Some(number) => Some(Id(self.0, number)),
-            None => self.0.checked_sub(1).map(|millis| Id(millis, u64::MAX)),
+            Some(number) => Some(StreamId(self.0, number)),
+            None => self.0.checked_sub(1).map(|millis| StreamId(millis, u64::MAX)),
         }
     }
 }
 
-impl std::fmt::Display for Id {
+impl std::fmt::Display for StreamId {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}-{}", self.0, self.1)
     }
@@ -55,14 +55,14 @@ pub enum StreamCommand {
     },
     Range {
         key: Bytes,
-        from: Id,
-        to: Id,
+        from: StreamId,
+        to: StreamId,
         count: usize,
         reverse: bool,
     },
     Delete {
         key: Bytes,
-        ids: Vec<Id>,
+        ids: Vec<StreamId>,
     },
     Trim {
         key: Bytes,
@@ -70,7 +70,7 @@ pub enum StreamCommand {
     },
     /// XREAD without BLOCK.
     Read {
-        streams: Vec<(Bytes, Id)>,
+        streams: Vec<(Bytes, StreamId)>,
         count: usize,
     },
 }
@@ -81,28 +81,28 @@ pub enum NewId {
     Fresh,
     /// `<millis>-*`
     FreshAt(u64),
-    Given(Id),
+    Given(StreamId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trim {
     MaxLength(usize),
-    MinId(Id),
+    MinId(StreamId),
 }
 
 impl StreamCommand {
-    pub(crate) fn act(&self) -> Act {
+    pub(crate) fn act(&self) -> KeyAct {
         match self {
             StreamCommand::Length { .. } | StreamCommand::Range { .. } | StreamCommand::Read { .. } => {
-                Act::Read
+                KeyAct::Read
             }
             StreamCommand::Add { .. } | StreamCommand::Delete { .. } | StreamCommand::Trim { .. } => {
-                Act::Write
+                KeyAct::Write
             }
         }
     }
 
-    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+    pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             StreamCommand::Add { key, id, fields, trim, only_existing } => {
                 add(space, key, *id, fields, *trim, *only_existing, now)
@@ -126,7 +126,7 @@ impl StreamCommand {
             }
             StreamCommand::Delete { key, ids } => {
                 let stream = space.stream(key, now)?;
-                let mut there: Vec<Id> = ids
+                let mut there: Vec<StreamId> = ids
                     .iter()
                     .filter(|id| stream.is_some_and(|stream| stream.entries.contains_key(*id)))
                     .copied()
@@ -144,8 +144,8 @@ impl StreamCommand {
     }
 }
 
-impl Space {
-    pub(crate) fn stream(&self, key: &Bytes, now: Timestamp) -> Result<Option<&Stream>, Refusal> {
+impl Keyspace {
+    pub(crate) fn stream(&self, key: &Bytes, now: Timestamp) -> Result<Option<&Stream>, KeyspaceRefusal> {
         self.typed(key, now, |value| match value {
             Value::Stream(stream) => Some(&**stream),
             _ => None,
@@ -153,18 +153,18 @@ impl Space {
     }
 
     /// The last id of a stream, for those who read from now on.
-    pub fn last_id(&self, key: &Bytes, now: Timestamp) -> Id {
-        self.stream(key, now).ok().flatten().map_or(Id::default(), |stream| stream.last)
+    pub fn last_id(&self, key: &Bytes, now: Timestamp) -> StreamId {
+        self.stream(key, now).ok().flatten().map_or(StreamId::default(), |stream| stream.last)
     }
 }
 
 /// What comes after these ids, or nothing.
 pub(crate) fn read(
-    space: &Space,
-    streams: &[(Bytes, Id)],
+    space: &Keyspace,
+    streams: &[(Bytes, StreamId)],
     count: usize,
     now: Timestamp,
-) -> Result<Reply, Refusal> {
+) -> Result<Reply, KeyspaceRefusal> {
     let mut found = Vec::new();
     for (key, after) in streams {
         if let Some(stream) = space.stream(key, now)? {
@@ -178,7 +178,7 @@ pub(crate) fn read(
 }
 
 fn add(
-    space: &Space,
+    space: &Keyspace,
     key: &Bytes,
     id: NewId,
     fields: &[(Bytes, Bytes)],
@@ -195,14 +195,14 @@ fn add(
     if stream.is_none() && only_existing {
         return Ok(Decision::of(Reply::Null));
     }
-    let last = stream.map_or(Id::default(), |stream| stream.last);
+    let last = stream.map_or(StreamId::default(), |stream| stream.last);
     let id = match id {
-        NewId::Fresh if now.0 > last.0 => Id(now.0, 0),
+        NewId::Fresh if now.0 > last.0 => StreamId(now.0, 0),
         NewId::Fresh => last.next(),
-        NewId::FreshAt(millis) if millis > last.0 => Id(millis, 0),
+        NewId::FreshAt(millis) if millis > last.0 => StreamId(millis, 0),
         NewId::FreshAt(millis) if millis == last.0 => last.next(),
         NewId::Given(id) if id > last => id,
-        NewId::FreshAt(_) | NewId::Given(_) => return Err(Refusal::StreamIdTooSmall),
+        NewId::FreshAt(_) | NewId::Given(_) => return Err(KeyspaceRefusal::StreamIdTooSmall),
     };
     let reply = Reply::Bulk(Bytes::from(id.to_string()));
     let Some(stream) = stream else {
@@ -218,7 +218,7 @@ fn add(
 }
 
 /// What a trim removes once `added` entries more are there.
-fn too_old(stream: &Stream, trim: Trim, added: usize) -> Vec<Id> {
+fn too_old(stream: &Stream, trim: Trim, added: usize) -> Vec<StreamId> {
     match trim {
         Trim::MaxLength(length) => {
             let over = (stream.entries.len() + added).saturating_sub(length);
@@ -228,7 +228,7 @@ fn too_old(stream: &Stream, trim: Trim, added: usize) -> Vec<Id> {
     }
 }
 
-fn removing(key: &Bytes, ids: Vec<Id>) -> Decision {
+fn removing(key: &Bytes, ids: Vec<StreamId>) -> Decision {
     let reply = Reply::count(ids.len());
     match ids.is_empty() {
         true => Decision::of(reply),
@@ -237,8 +237,8 @@ fn removing(key: &Bytes, ids: Vec<Id>) -> Decision {
 }
 
 fn entries<'a>(
-    found: impl Iterator<Item = (&'a Id, &'a Vec<(Bytes, Bytes)>)>,
-) -> Result<Vec<Reply>, Refusal> {
+    found: impl Iterator<Item = (&'a StreamId, &'a Vec<(Bytes, Bytes)>)>,
+) -> Result<Vec<Reply>, KeyspaceRefusal> {
     let (mut size, mut entries) = (ReplySize::default(), Vec::new());
     for (id, fields) in found {
         for (field, value) in fields {

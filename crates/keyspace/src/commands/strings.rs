@@ -5,13 +5,13 @@ use bytes::Bytes;
 use super::{
     Decided, Decision, check_key, check_length, check_value, float_text, parse_float, parse_integer,
 };
-use crate::command::Act;
+use crate::command::KeyAct;
 use crate::commands::ReplySize;
 use crate::commands::keys::checked_expiry;
 use crate::effect::Effect;
-use crate::refusal::Refusal;
+use crate::keyspace::Keyspace;
+use crate::refusal::KeyspaceRefusal;
 use crate::reply::Reply;
-use crate::space::Space;
 use crate::time::Timestamp;
 use crate::value::Value;
 
@@ -94,27 +94,32 @@ pub enum SetExpiry {
 }
 
 impl SetExpiry {
-    fn resolve(self, command: &'static str, before: Timestamp, now: Timestamp) -> Result<Timestamp, Refusal> {
+    fn resolve(
+        self,
+        command: &'static str,
+        before: Timestamp,
+        now: Timestamp,
+    ) -> Result<Timestamp, KeyspaceRefusal> {
         match self {
             SetExpiry::None => Ok(Timestamp::NEVER),
             SetExpiry::Keep => Ok(before),
-            SetExpiry::After(millis) if millis <= 0 => Err(Refusal::ExpireTime(command)),
+            SetExpiry::After(millis) if millis <= 0 => Err(KeyspaceRefusal::ExpireTime(command)),
             SetExpiry::After(millis) => checked_expiry(millis.saturating_add(now.0 as i64), command, now),
-            SetExpiry::At(millis) if millis <= 0 => Err(Refusal::ExpireTime(command)),
+            SetExpiry::At(millis) if millis <= 0 => Err(KeyspaceRefusal::ExpireTime(command)),
             SetExpiry::At(millis) => checked_expiry(millis, command, now),
         }
     }
 }
 
 impl StringCommand {
-    pub(crate) fn act(&self) -> Act {
-        Act::read_if(matches!(
+    pub(crate) fn act(&self) -> KeyAct {
+        KeyAct::read_if(matches!(
             self,
             Self::Get { .. } | Self::GetMany { .. } | Self::Length { .. } | Self::Range { .. }
         ))
     }
 
-    pub(crate) fn decide(&self, space: &Space, now: Timestamp) -> Decided {
+    pub(crate) fn decide(&self, space: &Keyspace, now: Timestamp) -> Decided {
         match self {
             StringCommand::Get { key } => {
                 Ok(Decision::of(Reply::bulk_or_null(space.string(key, now)?.cloned())))
@@ -190,22 +195,22 @@ impl StringCommand {
             StringCommand::Increment { key, by } => {
                 check_key(key)?;
                 let before = match space.string(key, now)? {
-                    Some(text) => parse_integer(text).ok_or(Refusal::NotAnInteger)?,
+                    Some(text) => parse_integer(text).ok_or(KeyspaceRefusal::NotAnInteger)?,
                     None => 0,
                 };
-                let after = before.checked_add(*by).ok_or(Refusal::Overflow)?;
+                let after = before.checked_add(*by).ok_or(KeyspaceRefusal::Overflow)?;
                 let text = Bytes::from(after.to_string());
                 Ok(Decision::with(Reply::Integer(after), Effect::string(key, text, space.expires(key, now))))
             }
             StringCommand::IncrementFloat { key, by } => {
                 check_key(key)?;
                 let before = match space.string(key, now)? {
-                    Some(text) => parse_float(text).ok_or(Refusal::NotAFloat)?,
+                    Some(text) => parse_float(text).ok_or(KeyspaceRefusal::NotAFloat)?,
                     None => 0.0,
                 };
                 let after = before + by;
                 if !after.is_finite() {
-                    return Err(Refusal::Overflow);
+                    return Err(KeyspaceRefusal::Overflow);
                 }
                 let text = float_text(after);
                 let effect = Effect::string(key, text.clone(), space.expires(key, now));
@@ -223,8 +228,8 @@ impl StringCommand {
     }
 }
 
-impl Space {
-    pub(crate) fn string(&self, key: &Bytes, now: Timestamp) -> Result<Option<&Bytes>, Refusal> {
+impl Keyspace {
+    pub(crate) fn string(&self, key: &Bytes, now: Timestamp) -> Result<Option<&Bytes>, KeyspaceRefusal> {
         self.typed(key, now, |value| match value {
             Value::String(bytes) => Some(bytes),
             _ => None,
@@ -233,7 +238,7 @@ impl Space {
 }
 
 /// MGET: what is not a string is not there.
-fn get_many(keys: &[Bytes], space: &Space, now: Timestamp) -> Decided {
+fn get_many(keys: &[Bytes], space: &Keyspace, now: Timestamp) -> Decided {
     let mut size = ReplySize::default();
     let mut values = Vec::with_capacity(keys.len());
     for key in keys {
@@ -244,7 +249,7 @@ fn get_many(keys: &[Bytes], space: &Space, now: Timestamp) -> Decided {
     Ok(Decision::of(Reply::Array(values)))
 }
 
-fn set_all(pairs: &[(Bytes, Bytes)]) -> Result<Vec<Effect>, Refusal> {
+fn set_all(pairs: &[(Bytes, Bytes)]) -> Result<Vec<Effect>, KeyspaceRefusal> {
     let effect = |(key, value): &(Bytes, Bytes)| {
         check_pair(key, value)?;
         Ok(Effect::string(key, value.clone(), Timestamp::NEVER))
@@ -252,7 +257,7 @@ fn set_all(pairs: &[(Bytes, Bytes)]) -> Result<Vec<Effect>, Refusal> {
     pairs.iter().map(effect).collect()
 }
 
-fn check_pair(key: &Bytes, value: &Bytes) -> Result<(), Refusal> {
+fn check_pair(key: &Bytes, value: &Bytes) -> Result<(), KeyspaceRefusal> {
     check_key(key)?;
     check_value(value)
 }

@@ -4,9 +4,9 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use tenure_keyspace::{
-    AddCondition, Blocking, Combine, Command, End, ExpireCondition, HashCommand, Id, KeyCommand, ListCommand,
+    AddCondition, Blocking, Combine, Command, ExpireCondition, HashCommand, KeyCommand, ListCommand, ListEnd,
     NewId, RangeBy, Script, ScriptCall, SetCommand, SetCondition, SetExpiry, SortedCommand, StreamCommand,
-    StringCommand, Trim,
+    StreamId, StringCommand, Trim,
 };
 
 pub(crate) fn key() -> impl Strategy<Value = Bytes> {
@@ -21,8 +21,8 @@ pub(crate) fn text() -> impl Strategy<Value = Bytes> {
     ]
 }
 
-pub(crate) fn end() -> impl Strategy<Value = End> {
-    prop_oneof![Just(End::Left), Just(End::Right)]
+pub(crate) fn end() -> impl Strategy<Value = ListEnd> {
+    prop_oneof![Just(ListEnd::Left), Just(ListEnd::Right)]
 }
 
 fn texts() -> impl Strategy<Value = Vec<Bytes>> {
@@ -136,8 +136,8 @@ fn stream() -> impl Strategy<Value = StreamCommand> {
         ),
         key().prop_map(|key| StreamCommand::Range {
             key,
-            from: Id(0, 0),
-            to: Id::LAST,
+            from: StreamId(0, 0),
+            to: StreamId::LAST,
             count: 9,
             reverse: true
         }),

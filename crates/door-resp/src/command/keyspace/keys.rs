@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{
-    Command as KeyCommand, ExpireCondition, KeyCommand as OnKey, Page, Scan, literal_prefix,
+    Command as KeyCommand, ExpireCondition, KeyCommand as OnKey, KeyScan, Page, literal_prefix,
 };
 
 use super::super::views::{self, SCAN_COUNT_MAX};
@@ -116,7 +116,7 @@ pub(in super::super) fn scan(arguments: &mut Arguments<'_>) -> Parsed {
     if scan.cursor != 0 && !is_stored {
         return Ok(command);
     }
-    let stored = Scan {
+    let stored = KeyScan {
         page: Page {
             cursor: scan.cursor & !STORED_CURSOR,
             pattern: scan.pattern.clone(),

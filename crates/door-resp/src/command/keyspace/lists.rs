@@ -1,7 +1,7 @@
 //! Lists on stored keys. A list at `queue:…` is a queue of tasks and goes the other way.
 
 use bytes::Bytes;
-use tenure_hub::keyspace::{Blocking, Command as KeyCommand, End, Insert, ListCommand};
+use tenure_hub::keyspace::{Blocking, Command as KeyCommand, Insert, ListCommand, ListEnd};
 
 use super::super::lists::{self, Wait};
 use super::super::{Arguments, Command, CommandError};
@@ -20,34 +20,42 @@ pub(in super::super) fn lpush(arguments: &mut Arguments<'_>) -> Parsed {
     if !next_is_stored(arguments) {
         return lists::lpush(arguments);
     }
-    list(ListCommand::Push { key: key(arguments)?, end: End::Left, elements: values(arguments)? })
+    list(ListCommand::Push { key: key(arguments)?, end: ListEnd::Left, elements: values(arguments)? })
 }
 
 pub(in super::super) fn rpush(arguments: &mut Arguments<'_>) -> Parsed {
     no_view(arguments, USE_LPUSH)?;
-    list(ListCommand::Push { key: key(arguments)?, end: End::Right, elements: values(arguments)? })
+    list(ListCommand::Push { key: key(arguments)?, end: ListEnd::Right, elements: values(arguments)? })
 }
 
 pub(in super::super) fn lpushx(arguments: &mut Arguments<'_>) -> Parsed {
     no_view(arguments, USE_LPUSH)?;
-    list(ListCommand::PushToExisting { key: key(arguments)?, end: End::Left, elements: values(arguments)? })
+    list(ListCommand::PushToExisting {
+        key: key(arguments)?,
+        end: ListEnd::Left,
+        elements: values(arguments)?,
+    })
 }
 
 pub(in super::super) fn rpushx(arguments: &mut Arguments<'_>) -> Parsed {
     no_view(arguments, USE_LPUSH)?;
-    list(ListCommand::PushToExisting { key: key(arguments)?, end: End::Right, elements: values(arguments)? })
+    list(ListCommand::PushToExisting {
+        key: key(arguments)?,
+        end: ListEnd::Right,
+        elements: values(arguments)?,
+    })
 }
 
 pub(in super::super) fn lpop(arguments: &mut Arguments<'_>) -> Parsed {
     no_view(arguments, USE_RPOP)?;
-    pop(arguments, End::Left)
+    pop(arguments, ListEnd::Left)
 }
 
 pub(in super::super) fn rpop(arguments: &mut Arguments<'_>) -> Parsed {
     if !next_is_stored(arguments) {
         return lists::rpop(arguments);
     }
-    pop(arguments, End::Right)
+    pop(arguments, ListEnd::Right)
 }
 
 pub(in super::super) fn llen(arguments: &mut Arguments<'_>) -> Parsed {
@@ -121,7 +129,7 @@ pub(in super::super) fn rpoplpush(arguments: &mut Arguments<'_>) -> Parsed {
         return lists::rpoplpush(arguments);
     }
     let (from, to) = (key(arguments)?, key(arguments)?);
-    list(ListCommand::Move { from, to, from_end: End::Right, to_end: End::Left })
+    list(ListCommand::Move { from, to, from_end: ListEnd::Right, to_end: ListEnd::Left })
 }
 
 pub(in super::super) fn lmove(arguments: &mut Arguments<'_>) -> Parsed {
@@ -134,14 +142,14 @@ pub(in super::super) fn lmove(arguments: &mut Arguments<'_>) -> Parsed {
 
 pub(in super::super) fn blpop(arguments: &mut Arguments<'_>) -> Parsed {
     no_view(arguments, USE_RPOP)?;
-    wait_for(arguments, End::Left)
+    wait_for(arguments, ListEnd::Left)
 }
 
 pub(in super::super) fn brpop(arguments: &mut Arguments<'_>) -> Parsed {
     if !next_is_stored(arguments) {
         return lists::brpop(arguments);
     }
-    wait_for(arguments, End::Right)
+    wait_for(arguments, ListEnd::Right)
 }
 
 pub(in super::super) fn brpoplpush(arguments: &mut Arguments<'_>) -> Parsed {
@@ -149,7 +157,7 @@ pub(in super::super) fn brpoplpush(arguments: &mut Arguments<'_>) -> Parsed {
         return lists::brpoplpush(arguments);
     }
     let (from, to) = (key(arguments)?, key(arguments)?);
-    let command = Blocking::Move { from, to, from_end: End::Right, to_end: End::Left };
+    let command = Blocking::Move { from, to, from_end: ListEnd::Right, to_end: ListEnd::Left };
     wait(command, arguments)
 }
 
@@ -171,7 +179,7 @@ fn no_view(arguments: &Arguments<'_>, instead: &'static str) -> Result<(), Comma
     if next_is_stored(arguments) { Ok(()) } else { Err(CommandError::Instead(instead)) }
 }
 
-fn pop(arguments: &mut Arguments<'_>, end: End) -> Parsed {
+fn pop(arguments: &mut Arguments<'_>, end: ListEnd) -> Parsed {
     let key = key(arguments)?;
     if arguments.left() == 0 {
         return list(ListCommand::Pop { key, end });
@@ -181,7 +189,7 @@ fn pop(arguments: &mut Arguments<'_>, end: End) -> Parsed {
     list(ListCommand::PopMany { key, end, count })
 }
 
-fn wait_for(arguments: &mut Arguments<'_>, end: End) -> Parsed {
+fn wait_for(arguments: &mut Arguments<'_>, end: ListEnd) -> Parsed {
     let mut keys: Vec<Bytes> = Vec::new();
     while arguments.left() > 1 {
         if keys.len() == WAIT_KEYS_MAX {
@@ -197,10 +205,10 @@ fn wait(command: Blocking, arguments: &mut Arguments<'_>) -> Parsed {
     Ok(Command::Keyspace(KeyspaceCommand::Wait { command, wait }))
 }
 
-fn end(arguments: &mut Arguments<'_>) -> Result<End, CommandError> {
+fn end(arguments: &mut Arguments<'_>) -> Result<ListEnd, CommandError> {
     match () {
-        () if arguments.keyword("LEFT") => Ok(End::Left),
-        () if arguments.keyword("RIGHT") => Ok(End::Right),
+        () if arguments.keyword("LEFT") => Ok(ListEnd::Left),
+        () if arguments.keyword("RIGHT") => Ok(ListEnd::Right),
         () => Err(CommandError::Syntax),
     }
 }

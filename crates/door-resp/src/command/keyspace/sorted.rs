@@ -1,7 +1,7 @@
 //! Sorted sets on stored keys.
 
 use tenure_hub::keyspace::{
-    AddCondition, Bound, Command as KeyCommand, End, Limit, Only, RangeBy, SortedCommand, Weighing,
+    AddCondition, Bound, Command as KeyCommand, Limit, ListEnd, Only, RangeBy, SortedCommand, Weighing,
 };
 
 use super::super::arguments::parse_text;
@@ -136,11 +136,11 @@ pub(in super::super) fn zremrangebyrank(arguments: &mut Arguments<'_>) -> Parsed
 }
 
 pub(in super::super) fn zpopmin(arguments: &mut Arguments<'_>) -> Parsed {
-    pop(arguments, End::Left)
+    pop(arguments, ListEnd::Left)
 }
 
 pub(in super::super) fn zpopmax(arguments: &mut Arguments<'_>) -> Parsed {
-    pop(arguments, End::Right)
+    pop(arguments, ListEnd::Right)
 }
 
 pub(in super::super) fn zscan(arguments: &mut Arguments<'_>) -> Parsed {
@@ -180,7 +180,7 @@ fn sorted(command: SortedCommand) -> Parsed {
     Ok(run(KeyCommand::Sorted(command)))
 }
 
-fn pop(arguments: &mut Arguments<'_>, end: End) -> Parsed {
+fn pop(arguments: &mut Arguments<'_>, end: ListEnd) -> Parsed {
     let key = key(arguments)?;
     let count = if arguments.left() > 0 { arguments.size()? } else { 1 };
     arguments.end()?;

@@ -1,7 +1,7 @@
 //! Streams on stored keys. The streams `events` and `events:…` are the broker's own log.
 
 use bytes::Bytes;
-use tenure_hub::keyspace::{Blocking, Command as KeyCommand, Id, NewId, StreamCommand, Trim};
+use tenure_hub::keyspace::{Blocking, Command as KeyCommand, NewId, StreamCommand, StreamId, Trim};
 
 use super::super::arguments::parse_text;
 use super::super::lists::Wait;
@@ -86,7 +86,7 @@ pub(in super::super) fn xread(arguments: &mut Arguments<'_>) -> Parsed {
     Ok(Command::Keyspace(KeyspaceCommand::Wait { command: Blocking::ReadStreams { streams, count }, wait }))
 }
 
-fn streams(arguments: &mut Arguments<'_>) -> Result<Vec<(Bytes, Id)>, CommandError> {
+fn streams(arguments: &mut Arguments<'_>) -> Result<Vec<(Bytes, StreamId)>, CommandError> {
     let words = arguments.left();
     if words == 0 || words % 2 == 1 {
         return Err(CommandError::UnbalancedStreams);
@@ -100,7 +100,7 @@ fn streams(arguments: &mut Arguments<'_>) -> Result<Vec<(Bytes, Id)>, CommandErr
     }
     let after = |key| match arguments.required()? {
         // From now on: every entry that is there has a lower id than this.
-        b"$" => Ok((key, Id::LAST)),
+        b"$" => Ok((key, StreamId::LAST)),
         text => Ok((key, id(text, 0)?)),
     };
     keys.into_iter().map(after).collect()
@@ -110,15 +110,15 @@ fn stream(command: StreamCommand) -> Parsed {
     Ok(run(KeyCommand::Stream(command)))
 }
 
-fn range(arguments: &mut Arguments<'_>, key: Bytes, from: Id, to: Id, reverse: bool) -> Parsed {
+fn range(arguments: &mut Arguments<'_>, key: Bytes, from: StreamId, to: StreamId, reverse: bool) -> Parsed {
     let count = if arguments.keyword("COUNT") { arguments.size()? } else { usize::MAX };
     arguments.end()?;
     stream(StreamCommand::Range { key, from, to, count, reverse })
 }
 
-fn from(arguments: &mut Arguments<'_>) -> Result<Id, CommandError> {
+fn from(arguments: &mut Arguments<'_>) -> Result<StreamId, CommandError> {
     match arguments.required()? {
-        b"-" => Ok(Id(0, 0)),
+        b"-" => Ok(StreamId(0, 0)),
         text => match text.strip_prefix(b"(") {
             Some(text) => Ok(id(text, 0)?.next()),
             None => id(text, 0),
@@ -126,9 +126,9 @@ fn from(arguments: &mut Arguments<'_>) -> Result<Id, CommandError> {
     }
 }
 
-fn to(arguments: &mut Arguments<'_>) -> Result<Id, CommandError> {
+fn to(arguments: &mut Arguments<'_>) -> Result<StreamId, CommandError> {
     match arguments.required()? {
-        b"+" => Ok(Id::LAST),
+        b"+" => Ok(StreamId::LAST),
         text => match text.strip_prefix(b"(") {
             Some(text) => id(text, 0)?.before().ok_or(CommandError::StreamId),
             None => id(text, u64::MAX),
@@ -137,11 +137,11 @@ fn to(arguments: &mut Arguments<'_>) -> Result<Id, CommandError> {
 }
 
 /// `<millis>-<number>`, or the first part alone.
-fn id(text: &[u8], number: u64) -> Result<Id, CommandError> {
+fn id(text: &[u8], number: u64) -> Result<StreamId, CommandError> {
     let parse = |text| parse_text::<u64>(text).ok_or(CommandError::StreamId);
     match text.iter().position(|byte| *byte == b'-') {
-        Some(dash) => Ok(Id(parse(&text[..dash])?, parse(&text[dash + 1..])?)),
-        None => Ok(Id(parse(text)?, number)),
+        Some(dash) => Ok(StreamId(parse(&text[..dash])?, parse(&text[dash + 1..])?)),
+        None => Ok(StreamId(parse(text)?, number)),
     }
 }
 

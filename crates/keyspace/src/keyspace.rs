@@ -7,28 +7,28 @@ use bytes::Bytes;
 use crate::account;
 use crate::effect::{Effect, Record, Whole};
 use crate::hashed::Hashed;
-use crate::refusal::Refusal;
+use crate::refusal::KeyspaceRefusal;
 use crate::settings::Settings;
 use crate::time::Timestamp;
 use crate::value::Value;
 use crate::waiting::Waiters;
-use crate::watching::Watches;
+use crate::watching::KeyWatches;
 
 #[derive(Debug, Default)]
-pub struct Space {
+pub struct Keyspace {
     pub(crate) settings: Settings,
-    pub(crate) keys: BTreeMap<Hashed, Entry>,
+    pub(crate) keys: BTreeMap<Hashed, KeyEntry>,
     /// Keys with a time to live, by their end.
     pub(crate) expiring: BTreeSet<(Timestamp, Bytes)>,
     pub(crate) bytes: usize,
     pub(crate) waiters: Waiters,
-    pub(crate) watches: Watches,
+    pub(crate) watches: KeyWatches,
     /// How many random draws there were, so that they differ.
     pub(crate) draws: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct KeyEntry {
     pub(crate) value: Value,
     /// [`Timestamp::NEVER`] without a time to live.
     pub(crate) expires: Timestamp,
@@ -40,9 +40,9 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct SweepPlace(Option<Hashed>);
 
-impl Space {
-    pub fn new(settings: Settings) -> Space {
-        Space { settings, ..Space::default() }
+impl Keyspace {
+    pub fn new(settings: Settings) -> Keyspace {
+        Keyspace { settings, ..Keyspace::default() }
     }
 
     /// How many keys there are; those whose time is over count until they are removed.
@@ -103,7 +103,7 @@ impl Space {
     }
 
     /// What lives at a key.
-    pub(crate) fn get(&self, key: &Bytes, now: Timestamp) -> Option<&Entry> {
+    pub(crate) fn get(&self, key: &Bytes, now: Timestamp) -> Option<&KeyEntry> {
         self.keys.get(&Hashed::new(key)).filter(|entry| entry.expires > now)
     }
 
@@ -113,10 +113,10 @@ impl Space {
         key: &Bytes,
         now: Timestamp,
         as_kind: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, Refusal> {
+    ) -> Result<Option<T>, KeyspaceRefusal> {
         match self.get(key, now) {
             None => Ok(None),
-            Some(entry) => as_kind(&entry.value).map(Some).ok_or(Refusal::WrongType),
+            Some(entry) => as_kind(&entry.value).map(Some).ok_or(KeyspaceRefusal::WrongType),
         }
     }
 
@@ -150,8 +150,8 @@ impl Space {
 }
 
 /// Two spaces are equal if their keys are. Who waits or watches is soft.
-impl PartialEq for Space {
-    fn eq(&self, other: &Space) -> bool {
+impl PartialEq for Keyspace {
+    fn eq(&self, other: &Keyspace) -> bool {
         self.keys == other.keys && self.expiring == other.expiring && self.bytes == other.bytes
     }
 }
