@@ -23,10 +23,10 @@ use crate::counters::Counters;
 use crate::principal::Principal;
 use crate::runtime::start_thread;
 
-pub(crate) use act::Act;
+pub(crate) use act::AuditAct;
 pub use file::{AuditFile, LogFile};
-pub(crate) use line::{Field, Line, Outcome, Who};
-use writer::Writer;
+pub(crate) use line::{AuditField, AuditLine, AuditOutcome, Who};
+use writer::AuditWriter;
 
 /// How many lines may wait for the log's disk. A line is at most some kilobytes.
 const LINES_WAITING_MAX: usize = 8_192;
@@ -57,15 +57,15 @@ pub enum AuditLevel {
 #[derive(Clone, Debug)]
 pub struct Audit {
     level: AuditLevel,
-    lines: SyncSender<Message>,
+    lines: SyncSender<AuditMessage>,
     /// Lines that found no room in the queue, since the writer last told.
     dropped: Arc<AtomicU64>,
     counters: Arc<Counters>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Message {
-    Line(Box<Line>),
+pub(crate) enum AuditMessage {
+    Line(Box<AuditLine>),
     /// Write and sync everything before this, then say so.
     Close(SyncSender<()>),
 }
@@ -89,7 +89,7 @@ impl Audit {
         let (lines, waiting) = sync_channel(LINES_WAITING_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
         let counters = Arc::new(Counters::new("audit"));
-        let mut writer = Writer::new(file, Arc::clone(&dropped), Arc::clone(&counters));
+        let mut writer = AuditWriter::new(file, Arc::clone(&dropped), Arc::clone(&counters));
         start_thread("tenure-audit", move || writer.run(&waiting));
         Audit { level, lines, dropped, counters }
     }
@@ -105,7 +105,7 @@ impl Audit {
             namespace: namespace.or(principal.grant.namespace.as_ref()).cloned(),
             ..Who::of(principal)
         };
-        self.add(Line::new(wall_clock(), Some(who), act, Outcome::of(no)));
+        self.add(AuditLine::new(wall_clock(), Some(who), act, AuditOutcome::of(no)));
     }
 
     /// A peer was not let in.
@@ -115,13 +115,13 @@ impl Audit {
             NotAdmitted::WrongKey => ("wrong-key", "the key is not known"),
         };
         let who = Who { door, address, ..Who::default() };
-        let outcome = Outcome::Refused { code, why: why.to_owned() };
-        self.add(Line::new(now, Some(who), "connect", outcome));
+        let outcome = AuditOutcome::Refused { code, why: why.to_owned() };
+        self.add(AuditLine::new(now, Some(who), "connect", outcome));
     }
 
     /// The configuration was read again: which settings changed, and which keys came and went, all by their names.
     pub fn reloaded(&self, settings: &[&'static str], keys_added: &[Name], keys_removed: &[Name]) {
-        let mut line = Line::new(wall_clock(), None, "reload", Outcome::Done);
+        let mut line = AuditLine::new(wall_clock(), None, "reload", AuditOutcome::Done);
         let settings = settings.iter().map(|key| Name::from(*key)).collect();
         for (name, list) in [
             ("settings", settings),
@@ -129,7 +129,7 @@ impl Audit {
             ("keys_removed", keys_removed.to_vec()),
         ] {
             if !list.is_empty() {
-                line.fields.push((name, Field::names(list)));
+                line.fields.push((name, AuditField::names(list)));
             }
         }
         self.add(line);
@@ -137,22 +137,22 @@ impl Audit {
 
     /// The configuration could not be read again.
     pub fn not_reloaded(&self, why: &str) {
-        let outcome = Outcome::Refused { code: "bad-configuration", why: why.to_owned() };
-        self.add(Line::new(wall_clock(), None, "reload", outcome));
+        let outcome = AuditOutcome::Refused { code: "bad-configuration", why: why.to_owned() };
+        self.add(AuditLine::new(wall_clock(), None, "reload", outcome));
     }
 
     /// The broker starts.
     pub fn started(&self, version: &str) {
-        let mut line = Line::new(wall_clock(), None, "start", Outcome::Done);
-        line.fields.push(("version", Field::Text(version.into())));
+        let mut line = AuditLine::new(wall_clock(), None, "start", AuditOutcome::Done);
+        line.fields.push(("version", AuditField::Text(version.into())));
         self.add(line);
     }
 
     /// The broker stops: the last line. Waits for it to be on disk, but not for a disk that hangs.
     pub fn stopped(&self) {
-        self.add(Line::new(wall_clock(), None, "stop", Outcome::Done));
+        self.add(AuditLine::new(wall_clock(), None, "stop", AuditOutcome::Done));
         let (done, is_done) = sync_channel(1);
-        let mut message = Message::Close(done);
+        let mut message = AuditMessage::Close(done);
         let begun = std::time::Instant::now();
         while begun.elapsed() < CLOSE_TIMEOUT {
             match self.lines.try_send(message) {
@@ -172,12 +172,12 @@ impl Audit {
     }
 
     /// Never waits: a line that finds no room is counted, and the log says how many there were.
-    pub(crate) fn add(&self, line: Line) {
+    pub(crate) fn add(&self, line: AuditLine) {
         self.add_boxed(Box::new(line));
     }
 
-    pub(crate) fn add_boxed(&self, line: Box<Line>) {
-        if self.lines.try_send(Message::Line(line)).is_err() {
+    pub(crate) fn add_boxed(&self, line: Box<AuditLine>) {
+        if self.lines.try_send(AuditMessage::Line(line)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -5,12 +5,18 @@ use std::path::{Component, Path, PathBuf};
 use tenure_engine::{Refusal, SessionId};
 use tenure_store::{RealDisk, StoreError};
 
-use crate::audit::Act;
+use crate::audit::AuditAct;
 use crate::handle::{HubHandle, Inbound};
 use crate::request::Response;
 
 /// Takes a backup on a thread of its own, and answers.
-pub(crate) fn back_up(handle: HubHandle, session: SessionId, token: u64, act: Option<Act>, name: PathBuf) {
+pub(crate) fn back_up(
+    handle: HubHandle,
+    session: SessionId,
+    token: u64,
+    act: Option<AuditAct>,
+    name: PathBuf,
+) {
     tokio::task::spawn_blocking(move || {
         let reply = copy(&handle, &name);
         handle.send(Inbound::Reply { session, token, act, reply });

@@ -25,7 +25,7 @@ pub(crate) fn check_address(door: &str, address: &str) -> Result<(), Refusal> {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     listeners: BTreeMap<(Name, Name), SessionId>,
-    pending: BTreeMap<u64, Pending>,
+    pending: BTreeMap<u64, OpenCall>,
     hearing: BTreeMap<Name, BTreeSet<SessionId>>,
     /// Both sides of what is pending, and what each session listens at, to find them when a session ends.
     of_session: BTreeMap<SessionId, OfSession>,
@@ -33,7 +33,7 @@ pub(crate) struct Calls {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
+pub(crate) struct OpenCall {
     pub(crate) caller: SessionId,
     pub(crate) token: u64,
     pub(crate) receiver: SessionId,
@@ -43,9 +43,9 @@ pub(crate) struct Pending {
 #[derive(Debug, Default)]
 pub(crate) struct Forgotten {
     /// Whose callers wait in vain.
-    pub(crate) received: Vec<Pending>,
+    pub(crate) received: Vec<OpenCall>,
     /// Whose receivers would answer in vain, by their numbers.
-    pub(crate) made: Vec<(u64, Pending)>,
+    pub(crate) made: Vec<(u64, OpenCall)>,
 }
 
 #[derive(Debug, Default)]
@@ -111,16 +111,16 @@ impl Calls {
         self.next += 1;
         made.insert(token, self.next);
         self.of_session.entry(receiver).or_default().received.insert(self.next);
-        self.pending.insert(self.next, Pending { caller, token, receiver });
+        self.pending.insert(self.next, OpenCall { caller, token, receiver });
         Ok((self.next, receiver))
     }
 
     /// Who waits for the answer to a call that this session received.
-    pub(crate) fn waiting(&self, receiver: SessionId, call: u64) -> Option<Pending> {
+    pub(crate) fn waiting(&self, receiver: SessionId, call: u64) -> Option<OpenCall> {
         self.pending.get(&call).copied().filter(|pending| pending.receiver == receiver)
     }
 
-    pub(crate) fn close(&mut self, call: u64) -> Option<Pending> {
+    pub(crate) fn close(&mut self, call: u64) -> Option<OpenCall> {
         let pending = self.pending.remove(&call)?;
         if let Some(caller) = self.of_session.get_mut(&pending.caller) {
             caller.made.remove(&pending.token);

@@ -28,7 +28,7 @@ use crate::audit::Audit;
 use crate::calls::{Calls, check_address};
 use crate::counters::Counters;
 use crate::mailbox::{Mailbox, UnreadBytes};
-use crate::outbox::{Bundle, Out, Outbox};
+use crate::outbox::{Bundle, Outbox, OutboxItem};
 use crate::principal::Principal;
 use crate::request::{Ask, Delivery, Done, Request, Response, Submission};
 use crate::settings::UnreadLimits;
@@ -144,7 +144,7 @@ impl Core {
         let left = self.calls.forget(session);
         for orphan in left.received {
             let reply = Err(Refusal::NobodyThere { address: entry.peer.identity.clone() });
-            self.outbox.push(Out::Reply { session: orphan.caller, token: orphan.token, reply });
+            self.outbox.push(OutboxItem::Reply { session: orphan.caller, token: orphan.token, reply });
         }
         for (call, pending) in left.made {
             self.call_given_up(call, pending.receiver);
@@ -270,7 +270,7 @@ impl Core {
             self.stats.refusals_total += 1;
             self.stats.stale_refusals_total += u64::from(matches!(refusal, Refusal::StaleAttempt { .. }));
         }
-        self.outbox.insert(mark, Out::Reply { session, token, reply });
+        self.outbox.insert(mark, OutboxItem::Reply { session, token, reply });
     }
 
     /// Does what is due, and a slice of the store's maintenance. Says how soon it wants another turn.
@@ -475,11 +475,11 @@ impl Core {
         Ok(Response::Answer(answer))
     }
 
-    fn say(&mut self, out: Out) {
+    fn say(&mut self, out: OutboxItem) {
         match out {
-            Out::Reply { session, token, reply } => self.say_reply(session, token, reply),
-            Out::Notice { session, notice } => self.put(session, Delivery::Notice(notice)),
-            Out::Other { session, delivery: delivery @ Delivery::Broadcast(_) } => {
+            OutboxItem::Reply { session, token, reply } => self.say_reply(session, token, reply),
+            OutboxItem::Notice { session, notice } => self.put(session, Delivery::Notice(notice)),
+            OutboxItem::Other { session, delivery: delivery @ Delivery::Broadcast(_) } => {
                 // Nobody asked for a broadcast one by one, so a full mailbox does without it.
                 if let Some(entry) = self.sessions.get(&session)
                     && entry.mailbox.has_room_for_events()
@@ -487,11 +487,11 @@ impl Core {
                     entry.mailbox.put(delivery);
                 }
             }
-            Out::Other { session, delivery } => self.put(session, delivery),
-            Out::Event(event) => self.publish(&event),
-            Out::Passed { seq } => self.watches.pass(seq),
-            Out::Begin { watch, from } => self.to_read.push((watch, from)),
-            Out::Audit(line) => self.tell_audit(line),
+            OutboxItem::Other { session, delivery } => self.put(session, delivery),
+            OutboxItem::Event(event) => self.publish(&event),
+            OutboxItem::Passed { seq } => self.watches.pass(seq),
+            OutboxItem::Begin { watch, from } => self.to_read.push((watch, from)),
+            OutboxItem::Audit(line) => self.tell_audit(line),
         }
     }
 
@@ -516,14 +516,14 @@ impl Output for Journaling<'_> {
         self.stats.count(&event.kind);
         self.batches.record(&event, change);
         if self.watched {
-            self.outbox.push(Out::Event(Arc::new(event)));
+            self.outbox.push(OutboxItem::Event(Arc::new(event)));
         } else {
             self.outbox.pass(event.seq);
         }
     }
 
     fn notice(&mut self, session: SessionId, notice: Notice) {
-        self.outbox.push(Out::Notice { session, notice });
+        self.outbox.push(OutboxItem::Notice { session, notice });
     }
 
     fn freed(&mut self, blob: Blob) {

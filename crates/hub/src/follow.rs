@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::handle::{HubHandle, Inbound};
 use crate::mailbox::Mailbox;
 use crate::request::Delivery;
-use crate::watches::Wanted;
+use crate::watches::WatchInterest;
 
 /// How many events are read at first, how many at most, and how many bytes of them at a time from then on.
 const READ_FIRST: usize = 64;
@@ -30,7 +30,7 @@ struct Follower {
     handle: HubHandle,
     mailbox: Arc<Mailbox>,
     watch: (SessionId, u64),
-    wanted: Wanted,
+    wanted: WatchInterest,
 }
 
 impl Follower {

@@ -11,7 +11,7 @@ use tenure_engine::{Blob, DEFAULT_NAMESPACE, Name, Peer, Refusal, SessionId};
 use tenure_store::{ReadError, Reader};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
 
-use crate::audit::{Act, Audit};
+use crate::audit::{Audit, AuditAct};
 use crate::counters::Counters;
 use crate::entered::Entered;
 use crate::keys::{Grant, KeyId, Keys, REVOKED};
@@ -21,7 +21,7 @@ use crate::mailbox::{Mailbox, UnreadBytes};
 use crate::principal::Principal;
 use crate::request::{Ask, Request};
 use crate::topics::Topics;
-use crate::watches::Life;
+use crate::watches::WatchLife;
 
 /// What the runtime receives.
 #[derive(Debug)]
@@ -47,14 +47,14 @@ pub(crate) enum Inbound {
     HasRead {
         watch: (SessionId, u64),
         /// Of the watch that it was read for. Another one may go by the same number since.
-        life: Life,
+        life: WatchLife,
         next: u64,
     },
     /// An answer that was made outside the hub's turn.
     Reply {
         session: SessionId,
         token: u64,
-        act: Option<Act>,
+        act: Option<AuditAct>,
         reply: Result<crate::request::Response, Refusal>,
     },
     Configure(Box<tenure_engine::Settings>),
@@ -76,7 +76,7 @@ pub(crate) struct Beside {
 
 /// Who may come in, and where what they do is told.
 #[derive(Debug)]
-pub(crate) struct Access {
+pub(crate) struct AccessControl {
     pub(crate) keys: Keys,
     pub(crate) entered: Entered,
     pub(crate) audit: Option<Audit>,
@@ -125,12 +125,12 @@ impl HubHandle {
     pub(crate) fn new(
         inbox: mpsc::UnboundedSender<Inbound>,
         permits: Arc<Semaphore>,
-        access: Access,
+        access: AccessControl,
         reader: Reader,
         beside: Beside,
         stopped: watch::Receiver<bool>,
     ) -> HubHandle {
-        let Access { keys, entered, audit } = access;
+        let AccessControl { keys, entered, audit } = access;
         let shared = Shared {
             inbox,
             permits,

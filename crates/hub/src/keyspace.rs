@@ -29,9 +29,9 @@ use tenure_engine::Name;
 use tenure_keyspace::{Keyspace, WaiterId};
 
 use client::Sink;
-use pending::Pending;
+use pending::PendingWrites;
 
-pub use client::{Answer, Call, Client, Failure};
+pub use client::{KeyspaceAnswer, KeyspaceCall, KeyspaceClient, KeyspaceFailure};
 pub use saver::{KeySaver, Round};
 pub use settings::KeyspaceSettings;
 pub use tenure_keyspace::Settings as KeyLimits;
@@ -54,13 +54,13 @@ pub struct Keyspaces {
 #[derive(Debug)]
 struct Shared {
     settings: KeyspaceSettings,
-    spaces: RwLock<HashMap<Name, Arc<Mutex<State>>, RandomState>>,
-    pending: Pending,
+    spaces: RwLock<HashMap<Name, Arc<Mutex<NamespaceKeys>>, RandomState>>,
+    pending: PendingWrites,
 }
 
 /// One namespace.
 #[derive(Debug)]
-struct State {
+struct NamespaceKeys {
     name: Name,
     space: Keyspace,
     /// The place of its last record among all.
@@ -81,7 +81,7 @@ pub struct KeyFigures {
 
 impl Keyspaces {
     fn new(settings: KeyspaceSettings) -> Keyspaces {
-        let shared = Shared { settings, spaces: RwLock::default(), pending: Pending::default() };
+        let shared = Shared { settings, spaces: RwLock::default(), pending: PendingWrites::default() };
         Keyspaces { shared: Arc::new(shared) }
     }
 
@@ -107,28 +107,31 @@ impl Keyspaces {
     }
 
     /// A namespace that is there, or a new one.
-    fn space(&self, namespace: &Name) -> Result<Arc<Mutex<State>>, Failure> {
+    fn space(&self, namespace: &Name) -> Result<Arc<Mutex<NamespaceKeys>>, KeyspaceFailure> {
         if let Some(state) = self.spaces_read().get(namespace) {
             return Ok(Arc::clone(state));
         }
         let mut spaces = self.shared.spaces.write().unwrap_or_else(PoisonError::into_inner);
         if !spaces.contains_key(namespace) && spaces.len() >= NAMESPACES_MAX {
-            return Err(Failure::TooManyNamespaces);
+            return Err(KeyspaceFailure::TooManyNamespaces);
         }
         let limits = self.shared.settings.limits;
         let state = spaces.entry(Arc::clone(namespace)).or_insert_with(|| {
             let space = Keyspace::new(limits);
-            let state = State { name: Arc::clone(namespace), space, last: 0, sinks: HashMap::default() };
+            let state =
+                NamespaceKeys { name: Arc::clone(namespace), space, last: 0, sinks: HashMap::default() };
             Arc::new(Mutex::new(state))
         });
         Ok(Arc::clone(state))
     }
 
-    fn spaces_read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<Name, Arc<Mutex<State>>, RandomState>> {
+    fn spaces_read(
+        &self,
+    ) -> std::sync::RwLockReadGuard<'_, HashMap<Name, Arc<Mutex<NamespaceKeys>>, RandomState>> {
         self.shared.spaces.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spaces(&self) -> Vec<Arc<Mutex<State>>> {
+    fn spaces(&self) -> Vec<Arc<Mutex<NamespaceKeys>>> {
         self.spaces_read().values().cloned().collect()
     }
 }

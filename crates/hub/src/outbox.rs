@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tenure_engine::{Event, Notice, Refusal, SessionId};
 
-use crate::audit::Line;
+use crate::audit::AuditLine;
 use crate::request::{Delivery, Response};
 use crate::watches::WatchKey;
 
 /// Something to say once the records before it are on disk.
 #[derive(Debug)]
-pub(crate) enum Out {
+pub(crate) enum OutboxItem {
     Reply {
         session: SessionId,
         token: u64,
@@ -37,7 +37,7 @@ pub(crate) enum Out {
         delivery: Delivery,
     },
     /// A line for the audit log.
-    Audit(Box<Line>),
+    Audit(Box<AuditLine>),
 }
 
 /// What may be said together.
@@ -46,17 +46,17 @@ pub(crate) struct Bundle {
     position: u64,
     /// The last event that was decided before it was sealed.
     pub(crate) last_event: u64,
-    pub(crate) outs: Vec<Out>,
+    pub(crate) outs: Vec<OutboxItem>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// What goes with the open batch.
-    open: Vec<Out>,
+    open: Vec<OutboxItem>,
     /// What waits for a sync, by the position that must be reached.
     waiting: VecDeque<Bundle>,
     synced: u64,
-    spare: Vec<Vec<Out>>,
+    spare: Vec<Vec<OutboxItem>>,
 }
 
 impl Outbox {
@@ -64,7 +64,7 @@ impl Outbox {
         Outbox { synced, ..Outbox::default() }
     }
 
-    pub(crate) fn push(&mut self, out: Out) {
+    pub(crate) fn push(&mut self, out: OutboxItem) {
         self.open.push(out);
     }
 
@@ -74,15 +74,15 @@ impl Outbox {
     }
 
     /// A reply stands before what its command made others hear: whoever registers knows the terms before work arrives.
-    pub(crate) fn insert(&mut self, mark: usize, out: Out) {
+    pub(crate) fn insert(&mut self, mark: usize, out: OutboxItem) {
         self.open.insert(mark, out);
     }
 
     /// Events that nobody watches cost one entry per batch.
     pub(crate) fn pass(&mut self, passed: u64) {
         match self.open.last_mut() {
-            Some(Out::Passed { seq }) => *seq = passed,
-            _ => self.open.push(Out::Passed { seq: passed }),
+            Some(OutboxItem::Passed { seq }) => *seq = passed,
+            _ => self.open.push(OutboxItem::Passed { seq: passed }),
         }
     }
 
@@ -119,7 +119,7 @@ impl Outbox {
     }
 
     /// Gives an emptied bundle back for its capacity.
-    pub(crate) fn recycle(&mut self, mut outs: Vec<Out>) {
+    pub(crate) fn recycle(&mut self, mut outs: Vec<OutboxItem>) {
         outs.clear();
         if self.spare.len() < 4 {
             self.spare.push(outs);
@@ -129,16 +129,20 @@ impl Outbox {
     /// Whether an answer for this session waits for the disk.
     pub(crate) fn owes(&self, session: SessionId) -> bool {
         let all = self.waiting.iter().flat_map(|bundle| &bundle.outs).chain(&self.open);
-        all.into_iter().any(|out| matches!(out, Out::Reply { session: whose, .. } if *whose == session))
+        all.into_iter()
+            .any(|out| matches!(out, OutboxItem::Reply { session: whose, .. } if *whose == session))
     }
 
     /// Takes out the answers that need not wait for the disk, of sessions that wait for nothing else before them.
-    pub(crate) fn take_free(&mut self, is_free: impl Fn(&Result<Response, Refusal>) -> bool) -> Vec<Out> {
+    pub(crate) fn take_free(
+        &mut self,
+        is_free: impl Fn(&Result<Response, Refusal>) -> bool,
+    ) -> Vec<OutboxItem> {
         let mut waiting = HashSet::new();
         let mut free = Vec::new();
         for outs in self.waiting.iter_mut().map(|bundle| &mut bundle.outs).chain([&mut self.open]) {
             free.extend(outs.extract_if(.., |out| match out {
-                Out::Reply { session, reply, .. } => {
+                OutboxItem::Reply { session, reply, .. } => {
                     let goes = is_free(reply) && !waiting.contains(session);
                     if !goes {
                         waiting.insert(*session);

@@ -20,7 +20,7 @@ use crate::clock::{Moment, Turning, wall_clock};
 use crate::core::Core;
 use crate::entered::Entered;
 use crate::follow::follow;
-use crate::handle::{Access, Beside, HubHandle, Inbound};
+use crate::handle::{AccessControl, Beside, HubHandle, Inbound};
 use crate::keys::Keys;
 use crate::keyspace::Keyspaces;
 use crate::limits::{DISK_RESERVE_BYTES, INBOX_REQUESTS_MAX};
@@ -109,7 +109,7 @@ impl Hub {
         });
         let entered = Entered::new(settings.namespaces_per_key_max);
         let beside = Beside { topics, keyspaces };
-        let access = Access { keys, entered, audit: settings.audit.clone() };
+        let access = AccessControl { keys, entered, audit: settings.audit.clone() };
         let handle = HubHandle::new(inbox, Arc::clone(&permits), access, reader, beside, stopped);
         handle.topics().connect(handle.downgrade());
         let mut core = Core::new(engine, batches, maintenance, stats);

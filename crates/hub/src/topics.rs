@@ -24,6 +24,7 @@ mod events;
 mod feed;
 mod list;
 mod log;
+mod namespace;
 mod publish;
 mod reaper;
 mod request;
@@ -31,7 +32,6 @@ mod restore;
 mod rows;
 mod saver;
 mod settings;
-mod space;
 mod stepped;
 mod subscribe;
 mod subscription;
@@ -46,17 +46,17 @@ use tenure_topics::{Shard, Timestamp};
 use tokio::sync::Notify;
 
 use crate::handle::WeakHub;
+use namespace::NamespaceTopics;
 use request::OpenRequests;
 use saver::SaverLine;
-use space::Space;
 
 pub use events::EVENT_PREFIXES;
 pub(crate) use events::event_prefix;
-pub use publish::{Published, Receipt};
-pub use request::Answer;
+pub use publish::{PublishReceipt, PublishResult};
+pub use request::RequestAnswer;
 pub use settings::{DURABLE_MESSAGES, TopicSettings};
 pub use stepped::SteppedTopics;
-pub use subscription::{Ended, Subscription};
+pub use subscription::{Ended, SubscriptionHandle};
 pub use tenure_store::TopicLogSettings;
 pub use tenure_topics::{
     Delivery, DeliveryKind, Dropped, Gap, GapReason, Message, MessageId, PAGE_MAX, Policy, Publish, Recovery,
@@ -77,7 +77,7 @@ pub struct Topics {
 #[derive(Debug)]
 struct Shared {
     settings: TopicSettings,
-    spaces: RwLock<HashMap<Name, Arc<Space>, RandomState>>,
+    spaces: RwLock<HashMap<Name, Arc<NamespaceTopics>, RandomState>>,
     requests: Mutex<OpenRequests>,
     figures: Mutex<ShardStats>,
     stopping: AtomicBool,
@@ -138,7 +138,7 @@ impl Topics {
     }
 
     /// A namespace that is there, or a new one.
-    fn space(&self, namespace: &Name) -> Result<Arc<Space>, TopicRefusal> {
+    fn space(&self, namespace: &Name) -> Result<Arc<NamespaceTopics>, TopicRefusal> {
         if self.is_stopping() {
             return Err(TopicRefusal::Stopping);
         }
@@ -154,7 +154,7 @@ impl Topics {
         }
         let mut shard = Shard::new(self.shared.settings.shard());
         shard.raise_restart_floor(Sequence(self.shared.floor.load(Ordering::Acquire)), self.exact());
-        let space = Arc::new(Space::new(Arc::clone(namespace), shard, self.shared.saver.clone()));
+        let space = Arc::new(NamespaceTopics::new(Arc::clone(namespace), shard, self.shared.saver.clone()));
         spaces.insert(Arc::clone(namespace), Arc::clone(&space));
         Ok(space)
     }
@@ -163,11 +163,11 @@ impl Topics {
         self.shared.exact.get().map_or(&[], Vec::as_slice)
     }
 
-    fn known_space(&self, namespace: &str) -> Option<Arc<Space>> {
+    fn known_space(&self, namespace: &str) -> Option<Arc<NamespaceTopics>> {
         self.shared.spaces.read().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
     }
 
-    fn spaces(&self) -> Vec<Arc<Space>> {
+    fn spaces(&self) -> Vec<Arc<NamespaceTopics>> {
         self.shared.spaces.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 

@@ -153,43 +153,43 @@ impl Watches {
         key: WatchKey,
         from: u64,
         mut deliver: impl FnMut(&Arc<Event>) -> bool,
-    ) -> CatchUp {
+    ) -> WatchCatchUp {
         let oldest = self.recent.front().map_or(self.next, |event| event.seq);
-        let Some(entry) = self.all.get_mut(&key) else { return CatchUp::Gone };
+        let Some(entry) = self.all.get_mut(&key) else { return WatchCatchUp::Gone };
         if from < oldest {
-            return CatchUp::Read { from, until: self.next };
+            return WatchCatchUp::Read { from, until: self.next };
         }
         if from < self.kept_from && self.next < self.kept_from {
-            return CatchUp::Read { from, until: self.kept_from };
+            return WatchCatchUp::Read { from, until: self.kept_from };
         }
         for event in self.recent.iter().skip((from - oldest) as usize) {
             if wants(entry, event) && !deliver(event) {
-                return CatchUp::Read { from: event.seq, until: self.next };
+                return WatchCatchUp::Read { from: event.seq, until: self.next };
             }
         }
         entry.live = true;
-        CatchUp::Live
+        WatchCatchUp::Live
     }
 
     /// What a watch wants, for whoever reads the log for it.
-    pub(crate) fn wanted(&self, key: WatchKey) -> Option<Wanted> {
-        self.all.get(&key).map(|entry| Wanted {
+    pub(crate) fn wanted(&self, key: WatchKey) -> Option<WatchInterest> {
+        self.all.get(&key).map(|entry| WatchInterest {
             namespace: entry.namespace.clone(),
             filter: entry.filter.clone(),
-            life: Life(Arc::downgrade(&entry.life)),
+            life: WatchLife(Arc::downgrade(&entry.life)),
         })
     }
 }
 
 /// What to look for in the log.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WatchInterest {
     namespace: Name,
     filter: EventFilter,
-    pub(crate) life: Life,
+    pub(crate) life: WatchLife,
 }
 
-impl Wanted {
+impl WatchInterest {
     pub(crate) fn matches(&self, event: &Event) -> bool {
         *event.namespace() == self.namespace && self.filter.matches(event)
     }
@@ -197,16 +197,16 @@ impl Wanted {
 
 /// Whether a watch is still wanted, or has ended while somebody reads the log for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Life(Weak<()>);
+pub(crate) struct WatchLife(Weak<()>);
 
-impl Life {
+impl WatchLife {
     pub(crate) fn is_over(&self) -> bool {
         self.0.strong_count() == 0
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum CatchUp {
+pub(crate) enum WatchCatchUp {
     Live,
     Read { from: u64, until: u64 },
     Gone,

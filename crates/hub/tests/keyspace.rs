@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{
-    Answer, Blocking, Call, Client, Command, ExpireCondition, Failure, KeyCommand, KeySaver, KeyTime,
-    KeyspaceRefusal, KeyspaceSettings, Keyspaces, ListCommand, ListEnd, Reply, Round, SetCondition,
-    SetExpiry, StringCommand,
+    Blocking, Command, ExpireCondition, KeyCommand, KeySaver, KeyTime, KeyspaceAnswer, KeyspaceCall,
+    KeyspaceClient, KeyspaceFailure, KeyspaceRefusal, KeyspaceSettings, Keyspaces, ListCommand, ListEnd,
+    Reply, Round, SetCondition, SetExpiry, StringCommand,
 };
 use tenure_hub::store::{MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings};
 use tenure_hub::words::{Settings, Timestamp};
@@ -35,7 +35,7 @@ impl Broker {
         Ok(Broker { keyspaces, saver, _reader: reader })
     }
 
-    fn client(&self) -> Client {
+    fn client(&self) -> KeyspaceClient {
         self.keyspaces.connect(&"default".into()).expect("there are few namespaces")
     }
 
@@ -44,7 +44,7 @@ impl Broker {
     }
 
     /// Runs one call and has it written.
-    fn ask(&mut self, client: &mut Client, call: Call) -> Answer {
+    fn ask(&mut self, client: &mut KeyspaceClient, call: KeyspaceCall) -> KeyspaceAnswer {
         client.run(NOW, [(1, call)]);
         self.round().expect("the disk works");
         let mut answers = client.take_answered();
@@ -88,10 +88,10 @@ fn bulk(text: &str) -> Reply {
     Reply::Bulk(Bytes::from(text.to_owned()))
 }
 
-fn number(reply: &Answer) -> u64 {
+fn number(reply: &KeyspaceAnswer) -> u64 {
     match reply {
-        Answer::Reply(Reply::Bulk(bytes)) => std::str::from_utf8(bytes).unwrap().parse().unwrap(),
-        Answer::Reply(Reply::Null) => 0,
+        KeyspaceAnswer::Reply(Reply::Bulk(bytes)) => std::str::from_utf8(bytes).unwrap().parse().unwrap(),
+        KeyspaceAnswer::Reply(Reply::Null) => 0,
         other => panic!("{other:?}"),
     }
 }
@@ -116,7 +116,7 @@ fn tell(disk: &MemoryDisk) -> Told {
         let log = if round % 20 == 0 { delete("log") } else { push("log", "entry") };
         let both = vec![set(&format!("a{pair}"), round), set(&format!("b{pair}"), round), log];
         told.tried = round;
-        client.run(NOW, [(round, Call::Transaction(both))]);
+        client.run(NOW, [(round, KeyspaceCall::Transaction(both))]);
         assert!(client.take_answered().is_empty(), "nothing is on disk yet");
         if broker.round().is_err() {
             return told;
@@ -126,7 +126,7 @@ fn tell(disk: &MemoryDisk) -> Told {
             return told;
         }
         assert!(
-            matches!(&answers[0], (token, Answer::Transaction(Some(_))) if *token == round),
+            matches!(&answers[0], (token, KeyspaceAnswer::Transaction(Some(_))) if *token == round),
             "{answers:?}"
         );
         told.answered = round;
@@ -152,14 +152,14 @@ fn an_answered_transaction_is_there_and_none_is_torn_at_whichever_write_the_powe
             let mut client = broker.client();
             let mut highest = 0;
             for pair in 0..PAIRS {
-                let a = number(&broker.ask(&mut client, Call::Run(get(&format!("a{pair}")))));
-                let b = number(&broker.ask(&mut client, Call::Run(get(&format!("b{pair}")))));
+                let a = number(&broker.ask(&mut client, KeyspaceCall::Run(get(&format!("a{pair}")))));
+                let b = number(&broker.ask(&mut client, KeyspaceCall::Run(get(&format!("b{pair}")))));
                 assert_eq!(a, b, "after {cut}: a transaction is torn");
                 highest = highest.max(a);
             }
             assert!((told.answered..=told.tried).contains(&highest), "after {cut}: {highest}");
-            let entries = broker.ask(&mut client, Call::Run(length("log")));
-            assert_eq!(entries, Answer::Reply(Reply::Integer((highest % 20) as i64)), "after {cut}");
+            let entries = broker.ask(&mut client, KeyspaceCall::Run(length("log")));
+            assert_eq!(entries, KeyspaceAnswer::Reply(Reply::Integer((highest % 20) as i64)), "after {cut}");
         }
     }
 }
@@ -170,7 +170,7 @@ fn the_log_is_rewritten_and_stays_short() {
     let mut broker = Broker::start(&disk, settings()).unwrap();
     let mut client = broker.client();
     for round in 0..2_000_u64 {
-        broker.ask(&mut client, Call::Run(set(&format!("key{}", round % 7), round)));
+        broker.ask(&mut client, KeyspaceCall::Run(set(&format!("key{}", round % 7), round)));
     }
     let bytes = |disk: &MemoryDisk| -> usize {
         let names = tenure_hub::store::Disk::list(disk).unwrap();
@@ -182,7 +182,7 @@ fn the_log_is_rewritten_and_stays_short() {
     let mut broker = Broker::start(&disk.reopen(), settings()).unwrap();
     let mut client = broker.client();
     let found: BTreeMap<u64, u64> = (0..7)
-        .map(|key| (key, number(&broker.ask(&mut client, Call::Run(get(&format!("key{key}")))))))
+        .map(|key| (key, number(&broker.ask(&mut client, KeyspaceCall::Run(get(&format!("key{key}")))))))
         .collect();
     assert_eq!((found[&4], found[&3]), (1_999, 1_998));
     assert_eq!(found.len(), 7);
@@ -192,21 +192,21 @@ fn the_log_is_rewritten_and_stays_short() {
 fn a_reader_does_not_see_what_is_not_on_disk() {
     let mut broker = Broker::start(&MemoryDisk::new(), settings()).unwrap();
     let (mut writer, mut reader) = (broker.client(), broker.client());
-    writer.run(NOW, [(1, Call::Run(set("k", 5)))]);
-    reader.run(NOW, [(2, Call::Run(get("k")))]);
+    writer.run(NOW, [(1, KeyspaceCall::Run(set("k", 5)))]);
+    reader.run(NOW, [(2, KeyspaceCall::Run(get("k")))]);
     assert!(reader.take_answered().is_empty());
     broker.round().unwrap();
-    assert_eq!(reader.take_answered(), [(2, Answer::Reply(bulk("5")))]);
+    assert_eq!(reader.take_answered(), [(2, KeyspaceAnswer::Reply(bulk("5")))]);
 }
 
 #[test]
 fn many_writers_share_one_sync() {
     let disk = MemoryDisk::new();
     let mut broker = Broker::start(&disk, KeyspaceSettings::default()).unwrap();
-    let mut clients: Vec<Client> = (0..100).map(|_| broker.client()).collect();
+    let mut clients: Vec<KeyspaceClient> = (0..100).map(|_| broker.client()).collect();
     let before = disk.changes();
     for (index, client) in clients.iter_mut().enumerate() {
-        client.run(NOW, (0..10).map(|at| (at, Call::Run(set(&format!("k{index}-{at}"), at)))));
+        client.run(NOW, (0..10).map(|at| (at, KeyspaceCall::Run(set(&format!("k{index}-{at}"), at)))));
     }
     broker.round().unwrap();
     assert!(clients.iter_mut().all(|client| client.take_answered().len() == 10));
@@ -217,39 +217,51 @@ fn many_writers_share_one_sync() {
 fn a_blocked_pop_is_served_in_order_and_goes_back_if_nobody_hears_it() {
     let mut broker = Broker::start(&MemoryDisk::new(), settings()).unwrap();
     let (mut first, mut second, mut producer) = (broker.client(), broker.client(), broker.client());
-    first.run(NOW, [(7, Call::Wait(pop("q")))]);
-    second.run(NOW, [(8, Call::Wait(pop("q")))]);
-    assert_eq!(broker.ask(&mut producer, Call::Run(push("q", "x"))), Answer::Reply(Reply::Integer(1)));
-    assert_eq!(first.take_answered(), [(7, Answer::Reply(Reply::Array(vec![bulk("q"), bulk("x")])))]);
+    first.run(NOW, [(7, KeyspaceCall::Wait(pop("q")))]);
+    second.run(NOW, [(8, KeyspaceCall::Wait(pop("q")))]);
+    assert_eq!(
+        broker.ask(&mut producer, KeyspaceCall::Run(push("q", "x"))),
+        KeyspaceAnswer::Reply(Reply::Integer(1))
+    );
+    assert_eq!(first.take_answered(), [(7, KeyspaceAnswer::Reply(Reply::Array(vec![bulk("q"), bulk("x")])))]);
     assert!(second.take_answered().is_empty());
-    producer.run(NOW, [(2, Call::Run(push("q", "y")))]);
+    producer.run(NOW, [(2, KeyspaceCall::Run(push("q", "y")))]);
     // It is gone before the disk has its element.
     drop(second);
     broker.round().unwrap();
     assert_eq!(producer.take_answered().len(), 1);
-    assert_eq!(broker.ask(&mut producer, Call::Run(length("q"))), Answer::Reply(Reply::Integer(1)));
-    first.run(NOW, [(9, Call::Wait(pop("empty")))]);
-    first.run(NOW, [(0, Call::GiveUp { waiting: 9 })]);
-    assert_eq!(first.take_answered(), [(9, Answer::Reply(Reply::NullArray))]);
+    assert_eq!(
+        broker.ask(&mut producer, KeyspaceCall::Run(length("q"))),
+        KeyspaceAnswer::Reply(Reply::Integer(1))
+    );
+    first.run(NOW, [(9, KeyspaceCall::Wait(pop("empty")))]);
+    first.run(NOW, [(0, KeyspaceCall::GiveUp { waiting: 9 })]);
+    assert_eq!(first.take_answered(), [(9, KeyspaceAnswer::Reply(Reply::NullArray))]);
 }
 
 #[test]
 fn a_watched_key_that_changes_stops_the_transaction() {
     let mut broker = Broker::start(&MemoryDisk::new(), settings()).unwrap();
     let (mut one, mut other) = (broker.client(), broker.client());
-    let watch = || Call::Watch(vec![Bytes::from_static(b"k")]);
-    assert_eq!(broker.ask(&mut one, watch()), Answer::Reply(Reply::Ok));
-    broker.ask(&mut other, Call::Run(set("k", 1)));
-    assert_eq!(broker.ask(&mut one, Call::Transaction(vec![set("k", 2)])), Answer::Transaction(None));
+    let watch = || KeyspaceCall::Watch(vec![Bytes::from_static(b"k")]);
+    assert_eq!(broker.ask(&mut one, watch()), KeyspaceAnswer::Reply(Reply::Ok));
+    broker.ask(&mut other, KeyspaceCall::Run(set("k", 1)));
+    assert_eq!(
+        broker.ask(&mut one, KeyspaceCall::Transaction(vec![set("k", 2)])),
+        KeyspaceAnswer::Transaction(None)
+    );
     broker.ask(&mut one, watch());
-    let done = broker.ask(&mut one, Call::Transaction(vec![set("k", 3), get("k")]));
-    assert_eq!(done, Answer::Transaction(Some(vec![Reply::Ok, bulk("3")])));
+    let done = broker.ask(&mut one, KeyspaceCall::Transaction(vec![set("k", 3), get("k")]));
+    assert_eq!(done, KeyspaceAnswer::Transaction(Some(vec![Reply::Ok, bulk("3")])));
     // Created and deleted again is a change as well.
-    let created = Call::Watch(vec![Bytes::from_static(b"new")]);
+    let created = KeyspaceCall::Watch(vec![Bytes::from_static(b"new")]);
     broker.ask(&mut one, created);
-    broker.ask(&mut other, Call::Run(set("new", 1)));
-    broker.ask(&mut other, Call::Run(delete("new")));
-    assert_eq!(broker.ask(&mut one, Call::Transaction(vec![get("k")])), Answer::Transaction(None));
+    broker.ask(&mut other, KeyspaceCall::Run(set("new", 1)));
+    broker.ask(&mut other, KeyspaceCall::Run(delete("new")));
+    assert_eq!(
+        broker.ask(&mut one, KeyspaceCall::Transaction(vec![get("k")])),
+        KeyspaceAnswer::Transaction(None)
+    );
 }
 
 #[test]
@@ -257,21 +269,24 @@ fn a_key_ends_with_its_time_also_over_a_restart() {
     let disk = MemoryDisk::new();
     let mut broker = Broker::start(&disk, settings()).unwrap();
     let mut client = broker.client();
-    broker.ask(&mut client, Call::Run(set("k", 1)));
+    broker.ask(&mut client, KeyspaceCall::Run(set("k", 1)));
     let expire = KeyCommand::ExpireAfter {
         key: Bytes::from_static(b"k"),
         millis: 1_000,
         condition: ExpireCondition::Always,
         command: "pexpire",
     };
-    assert_eq!(broker.ask(&mut client, Call::Run(Command::Key(expire))), Answer::Reply(Reply::Integer(1)));
+    assert_eq!(
+        broker.ask(&mut client, KeyspaceCall::Run(Command::Key(expire))),
+        KeyspaceAnswer::Reply(Reply::Integer(1))
+    );
     drop((client, broker));
     let disk = disk.reopen();
     let mut broker = Broker::start(&disk, settings()).unwrap();
     let mut client = broker.client();
-    assert_eq!(broker.ask(&mut client, Call::Run(get("k"))), Answer::Reply(bulk("1")));
-    client.run(NOW + Duration::from_secs(1), [(1, Call::Run(get("k")))]);
-    assert_eq!(client.take_answered(), [(1, Answer::Reply(Reply::Null))]);
+    assert_eq!(broker.ask(&mut client, KeyspaceCall::Run(get("k"))), KeyspaceAnswer::Reply(bulk("1")));
+    client.run(NOW + Duration::from_secs(1), [(1, KeyspaceCall::Run(get("k")))]);
+    assert_eq!(client.take_answered(), [(1, KeyspaceAnswer::Reply(Reply::Null))]);
     broker.keyspaces.expire(KeyTime(NOW.0 + 1_000));
     assert_eq!(broker.keyspaces.figures("default").keys, 0);
 }
@@ -281,16 +296,16 @@ fn a_full_disk_refuses_writes_by_name_and_takes_them_when_there_is_room() {
     let disk = MemoryDisk::new();
     let mut broker = Broker::start(&disk, settings()).unwrap();
     let mut client = broker.client();
-    broker.ask(&mut client, Call::Run(set("k", 1)));
+    broker.ask(&mut client, KeyspaceCall::Run(set("k", 1)));
     disk.limit_capacity(Some(0));
-    client.run(NOW, [(1, Call::Run(set("k", 2)))]);
+    client.run(NOW, [(1, KeyspaceCall::Run(set("k", 2)))]);
     assert_eq!(broker.round().unwrap(), Round::DiskFull);
-    assert_eq!(client.take_answered(), [(1, Answer::Failed(Failure::Unwritten))]);
-    client.run(NOW, [(2, Call::Run(set("k", 3)))]);
-    assert_eq!(client.take_answered(), [(2, Answer::Failed(Failure::DiskFull))]);
+    assert_eq!(client.take_answered(), [(1, KeyspaceAnswer::Failed(KeyspaceFailure::Unwritten))]);
+    client.run(NOW, [(2, KeyspaceCall::Run(set("k", 3)))]);
+    assert_eq!(client.take_answered(), [(2, KeyspaceAnswer::Failed(KeyspaceFailure::DiskFull))]);
     disk.limit_capacity(None);
     broker.round().unwrap();
-    assert_eq!(broker.ask(&mut client, Call::Run(get("k"))), Answer::Reply(bulk("2")));
+    assert_eq!(broker.ask(&mut client, KeyspaceCall::Run(get("k"))), KeyspaceAnswer::Reply(bulk("2")));
 }
 
 #[test]
@@ -299,10 +314,10 @@ fn a_namespace_holds_no_more_than_its_limits() {
     limits.limits.keys_max = 2;
     let mut broker = Broker::start(&MemoryDisk::new(), limits).unwrap();
     let mut client = broker.client();
-    broker.ask(&mut client, Call::Run(set("a", 1)));
-    broker.ask(&mut client, Call::Run(set("b", 1)));
-    let refused = broker.ask(&mut client, Call::Run(set("c", 1)));
-    assert_eq!(refused, Answer::Reply(Reply::Refused(KeyspaceRefusal::TooManyKeys { limit: 2 })));
+    broker.ask(&mut client, KeyspaceCall::Run(set("a", 1)));
+    broker.ask(&mut client, KeyspaceCall::Run(set("b", 1)));
+    let refused = broker.ask(&mut client, KeyspaceCall::Run(set("c", 1)));
+    assert_eq!(refused, KeyspaceAnswer::Reply(Reply::Refused(KeyspaceRefusal::TooManyKeys { limit: 2 })));
     let mut elsewhere = broker.keyspaces.connect(&"other".into()).unwrap();
-    assert_eq!(broker.ask(&mut elsewhere, Call::Run(set("c", 1))), Answer::Reply(Reply::Ok));
+    assert_eq!(broker.ask(&mut elsewhere, KeyspaceCall::Run(set("c", 1))), KeyspaceAnswer::Reply(Reply::Ok));
 }

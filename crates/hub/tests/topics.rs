@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::{TIMEOUT, id, numbers, publish, start, subscribe, take};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
-    Delivery, DeliveryKind, Ended, Policy, Publish, Receipt, Recovery, Resume, Sequence, Subscribe,
+    Delivery, DeliveryKind, Ended, Policy, Publish, PublishReceipt, Recovery, Resume, Sequence, Subscribe,
     TopicFilter, TopicRefusal, TopicSettings, fresh_message_id,
 };
 use tenure_hub::words::Name;
@@ -44,7 +44,7 @@ async fn many_messages_keep_their_order_and_come_in_batches_of_the_size_asked_fo
     let mut subscription = subscribe(topics, "s", &["a"]);
     let messages = (0..200).map(|_| Publish::new("a", fresh_message_id(), vec![7; 100])).collect();
     let receipts = topics.publish_many(&default(), messages);
-    assert!(receipts.iter().all(|receipt| receipt.as_ref().is_ok_and(Receipt::is_settled)));
+    assert!(receipts.iter().all(|receipt| receipt.as_ref().is_ok_and(PublishReceipt::is_settled)));
     let mut seen = Vec::new();
     while seen.len() < 200 {
         let mut out = Vec::new();
@@ -201,7 +201,7 @@ async fn streams_end_when_the_broker_stops() {
     assert_eq!(publish(&topics, "a", "x").await, Err(TopicRefusal::Stopping));
 }
 
-fn blocking(topics: &tenure_hub::topics::Topics, limit: u32) -> tenure_hub::topics::Subscription {
+fn blocking(topics: &tenure_hub::topics::Topics, limit: u32) -> tenure_hub::topics::SubscriptionHandle {
     let mut subscribe = Subscribe::new(id("slow"), vec![TopicFilter::parse("a").unwrap()]);
     subscribe.policy = Some(Policy::Block);
     subscribe.queue_limit = Some(limit);

@@ -7,7 +7,7 @@ use support::test_client::TestClient;
 use support::{id, numbers, publish, start, subscribe, take, until_saved};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
-    Delivery, DeliveryKind, Publish, Recovery, Resume, Resumed, Sequence, Subscribe, Subscription,
+    Delivery, DeliveryKind, Publish, Recovery, Resume, Resumed, Sequence, Subscribe, SubscriptionHandle,
     TopicFilter, TopicSettings, Topics, fresh_message_id,
 };
 use tenure_hub::words::Name;
@@ -20,12 +20,12 @@ fn durable() -> TopicSettings {
     TopicSettings { durable: vec![TopicFilter::parse("audit.>").unwrap()], ..TopicSettings::default() }
 }
 
-fn come_back(topics: &Topics, name: &str) -> (Subscription, Resumed) {
+fn come_back(topics: &Topics, name: &str) -> (SubscriptionHandle, Resumed) {
     topics.resume(&default(), &Resume::new(id(name), Recovery::Replay)).expect("it is known")
 }
 
 /// Everything up to the end of the replay of a topic.
-async fn replay_of(subscription: &mut Subscription, topic: &str) -> Vec<Delivery> {
+async fn replay_of(subscription: &mut SubscriptionHandle, topic: &str) -> Vec<Delivery> {
     let mut heard = Vec::new();
     loop {
         heard.extend(take(subscription).await);

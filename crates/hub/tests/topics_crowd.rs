@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use support::{TIMEOUT, id, numbers, publish, start, subscribe};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
-    Delivery, Policy, Publish, Subscribe, Subscription, TopicFilter, TopicSettings, fresh_message_id,
+    Delivery, Policy, Publish, Subscribe, SubscriptionHandle, TopicFilter, TopicSettings, fresh_message_id,
 };
 use tenure_hub::words::Name;
 
@@ -18,7 +18,7 @@ fn default() -> Name {
 }
 
 /// Reads until the last message, and says what it heard.
-async fn read_all(mut subscription: Subscription) -> Vec<u64> {
+async fn read_all(mut subscription: SubscriptionHandle) -> Vec<u64> {
     let mut heard = Vec::new();
     while heard.last() != Some(&MESSAGES) {
         let mut out = Vec::new();
@@ -73,7 +73,7 @@ async fn an_idle_subscriber_costs_less_than_twenty_kilobytes() {
     let hub = start(&MemoryDisk::default(), TopicSettings::default());
     let topics = hub.handle().topics();
     let before = resident_bytes();
-    let all: Vec<Subscription> = (0..SUBSCRIBERS)
+    let all: Vec<SubscriptionHandle> = (0..SUBSCRIBERS)
         .map(|number| subscribe(topics, &format!("s{number}"), &[&format!("topic.{number}"), "to.all"]))
         .collect();
     publish(topics, "to.all", "x").await.unwrap();

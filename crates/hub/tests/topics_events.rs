@@ -10,7 +10,7 @@ use bytes::Bytes;
 use support::{TIMEOUT, id, start, subscribe};
 use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::topics::{
-    Delivery, DeliveryKind, Message, Recovery, Resume, Sequence, Subscribe, Subscription, TopicFilter,
+    Delivery, DeliveryKind, Message, Recovery, Resume, Sequence, Subscribe, SubscriptionHandle, TopicFilter,
     TopicRefusal, TopicSettings, Topics,
 };
 use tenure_hub::words::{
@@ -27,12 +27,12 @@ fn default() -> Name {
 
 /// A subscription that is read one item at a time.
 struct TestSubscriber {
-    subscription: Subscription,
+    subscription: SubscriptionHandle,
     heard: VecDeque<Delivery>,
 }
 
 impl TestSubscriber {
-    fn new(subscription: Subscription) -> TestSubscriber {
+    fn new(subscription: SubscriptionHandle) -> TestSubscriber {
         TestSubscriber { subscription, heard: VecDeque::new() }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::{id, numbers, publish, send, start, subscribe, take, until_saved};
 use tenure_hub::store::MemoryDisk;
 use tenure_hub::topics::{
-    Delivery, GapReason, Recovery, Resume, Resumed, Sequence, Subscription, TopicFilter, TopicSettings,
+    Delivery, GapReason, Recovery, Resume, Resumed, Sequence, SubscriptionHandle, TopicFilter, TopicSettings,
     Topics,
 };
 use tenure_hub::words::Name;
@@ -16,13 +16,13 @@ fn durable() -> TopicSettings {
     TopicSettings { durable: vec![TopicFilter::parse("audit.>").unwrap()], ..TopicSettings::default() }
 }
 
-fn come_back(topics: &Topics, name: &str, last: Option<u64>) -> (Subscription, Resumed) {
+fn come_back(topics: &Topics, name: &str, last: Option<u64>) -> (SubscriptionHandle, Resumed) {
     let resume = Resume { last_seen_single: last.map(Sequence), ..Resume::new(id(name), Recovery::Replay) };
     topics.resume(&Name::from("default"), &resume).expect("it is known")
 }
 
 /// Everything up to the ends of the replays of these topics.
-async fn replays_of(subscription: &mut Subscription, topics: usize) -> Vec<Delivery> {
+async fn replays_of(subscription: &mut SubscriptionHandle, topics: usize) -> Vec<Delivery> {
     let mut heard = Vec::new();
     let is_end = |delivery: &&Delivery| matches!(delivery, Delivery::ReplayComplete(_));
     while heard.iter().filter(is_end).count() < topics {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{
-    Answer, Blocking, Call, Client, Command, KeySaver, KeyspaceSettings, Keyspaces, ListCommand, ListEnd,
-    Reply, SetCondition, SetExpiry, StringCommand,
+    Blocking, Command, KeySaver, KeyspaceAnswer, KeyspaceCall, KeyspaceClient, KeyspaceSettings, Keyspaces,
+    ListCommand, ListEnd, Reply, SetCondition, SetExpiry, StringCommand,
 };
 use tenure_hub::store::{MemoryDisk, Opened, Reader, Store, StoreError, StoreSettings};
 use tenure_hub::words::{Settings, Timestamp};
@@ -60,7 +60,7 @@ impl Broker {
         Ok(Broker { disk, keyspaces, saver, _reader: reader })
     }
 
-    fn client(&self) -> Client {
+    fn client(&self) -> KeyspaceClient {
         self.keyspaces.connect(&"default".into()).expect("there is room")
     }
 }
@@ -70,7 +70,7 @@ pub(crate) fn live(seed: u64, mutation: Mutation) -> Vec<String> {
     let mut random = Random::new(seed ^ 0x006b_6579);
     let mut promises = Promises::default();
     let mut broker = Broker::start(MemoryDisk::new(), mutation).expect("an empty disk opens");
-    let mut clients: Vec<(Client, BTreeMap<u64, Asked>)> =
+    let mut clients: Vec<(KeyspaceClient, BTreeMap<u64, Asked>)> =
         (0..CLIENTS).map(|_| (broker.client(), BTreeMap::new())).collect();
     // Pops of connections that broke: they go back with the next write.
     let mut going_back = 0;
@@ -130,22 +130,22 @@ fn pops(asked: &BTreeMap<u64, Asked>) -> usize {
     asked.values().filter(|asked| matches!(asked, Asked::Pop)).count()
 }
 
-fn ask(random: &mut Random, number: u64, promises: &mut Promises) -> (Asked, Call) {
+fn ask(random: &mut Random, number: u64, promises: &mut Promises) -> (Asked, KeyspaceCall) {
     match random.between(0, 3) {
         0 => {
             let pair = random.between(0, PAIRS);
             promises.tried.insert(pair, number);
             let both = [b'a', b'b'].map(|side| set(&[side, b'0' + pair as u8], number));
-            (Asked::Pair { pair, number }, Call::Transaction(both.to_vec()))
+            (Asked::Pair { pair, number }, KeyspaceCall::Transaction(both.to_vec()))
         }
         1 => {
             let elements = vec![Bytes::from(number.to_string())];
             let push = ListCommand::Push { key: Bytes::from_static(b"q"), end: ListEnd::Left, elements };
-            (Asked::Push { number }, Call::Run(Command::List(push)))
+            (Asked::Push { number }, KeyspaceCall::Run(Command::List(push)))
         }
         _ => {
             let pop = Blocking::Pop { keys: vec![Bytes::from_static(b"q")], end: ListEnd::Right };
-            (Asked::Pop, Call::Wait(pop))
+            (Asked::Pop, KeyspaceCall::Wait(pop))
         }
     }
 }
@@ -161,16 +161,16 @@ fn set(key: &[u8], number: u64) -> Command {
 }
 
 impl Promises {
-    fn hear(&mut self, question: Asked, answer: &Answer) {
+    fn hear(&mut self, question: Asked, answer: &KeyspaceAnswer) {
         match (question, answer) {
-            (Asked::Pair { pair, number }, Answer::Transaction(Some(_))) => {
+            (Asked::Pair { pair, number }, KeyspaceAnswer::Transaction(Some(_))) => {
                 let known = self.acknowledged.entry(pair).or_default();
                 *known = (*known).max(number);
             }
-            (Asked::Push { number }, Answer::Reply(Reply::Integer(_))) => {
+            (Asked::Push { number }, KeyspaceAnswer::Reply(Reply::Integer(_))) => {
                 self.pushed.insert(number);
             }
-            (Asked::Pop, Answer::Reply(Reply::Array(parts))) => {
+            (Asked::Pop, KeyspaceAnswer::Reply(Reply::Array(parts))) => {
                 let Some(number) = parts.last().and_then(number) else { return };
                 if !self.popped.insert(number) {
                     self.broken.push(format!("element {number} was popped twice"));
@@ -184,9 +184,9 @@ impl Promises {
     fn inspect(&mut self, broker: &mut Broker, pops_in_flight: usize) {
         let mut client = broker.client();
         let mut run = |command: Command| {
-            client.run(NOW, [(0, Call::Run(command))]);
+            client.run(NOW, [(0, KeyspaceCall::Run(command))]);
             match client.take_answered().pop() {
-                Some((_, Answer::Reply(reply))) => reply,
+                Some((_, KeyspaceAnswer::Reply(reply))) => reply,
                 other => panic!("{other:?}"),
             }
         };

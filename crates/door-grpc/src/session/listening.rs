@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, Stream};
-use tenure_hub::topics::{Delivery, Ended, Resumed, Subscription, SubscriptionInfo};
+use tenure_hub::topics::{Delivery, Ended, Resumed, SubscriptionHandle, SubscriptionInfo};
 use tenure_hub::wall_clock;
 use tokio_util::sync::ReusableBoxFuture;
 use tonic::Status;
@@ -27,7 +27,7 @@ pub(crate) struct Listening {
     /// Taken, not yet sent.
     taken: VecDeque<Delivery>,
     /// Here while something is taken, with the wait while nothing is, and nowhere once the stream is over.
-    subscription: Option<Subscription>,
+    subscription: Option<SubscriptionHandle>,
     wait: ReusableBoxFuture<'static, Waited>,
     heartbeat: Duration,
     /// Ready when the subscriber's key is revoked.
@@ -36,7 +36,7 @@ pub(crate) struct Listening {
 }
 
 struct Waited {
-    subscription: Subscription,
+    subscription: SubscriptionHandle,
     taken: VecDeque<Delivery>,
     /// Nothing has come for so long that a heartbeat is due.
     is_idle: bool,
@@ -45,7 +45,7 @@ struct Waited {
 
 impl Listening {
     pub(crate) fn begin(
-        subscription: Subscription,
+        subscription: SubscriptionHandle,
         info: &SubscriptionInfo,
         heartbeat: Duration,
     ) -> Listening {
@@ -54,7 +54,7 @@ impl Listening {
     }
 
     pub(crate) fn go_on(
-        subscription: Subscription,
+        subscription: SubscriptionHandle,
         resumed: &Resumed,
         replays: bool,
         heartbeat: Duration,
@@ -63,7 +63,7 @@ impl Listening {
         Listening::new(subscription, first, heartbeat)
     }
 
-    fn new(subscription: Subscription, first: EncodedEvent, heartbeat: Duration) -> Listening {
+    fn new(subscription: SubscriptionHandle, first: EncodedEvent, heartbeat: Duration) -> Listening {
         Listening {
             first: Some(first),
             taken: VecDeque::new(),
@@ -130,7 +130,7 @@ impl Drop for Listening {
     }
 }
 
-async fn wait(mut subscription: Subscription, room: VecDeque<Delivery>, heartbeat: Duration) -> Waited {
+async fn wait(mut subscription: SubscriptionHandle, room: VecDeque<Delivery>, heartbeat: Duration) -> Waited {
     let mut taken = Vec::from(room);
     let take = subscription.take(BATCH_MESSAGES, BATCH_BYTES, &mut taken);
     let (is_idle, ended) = match tokio::time::timeout(heartbeat, take).await {

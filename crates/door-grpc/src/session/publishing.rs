@@ -4,7 +4,7 @@ use futures::future::{BoxFuture, ready};
 use futures::stream::FuturesOrdered;
 use futures::{FutureExt as _, StreamExt as _};
 use tenure_hub::HubHandle;
-use tenure_hub::topics::{Published, TopicRefusal};
+use tenure_hub::topics::{PublishResult, TopicRefusal};
 use tenure_hub::words::Name;
 use tonic::{Status, Streaming};
 
@@ -20,7 +20,7 @@ pub(crate) struct Publishing {
     hub: HubHandle,
     namespace: Name,
     requests: Streaming<PublishRequest>,
-    unsettled: FuturesOrdered<BoxFuture<'static, Result<Published, TopicRefusal>>>,
+    unsettled: FuturesOrdered<BoxFuture<'static, Result<PublishResult, TopicRefusal>>>,
     heard_all: bool,
     /// Ready when the publisher's key is revoked.
     revoked: BoxFuture<'static, ()>,

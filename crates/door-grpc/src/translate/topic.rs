@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message as _;
 use tenure_hub::topics::{
-    Answer, Delivery, DeliveryKind, Message, Policy, Publish, Published, Recovery, Resume, Resumed, Sequence,
-    Subscribe, SubscriptionId, SubscriptionInfo, TopicFilter, TopicInfo, TopicRefusal, Ttl, WarningReason,
-    fresh_message_id, fresh_subscription_id,
+    Delivery, DeliveryKind, Message, Policy, Publish, PublishResult, Recovery, RequestAnswer, Resume,
+    Resumed, Sequence, Subscribe, SubscriptionId, SubscriptionInfo, TopicFilter, TopicInfo, TopicRefusal,
+    Ttl, WarningReason, fresh_message_id, fresh_subscription_id,
 };
 use tenure_hub::words;
 use tonic::Status;
@@ -53,7 +53,7 @@ pub(crate) fn publish(request: &pb::PublishRequest) -> Result<Publish<'_>, Topic
     })
 }
 
-pub(crate) fn published(published: &Published) -> pb::PublishResponse {
+pub(crate) fn published(published: &PublishResult) -> pb::PublishResponse {
     pb::PublishResponse {
         success: true,
         message_id: uuid::Uuid::from_u128(published.id.0).to_string(),
@@ -93,7 +93,7 @@ pub(crate) fn subscribe_with(request: &v1::TopicSubscription) -> Result<Subscrib
 }
 
 /// What became of one message among many.
-pub(crate) fn verdict(published: &Result<Published, TopicRefusal>) -> v1::PublishVerdict {
+pub(crate) fn verdict(published: &Result<PublishResult, TopicRefusal>) -> v1::PublishVerdict {
     let verdict = match published {
         Ok(done) => v1::publish_verdict::Verdict::Published(self::published(done)),
         Err(no) => v1::publish_verdict::Verdict::Refused(topic_refusal(no)),
@@ -101,7 +101,7 @@ pub(crate) fn verdict(published: &Result<Published, TopicRefusal>) -> v1::Publis
     v1::PublishVerdict { verdict: Some(verdict) }
 }
 
-pub(crate) fn answer(answer: Answer) -> v1::TopicAnswer {
+pub(crate) fn answer(answer: RequestAnswer) -> v1::TopicAnswer {
     let text = |text: Option<Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
     v1::TopicAnswer {
         payload: answer.payload,

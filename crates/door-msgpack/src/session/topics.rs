@@ -10,7 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use futures::stream::{FuturesUnordered, Stream};
-use tenure_hub::topics::{self, Answer, Delivery, DeliveryKind, Message, Receipt, Subscription, Topics};
+use tenure_hub::topics::{
+    self, Delivery, DeliveryKind, Message, PublishReceipt, RequestAnswer, SubscriptionHandle, Topics,
+};
 use tenure_hub::words::{Name, Refusal};
 use tenure_wire::topic::{self, MessageKind, OneSubscription, TopicRequest, encode_messages};
 use tenure_wire::{Reply, Request};
@@ -30,13 +32,13 @@ const HAPPENED_MAX: usize = 64;
 const ENCODING: usize = 0;
 
 type UnderWay = Pin<Box<dyn Future<Output = Happened> + Send>>;
-type Outcome = Result<topics::Published, topics::TopicRefusal>;
+type Outcome = Result<topics::PublishResult, topics::TopicRefusal>;
 
 pub(super) struct TopicSide {
     topics: Topics,
     namespace: Name,
     /// By the numbers of the requests that opened them.
-    subscriptions: HashMap<u64, Subscription, RandomState>,
+    subscriptions: HashMap<u64, SubscriptionHandle, RandomState>,
     under_way: FuturesUnordered<UnderWay>,
     happened: Vec<Happened>,
     /// Publishes that wait for slow subscribers: as long as there are many, the peer is not read from.
@@ -61,7 +63,7 @@ enum Happened {
     },
     Answered {
         number: u64,
-        result: Result<Answer, topics::TopicRefusal>,
+        result: Result<RequestAnswer, topics::TopicRefusal>,
     },
 }
 
@@ -124,7 +126,7 @@ impl TopicSide {
         self.taken.clear();
     }
 
-    fn listen(&mut self, number: u64, subscription: Subscription) {
+    fn listen(&mut self, number: u64, subscription: SubscriptionHandle) {
         self.under_way.push(rung(number, &subscription));
         self.subscriptions.insert(number, subscription);
     }
@@ -132,7 +134,7 @@ impl TopicSide {
     fn publish(&mut self, number: u64, publish: &topic::Publish, identity: &Name, turn: &mut Turn) {
         let messages = publish.messages.iter().map(|message| translate::publish(message, identity)).collect();
         let results = self.topics.publish_many(&self.namespace, messages);
-        if results.iter().all(|result| result.as_ref().map_or(true, Receipt::is_settled)) {
+        if results.iter().all(|result| result.as_ref().map_or(true, PublishReceipt::is_settled)) {
             let known = results.into_iter().map(|result| result.map(|receipt| *receipt.published()));
             return published(number, known, turn);
         }
@@ -215,7 +217,7 @@ impl TopicSide {
 }
 
 /// Waits until there may be something to take.
-fn rung(number: u64, subscription: &Subscription) -> UnderWay {
+fn rung(number: u64, subscription: &SubscriptionHandle) -> UnderWay {
     let ringing = subscription.ringing();
     Box::pin(async move {
         ringing.await;
@@ -338,7 +340,7 @@ fn published(number: u64, results: impl IntoIterator<Item = Outcome>, turn: &mut
     answer(number, &translate::published(results), turn);
 }
 
-fn responded(number: u64, result: Result<Answer, topics::TopicRefusal>, turn: &mut Turn) {
+fn responded(number: u64, result: Result<RequestAnswer, topics::TopicRefusal>, turn: &mut Turn) {
     match result {
         Ok(response) => answer(number, &translate::responded(response), turn),
         Err(no) => refuse(number, &no, turn),

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::topics::{
-    Answer, Ended, Gap, GapReason, Message, MessageId, PAGE_MAX, Policy, Publish, Published, Recovery,
-    ReplayComplete, Resume, Resumed, Sequence, Subscribe, SubscriptionId, SubscriptionInfo, TopicFilter,
-    TopicInfo, TopicPage, TopicRefusal, Ttl, Warning, WarningReason, fresh_message_id, fresh_subscription_id,
+    Ended, Gap, GapReason, Message, MessageId, PAGE_MAX, Policy, Publish, PublishResult, Recovery,
+    ReplayComplete, RequestAnswer, Resume, Resumed, Sequence, Subscribe, SubscriptionId, SubscriptionInfo,
+    TopicFilter, TopicInfo, TopicPage, TopicRefusal, Ttl, Warning, WarningReason, fresh_message_id,
+    fresh_subscription_id,
 };
 use tenure_hub::words::{self, Name};
 use tenure_wire::topic::{self as wire, EndedWhy, NewMessage, TopicRequest, TopicsQuery};
@@ -164,14 +165,14 @@ pub(crate) fn subscription_paused(kept: Duration) -> Reply {
     Reply::SubscriptionPaused(wire::SubscriptionPaused { kept_ms: span(kept) })
 }
 
-pub(crate) fn published(results: impl IntoIterator<Item = Result<Published, TopicRefusal>>) -> Reply {
-    let verdict = |result: Result<Published, TopicRefusal>| {
+pub(crate) fn published(results: impl IntoIterator<Item = Result<PublishResult, TopicRefusal>>) -> Reply {
+    let verdict = |result: Result<PublishResult, TopicRefusal>| {
         Verdict(result.map(row_of).map_err(|no| topic_refusal(&no)))
     };
     Reply::Published(wire::PublishedReply { messages: results.into_iter().map(verdict).collect() })
 }
 
-fn row_of(published: Published) -> wire::Published {
+fn row_of(published: PublishResult) -> wire::Published {
     wire::Published {
         sequence: published.sequence.0,
         receivers: published.receivers,
@@ -181,7 +182,7 @@ fn row_of(published: Published) -> wire::Published {
     }
 }
 
-pub(crate) fn responded(answer: Answer) -> Reply {
+pub(crate) fn responded(answer: RequestAnswer) -> Reply {
     Reply::Response(Box::new(wire::Response {
         payload: answer.payload,
         content_type: answer.content_type,

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tenure_hub::topics::{
-    Delivery, Publish, Receipt, Subscribe, Subscription, SubscriptionId, TopicFilter, TopicRefusal, Topics,
-    fresh_message_id, fresh_subscription_id,
+    Delivery, Publish, PublishReceipt, Subscribe, SubscriptionHandle, SubscriptionId, TopicFilter,
+    TopicRefusal, Topics, fresh_message_id, fresh_subscription_id,
 };
 use tenure_hub::words::Name;
 use tokio::sync::mpsc;
@@ -111,7 +111,7 @@ impl Drop for Ears {
     }
 }
 
-async fn carry(mut subscription: Subscription, listener: Arc<Listener>, way: mpsc::Sender<Heard>) {
+async fn carry(mut subscription: SubscriptionHandle, listener: Arc<Listener>, way: mpsc::Sender<Heard>) {
     loop {
         let mut deliveries = Vec::new();
         if subscription.take(BATCH_MESSAGES_MAX, BATCH_BYTES_MAX, &mut deliveries).await.is_err() {
@@ -125,7 +125,7 @@ async fn carry(mut subscription: Subscription, listener: Arc<Listener>, way: mps
 
 /// Something that was published and perhaps still waits for the disk or for slow subscribers.
 pub(super) struct Sent {
-    receipt: Receipt,
+    receipt: PublishReceipt,
     deaf: u64,
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tenure_door_kit::worker_actor::{self as actor, Actor, MailTaker};
 use tenure_door_kit::{Access, LoginError, Protocol, Turn};
-use tenure_hub::keyspace::Answer;
+use tenure_hub::keyspace::KeyspaceAnswer;
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Refusal, Timestamp};
 use tenure_hub::{Delivery, Grant, KeyId, Principal, Right, wall_clock};
@@ -53,7 +53,7 @@ pub(super) enum Event {
     News(News),
     Heard(Heard),
     /// The disk has what commands on stored keys changed.
-    Stored(Vec<(u64, Answer)>),
+    Stored(Vec<(u64, KeyspaceAnswer)>),
 }
 
 impl Connection {
@@ -197,7 +197,7 @@ impl Connection {
         }
     }
 
-    fn keys_answered(&mut self, answers: Vec<(u64, Answer)>) {
+    fn keys_answered(&mut self, answers: Vec<(u64, KeyspaceAnswer)>) {
         for (token, answer) in answers {
             self.session.keys_answered(wall_clock(), token, answer, &mut self.out);
         }

@@ -1,12 +1,12 @@
 //! A connection's way to the stored keys of its namespace. Most connections never use it.
 
-use tenure_hub::keyspace::{Answer, Call, Client, Keyspaces};
+use tenure_hub::keyspace::{KeyspaceAnswer, KeyspaceCall, KeyspaceClient, Keyspaces};
 use tenure_hub::wall_clock;
 use tenure_hub::words::Name;
 
 pub(super) struct StoredKeys {
     keyspaces: Keyspaces,
-    client: Option<(Name, Client)>,
+    client: Option<(Name, KeyspaceClient)>,
 }
 
 impl StoredKeys {
@@ -15,14 +15,21 @@ impl StoredKeys {
     }
 
     /// Runs calls in order, and answers what need not wait.
-    pub(super) async fn call(&mut self, namespace: &Name, calls: Vec<(u64, Call)>) -> Vec<(u64, Answer)> {
+    pub(super) async fn call(
+        &mut self,
+        namespace: &Name,
+        calls: Vec<(u64, KeyspaceCall)>,
+    ) -> Vec<(u64, KeyspaceAnswer)> {
         if self.client.as_ref().is_none_or(|(known, _)| known != namespace) {
             // Another key has another namespace; what was watched or waited for in the first one is over.
             self.client = None;
             match self.keyspaces.connect(namespace) {
                 Ok(client) => self.client = Some((namespace.clone(), client)),
                 Err(failure) => {
-                    return calls.into_iter().map(|(token, _)| (token, Answer::Failed(failure))).collect();
+                    return calls
+                        .into_iter()
+                        .map(|(token, _)| (token, KeyspaceAnswer::Failed(failure)))
+                        .collect();
                 }
             }
         }
@@ -33,13 +40,13 @@ impl StoredKeys {
     }
 
     /// Answers that are ready.
-    pub(super) fn take_answered(&mut self) -> Option<Vec<(u64, Answer)>> {
+    pub(super) fn take_answered(&mut self) -> Option<Vec<(u64, KeyspaceAnswer)>> {
         let (_, client) = self.client.as_mut()?;
         Some(client.take_answered()).filter(|answers| !answers.is_empty())
     }
 
     /// Waits for answers; for ever if nothing was called.
-    pub(super) async fn answered(&mut self) -> Vec<(u64, Answer)> {
+    pub(super) async fn answered(&mut self) -> Vec<(u64, KeyspaceAnswer)> {
         match &mut self.client {
             Some((_, client)) => client.answered().await,
             None => std::future::pending().await,

@@ -1,12 +1,12 @@
-//! Commands on stored keys. They run when they come and are answered when the disk has them, so those that come together
-//! share a sync; only one that waits for an element keeps the next ones waiting.
+//! Commands on stored keys. They run when they come and are answered when the disk has them, so those that come
+//! together share a sync; only one that waits for an element keeps the next ones waiting.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_hub::keyspace::{
-    Answer, Blocking, Call, Command as KeyCommand, KeyCommand as OnKey, Reply as KeyReply,
+    Blocking, Command as KeyCommand, KeyCommand as OnKey, KeyspaceAnswer, KeyspaceCall, Reply as KeyReply,
 };
 use tenure_hub::words::Timestamp;
 
@@ -56,7 +56,7 @@ impl Session {
             KeyspaceCommand::Run(command) => {
                 self.flows.end(place);
                 let expect = Expect::Keys { reply: place, nothing: Reply::NullArray };
-                self.call_keys(Call::Run(*command), expect, out);
+                self.call_keys(KeyspaceCall::Run(*command), expect, out);
             }
             KeyspaceCommand::Wait { command, wait } => {
                 let nothing = match &command {
@@ -64,7 +64,7 @@ impl Session {
                     Blocking::Pop { .. } | Blocking::ReadStreams { .. } => Reply::NullArray,
                 };
                 let expect = Expect::Keys { reply: place, nothing };
-                let token = self.call_keys(Call::Wait(command), expect, out);
+                let token = self.call_keys(KeyspaceCall::Wait(command), expect, out);
                 let until = match wait {
                     Wait::NotAtAll => Some(now),
                     Wait::AtMost(wait) => Some(now + wait),
@@ -78,17 +78,25 @@ impl Session {
                     Listing::Scan(scan) => OnKey::Scan(scan),
                 };
                 let expect = Expect::Listed { reply: place, then };
-                self.call_keys(Call::Run(KeyCommand::Key(command)), expect, out);
+                self.call_keys(KeyspaceCall::Run(KeyCommand::Key(command)), expect, out);
             }
             KeyspaceCommand::Watch(keys) => {
                 self.flows.end(place);
                 self.keyspace.watches = true;
-                self.call_keys(Call::Watch(keys), Expect::Keys { reply: place, nothing: Reply::Null }, out);
+                self.call_keys(
+                    KeyspaceCall::Watch(keys),
+                    Expect::Keys { reply: place, nothing: Reply::Null },
+                    out,
+                );
             }
             KeyspaceCommand::Unwatch => {
                 self.flows.end(place);
                 self.keyspace.watches = false;
-                self.call_keys(Call::Unwatch, Expect::Keys { reply: place, nothing: Reply::Null }, out);
+                self.call_keys(
+                    KeyspaceCall::Unwatch,
+                    Expect::Keys { reply: place, nothing: Reply::Null },
+                    out,
+                );
             }
             KeyspaceCommand::Known { sha1 } => self.fill(place, Reply::bulk(sha1)),
             KeyspaceCommand::AreKnown(known) => {
@@ -105,13 +113,13 @@ impl Session {
     }
 
     /// The key space answers.
-    pub fn keys_answered(&mut self, now: Timestamp, token: u64, answer: Answer, out: &mut Output) {
+    pub fn keys_answered(&mut self, now: Timestamp, token: u64, answer: KeyspaceAnswer, out: &mut Output) {
         self.keyspace.blocked.take_if(|blocked| blocked.token == token);
         match self.pending.take(token) {
             Some(Expect::Keys { reply: place, nothing }) => {
                 let reply = match answer {
-                    Answer::Reply(KeyReply::NullArray) => nothing,
-                    Answer::Reply(reply) => key_reply(reply, self.version),
+                    KeyspaceAnswer::Reply(KeyReply::NullArray) => nothing,
+                    KeyspaceAnswer::Reply(reply) => key_reply(reply, self.version),
                     other => unanswered(&other),
                 };
                 self.fill(place, reply);
@@ -119,7 +127,7 @@ impl Session {
             Some(Expect::Listed { reply: place, then }) => self.listed(now, place, answer, then, out),
             Some(Expect::Flow { reply: place, flow }) => {
                 let answer = match answer {
-                    Answer::Reply(reply) => Ok(reply),
+                    KeyspaceAnswer::Reply(reply) => Ok(reply),
                     other => Err(unanswered(&other)),
                 };
                 let step = flow.resume(now, Input::Keys(answer));
@@ -139,7 +147,7 @@ impl Session {
             blocked.until = None;
             let waiting = blocked.token;
             let token = self.token();
-            out.keys.push((token, Call::GiveUp { waiting }));
+            out.keys.push((token, KeyspaceCall::GiveUp { waiting }));
         }
     }
 
@@ -162,21 +170,21 @@ impl Session {
         if stored.len() == commands.len() {
             self.flows.end(place);
         }
-        self.call_keys(Call::Transaction(stored), Expect::Exec { reply: place, commands }, out);
+        self.call_keys(KeyspaceCall::Transaction(stored), Expect::Exec { reply: place, commands }, out);
     }
 
     /// Nothing is watched any more.
     pub(super) fn unwatch_keys(&mut self, out: &mut Output) {
         if std::mem::take(&mut self.keyspace.watches) {
             let token = self.token();
-            out.keys.push((token, Call::Unwatch));
+            out.keys.push((token, KeyspaceCall::Unwatch));
         }
     }
 
-    fn executed(&mut self, place: u64, answer: Answer, commands: Vec<Command>) {
+    fn executed(&mut self, place: u64, answer: KeyspaceAnswer, commands: Vec<Command>) {
         let replies = match answer {
-            Answer::Transaction(Some(replies)) => replies,
-            Answer::Transaction(None) => return self.fill(place, Reply::NullArray),
+            KeyspaceAnswer::Transaction(Some(replies)) => replies,
+            KeyspaceAnswer::Transaction(None) => return self.fill(place, Reply::NullArray),
             other => return self.fill(place, unanswered(&other)),
         };
         let mut replies = key_replies(replies, self.version).into_iter();
@@ -197,17 +205,17 @@ impl Session {
         &mut self,
         now: Timestamp,
         place: u64,
-        answer: Answer,
+        answer: KeyspaceAnswer,
         then: Option<ViewCommand>,
         out: &mut Output,
     ) {
         let (cursor, found) = match answer {
-            Answer::Reply(KeyReply::Array(parts)) => match <[KeyReply; 2]>::try_from(parts) {
+            KeyspaceAnswer::Reply(KeyReply::Array(parts)) => match <[KeyReply; 2]>::try_from(parts) {
                 Ok([KeyReply::Bulk(cursor), KeyReply::Array(found)]) => (Some(cursor), found),
                 Ok(found) => (None, found.into()),
                 Err(found) => (None, found),
             },
-            Answer::Reply(reply) => return self.fill(place, key_reply(reply, self.version)),
+            KeyspaceAnswer::Reply(reply) => return self.fill(place, key_reply(reply, self.version)),
             other => return self.fill(place, unanswered(&other)),
         };
         let found = key_replies(found, self.version);
@@ -240,7 +248,7 @@ impl Session {
         }
     }
 
-    pub(super) fn call_keys(&mut self, call: Call, expect: Expect, out: &mut Output) -> u64 {
+    pub(super) fn call_keys(&mut self, call: KeyspaceCall, expect: Expect, out: &mut Output) -> u64 {
         let token = self.token();
         self.pending.insert(token, expect);
         out.keys.push((token, call));
@@ -274,9 +282,9 @@ fn scanned(cursor: u64, found: Vec<Reply>) -> Reply {
 }
 
 /// What is no answer to the question.
-fn unanswered(answer: &Answer) -> Reply {
+fn unanswered(answer: &KeyspaceAnswer) -> Reply {
     match answer {
-        Answer::Failed(failure) => Reply::error(format!("ERR {failure}")),
-        Answer::Reply(_) | Answer::Transaction(_) => Reply::error("ERR unexpected answer"),
+        KeyspaceAnswer::Failed(failure) => Reply::error(format!("ERR {failure}")),
+        KeyspaceAnswer::Reply(_) | KeyspaceAnswer::Transaction(_) => Reply::error("ERR unexpected answer"),
     }
 }

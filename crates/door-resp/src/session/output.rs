@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tenure_hub::Ask;
-use tenure_hub::keyspace::Call;
+use tenure_hub::keyspace::KeyspaceCall;
 use tenure_hub::words::{Blob, Name};
 
 use crate::channel::ChannelAct;
@@ -19,7 +19,7 @@ pub struct Output {
     /// What is to be done about topics, in order.
     pub channels: Vec<ChannelAct>,
     /// Calls of the key space, in order.
-    pub keys: Vec<(u64, Call)>,
+    pub keys: Vec<(u64, KeyspaceCall)>,
     /// How long the answers are held back.
     pub hold: Duration,
     /// Workers that this connection does not speak as any more.

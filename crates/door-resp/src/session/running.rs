@@ -1,6 +1,6 @@
 //! Running the flow of a command: its steps go out, its answers come in.
 
-use tenure_hub::keyspace::Call as KeysCall;
+use tenure_hub::keyspace::KeyspaceCall as KeysCall;
 use tenure_hub::words::Timestamp;
 use tenure_hub::{Ask, Request};
 

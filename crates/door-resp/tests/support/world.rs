@@ -11,7 +11,7 @@ use tenure_door_resp::Settings;
 use tenure_door_resp::testing::worker::{self, CallAnswer, Worker, WorkerCall};
 use tenure_door_resp::testing::{Admission, Authenticator, ChannelAct, NamespaceTimer, Output, Session};
 use tenure_hub::core::Core;
-use tenure_hub::keyspace::{Client, KeySaver, KeyspaceSettings, Keyspaces, Round};
+use tenure_hub::keyspace::{KeySaver, KeyspaceClient, KeyspaceSettings, Keyspaces, Round};
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::words::{Name, Peer, Refusal, SessionId, Settings as EngineSettings, Timestamp};
 use tenure_hub::{Ask, Grant, Keys, Mailbox, Principal, Right, Rights, Stats};
@@ -39,7 +39,7 @@ pub(crate) struct World {
 struct Connection {
     session: Session,
     inside: Option<(SessionId, Arc<Mailbox>)>,
-    stored: Option<Client>,
+    stored: Option<KeyspaceClient>,
     /// What the peer has not looked at yet.
     wire: Vec<u8>,
     closed: bool,
@@ -380,7 +380,7 @@ impl World {
         let mut moved = round == Round::Wrote;
         for client in self.clients() {
             let connection = self.connections.get_mut(&client).expect("it is open");
-            let answers = connection.stored.as_mut().map(Client::take_answered).unwrap_or_default();
+            let answers = connection.stored.as_mut().map(KeyspaceClient::take_answered).unwrap_or_default();
             moved |= !answers.is_empty();
             for (token, answer) in answers {
                 let mut out = Output::default();

@@ -6,15 +6,15 @@ use tenure_engine::command::{Held, Reply};
 use tenure_engine::{Command, Refusal, TaskId, Thresholds};
 
 use super::AuditLevel;
-use super::line::{Field, Outcome, TASKS_LISTED_MAX};
+use super::line::{AuditField, AuditOutcome, TASKS_LISTED_MAX};
 use crate::request::{Request, Response};
 
 /// A request, in short.
 #[derive(Debug)]
-pub(crate) struct Act {
+pub(crate) struct AuditAct {
     name: &'static str,
     kind: Kind,
-    fields: Vec<(&'static str, Field)>,
+    fields: Vec<(&'static str, AuditField)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +27,23 @@ enum Kind {
     Other,
 }
 
-impl Act {
-    pub(crate) fn of(request: &Request) -> Act {
+impl AuditAct {
+    pub(crate) fn of(request: &Request) -> AuditAct {
         match request {
             Request::Submit(submissions) => {
                 let mut queues = submissions.iter().map(|submission| &submission.task.queue);
                 let queue = queues.next().filter(|first| queues.all(|queue| queue == *first));
-                act("submit").maybe("queue", queue.map(|queue| Field::Text(queue.clone())))
+                act("submit").maybe("queue", queue.map(|queue| AuditField::Text(queue.clone())))
             }
             Request::Complete(done) => report("complete").held(done.iter().map(|done| done.held)),
             Request::Fail { failure, .. } => report("fail")
                 .held([failure.held])
-                .with("exit_code", Field::Number(i64::from(failure.exit_code))),
+                .with("exit_code", AuditField::Number(i64::from(failure.exit_code))),
             Request::Checkpoint { held, .. } => report("checkpoint").held([*held]),
             Request::Confirm { held, .. } => report("confirm").held([*held]),
-            Request::Command(command) => Act::of_command(command),
+            Request::Command(command) => AuditAct::of_command(command),
             Request::Backup { directory } => {
-                act("backup").with("directory", Field::Text(directory.display().to_string().into()))
+                act("backup").with("directory", AuditField::Text(directory.display().to_string().into()))
             }
             Request::Refused { act, .. } => other(act),
             Request::Query(_) => other("query"),
@@ -60,7 +60,7 @@ impl Act {
         }
     }
 
-    fn of_command(command: &Command) -> Act {
+    fn of_command(command: &Command) -> AuditAct {
         match command {
             Command::Submit(_) => act("submit"),
             Command::Release { task } => act("release").task(*task),
@@ -71,32 +71,36 @@ impl Act {
             Command::Abandon(tasks) => act("abandon").tasks(tasks.iter().copied()),
             Command::Move { task, to } => act("move")
                 .task(*task)
-                .maybe("queue", to.queue.clone().map(Field::Text))
-                .maybe("priority", to.priority.map(|priority| Field::Number(i64::from(priority))))
-                .maybe("tags", to.tags.clone().map(Field::names)),
+                .maybe("queue", to.queue.clone().map(AuditField::Text))
+                .maybe("priority", to.priority.map(|priority| AuditField::Number(i64::from(priority))))
+                .maybe("tags", to.tags.clone().map(AuditField::names)),
             Command::SetLimit { tag, limit } => {
-                let limit = limit.map_or(Field::Null, |limit| Field::Number(i64::from(limit)));
-                act("set-limit").with("tag", Field::Text(tag.clone())).with("limit", limit)
+                let limit = limit.map_or(AuditField::Null, |limit| AuditField::Number(i64::from(limit)));
+                act("set-limit").with("tag", AuditField::Text(tag.clone())).with("limit", limit)
             }
-            Command::PauseQueue { queue } => act("pause-queue").with("queue", Field::Text(queue.clone())),
-            Command::ResumeQueue { queue } => act("resume-queue").with("queue", Field::Text(queue.clone())),
+            Command::PauseQueue { queue } => {
+                act("pause-queue").with("queue", AuditField::Text(queue.clone()))
+            }
+            Command::ResumeQueue { queue } => {
+                act("resume-queue").with("queue", AuditField::Text(queue.clone()))
+            }
             Command::SetThresholds { queue, thresholds } => {
-                let set = act("set-thresholds").with("queue", Field::Text(queue.clone()));
+                let set = act("set-thresholds").with("queue", AuditField::Text(queue.clone()));
                 let Some(Thresholds { depth, age }) = thresholds else {
-                    return set.with("thresholds", Field::Null);
+                    return set.with("thresholds", AuditField::Null);
                 };
-                let depth = depth.map_or(Field::Null, |depth| Field::Number(i64::from(depth)));
+                let depth = depth.map_or(AuditField::Null, |depth| AuditField::Number(i64::from(depth)));
                 let millis = |age: &Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-                let age = age.as_ref().map_or(Field::Null, |age| Field::Number(millis(age)));
+                let age = age.as_ref().map_or(AuditField::Null, |age| AuditField::Number(millis(age)));
                 set.with("depth", depth).with("age_ms", age)
             }
             Command::DrainWorker { worker } => {
-                act("drain-worker").with("target", Field::Text(worker.clone()))
+                act("drain-worker").with("target", AuditField::Text(worker.clone()))
             }
             Command::ClearWorker { worker } => {
-                act("clear-worker").with("target", Field::Text(worker.clone()))
+                act("clear-worker").with("target", AuditField::Text(worker.clone()))
             }
-            Command::Register(spec) => act("register").with("target", Field::Text(spec.worker.clone())),
+            Command::Register(spec) => act("register").with("target", AuditField::Text(spec.worker.clone())),
             Command::Drain => act("drain"),
             Command::Leave => act("leave"),
             Command::Start(held) => report("start").held(held.iter().copied()),
@@ -129,25 +133,25 @@ impl Act {
     pub(crate) fn end(
         mut self,
         reply: &Result<Response, Refusal>,
-    ) -> (&'static str, Outcome, Vec<(&'static str, Field)>) {
+    ) -> (&'static str, AuditOutcome, Vec<(&'static str, AuditField)>) {
         let outcome = match reply {
-            Err(no) => Outcome::of(no),
+            Err(no) => AuditOutcome::of(no),
             Ok(Response::Command(Reply::Submitted(each))) => {
                 let accepted = each.iter().flatten();
                 let known = accepted.clone().filter(|accepted| accepted.known).count();
                 let ids = accepted.map(|accepted| accepted.task);
                 self = self.tasks(ids);
                 if known > 0 {
-                    self = self.with("known", Field::count(known));
+                    self = self.with("known", AuditField::count(known));
                 }
-                Outcome::of_many(each.iter().map(|answer| answer.as_ref().err()))
+                AuditOutcome::of_many(each.iter().map(|answer| answer.as_ref().err()))
             }
             Ok(Response::Command(Reply::Held(each))) => {
-                Outcome::of_many(each.iter().map(|answer| answer.as_ref().err()))
+                AuditOutcome::of_many(each.iter().map(|answer| answer.as_ref().err()))
             }
             Ok(Response::BackedUp { bytes }) => {
-                self = self.with("bytes", Field::Number(i64::try_from(*bytes).unwrap_or(i64::MAX)));
-                Outcome::Done
+                self = self.with("bytes", AuditField::Number(i64::try_from(*bytes).unwrap_or(i64::MAX)));
+                AuditOutcome::Done
             }
             Ok(
                 Response::Command(Reply::Done | Reply::Registered { .. })
@@ -155,40 +159,42 @@ impl Act {
                 | Response::Stats(_)
                 | Response::Done
                 | Response::Heard(_),
-            ) => Outcome::Done,
+            ) => AuditOutcome::Done,
         };
         (self.name, outcome, self.fields)
     }
 
-    fn task(self, task: TaskId) -> Act {
-        self.with("task", Field::Task(task))
+    fn task(self, task: TaskId) -> AuditAct {
+        self.with("task", AuditField::Task(task))
     }
 
     /// One task by itself, several as a list that does not grow beyond its limit, with how many there are.
-    fn tasks(self, tasks: impl Iterator<Item = TaskId> + Clone) -> Act {
+    fn tasks(self, tasks: impl Iterator<Item = TaskId> + Clone) -> AuditAct {
         let count = tasks.clone().count();
         let mut listed = tasks.take(TASKS_LISTED_MAX);
         match count {
             0 => self,
-            1 => self.maybe("task", listed.next().map(Field::Task)),
-            _ => self.with("count", Field::count(count)).with("tasks", Field::Tasks(listed.collect())),
+            1 => self.maybe("task", listed.next().map(AuditField::Task)),
+            _ => self
+                .with("count", AuditField::count(count))
+                .with("tasks", AuditField::Tasks(listed.collect())),
         }
     }
 
-    fn held(self, held: impl IntoIterator<Item = Held, IntoIter: Clone>) -> Act {
+    fn held(self, held: impl IntoIterator<Item = Held, IntoIter: Clone>) -> AuditAct {
         let held = held.into_iter();
         let mut all = held.clone();
         let only = all.next().filter(|_| all.next().is_none());
         self.tasks(held.map(|held| held.task))
-            .maybe("attempt", only.map(|held| Field::Number(i64::from(held.attempt))))
+            .maybe("attempt", only.map(|held| AuditField::Number(i64::from(held.attempt))))
     }
 
-    fn with(mut self, name: &'static str, field: Field) -> Act {
+    fn with(mut self, name: &'static str, field: AuditField) -> AuditAct {
         self.fields.push((name, field));
         self
     }
 
-    fn maybe(self, name: &'static str, field: Option<Field>) -> Act {
+    fn maybe(self, name: &'static str, field: Option<AuditField>) -> AuditAct {
         match field {
             Some(field) => self.with(name, field),
             None => self,
@@ -196,14 +202,14 @@ impl Act {
     }
 }
 
-fn act(name: &'static str) -> Act {
-    Act { name, kind: Kind::Act, fields: Vec::new() }
+fn act(name: &'static str) -> AuditAct {
+    AuditAct { name, kind: Kind::Act, fields: Vec::new() }
 }
 
-fn report(name: &'static str) -> Act {
-    Act { name, kind: Kind::Report, fields: Vec::new() }
+fn report(name: &'static str) -> AuditAct {
+    AuditAct { name, kind: Kind::Report, fields: Vec::new() }
 }
 
-fn other(name: &'static str) -> Act {
-    Act { name, kind: Kind::Other, fields: Vec::new() }
+fn other(name: &'static str) -> AuditAct {
+    AuditAct { name, kind: Kind::Other, fields: Vec::new() }
 }

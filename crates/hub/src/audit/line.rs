@@ -1,5 +1,5 @@
-//! One line of the log, and how it is written: a JSON object with its fields in a fixed order. A field that does not apply
-//! is left out.
+//! One line of the log, and how it is written: a JSON object with its fields in a fixed order. A field that does not
+//! apply is left out.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -16,13 +16,13 @@ const NAMES_LISTED_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 512;
 
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct AuditLine {
     pub(super) at: Timestamp,
     /// None for the broker itself.
     pub(super) who: Option<Who>,
     pub(super) act: &'static str,
-    pub(super) outcome: Outcome,
-    pub(crate) fields: Vec<(&'static str, Field)>,
+    pub(super) outcome: AuditOutcome,
+    pub(crate) fields: Vec<(&'static str, AuditField)>,
 }
 
 /// Who did it, and from where.
@@ -46,7 +46,7 @@ impl Who {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum AuditOutcome {
     Done,
     Refused {
         code: &'static str,
@@ -59,23 +59,27 @@ pub(crate) enum Outcome {
     },
 }
 
-impl Outcome {
-    pub(crate) fn of(no: &Refusal) -> Outcome {
-        Outcome::Refused { code: no.code(), why: no.to_string() }
+impl AuditOutcome {
+    pub(crate) fn of(no: &Refusal) -> AuditOutcome {
+        AuditOutcome::Refused { code: no.code(), why: no.to_string() }
     }
 
     /// The outcome of many, each with its refusal if it has one.
-    pub(super) fn of_many<'a>(each: impl ExactSizeIterator<Item = Option<&'a Refusal>>) -> Outcome {
+    pub(super) fn of_many<'a>(each: impl ExactSizeIterator<Item = Option<&'a Refusal>>) -> AuditOutcome {
         let all = each.len();
         let mut refusals = each.flatten();
-        let Some(first) = refusals.next() else { return Outcome::Done };
+        let Some(first) = refusals.next() else { return AuditOutcome::Done };
         let refused = 1 + refusals.count();
-        if refused == all { Outcome::of(first) } else { Outcome::Partly { refused, code: first.code() } }
+        if refused == all {
+            AuditOutcome::of(first)
+        } else {
+            AuditOutcome::Partly { refused, code: first.code() }
+        }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
+pub(crate) enum AuditField {
     Null,
     Number(i64),
     Text(Name),
@@ -84,28 +88,35 @@ pub(crate) enum Field {
     Names(Vec<Name>),
 }
 
-impl Field {
-    pub(super) fn count(count: usize) -> Field {
-        Field::Number(i64::try_from(count).unwrap_or(i64::MAX))
+impl AuditField {
+    pub(super) fn count(count: usize) -> AuditField {
+        AuditField::Number(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    pub(super) fn names(mut names: Vec<Name>) -> Field {
+    pub(super) fn names(mut names: Vec<Name>) -> AuditField {
         names.truncate(NAMES_LISTED_MAX);
-        Field::Names(names)
+        AuditField::Names(names)
     }
 }
 
-impl Line {
-    pub(crate) fn new(at: Timestamp, who: Option<Who>, act: &'static str, outcome: Outcome) -> Line {
-        Line { at, who, act, outcome, fields: Vec::new() }
+impl AuditLine {
+    pub(crate) fn new(
+        at: Timestamp,
+        who: Option<Who>,
+        act: &'static str,
+        outcome: AuditOutcome,
+    ) -> AuditLine {
+        AuditLine { at, who, act, outcome, fields: Vec::new() }
     }
 
-    /// What makes it the same as one before, for peers that nobody has let in: they can repeat it as often as they like.
+    /// What makes it the same as one before, for peers that nobody has let in: they can repeat it as often as they
+    /// like.
     pub(super) fn of_stranger(&self) -> Option<(&'static str, Option<IpAddr>, &'static str)> {
         match (&self.who, &self.outcome) {
-            (Some(Who { door, address, key: None, identity: None, .. }), Outcome::Refused { code, .. }) => {
-                Some((door, *address, code))
-            }
+            (
+                Some(Who { door, address, key: None, identity: None, .. }),
+                AuditOutcome::Refused { code, .. },
+            ) => Some((door, *address, code)),
             _ => None,
         }
     }
@@ -116,16 +127,16 @@ impl Line {
         object.text("at", &time(self.at));
         object.text("act", self.act);
         match &self.outcome {
-            Outcome::Done => object.text("outcome", "done"),
-            Outcome::Refused { code, why } => {
+            AuditOutcome::Done => object.text("outcome", "done"),
+            AuditOutcome::Refused { code, why } => {
                 object.text("outcome", "refused");
                 object.text("code", code);
                 object.text("why", why);
             }
-            Outcome::Partly { refused, code } => {
+            AuditOutcome::Partly { refused, code } => {
                 object.text("outcome", "partly");
                 object.text("code", code);
-                object.field("refused", &Field::count(*refused));
+                object.field("refused", &AuditField::count(*refused));
             }
         }
         match &self.who {
@@ -173,15 +184,15 @@ impl Object<'_> {
         push_text(self.out, text);
     }
 
-    fn field(&mut self, name: &str, field: &Field) {
+    fn field(&mut self, name: &str, field: &AuditField) {
         self.name(name);
         match field {
-            Field::Null => self.out.push_str("null"),
-            Field::Number(number) => drop(write!(self.out, "{number}")),
-            Field::Text(text) => push_text(self.out, text),
-            Field::Task(task) => push_text(self.out, &task.to_string()),
-            Field::Tasks(tasks) => self.list(tasks.iter().map(ToString::to_string)),
-            Field::Names(names) => self.list(names.iter().map(ToString::to_string)),
+            AuditField::Null => self.out.push_str("null"),
+            AuditField::Number(number) => drop(write!(self.out, "{number}")),
+            AuditField::Text(text) => push_text(self.out, text),
+            AuditField::Task(task) => push_text(self.out, &task.to_string()),
+            AuditField::Tasks(tasks) => self.list(tasks.iter().map(ToString::to_string)),
+            AuditField::Names(names) => self.list(names.iter().map(ToString::to_string)),
         }
     }
 
@@ -232,7 +243,7 @@ fn time(at: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    fn written(line: &Line) -> String {
+    fn written(line: &AuditLine) -> String {
         let mut out = String::new();
         line.write(&mut out);
         out
@@ -248,8 +259,9 @@ mod tests {
             identity: Some("anna".into()),
             worker: None,
         };
-        let mut line = Line::new(Timestamp(1_769_860_800_007), Some(who), "set-limit", Outcome::Done);
-        line.fields = vec![("tag", Field::Text("gpu".into())), ("limit", Field::Null)];
+        let mut line =
+            AuditLine::new(Timestamp(1_769_860_800_007), Some(who), "set-limit", AuditOutcome::Done);
+        line.fields = vec![("tag", AuditField::Text("gpu".into())), ("limit", AuditField::Null)];
         assert_eq!(
             written(&line),
             "{\"at\":\"2026-01-31T12:00:00.007Z\",\"act\":\"set-limit\",\"outcome\":\"done\",\"door\":\"native\",\
@@ -262,7 +274,7 @@ mod tests {
     fn what_a_peer_writes_breaks_no_line_and_hides_nothing() {
         let hostile = "a\"b\\c\nd\u{202e}e\u{e0001}f";
         let who = Who { door: "resp", identity: Some(hostile.into()), ..Who::default() };
-        let line = written(&Line::new(Timestamp(1), Some(who), "cancel", Outcome::Done));
+        let line = written(&AuditLine::new(Timestamp(1), Some(who), "cancel", AuditOutcome::Done));
         assert_eq!(line.matches('\n').count(), 1, "{line}");
         assert!(!line.trim_end().chars().any(|c| c.is_control() || is_invisible(c)), "{line}");
         let read: serde_json::Value = serde_json::from_str(&line).expect("it is JSON");
@@ -273,17 +285,17 @@ mod tests {
     #[test]
     fn long_texts_and_lists_are_cut() {
         let who = Who { door: "resp", identity: Some("ä".repeat(100_000).into()), ..Who::default() };
-        let mut line = Line::new(Timestamp(1), Some(who), "submit", Outcome::Done);
-        line.fields = vec![("tags", Field::names(vec!["t".into(); 1_000]))];
+        let mut line = AuditLine::new(Timestamp(1), Some(who), "submit", AuditOutcome::Done);
+        line.fields = vec![("tags", AuditField::names(vec!["t".into(); 1_000]))];
         assert!(written(&line).len() < 2 * TEXT_BYTES_MAX);
     }
 
     #[test]
     fn many_outcomes_are_told_as_one() {
         let no = Refusal::Draining;
-        let of = |each: &[Option<&Refusal>]| Outcome::of_many(each.iter().copied());
-        assert_eq!(of(&[None, None]), Outcome::Done);
-        assert_eq!(of(&[Some(&no), None, Some(&no)]), Outcome::Partly { refused: 2, code: "draining" });
-        assert_eq!(of(&[Some(&no)]), Outcome::of(&no));
+        let of = |each: &[Option<&Refusal>]| AuditOutcome::of_many(each.iter().copied());
+        assert_eq!(of(&[None, None]), AuditOutcome::Done);
+        assert_eq!(of(&[Some(&no), None, Some(&no)]), AuditOutcome::Partly { refused: 2, code: "draining" });
+        assert_eq!(of(&[Some(&no)]), AuditOutcome::of(&no));
     }
 }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::Message;
+use super::AuditMessage;
 use super::file::LogFile;
-use super::line::{Field, Line, Outcome};
+use super::line::{AuditField, AuditLine, AuditOutcome};
 use crate::clock::wall_clock;
 use crate::counters::Counters;
 
@@ -26,7 +26,7 @@ const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
 type Stranger = (&'static str, Option<IpAddr>, &'static str);
 
-pub(super) struct Writer {
+pub(super) struct AuditWriter {
     file: Box<dyn LogFile>,
     /// Lines that found no room in the queue.
     dropped: Arc<AtomicU64>,
@@ -43,13 +43,17 @@ pub(super) struct Writer {
 
 struct Gathered {
     since: Instant,
-    last: Option<Box<Line>>,
+    last: Option<Box<AuditLine>>,
     times: u64,
 }
 
-impl Writer {
-    pub(super) fn new(file: Box<dyn LogFile>, dropped: Arc<AtomicU64>, counters: Arc<Counters>) -> Writer {
-        Writer {
+impl AuditWriter {
+    pub(super) fn new(
+        file: Box<dyn LogFile>,
+        dropped: Arc<AtomicU64>,
+        counters: Arc<Counters>,
+    ) -> AuditWriter {
+        AuditWriter {
             file,
             dropped,
             counters,
@@ -63,7 +67,7 @@ impl Writer {
     }
 
     /// Until the last handle is gone.
-    pub(super) fn run(&mut self, lines: &Receiver<Message>) {
+    pub(super) fn run(&mut self, lines: &Receiver<AuditMessage>) {
         loop {
             let mut next = match lines.recv_timeout(SYNC_INTERVAL) {
                 Ok(message) => Some(message),
@@ -75,8 +79,8 @@ impl Writer {
             };
             while let Some(message) = next {
                 match message {
-                    Message::Line(line) => self.take(line),
-                    Message::Close(done) => {
+                    AuditMessage::Line(line) => self.take(line),
+                    AuditMessage::Close(done) => {
                         self.close();
                         let _ = done.try_send(());
                     }
@@ -101,7 +105,7 @@ impl Writer {
 
     /// The first refusal of an untrusted peer is told at once, what follows within a second in one line: an untrusted
     /// peer must not be able to push everything else out of the log.
-    fn take(&mut self, line: Box<Line>) {
+    fn take(&mut self, line: Box<AuditLine>) {
         let Some(stranger) = line.of_stranger() else { return self.add(&line) };
         if let Some(gathered) = self.gathered.get_mut(&stranger) {
             gathered.last = Some(line);
@@ -128,12 +132,12 @@ impl Writer {
     fn tell(&mut self, gathered: Gathered) {
         if let Some(mut last) = gathered.last {
             let times = i64::try_from(gathered.times).unwrap_or(i64::MAX);
-            last.fields.push(("times", Field::Number(times)));
+            last.fields.push(("times", AuditField::Number(times)));
             self.add(&last);
         }
     }
 
-    fn add(&mut self, line: &Line) {
+    fn add(&mut self, line: &AuditLine) {
         line.write(&mut self.chunk);
         self.chunk_lines += 1;
         if self.chunk.len() >= CHUNK_BYTES {
@@ -145,8 +149,8 @@ impl Writer {
     fn write(&mut self) {
         self.lose(self.dropped.swap(0, Ordering::Relaxed));
         if self.lost > 0 {
-            let mut line = Line::new(wall_clock(), None, "lines-lost", Outcome::Done);
-            line.fields.push(("count", Field::Number(i64::try_from(self.lost).unwrap_or(i64::MAX))));
+            let mut line = AuditLine::new(wall_clock(), None, "lines-lost", AuditOutcome::Done);
+            line.fields.push(("count", AuditField::Number(i64::try_from(self.lost).unwrap_or(i64::MAX))));
             let mut notice = String::new();
             line.write(&mut notice);
             match self.file.append(notice.as_bytes()) {
@@ -241,19 +245,19 @@ mod tests {
         }
     }
 
-    fn writer(disk: &Disk) -> Writer {
-        Writer::new(Box::new(disk.clone()), Arc::default(), Arc::new(Counters::new("audit")))
+    fn writer(disk: &Disk) -> AuditWriter {
+        AuditWriter::new(Box::new(disk.clone()), Arc::default(), Arc::new(Counters::new("audit")))
     }
 
-    fn act(name: &'static str) -> Box<Line> {
+    fn act(name: &'static str) -> Box<AuditLine> {
         let who = Who { door: "test", identity: Some("anna".into()), ..Who::default() };
-        Box::new(Line::new(Timestamp(1), Some(who), name, Outcome::Done))
+        Box::new(AuditLine::new(Timestamp(1), Some(who), name, AuditOutcome::Done))
     }
 
-    fn wrong_key(address: [u8; 4]) -> Box<Line> {
+    fn wrong_key(address: [u8; 4]) -> Box<AuditLine> {
         let who = Who { door: "test", address: Some(address.into()), ..Who::default() };
-        let outcome = Outcome::Refused { code: "wrong-key", why: String::new() };
-        Box::new(Line::new(Timestamp(1), Some(who), "connect", outcome))
+        let outcome = AuditOutcome::Refused { code: "wrong-key", why: String::new() };
+        Box::new(AuditLine::new(Timestamp(1), Some(who), "connect", outcome))
     }
 
     #[test]
@@ -298,9 +302,9 @@ mod tests {
         let (sender, receiver) = sync_channel(16);
         let (done, is_done) = sync_channel(1);
         for _ in 0..5 {
-            sender.send(Message::Line(act("cancel"))).unwrap();
+            sender.send(AuditMessage::Line(act("cancel"))).unwrap();
         }
-        sender.send(Message::Close(done)).unwrap();
+        sender.send(AuditMessage::Close(done)).unwrap();
         drop(sender);
         writer(&disk).run(&receiver);
         is_done.try_recv().expect("it said so");

@@ -3,8 +3,8 @@
 use tenure_engine::{Name, Refusal, SessionId};
 
 use super::{Core, Entry};
-use crate::audit::{Act, Audit, Line, Outcome, Who};
-use crate::outbox::Out;
+use crate::audit::{Audit, AuditAct, AuditLine, AuditOutcome, Who};
+use crate::outbox::OutboxItem;
 use crate::request::{Request, Response};
 
 impl Entry {
@@ -25,8 +25,8 @@ impl Core {
     }
 
     /// What a request that the runtime answers later is called in the log, if there is one.
-    pub(crate) fn act(&self, request: &Request) -> Option<Act> {
-        self.audit.as_ref().map(|_| Act::of(request))
+    pub(crate) fn act(&self, request: &Request) -> Option<AuditAct> {
+        self.audit.as_ref().map(|_| AuditAct::of(request))
     }
 
     /// Answers such a request.
@@ -34,7 +34,7 @@ impl Core {
         &mut self,
         session: SessionId,
         token: u64,
-        act: Option<Act>,
+        act: Option<AuditAct>,
         reply: Result<Response, Refusal>,
     ) {
         self.note(session, act, &reply);
@@ -57,15 +57,20 @@ impl Core {
     pub(super) fn note_end(&mut self, session: SessionId, why: &Refusal) {
         if self.audit.is_some() {
             let who = self.sessions.get(&session).map(Entry::who);
-            let line = Line::new(self.now, who, "end-session", Outcome::of(why));
-            self.outbox.push(Out::Audit(Box::new(line)));
+            let line = AuditLine::new(self.now, who, "end-session", AuditOutcome::of(why));
+            self.outbox.push(OutboxItem::Audit(Box::new(line)));
         }
     }
 
     /// An act has been decided.
-    pub(super) fn note(&mut self, session: SessionId, act: Option<Act>, reply: &Result<Response, Refusal>) {
+    pub(super) fn note(
+        &mut self,
+        session: SessionId,
+        act: Option<AuditAct>,
+        reply: &Result<Response, Refusal>,
+    ) {
         if let Some(line) = self.line(session, act, reply) {
-            self.outbox.push(Out::Audit(line));
+            self.outbox.push(OutboxItem::Audit(line));
         }
     }
 
@@ -81,7 +86,7 @@ impl Core {
         }
     }
 
-    pub(super) fn tell_audit(&self, line: Box<Line>) {
+    pub(super) fn tell_audit(&self, line: Box<AuditLine>) {
         if let Some(audit) = &self.audit {
             audit.add_boxed(line);
         }
@@ -90,16 +95,16 @@ impl Core {
     fn line(
         &self,
         session: SessionId,
-        act: Option<Act>,
+        act: Option<AuditAct>,
         reply: &Result<Response, Refusal>,
-    ) -> Option<Box<Line>> {
+    ) -> Option<Box<AuditLine>> {
         let (audit, act) = (self.audit.as_ref()?, act?);
         if !act.is_told(audit.level(), reply) {
             return None;
         }
         let (name, outcome, fields) = act.end(reply);
         let who = self.sessions.get(&session).map(Entry::who);
-        let mut line = Line::new(self.now, who, name, outcome);
+        let mut line = AuditLine::new(self.now, who, name, outcome);
         line.fields = fields;
         Some(Box::new(line))
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tenure_engine::{Name, Peer, Refusal, SessionId};
 
 use super::Core;
-use crate::outbox::Out;
+use crate::outbox::OutboxItem;
 use crate::request::{Broadcast, CallAnswer, Delivery, Response};
 
 impl Core {
@@ -18,7 +18,7 @@ impl Core {
         self.stats.calls_total += 1;
         let (call, receiver) = self.calls.open(peer.session, token, &peer.namespace, &address)?;
         let delivery = Delivery::Call { call, from: peer.identity.clone(), address, body };
-        self.outbox.push(Out::Other { session: receiver, delivery });
+        self.outbox.push(OutboxItem::Other { session: receiver, delivery });
         Ok(())
     }
 
@@ -35,12 +35,12 @@ impl Core {
             self.calls.close(call);
         }
         let delivery = Delivery::CallAnswered { token: pending.token, answer };
-        self.outbox.push(Out::Other { session: pending.caller, delivery });
+        self.outbox.push(OutboxItem::Other { session: pending.caller, delivery });
         Ok(Response::Done)
     }
 
     pub(super) fn call_given_up(&mut self, call: u64, receiver: SessionId) {
-        self.outbox.push(Out::Other { session: receiver, delivery: Delivery::CallGivenUp { call } });
+        self.outbox.push(OutboxItem::Other { session: receiver, delivery: Delivery::CallGivenUp { call } });
     }
 
     pub(super) fn broadcast(&mut self, peer: &Peer, broadcast: &Broadcast) -> Response {
@@ -48,7 +48,7 @@ impl Core {
         let hearers = self.calls.hearers(&peer.namespace);
         for session in &hearers {
             let delivery = Delivery::Broadcast(broadcast.clone());
-            self.outbox.push(Out::Other { session: *session, delivery });
+            self.outbox.push(OutboxItem::Other { session: *session, delivery });
         }
         Response::Heard(hearers.len())
     }

@@ -7,7 +7,7 @@
 use tenure_engine::{Refusal, SessionId, Timestamp};
 
 use super::Core;
-use crate::outbox::Out;
+use crate::outbox::OutboxItem;
 use crate::request::{Ask, Delivery, Request, Response};
 
 impl Core {
@@ -19,7 +19,7 @@ impl Core {
             matches!(reply, Ok(Response::Answer(_) | Response::Stats(_)) | Err(Refusal::DiskFull))
         };
         for mut out in self.outbox.take_free(is_free) {
-            if let Out::Reply { session, reply: reply @ Ok(Response::Answer(_)), .. } = &mut out {
+            if let OutboxItem::Reply { session, reply: reply @ Ok(Response::Answer(_)), .. } = &mut out {
                 let (session, answer) = (*session, std::mem::replace(reply, Err(Refusal::DiskFull)));
                 self.forget_unsaid(session, &answer);
                 self.stats.refusals_total += 1;

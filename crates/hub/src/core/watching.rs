@@ -7,9 +7,9 @@ use tenure_store::{Events, Reader};
 
 use super::Core;
 use crate::mailbox::Mailbox;
-use crate::outbox::Out;
+use crate::outbox::OutboxItem;
 use crate::request::{Delivery, Response, Watch};
-use crate::watches::{CatchUp, SAME_WATCHES_MAX, WATCHES_MAX, Wanted, WatchKey};
+use crate::watches::{SAME_WATCHES_MAX, WATCHES_MAX, WatchCatchUp, WatchInterest, WatchKey};
 
 impl Core {
     /// The watches that have just begun or fell behind, with the first event each wants.
@@ -18,7 +18,7 @@ impl Core {
     }
 
     /// What a follower needs to read the log for a watch.
-    pub(crate) fn reading(&self, key: WatchKey) -> Option<(Arc<Mailbox>, Wanted)> {
+    pub(crate) fn reading(&self, key: WatchKey) -> Option<(Arc<Mailbox>, WatchInterest)> {
         let wanted = self.watches.wanted(key)?;
         Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), wanted))
     }
@@ -36,12 +36,12 @@ impl Core {
             has_room
         });
         match caught {
-            CatchUp::Live => {
+            WatchCatchUp::Live => {
                 mailbox.put(Delivery::Live { watch: key.1, next: self.watches.next() });
                 None
             }
-            CatchUp::Read { from, until } => Some((from, until)),
-            CatchUp::Gone => None,
+            WatchCatchUp::Read { from, until } => Some((from, until)),
+            WatchCatchUp::Gone => None,
         }
     }
 
@@ -85,7 +85,7 @@ impl Core {
         let from = watch.from.unwrap_or(self.engine.last_event() + 1);
         self.watches.add(key, peer.namespace.clone(), watch.filter, from, self.engine.last_event());
         self.reply(peer.session, token, Ok(Response::Done));
-        self.outbox.push(Out::Begin { watch: key, from });
+        self.outbox.push(OutboxItem::Begin { watch: key, from });
     }
 
     pub(super) fn unwatch(&mut self, session: SessionId, watch: u64) -> Result<Response, Refusal> {

@@ -10,12 +10,12 @@ use tenure_keyspace::{
 };
 use tokio::sync::{mpsc, watch};
 
-use super::pending::Progress;
-use super::{Keyspaces, State, locked};
+use super::pending::WriteProgress;
+use super::{Keyspaces, NamespaceKeys, locked};
 
 /// What a connection asks for.
 #[derive(Debug)]
-pub enum Call {
+pub enum KeyspaceCall {
     Run(Command),
     /// EXEC: all of them, with nothing between them, unless a watched key changed.
     Transaction(Vec<Command>),
@@ -30,16 +30,16 @@ pub enum Call {
 }
 
 #[derive(Debug, PartialEq)]
-pub enum Answer {
+pub enum KeyspaceAnswer {
     Reply(Reply),
     /// The answers of a transaction; none if a watched key changed.
     Transaction(Option<Vec<Reply>>),
-    Failed(Failure),
+    Failed(KeyspaceFailure),
 }
 
 /// Why something was not done, or is not known to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum KeyspaceFailure {
     #[error("the disk is full: nothing is written until there is room")]
     DiskFull,
     #[error("the disk became full: whether this change is kept is not known until there is room")]
@@ -64,17 +64,17 @@ pub(super) struct UnderWay {
     token: u64,
     /// It leaves when the records up to this place are on disk.
     place: u64,
-    answer: Answer,
+    answer: KeyspaceAnswer,
     /// What goes back if nobody hears the answer.
     popped: Option<ListCommand>,
 }
 
 /// One connection in one namespace.
 #[derive(Debug)]
-pub struct Client {
+pub struct KeyspaceClient {
     keyspaces: Keyspaces,
-    state: Arc<Mutex<State>>,
-    progress: watch::Receiver<Progress>,
+    state: Arc<Mutex<NamespaceKeys>>,
+    progress: watch::Receiver<WriteProgress>,
     under_way: VecDeque<UnderWay>,
     served: mpsc::UnboundedReceiver<UnderWay>,
     sender: mpsc::UnboundedSender<UnderWay>,
@@ -84,9 +84,9 @@ pub struct Client {
 
 impl Keyspaces {
     /// A connection comes to a namespace. Doors check rights before they run anything: see `KeyspaceAct`.
-    pub fn connect(&self, namespace: &Name) -> Result<Client, Failure> {
+    pub fn connect(&self, namespace: &Name) -> Result<KeyspaceClient, KeyspaceFailure> {
         let (sender, served) = mpsc::unbounded_channel();
-        Ok(Client {
+        Ok(KeyspaceClient {
             state: self.space(namespace)?,
             progress: self.shared.pending.progress(),
             keyspaces: self.clone(),
@@ -99,20 +99,20 @@ impl Keyspaces {
     }
 }
 
-impl Client {
-    /// Runs calls in order. Their answers come out of [`Client::answered`], each with its token.
-    pub fn run(&mut self, now: Timestamp, calls: impl IntoIterator<Item = (u64, Call)>) {
+impl KeyspaceClient {
+    /// Runs calls in order. Their answers come out of [`KeyspaceClient::answered`], each with its token.
+    pub fn run(&mut self, now: Timestamp, calls: impl IntoIterator<Item = (u64, KeyspaceCall)>) {
         let now = KeyTime(now.millis());
         let (state, keyspaces) = (Arc::clone(&self.state), self.keyspaces.clone());
         let mut state = locked(&state);
         for (token, call) in calls {
             let answer = if call.writes() { keyspaces.refuses_writes() } else { None };
             let answer = match answer {
-                Some(failure) => Some((Answer::Failed(failure), None)),
+                Some(failure) => Some((KeyspaceAnswer::Failed(failure), None)),
                 None => self.run_one(&mut state, token, call, now),
             };
             if let Some((answer, popped)) = answer {
-                let place = if matches!(answer, Answer::Failed(_)) { 0 } else { state.last };
+                let place = if matches!(answer, KeyspaceAnswer::Failed(_)) { 0 } else { state.last };
                 self.under_way.push_back(UnderWay { token, place, answer, popped });
             }
         }
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Waits for answers whose records are on disk. May be dropped and called again.
-    pub async fn answered(&mut self) -> Vec<(u64, Answer)> {
+    pub async fn answered(&mut self) -> Vec<(u64, KeyspaceAnswer)> {
         loop {
             let answers = self.take_answered();
             if !answers.is_empty() {
@@ -138,19 +138,20 @@ impl Client {
     }
 
     /// The answers that may leave now.
-    pub fn take_answered(&mut self) -> Vec<(u64, Answer)> {
+    pub fn take_answered(&mut self) -> Vec<(u64, KeyspaceAnswer)> {
         while let Ok(served) = self.served.try_recv() {
             self.under_way.push_back(served);
         }
-        let Progress { durable, full } = *self.progress.borrow_and_update();
+        let WriteProgress { durable, full } = *self.progress.borrow_and_update();
         let mut answers = Vec::new();
         self.under_way.retain_mut(|under_way| {
             let is_durable = under_way.place <= durable;
             if is_durable || full {
                 self.waiting.retain(|(token, _)| *token != under_way.token);
-                let failed = Answer::Failed(Failure::Unwritten);
+                let failed = KeyspaceAnswer::Failed(KeyspaceFailure::Unwritten);
                 let answer = std::mem::replace(&mut under_way.answer, failed);
-                let answer = if is_durable { answer } else { Answer::Failed(Failure::Unwritten) };
+                let answer =
+                    if is_durable { answer } else { KeyspaceAnswer::Failed(KeyspaceFailure::Unwritten) };
                 answers.push((under_way.token, answer));
             }
             !(is_durable || full)
@@ -160,34 +161,34 @@ impl Client {
 
     fn run_one(
         &mut self,
-        state: &mut State,
+        state: &mut NamespaceKeys,
         token: u64,
-        call: Call,
+        call: KeyspaceCall,
         now: KeyTime,
-    ) -> Option<(Answer, Option<ListCommand>)> {
+    ) -> Option<(KeyspaceAnswer, Option<ListCommand>)> {
         let answer = match call {
-            Call::Run(command) => {
+            KeyspaceCall::Run(command) => {
                 let Ran { reply, record, served } = state.space.run(&command, now);
                 self.keyspaces.record(state, record, served);
-                Answer::Reply(reply)
+                KeyspaceAnswer::Reply(reply)
             }
-            Call::Transaction(commands) => {
+            KeyspaceCall::Transaction(commands) => {
                 let watches = std::mem::take(&mut self.watches);
                 let done = state.space.run_all(&commands, &watches, now);
                 watches.iter().for_each(|watch| state.space.unwatch(watch));
                 match done {
-                    Transaction::Aborted => Answer::Transaction(None),
+                    Transaction::Aborted => KeyspaceAnswer::Transaction(None),
                     Transaction::Ran { replies, record, served } => {
                         self.keyspaces.record(state, record, served);
-                        Answer::Transaction(Some(replies))
+                        KeyspaceAnswer::Transaction(Some(replies))
                     }
                 }
             }
-            Call::Wait(command) => match state.space.run_or_wait(&command, now) {
+            KeyspaceCall::Wait(command) => match state.space.run_or_wait(&command, now) {
                 Ok(Ran { reply, record, served }) => {
                     self.keyspaces.record(state, record, served);
                     let popped = put_back(&command, &reply);
-                    return Some((Answer::Reply(reply), popped));
+                    return Some((KeyspaceAnswer::Reply(reply), popped));
                 }
                 Err(waiter) => {
                     let sink = Sink { token, answers: self.sender.clone(), command };
@@ -196,7 +197,7 @@ impl Client {
                     return None;
                 }
             },
-            Call::GiveUp { waiting } => {
+            KeyspaceCall::GiveUp { waiting } => {
                 let (_, waiter) = *self.waiting.iter().find(|(known, _)| *known == waiting)?;
                 if !state.space.give_up(waiter) {
                     // Its answer is under way.
@@ -204,11 +205,11 @@ impl Client {
                 }
                 state.sinks.remove(&waiter);
                 self.waiting.retain(|(known, _)| *known != waiting);
-                let answer = Answer::Reply(Reply::NullArray);
+                let answer = KeyspaceAnswer::Reply(Reply::NullArray);
                 self.under_way.push_back(UnderWay { token: waiting, place: 0, answer, popped: None });
                 return None;
             }
-            Call::Watch(keys) => {
+            KeyspaceCall::Watch(keys) => {
                 let mut reply = Reply::Ok;
                 for key in &keys {
                     match state.space.watch(key) {
@@ -216,41 +217,43 @@ impl Client {
                         Err(refusal) => reply = Reply::Refused(refusal),
                     }
                 }
-                Answer::Reply(reply)
+                KeyspaceAnswer::Reply(reply)
             }
-            Call::Unwatch => {
+            KeyspaceCall::Unwatch => {
                 self.watches.drain(..).for_each(|watch| state.space.unwatch(&watch));
-                Answer::Reply(Reply::Ok)
+                KeyspaceAnswer::Reply(Reply::Ok)
             }
         };
         Some((answer, None))
     }
 }
 
-impl Call {
+impl KeyspaceCall {
     fn writes(&self) -> bool {
         match self {
-            Call::Run(command) => command.act() == KeyAct::Write,
-            Call::Transaction(commands) => commands.iter().any(|command| command.act() == KeyAct::Write),
-            Call::Wait(Blocking::Pop { .. } | Blocking::Move { .. }) => true,
-            Call::Wait(Blocking::ReadStreams { .. })
-            | Call::GiveUp { .. }
-            | Call::Watch(_)
-            | Call::Unwatch => false,
+            KeyspaceCall::Run(command) => command.act() == KeyAct::Write,
+            KeyspaceCall::Transaction(commands) => {
+                commands.iter().any(|command| command.act() == KeyAct::Write)
+            }
+            KeyspaceCall::Wait(Blocking::Pop { .. } | Blocking::Move { .. }) => true,
+            KeyspaceCall::Wait(Blocking::ReadStreams { .. })
+            | KeyspaceCall::GiveUp { .. }
+            | KeyspaceCall::Watch(_)
+            | KeyspaceCall::Unwatch => false,
         }
     }
 }
 
 impl Keyspaces {
-    fn refuses_writes(&self) -> Option<Failure> {
+    fn refuses_writes(&self) -> Option<KeyspaceFailure> {
         if self.shared.pending.is_full() {
-            return Some(Failure::DiskFull);
+            return Some(KeyspaceFailure::DiskFull);
         }
-        self.shared.pending.is_over().then_some(Failure::Stopping)
+        self.shared.pending.is_over().then_some(KeyspaceFailure::Stopping)
     }
 
     /// Puts a record behind all others, and its answers for others on their way.
-    pub(super) fn record(&self, state: &mut State, record: Record, served: Vec<Served>) {
+    pub(super) fn record(&self, state: &mut NamespaceKeys, record: Record, served: Vec<Served>) {
         if !record.0.is_empty() {
             let bytes = record.0.iter().map(tenure_keyspace::Effect::weight).sum();
             state.last = self.shared.pending.add(&state.name, record, bytes);
@@ -258,7 +261,7 @@ impl Keyspaces {
         for Served { waiter, reply } in served {
             let Some(Sink { token, answers, command }) = state.sinks.remove(&waiter) else { continue };
             let popped = put_back(&command, &reply);
-            let answer = Answer::Reply(reply);
+            let answer = KeyspaceAnswer::Reply(reply);
             let _ = answers.send(UnderWay { token, place: state.last, answer, popped });
         }
     }
@@ -272,7 +275,7 @@ fn put_back(command: &Blocking, reply: &Reply) -> Option<ListCommand> {
 }
 
 /// The connection is gone. What it popped and never heard of goes back to where it was.
-impl Drop for Client {
+impl Drop for KeyspaceClient {
     fn drop(&mut self) {
         let state = Arc::clone(&self.state);
         let mut state = locked(&state);

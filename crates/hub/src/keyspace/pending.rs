@@ -11,16 +11,16 @@ use tokio::sync::{oneshot, watch};
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug)]
-pub(super) struct Pending {
-    queue: Mutex<Queue>,
+pub(super) struct PendingWrites {
+    queue: Mutex<WriteQueue>,
     /// Something came.
     arrived: Condvar,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<WriteProgress>,
 }
 
 /// How far the disk is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
+pub(super) struct WriteProgress {
     /// All records up to this place are on disk.
     pub(super) durable: u64,
     /// The disk has no room for those after it.
@@ -28,7 +28,7 @@ pub(super) struct Progress {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct WriteQueue {
     pub(super) records: Vec<(Name, Record)>,
     /// About how long they are on disk.
     bytes: usize,
@@ -38,16 +38,16 @@ pub(super) struct Queue {
     is_over: bool,
 }
 
-impl Default for Pending {
-    fn default() -> Pending {
-        let (progress, _) = watch::channel(Progress::default());
-        Pending { queue: Mutex::default(), arrived: Condvar::new(), progress }
+impl Default for PendingWrites {
+    fn default() -> PendingWrites {
+        let (progress, _) = watch::channel(WriteProgress::default());
+        PendingWrites { queue: Mutex::default(), arrived: Condvar::new(), progress }
     }
 }
 
-impl Pending {
-    /// Adds a record and returns its place. The caller holds the lock of its namespace, so places keep the order in which
-    /// records were decided.
+impl PendingWrites {
+    /// Adds a record and returns its place. The caller holds the lock of its namespace, so places keep the order in
+    /// which records were decided.
     pub(super) fn add(&self, namespace: &Name, record: Record, bytes: usize) -> u64 {
         let mut queue = self.queue();
         queue.last += 1;
@@ -59,7 +59,7 @@ impl Pending {
         queue.last
     }
 
-    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+    pub(super) fn progress(&self) -> watch::Receiver<WriteProgress> {
         self.progress.subscribe()
     }
 
@@ -84,18 +84,18 @@ impl Pending {
     }
 
     /// Takes everything, waiting for it as long as told.
-    pub(super) fn take(&self, wait: Duration) -> Queue {
+    pub(super) fn take(&self, wait: Duration) -> WriteQueue {
         let mut queue = self.queue();
         if queue.records.is_empty() && queue.finish.is_none() && !wait.is_zero() {
             (queue, _) = self.arrived.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner);
         }
         let last = queue.last;
         let is_over = queue.is_over;
-        std::mem::replace(&mut *queue, Queue { last, is_over, ..Queue::default() })
+        std::mem::replace(&mut *queue, WriteQueue { last, is_over, ..WriteQueue::default() })
     }
 
     pub(super) fn written(&self, durable: u64) {
-        self.progress.send_replace(Progress { durable, full: false });
+        self.progress.send_replace(WriteProgress { durable, full: false });
     }
 
     pub(super) fn full(&self) {
@@ -120,7 +120,7 @@ impl Pending {
         let _ = is_done.await;
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, WriteQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tenure_keyspace::Timestamp as KeyTime;
 use tenure_store::{KeyLog, KeyRecords, StoreError, WriteError};
 
-use super::pending::Queue;
-use super::sweep::Sweep;
+use super::pending::WriteQueue;
+use super::sweep::KeySweep;
 use super::{Keyspaces, Shared, locked};
 use crate::clock::wall_clock;
 
@@ -26,7 +26,7 @@ const EXPIRE_MAX: usize = 1_000;
 pub struct KeySaver {
     keyspaces: Weak<Shared>,
     log: KeyLog,
-    sweep: Option<Sweep>,
+    sweep: Option<KeySweep>,
     /// What a full disk did not take, and the place of its last record.
     unwritten: Option<(KeyRecords, u64)>,
 }
@@ -79,7 +79,7 @@ impl KeySaver {
         {
             return Ok(Round::DiskFull);
         }
-        let Queue { records, last, finish, .. } = pending.take(wait);
+        let WriteQueue { records, last, finish, .. } = pending.take(wait);
         let is_idle = records.is_empty();
         if !is_idle {
             let mut rows = KeyRecords::default();
@@ -126,7 +126,7 @@ impl KeySaver {
         let Some(sweep) = &mut self.sweep else {
             self.log.delete_unused_files()?;
             if keyspaces.log_is_long(self.log.bytes()) && self.log.begin_sweep()? {
-                self.sweep = Some(Sweep::new(keyspaces));
+                self.sweep = Some(KeySweep::new(keyspaces));
             }
             return Ok(());
         };

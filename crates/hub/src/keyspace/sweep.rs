@@ -4,18 +4,18 @@ use std::sync::{Arc, Mutex};
 
 use tenure_keyspace::SweepPlace;
 
-use super::{Keyspaces, State, locked};
+use super::{Keyspaces, NamespaceKeys, locked};
 
 #[derive(Debug)]
-pub(super) struct Sweep {
-    left: Vec<Arc<Mutex<State>>>,
+pub(super) struct KeySweep {
+    left: Vec<Arc<Mutex<NamespaceKeys>>>,
     place: SweepPlace,
 }
 
-impl Sweep {
+impl KeySweep {
     /// Namespaces that come later are written whole anyway, from their first key on.
-    pub(super) fn new(keyspaces: &Keyspaces) -> Sweep {
-        Sweep { left: keyspaces.spaces(), place: SweepPlace::default() }
+    pub(super) fn new(keyspaces: &Keyspaces) -> KeySweep {
+        KeySweep { left: keyspaces.spaces(), place: SweepPlace::default() }
     }
 
     /// Puts the next slice behind all other records. Says whether there was one; the last one is written by then.

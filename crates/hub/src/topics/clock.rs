@@ -8,17 +8,17 @@ use tenure_topics::Timestamp;
 use crate::clock::wall_clock;
 
 #[derive(Clone, Debug, Default)]
-pub(super) enum Clock {
+pub(super) enum TopicClock {
     #[default]
     Wall,
     Set(Arc<AtomicU64>),
 }
 
-impl Clock {
+impl TopicClock {
     pub(super) fn now(&self) -> Timestamp {
         match self {
-            Clock::Wall => Timestamp(wall_clock().millis()),
-            Clock::Set(millis) => Timestamp(millis.load(Ordering::Relaxed)),
+            TopicClock::Wall => Timestamp(wall_clock().millis()),
+            TopicClock::Set(millis) => Timestamp(millis.load(Ordering::Relaxed)),
         }
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tenure_topics::{MessageId, Publish, SavedMessage, Sequence, Timestamp, TopicRefusal, Ttl};
 use tokio::sync::oneshot;
 
-use super::publish::Receipt;
-use super::space::Space;
+use super::namespace::NamespaceTopics;
+use super::publish::PublishReceipt;
 
 /// How many bytes of durable messages may wait for the disk, each counted with [`OVERHEAD_BYTES`].
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -16,8 +16,8 @@ const OVERHEAD_BYTES: usize = 256;
 
 /// A message that waits for the disk.
 #[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) space: Arc<Space>,
+pub(super) struct PendingPublish {
+    pub(super) space: Arc<NamespaceTopics>,
     topic: Arc<str>,
     id: MessageId,
     payload: Bytes,
@@ -27,21 +27,21 @@ pub(super) struct Pending {
     ttl: Ttl,
     retain: bool,
     room: Room,
-    pub(super) reply: oneshot::Sender<Result<Receipt, TopicRefusal>>,
+    pub(super) reply: oneshot::Sender<Result<PublishReceipt, TopicRefusal>>,
 }
 
 /// What may wait for the disk at once.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Waiting(Arc<AtomicUsize>);
+pub(super) struct UnsyncedBytes(Arc<AtomicUsize>);
 
 /// A share of it, given back when it is dropped.
 #[derive(Debug)]
 struct Room {
-    waiting: Waiting,
+    waiting: UnsyncedBytes,
     bytes: usize,
 }
 
-impl Waiting {
+impl UnsyncedBytes {
     fn take(&self, bytes: usize) -> Result<Room, TopicRefusal> {
         let room = Room { waiting: self.clone(), bytes };
         let before = self.0.fetch_add(bytes, Ordering::Relaxed);
@@ -59,15 +59,15 @@ impl Drop for Room {
     }
 }
 
-impl Pending {
+impl PendingPublish {
     pub(super) fn new(
-        space: &Arc<Space>,
+        space: &Arc<NamespaceTopics>,
         publish: Publish<'_>,
-        waiting: &Waiting,
-    ) -> Result<(Pending, oneshot::Receiver<Result<Receipt, TopicRefusal>>), TopicRefusal> {
+        waiting: &UnsyncedBytes,
+    ) -> Result<(PendingPublish, oneshot::Receiver<Result<PublishReceipt, TopicRefusal>>), TopicRefusal> {
         let room = waiting.take(publish.payload.len() + OVERHEAD_BYTES)?;
         let (reply, replied) = oneshot::channel();
-        let pending = Pending {
+        let pending = PendingPublish {
             space: Arc::clone(space),
             topic: Arc::from(publish.topic),
             id: publish.id,

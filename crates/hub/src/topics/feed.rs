@@ -14,7 +14,7 @@ use tenure_topics::{
 use super::Topics;
 use super::event_json::{event_json, result_of};
 use super::events::Interest;
-use super::space::{ReaderWaker, Space};
+use super::namespace::{NamespaceTopics, ReaderWaker};
 use crate::handle::Session;
 use crate::limits::SESSIONS_MAX;
 use crate::principal::Principal;
@@ -43,7 +43,7 @@ impl Topics {
 pub(super) fn start(
     session: Session,
     interest: Interest,
-    space: &Arc<Space>,
+    space: &Arc<NamespaceTopics>,
     key: SubscriptionKey,
     waker: &Arc<ReaderWaker>,
 ) {
@@ -55,7 +55,7 @@ pub(super) fn start(
 struct Feed {
     session: Session,
     interest: Interest,
-    space: Arc<Space>,
+    space: Arc<NamespaceTopics>,
     key: SubscriptionKey,
     waker: Arc<ReaderWaker>,
     /// How many events of each topic have been replayed, until the present is reached.

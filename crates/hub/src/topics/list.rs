@@ -6,7 +6,7 @@ use tenure_topics::{ShardStats, SubscriptionId, SubscriptionInfo, TopicFilter, T
 
 use super::Topics;
 use super::events::event_prefix;
-use super::space::State;
+use super::namespace::TopicsState;
 
 impl Topics {
     /// A page of the topics of a namespace, all or those that match. The first begins at 0, the next where a page says.
@@ -79,7 +79,7 @@ impl Topics {
 
 /// A topic that tells what happens in the broker is heard only by those who name it, or whose pattern begins with its
 /// word.
-fn count_ears(state: &State, topic: &mut TopicInfo) {
+fn count_ears(state: &TopicsState, topic: &mut TopicInfo) {
     if event_prefix(&topic.name).is_some() {
         let counts = |filter: &TopicFilter| event_prefix(filter.as_str()).is_some();
         topic.subscribers = state.shard.subscribers_of(&topic.name, counts);

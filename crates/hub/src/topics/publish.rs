@@ -7,8 +7,8 @@ use tenure_topics::{MessageId, Publish, Sequence, Ticket, Timestamp, TopicRefusa
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::saver::Place;
-use super::space::{Space, State};
+use super::namespace::{NamespaceTopics, TopicsState};
+use super::saver::TopicPlace;
 use super::{Topics, events};
 
 /// How many messages are published before the lock is given back for others.
@@ -16,7 +16,7 @@ const SLICE: usize = 64;
 
 /// What became of a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishResult {
     pub id: MessageId,
     /// Zero for an answer to a request, which has no number.
     pub sequence: Sequence,
@@ -32,34 +32,34 @@ pub struct Published {
 /// back.
 #[derive(Debug)]
 #[must_use = "a durable message is safe, and a blocking subscriber heard, only once the receipt is settled"]
-pub struct Receipt {
-    published: Published,
+pub struct PublishReceipt {
+    published: PublishResult,
     blocked: Option<Blocked>,
     /// The message waits for the disk, and nobody has heard of it yet.
-    unwritten: Option<oneshot::Receiver<Result<Receipt, TopicRefusal>>>,
+    unwritten: Option<oneshot::Receiver<Result<PublishReceipt, TopicRefusal>>>,
 }
 
 #[derive(Debug)]
 struct Blocked {
-    space: Arc<Space>,
+    space: Arc<NamespaceTopics>,
     ticket: Ticket,
     released: oneshot::Receiver<()>,
     deadline: Instant,
 }
 
-impl Receipt {
+impl PublishReceipt {
     /// Nothing is awaited.
     pub fn is_settled(&self) -> bool {
         self.blocked.is_none() && self.unwritten.is_none()
     }
 
     /// What is known by now. Of a message that waits for the disk that is nothing but its id.
-    pub fn published(&self) -> &Published {
+    pub fn published(&self) -> &PublishResult {
         &self.published
     }
 
     /// Waits for blocking subscribers, for the block timeout at most, and for the disk if the topic is durable.
-    pub async fn settled(mut self) -> Result<Published, TopicRefusal> {
+    pub async fn settled(mut self) -> Result<PublishResult, TopicRefusal> {
         if let Some(unwritten) = self.unwritten.take() {
             self = unwritten.await.map_err(|_| TopicRefusal::NotWritten)??;
         }
@@ -69,13 +69,16 @@ impl Receipt {
         Ok(self.published)
     }
 
-    fn done(published: Published) -> Receipt {
-        Receipt { published, blocked: None, unwritten: None }
+    fn done(published: PublishResult) -> PublishReceipt {
+        PublishReceipt { published, blocked: None, unwritten: None }
     }
 
-    fn unwritten(id: MessageId, written: oneshot::Receiver<Result<Receipt, TopicRefusal>>) -> Receipt {
-        let published = Published { id, sequence: Sequence::ZERO, receivers: 0, dropped: 0, blocked: 0 };
-        Receipt { published, blocked: None, unwritten: Some(written) }
+    fn unwritten(
+        id: MessageId,
+        written: oneshot::Receiver<Result<PublishReceipt, TopicRefusal>>,
+    ) -> PublishReceipt {
+        let published = PublishResult { id, sequence: Sequence::ZERO, receivers: 0, dropped: 0, blocked: 0 };
+        PublishReceipt { published, blocked: None, unwritten: Some(written) }
     }
 }
 
@@ -93,7 +96,11 @@ impl Blocked {
 
 impl Topics {
     /// Publishes and waits for whoever has to be waited for.
-    pub async fn publish(&self, namespace: &Name, publish: Publish<'_>) -> Result<Published, TopicRefusal> {
+    pub async fn publish(
+        &self,
+        namespace: &Name,
+        publish: Publish<'_>,
+    ) -> Result<PublishResult, TopicRefusal> {
         let deadline = Instant::now() + self.shared.settings.topics.block_timeout;
         loop {
             let saved = self.shared.saved.notified();
@@ -109,10 +116,14 @@ impl Topics {
 
     /// Publishes without waiting. Subscribers get the message at once, whatever the receipt still waits for; those of a
     /// durable topic get it when it is on disk.
-    pub fn publish_now(&self, namespace: &Name, publish: Publish<'_>) -> Result<Receipt, TopicRefusal> {
+    pub fn publish_now(
+        &self,
+        namespace: &Name,
+        publish: Publish<'_>,
+    ) -> Result<PublishReceipt, TopicRefusal> {
         let space = self.space(namespace)?;
         if is_reply(publish.topic) {
-            return self.answer(namespace, publish).map(Receipt::done);
+            return self.answer(namespace, publish).map(PublishReceipt::done);
         }
         if self.shared.settings.is_durable(publish.topic) {
             return self.publish_durable(&space, publish);
@@ -125,7 +136,7 @@ impl Topics {
         &self,
         namespace: &Name,
         messages: Vec<Publish<'_>>,
-    ) -> Vec<Result<Receipt, TopicRefusal>> {
+    ) -> Vec<Result<PublishReceipt, TopicRefusal>> {
         let space = match self.space(namespace) {
             Ok(space) => space,
             Err(refusal) => return messages.iter().map(|_| Err(refusal.clone())).collect(),
@@ -136,7 +147,7 @@ impl Topics {
             space.with(|state, now| {
                 for publish in messages.by_ref().take(SLICE) {
                     results.push(if is_reply(publish.topic) {
-                        self.answer(namespace, publish).map(Receipt::done)
+                        self.answer(namespace, publish).map(PublishReceipt::done)
                     } else if self.shared.settings.is_durable(publish.topic) {
                         self.publish_durable(&space, publish)
                     } else {
@@ -150,11 +161,11 @@ impl Topics {
 
     fn publish_in(
         &self,
-        space: &Arc<Space>,
-        state: &mut State,
+        space: &Arc<NamespaceTopics>,
+        state: &mut TopicsState,
         publish: Publish<'_>,
         now: Timestamp,
-    ) -> Result<Receipt, TopicRefusal> {
+    ) -> Result<PublishReceipt, TopicRefusal> {
         events::refuse_read_only(publish.topic)?;
         if state.is_ahead_of_its_disk() {
             return Err(TopicRefusal::NotWritten);
@@ -164,21 +175,25 @@ impl Topics {
         Ok(self.receipt(space, state, id, &published))
     }
 
-    fn publish_durable(&self, space: &Arc<Space>, publish: Publish<'_>) -> Result<Receipt, TopicRefusal> {
+    fn publish_durable(
+        &self,
+        space: &Arc<NamespaceTopics>,
+        publish: Publish<'_>,
+    ) -> Result<PublishReceipt, TopicRefusal> {
         events::refuse_read_only(publish.topic)?;
         let id = publish.id;
-        Ok(Receipt::unwritten(id, self.shared.saver.durable(space, publish)?))
+        Ok(PublishReceipt::unwritten(id, self.shared.saver.durable(space, publish)?))
     }
 
     /// Publishes a message that is on disk with its number.
     pub(super) fn publish_written(
         &self,
-        space: &Arc<Space>,
-        state: &mut State,
+        space: &Arc<NamespaceTopics>,
+        state: &mut TopicsState,
         mut publish: Publish<'_>,
-        Place { sequence, place }: Place,
+        TopicPlace { sequence, place }: TopicPlace,
         at: Timestamp,
-    ) -> Result<Receipt, TopicRefusal> {
+    ) -> Result<PublishReceipt, TopicRefusal> {
         let id = publish.id;
         state.durable.published = place;
         // The topic may have been forgotten since it was numbered, if there are very many.
@@ -202,11 +217,11 @@ impl Topics {
 
     fn receipt(
         &self,
-        space: &Arc<Space>,
-        state: &mut State,
+        space: &Arc<NamespaceTopics>,
+        state: &mut TopicsState,
         id: MessageId,
         published: &tenure_topics::Published,
-    ) -> Receipt {
+    ) -> PublishReceipt {
         let blocked = published.ticket.map(|ticket| Blocked {
             space: Arc::clone(space),
             ticket,
@@ -214,13 +229,13 @@ impl Topics {
             deadline: Instant::now() + self.shared.settings.topics.block_timeout,
         });
         let blocked_count = published.blocked.len() as u32;
-        let published = Published {
+        let published = PublishResult {
             id,
             sequence: published.sequence,
             receivers: published.receivers + blocked_count,
             dropped: published.dropped,
             blocked: blocked_count,
         };
-        Receipt { published, blocked, unwritten: None }
+        PublishReceipt { published, blocked, unwritten: None }
     }
 }

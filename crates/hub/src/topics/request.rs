@@ -10,7 +10,7 @@ use tenure_engine::Name;
 use tenure_topics::{MessageId, Publish, RequestId, Requests, Sequence, Timestamp, TopicRefusal};
 use tokio::sync::oneshot;
 
-use super::publish::Published;
+use super::publish::PublishResult;
 use super::{Topics, events};
 
 /// How many expired requests are closed before the lock is given back.
@@ -18,7 +18,7 @@ const EXPIRE_MAX: usize = 1_000;
 
 /// What somebody answered to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct RequestAnswer {
     pub id: MessageId,
     pub payload: Bytes,
     pub content_type: Option<Arc<str>>,
@@ -35,7 +35,7 @@ pub(super) struct OpenRequests {
 #[derive(Debug)]
 struct Asker {
     namespace: Name,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<RequestAnswer>,
 }
 
 impl OpenRequests {
@@ -66,7 +66,7 @@ impl Topics {
         namespace: &Name,
         publish: Publish<'_>,
         timeout: Duration,
-    ) -> Result<Answer, TopicRefusal> {
+    ) -> Result<RequestAnswer, TopicRefusal> {
         events::refuse_read_only(publish.topic)?;
         if self.shared.settings.is_durable(publish.topic) {
             return Err(TopicRefusal::DurableRequest);
@@ -93,7 +93,11 @@ impl Topics {
     }
 
     /// Something was published to the name of an answer.
-    pub(super) fn answer(&self, namespace: &Name, publish: Publish<'_>) -> Result<Published, TopicRefusal> {
+    pub(super) fn answer(
+        &self,
+        namespace: &Name,
+        publish: Publish<'_>,
+    ) -> Result<PublishResult, TopicRefusal> {
         let limit = self.shared.settings.topics.payload_bytes;
         if publish.payload.len() > limit {
             return Err(TopicRefusal::PayloadTooLong { length: publish.payload.len(), limit });
@@ -110,7 +114,7 @@ impl Topics {
         let id = requests.open.answer(publish.topic, self.now())?;
         let asker = requests.askers.remove(&id).ok_or(TopicRefusal::UnknownRequest)?;
         drop(requests);
-        let answer = Answer {
+        let answer = RequestAnswer {
             id: publish.id,
             payload: publish.payload,
             content_type: publish.content_type,
@@ -118,7 +122,7 @@ impl Topics {
             source: publish.source,
         };
         asker.answer.send(answer).map_err(|_| TopicRefusal::UnknownRequest)?;
-        Ok(Published { id: publish.id, sequence: Sequence::ZERO, receivers: 1, dropped: 0, blocked: 0 })
+        Ok(PublishResult { id: publish.id, sequence: Sequence::ZERO, receivers: 1, dropped: 0, blocked: 0 })
     }
 }
 

@@ -8,22 +8,22 @@ use tenure_topics::{
 };
 
 use super::allowance::Allowance;
-use super::clock::Clock;
-use super::rows::{self, Row};
+use super::clock::TopicClock;
+use super::namespace::{Durable, TopicsState};
+use super::rows::{self, TopicRow};
 use super::saver::{Saver, SaverLine};
-use super::space::{Durable, State};
 use super::{TopicSettings, Topics};
 
 impl Topics {
     /// Opens the log beside the journal, takes everything back, and starts the thread that writes.
     pub(crate) fn open(reader: &Reader, settings: TopicSettings) -> Result<(Topics, Saver), StoreError> {
-        Topics::open_with(reader, settings, Clock::default())
+        Topics::open_with(reader, settings, TopicClock::default())
     }
 
     pub(super) fn open_with(
         reader: &Reader,
         settings: TopicSettings,
-        clock: Clock,
+        clock: TopicClock,
     ) -> Result<(Topics, Saver), StoreError> {
         let TopicsOpened { mut log, rows, cut } = reader.open_topics(settings.log.clone())?;
         if let Some(cut) = cut {
@@ -40,9 +40,9 @@ impl Topics {
         Ok((topics, saver))
     }
 
-    fn restore(&self, log: &mut TopicLog, rows: Vec<Row>) -> Result<(), StoreError> {
+    fn restore(&self, log: &mut TopicLog, rows: Vec<TopicRow>) -> Result<(), StoreError> {
         let is_new = rows.is_empty();
-        let clean = rows.iter().any(|row| matches!(row, Row::Clean));
+        let clean = rows.iter().any(|row| matches!(row, TopicRow::Clean));
         let stop = if clean || is_new { Stop::Clean } else { Stop::Unclean };
         let allowance = self.allowance_of(&rows);
         let floor = floor_of(&rows, stop, allowance);
@@ -50,8 +50,8 @@ impl Topics {
         let _ = self.shared.exact.set(exact(&self.shared.settings.durable, &rows, floor));
         // What is known has its own numbers; only what comes after it begins above the floor, a topic included that
         // nobody but a subscription knows.
-        let (topics, others): (Vec<Row>, Vec<Row>) =
-            rows.into_iter().partition(|row| matches!(row, Row::Topic(..) | Row::Number(..)));
+        let (topics, others): (Vec<TopicRow>, Vec<TopicRow>) =
+            rows.into_iter().partition(|row| matches!(row, TopicRow::Topic(..) | TopicRow::Number(..)));
         for row in topics {
             self.restore_row(row, stop, allowance);
         }
@@ -85,20 +85,20 @@ impl Topics {
 
     /// How many messages may have been published that nothing on disk tells of. An earlier version has not written
     /// that.
-    fn allowance_of(&self, rows: &[Row]) -> u64 {
+    fn allowance_of(&self, rows: &[TopicRow]) -> u64 {
         let saved = rows.iter().find_map(|row| match row {
-            Row::Allowance(messages) => Some(*messages),
+            TopicRow::Allowance(messages) => Some(*messages),
             _ => None,
         });
         saved.unwrap_or(SEQUENCE_BLOCK)
     }
 
-    fn restore_row(&self, row: Row, stop: Stop, allowance: u64) {
+    fn restore_row(&self, row: TopicRow, stop: Stop, allowance: u64) {
         let mut stop = stop;
         let mut subscription = None;
-        let is_topic = matches!(row, Row::Topic(..));
+        let is_topic = matches!(row, TopicRow::Topic(..));
         let (namespace, snapshot) = match row {
-            Row::Topic(namespace, mut topic) | Row::Number(namespace, mut topic) => {
+            TopicRow::Topic(namespace, mut topic) | TopicRow::Number(namespace, mut topic) => {
                 // It was no durable topic when this was written: its numbers are reserved.
                 let is_reserved = is_topic && topic.sequence > Sequence::ZERO;
                 if self.shared.settings.is_durable(&topic.name) && !is_reserved {
@@ -110,14 +110,16 @@ impl Topics {
                 }
                 (namespace, Snapshot { topics: vec![topic], ..Snapshot::default() })
             }
-            Row::Floor(namespace, floor) => {
+            TopicRow::Floor(namespace, floor) => {
                 (namespace, Snapshot { floors: vec![floor], ..Snapshot::default() })
             }
-            Row::Subscription(namespace, row) => {
+            TopicRow::Subscription(namespace, row) => {
                 subscription = Some((row.saved.id.clone(), row.shown, row.events_from));
                 (namespace, Snapshot { subscriptions: vec![row.saved], ..Snapshot::default() })
             }
-            Row::GlobalFloor(_) | Row::Allowance(_) | Row::Exact(_) | Row::Clean => return,
+            TopicRow::GlobalFloor(_) | TopicRow::Allowance(_) | TopicRow::Exact(_) | TopicRow::Clean => {
+                return;
+            }
         };
         let restored = self.space(&namespace).and_then(|space| {
             space.with(|state, now| {
@@ -163,7 +165,7 @@ impl Topics {
 
 /// Brings a durable message back. Whoever was saved before it was shown to anybody has missed it, or may have.
 fn restore_message(
-    state: &mut State,
+    state: &mut TopicsState,
     topic: &str,
     message: SavedMessage,
     now: Timestamp,
@@ -183,19 +185,19 @@ fn full_disk() -> StoreError {
 
 /// After an unclean stop a topic may have been born, numbered and never written down. Whatever is not known begins
 /// above every number such a topic can have had.
-fn floor_of(rows: &[Row], stop: Stop, allowance: u64) -> u64 {
+fn floor_of(rows: &[TopicRow], stop: Stop, allowance: u64) -> u64 {
     let mut floor = 0;
     let mut highest = 0;
     for row in rows {
         match row {
-            Row::GlobalFloor(saved) => floor = *saved,
-            Row::Floor(_, saved) => highest = highest.max(saved.sequence.0),
-            Row::Topic(..)
-            | Row::Number(..)
-            | Row::Subscription(..)
-            | Row::Allowance(_)
-            | Row::Exact(_)
-            | Row::Clean => {}
+            TopicRow::GlobalFloor(saved) => floor = *saved,
+            TopicRow::Floor(_, saved) => highest = highest.max(saved.sequence.0),
+            TopicRow::Topic(..)
+            | TopicRow::Number(..)
+            | TopicRow::Subscription(..)
+            | TopicRow::Allowance(_)
+            | TopicRow::Exact(_)
+            | TopicRow::Clean => {}
         }
     }
     match stop {
@@ -208,12 +210,12 @@ fn floor_of(rows: &[Row], stop: Stop, allowance: u64) -> u64 {
 ///
 /// A topic that was not durable at a crash may have given numbers that are not on disk. It begins above the floor for
 /// as long as the log lives, even if it has become durable since then.
-fn exact(durable: &[TopicFilter], rows: &[Row], floor: u64) -> Vec<TopicFilter> {
+fn exact(durable: &[TopicFilter], rows: &[TopicRow], floor: u64) -> Vec<TopicFilter> {
     if floor == 0 {
         return durable.to_vec();
     }
     let saved = rows.iter().find_map(|row| match row {
-        Row::Exact(filters) => Some(filters.as_slice()),
+        TopicRow::Exact(filters) => Some(filters.as_slice()),
         _ => None,
     });
     // An earlier version has not written them.

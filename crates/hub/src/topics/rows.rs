@@ -31,7 +31,7 @@ const CLEAN: &[u8] = b"C";
 
 /// A row that was read back.
 #[derive(Debug)]
-pub(super) enum Row {
+pub(super) enum TopicRow {
     Topic(Name, SavedTopic),
     Number(Name, SavedTopic),
     Subscription(Name, Box<SubscriptionRow>),
@@ -160,12 +160,12 @@ pub(super) fn decode_message(key: &[u8], value: &[u8]) -> Result<(Name, Arc<str>
     Ok((namespace, Arc::from(text(topic)?), decode(value)?))
 }
 
-pub(super) fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, StoreError> {
+pub(super) fn decode_row(key: &[u8], value: &[u8]) -> Result<TopicRow, StoreError> {
     let number =
         || value.try_into().map(u64::from_le_bytes).map_err(|_| damaged("a number is not of eight bytes"));
     let (kind, rest) = key.split_first().ok_or_else(|| damaged("a key is empty"))?;
     match *kind {
-        TOPIC => Ok(Row::Topic(split(rest)?.0, decode(value)?)),
+        TOPIC => Ok(TopicRow::Topic(split(rest)?.0, decode(value)?)),
         NUMBER => {
             let (namespace, topic) = split(rest)?;
             let saved = SavedTopic {
@@ -174,19 +174,19 @@ pub(super) fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, StoreError> {
                 retained: None,
                 skipped_to: Sequence::ZERO,
             };
-            Ok(Row::Number(namespace, saved))
+            Ok(TopicRow::Number(namespace, saved))
         }
-        SUBSCRIPTION => Ok(Row::Subscription(split(rest)?.0, decode(value)?)),
+        SUBSCRIPTION => Ok(TopicRow::Subscription(split(rest)?.0, decode(value)?)),
         FLOOR => {
             let (namespace, floor) = split(rest)?;
             let floor = floor.try_into().map(u32::from_be_bytes);
             let floor = floor.map_err(|_| damaged("the number of a floor is not of four bytes"))?;
-            Ok(Row::Floor(namespace, SavedFloor { floor, sequence: Sequence(number()?) }))
+            Ok(TopicRow::Floor(namespace, SavedFloor { floor, sequence: Sequence(number()?) }))
         }
-        _ if key == GLOBAL_FLOOR => Ok(Row::GlobalFloor(number()?)),
-        _ if key == ALLOWANCE => Ok(Row::Allowance(number()?)),
-        _ if key == EXACT => Ok(Row::Exact(decode(value)?)),
-        _ if key == CLEAN => Ok(Row::Clean),
+        _ if key == GLOBAL_FLOOR => Ok(TopicRow::GlobalFloor(number()?)),
+        _ if key == ALLOWANCE => Ok(TopicRow::Allowance(number()?)),
+        _ if key == EXACT => Ok(TopicRow::Exact(decode(value)?)),
+        _ if key == CLEAN => Ok(TopicRow::Clean),
         _ => Err(damaged("a key is of a kind that is not known; a later version may have written it")),
     }
 }

@@ -16,11 +16,11 @@ use tenure_topics::{Sequence, Stop, Timestamp, TopicRefusal};
 use tokio::sync::oneshot;
 
 use super::allowance::Allowance;
-use super::clock::Clock;
-use super::durable::{Pending, Waiting};
-use super::publish::Receipt;
+use super::clock::TopicClock;
+use super::durable::{PendingPublish, UnsyncedBytes};
+use super::namespace::NamespaceTopics;
+use super::publish::PublishReceipt;
 use super::rows::{self, Namespace, Saving};
-use super::space::Space;
 use super::{Shared, Topics};
 
 /// How long a change waits for others to be written with it.
@@ -41,41 +41,41 @@ const SLICE: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct SaverLine {
     notes: Sender<Note>,
-    waiting: Waiting,
+    waiting: UnsyncedBytes,
     pub(super) allowance: Allowance,
-    pub(super) clock: Clock,
+    pub(super) clock: TopicClock,
 }
 
 #[derive(Debug)]
 pub(super) enum Note {
-    Changed(Arc<Space>),
+    Changed(Arc<NamespaceTopics>),
     /// So much is published that the allowance is used up soon.
     Hurry,
-    Durable(Pending),
+    Durable(PendingPublish),
     Finish(oneshot::Sender<()>),
 }
 
 impl SaverLine {
-    pub(super) fn new(allowance: Allowance, clock: Clock) -> (SaverLine, Receiver<Note>) {
+    pub(super) fn new(allowance: Allowance, clock: TopicClock) -> (SaverLine, Receiver<Note>) {
         let (notes, received) = channel();
-        (SaverLine { notes, waiting: Waiting::default(), allowance, clock }, received)
+        (SaverLine { notes, waiting: UnsyncedBytes::default(), allowance, clock }, received)
     }
 
     pub(super) fn hurry(&self) {
         let _ = self.notes.send(Note::Hurry);
     }
 
-    pub(super) fn changed(&self, space: &Arc<Space>) {
+    pub(super) fn changed(&self, space: &Arc<NamespaceTopics>) {
         // Without a saver nothing is saved any more, and the broker is about to end.
         let _ = self.notes.send(Note::Changed(Arc::clone(space)));
     }
 
     pub(super) fn durable(
         &self,
-        space: &Arc<Space>,
+        space: &Arc<NamespaceTopics>,
         publish: tenure_topics::Publish<'_>,
-    ) -> Result<oneshot::Receiver<Result<Receipt, TopicRefusal>>, TopicRefusal> {
-        let (pending, replied) = Pending::new(space, publish, &self.waiting)?;
+    ) -> Result<oneshot::Receiver<Result<PublishReceipt, TopicRefusal>>, TopicRefusal> {
+        let (pending, replied) = PendingPublish::new(space, publish, &self.waiting)?;
         self.notes.send(Note::Durable(pending)).map_err(|_| TopicRefusal::NotWritten)?;
         Ok(replied)
     }
@@ -97,7 +97,7 @@ pub(crate) struct Saver {
     /// Rows that a full disk did not take.
     unwritten: Vec<TopicRows>,
     /// The namespaces these are of.
-    unsaved: Vec<Arc<Space>>,
+    unsaved: Vec<Arc<NamespaceTopics>>,
     allowance: Allowance,
     /// When it was last looked at how much of it is used.
     looked_at: Timestamp,
@@ -107,8 +107,8 @@ pub(crate) struct Saver {
 
 #[derive(Default)]
 struct Round {
-    changed: Vec<Arc<Space>>,
-    durable: Vec<Pending>,
+    changed: Vec<Arc<NamespaceTopics>>,
+    durable: Vec<PendingPublish>,
     durable_bytes: usize,
     is_hurried: bool,
     finish: Option<oneshot::Sender<()>>,
@@ -281,7 +281,7 @@ impl Saver {
     }
 
     /// Collects what changed in a namespace. Says whether so much changed that rows were left out.
-    fn collect(&mut self, topics: &Topics, space: &Arc<Space>) -> bool {
+    fn collect(&mut self, topics: &Topics, space: &Arc<NamespaceTopics>) -> bool {
         let is_durable = |topic: &str| topics.shared.settings.is_durable(topic);
         let mut rows = TopicRows::default();
         let mut overflowed = false;
@@ -354,7 +354,7 @@ impl Topics {
 
 /// Where a durable message comes in its topic, and among all of its namespace.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TopicPlace {
     pub(super) sequence: Sequence,
     pub(super) place: u64,
 }
@@ -363,12 +363,12 @@ pub(super) struct Place {
 #[derive(Default)]
 struct Numbered {
     rows: TopicRows,
-    messages: Vec<(Pending, Place, Timestamp)>,
+    messages: Vec<(PendingPublish, TopicPlace, Timestamp)>,
 }
 
 impl Numbered {
     /// Numbers the messages. Nobody else publishes to durable topics, so the numbers hold until they are published.
-    fn new(durable: Vec<Pending>) -> Numbered {
+    fn new(durable: Vec<PendingPublish>) -> Numbered {
         let mut numbered = Numbered::default();
         let mut last: HashMap<Vec<u8>, (Vec<u8>, Sequence), RandomState> = HashMap::default();
         for pending in durable {
@@ -393,7 +393,7 @@ impl Numbered {
             let message = rows::encode_message(&pending.saved(sequence, now, prepared.expires_at, place));
             numbered.rows.message(tenure_engine::Timestamp(now.0), &message_key, &message);
             last.insert(message_key, (namespace.number_key(pending.topic()), sequence));
-            numbered.messages.push((pending, Place { sequence, place }, now));
+            numbered.messages.push((pending, TopicPlace { sequence, place }, now));
         }
         for (key, sequence) in last.into_values() {
             numbered.rows.put(&key, &sequence.0.to_le_bytes());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_store::{Reader, StoreError};
 use tenure_topics::Timestamp;
 
-use super::clock::Clock;
+use super::clock::TopicClock;
 use super::saver::Saver;
 use super::{TopicSettings, Topics};
 
@@ -25,7 +25,7 @@ impl SteppedTopics {
         now: Timestamp,
     ) -> Result<SteppedTopics, StoreError> {
         let clock = Arc::new(AtomicU64::new(now.0));
-        let (topics, saver) = Topics::open_with(reader, settings, Clock::Set(Arc::clone(&clock)))?;
+        let (topics, saver) = Topics::open_with(reader, settings, TopicClock::Set(Arc::clone(&clock)))?;
         Ok(SteppedTopics { topics, saver, clock })
     }
 

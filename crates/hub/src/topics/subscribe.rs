@@ -9,7 +9,7 @@ use tenure_topics::{
 };
 
 use super::events::{Interest, single_counts, without_events};
-use super::subscription::{Ended, Subscription};
+use super::subscription::{Ended, SubscriptionHandle};
 use super::{Topics, feed, log};
 use crate::rights::TopicAct;
 
@@ -19,7 +19,7 @@ impl Topics {
         &self,
         namespace: &Name,
         subscribe: Subscribe,
-    ) -> Result<(Subscription, SubscriptionInfo), TopicRefusal> {
+    ) -> Result<(SubscriptionHandle, SubscriptionInfo), TopicRefusal> {
         let space = self.space(namespace)?;
         let interest = Interest::new(&subscribe.filters);
         if interest.is_some() && subscribe.group.is_some() {
@@ -38,11 +38,15 @@ impl Topics {
             feed::start(watch, interest, &space, key, &waker);
         }
         log::subscribed(namespace, &id, &info.client, &info.filters);
-        Ok((Subscription::new(id, space, key, waker), info))
+        Ok((SubscriptionHandle::new(id, space, key, waker), info))
     }
 
     /// Goes on with a subscription that was paused, or takes it over from the stream that has it.
-    pub fn resume(&self, namespace: &Name, resume: &Resume) -> Result<(Subscription, Resumed), TopicRefusal> {
+    pub fn resume(
+        &self,
+        namespace: &Name,
+        resume: &Resume,
+    ) -> Result<(SubscriptionHandle, Resumed), TopicRefusal> {
         let space = self.space(namespace)?;
         let (waker, mut resumed, interest) = space.with(|state, now| {
             let known = state.shard.find(&resume.id);
@@ -72,7 +76,7 @@ impl Topics {
             Ok((state.attach(resumed.key, from), resumed, interest))
         })?;
         let subscription =
-            Subscription::new(resume.id.clone(), Arc::clone(&space), resumed.key, Arc::clone(&waker));
+            SubscriptionHandle::new(resume.id.clone(), Arc::clone(&space), resumed.key, Arc::clone(&waker));
         log::resumed(namespace, resume, &resumed);
         if let Some(interest) = interest {
             // How many events it missed is known only when they have been read.

@@ -8,7 +8,7 @@ use tenure_topics::{Delivery, Sequence, SubscriptionId, SubscriptionKey, Timesta
 
 use super::events::event_prefix;
 use super::log;
-use super::space::{ReaderWaker, Space};
+use super::namespace::{NamespaceTopics, ReaderWaker};
 
 /// Why a stream is over. The subscription itself may live on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,21 +50,21 @@ impl Ended {
 }
 
 #[derive(Debug)]
-pub struct Subscription {
+pub struct SubscriptionHandle {
     id: SubscriptionId,
-    space: Arc<Space>,
+    space: Arc<NamespaceTopics>,
     key: SubscriptionKey,
     waker: Arc<ReaderWaker>,
 }
 
-impl Subscription {
+impl SubscriptionHandle {
     pub(super) fn new(
         id: SubscriptionId,
-        space: Arc<Space>,
+        space: Arc<NamespaceTopics>,
         key: SubscriptionKey,
         waker: Arc<ReaderWaker>,
-    ) -> Subscription {
-        Subscription { id, space, key, waker }
+    ) -> SubscriptionHandle {
+        SubscriptionHandle { id, space, key, waker }
     }
 
     pub fn id(&self) -> &SubscriptionId {
@@ -165,7 +165,7 @@ impl Subscription {
     }
 }
 
-impl Drop for Subscription {
+impl Drop for SubscriptionHandle {
     fn drop(&mut self) {
         let (waker, key) = (&self.waker, self.key);
         let was_there = self.space.with(|state, now| {

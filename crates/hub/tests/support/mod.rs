@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tenure_hub::store::{MemoryDisk, StoreSettings};
 use tenure_hub::topics::{
-    Delivery, Publish, Published, Subscribe, Subscription, SubscriptionId, TopicFilter, TopicRefusal,
-    TopicSettings, Topics, fresh_message_id,
+    Delivery, Publish, PublishResult, Subscribe, SubscriptionHandle, SubscriptionId, TopicFilter,
+    TopicRefusal, TopicSettings, Topics, fresh_message_id,
 };
 use tenure_hub::words::{Name, Settings};
 use tenure_hub::{Hub, Keys};
@@ -27,7 +27,7 @@ pub(crate) fn id(text: &str) -> SubscriptionId {
     SubscriptionId::parse(text).expect("a short text")
 }
 
-pub(crate) fn subscribe(topics: &Topics, name: &str, filters: &[&str]) -> Subscription {
+pub(crate) fn subscribe(topics: &Topics, name: &str, filters: &[&str]) -> SubscriptionHandle {
     let filters = filters.iter().map(|text| TopicFilter::parse(text).expect("a good filter")).collect();
     topics.subscribe(&Name::from("default"), Subscribe::new(id(name), filters)).expect("it is new").0
 }
@@ -36,12 +36,12 @@ pub(crate) async fn publish(
     topics: &Topics,
     topic: &str,
     payload: &'static str,
-) -> Result<Published, TopicRefusal> {
+) -> Result<PublishResult, TopicRefusal> {
     topics.publish(&Name::from("default"), Publish::new(topic, fresh_message_id(), payload)).await
 }
 
 /// Everything that is there, and at least one item. It is read, and the broker is told so.
-pub(crate) async fn take(subscription: &mut Subscription) -> Vec<Delivery> {
+pub(crate) async fn take(subscription: &mut SubscriptionHandle) -> Vec<Delivery> {
     let out = send(subscription).await;
     let read = out.iter().filter_map(|delivery| match delivery {
         Delivery::Message { message, .. } => Some((Arc::clone(&message.topic), message.sequence)),
@@ -53,7 +53,7 @@ pub(crate) async fn take(subscription: &mut Subscription) -> Vec<Delivery> {
 }
 
 /// The same for a peer of which nothing is known but that its connection took everything.
-pub(crate) async fn send(subscription: &mut Subscription) -> Vec<Delivery> {
+pub(crate) async fn send(subscription: &mut SubscriptionHandle) -> Vec<Delivery> {
     let mut out = Vec::new();
     let taking = subscription.take(10_000, usize::MAX, &mut out);
     tokio::time::timeout(TIMEOUT, taking).await.expect("something comes").expect("the stream goes on");

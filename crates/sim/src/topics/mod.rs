@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Store, StoreError, StoreSettings};
 use tenure_hub::topics::{
-    MessageId, Publish, Published, ShardSettings, SteppedTopics, TopicFilter, TopicLogSettings, TopicRefusal,
-    TopicSettings, TopicTime,
+    MessageId, Publish, PublishResult, ShardSettings, SteppedTopics, TopicFilter, TopicLogSettings,
+    TopicRefusal, TopicSettings, TopicTime,
 };
 use tenure_hub::words::{Name, Settings, Timestamp};
 
@@ -28,7 +28,7 @@ const TOPICS: [&str; 6] = ["audit.a", "audit.b", "audit.c", "plain.a", "plain.b"
 /// What subscribers ask for.
 const FILTERS: [&[&str]; 5] = [&["audit.>"], &["plain.*"], &[">"], &["audit.a", "plain.a"], &["audit.b"]];
 
-type Settling = Pin<Box<dyn Future<Output = Result<Published, TopicRefusal>> + Send>>;
+type Settling = Pin<Box<dyn Future<Output = Result<PublishResult, TopicRefusal>> + Send>>;
 
 /// A publish that is not confirmed yet.
 struct Pending {

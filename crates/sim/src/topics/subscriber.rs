@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tenure_hub::topics::{
-    Delivery, DeliveryKind, Recovery, Resume, Sequence, Subscribe, Subscription, SubscriptionId, TopicFilter,
-    Topics,
+    Delivery, DeliveryKind, Recovery, Resume, Sequence, Subscribe, SubscriptionHandle, SubscriptionId,
+    TopicFilter, Topics,
 };
 
 use super::namespace;
@@ -34,7 +34,7 @@ pub(super) struct Subscriber {
     id: SubscriptionId,
     manner: Manner,
     filters: Vec<TopicFilter>,
-    stream: Option<Subscription>,
+    stream: Option<SubscriptionHandle>,
     /// Taken by the connection, and not read.
     unread: VecDeque<Delivery>,
     heard: BTreeMap<String, BTreeSet<u64>>,

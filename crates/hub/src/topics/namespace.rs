@@ -18,17 +18,17 @@ use super::saver::SaverLine;
 use super::subscription::Ended;
 
 #[derive(Debug)]
-pub(super) struct Space {
+pub(super) struct NamespaceTopics {
     pub(super) name: Name,
     saver: SaverLine,
-    state: Mutex<State>,
+    state: Mutex<TopicsState>,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct TopicsState {
     pub(super) shard: Shard,
     /// The streams of live subscriptions, by [`SubscriptionKey::slot`].
-    readers: Vec<Option<Reader>>,
+    readers: Vec<Option<SubscriptionReader>>,
     waiting: HashMap<Ticket, oneshot::Sender<()>, RandomState>,
     /// Reused by every call: whom the shard wants woken.
     pub(super) wake: Vec<SubscriptionKey>,
@@ -78,7 +78,7 @@ pub(super) struct Saving {
 
 /// One stream that takes from a subscription.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct SubscriptionReader {
     key: SubscriptionKey,
     pub(super) waker: Arc<ReaderWaker>,
     /// Taken from the shard, and not yet by the stream.
@@ -107,7 +107,7 @@ struct Noted {
 /// happens after a second.
 const NOTE_EVERY: u64 = 256;
 
-impl Reader {
+impl SubscriptionReader {
     /// The first event that its stream has not taken, if it is about events.
     fn events_from(&self) -> Option<u64> {
         let waiting = self.ready.iter().chain(&self.events).filter_map(event_number).min();
@@ -148,9 +148,9 @@ impl ReaderWaker {
     }
 }
 
-impl Space {
-    pub(super) fn new(name: Name, shard: Shard, saver: SaverLine) -> Space {
-        let state = State {
+impl NamespaceTopics {
+    pub(super) fn new(name: Name, shard: Shard, saver: SaverLine) -> NamespaceTopics {
+        let state = TopicsState {
             shard,
             readers: Vec::new(),
             waiting: HashMap::default(),
@@ -160,11 +160,14 @@ impl Space {
             durable: Durable::default(),
             allowance: saver.allowance.clone(),
         };
-        Space { name, saver, state: Mutex::new(state) }
+        NamespaceTopics { name, saver, state: Mutex::new(state) }
     }
 
     /// Does one short piece of work under the lock. Whoever is to be woken by it is woken after the lock is given back.
-    pub(super) fn with<T>(self: &Arc<Space>, work: impl FnOnce(&mut State, Timestamp) -> T) -> T {
+    pub(super) fn with<T>(
+        self: &Arc<NamespaceTopics>,
+        work: impl FnOnce(&mut TopicsState, Timestamp) -> T,
+    ) -> T {
         let now = self.saver.clock.now();
         let mut wakers = Vec::new();
         let (result, released, changed, is_urgent) = {
@@ -191,7 +194,7 @@ impl Space {
     }
 
     /// Pauses everything and ends all streams.
-    pub(super) fn stop(self: &Arc<Space>) {
+    pub(super) fn stop(self: &Arc<NamespaceTopics>) {
         self.with(|state, now| {
             let keys: Vec<_> = state.readers.iter().flatten().map(|reader| reader.key).collect();
             for key in keys {
@@ -204,7 +207,7 @@ impl Space {
     }
 }
 
-impl State {
+impl TopicsState {
     /// Gives a subscription a new stream. The one it had is over.
     ///
     /// `events_next` is the first event it wants, if that is known.
@@ -222,7 +225,7 @@ impl State {
         let waker = Arc::new(ReaderWaker::default());
         // There may be something to take already.
         waker.woken.notify_one();
-        self.readers[slot] = Some(Reader {
+        self.readers[slot] = Some(SubscriptionReader {
             key,
             waker: Arc::clone(&waker),
             ready: VecDeque::new(),
@@ -250,7 +253,7 @@ impl State {
         let waiting = reader.iter().flat_map(|reader| &reader.ready);
         let unsent: Vec<Delivery> = waiting.filter(|item| event_number(item).is_none()).cloned().collect();
         let until = self.shard.pause(key, &unsent, now, &mut self.wake)?;
-        if let Some(from) = reader.as_ref().and_then(Reader::events_from) {
+        if let Some(from) = reader.as_ref().and_then(SubscriptionReader::events_from) {
             let id = self.shard.subscription(key, now)?.id;
             self.events_from.insert(id, from);
         }
@@ -266,7 +269,7 @@ impl State {
         }
     }
 
-    pub(super) fn reader(&mut self, key: SubscriptionKey) -> Option<&mut Reader> {
+    pub(super) fn reader(&mut self, key: SubscriptionKey) -> Option<&mut SubscriptionReader> {
         self.readers.get_mut(key.slot())?.as_mut()
     }
 
@@ -440,11 +443,11 @@ impl State {
     }
 
     /// The stream of a subscription, if one has it.
-    fn reader_of(&self, id: &SubscriptionId) -> Option<&Reader> {
+    fn reader_of(&self, id: &SubscriptionId) -> Option<&SubscriptionReader> {
         self.readers.get(self.shard.find(id)?.slot())?.as_ref()
     }
 
-    fn detach(&mut self, key: SubscriptionKey) -> Option<Reader> {
+    fn detach(&mut self, key: SubscriptionKey) -> Option<SubscriptionReader> {
         self.readers.get_mut(key.slot())?.take()
     }
 
