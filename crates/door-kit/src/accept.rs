@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::authenticator::Authenticator;
-use crate::connections::Place;
+use crate::connections::ConnectionSlot;
 use crate::settings::DoorSettings;
-use crate::stream::Stream;
+use crate::stream::DoorStream;
 
 /// How long to wait after a connection could not be accepted: usually there are no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Where a door listens.
 #[derive(Debug)]
-pub enum Listener {
+pub enum DoorListener {
     Tcp(TcpListener),
     #[cfg(unix)]
     Unix(UnixListener),
@@ -54,8 +54,8 @@ impl Door {
     /// Accepts connections until the hub stops, then waits for those that are open to end. `serve` talks with one peer.
     pub async fn accept<F>(
         self: &Arc<Self>,
-        listener: Listener,
-        serve: impl Fn(Stream, Option<IpAddr>) -> F + Clone + Send + 'static,
+        listener: DoorListener,
+        serve: impl Fn(DoorStream, Option<IpAddr>) -> F + Clone + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -92,15 +92,15 @@ impl Door {
         connections.wait().await;
     }
 
-    fn place_for(&self, address: Option<IpAddr>) -> Option<Place> {
+    fn place_for(&self, address: Option<IpAddr>) -> Option<ConnectionSlot> {
         let DoorSettings { connections, connections_max, connections_per_address_max, .. } = &self.settings;
         connections.take_place(self.name, address, *connections_max, *connections_per_address_max)
     }
 
-    fn turn_away(&self, stream: &Stream, log: &mut LogInterval) {
+    fn turn_away(&self, stream: &DoorStream, log: &mut LogInterval) {
         self.counters.count("turned_away");
         // A new socket has room for one line; if not, it is just closed.
-        if let (Stream::Tcp(stream), None) = (stream, &self.settings.tls) {
+        if let (DoorStream::Tcp(stream), None) = (stream, &self.settings.tls) {
             let _ = stream.try_write(self.full);
         }
         if log.is_due() {
@@ -110,12 +110,12 @@ impl Door {
     }
 
     /// Sets up a TCP connection, with the TLS handshake if the door speaks it. Nothing if the peer fails at that.
-    async fn secure(&self, stream: Stream) -> Option<Stream> {
-        let Stream::Tcp(stream) = stream else { return Some(stream) };
+    async fn secure(&self, stream: DoorStream) -> Option<DoorStream> {
+        let DoorStream::Tcp(stream) = stream else { return Some(stream) };
         keep_alive(&stream);
-        let Some(tls) = &self.settings.tls else { return Some(Stream::Tcp(stream)) };
+        let Some(tls) = &self.settings.tls else { return Some(DoorStream::Tcp(stream)) };
         match timeout(self.settings.login_within, tls.acceptor().accept(stream)).await {
-            Ok(Ok(stream)) => Some(Stream::Tls(Box::new(stream))),
+            Ok(Ok(stream)) => Some(DoorStream::Tls(Box::new(stream))),
             Ok(Err(error)) => {
                 self.counters.count("tls_handshake");
                 tracing::debug!(door = self.name, %error, "a TLS handshake failed");
@@ -129,17 +129,17 @@ impl Door {
     }
 }
 
-impl Listener {
-    async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+impl DoorListener {
+    async fn accept(&self) -> io::Result<(DoorStream, Option<IpAddr>)> {
         match self {
-            Listener::Tcp(listener) => {
+            DoorListener::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
-                Ok((Stream::Tcp(stream), Some(address.ip())))
+                Ok((DoorStream::Tcp(stream), Some(address.ip())))
             }
             #[cfg(unix)]
-            Listener::Unix(listener) => {
+            DoorListener::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Stream::Unix(stream), None))
+                Ok((DoorStream::Unix(stream), None))
             }
         }
     }

@@ -1,9 +1,9 @@
 //! The connection loop: what arrives goes to the protocol, what the protocol says goes out.
 //!
-//! One task per connection. It reads what has arrived, hands all requests to the hub at once, delivers what the hub has put
-//! into the mailbox, and writes all of it at once, without waiting if the socket takes it. When the peer does not read, or has
-//! asked more than has been answered, nothing more is read from it: that is the back-pressure. A connection that waits holds
-//! no buffer.
+//! One task per connection. It reads what has arrived, hands all requests to the hub at once, delivers what the hub has
+//! put into the mailbox, and writes all of it at once, without waiting if the socket takes it. When the peer does not
+//! read, or has asked more than has been answered, nothing more is read from it: that is the back-pressure. A
+//! connection that waits holds no buffer.
 
 mod access;
 mod clock;
@@ -29,10 +29,10 @@ use crate::budget::Charge;
 use crate::read_sizer::ReadSizer;
 use crate::stream::{is_flushed, read_into, send};
 
-pub use protocol::{Access, Protocol, Turn};
+pub use protocol::{ConnectionAccess, Protocol, Turn};
 
 use access::{Dismissal, DoorAccess};
-use clock::{Clock, Due, GOODBYE};
+use clock::{ConnectionClock, Due, GOODBYE};
 use fetched::Fetched;
 
 /// What is read at once: little for the many that are idle, more for a peer that fills it.
@@ -59,7 +59,7 @@ pub struct Connection<P> {
     /// Taken from the mailbox, not yet delivered.
     deliveries: VecDeque<Delivery>,
     spare: Vec<Delivery>,
-    clock: Clock,
+    clock: ConnectionClock,
     /// The stream holds bytes that it has not passed on.
     unflushed: bool,
     /// The peer will say no more.
@@ -75,7 +75,7 @@ impl<P: Protocol> Connection<P> {
             turn: Turn::default(),
             arrived: BytesMut::new(),
             charge: door.settings.budget.charge(),
-            clock: Clock::new(&door.settings, wall_clock()),
+            clock: ConnectionClock::new(&door.settings, wall_clock()),
             access: DoorAccess::new(door, address),
             sizer: ReadSizer::between(READ_BYTES_MIN, READ_BYTES_MAX),
             deliveries: VecDeque::new(),
@@ -410,7 +410,7 @@ mod tests {
     impl Protocol for Silent {
         type Event = ();
 
-        fn receive(&mut self, _: Timestamp, _: &mut BytesMut, _: &mut dyn Access, _: &mut Turn) {}
+        fn receive(&mut self, _: Timestamp, _: &mut BytesMut, _: &mut dyn ConnectionAccess, _: &mut Turn) {}
         fn deliver(&mut self, _: Timestamp, _: Delivery, _: Option<Result<Bytes, Refusal>>, _: &mut Turn) {}
         fn is_known(&self) -> bool {
             true

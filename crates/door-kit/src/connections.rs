@@ -34,7 +34,7 @@ impl Connections {
         address: Option<IpAddr>,
         door_max: usize,
         address_max: usize,
-    ) -> Option<Place> {
+    ) -> Option<ConnectionSlot> {
         let mut counts = self.lock();
         let of_door = counts.by_door.get(door).copied().unwrap_or(0);
         let of_address =
@@ -47,7 +47,7 @@ impl Connections {
         if let Some(address) = address {
             counts.by_address.insert((door, address), of_address + 1);
         }
-        Some(Place { connections: Arc::clone(self), door, address })
+        Some(ConnectionSlot { connections: Arc::clone(self), door, address })
     }
 
     fn leave(&self, door: &'static str, address: Option<IpAddr>) {
@@ -74,13 +74,13 @@ impl Connections {
 
 /// One connection's place. Dropping it makes room for another.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     connections: Arc<Connections>,
     door: &'static str,
     address: Option<IpAddr>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connections.leave(self.door, self.address);
     }

@@ -19,13 +19,13 @@ mod throttle;
 mod tls;
 pub mod worker_actor;
 
-pub use accept::{Door, Listener};
+pub use accept::{Door, DoorListener};
 pub use authenticator::{Authenticator, LoginError};
 pub use budget::{ByteBudget, Charge, Exhausted, FREE_BYTES};
-pub use connection::{Access, Connection, Protocol, Turn, send_last};
-pub use connections::{Connections, Place};
+pub use connection::{Connection, ConnectionAccess, Protocol, Turn, send_last};
+pub use connections::{ConnectionSlot, Connections};
 pub use descriptors::{Descriptors, raise_descriptor_limit};
 pub use read_sizer::ReadSizer;
 pub use settings::DoorSettings;
-pub use stream::{Stream, is_flushed, read_into, send};
+pub use stream::{DoorStream, is_flushed, read_into, send};
 pub use tls::{Tls, TlsFault};

@@ -16,15 +16,15 @@ use tokio_rustls::server::TlsStream;
 const SCRATCH_BYTES: usize = 32 << 10;
 
 #[derive(Debug)]
-pub enum Stream {
+pub enum DoorStream {
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
     #[cfg(unix)]
     Unix(UnixStream),
 }
 
-/// Reads what has arrived, at most `most` bytes, into a buffer that is empty while nothing comes: a connection that waits
-/// holds no memory for it.
+/// Reads what has arrived, at most `most` bytes, into a buffer that is empty while nothing comes: a connection that
+/// waits holds no memory for it.
 pub async fn read_into(
     stream: &mut (impl AsyncRead + Unpin),
     input: &mut BytesMut,
@@ -68,46 +68,46 @@ pub fn is_flushed(stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for DoorStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+            DoorStream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            DoorStream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
             #[cfg(unix)]
-            Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            DoorStream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for DoorStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+            DoorStream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            DoorStream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
             #[cfg(unix)]
-            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            DoorStream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+            DoorStream::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            DoorStream::Tls(stream) => Pin::new(stream).poll_flush(context),
             #[cfg(unix)]
-            Stream::Unix(stream) => Pin::new(stream).poll_flush(context),
+            DoorStream::Unix(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            DoorStream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            DoorStream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
             #[cfg(unix)]
-            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            DoorStream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

@@ -37,7 +37,7 @@ struct Record {
 
 /// What to do about a wrong key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct ThrottleVerdict {
     /// How long the refusal is held back.
     pub(crate) wait: Duration,
     /// How many wrong keys this address has shown lately.
@@ -48,7 +48,7 @@ pub(crate) struct Verdict {
 
 impl Throttle {
     /// A wrong key was shown. `key` is a hash that means nothing outside this process.
-    pub(crate) fn wrong(&mut self, now: Timestamp, address: Option<IpAddr>, key: u64) -> Verdict {
+    pub(crate) fn wrong(&mut self, now: Timestamp, address: Option<IpAddr>, key: u64) -> ThrottleVerdict {
         self.make_room(now);
         let record = self.addresses.entry(address).or_default();
         if record.last + FORGET_AFTER < now {
@@ -67,7 +67,7 @@ impl Throttle {
         if is_news {
             record.logged.insert(key, now);
         }
-        Verdict { wait, tries: record.tries, is_news }
+        ThrottleVerdict { wait, tries: record.tries, is_news }
     }
 
     fn make_room(&mut self, now: Timestamp) {

@@ -5,8 +5,9 @@
 //! what it holds, what it waits for and what it said of itself is kept here, once per worker, with a hub session of its
 //! own; connections come and go. A protocol adds its types and calls with [`Dialect`].
 //!
-//! [`Worker`] is pure: calls come in with [`Worker::call_from`], the hub's deliveries with [`Worker::deliver`];
-//! requests for the hub and answers for connections go out through [`Output`]. [`Directory`] runs the actors.
+//! [`WorkerActor`] is pure: calls come in with [`WorkerActor::call_from`], the hub's deliveries with
+//! [`WorkerActor::deliver`]; requests for the hub and answers for connections go out through [`ActorOutput`].
+//! [`Directory`] runs the actors.
 //!
 //! | file | concern |
 //! |---|---|
@@ -40,14 +41,16 @@ mod terms;
 mod worker;
 
 pub use arrival::{Arrival, begun_by};
-pub use call::{Answer, Call, Caller, Figures, Introduction, KeyHolder, Pull, Report, Status};
+pub use call::{
+    CallReply, Caller, Figures, Introduction, KeyHolder, Pull, Status, TaskReport, WorkerRequest,
+};
 pub use claims::{Claim, Claims, starts_on_assignment};
-pub use dialect::{Dialect, Outputs};
-pub use directory::{Actor, Directory, MailTaker, News, Route, WorkerCall};
+pub use dialect::{Dialect, TaskOutputs};
+pub use directory::{Actor, Directory, MailTaker, Route, WorkerCall, WorkerNotice};
 pub use evidence::{Evidence, MENTION_WITHIN, UNREAD_FOR};
-pub use presence::{Heartbeats, Kind};
+pub use presence::{Heartbeats, WorkerKind};
 pub use requests::refused;
-pub use terms::{NAMELESS_SLOTS, Terms};
-pub use worker::{Output, Worker};
+pub use terms::{NAMELESS_SLOTS, WorkerTerms};
+pub use worker::{ActorOutput, WorkerActor};
 
 use presence::Standing;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use tenure_door_kit::{Connection, Door, Listener, Protocol};
+use tenure_door_kit::{Connection, Door, DoorListener, Protocol};
 use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
 
@@ -12,7 +12,7 @@ use crate::settings::Settings;
 
 /// Serves the native protocol over TCP until the hub stops, then waits for the connections to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
-    serve_with("native", Listener::Tcp(listener), hub, settings, Session::new).await
+    serve_with("native", DoorListener::Tcp(listener), hub, settings, Session::new).await
 }
 
 /// The same on a Unix socket.
@@ -22,13 +22,13 @@ pub async fn serve_unix(
     hub: HubHandle,
     settings: Settings,
 ) -> io::Result<()> {
-    serve_with("native_unix", Listener::Unix(listener), hub, settings, Session::new).await
+    serve_with("native_unix", DoorListener::Unix(listener), hub, settings, Session::new).await
 }
 
 /// Serves any dialect.
 pub(crate) async fn serve_with<P: Protocol + Send + 'static>(
     name: &'static str,
-    listener: Listener,
+    listener: DoorListener,
     hub: HubHandle,
     settings: Settings,
     begin: fn(Arc<Settings>) -> P,

@@ -38,7 +38,7 @@ use expect::{Expect, Pending};
 use topics::TopicSide;
 use waits::Waits;
 
-pub use tenure_door_kit::{Access, Protocol, Turn};
+pub use tenure_door_kit::{ConnectionAccess, Protocol, Turn};
 
 #[derive(Debug)]
 pub struct Session {
@@ -94,7 +94,13 @@ impl Protocol for Session {
     /// Something has happened on a topic.
     type Event = ();
 
-    fn receive(&mut self, now: Timestamp, arrived: &mut BytesMut, access: &mut dyn Access, turn: &mut Turn) {
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        arrived: &mut BytesMut,
+        access: &mut dyn ConnectionAccess,
+        turn: &mut Turn,
+    ) {
         let most = |session: &Session| {
             if session.peer.is_some() { FRAME_BYTES_MAX } else { UNAUTHENTICATED_FRAME_BYTES_MAX }
         };

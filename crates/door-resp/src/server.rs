@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tenure_door_kit as kit;
-use tenure_door_kit::Listener;
+use tenure_door_kit::DoorListener;
 use tenure_door_kit::worker_actor::Directory;
 use tenure_hub::{Counters, HubHandle};
 use tokio::net::TcpListener;
@@ -50,7 +50,7 @@ pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) ->
             }
         }
     };
-    shared.accept(Listener::Tcp(listener), serve).await;
+    shared.accept(DoorListener::Tcp(listener), serve).await;
     Ok(())
 }
 

@@ -14,10 +14,10 @@ pub(crate) use json::{figures, introduction, report};
 use crate::json::Outputs;
 use crate::key::QueueKey;
 
-pub type Worker = actor::Worker<Resp>;
-pub type Output = actor::Output<Resp>;
-pub(crate) type Call = actor::Call<Resp>;
-pub type CallAnswer = actor::Answer<Resp>;
+pub type Worker = actor::WorkerActor<Resp>;
+pub type Output = actor::ActorOutput<Resp>;
+pub(crate) type Call = actor::WorkerRequest<Resp>;
+pub type CallAnswer = actor::CallReply<Resp>;
 pub(crate) type Pop = actor::Pull<QueueKey>;
 pub type WorkerCall = actor::WorkerCall<Resp>;
 
@@ -45,7 +45,7 @@ pub enum Verdict {
 /// What a connection is told by others.
 #[derive(Debug)]
 pub enum News {
-    Worker(actor::News<Resp>),
+    Worker(actor::WorkerNotice<Resp>),
     /// Something this connection published has been heard.
     Published {
         token: u64,
@@ -53,8 +53,8 @@ pub enum News {
     },
 }
 
-impl From<actor::News<Resp>> for News {
-    fn from(news: actor::News<Resp>) -> News {
+impl From<actor::WorkerNotice<Resp>> for News {
+    fn from(news: actor::WorkerNotice<Resp>) -> News {
         News::Worker(news)
     }
 }

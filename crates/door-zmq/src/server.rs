@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tenure_door_kit::{Listener, Stream};
+use tenure_door_kit::{DoorListener, DoorStream};
 use tenure_hub::words::{Answer, DEFAULT_NAMESPACE, Name, Refusal, StateName};
 use tenure_hub::{
     Ask, Counters, Delivery, Grant, HubHandle, Principal, Request, Response, Right, Stats, wall_clock,
@@ -124,7 +124,7 @@ where
             }
         }
     };
-    kit.accept(Listener::Tcp(listener), serve).await;
+    kit.accept(DoorListener::Tcp(listener), serve).await;
 }
 
 /// Why a connection ended, other than by its peer's wish.
@@ -165,7 +165,7 @@ impl Ended {
 
 /// One connection, from its first byte to its last.
 async fn converse<C: Conversation>(
-    stream: Stream,
+    stream: DoorStream,
     address: Option<IpAddr>,
     door: &Door,
     begin: impl Fn(Me) -> C,

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tenure_door_kit::{Door, Listener, Stream};
+use tenure_door_kit::{Door, DoorListener, DoorStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -38,7 +38,7 @@ pub(super) fn incoming(
                 }
             }
         };
-        door.accept(Listener::Tcp(listener), serve).await;
+        door.accept(DoorListener::Tcp(listener), serve).await;
     });
     futures::stream::poll_fn(move |context| receiver.poll_recv(context))
 }
@@ -46,7 +46,7 @@ pub(super) fn incoming(
 /// A connection with its place among those that may be open.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: Stream,
+    stream: DoorStream,
     /// Until when the first words have to come; nothing once they have.
     login: Option<Pin<Box<Sleep>>>,
     /// What it may make the broker hold.

@@ -9,7 +9,7 @@ use tenure_hub::topics::Topics;
 use tenure_hub::words::{Name, Refusal, SessionId, Timestamp};
 use tenure_hub::{Grant, Principal};
 
-use super::Access;
+use super::ConnectionAccess;
 use crate::accept::Door;
 use crate::authenticator::LoginError;
 
@@ -66,7 +66,7 @@ pub(super) enum Dismissal {
     Revoked,
 }
 
-impl Access for DoorAccess {
+impl ConnectionAccess for DoorAccess {
     fn wants_keys(&self) -> bool {
         self.door.authenticator.wants_keys()
     }

@@ -10,7 +10,7 @@ use crate::settings::DoorSettings;
 pub(super) const GOODBYE: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct ConnectionClock {
     /// How long a peer may leave what it is sent unread.
     read_within: Duration,
     /// How long a frame may stay unfinished without a byte of it arriving.
@@ -37,9 +37,9 @@ pub(super) enum Due {
     Login,
 }
 
-impl Clock {
-    pub(super) fn new(settings: &DoorSettings, now: Timestamp) -> Clock {
-        Clock {
+impl ConnectionClock {
+    pub(super) fn new(settings: &DoorSettings, now: Timestamp) -> ConnectionClock {
+        ConnectionClock {
             read_within: settings.read_within,
             frame_within: settings.frame_within,
             login_by: now + settings.login_within,
@@ -126,14 +126,14 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000_000);
 
     /// The clock of a peer that has introduced itself.
-    fn clock() -> Clock {
+    fn clock() -> ConnectionClock {
         let settings = DoorSettings {
             login_within: Duration::from_secs(10),
             frame_within: Duration::from_secs(30),
             read_within: Duration::from_secs(60),
             ..DoorSettings::default()
         };
-        let mut clock = Clock::new(&settings, NOW);
+        let mut clock = ConnectionClock::new(&settings, NOW);
         clock.look(false, true, || NOW);
         clock
     }

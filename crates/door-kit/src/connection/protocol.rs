@@ -22,8 +22,8 @@ pub struct Turn {
     pub hold: Option<Duration>,
 }
 
-/// One peer's side of a protocol, with time as an argument. Everything is pure but `happens`, `happened`, `prepare`, `work`
-/// and `end`, which are for protocols that talk with more than the peer and the hub.
+/// One peer's side of a protocol, with time as an argument. Everything is pure but `happens`, `happened`, `prepare`,
+/// `work` and `end`, which are for protocols that talk with more than the peer and the hub.
 pub trait Protocol: Send {
     /// What happens elsewhere: on a topic, in a worker actor.
     type Event: Send;
@@ -31,8 +31,15 @@ pub trait Protocol: Send {
     /// The peer has just connected.
     fn begin(&mut self, _turn: &mut Turn) {}
 
-    /// Takes complete frames out of what has arrived. What it leaves is an unfinished frame, or frames that have to wait.
-    fn receive(&mut self, now: Timestamp, arrived: &mut BytesMut, access: &mut dyn Access, turn: &mut Turn);
+    /// Takes complete frames out of what has arrived. What it leaves is an unfinished frame, or frames that have to
+    /// wait.
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        arrived: &mut BytesMut,
+        access: &mut dyn ConnectionAccess,
+        turn: &mut Turn,
+    );
 
     /// Which bytes the loop has to bring along with this delivery.
     fn needs(&self, _delivery: &Delivery) -> Option<Blob> {
@@ -54,7 +61,8 @@ pub trait Protocol: Send {
     /// Whether the peer has introduced itself. One that has not has little time.
     fn is_known(&self) -> bool;
 
-    /// The peer has not introduced itself in time. It is told so, if the protocol has words for it, and the connection ends.
+    /// The peer has not introduced itself in time. It is told so, if the protocol has words for it, and the connection
+    /// ends.
     fn login_is_late(&mut self, _turn: &mut Turn) {}
 
     /// Requests that the hub has not answered. Those that wait for other peers do not count.
@@ -92,14 +100,14 @@ pub trait Protocol: Send {
     /// Does what is due, and gives up what has taken too long.
     fn tick(&mut self, _now: Timestamp, _turn: &mut Turn) {}
 
-    /// Waits for what happens elsewhere. The loop drops it whenever something else is ready first, so nothing may be lost with
-    /// it. Without room, messages stay where they are, in the queue of their subscription with its policy.
+    /// Waits for what happens elsewhere. The loop drops it whenever something else is ready first, so nothing may be
+    /// lost with it. Without room, messages stay where they are, in the queue of their subscription with its policy.
     fn happens(&mut self, _has_room: bool) -> impl Future<Output = Self::Event> + Send {
         pending()
     }
 
-    /// What has happened already. The loop asks in every round, because `happens` comes last: a peer that never stops talking
-    /// gets its messages all the same.
+    /// What has happened already. The loop asks in every round, because `happens` comes last: a peer that never stops
+    /// talking gets its messages all the same.
     fn has_happened(&mut self, _has_room: bool) -> Option<Self::Event> {
         None
     }
@@ -114,12 +122,16 @@ pub trait Protocol: Send {
     }
 
     /// Comes before the requests of this turn go to the hub.
-    fn prepare(&mut self, _access: &mut dyn Access, _turn: &mut Turn) -> impl Future<Output = ()> + Send {
+    fn prepare(
+        &mut self,
+        _access: &mut dyn ConnectionAccess,
+        _turn: &mut Turn,
+    ) -> impl Future<Output = ()> + Send {
         ready(())
     }
 
-    /// Comes after the requests of this turn have gone to the hub: what has to be done elsewhere. Says whether it led to
-    /// anything.
+    /// Comes after the requests of this turn have gone to the hub: what has to be done elsewhere. Says whether it led
+    /// to anything.
     fn work(&mut self, _turn: &mut Turn) -> impl Future<Output = bool> + Send {
         ready(false)
     }
@@ -131,7 +143,7 @@ pub trait Protocol: Send {
 }
 
 /// Login and the session with the hub, as far as a protocol needs them.
-pub trait Access: Send {
+pub trait ConnectionAccess: Send {
     /// Whether peers need a key at all.
     fn wants_keys(&self) -> bool;
 

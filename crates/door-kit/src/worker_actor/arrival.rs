@@ -1,10 +1,10 @@
-//! A worker that chose its name has connected: the hub is asked what a worker of that name holds, and what the worker says
-//! before that is known waits.
+//! A worker that chose its name has connected: the hub is asked what a worker of that name holds, and what the worker
+//! says before that is known waits.
 
 use tenure_hub::words::{Answer, ListQuery, Name, Query, Refusal, StateName, TaskInfo};
 use tenure_hub::{Request, Response};
 
-/// For workers that live and die with one connection. Those that outlive connections have a [`super::Worker`].
+/// For workers that live and die with one connection. Those that outlive connections have a [`super::WorkerActor`].
 #[derive(Debug)]
 pub struct Arrival<M> {
     early: Vec<M>,
@@ -41,8 +41,8 @@ pub(super) fn held_by(worker: &Name, states: &[StateName], limit: usize) -> List
     ListQuery { states: states.to_vec(), worker: Some(worker.clone()), limit, ..ListQuery::default() }
 }
 
-/// Asks for the attempts that a worker has begun, as far as the disk knows. What was assigned and not begun goes to other
-/// workers when the connection ends.
+/// Asks for the attempts that a worker has begun, as far as the disk knows. What was assigned and not begun goes to
+/// other workers when the connection ends.
 pub fn begun_by(worker: &Name, limit: usize) -> Request {
     Request::Query(Query::List(Box::new(held_by(worker, &[StateName::Running], limit))))
 }

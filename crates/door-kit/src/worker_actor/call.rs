@@ -29,7 +29,7 @@ impl From<&Grant> for KeyHolder {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Call<D: Dialect> {
+pub enum WorkerRequest<D: Dialect> {
     /// The worker says who it is and what it offers.
     Register(Box<Introduction>),
     /// A worker that never registers says what it offers.
@@ -55,7 +55,7 @@ pub enum Call<D: Dialect> {
     },
     Report {
         task: String,
-        report: Box<Report<D::Outputs>>,
+        report: Box<TaskReport<D::Outputs>>,
     },
     /// Outputs that are kept until the task ends.
     Output {
@@ -70,12 +70,12 @@ pub enum Call<D: Dialect> {
     Own(D::Call),
 }
 
-impl<D: Dialect> Call<D> {
+impl<D: Dialect> WorkerRequest<D> {
     /// Whether it is the worker that says this. Others may send it away or claim to be it.
     pub fn is_its_own(&self) -> bool {
         match self {
-            Call::Unregister | Call::Identify => false,
-            Call::Own(call) => D::is_from_worker(call),
+            WorkerRequest::Unregister | WorkerRequest::Identify => false,
+            WorkerRequest::Own(call) => D::is_from_worker(call),
             _ => true,
         }
     }
@@ -83,31 +83,32 @@ impl<D: Dialect> Call<D> {
     /// Whether only the owner of the worker may ask this. Who manages workers may send one away.
     pub(super) fn is_allowed_to_others(&self, from: &KeyHolder) -> bool {
         match self {
-            Call::Unregister => from.manages,
-            Call::Identify => true,
+            WorkerRequest::Unregister => from.manages,
+            WorkerRequest::Identify => true,
             other => !other.is_its_own(),
         }
     }
 
-    /// Whether a worker that is away has to join again for this. Those that join by themselves do so under their own terms.
+    /// Whether a worker that is away has to join again for this. Those that join by themselves do so under their own
+    /// terms.
     pub(super) fn brings_back(&self) -> bool {
         match self {
-            Call::Register(_)
-            | Call::Offer(_)
-            | Call::Label(_)
-            | Call::Return
-            | Call::Identify
-            | Call::Retire => false,
-            Call::Own(call) => D::is_from_worker(call),
-            Call::Heartbeat(_)
-            | Call::Ping
-            | Call::Sign
-            | Call::Unregister
-            | Call::Pull(_)
-            | Call::Mention { .. }
-            | Call::Report { .. }
-            | Call::Output { .. }
-            | Call::Finish { .. } => true,
+            WorkerRequest::Register(_)
+            | WorkerRequest::Offer(_)
+            | WorkerRequest::Label(_)
+            | WorkerRequest::Return
+            | WorkerRequest::Identify
+            | WorkerRequest::Retire => false,
+            WorkerRequest::Own(call) => D::is_from_worker(call),
+            WorkerRequest::Heartbeat(_)
+            | WorkerRequest::Ping
+            | WorkerRequest::Sign
+            | WorkerRequest::Unregister
+            | WorkerRequest::Pull(_)
+            | WorkerRequest::Mention { .. }
+            | WorkerRequest::Report { .. }
+            | WorkerRequest::Output { .. }
+            | WorkerRequest::Finish { .. } => true,
         }
     }
 }
@@ -152,7 +153,7 @@ pub struct Pull<L> {
 
 /// What a worker reports about a task it holds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report<O> {
+pub struct TaskReport<O> {
     pub attempt: Option<u64>,
     /// Added to those from before.
     pub outputs: O,
@@ -180,7 +181,7 @@ pub enum Status<O> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer<D: Dialect> {
+pub enum CallReply<D: Dialect> {
     Done,
     /// Done, and the task is to be cancelled or paused.
     Wanted(Wanted),

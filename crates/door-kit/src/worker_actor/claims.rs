@@ -6,8 +6,8 @@ use tenure_hub::words::{
     Assignment, Blob, Command, Held, OnLost, StateName, StopWhy, TaskId, TaskInfo, Timestamp, Wanted,
 };
 
-use super::requests::Pending;
-use super::{Answer, Caller, Dialect, Evidence, Output, Worker};
+use super::requests::PendingRequest;
+use super::{ActorOutput, CallReply, Caller, Dialect, Evidence, WorkerActor};
 
 #[derive(Debug)]
 pub struct Claim<D: Dialect> {
@@ -182,50 +182,50 @@ impl<D: Dialect> Claims<D> {
     }
 }
 
-impl<D: Dialect> Worker<D> {
-    pub(super) fn mention(&mut self, caller: Caller, task: &str, out: &mut Output<D>) {
+impl<D: Dialect> WorkerActor<D> {
+    pub(super) fn mention(&mut self, caller: Caller, task: &str, out: &mut ActorOutput<D>) {
         let answer = match self.claims.find(task) {
             Some(task) => {
                 self.confirm(task, None, out);
-                Answer::Held(task)
+                CallReply::Held(task)
             }
-            None => Answer::NotHeld,
+            None => CallReply::NotHeld,
         };
         out.answers.push((caller, answer));
     }
 
     /// The worker is at it. If that is news, the hub is told, and a caller that waits is answered when it is on disk.
-    pub(super) fn confirm(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output<D>) -> bool {
+    pub(super) fn confirm(&mut self, task: TaskId, waits: Option<Caller>, out: &mut ActorOutput<D>) -> bool {
         let Some(claim) = self.claims.get_mut(task) else { return false };
         self.recall.has_returned |= claim.evidence.becomes_known();
         let is_news = claim.evidence.starts();
         if is_news {
             let held = claim.held;
-            let pending = Pending::Report { caller: waits, task, ends: false };
+            let pending = PendingRequest::Report { caller: waits, task, ends: false };
             self.command(Command::Start(vec![held]), pending, out);
         }
         is_news
     }
 
-    pub(super) fn give_back(&mut self, task: TaskId, reason: &str, out: &mut Output<D>) {
+    pub(super) fn give_back(&mut self, task: TaskId, reason: &str, out: &mut ActorOutput<D>) {
         let Some(claim) = self.claims.remove(task) else { return };
         let give_back = Command::GiveBack { held: claim.held, reason: Some(reason.into()) };
-        self.command(give_back, Pending::Nothing, out);
+        self.command(give_back, PendingRequest::Nothing, out);
     }
 
     /// It was not handed to any connection.
-    pub(super) fn return_undelivered(&mut self, held: Held, reason: &str, out: &mut Output<D>) {
+    pub(super) fn return_undelivered(&mut self, held: Held, reason: &str, out: &mut ActorOutput<D>) {
         let undelivered = Command::Undelivered { held, reason: Some(reason.into()) };
-        self.command(undelivered, Pending::Nothing, out);
+        self.command(undelivered, PendingRequest::Nothing, out);
     }
 
-    pub(super) fn give_back_unread(&mut self, now: Timestamp, out: &mut Output<D>) {
+    pub(super) fn give_back_unread(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         for task in self.claims.unread(now, self.terms.slots) {
             self.give_back(task, "the worker asked for more and never mentioned it", out);
         }
     }
 
-    pub(super) fn confirm_silently(&mut self, now: Timestamp, out: &mut Output<D>) {
+    pub(super) fn confirm_silently(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         for task in self.claims.silent(now) {
             self.confirm(task, None, out);
         }
@@ -244,12 +244,12 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// What it had time to mention and did not, it does not have.
-    pub(super) fn disown(&mut self, now: Timestamp, out: &mut Output<D>) {
+    pub(super) fn disown(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         self.forget_claims(|claim| claim.evidence.disowned_at().is_some_and(|at| at <= now), out);
     }
 
     /// The worker does not have these: each follows its policy.
-    pub(super) fn forget_claims(&mut self, gone: impl Fn(&Claim<D>) -> bool, out: &mut Output<D>) {
+    pub(super) fn forget_claims(&mut self, gone: impl Fn(&Claim<D>) -> bool, out: &mut ActorOutput<D>) {
         let gone: Vec<Held> =
             self.claims.iter().filter(|claim| gone(claim)).map(|claim| claim.held).collect();
         if gone.is_empty() {
@@ -259,13 +259,13 @@ impl<D: Dialect> Worker<D> {
             self.claims.remove(held.task);
         }
         let tasks: Vec<TaskId> = gone.iter().map(|held| held.task).collect();
-        self.command(Command::Forgotten(gone), Pending::Nothing, out);
+        self.command(Command::Forgotten(gone), PendingRequest::Nothing, out);
         for task in tasks {
             D::has_ended(self, task, out);
         }
     }
 
-    pub(super) fn wanted(&mut self, task: TaskId, wanted: Wanted, out: &mut Output<D>) {
+    pub(super) fn wanted(&mut self, task: TaskId, wanted: Wanted, out: &mut ActorOutput<D>) {
         let Some(claim) = self.claims.get_mut(task) else { return };
         claim.wanted = Some(wanted);
         let id = claim.id();
@@ -274,7 +274,7 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// The attempt is over, whatever the worker does.
-    pub(super) fn stopped(&mut self, task: TaskId, attempt: u32, why: StopWhy, out: &mut Output<D>) {
+    pub(super) fn stopped(&mut self, task: TaskId, attempt: u32, why: StopWhy, out: &mut ActorOutput<D>) {
         if self.claims.get(task).is_none_or(|claim| claim.held.attempt != attempt) {
             return;
         }
@@ -285,7 +285,7 @@ impl<D: Dialect> Worker<D> {
                 // It may hang: the list of workers shows it.
                 self.terms.hung += 1;
                 let stats = Some(self.terms.figures());
-                self.command(Command::Heartbeat { held: None, stats }, Pending::Nothing, out);
+                self.command(Command::Heartbeat { held: None, stats }, PendingRequest::Nothing, out);
             }
             StopWhy::Stale | StopWhy::TakenBack | StopWhy::Cancelled | StopWhy::Paused | StopWhy::Expired => {
             }

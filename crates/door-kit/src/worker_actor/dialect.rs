@@ -6,17 +6,17 @@ use bytes::Bytes;
 use tenure_hub::Response;
 use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
 
-use super::directory::News;
-use super::{Caller, Output, Worker};
+use super::directory::WorkerNotice;
+use super::{ActorOutput, Caller, WorkerActor};
 
 /// The protocol of a door, as far as its workers are concerned. The type itself is a marker; what the door has to
-/// remember about one worker is in [`Dialect::State`], which its functions reach through [`Worker::door`].
+/// remember about one worker is in [`Dialect::State`], which its functions reach through [`WorkerActor::door`].
 pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     /// The name of the door in the list of workers.
     const DOOR: &'static str;
 
     /// Results that a worker reports bit by bit.
-    type Outputs: Outputs;
+    type Outputs: TaskOutputs;
     /// The place where a worker keeps what it has taken, if its protocol has such places.
     type List: Clone + Debug + PartialEq + Send;
     /// Calls that only this protocol has.
@@ -28,7 +28,7 @@ pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     /// What the door remembers about one worker.
     type State: Debug + Default + Send;
     /// What a connection hears from worker actors, in the door's own type.
-    type News: Debug + From<News<Self>> + Send;
+    type News: Debug + From<WorkerNotice<Self>> + Send;
 
     /// Whether a task on the list `own` is also on `list`.
     fn is_on(list: &Self::List, own: Option<&Self::List>) -> bool;
@@ -37,34 +37,34 @@ pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     fn is_from_worker(call: &Self::Call) -> bool;
 
     fn call(
-        worker: &mut Worker<Self>,
+        worker: &mut WorkerActor<Self>,
         now: Timestamp,
         caller: Caller,
         call: Self::Call,
-        out: &mut Output<Self>,
+        out: &mut ActorOutput<Self>,
     );
 
     /// The hub has answered a request of the door.
     fn answered(
-        worker: &mut Worker<Self>,
+        worker: &mut WorkerActor<Self>,
         pending: Self::Pending,
         reply: Result<Response, Refusal>,
-        out: &mut Output<Self>,
+        out: &mut ActorOutput<Self>,
     );
 
     /// The worker pulls from this queue; the hub has not been asked yet.
-    fn before_pull(_worker: &mut Worker<Self>, _queue: &Name, _out: &mut Output<Self>) {}
+    fn before_pull(_worker: &mut WorkerActor<Self>, _queue: &Name, _out: &mut ActorOutput<Self>) {}
 
     /// The worker is about to complete a task with this result.
-    fn completes(_worker: &mut Worker<Self>, _task: TaskId, _result: &Bytes) {}
+    fn completes(_worker: &mut WorkerActor<Self>, _task: TaskId, _result: &Bytes) {}
 
     /// The worker does not hold the task any more.
-    fn has_ended(_worker: &mut Worker<Self>, _task: TaskId, _out: &mut Output<Self>) {}
+    fn has_ended(_worker: &mut WorkerActor<Self>, _task: TaskId, _out: &mut ActorOutput<Self>) {}
 
     /// The worker is gone.
-    fn is_gone(_worker: &mut Worker<Self>, _out: &mut Output<Self>) {}
+    fn is_gone(_worker: &mut WorkerActor<Self>, _out: &mut ActorOutput<Self>) {}
 
-    fn tick(_worker: &mut Worker<Self>, _now: Timestamp, _out: &mut Output<Self>) {}
+    fn tick(_worker: &mut WorkerActor<Self>, _now: Timestamp, _out: &mut ActorOutput<Self>) {}
 
     fn next_deadline(_state: &Self::State) -> Option<Timestamp> {
         None
@@ -76,13 +76,13 @@ pub trait Dialect: Copy + Debug + PartialEq + Send + Sync + Sized + 'static {
     }
 
     /// Capabilities that the worker has for now, beside those that it offers.
-    fn more_capabilities(_worker: &Worker<Self>) -> Vec<Name> {
+    fn more_capabilities(_worker: &WorkerActor<Self>) -> Vec<Name> {
         Vec::new()
     }
 }
 
 /// Results that a worker reports bit by bit. They are kept with the task until it ends.
-pub trait Outputs: Clone + Debug + Default + PartialEq + Send {
+pub trait TaskOutputs: Clone + Debug + Default + PartialEq + Send {
     /// How long they may be together.
     const BYTES_MAX: usize;
 

@@ -12,7 +12,9 @@ use tenure_hub::{Delivery, HubHandle, Principal, Right, wall_clock};
 use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
 use tokio::time::{Duration, Instant, sleep_until};
 
-use super::{Answer, Call, Caller, Dialect, Heartbeats, KeyHolder, Kind, Output, Worker};
+use super::{
+    ActorOutput, CallReply, Caller, Dialect, Heartbeats, KeyHolder, WorkerActor, WorkerKind, WorkerRequest,
+};
 
 /// How far ahead an actor looks if nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -23,8 +25,8 @@ pub struct WorkerCall<D: Dialect> {
     pub token: u64,
     pub worker: Name,
     /// Whether the actor is started if there is none, and for what kind of worker.
-    pub open_as: Option<Kind>,
-    pub call: Call<D>,
+    pub open_as: Option<WorkerKind>,
+    pub call: WorkerRequest<D>,
 }
 
 impl<D: Dialect> WorkerCall<D> {
@@ -32,7 +34,7 @@ impl<D: Dialect> WorkerCall<D> {
     pub fn of_one_worker(
         calls: &mut VecDeque<WorkerCall<D>>,
         connection: u64,
-    ) -> impl Iterator<Item = (Caller, Call<D>)> {
+    ) -> impl Iterator<Item = (Caller, WorkerRequest<D>)> {
         let worker = calls.front().map(|call| call.worker.clone());
         std::iter::from_fn(move || {
             let WorkerCall { token, call, .. } =
@@ -51,8 +53,8 @@ pub struct Route<D: Dialect> {
 
 /// What a connection hears from worker actors.
 #[derive(Debug)]
-pub enum News<D: Dialect> {
-    Answer { token: u64, answer: Answer<D> },
+pub enum WorkerNotice<D: Dialect> {
+    Answer { token: u64, answer: CallReply<D> },
     Wish { task: String, wanted: Wanted },
 }
 
@@ -89,7 +91,7 @@ pub struct Actor<D: Dialect> {
 
 #[derive(Debug)]
 struct Turn<D: Dialect> {
-    worker: Worker<D>,
+    worker: WorkerActor<D>,
     deliveries: Vec<Delivery>,
     /// Until when the actor's task sleeps if it is not woken.
     sleeps_until: Option<Timestamp>,
@@ -109,16 +111,16 @@ impl<D: Dialect> Directory<D> {
         call: &WorkerCall<D>,
         route: &Route<D>,
         principal: &Principal,
-    ) -> Result<Arc<Actor<D>>, Answer<D>> {
+    ) -> Result<Arc<Actor<D>>, CallReply<D>> {
         let mut actors = locked(&self.actors);
         let key = (namespace.clone(), call.worker.clone());
         if let Some(actor) = actors.get(&key) {
             actor.attach(route);
             return Ok(Arc::clone(actor));
         }
-        let Some(kind) = call.open_as else { return Err(Answer::NotRegistered) };
+        let Some(kind) = call.open_as else { return Err(CallReply::NotRegistered) };
         let owner = principal.grant.name.clone();
-        let worker = Worker::new(call.worker.clone(), owner, kind, self.heartbeats, wall_clock());
+        let worker = WorkerActor::new(call.worker.clone(), owner, kind, self.heartbeats, wall_clock());
         let actor = Arc::new(Actor {
             namespace: namespace.clone(),
             name: call.worker.clone(),
@@ -162,7 +164,7 @@ impl<D: Dialect> Actor<D> {
         if turn.is_over {
             return false;
         }
-        let mut out = Output::default();
+        let mut out = ActorOutput::default();
         let from = KeyHolder::from(&*principal.grant);
         let calls = WorkerCall::of_one_worker(calls, route.connection);
         turn.worker.call_from(wall_clock(), &from, calls, &mut out);
@@ -179,7 +181,7 @@ impl<D: Dialect> Actor<D> {
     pub async fn take_mail(&self, own: Option<u64>, told: &mut Vec<D::News>) {
         let mut turn = self.turn.lock().await;
         let Turn { worker, deliveries, .. } = &mut *turn;
-        let mut out = Output::default();
+        let mut out = ActorOutput::default();
         let now = wall_clock();
         if let Some(session) = self.session() {
             session.mailbox().take(deliveries);
@@ -196,7 +198,7 @@ impl<D: Dialect> Actor<D> {
     pub async fn detach(&self, route: &Route<D>) {
         let mut turn = self.turn.lock().await;
         locked(&self.routes).remove(&route.connection);
-        let mut out = Output::default();
+        let mut out = ActorOutput::default();
         turn.worker.detach(route.connection, &mut out);
         self.tell(&mut turn.worker, out, None, &mut Vec::new()).await;
         drop(turn);
@@ -259,8 +261,8 @@ impl<D: Dialect> Actor<D> {
     /// Asks the hub, then answers connections.
     async fn tell(
         &self,
-        worker: &mut Worker<D>,
-        mut out: Output<D>,
+        worker: &mut WorkerActor<D>,
+        mut out: ActorOutput<D>,
         own: Option<u64>,
         told: &mut Vec<D::News>,
     ) {
@@ -273,7 +275,7 @@ impl<D: Dialect> Actor<D> {
         if out.closes_session {
             self.close_session();
         }
-        let mut news = |connection, news: News<D>| {
+        let mut news = |connection, news: WorkerNotice<D>| {
             if own == Some(connection) {
                 told.push(news.into());
             } else if let Some(route) = locked(&self.routes).get(&connection) {
@@ -281,14 +283,14 @@ impl<D: Dialect> Actor<D> {
             }
         };
         for (Caller { connection, token }, answer) in out.answers {
-            news(connection, News::Answer { token, answer });
+            news(connection, WorkerNotice::Answer { token, answer });
         }
         for (connection, task, wanted) in out.wishes {
-            news(connection, News::Wish { task, wanted });
+            news(connection, WorkerNotice::Wish { task, wanted });
         }
     }
 
-    async fn ask(&self, worker: &mut Worker<D>, out: &mut Output<D>) {
+    async fn ask(&self, worker: &mut WorkerActor<D>, out: &mut ActorOutput<D>) {
         let asks = std::mem::take(&mut out.asks);
         if asks.is_empty() {
             return;

@@ -6,15 +6,18 @@ use tenure_hub::Response;
 use tenure_hub::words::{Command, Name, OnClose, Refusal, Timestamp, UNSAID, Unnamed, WorkerSpec};
 
 use super::recall::Survivors;
-use super::requests::{Pending, refused};
-use super::{Answer, Call, Caller, Dialect, Figures, Introduction, Kind, Output, Standing, Worker};
+use super::requests::{PendingRequest, refused};
+use super::{
+    ActorOutput, CallReply, Caller, Dialect, Figures, Introduction, Standing, WorkerActor, WorkerKind,
+    WorkerRequest,
+};
 
 /// A process cannot have claimed a task before it started; its clock may be off by this much.
 const UPTIME_SLACK: Duration = Duration::from_secs(5);
 /// A nameless worker lives as long as its connection, however silent.
 const NAMELESS_SILENCE: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-impl<D: Dialect> Worker<D> {
+impl<D: Dialect> WorkerActor<D> {
     /// Whether the worker is active and registered on another connection. The same process may have lost that one.
     pub(super) fn is_taken(&self, caller: Caller, introduction: &Introduction) -> bool {
         let elsewhere = self.presence.registrar.is_some_and(|connection| connection != caller.connection);
@@ -28,9 +31,9 @@ impl<D: Dialect> Worker<D> {
         now: Timestamp,
         caller: Caller,
         introduction: Box<Introduction>,
-        out: &mut Output<D>,
+        out: &mut ActorOutput<D>,
     ) {
-        self.presence.kind = Kind::Registered;
+        self.presence.kind = WorkerKind::Registered;
         self.presence.came_back = false;
         self.presence.registrar = Some(caller.connection);
         self.recall.survivors = Survivors::told(&introduction, self.terms.instance());
@@ -46,7 +49,7 @@ impl<D: Dialect> Worker<D> {
         now: Timestamp,
         caller: Caller,
         capabilities: Vec<Name>,
-        out: &mut Output<D>,
+        out: &mut ActorOutput<D>,
     ) {
         self.presence.came_back = false;
         self.terms.is_specific = !capabilities.is_empty();
@@ -55,7 +58,13 @@ impl<D: Dialect> Worker<D> {
         self.join(now, Some(caller), out);
     }
 
-    pub(super) fn label(&mut self, now: Timestamp, caller: Caller, labels: Vec<Name>, out: &mut Output<D>) {
+    pub(super) fn label(
+        &mut self,
+        now: Timestamp,
+        caller: Caller,
+        labels: Vec<Name>,
+        out: &mut ActorOutput<D>,
+    ) {
         self.presence.came_back = false;
         self.terms.labels = labels;
         self.presence.registrar.get_or_insert(caller.connection);
@@ -67,11 +76,11 @@ impl<D: Dialect> Worker<D> {
         now: Timestamp,
         caller: Caller,
         figures: Option<Box<Figures>>,
-        out: &mut Output<D>,
+        out: &mut ActorOutput<D>,
     ) {
         // One that registers has to hear that it should do so again.
         if self.presence.standing == Standing::Out || self.presence.came_back {
-            return out.answers.push((caller, Answer::NotRegistered));
+            return out.answers.push((caller, CallReply::NotRegistered));
         }
         if let Some(figures) = &figures {
             self.forget_older_than(now, figures, out);
@@ -83,54 +92,63 @@ impl<D: Dialect> Worker<D> {
             self.terms.has_figures(now, figures);
             self.terms.figures()
         });
-        self.command(Command::Heartbeat { held: None, stats }, Pending::Beat { caller: Some(caller) }, out);
+        self.command(
+            Command::Heartbeat { held: None, stats },
+            PendingRequest::Beat { caller: Some(caller) },
+            out,
+        );
     }
 
     /// The worker is back with what it held, although it has not registered.
-    pub(super) fn come_back(&mut self, now: Timestamp, caller: Caller, out: &mut Output<D>) {
-        if self.presence.is_active() || self.presence.kind == Kind::Registered {
-            return out.answers.push((caller, Answer::Done));
+    pub(super) fn come_back(&mut self, now: Timestamp, caller: Caller, out: &mut ActorOutput<D>) {
+        if self.presence.is_active() || self.presence.kind == WorkerKind::Registered {
+            return out.answers.push((caller, CallReply::Done));
         }
         self.presence.came_back = true;
         self.join(now, Some(caller), out);
     }
 
     /// Whether no other connection speaks as this worker, so that one without a name may.
-    pub(super) fn identify(&self, caller: Caller, out: &mut Output<D>) {
+    pub(super) fn identify(&self, caller: Caller, out: &mut ActorOutput<D>) {
         let elsewhere = self.presence.connections.iter().any(|connection| *connection != caller.connection);
-        out.answers.push((caller, if elsewhere { Answer::Taken } else { Answer::Done }));
+        out.answers.push((caller, if elsewhere { CallReply::Taken } else { CallReply::Done }));
     }
 
     /// Whether the connection that this worker was may get a name: what it works on would be lost.
-    pub(super) fn retire(&self, caller: Caller, out: &mut Output<D>) {
+    pub(super) fn retire(&self, caller: Caller, out: &mut ActorOutput<D>) {
         let held = self.claims.iter().find(|claim| claim.evidence.started && !claim.ending);
-        let answer = held.map_or(Answer::Done, |claim| Answer::Held(claim.held.task));
+        let answer = held.map_or(CallReply::Done, |claim| CallReply::Held(claim.held.task));
         out.answers.push((caller, answer));
     }
 
-    pub(super) fn ping(&mut self, now: Timestamp, caller: Caller, out: &mut Output<D>) {
+    pub(super) fn ping(&mut self, now: Timestamp, caller: Caller, out: &mut ActorOutput<D>) {
         if self.presence.standing == Standing::Out {
-            if self.presence.kind != Kind::Implied {
-                return out.answers.push((caller, Answer::NotRegistered));
+            if self.presence.kind != WorkerKind::Implied {
+                return out.answers.push((caller, CallReply::NotRegistered));
             }
             // One that registers has to hear from its heartbeat that it should do so.
             self.presence.came_back = true;
             return self.join(now, Some(caller), out);
         }
         let heartbeat = Command::Heartbeat { held: None, stats: None };
-        self.command(heartbeat, Pending::Beat { caller: Some(caller) }, out);
+        self.command(heartbeat, PendingRequest::Beat { caller: Some(caller) }, out);
     }
 
-    pub(super) fn unregister(&mut self, caller: Caller, out: &mut Output<D>) {
+    pub(super) fn unregister(&mut self, caller: Caller, out: &mut ActorOutput<D>) {
         if self.presence.standing == Standing::Out {
-            return out.answers.push((caller, Answer::NotRegistered));
+            return out.answers.push((caller, CallReply::NotRegistered));
         }
-        self.command(Command::Leave, Pending::Leave { caller }, out);
+        self.command(Command::Leave, PendingRequest::Leave { caller }, out);
     }
 
-    pub(super) fn left(&mut self, caller: Caller, reply: Result<Response, Refusal>, out: &mut Output<D>) {
+    pub(super) fn left(
+        &mut self,
+        caller: Caller,
+        reply: Result<Response, Refusal>,
+        out: &mut ActorOutput<D>,
+    ) {
         self.presence.registrar = None;
-        self.presence.kind = Kind::Registered;
+        self.presence.kind = WorkerKind::Registered;
         self.terms.forget();
         self.fall_out(out);
         out.answers.push((caller, done(reply)));
@@ -138,7 +156,7 @@ impl<D: Dialect> Worker<D> {
 
     /// Joins, or takes new terms. The first time the hub is asked what this worker held before: it may have been
     /// away, or the broker may have been.
-    pub(super) fn join(&mut self, now: Timestamp, caller: Option<Caller>, out: &mut Output<D>) {
+    pub(super) fn join(&mut self, now: Timestamp, caller: Option<Caller>, out: &mut ActorOutput<D>) {
         self.life.heard = now;
         if self.presence.is_active() {
             self.enlist(caller, out);
@@ -149,7 +167,7 @@ impl<D: Dialect> Worker<D> {
         self.presence.standing = Standing::Joining;
         if let Some(caller) = caller {
             // It is answered like those that come meanwhile: when it has joined.
-            self.early.insert(0, (caller, Call::Ping));
+            self.early.insert(0, (caller, WorkerRequest::Ping));
         }
         if self.presence.is_nameless() {
             // This connection had no worker before it.
@@ -164,7 +182,7 @@ impl<D: Dialect> Worker<D> {
         now: Timestamp,
         caller: Option<Caller>,
         reply: Result<Response, Refusal>,
-        out: &mut Output<D>,
+        out: &mut ActorOutput<D>,
     ) {
         let early = std::mem::take(&mut self.early);
         match reply {
@@ -173,10 +191,10 @@ impl<D: Dialect> Worker<D> {
                 self.life.is_believed(self.life.heard);
                 if self.terms.has_registered() {
                     let stats = Some(self.terms.figures());
-                    self.command(Command::Heartbeat { held: None, stats }, Pending::Nothing, out);
+                    self.command(Command::Heartbeat { held: None, stats }, PendingRequest::Nothing, out);
                 }
                 if let Some(caller) = caller {
-                    out.answers.push((caller, Answer::Done));
+                    out.answers.push((caller, CallReply::Done));
                 }
                 self.call_all(now, early, out);
                 self.leave_if_gone(out);
@@ -185,8 +203,8 @@ impl<D: Dialect> Worker<D> {
                 self.presence.standing = Standing::Out;
                 self.presence.registrar = None;
                 let answer = match refusal {
-                    Refusal::WorkerTaken { .. } => Answer::Taken,
-                    other => Answer::Refused(other),
+                    Refusal::WorkerTaken { .. } => CallReply::Taken,
+                    other => CallReply::Refused(other),
                 };
                 for caller in caller.into_iter().chain(early.into_iter().map(|(caller, _)| caller)) {
                     out.answers.push((caller, answer.clone()));
@@ -197,18 +215,18 @@ impl<D: Dialect> Worker<D> {
 
     /// Tells the hub what the worker offers now. For one that may be dead this would be a sign of life; when it is
     /// back, it says again what it offers.
-    pub fn offer_again(&mut self, out: &mut Output<D>) {
+    pub fn offer_again(&mut self, out: &mut ActorOutput<D>) {
         if self.was_heard(self.life.clock) {
             self.join(self.life.heard, None, out);
         }
     }
 
-    pub(super) fn enlist(&mut self, caller: Option<Caller>, out: &mut Output<D>) {
+    pub(super) fn enlist(&mut self, caller: Option<Caller>, out: &mut ActorOutput<D>) {
         let spec = self.spec();
         self.recall.names_all = false;
         let all_the_time = self.life.heartbeats.dead_after();
         self.life.on_short_terms = !self.presence.is_nameless() && spec.lost_after < all_the_time;
-        self.command(Command::Register(Box::new(spec)), Pending::Join { caller }, out);
+        self.command(Command::Register(Box::new(spec)), PendingRequest::Join { caller }, out);
     }
 
     fn spec(&self) -> WorkerSpec {
@@ -239,7 +257,7 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// If the worker's process is younger than one of its claims, that claim died with the process before.
-    fn forget_older_than(&mut self, now: Timestamp, figures: &Figures, out: &mut Output<D>) {
+    fn forget_older_than(&mut self, now: Timestamp, figures: &Figures, out: &mut ActorOutput<D>) {
         let Some(uptime) = figures.uptime else { return };
         let uptime = uptime.saturating_add(UPTIME_SLACK).as_millis();
         let uptime = u64::try_from(uptime).unwrap_or(u64::MAX);
@@ -249,10 +267,10 @@ impl<D: Dialect> Worker<D> {
 }
 
 /// The hub's answer in the words of a connection.
-pub(super) fn done<D: Dialect>(reply: Result<Response, Refusal>) -> Answer<D> {
+pub(super) fn done<D: Dialect>(reply: Result<Response, Refusal>) -> CallReply<D> {
     match refused(reply) {
-        Ok(_) => Answer::Done,
-        Err(Refusal::NotAWorker) => Answer::NotRegistered,
-        Err(refusal) => Answer::Refused(refusal),
+        Ok(_) => CallReply::Done,
+        Err(Refusal::NotAWorker) => CallReply::NotRegistered,
+        Err(refusal) => CallReply::Refused(refusal),
     }
 }

@@ -1,17 +1,17 @@
 //! Signs of life, and noticing that there have been none for too long.
 //!
-//! Whether a worker is dead is for the hub to say: it knows when the broker itself was away and could hear none. So the actor
-//! passes signs of life on, and asks when the last one it passed on is old.
+//! Whether a worker is dead is for the hub to say: it knows when the broker itself was away and could hear none. So the
+//! actor passes signs of life on, and asks when the last one it passed on is old.
 
 use tenure_hub::words::{Answer as HubAnswer, Command, PresenceName, Query, Refusal, Timestamp};
 use tenure_hub::{Ask, Request, Response};
 
-use super::requests::Pending;
-use super::{Answer, Dialect, Kind, Output, Standing, Worker};
+use super::requests::PendingRequest;
+use super::{ActorOutput, CallReply, Dialect, Standing, WorkerActor, WorkerKind};
 
-impl<D: Dialect> Worker<D> {
+impl<D: Dialect> WorkerActor<D> {
     /// The worker has said something. If nothing of it went to the hub, a heartbeat does, now and then.
-    pub(super) fn pass_on(&mut self, now: Timestamp, asks_before: usize, out: &mut Output<D>) {
+    pub(super) fn pass_on(&mut self, now: Timestamp, asks_before: usize, out: &mut ActorOutput<D>) {
         if !self.presence.is_active() || self.presence.is_nameless() {
             return;
         }
@@ -20,7 +20,7 @@ impl<D: Dialect> Worker<D> {
             if self.life.is_fresh(now) {
                 return;
             }
-            self.command(Command::Heartbeat { held: None, stats: None }, Pending::Nothing, out);
+            self.command(Command::Heartbeat { held: None, stats: None }, PendingRequest::Nothing, out);
         }
         self.life.is_believed(now);
     }
@@ -31,11 +31,11 @@ impl<D: Dialect> Worker<D> {
         (may_die && !self.life.asked).then_some(self.life.believed_until)
     }
 
-    pub(super) fn ask_if_alive(&mut self, now: Timestamp, out: &mut Output<D>) {
+    pub(super) fn ask_if_alive(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         if self.doubts_at().is_some_and(|at| at <= now) {
             self.life.asked = true;
             let query = Query::Worker { worker: self.presence.name.clone() };
-            self.ask(Request::Query(query), Pending::Life, out);
+            self.ask(Request::Query(query), PendingRequest::Life, out);
         }
     }
 
@@ -43,7 +43,7 @@ impl<D: Dialect> Worker<D> {
         &mut self,
         now: Timestamp,
         reply: Result<Response, Refusal>,
-        out: &mut Output<D>,
+        out: &mut ActorOutput<D>,
     ) {
         self.life.asked = false;
         if !self.presence.is_active() {
@@ -62,7 +62,7 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// The worker speaks again after something was said on its behalf: it has all the time again.
-    pub(super) fn restore_terms(&mut self, now: Timestamp, out: &mut Output<D>) {
+    pub(super) fn restore_terms(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         if self.life.on_short_terms && self.presence.is_active() {
             self.join(now, None, out);
         }
@@ -73,11 +73,11 @@ impl<D: Dialect> Worker<D> {
         self.presence.is_active() && now < self.life.dies_at()
     }
 
-    /// No connection speaks as this worker any more. The hub is told at once; it believes in what the worker holds until the
-    /// lease ends, so the worker may come back and go on.
-    pub(super) fn leave_if_gone(&mut self, out: &mut Output<D>) {
+    /// No connection speaks as this worker any more. The hub is told at once; it believes in what the worker holds
+    /// until the lease ends, so the worker may come back and go on.
+    pub(super) fn leave_if_gone(&mut self, out: &mut ActorOutput<D>) {
         let has_connections = !self.presence.connections.is_empty() || !self.early.is_empty();
-        let says_goodbye = self.requests.any(|pending| matches!(pending, Pending::Leave { .. }));
+        let says_goodbye = self.requests.any(|pending| matches!(pending, PendingRequest::Leave { .. }));
         if has_connections || says_goodbye || self.presence.is_nameless() || !self.presence.is_active() {
             return;
         }
@@ -91,13 +91,13 @@ impl<D: Dialect> Worker<D> {
 
     /// The hub does not know it as a worker any more: it was silent for too long, it left, or another took its place.
     /// Those who wait are told: one that registered has to do so again, any other may just pull again.
-    pub(super) fn fall_out(&mut self, out: &mut Output<D>) {
+    pub(super) fn fall_out(&mut self, out: &mut ActorOutput<D>) {
         self.presence.standing = Standing::Out;
         self.presence.came_back = false;
         self.claims.clear();
         self.pulls.forget_questions();
-        let registered = self.presence.kind == Kind::Registered;
-        let answer = if registered { Answer::NotRegistered } else { Answer::Nothing };
+        let registered = self.presence.kind == WorkerKind::Registered;
+        let answer = if registered { CallReply::NotRegistered } else { CallReply::Nothing };
         self.send_away(&answer, out);
         D::is_gone(self, out);
     }

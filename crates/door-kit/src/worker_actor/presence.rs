@@ -12,7 +12,7 @@ const BEATS_MISSED_MAX: u32 = 3;
 
 /// How a worker came to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WorkerKind {
     /// A connection without a name; it ends with the connection.
     Nameless,
     /// It speaks under a name and has never registered.
@@ -50,11 +50,11 @@ impl Heartbeats {
 }
 
 #[derive(Debug)]
-pub(super) struct Presence {
+pub(super) struct WorkerPresence {
     pub(super) name: Name,
     /// The key that it belongs to while it is there or may come back.
     pub(super) owner: Name,
-    pub(super) kind: Kind,
+    pub(super) kind: WorkerKind,
     pub(super) standing: Standing,
     /// Connections that spoke as this worker.
     pub(super) connections: BTreeSet<u64>,
@@ -64,9 +64,9 @@ pub(super) struct Presence {
     pub(super) came_back: bool,
 }
 
-impl Presence {
-    pub(super) fn new(name: Name, owner: Name, kind: Kind) -> Presence {
-        Presence {
+impl WorkerPresence {
+    pub(super) fn new(name: Name, owner: Name, kind: WorkerKind) -> WorkerPresence {
+        WorkerPresence {
             name,
             owner,
             kind,
@@ -82,7 +82,7 @@ impl Presence {
     }
 
     pub(super) fn is_nameless(&self) -> bool {
-        self.kind == Kind::Nameless
+        self.kind == WorkerKind::Nameless
     }
 
     pub(super) fn detach(&mut self, connection: u64) {

@@ -4,12 +4,14 @@ use tenure_hub::Request;
 use tenure_hub::words::{Assignment, Command, Held, Name, Query, Timestamp};
 
 use super::claims::Claim;
-use super::requests::Pending;
-use super::{Answer, Call, Caller, Dialect, Kind, Output, Pull, Standing, Worker};
+use super::requests::PendingRequest;
+use super::{
+    ActorOutput, CallReply, Caller, Dialect, Pull, Standing, WorkerActor, WorkerKind, WorkerRequest,
+};
 
 /// A pull that has not been answered.
 #[derive(Debug)]
-struct Waiting<L> {
+struct WaitingPull<L> {
     caller: Caller,
     queues: Vec<Name>,
     whole: bool,
@@ -31,7 +33,7 @@ enum Probe {
 /// The pulls of one worker.
 #[derive(Debug)]
 pub(super) struct Pulls<L> {
-    waiting: Vec<Waiting<L>>,
+    waiting: Vec<WaitingPull<L>>,
     /// The queues the hub has been asked for by pulls that wait, and has not given a task for.
     asked: Option<Vec<Name>>,
     /// How many of these questions the hub has not heard yet.
@@ -47,7 +49,7 @@ impl<L> Default for Pulls<L> {
 impl<L> Pulls<L> {
     fn push(&mut self, now: Timestamp, caller: Caller, pull: Pull<L>) {
         let at_once = pull.wait.is_some_and(|wait| wait.is_zero());
-        self.waiting.push(Waiting {
+        self.waiting.push(WaitingPull {
             caller,
             queues: pull.queues,
             whole: pull.whole,
@@ -95,7 +97,7 @@ impl<L> Pulls<L> {
         self.waiting.iter().filter_map(|waiting| waiting.until).min()
     }
 
-    fn that_wait(&self) -> impl Iterator<Item = &Waiting<L>> {
+    fn that_wait(&self) -> impl Iterator<Item = &WaitingPull<L>> {
         self.waiting.iter().filter(|waiting| waiting.probe.is_none())
     }
 
@@ -111,14 +113,20 @@ impl<L> Pulls<L> {
     }
 }
 
-impl<D: Dialect> Worker<D> {
-    pub(super) fn pull(&mut self, now: Timestamp, caller: Caller, pull: Pull<D::List>, out: &mut Output<D>) {
+impl<D: Dialect> WorkerActor<D> {
+    pub(super) fn pull(
+        &mut self,
+        now: Timestamp,
+        caller: Caller,
+        pull: Pull<D::List>,
+        out: &mut ActorOutput<D>,
+    ) {
         if self.presence.standing == Standing::Out {
-            if self.presence.kind == Kind::Registered {
-                return out.answers.push((caller, Answer::NotRegistered));
+            if self.presence.kind == WorkerKind::Registered {
+                return out.answers.push((caller, CallReply::NotRegistered));
             }
             // It never registers, so pulling is how it joins. The pull goes on when it has.
-            self.early.push((caller, Call::Pull(pull)));
+            self.early.push((caller, WorkerRequest::Pull(pull)));
             self.presence.registrar.get_or_insert(caller.connection);
             self.join(now, None, out);
             return;
@@ -139,9 +147,9 @@ impl<D: Dialect> Worker<D> {
         self.pulls.awaited_queue()
     }
 
-    /// Asks the hub for what the waiting pulls want, if that has changed. A question is good for one task, so there is one
-    /// for each pull that has just come: pulls that come together are served together.
-    pub(super) fn settle(&mut self, out: &mut Output<D>) {
+    /// Asks the hub for what the waiting pulls want, if that has changed. A question is good for one task, so there is
+    /// one for each pull that has just come: pulls that come together are served together.
+    pub(super) fn settle(&mut self, out: &mut ActorOutput<D>) {
         if !self.presence.is_active() {
             return;
         }
@@ -155,7 +163,7 @@ impl<D: Dialect> Worker<D> {
         }
         if wanted.is_empty() {
             self.pulls.forget_questions();
-            self.command(Command::Unask, Pending::Nothing, out);
+            self.command(Command::Unask, PendingRequest::Nothing, out);
             return;
         }
         for _ in 0..have_just_come.min(self.free_slots()).max(1) {
@@ -166,8 +174,8 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// Asks for the pulls that do not wait, one by one. Says whether there was any.
-    fn ask_at_once(&mut self, out: &mut Output<D>) -> bool {
-        let at_once = |waiting: &&Waiting<D::List>| waiting.probe == Some(Probe::ToBeAsked);
+    fn ask_at_once(&mut self, out: &mut ActorOutput<D>) -> bool {
+        let at_once = |waiting: &&WaitingPull<D::List>| waiting.probe == Some(Probe::ToBeAsked);
         let most = self.free_slots().max(1);
         let pulls = self.pulls.waiting.iter().filter(at_once).take(most);
         let questions: Vec<Vec<Name>> = pulls.map(|waiting| waiting.queues.clone()).collect();
@@ -178,7 +186,7 @@ impl<D: Dialect> Worker<D> {
             self.question(queues, out);
         }
         // A task that is there comes after the answer to its question and before the answer to the next one.
-        let token = self.ask(Request::Query(Query::Counts), Pending::Probe, out);
+        let token = self.ask(Request::Query(Query::Counts), PendingRequest::Probe, out);
         for waiting in &mut self.pulls.waiting {
             if waiting.probe == Some(Probe::ToBeAsked) {
                 waiting.probe = Some(Probe::Asked(token));
@@ -187,9 +195,9 @@ impl<D: Dialect> Worker<D> {
         true
     }
 
-    fn question(&mut self, queues: Vec<Name>, out: &mut Output<D>) {
+    fn question(&mut self, queues: Vec<Name>, out: &mut ActorOutput<D>) {
         self.pulls.asking += 1;
-        self.command(Command::Ask { queues }, Pending::Ask, out);
+        self.command(Command::Ask { queues }, PendingRequest::Ask, out);
     }
 
     /// How many more tasks it may hold.
@@ -198,27 +206,27 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// Whatever the hub had at once has come before this.
-    pub(super) fn probed(&mut self, token: u64, out: &mut Output<D>) {
+    pub(super) fn probed(&mut self, token: u64, out: &mut ActorOutput<D>) {
         self.tell_nothing(|waiting| waiting.probe == Some(Probe::Asked(token)), out);
     }
 
-    pub(super) fn give_up_waiting(&mut self, now: Timestamp, out: &mut Output<D>) {
+    pub(super) fn give_up_waiting(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         self.tell_nothing(|waiting| waiting.until.is_some_and(|until| until <= now), out);
     }
 
-    pub(super) fn assigned(&mut self, now: Timestamp, assignment: Box<Assignment>, out: &mut Output<D>) {
+    pub(super) fn assigned(&mut self, now: Timestamp, assignment: Box<Assignment>, out: &mut ActorOutput<D>) {
         // This was the last question, unless there are more on their way to the hub.
         if self.pulls.asking == 0 {
             self.pulls.asked = None;
         }
-        let wants = |waiting: &Waiting<D::List>| waiting.queues.contains(&assignment.terms.queue);
+        let wants = |waiting: &WaitingPull<D::List>| waiting.queues.contains(&assignment.terms.queue);
         match self.pulls.waiting.iter().position(wants) {
             Some(index) => {
                 let waiting = self.pulls.waiting.remove(index);
                 let mut claim = Claim::new(&assignment, waiting.caller.connection, now, waiting.whole);
                 claim.list = waiting.list;
                 self.claims.insert(claim);
-                out.answers.push((waiting.caller, Answer::Pulled(assignment)));
+                out.answers.push((waiting.caller, CallReply::Pulled(assignment)));
             }
             None => {
                 // The connection that asked has given up meanwhile.
@@ -230,16 +238,16 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// Nothing will come: those who wait are told.
-    pub(super) fn send_away(&mut self, answer: &Answer<D>, out: &mut Output<D>) {
+    pub(super) fn send_away(&mut self, answer: &CallReply<D>, out: &mut ActorOutput<D>) {
         out.answers.extend(self.pulls.drain().map(|caller| (caller, answer.clone())));
     }
 
-    fn tell_nothing(&mut self, over: impl Fn(&Waiting<D::List>) -> bool, out: &mut Output<D>) {
+    fn tell_nothing(&mut self, over: impl Fn(&WaitingPull<D::List>) -> bool, out: &mut ActorOutput<D>) {
         let before = self.pulls.len();
         self.pulls.waiting.retain(|waiting| {
             let is_over = over(waiting);
             if is_over {
-                out.answers.push((waiting.caller, Answer::Nothing));
+                out.answers.push((waiting.caller, CallReply::Nothing));
             }
             !is_over
         });

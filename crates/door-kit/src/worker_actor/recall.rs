@@ -8,8 +8,8 @@ use tenure_hub::{Request, Response};
 
 use super::arrival::held_by;
 use super::claims::{Claim, checkpoint_of};
-use super::requests::Pending;
-use super::{Dialect, Introduction, Output, Outputs as _, Standing, Worker};
+use super::requests::PendingRequest;
+use super::{ActorOutput, Dialect, Introduction, Standing, TaskOutputs as _, WorkerActor};
 
 /// How many of its old claims are asked for at a time.
 const PAGE: usize = 1000;
@@ -61,9 +61,9 @@ impl Survivors {
     }
 }
 
-impl<D: Dialect> Worker<D> {
+impl<D: Dialect> WorkerActor<D> {
     /// Asks the hub what this worker held before.
-    pub(super) fn begin_recall(&mut self, out: &mut Output<D>) {
+    pub(super) fn begin_recall(&mut self, out: &mut ActorOutput<D>) {
         self.recall.before = self.claims.take();
         self.ask_for_claims(self.claims_query(), out);
     }
@@ -72,18 +72,18 @@ impl<D: Dialect> Worker<D> {
         held_by(&self.presence.name, &[StateName::Assigned, StateName::Running], PAGE)
     }
 
-    fn ask_for_claims(&mut self, query: ListQuery, out: &mut Output<D>) {
-        self.ask(Request::Query(Query::List(Box::new(query))), Pending::Recall, out);
+    fn ask_for_claims(&mut self, query: ListQuery, out: &mut ActorOutput<D>) {
+        self.ask(Request::Query(Query::List(Box::new(query))), PendingRequest::Recall, out);
     }
 
-    pub(super) fn recalled(&mut self, reply: Result<Response, Refusal>, out: &mut Output<D>) {
+    pub(super) fn recalled(&mut self, reply: Result<Response, Refusal>, out: &mut ActorOutput<D>) {
         if let Ok(Response::Answer(HubAnswer::Tasks { tasks, next })) = reply {
             for task in tasks {
                 let mut claim = Claim::recalled(&task);
                 let before = self.recall.before.remove(&task.id).filter(|before| before.held == claim.held);
                 claim.list = before.and_then(|before| before.list);
                 if let Some(blob) = checkpoint_of(&task) {
-                    let token = self.requests.expect(Pending::Outputs { task: task.id });
+                    let token = self.requests.expect(PendingRequest::Outputs { task: task.id });
                     out.reads.push((token, blob));
                 }
                 self.claims.insert(claim);
@@ -97,8 +97,8 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// Bytes it wanted to see: what a task it holds has saved before the break.
-    pub fn has_read(&mut self, token: u64, bytes: Result<Bytes, Refusal>, out: &mut Output<D>) {
-        let Some(Pending::Outputs { task }) = self.requests.take(token) else { return };
+    pub fn has_read(&mut self, token: u64, bytes: Result<Bytes, Refusal>, out: &mut ActorOutput<D>) {
+        let Some(PendingRequest::Outputs { task }) = self.requests.take(token) else { return };
         let outputs = bytes.ok().and_then(|bytes| D::Outputs::from_checkpoint(&bytes));
         if let (Some(claim), Some(outputs)) = (self.claims.get_mut(task), outputs) {
             claim.outputs = outputs;
@@ -106,8 +106,10 @@ impl<D: Dialect> Worker<D> {
         self.enlist_when_all_is_there(out);
     }
 
-    fn enlist_when_all_is_there(&mut self, out: &mut Output<D>) {
-        let is_missing = |pending: &Pending<D>| matches!(pending, Pending::Recall | Pending::Outputs { .. });
+    fn enlist_when_all_is_there(&mut self, out: &mut ActorOutput<D>) {
+        let is_missing = |pending: &PendingRequest<D>| {
+            matches!(pending, PendingRequest::Recall | PendingRequest::Outputs { .. })
+        };
         if self.presence.standing == Standing::Joining && !self.requests.any(is_missing) {
             self.recall.before.clear();
             self.settle_survivors(out);
@@ -116,7 +118,7 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// What the worker said about the tasks it had before.
-    pub(super) fn settle_survivors(&mut self, out: &mut Output<D>) {
+    pub(super) fn settle_survivors(&mut self, out: &mut ActorOutput<D>) {
         match std::mem::take(&mut self.recall.survivors) {
             Survivors::Unknown => {}
             Survivors::All => {

@@ -5,8 +5,8 @@ use tenure_hub::words::{AttemptFailure, Blob, Command, Held, Refusal, TaskId};
 use tenure_hub::{Done, Request, Response};
 
 use super::claims::Claim;
-use super::requests::{Pending, refused};
-use super::{Answer, Caller, Dialect, Output, Outputs, Report, Status, Worker};
+use super::requests::{PendingRequest, refused};
+use super::{ActorOutput, CallReply, Caller, Dialect, Status, TaskOutputs, TaskReport, WorkerActor};
 
 impl<D: Dialect> Claim<D> {
     /// Adds to what was saved, unless it becomes too much. It stays until the hub has taken the end: one that is
@@ -29,26 +29,26 @@ impl<D: Dialect> Claim<D> {
     }
 }
 
-impl<D: Dialect> Worker<D> {
+impl<D: Dialect> WorkerActor<D> {
     pub(super) fn report(
         &mut self,
         caller: Caller,
         task: &str,
-        report: Report<D::Outputs>,
-        out: &mut Output<D>,
+        report: TaskReport<D::Outputs>,
+        out: &mut ActorOutput<D>,
     ) {
         let Some(claim) = self.claims.find(task).and_then(|task| self.claims.get_mut(task)) else {
-            return out.answers.push((caller, Answer::NotHeld));
+            return out.answers.push((caller, CallReply::NotHeld));
         };
         let held = claim.held;
         if let Some(attempt) = report.attempt
             && attempt != u64::from(held.attempt)
         {
-            return out.answers.push((caller, Answer::Stale { attempt, current: held.attempt }));
+            return out.answers.push((caller, CallReply::Stale { attempt, current: held.attempt }));
         }
         let brings_outputs = !report.outputs.is_empty();
         if !claim.add_outputs(report.outputs) {
-            return out.answers.push((caller, Answer::TooLong));
+            return out.answers.push((caller, CallReply::TooLong));
         }
         match report.status {
             Status::Running { percent, note } => {
@@ -82,37 +82,37 @@ impl<D: Dialect> Worker<D> {
         caller: Caller,
         task: &str,
         outputs: D::Outputs,
-        out: &mut Output<D>,
+        out: &mut ActorOutput<D>,
     ) {
         let Some(claim) = self.claims.find(task).and_then(|task| self.claims.get_mut(task)) else {
-            return out.answers.push((caller, Answer::NotHeld));
+            return out.answers.push((caller, CallReply::NotHeld));
         };
         let task = claim.held.task;
         if !claim.add_outputs(outputs) {
-            return out.answers.push((caller, Answer::TooLong));
+            return out.answers.push((caller, CallReply::TooLong));
         }
         self.keep_outputs(task, Some(caller), out);
     }
 
     /// What was saved is kept with the task, and a caller that waits is answered when it is on disk.
-    fn keep_outputs(&mut self, task: TaskId, waits: Option<Caller>, out: &mut Output<D>) {
+    fn keep_outputs(&mut self, task: TaskId, waits: Option<Caller>, out: &mut ActorOutput<D>) {
         let claim = self.claims.get_mut(task).expect("it is claimed");
         claim.evidence.starts();
         self.recall.has_returned |= claim.evidence.becomes_known();
         let request = Request::Checkpoint { held: claim.held, checkpoint: claim.outputs.checkpoint() };
-        self.ask(request, Pending::Report { caller: waits, task, ends: false }, out);
+        self.ask(request, PendingRequest::Report { caller: waits, task, ends: false }, out);
     }
 
-    pub(super) fn finish(&mut self, caller: Caller, task: &str, list: &D::List, out: &mut Output<D>) {
+    pub(super) fn finish(&mut self, caller: Caller, task: &str, list: &D::List, out: &mut ActorOutput<D>) {
         let claim = self.claims.find(task).and_then(|task| self.claims.get(task));
         let Some(claim) = claim.filter(|claim| D::is_on(list, claim.list.as_ref())) else {
-            return out.answers.push((caller, Answer::NotHeld));
+            return out.answers.push((caller, CallReply::NotHeld));
         };
         let (held, result) = (claim.held, claim.outputs.result());
         self.complete(Some(caller), held, result, out);
     }
 
-    pub fn complete(&mut self, caller: Option<Caller>, held: Held, result: Bytes, out: &mut Output<D>) {
+    pub fn complete(&mut self, caller: Option<Caller>, held: Held, result: Bytes, out: &mut ActorOutput<D>) {
         D::completes(self, held.task, &result);
         self.end(caller, held.task, Request::Complete(vec![Done { held, result }]), out);
     }
@@ -122,20 +122,20 @@ impl<D: Dialect> Worker<D> {
         caller: Option<Caller>,
         task: TaskId,
         reply: Result<Response, Refusal>,
-        out: &mut Output<D>,
+        out: &mut ActorOutput<D>,
     ) {
         let answer = match refused(reply) {
             Ok(_) | Err(Refusal::StaleAttempt { .. } | Refusal::UnknownTask { .. }) => {
                 self.claims.remove(task);
                 D::has_ended(self, task, out);
-                Answer::Done
+                CallReply::Done
             }
-            Err(Refusal::NotAWorker) => Answer::NotRegistered,
+            Err(Refusal::NotAWorker) => CallReply::NotRegistered,
             Err(refusal) => {
                 if let Some(claim) = self.claims.get_mut(task) {
                     claim.ending = false;
                 }
-                Answer::Refused(refusal)
+                CallReply::Refused(refusal)
             }
         };
         if let Some(caller) = caller {
@@ -143,12 +143,12 @@ impl<D: Dialect> Worker<D> {
         }
     }
 
-    fn end(&mut self, caller: Option<Caller>, task: TaskId, request: Request, out: &mut Output<D>) {
+    fn end(&mut self, caller: Option<Caller>, task: TaskId, request: Request, out: &mut ActorOutput<D>) {
         // A worker that reports the end has read the task, and may pull the next one before the hub has heard of it.
         if let Some(claim) = self.claims.get_mut(task) {
             (claim.evidence.started, claim.evidence.known, claim.ending) = (true, true, true);
         }
-        self.ask(request, Pending::Report { caller, task, ends: true }, out);
+        self.ask(request, PendingRequest::Report { caller, task, ends: true }, out);
     }
 
     /// It runs, perhaps it says how far it is, and perhaps it has brought outputs. It is answered with the last of
@@ -160,22 +160,26 @@ impl<D: Dialect> Worker<D> {
         percent: Option<u8>,
         note: Option<Box<str>>,
         brings_outputs: bool,
-        out: &mut Output<D>,
+        out: &mut ActorOutput<D>,
     ) {
         let wanted = self.claims.get(held.task).expect("it is claimed").wanted;
         if let Some(wanted) = wanted {
-            out.answers.push((caller, Answer::Wanted(wanted)));
+            out.answers.push((caller, CallReply::Wanted(wanted)));
         }
         let waits = wanted.is_none().then_some(caller);
         let says_more = percent.is_some() || note.is_some();
         if brings_outputs {
             self.keep_outputs(held.task, waits.filter(|_| !says_more), out);
         } else if !self.confirm(held.task, waits.filter(|_| !says_more), out) && !says_more {
-            out.answers.extend(waits.map(|caller| (caller, Answer::Done)));
+            out.answers.extend(waits.map(|caller| (caller, CallReply::Done)));
         }
         if says_more {
             let progress = Command::Progress { held, percent, note };
-            self.command(progress, Pending::Report { caller: waits, task: held.task, ends: false }, out);
+            self.command(
+                progress,
+                PendingRequest::Report { caller: waits, task: held.task, ends: false },
+                out,
+            );
         }
     }
 }

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use tenure_hub::words::{Command, Refusal, Reply, TaskId};
 use tenure_hub::{Ask, Request, Response};
 
-use super::{Caller, Dialect, Output, Worker};
+use super::{ActorOutput, Caller, Dialect, WorkerActor};
 
 /// What an unanswered request was for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Pending<D: Dialect> {
+pub(super) enum PendingRequest<D: Dialect> {
     /// What the hub believes the worker holds.
     Recall,
     /// Outputs that it saved for one of these.
@@ -42,30 +42,30 @@ pub(super) enum Pending<D: Dialect> {
 }
 
 #[derive(Debug)]
-pub(super) struct Requests<D: Dialect> {
-    pending: HashMap<u64, Pending<D>>,
+pub(super) struct PendingRequests<D: Dialect> {
+    pending: HashMap<u64, PendingRequest<D>>,
     last_token: u64,
 }
 
-impl<D: Dialect> Default for Requests<D> {
+impl<D: Dialect> Default for PendingRequests<D> {
     fn default() -> Self {
-        Requests { pending: HashMap::new(), last_token: 0 }
+        PendingRequests { pending: HashMap::new(), last_token: 0 }
     }
 }
 
-impl<D: Dialect> Requests<D> {
+impl<D: Dialect> PendingRequests<D> {
     /// The number of something that is about to be asked for.
-    pub(super) fn expect(&mut self, pending: Pending<D>) -> u64 {
+    pub(super) fn expect(&mut self, pending: PendingRequest<D>) -> u64 {
         self.last_token += 1;
         self.pending.insert(self.last_token, pending);
         self.last_token
     }
 
-    pub(super) fn take(&mut self, token: u64) -> Option<Pending<D>> {
+    pub(super) fn take(&mut self, token: u64) -> Option<PendingRequest<D>> {
         self.pending.remove(&token)
     }
 
-    pub(super) fn any(&self, is_it: impl Fn(&Pending<D>) -> bool) -> bool {
+    pub(super) fn any(&self, is_it: impl Fn(&PendingRequest<D>) -> bool) -> bool {
         self.pending.values().any(is_it)
     }
 
@@ -78,24 +78,34 @@ impl<D: Dialect> Requests<D> {
     }
 }
 
-impl<D: Dialect> Worker<D> {
+impl<D: Dialect> WorkerActor<D> {
     /// A request of the door; the answer comes to [`Dialect::answered`].
-    pub fn request(&mut self, request: Request, pending: D::Pending, out: &mut Output<D>) {
-        self.ask(request, Pending::Own(pending), out);
+    pub fn request(&mut self, request: Request, pending: D::Pending, out: &mut ActorOutput<D>) {
+        self.ask(request, PendingRequest::Own(pending), out);
     }
 
     /// A command of the door that has no use for its answer.
-    pub fn tell(&mut self, command: Command, out: &mut Output<D>) {
-        self.command(command, Pending::Nothing, out);
+    pub fn tell(&mut self, command: Command, out: &mut ActorOutput<D>) {
+        self.command(command, PendingRequest::Nothing, out);
     }
 
-    pub(super) fn ask(&mut self, request: Request, pending: Pending<D>, out: &mut Output<D>) -> u64 {
+    pub(super) fn ask(
+        &mut self,
+        request: Request,
+        pending: PendingRequest<D>,
+        out: &mut ActorOutput<D>,
+    ) -> u64 {
         let token = self.requests.expect(pending);
         out.asks.push(Ask { token, request });
         token
     }
 
-    pub(super) fn command(&mut self, command: Command, pending: Pending<D>, out: &mut Output<D>) -> u64 {
+    pub(super) fn command(
+        &mut self,
+        command: Command,
+        pending: PendingRequest<D>,
+        out: &mut ActorOutput<D>,
+    ) -> u64 {
         self.ask(Request::Command(command), pending, out)
     }
 }

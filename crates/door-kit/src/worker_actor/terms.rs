@@ -2,13 +2,13 @@
 
 use tenure_hub::words::{Name, Timestamp, WorkerAbout, WorkerStats};
 
-use super::{Figures, Introduction, Kind};
+use super::{Figures, Introduction, WorkerKind};
 
 /// Slots of a connection that pulls without having said who it is.
 pub const NAMELESS_SLOTS: u32 = 100;
 
 #[derive(Debug)]
-pub struct Terms {
+pub struct WorkerTerms {
     pub capabilities: Vec<Name>,
     /// It has said what it can do.
     pub(super) is_specific: bool,
@@ -21,13 +21,13 @@ pub struct Terms {
     pub(super) hung: u32,
 }
 
-impl Terms {
-    pub(super) fn new(kind: Kind) -> Terms {
-        Terms {
+impl WorkerTerms {
+    pub(super) fn new(kind: WorkerKind) -> WorkerTerms {
+        WorkerTerms {
             capabilities: Vec::new(),
             is_specific: false,
             labels: Vec::new(),
-            slots: if kind == Kind::Nameless { NAMELESS_SLOTS } else { 1 },
+            slots: if kind == WorkerKind::Nameless { NAMELESS_SLOTS } else { 1 },
             introduction: None,
             figures: None,
             hung: 0,

@@ -5,39 +5,39 @@ use tenure_hub::{Ask, Delivery, Response};
 
 use super::claims::Claims;
 use super::joining::done;
-use super::presence::{Life, Presence};
+use super::presence::{Life, WorkerPresence};
 use super::pulls::Pulls;
 use super::recall::Recall;
-use super::requests::{Pending, Requests};
-use super::terms::Terms;
-use super::{Answer, Call, Caller, Dialect, Heartbeats, KeyHolder, Kind, Standing};
+use super::requests::{PendingRequest, PendingRequests};
+use super::terms::WorkerTerms;
+use super::{CallReply, Caller, Dialect, Heartbeats, KeyHolder, Standing, WorkerKind, WorkerRequest};
 
 /// Calls that may wait while a worker joins.
 const CALLS_WAITING_MAX: usize = 1024;
 
 /// The door's side of one worker, through whichever connections it speaks.
 #[derive(Debug)]
-pub struct Worker<D: Dialect> {
-    pub(super) presence: Presence,
+pub struct WorkerActor<D: Dialect> {
+    pub(super) presence: WorkerPresence,
     pub(super) life: Life,
-    pub terms: Terms,
+    pub terms: WorkerTerms,
     pub(super) pulls: Pulls<D::List>,
     pub claims: Claims<D>,
     pub(super) recall: Recall<D>,
-    pub(super) requests: Requests<D>,
+    pub(super) requests: PendingRequests<D>,
     /// Calls that came while it joins.
-    pub(super) early: Vec<(Caller, Call<D>)>,
+    pub(super) early: Vec<(Caller, WorkerRequest<D>)>,
     /// What the door remembers about this worker.
     pub door: D::State,
 }
 
 /// What a turn leads to.
 #[derive(Debug)]
-pub struct Output<D: Dialect> {
+pub struct ActorOutput<D: Dialect> {
     pub asks: Vec<Ask>,
     /// Bytes it wants to see, each under a number of its own.
     pub reads: Vec<(u64, Blob)>,
-    pub answers: Vec<(Caller, Answer<D>)>,
+    pub answers: Vec<(Caller, CallReply<D>)>,
     /// News for connections that can take them: the task, and what is wanted.
     pub wishes: Vec<(u64, String, Wanted)>,
     /// Its session with the hub ends after these requests; the next request begins another.
@@ -46,9 +46,9 @@ pub struct Output<D: Dialect> {
     pub changes_owner: bool,
 }
 
-impl<D: Dialect> Default for Output<D> {
+impl<D: Dialect> Default for ActorOutput<D> {
     fn default() -> Self {
-        Output {
+        ActorOutput {
             asks: Vec::new(),
             reads: Vec::new(),
             answers: Vec::new(),
@@ -59,16 +59,16 @@ impl<D: Dialect> Default for Output<D> {
     }
 }
 
-impl<D: Dialect> Worker<D> {
-    pub fn new(name: Name, owner: Name, kind: Kind, heartbeats: Heartbeats, now: Timestamp) -> Self {
+impl<D: Dialect> WorkerActor<D> {
+    pub fn new(name: Name, owner: Name, kind: WorkerKind, heartbeats: Heartbeats, now: Timestamp) -> Self {
         Self {
-            presence: Presence::new(name, owner, kind),
+            presence: WorkerPresence::new(name, owner, kind),
             life: Life::new(heartbeats, now),
-            terms: Terms::new(kind),
+            terms: WorkerTerms::new(kind),
             pulls: Pulls::default(),
             claims: Claims::default(),
             recall: Recall::default(),
-            requests: Requests::default(),
+            requests: PendingRequests::default(),
             early: Vec::new(),
             door: D::State::default(),
         }
@@ -83,8 +83,8 @@ impl<D: Dialect> Worker<D> {
         &mut self,
         now: Timestamp,
         from: &KeyHolder,
-        calls: impl IntoIterator<Item = (Caller, Call<D>)>,
-        out: &mut Output<D>,
+        calls: impl IntoIterator<Item = (Caller, WorkerRequest<D>)>,
+        out: &mut ActorOutput<D>,
     ) {
         if self.presence.owner == from.name {
             return self.call_all(now, calls, out);
@@ -95,14 +95,14 @@ impl<D: Dialect> Worker<D> {
                 allowed.push((caller, call));
             } else {
                 let refusal = Refusal::NotAllowed { what: "use this worker id" };
-                out.answers.push((caller, Answer::Refused(refusal)));
+                out.answers.push((caller, CallReply::Refused(refusal)));
             }
         }
         self.call_all(now, allowed, out);
     }
 
     /// The id of a worker that is gone is free.
-    fn takes_owner(&mut self, from: &KeyHolder, out: &mut Output<D>) -> bool {
+    fn takes_owner(&mut self, from: &KeyHolder, out: &mut ActorOutput<D>) -> bool {
         if self.presence.standing != Standing::Out || !self.requests.is_empty() {
             return self.presence.owner == from.name;
         }
@@ -115,16 +115,16 @@ impl<D: Dialect> Worker<D> {
     pub(super) fn call_all(
         &mut self,
         now: Timestamp,
-        calls: impl IntoIterator<Item = (Caller, Call<D>)>,
-        out: &mut Output<D>,
+        calls: impl IntoIterator<Item = (Caller, WorkerRequest<D>)>,
+        out: &mut ActorOutput<D>,
     ) {
         self.life.clock = now;
         let asks_before = out.asks.len();
         let mut speaks = false;
         for (caller, call) in calls {
-            if matches!(&call, Call::Register(introduction) if self.is_taken(caller, introduction)) {
+            if matches!(&call, WorkerRequest::Register(introduction) if self.is_taken(caller, introduction)) {
                 // Another peer under the same id: what it says is no sign of this worker's life.
-                out.answers.push((caller, Answer::Taken));
+                out.answers.push((caller, CallReply::Taken));
                 continue;
             }
             speaks |= call.is_its_own();
@@ -142,7 +142,7 @@ impl<D: Dialect> Worker<D> {
         }
     }
 
-    fn hear(&mut self, now: Timestamp, caller: Caller, call: Call<D>, out: &mut Output<D>) {
+    fn hear(&mut self, now: Timestamp, caller: Caller, call: WorkerRequest<D>, out: &mut ActorOutput<D>) {
         if call.is_its_own() {
             self.life.heard = now;
             self.presence.connections.insert(caller.connection);
@@ -151,7 +151,7 @@ impl<D: Dialect> Worker<D> {
             // It goes on when the worker has joined again.
             self.join(now, None, out);
         }
-        if matches!(call, Call::Sign) {
+        if matches!(call, WorkerRequest::Sign) {
             return;
         }
         if self.presence.standing == Standing::Joining {
@@ -160,31 +160,31 @@ impl<D: Dialect> Worker<D> {
             } else {
                 let limit = CALLS_WAITING_MAX;
                 let refusal = Refusal::TooMany { what: "calls while a worker joins", limit };
-                out.answers.push((caller, Answer::Refused(refusal)));
+                out.answers.push((caller, CallReply::Refused(refusal)));
             }
             return;
         }
         match call {
-            Call::Register(introduction) => self.register(now, caller, introduction, out),
-            Call::Offer(capabilities) => self.offer(now, caller, capabilities, out),
-            Call::Label(labels) => self.label(now, caller, labels, out),
-            Call::Heartbeat(figures) => self.beat(now, caller, figures, out),
-            Call::Sign => {}
-            Call::Return => self.come_back(now, caller, out),
-            Call::Identify => self.identify(caller, out),
-            Call::Retire => self.retire(caller, out),
-            Call::Ping => self.ping(now, caller, out),
-            Call::Unregister => self.unregister(caller, out),
-            Call::Pull(pull) => self.pull(now, caller, pull, out),
-            Call::Mention { task } => self.mention(caller, &task, out),
-            Call::Report { task, report } => self.report(caller, &task, *report, out),
-            Call::Output { task, outputs } => self.save_outputs(caller, &task, *outputs, out),
-            Call::Finish { task, list } => self.finish(caller, &task, &list, out),
-            Call::Own(call) => D::call(self, now, caller, call, out),
+            WorkerRequest::Register(introduction) => self.register(now, caller, introduction, out),
+            WorkerRequest::Offer(capabilities) => self.offer(now, caller, capabilities, out),
+            WorkerRequest::Label(labels) => self.label(now, caller, labels, out),
+            WorkerRequest::Heartbeat(figures) => self.beat(now, caller, figures, out),
+            WorkerRequest::Sign => {}
+            WorkerRequest::Return => self.come_back(now, caller, out),
+            WorkerRequest::Identify => self.identify(caller, out),
+            WorkerRequest::Retire => self.retire(caller, out),
+            WorkerRequest::Ping => self.ping(now, caller, out),
+            WorkerRequest::Unregister => self.unregister(caller, out),
+            WorkerRequest::Pull(pull) => self.pull(now, caller, pull, out),
+            WorkerRequest::Mention { task } => self.mention(caller, &task, out),
+            WorkerRequest::Report { task, report } => self.report(caller, &task, *report, out),
+            WorkerRequest::Output { task, outputs } => self.save_outputs(caller, &task, *outputs, out),
+            WorkerRequest::Finish { task, list } => self.finish(caller, &task, &list, out),
+            WorkerRequest::Own(call) => D::call(self, now, caller, call, out),
         }
     }
 
-    pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut Output<D>) {
+    pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut ActorOutput<D>) {
         self.life.clock = now;
         match delivery {
             Delivery::Reply { token, reply } => {
@@ -197,7 +197,7 @@ impl<D: Dialect> Worker<D> {
             Delivery::Notice(Notice::Stop { task, attempt, why }) => self.stopped(task, attempt, why, out),
             Delivery::Notice(Notice::Replaced { .. }) => self.fall_out(out),
             Delivery::Notice(Notice::Drain) | Delivery::Goodbye | Delivery::Ended(_) => {
-                self.send_away(&Answer::Nothing, out);
+                self.send_away(&CallReply::Nothing, out);
             }
             // This session watches nothing and takes no calls.
             Delivery::Event { .. }
@@ -211,7 +211,7 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// A connection is gone. What went out through it and was not read goes back.
-    pub fn detach(&mut self, connection: u64, out: &mut Output<D>) {
+    pub fn detach(&mut self, connection: u64, out: &mut ActorOutput<D>) {
         self.presence.detach(connection);
         self.early.retain(|(caller, _)| caller.connection != connection);
         self.pulls.detach(connection);
@@ -223,7 +223,7 @@ impl<D: Dialect> Worker<D> {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Timestamp, out: &mut Output<D>) {
+    pub fn tick(&mut self, now: Timestamp, out: &mut ActorOutput<D>) {
         self.life.clock = now;
         self.give_up_waiting(now, out);
         self.confirm_silently(now, out);
@@ -258,32 +258,32 @@ impl<D: Dialect> Worker<D> {
     fn answered(
         &mut self,
         now: Timestamp,
-        pending: Pending<D>,
+        pending: PendingRequest<D>,
         token: u64,
         reply: Result<Response, Refusal>,
-        out: &mut Output<D>,
+        out: &mut ActorOutput<D>,
     ) {
-        let is_joining = matches!(pending, Pending::Join { .. } | Pending::Recall);
+        let is_joining = matches!(pending, PendingRequest::Join { .. } | PendingRequest::Recall);
         if matches!(reply, Err(Refusal::NotAWorker)) && !is_joining {
             self.fall_out(out);
         }
         match pending {
-            Pending::Recall => self.recalled(reply, out),
+            PendingRequest::Recall => self.recalled(reply, out),
             // Its bytes come by another way.
-            Pending::Outputs { .. } => {}
-            Pending::Life => self.life_told(now, reply, out),
-            Pending::Join { caller } => self.joined(now, caller, reply, out),
-            Pending::Beat { caller } | Pending::Report { caller, ends: false, .. } => {
+            PendingRequest::Outputs { .. } => {}
+            PendingRequest::Life => self.life_told(now, reply, out),
+            PendingRequest::Join { caller } => self.joined(now, caller, reply, out),
+            PendingRequest::Beat { caller } | PendingRequest::Report { caller, ends: false, .. } => {
                 if let Some(caller) = caller {
                     out.answers.push((caller, done(reply)));
                 }
             }
-            Pending::Leave { caller } => self.left(caller, reply, out),
-            Pending::Ask => self.pulls.has_been_heard(),
-            Pending::Probe => self.probed(token, out),
-            Pending::Report { caller, task, ends: true } => self.reported(caller, task, reply, out),
-            Pending::Own(pending) => D::answered(self, pending, reply, out),
-            Pending::Nothing => {}
+            PendingRequest::Leave { caller } => self.left(caller, reply, out),
+            PendingRequest::Ask => self.pulls.has_been_heard(),
+            PendingRequest::Probe => self.probed(token, out),
+            PendingRequest::Report { caller, task, ends: true } => self.reported(caller, task, reply, out),
+            PendingRequest::Own(pending) => D::answered(self, pending, reply, out),
+            PendingRequest::Nothing => {}
         }
     }
 }

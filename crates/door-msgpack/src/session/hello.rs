@@ -11,7 +11,7 @@ use tenure_wire::limits::FRAME_BYTES_MAX;
 use tenure_wire::words::Role;
 use tenure_wire::{Code, Reply, VERSION};
 
-use super::{Access, Known, Session, Turn, answer, encode_reply, refuse};
+use super::{ConnectionAccess, Known, Session, Turn, answer, encode_reply, refuse};
 use crate::translate;
 
 impl Session {
@@ -21,7 +21,7 @@ impl Session {
         now: Timestamp,
         number: u64,
         hello: Hello,
-        access: &mut dyn Access,
+        access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
     ) {
         if hello.version < VERSION {
@@ -45,7 +45,7 @@ impl Session {
         now: Timestamp,
         number: u64,
         hello: Hello,
-        access: &mut dyn Access,
+        access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
         let key = hello.key.as_ref().map(|key| key.reveal().as_bytes());

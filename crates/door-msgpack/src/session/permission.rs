@@ -5,11 +5,11 @@ use tenure_hub::topics::SubscriptionId;
 use tenure_hub::words::Refusal;
 use tenure_wire::Request;
 
-use super::{Access, Known};
+use super::{ConnectionAccess, Known};
 
 /// Refuses with what the audit log calls it.
 pub(super) fn check(
-    access: &dyn Access,
+    access: &dyn ConnectionAccess,
     peer: &Known,
     request: &Request,
 ) -> Result<(), (&'static str, Refusal)> {

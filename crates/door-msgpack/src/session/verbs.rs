@@ -10,7 +10,7 @@ use tenure_wire::{Code, Reply, Request};
 
 use super::expect::Expect;
 use super::waits::OWN_WATCHES;
-use super::{Access, Due, Session, Turn, answer, encode_reply, permission, refuse, submitted};
+use super::{ConnectionAccess, Due, Session, Turn, answer, encode_reply, permission, refuse, submitted};
 use crate::translate::{self, Template};
 
 /// How many kinds of broadcasts one session may choose to hear.
@@ -22,7 +22,7 @@ impl Session {
         now: Timestamp,
         number: u64,
         request: Request,
-        access: &mut dyn Access,
+        access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
     ) {
         let Some(peer) = &self.peer else {

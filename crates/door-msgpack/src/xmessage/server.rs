@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tenure_door_kit::Listener;
+use tenure_door_kit::DoorListener;
 use tenure_hub::HubHandle;
 use tokio::net::TcpListener;
 
@@ -15,5 +15,5 @@ pub const DEFAULT_PORT: u16 = 5677;
 
 /// Serves until the hub stops, then waits for the conversations to end.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
-    serve_with("xmessage", Listener::Tcp(listener), hub, settings, Session::new).await
+    serve_with("xmessage", DoorListener::Tcp(listener), hub, settings, Session::new).await
 }

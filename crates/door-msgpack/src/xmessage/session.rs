@@ -21,7 +21,7 @@ use super::codec::{
 use super::translate;
 use crate::frames::{UNAUTHENTICATED_FRAME_BYTES_MAX, take_frames};
 use crate::pending::Pendings;
-use crate::session::{Access, Protocol, Turn};
+use crate::session::{ConnectionAccess, Protocol, Turn};
 use crate::settings::Settings;
 
 #[derive(Debug)]
@@ -320,7 +320,13 @@ impl Protocol for Session {
         encode(&mut turn.out, &Message::HandShake("Who you are?".into()));
     }
 
-    fn receive(&mut self, now: Timestamp, arrived: &mut BytesMut, access: &mut dyn Access, turn: &mut Turn) {
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        arrived: &mut BytesMut,
+        access: &mut dyn ConnectionAccess,
+        turn: &mut Turn,
+    ) {
         let most = |session: &Session| match session.who {
             Who::Unknown => UNAUTHENTICATED_FRAME_BYTES_MAX,
             Who::Actioner | Who::Worker { .. } => FRAME_BYTES_MAX,
@@ -399,7 +405,7 @@ impl Protocol for Session {
 }
 
 impl Session {
-    fn message(&mut self, now: Timestamp, frame: &Bytes, access: &mut dyn Access, turn: &mut Turn) {
+    fn message(&mut self, now: Timestamp, frame: &Bytes, access: &mut dyn ConnectionAccess, turn: &mut Turn) {
         let message = match decode(frame) {
             Ok(message) => message,
             Err(error) => return self.misunderstood(&error, turn),

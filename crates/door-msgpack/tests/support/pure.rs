@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tenure_door_kit::LoginError;
 use tenure_door_msgpack::Settings;
-use tenure_door_msgpack::session::{Access, Protocol, Turn};
+use tenure_door_msgpack::session::{ConnectionAccess, Protocol, Turn};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
 use tenure_hub::topics::Topics;
@@ -53,7 +53,7 @@ struct TestAccess<'a> {
     opened: &'a mut Option<(SessionId, Arc<Mailbox>)>,
 }
 
-impl Access for TestAccess<'_> {
+impl ConnectionAccess for TestAccess<'_> {
     fn wants_keys(&self) -> bool {
         !self.broker.keys.is_empty()
     }

@@ -19,7 +19,7 @@ pub struct Outputs {
     pub error: Option<String>,
 }
 
-impl worker_actor::Outputs for Outputs {
+impl worker_actor::TaskOutputs for Outputs {
     const BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
 
     fn is_empty(&self) -> bool {

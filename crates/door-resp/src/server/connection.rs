@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tenure_door_kit::worker_actor::{self as actor, Actor, MailTaker};
-use tenure_door_kit::{Access, LoginError, Protocol, Turn};
+use tenure_door_kit::{ConnectionAccess, LoginError, Protocol, Turn};
 use tenure_hub::keyspace::KeyspaceAnswer;
 use tenure_hub::topics::Delivery as TopicDelivery;
 use tenure_hub::words::{Name, Refusal, Timestamp};
@@ -111,7 +111,7 @@ impl Connection {
                 None => match self.door.workers.find(namespace, call, &self.route, &principal) {
                     Ok(actor) => actor,
                     Err(answer) => {
-                        self.told.push(actor::News::Answer { token: call.token, answer }.into());
+                        self.told.push(actor::WorkerNotice::Answer { token: call.token, answer }.into());
                         calls.pop_front();
                         continue;
                     }
@@ -204,7 +204,7 @@ impl Connection {
     }
 
     /// The session with the hub that its requests need: of its namespace and its key, which a login may change.
-    fn open_session(&mut self, access: &mut dyn Access) {
+    fn open_session(&mut self, access: &mut dyn ConnectionAccess) {
         let namespace = self.session.namespace().clone();
         let whose = (namespace.clone(), self.session.grant().key);
         if self.out.asks.is_empty() || self.opened_for.as_ref() == Some(&whose) {
@@ -248,11 +248,11 @@ impl Connection {
 
     fn hear(&mut self, news: News) {
         match news {
-            News::Worker(actor::News::Answer { token, answer }) => {
+            News::Worker(actor::WorkerNotice::Answer { token, answer }) => {
                 self.session.worker_answered(wall_clock(), token, answer, &mut self.out);
             }
             News::Published { token, outcome } => self.session.published(token, outcome, &mut self.out),
-            News::Worker(actor::News::Wish { task, wanted }) => {
+            News::Worker(actor::WorkerNotice::Wish { task, wanted }) => {
                 self.session.wish(&task, wanted, &mut self.out);
             }
         }
@@ -262,7 +262,13 @@ impl Connection {
 impl Protocol for Connection {
     type Event = Event;
 
-    fn receive(&mut self, now: Timestamp, arrived: &mut BytesMut, access: &mut dyn Access, turn: &mut Turn) {
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        arrived: &mut BytesMut,
+        access: &mut dyn ConnectionAccess,
+        turn: &mut Turn,
+    ) {
         self.begin_turn(turn);
         let keys = DoorAuthenticator { access: RefCell::new(access), hold: Cell::default() };
         swap(self.session.input(), arrived);
@@ -353,7 +359,7 @@ impl Protocol for Connection {
         self.end_turn(turn);
     }
 
-    async fn prepare(&mut self, access: &mut dyn Access, turn: &mut Turn) {
+    async fn prepare(&mut self, access: &mut dyn ConnectionAccess, turn: &mut Turn) {
         self.begin_turn(turn);
         self.leave_workers().await;
         self.attend_channels().await;
@@ -387,7 +393,7 @@ impl Protocol for Connection {
 
 /// The keys of the door, as the session asks for them.
 struct DoorAuthenticator<'a> {
-    access: RefCell<&'a mut dyn Access>,
+    access: RefCell<&'a mut dyn ConnectionAccess>,
     /// How long the answer to a wrong key is to be held back.
     hold: Cell<Option<Duration>>,
 }

@@ -1,6 +1,6 @@
 //! Calls to worker actors, and knowing which worker speaks here.
 
-use tenure_door_kit::worker_actor::Kind;
+use tenure_door_kit::worker_actor::WorkerKind;
 use tenure_hub::words::{Name, Timestamp};
 
 use super::{Expect, Output, Session};
@@ -92,14 +92,14 @@ impl Session {
     }
 
     /// Who pops here: the worker that spoke, the one a ping named, or the connection itself.
-    fn puller(&mut self) -> (Name, Kind) {
+    fn puller(&mut self) -> (Name, WorkerKind) {
         if let Some(worker) = &self.identity.worker {
             let nameless = *worker == self.identity.unnamed;
-            return (worker.clone(), if nameless { Kind::Nameless } else { Kind::Implied });
+            return (worker.clone(), if nameless { WorkerKind::Nameless } else { WorkerKind::Implied });
         }
         let (worker, kind) = match self.identity.hinted.take() {
-            Some(hinted) => (hinted, Kind::Implied),
-            None => (self.identity.unnamed.clone(), Kind::Nameless),
+            Some(hinted) => (hinted, WorkerKind::Implied),
+            None => (self.identity.unnamed.clone(), WorkerKind::Nameless),
         };
         self.identity.worker = Some(worker.clone());
         (worker, kind)
@@ -120,10 +120,10 @@ impl Session {
                 let becomes = says_so.then(|| name.clone());
                 Addressee { becomes, ..Addressee::known(name) }
             }
-            Whom::Opened(name) => Addressee { open_as: Some(Kind::Implied), ..Addressee::known(name) },
+            Whom::Opened(name) => Addressee { open_as: Some(WorkerKind::Implied), ..Addressee::known(name) },
             Whom::Become(name) => {
                 let becomes = Some(name.clone());
-                Addressee { worker: name, open_as: Some(Kind::Implied), becomes }
+                Addressee { worker: name, open_as: Some(WorkerKind::Implied), becomes }
             }
         })
     }
@@ -150,7 +150,7 @@ pub(super) fn nameless(connection: u64) -> Name {
 struct Addressee {
     worker: Name,
     /// Whether the actor is started if there is none, and for what kind of worker.
-    open_as: Option<Kind>,
+    open_as: Option<WorkerKind>,
     /// The worker this connection speaks for if the answer is good.
     becomes: Option<Name>,
 }

@@ -45,7 +45,7 @@ pub(crate) fn figures(statistics: &Statistics) -> Box<Figures> {
 }
 
 /// `JOB.UPDATE`.
-pub(crate) fn report(update: JobUpdate) -> Box<actor::Report<Outputs>> {
+pub(crate) fn report(update: JobUpdate) -> Box<actor::TaskReport<Outputs>> {
     let JobUpdate { report, attempt, progress_percent, current_task, error, exit_code, outputs, .. } = update;
     let stopped = |wanted, error| {
         let last = Outputs { exit_code, error, ..Outputs::default() };
@@ -70,7 +70,7 @@ pub(crate) fn report(update: JobUpdate) -> Box<actor::Report<Outputs>> {
         Some(Report::Cancelled) => stopped(Wanted::Cancel, error),
         Some(Report::Paused) => stopped(Wanted::Pause, error),
     };
-    Box::new(actor::Report { attempt, outputs, status })
+    Box::new(actor::TaskReport { attempt, outputs, status })
 }
 
 /// Whether the broker takes this for the code of a failure. The others mean other ends to it.

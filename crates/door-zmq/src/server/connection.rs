@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tenure_door_kit::{Charge, FREE_BYTES, LoginError, ReadSizer, Stream, read_into, send_last};
+use tenure_door_kit::{Charge, DoorStream, FREE_BYTES, LoginError, ReadSizer, read_into, send_last};
 use tenure_hub::limits::{SESSION_REQUESTS_MAX, UNSENT_BYTES_MAX};
 use tenure_hub::{Delivery, HubHandle, Principal, Session, fresh_id, wall_clock};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
@@ -37,8 +37,8 @@ const MEMORY_RETRY: Duration = Duration::from_millis(50);
 
 /// A socket with its codec, what is unsent, and when it was last heard.
 pub(super) struct Connection<'a> {
-    reading: ReadHalf<Stream>,
-    writing: WriteHalf<Stream>,
+    reading: ReadHalf<DoorStream>,
+    writing: WriteHalf<DoorStream>,
     address: Option<IpAddr>,
     door: &'a Door,
     transport: &'a Transport,
@@ -66,7 +66,7 @@ pub(super) struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    pub(super) fn new(stream: Stream, address: Option<IpAddr>, door: &'a Door) -> Connection<'a> {
+    pub(super) fn new(stream: DoorStream, address: Option<IpAddr>, door: &'a Door) -> Connection<'a> {
         let wants_keys = door.kit.authenticator.wants_keys();
         let admission = if wants_keys { Admission::Credentials } else { Admission::Anyone };
         let mut unsent = BytesMut::new();

@@ -8,7 +8,7 @@ use tenure_hub::words::{Name, Timestamp, check_name};
 use super::super::codec::{Introduction, Message, encode};
 use super::super::translate;
 use super::{Session, Who, turn_away};
-use crate::session::{Access, Turn};
+use crate::session::{ConnectionAccess, Turn};
 
 /// What a peer hears that shows no key where one is needed.
 const NEEDS_KEY: &str = "not-allowed: this broker requires a key: answer with \
@@ -20,7 +20,7 @@ impl Session {
         &mut self,
         now: Timestamp,
         introduction: &Introduction,
-        access: &mut dyn Access,
+        access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
     ) {
         let role = introduction.role.as_str();
