@@ -11,7 +11,7 @@ pub(crate) const OWN: &str = "job:";
 
 /// Something a connection listens to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Listener {
+pub enum ChannelListener {
     Channel(Bytes),
     Pattern(Bytes),
 }
@@ -19,8 +19,8 @@ pub enum Listener {
 /// What the server is asked to do about topics.
 #[derive(Debug)]
 pub enum ChannelAct {
-    Begin { listener: Listener, filter: Wide },
-    End(Listener),
+    Begin { listener: ChannelListener, filter: Wide },
+    End(ChannelListener),
     Publish { token: u64, channel: String, message: Bytes },
 }
 

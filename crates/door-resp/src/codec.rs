@@ -17,7 +17,7 @@ pub use decoder::Decoder;
 pub(crate) use encode::bulks;
 pub use encode::{Version, encode};
 pub use error::ProtocolError;
-pub use limits::Limits;
+pub use limits::RespLimits;
 pub use raw_command::RawCommand;
 pub use reader::read_reply;
 pub use reply::Reply;

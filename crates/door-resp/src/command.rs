@@ -27,15 +27,15 @@ pub(crate) use connection::{
     ClientCommand, CommandQuery, ConnectionCommand, Credentials, Hello, LibraryFact,
 };
 pub(crate) use error::CommandError;
-pub(crate) use events::{Block, EventsCommand, ReadFrom, XRead};
+pub(crate) use events::{BlockFor, EventsCommand, ReadFrom, XRead};
 pub(crate) use jobs::{JobCommand, JobFilter, JobStatus, JobVerb};
-pub(crate) use keyspace::{KeyspaceCommand, Listing, keys::STORED_CURSOR};
-pub(crate) use lists::{Claim, ListCommand, PopReply, Wait};
-pub(crate) use options::Page;
+pub(crate) use keyspace::{KeyListing, KeyspaceCommand, keys::STORED_CURSOR};
+pub(crate) use lists::{ClaimCommand, PopReply, RespListCommand, Wait};
+pub(crate) use options::PageOptions;
 pub(crate) use plans::{PlanAnswer, PlanCommand};
 pub(crate) use queues::{MetricsFormat, QueueCommand};
 pub(crate) use table::{Entry, TABLE};
-pub(crate) use views::{AskedKey, HashPart, Scan, ViewCommand};
+pub(crate) use views::{AskedKey, HashPart, ScanOptions, ViewCommand};
 pub(crate) use workers::{WORDS_BYTES_MAX, WorkerCommand};
 
 use crate::codec::RawCommand;
@@ -45,7 +45,7 @@ use arguments::Arguments;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Command {
     Connection(ConnectionCommand),
-    List(ListCommand),
+    List(RespListCommand),
     View(ViewCommand),
     Worker(WorkerCommand),
     Job(JobCommand),

@@ -1,8 +1,8 @@
 //! A command flow: the steps a command takes until there is a reply. Pure, and every state can be printed.
 //!
-//! Most commands ask the hub one thing and put the answer into words ([`Step::Last`]); those may be under way together.
-//! Others look something up first, read bytes, ask for a stored key or call a worker: their [`Step`] carries the
-//! [`CommandFlow`] that goes on with the answer. While such a flow runs, the commands after it wait.
+//! Most commands ask the hub one thing and put the answer into words ([`FlowStep::Last`]); those may be under way
+//! together. Others look something up first, read bytes, ask for a stored key or call a worker: their [`FlowStep`]
+//! carries the [`CommandFlow`] that goes on with the answer. While such a flow runs, the commands after it wait.
 
 #[cfg(test)]
 mod tests;
@@ -13,17 +13,17 @@ use tenure_hub::words::{Blob, EventFilter, Name, Refusal, Timestamp};
 use tenure_hub::{Request, Response, Submission};
 
 use crate::codec::Reply;
-use crate::command::{Block, ReadFrom};
+use crate::command::{BlockFor, ReadFrom};
 use crate::translate::{
     ActionFlow, JobFlow, KeyspaceFlow, LastReply, ListFlow, Lookup, PlanFlow, RangeFlow, ViewFlow, WorkerFlow,
 };
-use crate::worker::{Call, CallAnswer};
+use crate::worker::{RespCall, RespCallReply};
 
-pub(crate) type Outcome = Result<Response, Refusal>;
+pub(crate) type FlowOutcome = Result<Response, Refusal>;
 
 /// What a command does next.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum FlowStep {
     Reply(Reply),
     /// The last question: its answer is all that is needed.
     Last(Request, LastReply),
@@ -37,9 +37,9 @@ pub(crate) enum Step {
     /// Ask for a stored key.
     Keys(KeyCommand, CommandFlow),
     /// Call a worker.
-    Call(Whom, Call, CommandFlow),
+    Call(Whom, RespCall, CommandFlow),
     /// Call several workers, or one of them several times.
-    Calls(Vec<(Whom, Call)>, CommandFlow),
+    Calls(Vec<(Whom, RespCall)>, CommandFlow),
     /// Answer with an element that is not the job's id, and know it when it comes back.
     Handed {
         job: String,
@@ -49,7 +49,7 @@ pub(crate) enum Step {
     Follow(Follow),
 }
 
-impl Step {
+impl FlowStep {
     pub(crate) fn error(text: impl Into<String>) -> Self {
         Self::Reply(Reply::error(text))
     }
@@ -71,7 +71,7 @@ pub(crate) enum CommandFlow {
 
 impl CommandFlow {
     /// Goes on with the answer that the last step asked for.
-    pub(crate) fn resume(self, now: Timestamp, input: Input) -> Step {
+    pub(crate) fn resume(self, now: Timestamp, input: Input) -> FlowStep {
         match self {
             Self::Lookup(flow) => flow.resume(now, input),
             Self::Job(flow) => flow.resume(input),
@@ -89,17 +89,17 @@ impl CommandFlow {
 /// The answer to a step.
 #[derive(Debug)]
 pub(crate) enum Input {
-    Answer(Outcome),
+    Answer(FlowOutcome),
     Read(Vec<Result<Bytes, Refusal>>),
     /// What the key space answers, or what the client is told if it does not.
     Keys(Result<KeyReply, Reply>),
-    Call(CallAnswer),
-    Calls(Vec<CallAnswer>),
+    Call(RespCallReply),
+    Calls(Vec<RespCallReply>),
 }
 
 impl Input {
     /// The hub's answer. The session answers each step in its own kind, so another kind is a mistake of the session.
-    pub(crate) fn answer(self) -> Outcome {
+    pub(crate) fn answer(self) -> FlowOutcome {
         match self {
             Self::Answer(outcome) => outcome,
             Self::Read(_) | Self::Keys(_) | Self::Call(_) | Self::Calls(_) => Err(OTHER_KIND),
@@ -127,16 +127,16 @@ impl Input {
         self.read_all().pop().unwrap_or(Err(OTHER_KIND))
     }
 
-    pub(crate) fn call(self) -> CallAnswer {
+    pub(crate) fn call(self) -> RespCallReply {
         match self {
             Self::Call(answer) => answer,
             Self::Answer(_) | Self::Read(_) | Self::Keys(_) | Self::Calls(_) => {
-                CallAnswer::Refused(OTHER_KIND)
+                RespCallReply::Refused(OTHER_KIND)
             }
         }
     }
 
-    pub(crate) fn calls(self) -> Vec<CallAnswer> {
+    pub(crate) fn calls(self) -> Vec<RespCallReply> {
         match self {
             Self::Calls(answers) => answers,
             Self::Answer(_) | Self::Read(_) | Self::Keys(_) | Self::Call(_) => Vec::new(),
@@ -165,15 +165,15 @@ pub(crate) enum Whom {
 /// Streams to read, and how long to wait for something.
 #[derive(Debug)]
 pub(crate) struct Follow {
-    pub streams: Vec<Stream>,
+    pub streams: Vec<EventStream>,
     pub count: usize,
-    pub block: Option<Block>,
+    pub block: Option<BlockFor>,
     /// XRANGE: one stream's entries without its name, and up to this number.
     pub range_to: Option<u64>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct EventStream {
     pub name: Bytes,
     pub filter: EventFilter,
     pub from: ReadFrom,

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use crate::codec::{Decoder, Limits, RawCommand, Reply, Version, encode, read_reply};
+use crate::codec::{Decoder, RawCommand, Reply, RespLimits, Version, encode, read_reply};
 use crate::command::Command;
 
 /// The first byte chooses the size of the pieces the rest arrives in.
@@ -19,7 +19,7 @@ pub fn fuzz(bytes: &[u8]) {
 
 /// Every answer the stream would get, in words.
 fn decode(stream: &[u8], piece: usize) -> Vec<String> {
-    let limits = Limits { message_bytes: 4096, argument_bytes: 2048, arguments: 64, inline_bytes: 256 };
+    let limits = RespLimits { message_bytes: 4096, argument_bytes: 2048, arguments: 64, inline_bytes: 256 };
     let mut decoder = Decoder::new(limits);
     let mut answers = Vec::new();
     for part in stream.chunks(piece.min(stream.len()).max(1)) {
@@ -54,7 +54,7 @@ fn again(request: &RawCommand<'_>) -> Option<Vec<Vec<u8>>> {
     let words = request.iter().map(|word| Reply::bulk(word.to_vec()));
     let mut bytes = BytesMut::new();
     encode(&Reply::array(words), Version::Resp2, &mut bytes);
-    let mut decoder = Decoder::new(Limits::friend());
+    let mut decoder = Decoder::new(RespLimits::friend());
     decoder.feed(&bytes);
     let request = decoder.next_request().ok()??;
     Some(request.iter().map(<[u8]>::to_vec).collect())

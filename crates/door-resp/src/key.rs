@@ -8,9 +8,9 @@ use crate::json::pushed_name;
 
 /// What a key looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum RespKey {
     /// `queue:<queue>`: what waits.
-    Queue(QueueKey),
+    Queue(RespQueueKey),
     /// `job:<id>` and its fields.
     Job { id: String, field: JobField },
     /// `plan:<id>`.
@@ -28,7 +28,7 @@ pub(crate) enum Key {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum QueueKey {
+pub enum RespQueueKey {
     /// `queue:ready` and `queue:default`, one and the same.
     Default,
     /// `queue:scheduled`: what waits for its time, in every queue.
@@ -72,7 +72,7 @@ pub(crate) enum EventsKey {
     Of(String),
 }
 
-impl Key {
+impl RespKey {
     pub(crate) fn parse(bytes: &[u8]) -> Self {
         std::str::from_utf8(bytes).map_or(Self::Unknown, Self::parse_text)
     }
@@ -86,7 +86,7 @@ impl Key {
             return Self::Unknown;
         }
         match kind {
-            "queue" => Self::Queue(QueueKey::parse(rest)),
+            "queue" => Self::Queue(RespQueueKey::parse(rest)),
             "job" => parse_job(rest),
             "plan" => Self::Plan { id: rest.to_owned() },
             "action" => match rest.strip_suffix(":jobs") {
@@ -132,7 +132,7 @@ impl Key {
     }
 }
 
-impl QueueKey {
+impl RespQueueKey {
     /// From what follows `queue:`, or from a bare queue name.
     pub fn parse(name: &str) -> Self {
         match name {
@@ -162,7 +162,7 @@ pub(crate) fn job_id_of(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn parse_job(rest: &str) -> Key {
+fn parse_job(rest: &str) -> RespKey {
     const FIELDS: [(&str, JobField); 7] = [
         (":status", JobField::Status),
         (":worker", JobField::Worker),
@@ -174,24 +174,24 @@ fn parse_job(rest: &str) -> Key {
     ];
     for (suffix, field) in FIELDS {
         match rest.strip_suffix(suffix) {
-            Some(id) if !id.is_empty() => return Key::Job { id: job_id_of(id).into_owned(), field },
+            Some(id) if !id.is_empty() => return RespKey::Job { id: job_id_of(id).into_owned(), field },
             _ => {}
         }
     }
-    Key::Job { id: job_id_of(rest).into_owned(), field: JobField::Whole }
+    RespKey::Job { id: job_id_of(rest).into_owned(), field: JobField::Whole }
 }
 
-fn parse_worker(rest: &str) -> Key {
-    let Some((id, field)) = rest.rsplit_once(':') else { return Key::Unknown };
+fn parse_worker(rest: &str) -> RespKey {
+    let Some((id, field)) = rest.rsplit_once(':') else { return RespKey::Unknown };
     let field = match field {
         "metadata" => WorkerField::Metadata,
         "stats" => WorkerField::Stats,
         "alive" => WorkerField::Alive,
         "tools" => WorkerField::Tools,
         "tags" => WorkerField::Tags,
-        _ => return Key::Unknown,
+        _ => return RespKey::Unknown,
     };
-    Key::Worker { id: id.to_owned(), field }
+    RespKey::Worker { id: id.to_owned(), field }
 }
 
 #[cfg(test)]
@@ -200,46 +200,52 @@ mod tests {
 
     #[test]
     fn ready_and_default_are_one_queue() {
-        assert_eq!(Key::parse(b"queue:ready"), Key::parse(b"queue:default"));
-        assert_eq!(Key::parse(b"queue:images"), Key::Queue(QueueKey::Named("images".into())));
+        assert_eq!(RespKey::parse(b"queue:ready"), RespKey::parse(b"queue:default"));
+        assert_eq!(RespKey::parse(b"queue:images"), RespKey::Queue(RespQueueKey::Named("images".into())));
     }
 
     #[test]
     fn a_job_has_fields_and_its_id_may_hold_colons() {
-        assert_eq!(Key::parse(b"job:a:status"), Key::Job { id: "a".into(), field: JobField::Status });
-        assert_eq!(Key::parse(b"job:a:b"), Key::Job { id: "a:b".into(), field: JobField::Whole });
-        assert_eq!(Key::parse(b"job:a:b:worker"), Key::Job { id: "a:b".into(), field: JobField::Worker });
+        assert_eq!(RespKey::parse(b"job:a:status"), RespKey::Job { id: "a".into(), field: JobField::Status });
+        assert_eq!(RespKey::parse(b"job:a:b"), RespKey::Job { id: "a:b".into(), field: JobField::Whole });
+        assert_eq!(
+            RespKey::parse(b"job:a:b:worker"),
+            RespKey::Job { id: "a:b".into(), field: JobField::Worker }
+        );
     }
 
     #[test]
     fn a_whole_job_stands_for_its_id() {
         let whole = r#"{"job_id":"a","tasks":[{"command":"x:status"}]}"#;
-        let key = |field| Key::Job { id: "a".into(), field };
-        assert_eq!(Key::parse(format!("job:{whole}").as_bytes()), key(JobField::Whole));
-        assert_eq!(Key::parse(format!("job:{whole}:stdout").as_bytes()), key(JobField::Stdout));
+        let key = |field| RespKey::Job { id: "a".into(), field };
+        assert_eq!(RespKey::parse(format!("job:{whole}").as_bytes()), key(JobField::Whole));
+        assert_eq!(RespKey::parse(format!("job:{whole}:stdout").as_bytes()), key(JobField::Stdout));
     }
 
     #[test]
     fn the_views_of_a_worker_are_these_and_no_others() {
-        assert_eq!(Key::parse(b"worker:w:alive"), Key::Worker { id: "w".into(), field: WorkerField::Alive });
-        assert_eq!(Key::parse(b"worker:w"), Key::Unknown);
-        assert_eq!(Key::parse(b"worker:w:x"), Key::Unknown);
+        assert_eq!(
+            RespKey::parse(b"worker:w:alive"),
+            RespKey::Worker { id: "w".into(), field: WorkerField::Alive }
+        );
+        assert_eq!(RespKey::parse(b"worker:w"), RespKey::Unknown);
+        assert_eq!(RespKey::parse(b"worker:w:x"), RespKey::Unknown);
     }
 
     #[test]
     fn a_whole_job_and_a_plan_have_metadata_beside_them() {
-        assert_eq!(Key::parse(b"job:a").metadata().as_deref(), Some(&b"job:a"[..]));
-        assert_eq!(Key::parse(b"job:{\"job_id\":\"a\"}").metadata().as_deref(), Some(&b"job:a"[..]));
-        assert_eq!(Key::parse(b"plan:p").metadata().as_deref(), Some(&b"plan:p"[..]));
+        assert_eq!(RespKey::parse(b"job:a").metadata().as_deref(), Some(&b"job:a"[..]));
+        assert_eq!(RespKey::parse(b"job:{\"job_id\":\"a\"}").metadata().as_deref(), Some(&b"job:a"[..]));
+        assert_eq!(RespKey::parse(b"plan:p").metadata().as_deref(), Some(&b"plan:p"[..]));
         for key in [&b"job:a:status"[..], b"action:a", b"worker:w:alive", b"queue:q", b"stored"] {
-            assert_eq!(Key::parse(key).metadata(), None);
+            assert_eq!(RespKey::parse(key).metadata(), None);
         }
     }
 
     #[test]
     fn what_is_no_view_is_unknown() {
         for key in [&b""[..], b"x", b"queue:", b"capability:x", b"capability::workers", b"\xff", b"job"] {
-            assert_eq!(Key::parse(key), Key::Unknown, "{key:?}");
+            assert_eq!(RespKey::parse(key), RespKey::Unknown, "{key:?}");
         }
     }
 }

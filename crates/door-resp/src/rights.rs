@@ -6,12 +6,12 @@ use tenure_hub::{Grant, Needs, Right, Rights, TopicAct};
 
 use crate::channel::{OWN, channel_filter};
 use crate::command::{
-    ActionCommand, AskedKey, Command, EventsCommand, JobCommand, KeyspaceCommand, ListCommand, PlanCommand,
-    QueueCommand, ViewCommand, WorkerCommand,
+    ActionCommand, AskedKey, Command, EventsCommand, JobCommand, KeyspaceCommand, PlanCommand, QueueCommand,
+    RespListCommand, ViewCommand, WorkerCommand,
 };
 use crate::glob::literal_prefix;
 use crate::json::Challenge;
-use crate::key::Key;
+use crate::key::RespKey;
 
 const SUBMIT: Need = Need::Right(Needs::Right(Right::Submit));
 const READ: Need = Need::Right(Needs::Right(Right::Read));
@@ -37,9 +37,9 @@ impl Need {
             // INFO shows its figures to those that may read; libraries ask for the rest when they connect.
             Command::Connection(_) => NOTHING,
             Command::List(command) => match command {
-                ListCommand::Push { .. } => SUBMIT,
-                ListCommand::Claim(_) | ListCommand::Remove { .. } => WORK,
-                ListCommand::Length { .. } | ListCommand::Range { .. } => READ,
+                RespListCommand::Push { .. } => SUBMIT,
+                RespListCommand::Claim(_) | RespListCommand::Remove { .. } => WORK,
+                RespListCommand::Length { .. } | RespListCommand::Range { .. } => READ,
             },
             // What is listed beside stored keys are views, which need more.
             Command::Keyspace(KeyspaceCommand::List { then: Some(_), .. }) => READ,
@@ -105,18 +105,18 @@ impl Need {
 
 /// Whose jobs a connection may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum JobReader {
     Everyone,
     /// Without `read`, a worker reads the jobs that it holds.
     Holder,
 }
 
-impl Reader {
+impl JobReader {
     /// A connection that needs no key reads everything.
-    pub(crate) fn of(grant: Option<&Grant>) -> Reader {
+    pub(crate) fn of(grant: Option<&Grant>) -> JobReader {
         match grant {
-            Some(grant) if !grant.rights.contains(Right::Read) => Reader::Holder,
-            Some(_) | None => Reader::Everyone,
+            Some(grant) if !grant.rights.contains(Right::Read) => JobReader::Holder,
+            Some(_) | None => JobReader::Everyone,
         }
     }
 }
@@ -131,15 +131,15 @@ pub(crate) fn not_its_own() -> Refusal {
 }
 
 fn of_view(command: &ViewCommand, worker: Option<&str>) -> Need {
-    let own = |key: &Key| match key {
-        Key::Worker { id, .. } => worker == Some(id),
-        Key::Queue(_)
-        | Key::Job { .. }
-        | Key::Plan { .. }
-        | Key::Action { .. }
-        | Key::Capability { .. }
-        | Key::Events(_)
-        | Key::Unknown => false,
+    let own = |key: &RespKey| match key {
+        RespKey::Worker { id, .. } => worker == Some(id),
+        RespKey::Queue(_)
+        | RespKey::Job { .. }
+        | RespKey::Plan { .. }
+        | RespKey::Action { .. }
+        | RespKey::Capability { .. }
+        | RespKey::Events(_)
+        | RespKey::Unknown => false,
     };
     let own_or_stored = |key: &AskedKey| match key {
         AskedKey::View(key) => own(key),
@@ -147,8 +147,8 @@ fn of_view(command: &ViewCommand, worker: Option<&str>) -> Need {
     };
     match command {
         // Whether it holds the job is known when the job is.
-        ViewCommand::Get(Key::Job { .. } | Key::Plan { .. })
-        | ViewCommand::Hash { key: Key::Job { .. } | Key::Plan { .. }, .. } => Need::ReadOwn,
+        ViewCommand::Get(RespKey::Job { .. } | RespKey::Plan { .. })
+        | ViewCommand::Hash { key: RespKey::Job { .. } | RespKey::Plan { .. }, .. } => Need::ReadOwn,
         ViewCommand::Get(key)
         | ViewCommand::Hash { key, .. }
         | ViewCommand::TimeToLive { key, .. }
@@ -190,10 +190,10 @@ fn subscribing<T: AsRef<[u8]>>(channels: &[T], act: impl Fn(&[u8]) -> TopicAct) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::{Decoder, Limits};
+    use crate::codec::{Decoder, RespLimits};
 
     fn need(line: &str) -> Need {
-        let mut decoder = Decoder::new(Limits::friend());
+        let mut decoder = Decoder::new(RespLimits::friend());
         decoder.feed(line.as_bytes());
         decoder.feed(b"\r\n");
         let request = decoder.next_request().expect("framing").expect("a command");

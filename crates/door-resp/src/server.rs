@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::namespace_timer::NamespaceTimer;
 use crate::settings::Settings;
 use crate::worker::Resp;
-use channels::Patterns;
+use channels::ChannelPatterns;
 use connection::Connection;
 
 /// Serves RESP over TCP until the hub stops, then waits for the conversations to end.
@@ -59,7 +59,7 @@ struct Door {
     kit: Arc<kit::Door>,
     workers: Arc<Directory<Resp>>,
     namespace_timer: Arc<NamespaceTimer>,
-    patterns: Arc<Patterns>,
+    patterns: Arc<ChannelPatterns>,
     next_connection: AtomicU64,
 }
 

@@ -1,7 +1,7 @@
 //! One connection's conversation. Pure: bytes and deliveries come in, requests and bytes go out, time is an argument.
 //!
-//! Answers leave in the order of the commands. A command whose answer needs one question only ([`Step::Last`]) does not
-//! keep the next one waiting; a longer flow does, unless both are a worker's (`overlap.rs`).
+//! Answers leave in the order of the commands. A command whose answer needs one question only ([`FlowStep::Last`]) does
+//! not keep the next one waiting; a longer flow does, unless both are a worker's (`overlap.rs`).
 
 mod about;
 mod authenticator;
@@ -32,27 +32,27 @@ use bytes::{Bytes, BytesMut};
 use tenure_hub::words::{Name, Refusal, Timestamp, Wanted};
 use tenure_hub::{Delivery, Grant};
 
-use crate::codec::{Decoder, Limits, Reply, Version};
+use crate::codec::{Decoder, Reply, RespLimits, Version};
 use crate::command::{Command, ConnectionCommand};
 use crate::flow::Input;
 use crate::namespace_timer::NamespaceTimer;
 use crate::settings::Settings;
-use crate::worker::CallAnswer;
+use crate::worker::RespCallReply;
 pub(crate) use about::info;
-pub use authenticator::{Admission, Authenticator};
+pub use authenticator::{RespAdmission, RespAuthenticator};
 use client::ClientInfo;
 use elements::Elements;
 use expecting::Expected;
 use following::Following;
-use identity::Identity;
+use identity::SessionIdentity;
 use keyspace::KeyspaceState;
-pub use output::Output;
+pub use output::SessionOutput;
 use overlap::RunningFlows;
-use pending::{Expect, Pending};
+use pending::{Expectation, PendingReplies};
 use pushing::Pushing;
-use replies::{ReplyQueue, Slot};
-use subscribing::Subscriptions;
-use transaction::Transaction;
+use replies::{ReplyQueue, ReplySlot};
+use subscribing::SessionSubscriptions;
+use transaction::MultiTransaction;
 use worker_calls::{Group, nameless};
 
 /// Answers that may be under way before the next command is looked at.
@@ -65,21 +65,21 @@ const UNSENT_BYTES_MAX: usize = 1024 * 1024;
 #[derive(Debug)]
 pub struct Session {
     client: ClientInfo,
-    identity: Identity,
+    identity: SessionIdentity,
     settings: Settings,
     namespace_timer: Arc<NamespaceTimer>,
     decoder: Decoder,
     version: Version,
     replies: ReplyQueue,
-    pending: Pending,
+    pending: PendingReplies,
     flows: RunningFlows,
     /// A command that has to wait for those before it.
     held_back: Option<Command>,
-    transaction: Transaction,
+    transaction: MultiTransaction,
     group: Option<Group>,
     pushes: VecDeque<Pushing>,
     following: Option<Following>,
-    subscriptions: Subscriptions,
+    subscriptions: SessionSubscriptions,
     keyspace: KeyspaceState,
     expected: Expected,
     elements: Elements,
@@ -95,23 +95,23 @@ impl Session {
         wants_keys: bool,
     ) -> Self {
         let grant = (!wants_keys).then(|| Arc::new(Grant::everything()));
-        let limits = if grant.is_some() { settings.limits() } else { Limits::unauthenticated() };
+        let limits = if grant.is_some() { settings.limits() } else { RespLimits::unauthenticated() };
         Self {
             client: ClientInfo::new(id, address),
-            identity: Identity::new(nameless(id), grant),
+            identity: SessionIdentity::new(nameless(id), grant),
             settings,
             namespace_timer,
             decoder: Decoder::new(limits),
             version: Version::Resp2,
             replies: ReplyQueue::default(),
-            pending: Pending::default(),
+            pending: PendingReplies::default(),
             flows: RunningFlows::default(),
             held_back: None,
-            transaction: Transaction::default(),
+            transaction: MultiTransaction::default(),
             group: None,
             pushes: VecDeque::new(),
             following: None,
-            subscriptions: Subscriptions::default(),
+            subscriptions: SessionSubscriptions::default(),
             keyspace: KeyspaceState::default(),
             expected: Expected::default(),
             elements: Elements::default(),
@@ -186,7 +186,12 @@ impl Session {
     }
 
     /// Looks at what has arrived, as far as answers may be given.
-    pub fn receive(&mut self, now: Timestamp, authenticator: &dyn Authenticator, out: &mut Output) {
+    pub fn receive(
+        &mut self,
+        now: Timestamp,
+        authenticator: &dyn RespAuthenticator,
+        out: &mut SessionOutput,
+    ) {
         while !self.flows.keep_others_waiting() && !self.closing && self.has_room(out) {
             let (is_known, only_listens) = (self.identity.grant.is_some(), self.subscribed_old());
             let command = match self.held_back.take().map(Ok).or_else(|| self.transaction.next()) {
@@ -231,7 +236,7 @@ impl Session {
     }
 
     /// Whether one more answer may be under way.
-    fn has_room(&mut self, out: &mut Output) -> bool {
+    fn has_room(&mut self, out: &mut SessionOutput) -> bool {
         if self.replies.len() >= REPLIES_MAX {
             self.flush(out);
         }
@@ -241,10 +246,10 @@ impl Session {
     /// Between MULTI and EXEC a command is looked at and put by.
     fn put_by(
         &mut self,
-        authenticator: &dyn Authenticator,
+        authenticator: &dyn RespAuthenticator,
         understood: Result<Command, Reply>,
         bytes: usize,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) -> Result<Command, Reply> {
         let allowed = understood
             .and_then(|command| self.forbidden(authenticator, &command, out).map_or(Ok(command), Err));
@@ -252,7 +257,7 @@ impl Session {
     }
 
     /// A delivery of this connection's own hub session.
-    pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut Output) {
+    pub fn deliver(&mut self, now: Timestamp, delivery: Delivery, out: &mut SessionOutput) {
         match delivery {
             Delivery::Reply { token, reply } => self.answered(now, token, reply, out),
             Delivery::Event { watch, event } => self.event(watch, &event, out),
@@ -275,9 +280,9 @@ impl Session {
         now: Timestamp,
         token: u64,
         read: Vec<Result<Bytes, Refusal>>,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) {
-        if let Some(Expect::Flow { reply, flow }) = self.pending.take(token) {
+        if let Some(Expectation::Flow { reply, flow }) = self.pending.take(token) {
             let step = flow.resume(now, Input::Read(read));
             self.run(now, reply, step, out);
         }
@@ -285,13 +290,19 @@ impl Session {
     }
 
     /// The answer of a worker actor.
-    pub fn worker_answered(&mut self, now: Timestamp, token: u64, answer: CallAnswer, out: &mut Output) {
+    pub fn worker_answered(
+        &mut self,
+        now: Timestamp,
+        token: u64,
+        answer: RespCallReply,
+        out: &mut SessionOutput,
+    ) {
         self.collect(now, token, answer, out);
         self.flush(out);
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Timestamp, out: &mut Output) {
+    pub fn tick(&mut self, now: Timestamp, out: &mut SessionOutput) {
         self.give_up_following(now, out);
         self.give_up_keys(now, out);
         self.flush(out);
@@ -303,7 +314,7 @@ impl Session {
     }
 
     /// Tells a worker that can hear it what is wanted of its job.
-    pub fn wish(&mut self, job: &str, wanted: Wanted, out: &mut Output) {
+    pub fn wish(&mut self, job: &str, wanted: Wanted, out: &mut SessionOutput) {
         if self.version == Version::Resp3 {
             let wanted = Reply::word(crate::translate::wanted(wanted));
             let push = Reply::Push(vec![Reply::word("wanted"), Reply::bulk(job.to_owned()), wanted]);
@@ -312,7 +323,7 @@ impl Session {
     }
 
     /// A command must not overtake a flow, and one that changes who speaks or how must not overtake any answer.
-    fn must_wait(&mut self, command: &Command, out: &mut Output) -> bool {
+    fn must_wait(&mut self, command: &Command, out: &mut SessionOutput) -> bool {
         let changes = matches!(
             command,
             Command::Connection(

@@ -6,7 +6,7 @@ use tenure_door_kit::DoorSettings;
 use tenure_door_kit::worker_actor::Heartbeats;
 use tenure_hub::limits::BODY_BYTES_MAX;
 
-use crate::codec::Limits;
+use crate::codec::RespLimits;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -26,8 +26,8 @@ pub struct Settings {
 
 impl Settings {
     /// What is larger could not be stored as a body.
-    pub fn limits(&self) -> Limits {
-        Limits::friend_with(self.message_bytes_max.min(BODY_BYTES_MAX))
+    pub fn limits(&self) -> RespLimits {
+        RespLimits::friend_with(self.message_bytes_max.min(BODY_BYTES_MAX))
     }
 
     /// How long a worker may be silent.
@@ -43,7 +43,7 @@ impl Default for Settings {
             heartbeat: Duration::from_secs(30),
             pops_job_alone: false,
             pulls_whole_job: true,
-            message_bytes_max: Limits::MESSAGE_BYTES_MAX,
+            message_bytes_max: RespLimits::MESSAGE_BYTES_MAX,
             door: DoorSettings {
                 connections_max: 50_000,
                 connections_per_address_max: 50_000,

@@ -2,14 +2,14 @@
 //! notice.
 
 pub use crate::channel::ChannelAct;
-pub use crate::codec::{Decoder, Limits, ProtocolError, RawCommand, Reply, Version, encode, read_reply};
+pub use crate::codec::{Decoder, ProtocolError, RawCommand, Reply, RespLimits, Version, encode, read_reply};
 pub use crate::fuzz::fuzz;
 pub use crate::namespace_timer::NamespaceTimer;
-pub use crate::session::{Admission, Authenticator, Output, Session};
+pub use crate::session::{RespAdmission, RespAuthenticator, Session, SessionOutput};
 
 /// The side of a worker.
 pub mod worker {
-    pub use crate::worker::{CallAnswer, Output, Worker, WorkerCall};
+    pub use crate::worker::{RespCallReply, RespWorker, RespWorkerCall, RespWorkerOutput};
 }
 
 /// Whether the grammar knows a command; if not, what the peer is told.

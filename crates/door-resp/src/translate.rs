@@ -1,7 +1,8 @@
 //! Between this door's words and the broker's: the only bilingual place. Pure.
 //!
-//! [`start`] turns a command into the first step of its flow. One file per subject; `render` puts tasks, workers and events into JSON,
-//! `names` says how queues, plans and actions are called on the other side, `refusals` spells out every "no".
+//! [`start`] turns a command into the first step of its flow. One file per subject; `render` puts tasks, workers and
+//! events into JSON, `names` says how queues, plans and actions are called on the other side, `refusals` spells out
+//! every "no".
 
 mod actions;
 mod envelope;
@@ -44,8 +45,8 @@ pub(crate) use workers::{WorkerFlow, pinged};
 
 use crate::codec::{Reply, Version};
 use crate::command::Command;
-use crate::flow::Step;
-use crate::rights::Reader;
+use crate::flow::FlowStep;
+use crate::rights::JobReader;
 use crate::settings::Settings;
 
 /// What a translation may know about the connection.
@@ -67,16 +68,16 @@ pub(crate) struct Speaker {
     pub may_claim: bool,
     pub settings: Settings,
     /// Whose jobs it may read.
-    pub reader: Reader,
+    pub reader: JobReader,
     /// It falls to this command to look after what nobody needs any more.
     pub tidies: bool,
 }
 
 /// The first step of a command's flow. Commands about the connection itself never come here.
-pub(crate) fn start(command: Command, speaker: &Speaker) -> Step {
+pub(crate) fn start(command: Command, speaker: &Speaker) -> FlowStep {
     match command {
         Command::Connection(_) | Command::Keyspace(_) => {
-            Step::Reply(Reply::error("ERR not a command for the broker"))
+            FlowStep::Reply(Reply::error("ERR not a command for the broker"))
         }
         Command::List(command) => lists::start(command, speaker),
         Command::View(command) => views::start(command, speaker),

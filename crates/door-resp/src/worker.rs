@@ -12,14 +12,14 @@ pub(crate) use challenges::{Challenges, Question};
 pub(crate) use json::{figures, introduction, report};
 
 use crate::json::Outputs;
-use crate::key::QueueKey;
+use crate::key::RespQueueKey;
 
-pub type Worker = actor::WorkerActor<Resp>;
-pub type Output = actor::ActorOutput<Resp>;
-pub(crate) type Call = actor::WorkerRequest<Resp>;
-pub type CallAnswer = actor::CallReply<Resp>;
-pub(crate) type Pop = actor::Pull<QueueKey>;
-pub type WorkerCall = actor::WorkerCall<Resp>;
+pub type RespWorker = actor::WorkerActor<Resp>;
+pub type RespWorkerOutput = actor::ActorOutput<Resp>;
+pub(crate) type RespCall = actor::WorkerRequest<Resp>;
+pub type RespCallReply = actor::CallReply<Resp>;
+pub(crate) type Pop = actor::Pull<RespQueueKey>;
+pub type RespWorkerCall = actor::WorkerCall<Resp>;
 
 /// This protocol, as far as workers are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum VerifyCall {
 
 /// What became of a challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ChallengeVerdict {
     Passed { output: String },
     Failed,
     NoChallenge,
@@ -44,7 +44,7 @@ pub enum Verdict {
 
 /// What a connection is told by others.
 #[derive(Debug)]
-pub enum News {
+pub enum RespNotice {
     Worker(actor::WorkerNotice<Resp>),
     /// Something this connection published has been heard.
     Published {
@@ -53,9 +53,9 @@ pub enum News {
     },
 }
 
-impl From<actor::WorkerNotice<Resp>> for News {
-    fn from(news: actor::WorkerNotice<Resp>) -> News {
-        News::Worker(news)
+impl From<actor::WorkerNotice<Resp>> for RespNotice {
+    fn from(news: actor::WorkerNotice<Resp>) -> RespNotice {
+        RespNotice::Worker(news)
     }
 }
 
@@ -63,17 +63,17 @@ impl Dialect for Resp {
     const DOOR: &'static str = "resp";
 
     type Outputs = Outputs;
-    type List = QueueKey;
+    type List = RespQueueKey;
     type Call = VerifyCall;
-    type Answer = Verdict;
+    type Answer = ChallengeVerdict;
     /// The number of a challenge.
     type Pending = u64;
     type State = Challenges;
-    type News = News;
+    type News = RespNotice;
 
     /// `queue:processing` shows everything that a worker holds.
-    fn is_on(list: &QueueKey, own: Option<&QueueKey>) -> bool {
-        *list == QueueKey::Processing || own == Some(list)
+    fn is_on(list: &RespQueueKey, own: Option<&RespQueueKey>) -> bool {
+        *list == RespQueueKey::Processing || own == Some(list)
     }
 
     fn is_from_worker(call: &VerifyCall) -> bool {
@@ -83,7 +83,13 @@ impl Dialect for Resp {
         }
     }
 
-    fn call(worker: &mut Worker, now: Timestamp, caller: Caller, call: VerifyCall, out: &mut Output) {
+    fn call(
+        worker: &mut RespWorker,
+        now: Timestamp,
+        caller: Caller,
+        call: VerifyCall,
+        out: &mut RespWorkerOutput,
+    ) {
         match call {
             VerifyCall::Challenge(question) => challenges::challenge(worker, now, caller, question, out),
             VerifyCall::Answer { capability, output, exit_code } => {
@@ -92,27 +98,32 @@ impl Dialect for Resp {
         }
     }
 
-    fn answered(worker: &mut Worker, number: u64, reply: Result<Response, Refusal>, out: &mut Output) {
+    fn answered(
+        worker: &mut RespWorker,
+        number: u64,
+        reply: Result<Response, Refusal>,
+        out: &mut RespWorkerOutput,
+    ) {
         challenges::submitted(worker, number, reply, out);
     }
 
-    fn before_pull(worker: &mut Worker, queue: &Name, out: &mut Output) {
+    fn before_pull(worker: &mut RespWorker, queue: &Name, out: &mut RespWorkerOutput) {
         challenges::put_questions(worker, queue, out);
     }
 
-    fn completes(worker: &mut Worker, task: TaskId, result: &Bytes) {
+    fn completes(worker: &mut RespWorker, task: TaskId, result: &Bytes) {
         worker.door.note(task, result);
     }
 
-    fn has_ended(worker: &mut Worker, task: TaskId, out: &mut Output) {
+    fn has_ended(worker: &mut RespWorker, task: TaskId, out: &mut RespWorkerOutput) {
         challenges::has_ended(worker, task, out);
     }
 
-    fn is_gone(worker: &mut Worker, out: &mut Output) {
+    fn is_gone(worker: &mut RespWorker, out: &mut RespWorkerOutput) {
         challenges::drop_all(worker, out);
     }
 
-    fn tick(worker: &mut Worker, now: Timestamp, out: &mut Output) {
+    fn tick(worker: &mut RespWorker, now: Timestamp, out: &mut RespWorkerOutput) {
         challenges::end_overdue(worker, now, out);
     }
 
@@ -126,7 +137,7 @@ impl Dialect for Resp {
 
     /// What only it offers is for challenges. Otherwise workers that offer the same are alike to the engine, however
     /// many there are.
-    fn more_capabilities(worker: &Worker) -> Vec<Name> {
+    fn more_capabilities(worker: &RespWorker) -> Vec<Name> {
         let is_tested = worker.door.are_under_way();
         is_tested.then(|| crate::translate::itself(worker.name())).into_iter().collect()
     }

@@ -2,13 +2,13 @@
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use tenure_door_resp::testing::{Decoder, Limits, ProtocolError, Reply, Version, encode, read_reply};
+use tenure_door_resp::testing::{Decoder, ProtocolError, Reply, RespLimits, Version, encode, read_reply};
 
 type Commands = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
 /// Feeds the stream in the given pieces and collects what comes out.
 fn decode(pieces: &[&[u8]]) -> Commands {
-    let mut decoder = Decoder::new(Limits::friend_with(64 * 1024));
+    let mut decoder = Decoder::new(RespLimits::friend_with(64 * 1024));
     let mut commands = Vec::new();
     for piece in pieces {
         decoder.feed(piece);

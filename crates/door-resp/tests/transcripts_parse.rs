@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use support::pattern::Bindings;
 use support::transcript::{Act, Step, read};
-use tenure_door_resp::testing::{Decoder, Limits, command_names, understand};
+use tenure_door_resp::testing::{Decoder, RespLimits, command_names, understand};
 
 #[test]
 fn every_line_a_client_types_is_understood_or_refused_as_the_page_says() {
@@ -47,7 +47,7 @@ fn without_holes(words: &str) -> String {
 }
 
 fn parse(words: &str) -> Result<(), String> {
-    let mut decoder = Decoder::new(Limits::friend());
+    let mut decoder = Decoder::new(RespLimits::friend());
     decoder.feed(words.as_bytes());
     decoder.feed(b"\r\n");
     let request = decoder.next_request().expect("framing").expect("a command");

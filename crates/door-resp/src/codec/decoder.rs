@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::error::ProtocolError;
 use super::inline;
-use super::limits::Limits;
+use super::limits::RespLimits;
 use super::raw_command::{RawCommand, Span};
 
 /// Digits, a sign and room to spare: a longer count is no count.
@@ -19,7 +19,7 @@ const SPANS_KEPT_MAX: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
-    limits: Limits,
+    limits: RespLimits,
     progress: Progress,
     spans: Vec<Span>,
     /// The last complete command. It is kept here so that a request can be lent without allocating.
@@ -43,12 +43,12 @@ enum Progress {
 }
 
 impl Decoder {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: RespLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
     /// Takes effect from the next argument on, so that a peer may authenticate and go on in one write.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub fn set_limits(&mut self, limits: RespLimits) {
         self.limits = limits;
     }
 
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_size_is_refused_when_it_is_announced() {
-        let limits = Limits::friend_with(100);
+        let limits = RespLimits::friend_with(100);
         let mut decoder = Decoder::new(limits);
         decoder.feed(b"*2\r\n$4\r\nECHO\r\n$101\r\n");
         assert_eq!(decoder.next_request().unwrap_err(), ProtocolError::ArgumentTooLong { max: 100 });
@@ -311,7 +311,7 @@ mod tests {
     fn a_huge_count_is_refused_and_costs_nothing() {
         assert_eq!(
             decode(b"*100001\r\n").unwrap_err(),
-            ProtocolError::TooManyArguments { max: Limits::ARGUMENTS_MAX }
+            ProtocolError::TooManyArguments { max: RespLimits::ARGUMENTS_MAX }
         );
         assert_eq!(decode(b"*99999999999999999999\r\n").unwrap_err(), ProtocolError::ArrayLength);
         assert_eq!(decode(b"*999999999999999999999999").unwrap_err(), ProtocolError::LengthTooLong);
@@ -338,14 +338,14 @@ mod tests {
     #[test]
     fn a_line_without_end_is_refused_at_its_limit() {
         let mut decoder = Decoder::default();
-        for _ in 0..Limits::INLINE_BYTES_MAX / 1024 {
+        for _ in 0..RespLimits::INLINE_BYTES_MAX / 1024 {
             decoder.feed(&[b'x'; 1024]);
             assert!(decoder.next_request().unwrap().is_none());
         }
         decoder.feed(b"x");
         assert_eq!(
             decoder.next_request().unwrap_err(),
-            ProtocolError::InlineTooLong { max: Limits::INLINE_BYTES_MAX }
+            ProtocolError::InlineTooLong { max: RespLimits::INLINE_BYTES_MAX }
         );
     }
 
@@ -360,13 +360,13 @@ mod tests {
 
     #[test]
     fn a_stranger_may_only_introduce_itself_and_a_friend_may_go_on_at_once() {
-        let mut decoder = Decoder::new(Limits::unauthenticated());
+        let mut decoder = Decoder::new(RespLimits::unauthenticated());
         decoder.feed(b"*2\r\n$4\r\nAUTH\r\n$1\r\nk\r\n*11\r\n");
         assert_eq!(words(&decoder.next_request().unwrap().unwrap()), ["AUTH", "k"]);
-        decoder.set_limits(Limits::friend());
+        decoder.set_limits(RespLimits::friend());
         assert!(decoder.next_request().unwrap().is_none());
 
-        let mut decoder = Decoder::new(Limits::unauthenticated());
+        let mut decoder = Decoder::new(RespLimits::unauthenticated());
         decoder.feed(b"*11\r\n");
         assert_eq!(decoder.next_request().unwrap_err(), ProtocolError::TooManyArguments { max: 10 });
     }

@@ -3,7 +3,7 @@
 /// The limits of one connection's input. They are stricter until the peer has authenticated, because
 /// until then its numbers are an untrusted peer's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RespLimits {
     /// Bytes of one whole command, headers included.
     pub message_bytes: usize,
     /// Bytes of one argument.
@@ -14,7 +14,7 @@ pub struct Limits {
     pub inline_bytes: usize,
 }
 
-impl Limits {
+impl RespLimits {
     pub const MESSAGE_BYTES_MAX: usize = 10 * 1024 * 1024;
     pub const ARGUMENTS_MAX: usize = 100_000;
     pub const INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -49,7 +49,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for RespLimits {
     fn default() -> Self {
         Self::friend()
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::error::ProtocolError;
-use super::limits::Limits;
+use super::limits::RespLimits;
 use super::reply::Reply;
 
 /// How deep a reply may nest. Ours never come near.
@@ -11,7 +11,7 @@ pub(crate) const REPLY_DEPTH_MAX: usize = 16;
 
 /// One whole reply from the front of `bytes` and its length, or none yet. It starts over on each call.
 pub fn read_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, ProtocolError> {
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = JobReader { bytes, at: 0 };
     match reader.value(REPLY_DEPTH_MAX) {
         Ok(reply) => Ok(Some((reply, reader.at))),
         Err(Stop::Incomplete) => Ok(None),
@@ -19,7 +19,7 @@ pub fn read_reply(bytes: &[u8]) -> Result<Option<(Reply, usize)>, ProtocolError>
     }
 }
 
-struct Reader<'a> {
+struct JobReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -35,7 +35,7 @@ impl From<ProtocolError> for Stop {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JobReader<'a> {
     fn value(&mut self, depth: usize) -> Result<Reply, Stop> {
         let line = self.line()?;
         let (&kind, rest) = line.split_first().ok_or(ProtocolError::Malformed)?;
@@ -93,8 +93,8 @@ fn number(text: &str) -> Result<i64, ProtocolError> {
 
 fn length(text: &str) -> Result<usize, ProtocolError> {
     let length: usize = text.parse().map_err(|_| ProtocolError::BulkLength)?;
-    if length > Limits::MESSAGE_BYTES_MAX {
-        return Err(ProtocolError::MessageTooLong { max: Limits::MESSAGE_BYTES_MAX });
+    if length > RespLimits::MESSAGE_BYTES_MAX {
+        return Err(ProtocolError::MessageTooLong { max: RespLimits::MESSAGE_BYTES_MAX });
     }
     Ok(length)
 }

@@ -4,15 +4,15 @@ use super::Command;
 use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::jobs::JobStatus;
-use super::options::{Page, is_option};
+use super::options::{PageOptions, is_option};
 use crate::json::SubmittedAction;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ActionCommand {
     Submit(Box<SubmittedAction>),
-    Get { action: String, page: Page },
+    Get { action: String, page: PageOptions },
     Status { action: String },
-    List { status: Option<JobStatus>, page: Page },
+    List { status: Option<JobStatus>, page: PageOptions },
 }
 
 pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -23,7 +23,7 @@ pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 /// `ACTION.GET id [offset] [limit]`: the page is of its jobs.
 pub(super) fn get(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let action = arguments.id("action id")?;
-    Ok(Command::Action(ActionCommand::Get { action, page: Page::rest(arguments)? }))
+    Ok(Command::Action(ActionCommand::Get { action, page: PageOptions::rest(arguments)? }))
 }
 
 pub(super) fn status(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -43,5 +43,5 @@ pub(super) fn list(arguments: &mut Arguments<'_>) -> Result<Command, CommandErro
         }
         _ => None,
     };
-    Ok(Command::Action(ActionCommand::List { status, page: Page::rest(arguments)? }))
+    Ok(Command::Action(ActionCommand::List { status, page: PageOptions::rest(arguments)? }))
 }

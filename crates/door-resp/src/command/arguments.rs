@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::error::{CommandError, shown};
 use crate::codec::RawCommand;
-use crate::key::{Key, QueueKey};
+use crate::key::{RespKey, RespQueueKey};
 
 /// Longer waits are waits for ever in all but name.
 const TIMEOUT_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
@@ -116,36 +116,36 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    pub(super) fn key(&mut self) -> Result<Key, CommandError> {
-        Ok(Key::parse(self.required()?))
+    pub(super) fn key(&mut self) -> Result<RespKey, CommandError> {
+        Ok(RespKey::parse(self.required()?))
     }
 
     /// A key that must name a queue. What is a view of another kind is of the wrong type.
-    pub(super) fn queue_key(&mut self) -> Result<QueueKey, CommandError> {
+    pub(super) fn queue_key(&mut self) -> Result<RespQueueKey, CommandError> {
         let argument = self.required()?;
-        match Key::parse(argument) {
-            Key::Queue(queue) => checked(queue),
-            Key::Unknown => Err(CommandError::NotAQueue(shown(argument))),
+        match RespKey::parse(argument) {
+            RespKey::Queue(queue) => checked(queue),
+            RespKey::Unknown => Err(CommandError::NotAQueue(shown(argument))),
             _ => Err(CommandError::WrongType),
         }
     }
 
     /// A queue that is popped as the bytes that were pushed: `raw:<queue>`.
-    pub(super) fn raw_queue_key(&mut self) -> Result<QueueKey, CommandError> {
+    pub(super) fn raw_queue_key(&mut self) -> Result<RespQueueKey, CommandError> {
         let argument = self.required()?;
         match std::str::from_utf8(argument).ok().and_then(|text| text.strip_prefix("raw:")) {
-            Some(name) if !name.is_empty() => checked(QueueKey::parse(name)),
+            Some(name) if !name.is_empty() => checked(RespQueueKey::parse(name)),
             _ => Err(CommandError::NotAQueue(shown(argument))),
         }
     }
 
     /// A queue by its bare name or by its key.
-    pub(super) fn queue_name(&mut self) -> Result<QueueKey, CommandError> {
+    pub(super) fn queue_name(&mut self) -> Result<RespQueueKey, CommandError> {
         let argument = self.required()?;
-        match Key::parse(argument) {
-            Key::Queue(queue) => checked(queue),
+        match RespKey::parse(argument) {
+            RespKey::Queue(queue) => checked(queue),
             _ => match std::str::from_utf8(argument) {
-                Ok(name) if !name.is_empty() => checked(QueueKey::parse(name)),
+                Ok(name) if !name.is_empty() => checked(RespQueueKey::parse(name)),
                 _ => Err(CommandError::NotAQueue(shown(argument))),
             },
         }
@@ -172,11 +172,13 @@ impl<'a> Arguments<'a> {
     }
 }
 
-fn checked(queue: QueueKey) -> Result<QueueKey, CommandError> {
+fn checked(queue: RespQueueKey) -> Result<RespQueueKey, CommandError> {
     let invalid = |why| Err(CommandError::InvalidId { what: "queue name", why });
     match &queue {
-        QueueKey::Named(name) if name.len() > QUEUE_NAME_BYTES_MAX => invalid("longer than 256 bytes"),
-        QueueKey::Named(name) if name.chars().any(char::is_control) => invalid("holds control characters"),
+        RespQueueKey::Named(name) if name.len() > QUEUE_NAME_BYTES_MAX => invalid("longer than 256 bytes"),
+        RespQueueKey::Named(name) if name.chars().any(char::is_control) => {
+            invalid("holds control characters")
+        }
         _ => Ok(queue),
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Command;
 use super::arguments::{Arguments, parse_text};
 use super::error::{CommandError, shown};
-use crate::key::{EventsKey, Key};
+use crate::key::{EventsKey, RespKey};
 
 /// Streams one XREAD may follow.
 const STREAMS_MAX: usize = 64;
@@ -42,11 +42,11 @@ pub(crate) struct XRead {
     /// Each stream as it was written, what it is, and from where.
     pub streams: Vec<(Bytes, EventsKey, ReadFrom)>,
     pub count: usize,
-    pub block: Option<Block>,
+    pub block: Option<BlockFor>,
 }
 
 /// `BLOCK 0` waits for ever.
-pub(crate) type Block = Option<Duration>;
+pub(crate) type BlockFor = Option<Duration>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
@@ -135,9 +135,9 @@ fn streams(arguments: &mut Arguments<'_>) -> Result<Vec<(Bytes, EventsKey, ReadF
 
 fn stream(arguments: &mut Arguments<'_>) -> Result<EventsKey, CommandError> {
     let written = arguments.required()?;
-    match Key::parse(written) {
-        Key::Events(events) => Ok(events),
-        Key::Unknown => Err(CommandError::NoSuchStream(shown(written))),
+    match RespKey::parse(written) {
+        RespKey::Events(events) => Ok(events),
+        RespKey::Unknown => Err(CommandError::NoSuchStream(shown(written))),
         _ => Err(CommandError::WrongType),
     }
 }

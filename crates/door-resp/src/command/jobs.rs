@@ -3,13 +3,13 @@
 use super::Command;
 use super::arguments::Arguments;
 use super::error::{CommandError, shown};
-use super::options::{Page, is_number};
-use crate::json::{JobUpdate, ShapeError, Submission, pushed_name};
-use crate::key::QueueKey;
+use super::options::{PageOptions, is_number};
+use crate::json::{JobSubmission, JobUpdate, ShapeError, pushed_name};
+use crate::key::RespQueueKey;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JobCommand {
-    Submit(Box<Submission>),
+    Submit(Box<JobSubmission>),
     /// What is wrong with an update is told after whether there is such a job.
     Update {
         job: String,
@@ -25,16 +25,16 @@ pub(crate) enum JobCommand {
     Ids {
         action: Option<String>,
         status: Option<JobStatus>,
-        page: Page,
+        page: PageOptions,
     },
     /// Whole jobs.
     List {
         filter: JobFilter,
-        page: Page,
+        page: PageOptions,
     },
     Search {
         filter: JobFilter,
-        page: Page,
+        page: PageOptions,
     },
     Steer {
         job: String,
@@ -73,7 +73,7 @@ pub(crate) struct JobFilter {
     pub status: Option<JobStatus>,
     pub plan: Option<String>,
     pub action: Option<String>,
-    pub queue: Option<QueueKey>,
+    pub queue: Option<RespQueueKey>,
     pub worker: Option<String>,
     pub tag: Option<String>,
     /// The plan or the action was a bare word: perhaps it was meant to be a status.
@@ -118,7 +118,7 @@ impl JobStatus {
 }
 
 pub(super) fn submit(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    let submission = Submission::parse(arguments.required()?)?;
+    let submission = JobSubmission::parse(arguments.required()?)?;
     Ok(Command::Job(JobCommand::Submit(Box::new(submission))))
 }
 
@@ -138,7 +138,7 @@ pub(super) fn status(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 
 /// `JOB.LIST [action] [status] [LIMIT n] [OFFSET n]`. A lone word that is a status is one.
 pub(super) fn ids(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    let (mut action, mut status, mut page) = (None, None, Page::default());
+    let (mut action, mut status, mut page) = (None, None, PageOptions::default());
     while let Some(word) = arguments.peek() {
         if page.take_option(arguments)? {
             continue;
@@ -203,8 +203,8 @@ const FILTERS: [&str; 6] = ["STATUS", "PLAN", "ACTION", "QUEUE", "WORKER", "TAG"
 
 /// `[offset [limit]]` or `[status] [plan]`, and `[STATUS s] [PLAN p] [ACTION a] [QUEUE q] [WORKER w] [TAG t] [LIMIT n]
 /// [OFFSET n]`
-fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, Page), CommandError> {
-    let (mut filter, mut page) = (JobFilter::default(), Page::default());
+fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, PageOptions), CommandError> {
+    let (mut filter, mut page) = (JobFilter::default(), PageOptions::default());
     while let Some(word) = arguments.peek() {
         if page.take_option(arguments)? {
             continue;
@@ -223,10 +223,10 @@ fn filter(arguments: &mut Arguments<'_>) -> Result<(JobFilter, Page), CommandErr
             filter.action = Some(arguments.id("action id")?);
         } else if arguments.keyword("QUEUE") {
             filter.queue = Some(match arguments.queue_name()? {
-                view @ (QueueKey::Scheduled | QueueKey::Processing) => {
+                view @ (RespQueueKey::Scheduled | RespQueueKey::Processing) => {
                     return Err(CommandError::Kept(view.text()));
                 }
-                queue @ (QueueKey::Default | QueueKey::Named(_)) => queue,
+                queue @ (RespQueueKey::Default | RespQueueKey::Named(_)) => queue,
             });
         } else if arguments.keyword("WORKER") {
             filter.worker = Some(arguments.id("worker id")?);

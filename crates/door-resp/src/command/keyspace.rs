@@ -20,7 +20,7 @@ use super::arguments::Arguments;
 use super::error::{CommandError, shown};
 use super::lists::Wait;
 use super::{Command, ViewCommand};
-use crate::key::Key;
+use crate::key::RespKey;
 
 /// How many keys, fields, elements or members one command may name.
 const ITEMS_MAX: usize = 100_000;
@@ -35,7 +35,7 @@ pub(crate) enum KeyspaceCommand {
     },
     /// KEYS and SCAN over stored keys, and then over the views.
     List {
-        listing: Listing,
+        listing: KeyListing,
         then: Option<ViewCommand>,
     },
     Watch(Vec<Bytes>),
@@ -52,7 +52,7 @@ pub(crate) enum KeyspaceCommand {
 
 /// Which stored keys are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listing {
+pub(crate) enum KeyListing {
     Keys(Bytes),
     Scan(KeyScan),
 }
@@ -86,7 +86,7 @@ impl KeyspaceCommand {
 
 /// Whether a key is stored: no view, and no queue under its other name.
 pub(super) fn is_stored(key: &[u8]) -> bool {
-    Key::parse(key) == Key::Unknown && !key.starts_with(b"raw:")
+    RespKey::parse(key) == RespKey::Unknown && !key.starts_with(b"raw:")
 }
 
 /// Whether the next argument is a key that is stored.
@@ -109,7 +109,7 @@ fn key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
 
 /// A key whose value may be deleted and given a time to live: one that is stored, or the metadata beside a view.
 fn deletable_key(arguments: &mut Arguments<'_>) -> Result<Bytes, CommandError> {
-    let metadata = arguments.peek().and_then(|written| Key::parse(written).metadata());
+    let metadata = arguments.peek().and_then(|written| RespKey::parse(written).metadata());
     match metadata {
         Some(name) => arguments.required().map(|_| name),
         None => key(arguments),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Command;
 use super::arguments::Arguments;
 use super::error::CommandError;
-use crate::key::{Key, QueueKey};
+use crate::key::{RespKey, RespQueueKey};
 
 /// How many tasks one pop may claim.
 const POP_COUNT_MAX: usize = 1000;
@@ -15,36 +15,36 @@ const POP_COUNT_MAX: usize = 1000;
 const POP_QUEUES_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ListCommand {
+pub(crate) enum RespListCommand {
     /// LPUSH: one task per body.
     Push {
-        queue: QueueKey,
+        queue: RespQueueKey,
         bodies: Vec<Bytes>,
     },
-    Claim(Claim),
+    Claim(ClaimCommand),
     Length {
-        key: Key,
+        key: RespKey,
     },
     Range {
-        key: Key,
+        key: RespKey,
         start: i64,
         stop: i64,
     },
     /// LREM: a holder is done with a task, or a waiting task is taken out.
     Remove {
-        queue: QueueKey,
+        queue: RespQueueKey,
         element: Bytes,
     },
 }
 
 /// A pop in any of its forms. The queues are tried in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
-    pub queues: Vec<(Bytes, QueueKey)>,
+pub(crate) struct ClaimCommand {
+    pub queues: Vec<(Bytes, RespQueueKey)>,
     pub wait: Wait,
     pub reply: PopReply,
     /// Where a move puts what it takes.
-    pub list: Option<QueueKey>,
+    pub list: Option<RespQueueKey>,
     /// The bytes that were pushed are wanted, without anything about the job.
     pub raw: bool,
 }
@@ -76,7 +76,7 @@ pub(super) fn lpush(arguments: &mut Arguments<'_>) -> Result<Command, CommandErr
     while arguments.left() > 0 {
         bodies.push(arguments.bytes()?);
     }
-    Ok(Command::List(ListCommand::Push { queue, bodies }))
+    Ok(Command::List(RespListCommand::Push { queue, bodies }))
 }
 
 pub(super) fn rpop(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
@@ -137,26 +137,26 @@ pub(super) fn blmove(arguments: &mut Arguments<'_>) -> Result<Command, CommandEr
 }
 
 pub(super) fn llen(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    Ok(Command::List(ListCommand::Length { key: list_key(arguments)? }))
+    Ok(Command::List(RespListCommand::Length { key: list_key(arguments)? }))
 }
 
 pub(super) fn lrange(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let key = list_key(arguments)?;
     let (start, stop) = (arguments.integer()?, arguments.integer()?);
-    Ok(Command::List(ListCommand::Range { key, start, stop }))
+    Ok(Command::List(RespListCommand::Range { key, start, stop }))
 }
 
 pub(super) fn lrem(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let queue = arguments.queue_key()?;
     // An id is in a queue once, so how many to remove and from which end makes no difference.
     arguments.integer()?;
-    Ok(Command::List(ListCommand::Remove { queue, element: arguments.bytes()? }))
+    Ok(Command::List(RespListCommand::Remove { queue, element: arguments.bytes()? }))
 }
 
-fn move_to(list: QueueKey, source: (Bytes, QueueKey), wait: Wait) -> Command {
-    let list = Some(list).filter(|list| *list != QueueKey::Processing);
+fn move_to(list: RespQueueKey, source: (Bytes, RespQueueKey), wait: Wait) -> Command {
+    let list = Some(list).filter(|list| *list != RespQueueKey::Processing);
     let raw = is_raw(&source.0);
-    Command::List(ListCommand::Claim(Claim {
+    Command::List(RespListCommand::Claim(ClaimCommand {
         queues: vec![source],
         wait,
         reply: PopReply::Element,
@@ -165,18 +165,18 @@ fn move_to(list: QueueKey, source: (Bytes, QueueKey), wait: Wait) -> Command {
     }))
 }
 
-fn claim(queues: Vec<(Bytes, QueueKey)>, wait: Wait, reply: PopReply) -> Command {
+fn claim(queues: Vec<(Bytes, RespQueueKey)>, wait: Wait, reply: PopReply) -> Command {
     let raw = queues.first().is_some_and(|(key, _)| is_raw(key));
-    Command::List(ListCommand::Claim(Claim { queues, wait, reply, list: None, raw }))
+    Command::List(RespListCommand::Claim(ClaimCommand { queues, wait, reply, list: None, raw }))
 }
 
 /// A queue to take from. What workers hold and what waits for its time cannot be popped.
-fn claimed_queue(arguments: &mut Arguments<'_>) -> Result<(Bytes, QueueKey), CommandError> {
+fn claimed_queue(arguments: &mut Arguments<'_>) -> Result<(Bytes, RespQueueKey), CommandError> {
     let written = arguments.peek().map(Bytes::copy_from_slice).unwrap_or_default();
     let queue = if is_raw(&written) { arguments.raw_queue_key()? } else { arguments.queue_key()? };
     match queue {
-        view @ (QueueKey::Scheduled | QueueKey::Processing) => Err(CommandError::Kept(view.text())),
-        queue @ (QueueKey::Default | QueueKey::Named(_)) => Ok((written, queue)),
+        view @ (RespQueueKey::Scheduled | RespQueueKey::Processing) => Err(CommandError::Kept(view.text())),
+        queue @ (RespQueueKey::Default | RespQueueKey::Named(_)) => Ok((written, queue)),
     }
 }
 
@@ -186,7 +186,7 @@ fn is_raw(key: &[u8]) -> bool {
 }
 
 /// A list to look at. Where nothing can live the list is empty, as in Redis.
-fn list_key(arguments: &mut Arguments<'_>) -> Result<Key, CommandError> {
+fn list_key(arguments: &mut Arguments<'_>) -> Result<RespKey, CommandError> {
     let key = arguments.key()?;
     match key.redis_type() {
         None | Some("list") => Ok(key),

@@ -8,18 +8,18 @@ pub(crate) const PAGE_LIMIT_MAX: usize = 1000;
 
 /// Which part of a long list is wanted. More than the limit is answered with the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct PageOptions {
     pub offset: usize,
     pub limit: usize,
 }
 
-impl Default for Page {
+impl Default for PageOptions {
     fn default() -> Self {
         Self { offset: 0, limit: PAGE_LIMIT_DEFAULT }
     }
 }
 
-impl Page {
+impl PageOptions {
     /// Takes `LIMIT n` or `OFFSET n` if it comes next.
     pub(super) fn take_option(&mut self, arguments: &mut Arguments<'_>) -> Result<bool, CommandError> {
         if arguments.keyword("LIMIT") {

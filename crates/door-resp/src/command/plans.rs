@@ -6,7 +6,7 @@ use tenure_plans::Plan;
 use super::Command;
 use super::arguments::Arguments;
 use super::error::CommandError;
-use super::options::{Page, is_number, is_option};
+use super::options::{PageOptions, is_number, is_option};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PlanCommand {
@@ -21,7 +21,7 @@ pub(crate) enum PlanCommand {
     },
     List {
         pattern: Option<Bytes>,
-        page: Page,
+        page: PageOptions,
     },
     Delete {
         plan: String,
@@ -53,7 +53,7 @@ pub(super) fn list(arguments: &mut Arguments<'_>) -> Result<Command, CommandErro
         Some(word) if !is_option(word) && !is_number(word) => Some(arguments.bytes()?),
         _ => None,
     };
-    Ok(Command::Plan(PlanCommand::List { pattern, page: Page::rest(arguments)? }))
+    Ok(Command::Plan(PlanCommand::List { pattern, page: PageOptions::rest(arguments)? }))
 }
 
 pub(super) fn delete(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {

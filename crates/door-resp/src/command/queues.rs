@@ -3,7 +3,7 @@
 use super::Command;
 use super::arguments::Arguments;
 use super::error::CommandError;
-use crate::key::QueueKey;
+use crate::key::RespQueueKey;
 
 const PEEK_COUNT_DEFAULT: usize = 10;
 const PEEK_COUNT_MAX: usize = 1000;
@@ -12,10 +12,10 @@ const PEEK_COUNT_MAX: usize = 1000;
 pub(crate) enum QueueCommand {
     /// Of one queue, or of all together.
     Stats {
-        queue: Option<QueueKey>,
+        queue: Option<RespQueueKey>,
     },
     Peek {
-        queue: QueueKey,
+        queue: RespQueueKey,
         count: usize,
     },
     /// The broker's figures.

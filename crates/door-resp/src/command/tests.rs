@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::*;
-use crate::codec::{Decoder, Limits, Version};
-use crate::key::{EventsKey, JobField, Key, QueueKey};
+use crate::codec::{Decoder, RespLimits, Version};
+use crate::key::{EventsKey, JobField, RespKey, RespQueueKey};
 use bytes::Bytes;
 
 fn parse(line: &str) -> Result<Command, String> {
-    let mut decoder = Decoder::new(Limits::friend());
+    let mut decoder = Decoder::new(RespLimits::friend());
     decoder.feed(line.as_bytes());
     decoder.feed(b"\r\n");
     let request = decoder.next_request().expect("framing").expect("a command");
@@ -19,9 +19,9 @@ fn refused(line: &str) -> String {
     parse(line).expect_err(line)
 }
 
-fn claim(line: &str) -> Claim {
+fn claim(line: &str) -> ClaimCommand {
     match parse(line).expect(line) {
-        Command::List(ListCommand::Claim(claim)) => claim,
+        Command::List(RespListCommand::Claim(claim)) => claim,
         other => panic!("{line} is {other:?}"),
     }
 }
@@ -90,7 +90,7 @@ fn a_key_is_not_shown_even_when_a_command_is_printed() {
 fn a_pop_may_watch_several_queues_in_order() {
     let claim = claim("BRPOP queue:urgent queue:ready 5");
     let names: Vec<_> = claim.queues.iter().map(|(_, queue)| queue.clone()).collect();
-    assert_eq!(names, [QueueKey::Named("urgent".into()), QueueKey::Default]);
+    assert_eq!(names, [RespQueueKey::Named("urgent".into()), RespQueueKey::Default]);
     assert_eq!(claim.queues[1].0, Bytes::from_static(b"queue:ready"));
     assert_eq!((claim.wait, claim.reply), (Wait::AtMost(Duration::from_secs(5)), PopReply::KeyAndJob));
 }
@@ -136,10 +136,11 @@ fn only_queues_are_popped_and_pushed() {
 
 #[test]
 fn a_push_submits_each_body() {
-    let Command::List(ListCommand::Push { queue, bodies }) = parse("LPUSH queue:images a b").unwrap() else {
+    let Command::List(RespListCommand::Push { queue, bodies }) = parse("LPUSH queue:images a b").unwrap()
+    else {
         panic!("not a push")
     };
-    assert_eq!((queue, bodies), (QueueKey::Named("images".into()), vec!["a".into(), "b".into()]));
+    assert_eq!((queue, bodies), (RespQueueKey::Named("images".into()), vec!["a".into(), "b".into()]));
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn old_workers_report_by_setting_keys_and_nothing_else_can_be_set() {
     let Command::View(ViewCommand::Set { key, value }) = parse("SET job:1:status completed").unwrap() else {
         panic!("not a set")
     };
-    assert_eq!((key, value), (Key::Job { id: "1".into(), field: JobField::Status }, "completed".into()));
+    assert_eq!((key, value), (RespKey::Job { id: "1".into(), field: JobField::Status }, "completed".into()));
     assert!(parse("SET worker:w:tools sort,uniq").is_ok());
     assert!(parse("SET worker:w:alive 1763373600 EX 90").is_ok());
     assert_eq!(refused("SET worker:w:alive 1 EX"), "ERR syntax error");
@@ -161,7 +162,7 @@ fn old_workers_report_by_setting_keys_and_nothing_else_can_be_set() {
 
 #[test]
 fn views_are_looked_at_by_key() {
-    assert!(matches!(parse("GET job:1").unwrap(), Command::View(ViewCommand::Get(Key::Job { .. }))));
+    assert!(matches!(parse("GET job:1").unwrap(), Command::View(ViewCommand::Get(RespKey::Job { .. }))));
     assert!(parse("HGETALL job:1").is_ok());
     assert!(refused("HGETALL job:1:status").starts_with("WRONGTYPE"));
     assert!(matches!(
@@ -241,7 +242,7 @@ fn lists_of_jobs_are_narrowed_by_words() {
         panic!("not a search")
     };
     assert_eq!((filter.status, filter.plan.as_deref()), (Some(JobStatus::Failed), Some("plan-1")));
-    assert_eq!(filter.queue, Some(QueueKey::Named("images".into())));
+    assert_eq!(filter.queue, Some(RespQueueKey::Named("images".into())));
     assert_eq!((page.limit, page.offset), (1000, 7));
     assert_eq!(refused("JOBS.SEARCH LIMIT 0"), "ERR limit must be > 0");
     assert_eq!(refused("JOBS.SEARCH LIMIT x"), "ERR limit must be a positive integer, not 'x'");
@@ -284,7 +285,7 @@ fn a_queue_is_named_with_or_without_its_prefix() {
         let Command::Queue(QueueCommand::Peek { queue, count }) = parse(line).unwrap() else {
             panic!("{line}")
         };
-        assert_eq!((queue, count), (QueueKey::Named("images".into()), 10));
+        assert_eq!((queue, count), (RespQueueKey::Named("images".into()), 10));
     }
     assert_eq!(parse("QUEUE.STATS").unwrap(), Command::Queue(QueueCommand::Stats { queue: None }));
 }

@@ -6,7 +6,7 @@ use tenure_hub::keyspace::Page;
 use super::Command;
 use super::arguments::{Arguments, parse_text};
 use super::error::{CommandError, shown};
-use crate::key::{JobField, Key, WorkerField};
+use crate::key::{JobField, RespKey, WorkerField};
 
 /// How many keys one command may ask for.
 const KEYS_ASKED_MAX: usize = 1000;
@@ -15,39 +15,39 @@ pub(crate) const SCAN_COUNT_MAX: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ViewCommand {
-    Get(Key),
+    Get(RespKey),
     GetMany(Vec<AskedKey>),
     /// SET of a field that old workers report through.
     Set {
-        key: Key,
+        key: RespKey,
         value: Bytes,
     },
     Hash {
-        key: Key,
+        key: RespKey,
         part: HashPart,
     },
     Keys {
         pattern: Bytes,
     },
-    Scan(Scan),
+    Scan(ScanOptions),
     TimeToLive {
-        key: Key,
+        key: RespKey,
         milliseconds: bool,
     },
     Exists(Vec<AskedKey>),
-    Type(Key),
-    Members(Key),
+    Type(RespKey),
+    Members(RespKey),
     IsMember {
-        key: Key,
+        key: RespKey,
         member: String,
     },
-    MemberCount(Key),
+    MemberCount(RespKey),
 }
 
 /// One of several keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AskedKey {
-    View(Key),
+    View(RespKey),
     Stored(Bytes),
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum HashPart {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scan {
+pub(crate) struct ScanOptions {
     pub cursor: u64,
     pub pattern: Option<Bytes>,
     pub count: usize,
@@ -85,10 +85,11 @@ pub(super) fn set(arguments: &mut Arguments<'_>) -> Result<Command, CommandError
     let written = arguments.peek().unwrap_or_default();
     let key = arguments.key()?;
     match key {
-        Key::Job {
-            field: JobField::Status | JobField::Stdout | JobField::Stderr | JobField::Result, ..
+        RespKey::Job {
+            field: JobField::Status | JobField::Stdout | JobField::Stderr | JobField::Result,
+            ..
         }
-        | Key::Worker { field: WorkerField::Tools | WorkerField::Tags | WorkerField::Alive, .. } => {}
+        | RespKey::Worker { field: WorkerField::Tools | WorkerField::Tags | WorkerField::Alive, .. } => {}
         _ => return Err(CommandError::NotWritable(shown(written))),
     }
     let value = arguments.bytes()?;
@@ -111,7 +112,7 @@ pub(super) fn keys_matching(arguments: &mut Arguments<'_>) -> Result<Command, Co
 
 pub(super) fn scan(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
     let cursor = parse_text(arguments.required()?).ok_or(CommandError::Cursor)?;
-    let mut scan = Scan { cursor, pattern: None, count: SCAN_COUNT_DEFAULT, kind: None };
+    let mut scan = ScanOptions { cursor, pattern: None, count: SCAN_COUNT_DEFAULT, kind: None };
     while arguments.left() >= 2 {
         if arguments.keyword("MATCH") {
             scan.pattern = Some(arguments.bytes()?);
@@ -175,7 +176,7 @@ fn keys(arguments: &mut Arguments<'_>) -> Result<Vec<AskedKey>, CommandError> {
 }
 
 /// A key of this type or of none: where nothing can live, nothing is found.
-fn typed_key(arguments: &mut Arguments<'_>, kind: &str) -> Result<Key, CommandError> {
+fn typed_key(arguments: &mut Arguments<'_>, kind: &str) -> Result<RespKey, CommandError> {
     let key = arguments.key()?;
     match key.redis_type() {
         Some(found) if found != kind => Err(CommandError::WrongType),
@@ -184,20 +185,20 @@ fn typed_key(arguments: &mut Arguments<'_>, kind: &str) -> Result<Key, CommandEr
 }
 
 /// A whole job, plan, action or worker can be read as JSON or field by field.
-fn hash_key(arguments: &mut Arguments<'_>) -> Result<Key, CommandError> {
+fn hash_key(arguments: &mut Arguments<'_>) -> Result<RespKey, CommandError> {
     let key = arguments.key()?;
     match key {
-        Key::Job { field: JobField::Whole, .. }
-        | Key::Plan { .. }
-        | Key::Action { field: crate::key::ActionField::Whole, .. }
-        | Key::Worker { field: WorkerField::Metadata | WorkerField::Stats, .. }
-        | Key::Unknown => Ok(key),
-        Key::Queue(_)
-        | Key::Job { .. }
-        | Key::Action { .. }
-        | Key::Worker { .. }
-        | Key::Capability { .. }
-        | Key::Events(_) => Err(CommandError::WrongType),
+        RespKey::Job { field: JobField::Whole, .. }
+        | RespKey::Plan { .. }
+        | RespKey::Action { field: crate::key::ActionField::Whole, .. }
+        | RespKey::Worker { field: WorkerField::Metadata | WorkerField::Stats, .. }
+        | RespKey::Unknown => Ok(key),
+        RespKey::Queue(_)
+        | RespKey::Job { .. }
+        | RespKey::Action { .. }
+        | RespKey::Worker { .. }
+        | RespKey::Capability { .. }
+        | RespKey::Events(_) => Err(CommandError::WrongType),
     }
 }
 

@@ -3,15 +3,15 @@
 use super::Command;
 use super::arguments::Arguments;
 use super::error::CommandError;
-use super::options::Page;
-use crate::json::{Challenge, Registration, Statistics, check_worker_id};
+use super::options::PageOptions;
+use crate::json::{Challenge, Statistics, WorkerRegistration, check_worker_id};
 
 /// The longest text that is searched for.
 pub(crate) const WORDS_BYTES_MAX: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum WorkerCommand {
-    Register(Box<Registration>),
+    Register(Box<WorkerRegistration>),
     Heartbeat {
         worker: String,
         statistics: Option<Statistics>,
@@ -28,12 +28,12 @@ pub(crate) enum WorkerCommand {
     /// Capabilities by what they are described as.
     Search {
         words: String,
-        page: Page,
+        page: PageOptions,
     },
 }
 
 pub(super) fn register(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    let registration = Registration::parse(arguments.required()?)?;
+    let registration = WorkerRegistration::parse(arguments.required()?)?;
     Ok(Command::Worker(WorkerCommand::Register(Box::new(registration))))
 }
 
@@ -62,7 +62,7 @@ pub(super) fn list(_: &mut Arguments<'_>) -> Result<Command, CommandError> {
 
 /// `CAPABILITY.SEARCH words [LIMIT n] [OFFSET n]`.
 pub(super) fn search(arguments: &mut Arguments<'_>) -> Result<Command, CommandError> {
-    let (mut words, mut page) = (String::new(), Page::default());
+    let (mut words, mut page) = (String::new(), PageOptions::default());
     while arguments.left() > 0 {
         if !page.take_option(arguments)? {
             words.push_str(&arguments.text()?);

@@ -1,5 +1,5 @@
-//! Prints the flow of every command that takes more than one step: what it asks, and the state that waits for the answer.
-//! Every answer here is the least helpful one, so each flow is shown up to the first thing that is missing.
+//! Prints the flow of every command that takes more than one step: what it asks, and the state that waits for the
+//! answer. Every answer here is the least helpful one, so each flow is shown up to the first thing that is missing.
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,18 @@ use tenure_hub::keyspace::Reply as KeyReply;
 use tenure_hub::words::{Answer, Query, Refusal, Timestamp};
 use tenure_hub::{Request, Response};
 
-use super::{Input, Step};
-use crate::codec::{Decoder, Limits, Version};
+use super::{FlowStep, Input};
+use crate::codec::{Decoder, RespLimits, Version};
 use crate::command::Command;
-use crate::rights::Reader;
+use crate::rights::JobReader;
 use crate::settings::Settings;
 use crate::translate::{Speaker, start};
-use crate::worker::CallAnswer;
+use crate::worker::RespCallReply;
 
 const NOW: Timestamp = Timestamp(1_763_373_600_000);
 
-fn first(line: &str) -> Step {
-    let mut decoder = Decoder::new(Limits::friend());
+fn first(line: &str) -> FlowStep {
+    let mut decoder = Decoder::new(RespLimits::friend());
     decoder.feed(line.as_bytes());
     decoder.feed(b"\r\n");
     let request = decoder.next_request().expect("framing").expect("a command");
@@ -33,7 +33,7 @@ fn first(line: &str) -> Step {
         is_nameless: false,
         may_claim: true,
         settings: Settings::default(),
-        reader: Reader::Everyone,
+        reader: JobReader::Everyone,
         tidies: false,
     };
     start(Command::parse(&request).expect(line), &speaker)
@@ -45,45 +45,45 @@ fn printed(line: &str) -> String {
     let mut step = first(line);
     for _ in 0..9 {
         let (flow, input) = match step {
-            Step::Reply(reply) => {
+            FlowStep::Reply(reply) => {
                 let _ = writeln!(text, "  reply {reply:?}");
                 return text;
             }
-            Step::Last(request, last) => {
+            FlowStep::Last(request, last) => {
                 let _ = writeln!(text, "  last {} -> {last:?}", kind(&request));
                 return text;
             }
-            Step::Push { queue, .. } => {
+            FlowStep::Push { queue, .. } => {
                 let _ = writeln!(text, "  push to {queue}");
                 return text;
             }
-            Step::Handed { job, .. } => {
+            FlowStep::Handed { job, .. } => {
                 let _ = writeln!(text, "  hand out {job}");
                 return text;
             }
-            Step::Follow(follow) => {
+            FlowStep::Follow(follow) => {
                 let _ = writeln!(text, "  follow {} streams", follow.streams.len());
                 return text;
             }
-            Step::Ask(request, flow) => {
+            FlowStep::Ask(request, flow) => {
                 let _ = writeln!(text, "  ask {} -> {}", kind(&request), state(&flow));
                 (flow, Input::Answer(nothing(&request)))
             }
-            Step::Read(blobs, flow) => {
+            FlowStep::Read(blobs, flow) => {
                 let _ = writeln!(text, "  read {} -> {}", blobs.len(), state(&flow));
                 (flow, Input::Read(vec![Err(Refusal::Unreadable { what: "body" })]))
             }
-            Step::Keys(_, flow) => {
+            FlowStep::Keys(_, flow) => {
                 let _ = writeln!(text, "  stored keys -> {}", state(&flow));
                 (flow, Input::Keys(Ok(KeyReply::Integer(0))))
             }
-            Step::Call(whom, _, flow) => {
+            FlowStep::Call(whom, _, flow) => {
                 let _ = writeln!(text, "  call {whom:?} -> {}", state(&flow));
-                (flow, Input::Call(CallAnswer::NotRegistered))
+                (flow, Input::Call(RespCallReply::NotRegistered))
             }
-            Step::Calls(calls, flow) => {
+            FlowStep::Calls(calls, flow) => {
                 let _ = writeln!(text, "  call {} times -> {}", calls.len(), state(&flow));
-                (flow, Input::Calls(vec![CallAnswer::Nothing; calls.len()]))
+                (flow, Input::Calls(vec![RespCallReply::Nothing; calls.len()]))
             }
         };
         step = flow.resume(NOW, input);
@@ -396,6 +396,6 @@ fn flows_of_workers() {
 
 #[test]
 fn a_connection_that_waits_holds_little() {
-    let bytes = (size_of::<super::CommandFlow>(), size_of::<Step>());
+    let bytes = (size_of::<super::CommandFlow>(), size_of::<FlowStep>());
     assert!(bytes.0 <= 200, "{bytes:?}");
 }

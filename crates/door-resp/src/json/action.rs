@@ -4,7 +4,7 @@ use tenure_plans::{Action, Document, SchemaError};
 
 use super::options::TaskOptions;
 
-const ACTION_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
+const ACTION_BYTES_MAX: usize = crate::codec::RespLimits::MESSAGE_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SubmittedAction {
@@ -27,7 +27,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::key::QueueKey;
+    use crate::key::RespQueueKey;
 
     fn parse(value: &Value) -> Result<SubmittedAction, String> {
         SubmittedAction::parse(value.to_string().as_bytes()).map_err(|error| error.to_string())
@@ -41,7 +41,7 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(submitted.action.inputs.len(), 3);
-        assert_eq!(submitted.options.queue, QueueKey::Named("images".into()));
+        assert_eq!(submitted.options.queue, RespQueueKey::Named("images".into()));
         assert_eq!(submitted.options.needs.unwrap(), ["gpu"]);
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tenure_plans::{Document, SchemaError};
 
 use crate::command::WORDS_BYTES_MAX;
-use crate::key::QueueKey;
+use crate::key::RespQueueKey;
 
 const NAMES_MAX: usize = 64;
 const NAME_BYTES_MAX: usize = 128;
@@ -12,7 +12,7 @@ const QUEUE_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TaskOptions {
-    pub queue: QueueKey,
+    pub queue: RespQueueKey,
     pub priority: i32,
     /// None leaves it to what the task consists of.
     pub needs: Option<Vec<String>>,
@@ -22,7 +22,7 @@ pub(crate) struct TaskOptions {
     pub needs_matched: Option<String>,
     pub tags: Vec<String>,
     pub on_lost_worker: Option<LostPolicy>,
-    pub not_before: Option<When>,
+    pub not_before: Option<NotBefore>,
     pub start_within: Option<Duration>,
     pub run_limit: Option<Duration>,
     pub cancel_timeout: Option<Duration>,
@@ -40,7 +40,7 @@ pub(crate) enum LostPolicy {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum NotBefore {
     /// Milliseconds since 1970.
     At(u64),
     In(Duration),
@@ -49,7 +49,7 @@ pub(crate) enum When {
 impl Default for TaskOptions {
     fn default() -> Self {
         Self {
-            queue: QueueKey::Default,
+            queue: RespQueueKey::Default,
             priority: 0,
             needs: None,
             needs_described: None,
@@ -71,14 +71,14 @@ impl TaskOptions {
     /// Takes the options out of a document and leaves the rest.
     pub(super) fn take(object: &mut Document) -> Result<Self, SchemaError> {
         let queue = match object.text("queue", QUEUE_BYTES_MAX)? {
-            None => QueueKey::Default,
+            None => RespQueueKey::Default,
             Some(name) => queue(object, &name)?,
         };
         let priority = object.integer("priority", i64::from(i32::MIN)..=i64::from(i32::MAX))?.unwrap_or(0);
         let not_before = match (object.time("run_at")?, object.seconds("delay_secs")?) {
             (Some(_), Some(_)) => return Err(object.invalid("run_at and delay_secs exclude each other")),
-            (Some(millis), None) => Some(When::At(millis)),
-            (None, delay) => delay.map(When::In),
+            (Some(millis), None) => Some(NotBefore::At(millis)),
+            (None, delay) => delay.map(NotBefore::In),
         };
         object.take("run_at");
         Ok(Self {
@@ -100,16 +100,16 @@ impl TaskOptions {
     }
 }
 
-fn queue(object: &Document, name: &str) -> Result<QueueKey, SchemaError> {
+fn queue(object: &Document, name: &str) -> Result<RespQueueKey, SchemaError> {
     let bare = name.strip_prefix("queue:").unwrap_or(name);
     if bare.is_empty() || bare.chars().any(char::is_control) {
         return Err(object.invalid("queue is not a queue name"));
     }
-    match QueueKey::parse(bare) {
-        QueueKey::Scheduled | QueueKey::Processing => {
+    match RespQueueKey::parse(bare) {
+        RespQueueKey::Scheduled | RespQueueKey::Processing => {
             Err(object.invalid("queue names a view, not a queue; use run_at to schedule"))
         }
-        queue @ (QueueKey::Default | QueueKey::Named(_)) => Ok(queue),
+        queue @ (RespQueueKey::Default | RespQueueKey::Named(_)) => Ok(queue),
     }
 }
 

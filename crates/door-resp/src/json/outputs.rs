@@ -20,7 +20,7 @@ pub struct Outputs {
 }
 
 impl worker_actor::TaskOutputs for Outputs {
-    const BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
+    const BYTES_MAX: usize = crate::codec::RespLimits::MESSAGE_BYTES_MAX;
 
     fn is_empty(&self) -> bool {
         self.is_empty()

@@ -19,7 +19,7 @@ const TAG_BYTES_MAX: usize = 128;
 pub(crate) const SLOTS_MAX: i64 = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Registration {
+pub(crate) struct WorkerRegistration {
     pub worker: String,
     pub hostname: String,
     pub platform: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Capabilities {
     pub agentic_units: Vec<String>,
 }
 
-impl Registration {
+impl WorkerRegistration {
     pub(crate) fn parse(json: &[u8]) -> Result<Self, ShapeError> {
         let mut object = Document::parse(WHAT, json, REGISTRATION_BYTES_MAX)?;
         // The id is read with room to spare, so that its own error can say what is wrong with it.
@@ -206,8 +206,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(value: &Value) -> Result<Registration, String> {
-        Registration::parse(value.to_string().as_bytes()).map_err(|error| error.to_string())
+    fn parse(value: &Value) -> Result<WorkerRegistration, String> {
+        WorkerRegistration::parse(value.to_string().as_bytes()).map_err(|error| error.to_string())
     }
 
     fn good() -> Value {
@@ -320,11 +320,14 @@ mod tests {
 
     #[test]
     fn what_is_not_a_json_object_is_named() {
-        let error = Registration::parse(b"[]").unwrap_err();
+        let error = WorkerRegistration::parse(b"[]").unwrap_err();
         assert_eq!(error.to_string(), "Invalid worker registration: not a JSON object");
-        assert!(Registration::parse(b"{").unwrap_err().to_string().contains("Invalid JSON"));
-        assert!(Registration::parse(&[b'['; 60_000]).is_err(), "deep nesting does not overflow the stack");
-        assert!(Registration::parse(&[b' '; 140_000]).unwrap_err().to_string().contains("longer than"));
+        assert!(WorkerRegistration::parse(b"{").unwrap_err().to_string().contains("Invalid JSON"));
+        assert!(
+            WorkerRegistration::parse(&[b'['; 60_000]).is_err(),
+            "deep nesting does not overflow the stack"
+        );
+        assert!(WorkerRegistration::parse(&[b' '; 140_000]).unwrap_err().to_string().contains("longer than"));
     }
 
     #[test]

@@ -10,20 +10,20 @@ use super::identifier::check_job_id;
 use super::options::TaskOptions;
 
 const WHAT: &str = "Invalid job";
-const SUBMISSION_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
+const SUBMISSION_BYTES_MAX: usize = crate::codec::RespLimits::MESSAGE_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Submission {
+pub(crate) struct JobSubmission {
     /// Given by the client; makes the submission idempotent.
     pub name: Option<String>,
-    pub work: Work,
+    pub work: JobWork,
     pub parent: Option<String>,
     pub options: TaskOptions,
 }
 
 /// What the job consists of.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Work {
+pub(crate) enum JobWork {
     /// Opaque bytes.
     Body(Bytes),
     /// A stored plan and its input.
@@ -34,7 +34,7 @@ pub(crate) enum Work {
     Unnamed { needs: Vec<String>, json: Value, input: Value },
 }
 
-impl Submission {
+impl JobSubmission {
     pub(crate) fn parse(json: &[u8]) -> Result<Self, SchemaError> {
         let mut object = Document::parse(WHAT, json, SUBMISSION_BYTES_MAX)?;
         let name = object.text("job_id", SUBMISSION_BYTES_MAX)?;
@@ -68,7 +68,7 @@ pub(crate) fn pushed_name(body: &[u8]) -> Result<Option<String>, SchemaError> {
     }
 }
 
-fn work(object: &mut Document) -> Result<Work, SchemaError> {
+fn work(object: &mut Document) -> Result<JobWork, SchemaError> {
     let forms = ["body", "body_base64", "plan", "tasks"].iter().filter(|field| object.has(field)).count();
     if forms > 1 {
         return Err(object.invalid("more than one of body, body_base64, plan and tasks"));
@@ -82,14 +82,14 @@ fn work(object: &mut Document) -> Result<Work, SchemaError> {
         }
     }
     if let Some(body) = object.take("body") {
-        return Ok(Work::Body(match body {
+        return Ok(JobWork::Body(match body {
             Value::String(text) => Bytes::from(text),
             other => Bytes::from(other.to_string()),
         }));
     }
     if let Some(text) = object.text("body_base64", SUBMISSION_BYTES_MAX)? {
         let body = decode_base64(&text).ok_or_else(|| object.invalid("body_base64 is not base64"))?;
-        return Ok(Work::Body(Bytes::from(body)));
+        return Ok(JobWork::Body(Bytes::from(body)));
     }
     let input = input(object)?;
     if let Some(json) = object.take("plan") {
@@ -110,16 +110,16 @@ fn work(object: &mut Document) -> Result<Work, SchemaError> {
     check_id(WHAT, "plan_id", &plan)?;
     // Clients repeat the plan's description here; the stored plan has the word.
     object.take("plan_description");
-    Ok(Work::Plan { plan, input })
+    Ok(JobWork::Plan { plan, input })
 }
 
-fn inline(json: Value, input: Value) -> Result<Work, SchemaError> {
+fn inline(json: Value, input: Value) -> Result<JobWork, SchemaError> {
     if json.is_object() && json["plan_id"].is_null() {
         let needs = Plan::tasks_of(json.clone())?.needs();
-        return Ok(Work::Unnamed { needs, json, input });
+        return Ok(JobWork::Unnamed { needs, json, input });
     }
     let plan = Box::new(Plan::from_value(json.clone())?);
-    Ok(Work::Inline { plan, json, input })
+    Ok(JobWork::Inline { plan, json, input })
 }
 
 /// Older documents say `input`, newer ones `inputs`.
@@ -138,11 +138,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::json::{LostPolicy, When};
-    use crate::key::QueueKey;
+    use crate::json::{LostPolicy, NotBefore};
+    use crate::key::RespQueueKey;
 
-    fn parse(value: &Value) -> Result<Submission, String> {
-        Submission::parse(value.to_string().as_bytes()).map_err(|error| error.to_string())
+    fn parse(value: &Value) -> Result<JobSubmission, String> {
+        JobSubmission::parse(value.to_string().as_bytes()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -155,32 +155,35 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(job.name.as_deref(), Some("job-1"));
-        assert_eq!(job.work, Work::Body("hello".into()));
+        assert_eq!(job.work, JobWork::Body("hello".into()));
         let options = job.options;
-        assert_eq!(options.queue, QueueKey::Named("images".into()));
+        assert_eq!(options.queue, RespQueueKey::Named("images".into()));
         assert_eq!(options.needs.unwrap(), ["gpu"]);
         assert_eq!(options.on_lost_worker, Some(LostPolicy::Pause));
-        assert_eq!(options.not_before, Some(When::At(1_893_456_000_000)));
+        assert_eq!(options.not_before, Some(NotBefore::At(1_893_456_000_000)));
         assert_eq!(options.run_limit, Some(Duration::from_millis(1500)));
         assert_eq!((options.retries, options.crash_budget), (Some(2), Some(1)));
     }
 
     #[test]
     fn a_body_that_is_no_string_travels_as_json_and_bytes_as_base64() {
-        assert_eq!(parse(&json!({"body": {"a": [1]}})).unwrap().work, Work::Body(r#"{"a":[1]}"#.into()));
-        assert_eq!(parse(&json!({"body_base64": "//4="})).unwrap().work, Work::Body(b"\xff\xfe"[..].into()));
+        assert_eq!(parse(&json!({"body": {"a": [1]}})).unwrap().work, JobWork::Body(r#"{"a":[1]}"#.into()));
+        assert_eq!(
+            parse(&json!({"body_base64": "//4="})).unwrap().work,
+            JobWork::Body(b"\xff\xfe"[..].into())
+        );
     }
 
     #[test]
     fn a_job_may_name_a_plan_or_bring_one_along() {
         let job = parse(&json!({"plan_id": "p", "input": {"file": "x"}})).unwrap();
-        assert_eq!(job.work, Work::Plan { plan: "p".into(), input: json!({"file": "x"}) });
+        assert_eq!(job.work, JobWork::Plan { plan: "p".into(), input: json!({"file": "x"}) });
         let tasks = json!([{"task_number": 1, "command": "sort"}]);
         for job in [
             json!({"job_id": "j", "plan_id": "p", "plan_description": "d", "tasks": tasks}),
             json!({"plan": {"plan_id": "p", "plan_description": "d", "tasks": tasks}}),
         ] {
-            let Work::Inline { plan, json, .. } = parse(&job).unwrap().work else { panic!("not inline") };
+            let JobWork::Inline { plan, json, .. } = parse(&job).unwrap().work else { panic!("not inline") };
             assert_eq!((plan.id.as_str(), plan.tasks.needs().as_slice()), ("p", &["sort".to_owned()][..]));
             assert_eq!(json["plan_description"], "d");
         }
@@ -190,7 +193,7 @@ mod tests {
     fn a_plan_without_an_id_is_for_its_job_alone() {
         let tasks = json!([{"task_number": 1, "command": "sort"}]);
         for job in [json!({"tasks": tasks, "input": 7}), json!({"plan": {"tasks": tasks}, "inputs": 7})] {
-            let Work::Unnamed { needs, json, input } = parse(&job).unwrap().work else {
+            let JobWork::Unnamed { needs, json, input } = parse(&job).unwrap().work else {
                 panic!("not unnamed")
             };
             assert_eq!((needs.as_slice(), input), (&["sort".to_owned()][..], json!(7)));

@@ -7,11 +7,11 @@ use tenure_plans::{Document, SchemaError, TEXT_BYTES_MAX};
 use super::outputs::Outputs;
 
 const WHAT: &str = "Invalid update";
-const UPDATE_BYTES_MAX: usize = crate::codec::Limits::MESSAGE_BYTES_MAX;
+const UPDATE_BYTES_MAX: usize = crate::codec::RespLimits::MESSAGE_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JobUpdate {
-    pub report: Option<Report>,
+    pub report: Option<JobReport>,
     /// Who the worker says it is. It is believed only if it is the one that holds the job.
     pub worker: Option<String>,
     pub attempt: Option<u64>,
@@ -24,7 +24,7 @@ pub(crate) struct JobUpdate {
 
 /// The status a worker may report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum JobReport {
     Running,
     Completed,
     Failed,
@@ -33,7 +33,7 @@ pub(crate) enum Report {
     Paused,
 }
 
-impl Report {
+impl JobReport {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -53,7 +53,7 @@ impl Report {
 
 impl JobUpdate {
     /// A status and nothing else.
-    pub(crate) fn of(report: Report) -> Self {
+    pub(crate) fn of(report: JobReport) -> Self {
         Self {
             report: Some(report),
             worker: None,
@@ -70,7 +70,7 @@ impl JobUpdate {
         let mut object = Document::parse(WHAT, json, UPDATE_BYTES_MAX)?;
         let report = match object.text("status", TEXT_BYTES_MAX)? {
             None => None,
-            Some(word) => Some(Report::parse(word.as_bytes()).ok_or_else(|| {
+            Some(word) => Some(JobReport::parse(word.as_bytes()).ok_or_else(|| {
                 object.invalid("status is not running, completed, failed, cancelled or paused")
             })?),
         };
@@ -105,13 +105,13 @@ impl JobUpdate {
     /// An error and an exit code tell of an end, and of one that is not at odds with the status.
     fn check_end(&self, object: &Document) -> Result<(), SchemaError> {
         match self.report {
-            Some(Report::Completed) if self.error.is_some() => {
+            Some(JobReport::Completed) if self.error.is_some() => {
                 Err(object.invalid("a completed job has no error, report failed"))
             }
-            Some(Report::Completed) if self.exit_code.is_some_and(|code| code != 0) => {
+            Some(JobReport::Completed) if self.exit_code.is_some_and(|code| code != 0) => {
                 Err(object.invalid("a completed job has exit_code 0, report failed"))
             }
-            None | Some(Report::Running) if self.error.is_some() || self.exit_code.is_some() => {
+            None | Some(JobReport::Running) if self.error.is_some() || self.exit_code.is_some() => {
                 Err(object.invalid("error and exit_code belong to a job that ends"))
             }
             _ => Ok(()),
@@ -155,7 +155,7 @@ mod tests {
     fn a_start_a_step_and_an_end() {
         let start = r#"{"status":"running","worker_id":"worker-001","started_at":"2025-11-17T10:00:00Z"}"#;
         let start = parse(start).unwrap();
-        assert_eq!((start.report, start.worker.as_deref()), (Some(Report::Running), Some("worker-001")));
+        assert_eq!((start.report, start.worker.as_deref()), (Some(JobReport::Running), Some("worker-001")));
 
         let step = parse(r#"{"current_task":2,"progress_percent":40,"attempt":3}"#).unwrap();
         assert_eq!((step.current_task, step.progress_percent, step.attempt), (Some(2), Some(40.0), Some(3)));

@@ -16,7 +16,7 @@ use tenure_hub::words::Name;
 use tokio::sync::mpsc;
 
 use super::locked;
-use crate::channel::{Listener, Wide};
+use crate::channel::{ChannelListener, Wide};
 use crate::glob::glob;
 
 /// Batches that are on their way to a connection.
@@ -25,17 +25,17 @@ const BATCH_MESSAGES_MAX: usize = 64;
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
 /// What a listener has heard.
-pub(super) struct Heard {
-    pub(super) listener: Arc<Listener>,
+pub(super) struct ChannelDeliveries {
+    pub(super) listener: Arc<ChannelListener>,
     pub(super) deliveries: Vec<Delivery>,
 }
 
 pub(super) struct Ears {
     topics: Topics,
-    patterns: Arc<Patterns>,
-    open: HashMap<Arc<Listener>, Open>,
+    patterns: Arc<ChannelPatterns>,
+    open: HashMap<Arc<ChannelListener>, Open>,
     /// Made when the first listener begins: most connections never listen.
-    way: Option<(mpsc::Sender<Heard>, mpsc::Receiver<Heard>)>,
+    way: Option<(mpsc::Sender<ChannelDeliveries>, mpsc::Receiver<ChannelDeliveries>)>,
 }
 
 struct Open {
@@ -45,14 +45,14 @@ struct Open {
 }
 
 impl Ears {
-    pub(super) fn new(topics: Topics, patterns: Arc<Patterns>) -> Ears {
+    pub(super) fn new(topics: Topics, patterns: Arc<ChannelPatterns>) -> Ears {
         Ears { topics, patterns, open: HashMap::new(), way: None }
     }
 
     pub(super) fn begin(
         &mut self,
         namespace: Name,
-        listener: Listener,
+        listener: ChannelListener,
         filter: Wide,
         client: &str,
     ) -> Result<(), TopicRefusal> {
@@ -68,7 +68,7 @@ impl Ears {
         Ok(())
     }
 
-    pub(super) fn end(&mut self, listener: &Listener) {
+    pub(super) fn end(&mut self, listener: &ChannelListener) {
         let Some(Open { namespace, id, filter }) = self.open.remove(listener) else { return };
         self.patterns.remove(&namespace, listener, &filter);
         // Its stream ends with it, and so does the task that carries.
@@ -76,12 +76,12 @@ impl Ears {
     }
 
     /// A batch that has come already.
-    pub(super) fn heard(&mut self) -> Option<Heard> {
+    pub(super) fn heard(&mut self) -> Option<ChannelDeliveries> {
         self.way.as_mut().and_then(|(_, way)| way.try_recv().ok())
     }
 
     /// Waits for the next batch; without end if there is no listener.
-    pub(super) async fn hear(&mut self) -> Heard {
+    pub(super) async fn hear(&mut self) -> ChannelDeliveries {
         match &mut self.way {
             // The sender is here as well, so the way does not end.
             Some((_, way)) => way.recv().await.expect("the way is open"),
@@ -104,20 +104,24 @@ impl Ears {
 
 impl Drop for Ears {
     fn drop(&mut self) {
-        let listeners: Vec<Arc<Listener>> = self.open.keys().cloned().collect();
+        let listeners: Vec<Arc<ChannelListener>> = self.open.keys().cloned().collect();
         for listener in listeners {
             self.end(&listener);
         }
     }
 }
 
-async fn carry(mut subscription: SubscriptionHandle, listener: Arc<Listener>, way: mpsc::Sender<Heard>) {
+async fn carry(
+    mut subscription: SubscriptionHandle,
+    listener: Arc<ChannelListener>,
+    way: mpsc::Sender<ChannelDeliveries>,
+) {
     loop {
         let mut deliveries = Vec::new();
         if subscription.take(BATCH_MESSAGES_MAX, BATCH_BYTES_MAX, &mut deliveries).await.is_err() {
             return;
         }
-        if way.send(Heard { listener: Arc::clone(&listener), deliveries }).await.is_err() {
+        if way.send(ChannelDeliveries { listener: Arc::clone(&listener), deliveries }).await.is_err() {
             return;
         }
     }
@@ -145,23 +149,23 @@ impl Sent {
 /// Patterns whose filter lets through more than they match, of all connections: so that they are not counted among
 /// those who heard what they did not want to hear.
 #[derive(Debug, Default)]
-pub(super) struct Patterns {
+pub(super) struct ChannelPatterns {
     wide: Mutex<HashMap<Name, ByPattern>>,
 }
 
 /// The filter of each pattern, and how many listen with it.
 type ByPattern = BTreeMap<Bytes, (TopicFilter, u64)>;
 
-impl Patterns {
-    fn add(&self, namespace: &Name, listener: &Listener, filter: &Wide) {
-        let (Listener::Pattern(pattern), false) = (listener, filter.is_exact) else { return };
+impl ChannelPatterns {
+    fn add(&self, namespace: &Name, listener: &ChannelListener, filter: &Wide) {
+        let (ChannelListener::Pattern(pattern), false) = (listener, filter.is_exact) else { return };
         let mut wide = locked(&self.wide);
         let entry = wide.entry(namespace.clone()).or_default().entry(pattern.clone());
         entry.or_insert_with(|| (filter.filter.clone(), 0)).1 += 1;
     }
 
-    fn remove(&self, namespace: &Name, listener: &Listener, filter: &Wide) {
-        let (Listener::Pattern(pattern), false) = (listener, filter.is_exact) else { return };
+    fn remove(&self, namespace: &Name, listener: &ChannelListener, filter: &Wide) {
+        let (ChannelListener::Pattern(pattern), false) = (listener, filter.is_exact) else { return };
         let mut wide = locked(&self.wide);
         let Some(patterns) = wide.get_mut(namespace) else { return };
         if let Some((_, count)) = patterns.get_mut(pattern) {

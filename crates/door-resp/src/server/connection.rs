@@ -22,24 +22,24 @@ use tenure_hub::{Delivery, Grant, KeyId, Principal, Right, wall_clock};
 use tokio::sync::mpsc;
 
 use super::Door;
-use super::channels::{Ears, Heard};
+use super::channels::{ChannelDeliveries, Ears};
 use super::stored::StoredKeys;
 use crate::channel::ChannelAct;
-use crate::session::{Admission, Authenticator, Output, Session};
-use crate::worker::{News, Resp};
+use crate::session::{RespAdmission, RespAuthenticator, Session, SessionOutput};
+use crate::worker::{Resp, RespNotice};
 
 pub(super) struct Connection {
     door: Arc<Door>,
     session: Session,
     address: IpAddr,
     /// What the session wants done. Its bytes and requests are in the loop's turn between two calls.
-    out: Output,
+    out: SessionOutput,
     /// The namespace and the key of its session with the hub, if it has one.
     opened_for: Option<(Name, KeyId)>,
     route: actor::Route<Resp>,
-    news: mpsc::UnboundedReceiver<News>,
+    news: mpsc::UnboundedReceiver<RespNotice>,
     /// News of this very turn.
-    told: Vec<News>,
+    told: Vec<RespNotice>,
     /// The worker actors it has called, and the one whose mail it takes: the last.
     workers: HashMap<Name, Arc<Actor<Resp>>>,
     mail: Option<MailTaker<Resp>>,
@@ -48,10 +48,10 @@ pub(super) struct Connection {
 }
 
 /// What happens to a connection beside what its peer and the hub say.
-pub(super) enum Event {
+pub(super) enum ConnectionEvent {
     WorkerMail,
-    News(News),
-    Heard(Heard),
+    News(RespNotice),
+    Heard(ChannelDeliveries),
     /// The disk has what commands on stored keys changed.
     Stored(Vec<(u64, KeyspaceAnswer)>),
 }
@@ -68,7 +68,7 @@ impl Connection {
             door,
             session,
             address,
-            out: Output::default(),
+            out: SessionOutput::default(),
             opened_for: None,
             route: actor::Route { connection: id, sender },
             news,
@@ -176,7 +176,7 @@ impl Connection {
                             let sender = self.route.sender.clone();
                             tokio::spawn(async move {
                                 let outcome = sent.heard_by().await;
-                                let _ = sender.send(News::Published { token, outcome });
+                                let _ = sender.send(RespNotice::Published { token, outcome });
                             });
                             continue;
                         }
@@ -224,8 +224,8 @@ impl Connection {
         }
     }
 
-    fn listen(&mut self, heard: &Heard) {
-        let Heard { listener, deliveries } = heard;
+    fn listen(&mut self, heard: &ChannelDeliveries) {
+        let ChannelDeliveries { listener, deliveries } = heard;
         for delivery in deliveries {
             match delivery {
                 TopicDelivery::Message { message, .. } => {
@@ -246,13 +246,13 @@ impl Connection {
         self.told = told;
     }
 
-    fn hear(&mut self, news: News) {
+    fn hear(&mut self, news: RespNotice) {
         match news {
-            News::Worker(actor::WorkerNotice::Answer { token, answer }) => {
+            RespNotice::Worker(actor::WorkerNotice::Answer { token, answer }) => {
                 self.session.worker_answered(wall_clock(), token, answer, &mut self.out);
             }
-            News::Published { token, outcome } => self.session.published(token, outcome, &mut self.out),
-            News::Worker(actor::WorkerNotice::Wish { task, wanted }) => {
+            RespNotice::Published { token, outcome } => self.session.published(token, outcome, &mut self.out),
+            RespNotice::Worker(actor::WorkerNotice::Wish { task, wanted }) => {
                 self.session.wish(&task, wanted, &mut self.out);
             }
         }
@@ -260,7 +260,7 @@ impl Connection {
 }
 
 impl Protocol for Connection {
-    type Event = Event;
+    type Event = ConnectionEvent;
 
     fn receive(
         &mut self,
@@ -327,34 +327,34 @@ impl Protocol for Connection {
         self.end_turn(turn);
     }
 
-    async fn happens(&mut self, has_room: bool) -> Event {
+    async fn happens(&mut self, has_room: bool) -> ConnectionEvent {
         tokio::select! {
             biased;
-            () = worker_mail(self.mail.as_ref()) => Event::WorkerMail,
-            Some(news) = self.news.recv() => Event::News(news),
-            heard = self.ears.hear(), if has_room => Event::Heard(heard),
-            answers = self.keys.answered() => Event::Stored(answers),
+            () = worker_mail(self.mail.as_ref()) => ConnectionEvent::WorkerMail,
+            Some(news) = self.news.recv() => ConnectionEvent::News(news),
+            heard = self.ears.hear(), if has_room => ConnectionEvent::Heard(heard),
+            answers = self.keys.answered() => ConnectionEvent::Stored(answers),
         }
     }
 
-    fn has_happened(&mut self, has_room: bool) -> Option<Event> {
+    fn has_happened(&mut self, has_room: bool) -> Option<ConnectionEvent> {
         if self.mail.as_ref().is_some_and(|mail| mail.actor().has_mail()) {
-            return Some(Event::WorkerMail);
+            return Some(ConnectionEvent::WorkerMail);
         }
         if let Ok(news) = self.news.try_recv() {
-            return Some(Event::News(news));
+            return Some(ConnectionEvent::News(news));
         }
         let heard = if has_room { self.ears.heard() } else { None };
-        heard.map(Event::Heard).or_else(|| self.keys.take_answered().map(Event::Stored))
+        heard.map(ConnectionEvent::Heard).or_else(|| self.keys.take_answered().map(ConnectionEvent::Stored))
     }
 
-    async fn happened(&mut self, _now: Timestamp, event: Event, turn: &mut Turn) {
+    async fn happened(&mut self, _now: Timestamp, event: ConnectionEvent, turn: &mut Turn) {
         self.begin_turn(turn);
         match event {
-            Event::WorkerMail => self.take_worker_mail().await,
-            Event::News(news) => self.hear(news),
-            Event::Heard(heard) => self.listen(&heard),
-            Event::Stored(answers) => self.keys_answered(answers),
+            ConnectionEvent::WorkerMail => self.take_worker_mail().await,
+            ConnectionEvent::News(news) => self.hear(news),
+            ConnectionEvent::Heard(heard) => self.listen(&heard),
+            ConnectionEvent::Stored(answers) => self.keys_answered(answers),
         }
         self.end_turn(turn);
     }
@@ -398,7 +398,7 @@ struct DoorAuthenticator<'a> {
     hold: Cell<Option<Duration>>,
 }
 
-impl Authenticator for DoorAuthenticator<'_> {
+impl RespAuthenticator for DoorAuthenticator<'_> {
     fn wants_keys(&self) -> bool {
         self.access.borrow().wants_keys()
     }
@@ -412,13 +412,13 @@ impl Authenticator for DoorAuthenticator<'_> {
         let _ = self.access.borrow_mut().login(now, None);
     }
 
-    fn admit(&self, now: Timestamp, key: &[u8]) -> Admission {
+    fn admit(&self, now: Timestamp, key: &[u8]) -> RespAdmission {
         match self.access.borrow_mut().login(now, Some(key)) {
-            Ok(principal) => Admission::Granted(principal.grant),
-            Err(LoginError::NoKey) => Admission::Wrong,
+            Ok(principal) => RespAdmission::Granted(principal.grant),
+            Err(LoginError::NoKey) => RespAdmission::Wrong,
             Err(LoginError::WrongKey { wait }) => {
                 self.hold.set(Some(wait));
-                Admission::Wrong
+                RespAdmission::Wrong
             }
         }
     }

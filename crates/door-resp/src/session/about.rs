@@ -5,7 +5,7 @@ use tenure_hub::words::Timestamp;
 
 use crate::codec::{Reply, Version};
 use crate::command::{CommandQuery, Entry, TABLE};
-use crate::flow::Outcome;
+use crate::flow::FlowOutcome;
 use crate::translate::refusal;
 
 /// The Redis version whose clients feel at home here.
@@ -25,7 +25,7 @@ pub(super) fn hello(version: Version, id: u64) -> Reply {
     ])
 }
 
-pub(crate) fn info(sections: &[String], now: Timestamp, outcome: Outcome) -> Reply {
+pub(crate) fn info(sections: &[String], now: Timestamp, outcome: FlowOutcome) -> Reply {
     let stats = match outcome {
         Ok(Response::Stats(stats)) => stats,
         Ok(_) => return Reply::error("ERR unexpected answer"),
@@ -107,8 +107,8 @@ pub(super) fn commands(query: &CommandQuery) -> Reply {
     }
 }
 
-/// Clients of the new protocol look for all ten parts; the last four (categories, tips, key specifications, subcommands)
-/// say nothing here.
+/// Clients of the new protocol look for all ten parts; the last four (categories, tips, key specifications,
+/// subcommands) say nothing here.
 fn described(entry: &Entry) -> Reply {
     let (first, last, step) = entry.keys;
     let nothing = || Reply::Array(Vec::new());

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tenure_hub::words::{Answer, EventFilter, Name, Query};
 use tenure_hub::{Request, Response, Watch};
 
-use super::{Expect, Output, Session};
-use crate::flow::Outcome;
+use super::{Expectation, Session, SessionOutput};
+use crate::flow::FlowOutcome;
 
 /// How many channels of one connection may wait for their jobs.
 const EXPECTED_MAX: usize = 64;
@@ -33,14 +33,14 @@ struct Search {
 
 impl Session {
     /// Looks for the job of a channel by its name.
-    pub(super) fn look_for(&mut self, channel: &Bytes, out: &mut Output) {
+    pub(super) fn look_for(&mut self, channel: &Bytes, out: &mut SessionOutput) {
         let Ok(job) = std::str::from_utf8(&channel["job:".len()..]) else { return };
         let find = Request::Query(Query::Find { name: Name::from(job) });
-        self.ask(find, Expect::Channel(channel.clone()), out);
+        self.ask(find, Expectation::Channel(channel.clone()), out);
     }
 
     /// The job of a channel was found, or is not there yet.
-    pub(super) fn looked_for(&mut self, channel: &Bytes, outcome: &Outcome, out: &mut Output) {
+    pub(super) fn looked_for(&mut self, channel: &Bytes, outcome: &FlowOutcome, out: &mut SessionOutput) {
         let search = self.expected.channels.remove(channel);
         if !self.subscriptions.channels.contains(channel) {
             return self.expect_no_more(out);
@@ -64,7 +64,7 @@ impl Session {
     }
 
     /// Something was submitted, if this is the watch for that.
-    pub(super) fn hear_of_submission(&mut self, watch: u64, number: u64, out: &mut Output) -> bool {
+    pub(super) fn hear_of_submission(&mut self, watch: u64, number: u64, out: &mut SessionOutput) -> bool {
         if self.expected.watch != Some(watch) {
             return false;
         }
@@ -81,13 +81,13 @@ impl Session {
     }
 
     /// Its channel is not wanted any more.
-    pub(super) fn stop_expecting(&mut self, channel: &Bytes, out: &mut Output) {
+    pub(super) fn stop_expecting(&mut self, channel: &Bytes, out: &mut SessionOutput) {
         if self.expected.channels.remove(channel).is_some() {
             self.expect_no_more(out);
         }
     }
 
-    fn expect(&mut self, channel: &Bytes, out: &mut Output) {
+    fn expect(&mut self, channel: &Bytes, out: &mut SessionOutput) {
         if self.expected.channels.len() >= EXPECTED_MAX {
             let message = format!(
                 r#"{{"event":"unknown","reason":"there is no such job yet, and this connection waits for {EXPECTED_MAX} others"}}"#
@@ -98,17 +98,17 @@ impl Session {
             let watch = self.token();
             self.expected.watch = Some(watch);
             let filter = EventFilter { kinds: vec!["submitted".into()], ..EventFilter::default() };
-            self.ask(Request::Watch(Watch { watch, filter, from: None }), Expect::Watch, out);
+            self.ask(Request::Watch(Watch { watch, filter, from: None }), Expectation::Watch, out);
         }
         self.expected.channels.insert(channel.clone(), Search { looking: true, ..Search::default() });
         self.look_for(channel, out);
     }
 
-    fn expect_no_more(&mut self, out: &mut Output) {
+    fn expect_no_more(&mut self, out: &mut SessionOutput) {
         if self.expected.channels.is_empty()
             && let Some(watch) = self.expected.watch.take()
         {
-            self.ask(Request::Unwatch { watch }, Expect::Nothing, out);
+            self.ask(Request::Unwatch { watch }, Expectation::Nothing, out);
         }
     }
 }

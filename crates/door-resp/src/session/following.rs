@@ -6,10 +6,10 @@ use bytes::Bytes;
 use tenure_hub::words::{Event, Refusal, Timestamp};
 use tenure_hub::{Request, Watch};
 
-use super::{Expect, Output, Session};
+use super::{Expectation, Session, SessionOutput};
 use crate::codec::{Reply, Version};
 use crate::command::ReadFrom;
-use crate::flow::{Follow, Stream};
+use crate::flow::{EventStream, Follow};
 use crate::translate::{event_entry, is_of_jobs, refusal};
 
 #[derive(Debug)]
@@ -34,24 +34,24 @@ struct Part {
 }
 
 impl Session {
-    pub(super) fn follow(&mut self, now: Timestamp, place: u64, follow: Follow, out: &mut Output) {
+    pub(super) fn follow(&mut self, now: Timestamp, place: u64, follow: Follow, out: &mut SessionOutput) {
         let blocks = follow.block.is_some();
         let until = follow.block.flatten().map(|wait| now + wait);
         let mut parts = Vec::with_capacity(follow.streams.len());
-        for Stream { name, filter, from, job } in follow.streams {
+        for EventStream { name, filter, from, job } in follow.streams {
             let watch = self.token();
             let from = match from {
                 ReadFrom::After(number) => Some(number.saturating_add(1)),
                 ReadFrom::Now => None,
             };
-            self.ask(Request::Watch(Watch { watch, filter, from }), Expect::Watch, out);
+            self.ask(Request::Watch(Watch { watch, filter, from }), Expectation::Watch, out);
             parts.push(Part { name, watch, job, entries: Vec::new(), live: false });
         }
         let count = follow.count;
         self.following = Some(Following { place, parts, count, blocks, until, range_to: follow.range_to });
     }
 
-    pub(super) fn event(&mut self, watch: u64, event: &Arc<Event>, out: &mut Output) {
+    pub(super) fn event(&mut self, watch: u64, event: &Arc<Event>, out: &mut SessionOutput) {
         if !is_of_jobs(event) {
             return;
         }
@@ -68,7 +68,7 @@ impl Session {
         self.end_if_enough(out);
     }
 
-    pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, out: &mut Output) {
+    pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, out: &mut SessionOutput) {
         if let Some(following) = &mut self.following
             && let Some(part) = following.parts.iter_mut().find(|part| part.watch == watch)
         {
@@ -86,7 +86,7 @@ impl Session {
         self.publish_gap(watch, from, oldest, out);
     }
 
-    pub(super) fn live(&mut self, watch: u64, out: &mut Output) {
+    pub(super) fn live(&mut self, watch: u64, out: &mut SessionOutput) {
         if let Some(following) = &mut self.following
             && let Some(part) = following.parts.iter_mut().find(|part| part.watch == watch)
         {
@@ -95,21 +95,21 @@ impl Session {
         }
     }
 
-    pub(super) fn give_up_following(&mut self, now: Timestamp, out: &mut Output) {
+    pub(super) fn give_up_following(&mut self, now: Timestamp, out: &mut SessionOutput) {
         if self.following.as_ref().is_some_and(|following| following.until.is_some_and(|until| until <= now))
         {
             self.end_following(out);
         }
     }
 
-    pub(super) fn cannot_watch(&mut self, reason: &Refusal, out: &mut Output) {
+    pub(super) fn cannot_watch(&mut self, reason: &Refusal, out: &mut SessionOutput) {
         if let Some(following) = self.following.take() {
             self.unwatch(&following, out);
             self.fill(following.place, refusal(reason));
         }
     }
 
-    fn end_if_enough(&mut self, out: &mut Output) {
+    fn end_if_enough(&mut self, out: &mut SessionOutput) {
         let Some(following) = &self.following else { return };
         let full = following.parts.iter().all(|part| part.live || part.entries.len() >= following.count);
         let anything = following.parts.iter().any(|part| !part.entries.is_empty());
@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    fn end_following(&mut self, out: &mut Output) {
+    fn end_following(&mut self, out: &mut SessionOutput) {
         let Some(following) = self.following.take() else { return };
         self.unwatch(&following, out);
         let place = following.place;
@@ -126,9 +126,9 @@ impl Session {
         self.fill(place, reply);
     }
 
-    fn unwatch(&mut self, following: &Following, out: &mut Output) {
+    fn unwatch(&mut self, following: &Following, out: &mut SessionOutput) {
         for part in &following.parts {
-            self.ask(Request::Unwatch { watch: part.watch }, Expect::Nothing, out);
+            self.ask(Request::Unwatch { watch: part.watch }, Expectation::Nothing, out);
         }
     }
 }

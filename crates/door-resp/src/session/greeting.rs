@@ -5,12 +5,12 @@ use tenure_hub::Request;
 use tenure_hub::words::{Name, Timestamp};
 
 use super::identity::PINGED_MAX;
-use super::{Admission, Authenticator, Output, Session, Transaction, about};
-use crate::codec::{Limits, Reply, Version};
+use super::{MultiTransaction, RespAdmission, RespAuthenticator, Session, SessionOutput, about};
+use crate::codec::{Reply, RespLimits, Version};
 use crate::command::{ClientCommand, Command, ConnectionCommand, Credentials, Hello, LibraryFact};
-use crate::flow::Step;
+use crate::flow::FlowStep;
 use crate::json::check_worker_id;
-use crate::rights::Reader;
+use crate::rights::JobReader;
 use crate::translate::{LastReply, pinged};
 
 /// Whether a peer that has to authenticate may say this first.
@@ -33,10 +33,10 @@ impl Session {
     pub(super) fn connection(
         &mut self,
         now: Timestamp,
-        authenticator: &dyn Authenticator,
+        authenticator: &dyn RespAuthenticator,
         place: u64,
         command: ConnectionCommand,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) {
         let reply = match command {
             ConnectionCommand::Hello(hello) => self.hello(now, authenticator, hello, out),
@@ -63,11 +63,11 @@ impl Session {
                 Reply::simple("RESET")
             }
             ConnectionCommand::Info(sections) => {
-                let sections = match Reader::of(self.identity.grant.as_deref()) {
-                    Reader::Everyone => sections,
-                    Reader::Holder => vec!["server".to_owned()],
+                let sections = match JobReader::of(self.identity.grant.as_deref()) {
+                    JobReader::Everyone => sections,
+                    JobReader::Holder => vec!["server".to_owned()],
                 };
-                let step = Step::Last(Request::Stats, LastReply::Info { sections });
+                let step = FlowStep::Last(Request::Stats, LastReply::Info { sections });
                 return self.run(now, place, step, out);
             }
             ConnectionCommand::Command(query) => about::commands(&query),
@@ -83,9 +83,9 @@ impl Session {
     fn hello(
         &mut self,
         now: Timestamp,
-        authenticator: &dyn Authenticator,
+        authenticator: &dyn RespAuthenticator,
         hello: Hello,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) -> Reply {
         if let Some(credentials) = &hello.auth
             && let Err(reply) = self.auth(now, authenticator, credentials, out)
@@ -105,15 +105,15 @@ impl Session {
     fn auth(
         &mut self,
         now: Timestamp,
-        authenticator: &dyn Authenticator,
+        authenticator: &dyn RespAuthenticator,
         credentials: &Credentials,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) -> Result<(), Reply> {
         if !authenticator.wants_keys() {
             return Ok(());
         }
         match authenticator.admit(now, &credentials.key) {
-            Admission::Granted(grant) => {
+            RespAdmission::Granted(grant) => {
                 self.decoder.set_limits(self.settings.limits());
                 // Another key is another peer: it does not hear what the one before asked for.
                 if self.identity.grant.as_ref().is_some_and(|before| before.key != grant.key) {
@@ -122,18 +122,18 @@ impl Session {
                 self.identity.set_grant(Some(grant));
                 Ok(())
             }
-            Admission::Wrong => Err(Reply::error("ERR Invalid authentication key")),
+            RespAdmission::Wrong => Err(Reply::error("ERR Invalid authentication key")),
         }
     }
 
-    fn reset(&mut self, authenticator: &dyn Authenticator, out: &mut Output) {
+    fn reset(&mut self, authenticator: &dyn RespAuthenticator, out: &mut SessionOutput) {
         self.unsubscribe_all(out);
         self.unwatch_keys(out);
-        self.transaction = Transaction::default();
+        self.transaction = MultiTransaction::default();
         self.version = Version::Resp2;
         self.client.name = None;
         if authenticator.wants_keys() {
-            self.decoder.set_limits(Limits::unauthenticated());
+            self.decoder.set_limits(RespLimits::unauthenticated());
             self.identity.set_grant(None);
         }
     }
@@ -181,10 +181,10 @@ impl Session {
     fn ping(
         &mut self,
         now: Timestamp,
-        authenticator: &dyn Authenticator,
+        authenticator: &dyn RespAuthenticator,
         place: u64,
         message: Option<Bytes>,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) {
         let Some(message) = message else {
             let pong = if self.subscribed_old() {

@@ -6,13 +6,13 @@ use tenure_hub::Grant;
 use tenure_hub::words::{DEFAULT_NAMESPACE, Name, Timestamp};
 
 use crate::command::{Command, JobCommand, ViewCommand, WorkerCommand};
-use crate::key::Key;
+use crate::key::RespKey;
 
 /// How many workers may be pinged on one connection.
 pub(super) const PINGED_MAX: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Identity {
+pub(super) struct SessionIdentity {
     /// The name of the connection, and of its worker if that has none.
     pub(super) unnamed: Name,
     /// What it may do; none before it has authenticated.
@@ -32,7 +32,7 @@ pub(super) struct Identity {
     pub(super) showed_life: Timestamp,
 }
 
-impl Identity {
+impl SessionIdentity {
     pub(super) fn new(unnamed: Name, grant: Option<Arc<Grant>>) -> Self {
         Self {
             unnamed,
@@ -53,7 +53,7 @@ impl Identity {
             command,
             Command::Worker(WorkerCommand::Register(_))
                 | Command::Job(JobCommand::Get { .. } | JobCommand::Update { .. })
-                | Command::View(ViewCommand::Get(Key::Job { .. }))
+                | Command::View(ViewCommand::Get(RespKey::Job { .. }))
         );
     }
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_key_says_who_speaks_and_where_until_it_is_taken_back() {
-        let mut identity = Identity::new("resp.1".into(), None);
+        let mut identity = SessionIdentity::new("resp.1".into(), None);
         let grant = Grant { worker: Some("w".into()), namespace: Some("n".into()), ..Grant::everything() };
         identity.set_grant(Some(Arc::new(grant)));
         assert_eq!((identity.worker.as_deref(), &*identity.namespace), (Some("w"), "n"));

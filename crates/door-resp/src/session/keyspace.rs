@@ -10,9 +10,9 @@ use tenure_hub::keyspace::{
 };
 use tenure_hub::words::Timestamp;
 
-use super::{Expect, Output, Session, Slot};
+use super::{Expectation, ReplySlot, Session, SessionOutput};
 use crate::codec::Reply;
-use crate::command::{Command, KeyspaceCommand, Listing, STORED_CURSOR, ViewCommand, Wait};
+use crate::command::{Command, KeyListing, KeyspaceCommand, STORED_CURSOR, ViewCommand, Wait};
 use crate::flow::Input;
 use crate::translate::{key_replies, key_reply};
 
@@ -50,12 +50,12 @@ impl Session {
         now: Timestamp,
         place: u64,
         command: KeyspaceCommand,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) {
         match command {
             KeyspaceCommand::Run(command) => {
                 self.flows.end(place);
-                let expect = Expect::Keys { reply: place, nothing: Reply::NullArray };
+                let expect = Expectation::Keys { reply: place, nothing: Reply::NullArray };
                 self.call_keys(KeyspaceCall::Run(*command), expect, out);
             }
             KeyspaceCommand::Wait { command, wait } => {
@@ -63,7 +63,7 @@ impl Session {
                     Blocking::Move { .. } => Reply::Null,
                     Blocking::Pop { .. } | Blocking::ReadStreams { .. } => Reply::NullArray,
                 };
-                let expect = Expect::Keys { reply: place, nothing };
+                let expect = Expectation::Keys { reply: place, nothing };
                 let token = self.call_keys(KeyspaceCall::Wait(command), expect, out);
                 let until = match wait {
                     Wait::NotAtAll => Some(now),
@@ -74,10 +74,10 @@ impl Session {
             }
             KeyspaceCommand::List { listing, then } => {
                 let command = match listing {
-                    Listing::Keys(pattern) => OnKey::Matching { pattern },
-                    Listing::Scan(scan) => OnKey::Scan(scan),
+                    KeyListing::Keys(pattern) => OnKey::Matching { pattern },
+                    KeyListing::Scan(scan) => OnKey::Scan(scan),
                 };
-                let expect = Expect::Listed { reply: place, then };
+                let expect = Expectation::Listed { reply: place, then };
                 self.call_keys(KeyspaceCall::Run(KeyCommand::Key(command)), expect, out);
             }
             KeyspaceCommand::Watch(keys) => {
@@ -85,7 +85,7 @@ impl Session {
                 self.keyspace.watches = true;
                 self.call_keys(
                     KeyspaceCall::Watch(keys),
-                    Expect::Keys { reply: place, nothing: Reply::Null },
+                    Expectation::Keys { reply: place, nothing: Reply::Null },
                     out,
                 );
             }
@@ -94,7 +94,7 @@ impl Session {
                 self.keyspace.watches = false;
                 self.call_keys(
                     KeyspaceCall::Unwatch,
-                    Expect::Keys { reply: place, nothing: Reply::Null },
+                    Expectation::Keys { reply: place, nothing: Reply::Null },
                     out,
                 );
             }
@@ -113,10 +113,16 @@ impl Session {
     }
 
     /// The key space answers.
-    pub fn keys_answered(&mut self, now: Timestamp, token: u64, answer: KeyspaceAnswer, out: &mut Output) {
+    pub fn keys_answered(
+        &mut self,
+        now: Timestamp,
+        token: u64,
+        answer: KeyspaceAnswer,
+        out: &mut SessionOutput,
+    ) {
         self.keyspace.blocked.take_if(|blocked| blocked.token == token);
         match self.pending.take(token) {
-            Some(Expect::Keys { reply: place, nothing }) => {
+            Some(Expectation::Keys { reply: place, nothing }) => {
                 let reply = match answer {
                     KeyspaceAnswer::Reply(KeyReply::NullArray) => nothing,
                     KeyspaceAnswer::Reply(reply) => key_reply(reply, self.version),
@@ -124,8 +130,8 @@ impl Session {
                 };
                 self.fill(place, reply);
             }
-            Some(Expect::Listed { reply: place, then }) => self.listed(now, place, answer, then, out),
-            Some(Expect::Flow { reply: place, flow }) => {
+            Some(Expectation::Listed { reply: place, then }) => self.listed(now, place, answer, then, out),
+            Some(Expectation::Flow { reply: place, flow }) => {
                 let answer = match answer {
                     KeyspaceAnswer::Reply(reply) => Ok(reply),
                     other => Err(unanswered(&other)),
@@ -133,14 +139,14 @@ impl Session {
                 let step = flow.resume(now, Input::Keys(answer));
                 self.run(now, place, step, out);
             }
-            Some(Expect::Exec { reply: place, commands }) => self.executed(place, answer, commands),
+            Some(Expectation::Exec { reply: place, commands }) => self.executed(place, answer, commands),
             _ => {}
         }
         self.flush(out);
     }
 
     /// Has the next one tried whose time is over.
-    pub(super) fn give_up_keys(&mut self, now: Timestamp, out: &mut Output) {
+    pub(super) fn give_up_keys(&mut self, now: Timestamp, out: &mut SessionOutput) {
         if let Some(blocked) = &mut self.keyspace.blocked
             && blocked.until.is_some_and(|until| until <= now)
         {
@@ -152,7 +158,7 @@ impl Session {
     }
 
     /// EXEC: what is about stored keys runs as one, the rest after it.
-    pub(super) fn exec(&mut self, place: u64, out: &mut Output) {
+    pub(super) fn exec(&mut self, place: u64, out: &mut SessionOutput) {
         let commands = match self.transaction.take() {
             Ok(commands) => commands,
             Err(reply) => {
@@ -165,16 +171,16 @@ impl Session {
         if stored.is_empty() && !watches {
             let items = commands.len();
             self.transaction.run(commands.into_iter().map(Ok).collect());
-            return self.fill_slot(place, Slot::Header { items });
+            return self.fill_slot(place, ReplySlot::Header { items });
         }
         if stored.len() == commands.len() {
             self.flows.end(place);
         }
-        self.call_keys(KeyspaceCall::Transaction(stored), Expect::Exec { reply: place, commands }, out);
+        self.call_keys(KeyspaceCall::Transaction(stored), Expectation::Exec { reply: place, commands }, out);
     }
 
     /// Nothing is watched any more.
-    pub(super) fn unwatch_keys(&mut self, out: &mut Output) {
+    pub(super) fn unwatch_keys(&mut self, out: &mut SessionOutput) {
         if std::mem::take(&mut self.keyspace.watches) {
             let token = self.token();
             out.keys.push((token, KeyspaceCall::Unwatch));
@@ -198,7 +204,7 @@ impl Session {
             None => Ok(command),
         };
         self.transaction.run(commands.into_iter().map(answered).collect());
-        self.fill_slot(place, Slot::Header { items });
+        self.fill_slot(place, ReplySlot::Header { items });
     }
 
     fn listed(
@@ -207,7 +213,7 @@ impl Session {
         place: u64,
         answer: KeyspaceAnswer,
         then: Option<ViewCommand>,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) {
         let (cursor, found) = match answer {
             KeyspaceAnswer::Reply(KeyReply::Array(parts)) => match <[KeyReply; 2]>::try_from(parts) {
@@ -248,7 +254,12 @@ impl Session {
         }
     }
 
-    pub(super) fn call_keys(&mut self, call: KeyspaceCall, expect: Expect, out: &mut Output) -> u64 {
+    pub(super) fn call_keys(
+        &mut self,
+        call: KeyspaceCall,
+        expect: Expectation,
+        out: &mut SessionOutput,
+    ) -> u64 {
         let token = self.token();
         self.pending.insert(token, expect);
         out.keys.push((token, call));

@@ -8,13 +8,13 @@ use tenure_hub::keyspace::KeyspaceCall;
 use tenure_hub::words::{Blob, Name};
 
 use crate::channel::ChannelAct;
-use crate::worker::WorkerCall;
+use crate::worker::RespWorkerCall;
 
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct SessionOutput {
     pub bytes: BytesMut,
     pub asks: Vec<Ask>,
-    pub calls: Vec<WorkerCall>,
+    pub calls: Vec<RespWorkerCall>,
     pub reads: Vec<(u64, Vec<Blob>)>,
     /// What is to be done about topics, in order.
     pub channels: Vec<ChannelAct>,

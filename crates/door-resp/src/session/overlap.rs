@@ -1,12 +1,14 @@
 //! Which commands may be under way together.
 //!
 //! A worker reports the end of one job and asks for the next, or reports on many and takes many, in one write. These go
-//! to one actor, which keeps their order, so none of them has to wait for the answer to the one before: they share a sync.
-//! Everything else waits for what came before it, and a pop that may block keeps everything after it waiting, as in
-//! Redis; so does a pop of several.
+//! to one actor, which keeps their order, so none of them has to wait for the answer to the one before: they share a
+//! sync. Everything else waits for what came before it, and a pop that may block keeps everything after it waiting, as
+//! in Redis; so does a pop of several.
 
-use crate::command::{Claim, Command, JobCommand, KeyspaceCommand, ListCommand, PopReply, ViewCommand, Wait};
-use crate::key::Key;
+use crate::command::{
+    ClaimCommand, Command, JobCommand, KeyspaceCommand, PopReply, RespListCommand, ViewCommand, Wait,
+};
+use crate::key::RespKey;
 
 /// How a command goes together with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +25,9 @@ impl Overlap {
     fn of(command: &Command) -> Overlap {
         match command {
             Command::Job(JobCommand::Update { .. })
-            | Command::View(ViewCommand::Set { key: Key::Job { .. }, .. })
-            | Command::List(ListCommand::Remove { .. }) => Overlap::Any,
-            Command::List(ListCommand::Claim(Claim { wait, reply, .. })) => match (wait, reply) {
+            | Command::View(ViewCommand::Set { key: RespKey::Job { .. }, .. })
+            | Command::List(RespListCommand::Remove { .. }) => Overlap::Any,
+            Command::List(RespListCommand::Claim(ClaimCommand { wait, reply, .. })) => match (wait, reply) {
                 (Wait::NotAtAll, PopReply::Jobs { .. }) => Overlap::Last { blocks: false },
                 (Wait::NotAtAll, _) => Overlap::Any,
                 (Wait::AtMost(_) | Wait::ForEver, _) => Overlap::Last { blocks: true },

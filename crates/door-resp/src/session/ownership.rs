@@ -2,19 +2,19 @@
 
 use tenure_hub::{Ask, Right};
 
-use super::{Authenticator, Output, Session};
+use super::{RespAuthenticator, Session, SessionOutput};
 use crate::codec::Reply;
 use crate::command::{Command, ViewCommand, WorkerCommand};
-use crate::key::Key;
+use crate::key::RespKey;
 use crate::translate::refusal;
 
 impl Session {
     /// A worker id may have a key of its own; then no other key speaks for it. Who manages workers may send any away.
     pub(super) fn not_its_key(
         &self,
-        authenticator: &dyn Authenticator,
+        authenticator: &dyn RespAuthenticator,
         command: &Command,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) -> Option<Reply> {
         let grant = self.identity.grant.as_ref()?;
         let named = match command {
@@ -27,7 +27,7 @@ impl Session {
             Command::Worker(
                 WorkerCommand::Heartbeat { worker, .. } | WorkerCommand::Unregister { worker },
             ) => worker,
-            Command::View(ViewCommand::Set { key: Key::Worker { id, .. }, .. }) => id,
+            Command::View(ViewCommand::Set { key: RespKey::Worker { id, .. }, .. }) => id,
             _ => return None,
         };
         let reason = authenticator.may_work_as(grant, named).err()?;
@@ -44,7 +44,7 @@ impl Session {
     }
 
     /// Whether this connection may say to be that worker.
-    pub(super) fn may_speak_as(&self, authenticator: &dyn Authenticator, worker: &str) -> bool {
+    pub(super) fn may_speak_as(&self, authenticator: &dyn RespAuthenticator, worker: &str) -> bool {
         self.identity.grant.as_ref().is_some_and(|grant| {
             grant.rights.contains(Right::Work) && authenticator.may_work_as(grant, worker).is_ok()
         })

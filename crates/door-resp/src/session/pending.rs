@@ -12,7 +12,7 @@ use crate::translate::LastReply;
 
 /// What an unanswered question was for.
 #[derive(Debug)]
-pub(super) enum Expect {
+pub(super) enum Expectation {
     Last {
         reply: u64,
         last: LastReply,
@@ -59,23 +59,23 @@ pub(super) enum Expect {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Pending {
-    questions: HashMap<u64, Expect>,
+pub(super) struct PendingReplies {
+    questions: HashMap<u64, Expectation>,
     last_token: u64,
 }
 
-impl Pending {
+impl PendingReplies {
     /// A number for the next question.
     pub(super) fn token(&mut self) -> u64 {
         self.last_token += 1;
         self.last_token
     }
 
-    pub(super) fn insert(&mut self, token: u64, expect: Expect) {
+    pub(super) fn insert(&mut self, token: u64, expect: Expectation) {
         self.questions.insert(token, expect);
     }
 
-    pub(super) fn take(&mut self, token: u64) -> Option<Expect> {
+    pub(super) fn take(&mut self, token: u64) -> Option<Expectation> {
         self.questions.remove(&token)
     }
 }

@@ -3,8 +3,8 @@
 use tenure_hub::words::{Name, Query};
 use tenure_hub::{Ask, Request, Submission};
 
-use super::{Expect, Output, Session};
-use crate::flow::Outcome;
+use super::{Expectation, Session, SessionOutput};
+use crate::flow::FlowOutcome;
 use crate::translate::pushed;
 
 /// How many tasks of several pushes go together.
@@ -18,7 +18,7 @@ pub(super) struct Pushing {
     queue: Name,
     places: Vec<u64>,
     counts: Vec<usize>,
-    submitted: Option<Outcome>,
+    submitted: Option<FlowOutcome>,
 }
 
 impl Pushing {
@@ -31,7 +31,13 @@ impl Pushing {
 }
 
 impl Session {
-    pub(super) fn push(&mut self, place: u64, queue: Name, submissions: Vec<Submission>, out: &mut Output) {
+    pub(super) fn push(
+        &mut self,
+        place: u64,
+        queue: Name,
+        submissions: Vec<Submission>,
+        out: &mut SessionOutput,
+    ) {
         let count = submissions.len();
         if let Some(pushing) = self.pushes.back_mut()
             && let Some(tasks) = pushing.open(&queue, count, &mut out.asks)
@@ -41,8 +47,8 @@ impl Session {
             pushing.counts.push(count);
             return;
         }
-        let submit = self.ask(Request::Submit(submissions), Expect::Submitted, out);
-        self.ask(Request::Query(Query::Queue { queue: queue.clone() }), Expect::Counted, out);
+        let submit = self.ask(Request::Submit(submissions), Expectation::Submitted, out);
+        self.ask(Request::Query(Query::Queue { queue: queue.clone() }), Expectation::Counted, out);
         self.pushes.push_back(Pushing {
             submit,
             queue,
@@ -52,14 +58,14 @@ impl Session {
         });
     }
 
-    pub(super) fn submitted(&mut self, token: u64, outcome: Outcome) {
+    pub(super) fn submitted(&mut self, token: u64, outcome: FlowOutcome) {
         if let Some(pushing) = self.pushes.iter_mut().find(|pushing| pushing.submit == token) {
             pushing.submitted = Some(outcome);
         }
     }
 
     /// The hub answers in order, so the first pushes are answered first.
-    pub(super) fn counted(&mut self, token: u64, outcome: Outcome) {
+    pub(super) fn counted(&mut self, token: u64, outcome: FlowOutcome) {
         let Some(index) = self.pushes.iter().position(|pushing| pushing.submit + 1 == token) else { return };
         let Some(Pushing { places, counts, submitted: Some(submitted), .. }) = self.pushes.remove(index)
         else {

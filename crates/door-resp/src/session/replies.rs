@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::{Output, Session};
+use super::{Session, SessionOutput};
 use crate::codec::{Reply, encode};
 
 /// The place of one reply.
 #[derive(Debug)]
-pub(super) enum Slot {
+pub(super) enum ReplySlot {
     Ready(Reply),
     /// Several in one place, written already.
     Written(Bytes),
@@ -22,7 +22,7 @@ pub(super) enum Slot {
 
 #[derive(Debug, Default)]
 pub(super) struct ReplyQueue {
-    slots: VecDeque<Slot>,
+    slots: VecDeque<ReplySlot>,
     /// The number of the first reply that is not out.
     first: u64,
 }
@@ -38,18 +38,18 @@ impl ReplyQueue {
 
     /// Opens a place behind all others, and returns its number.
     pub(super) fn open(&mut self) -> u64 {
-        self.slots.push_back(Slot::Open);
+        self.slots.push_back(ReplySlot::Open);
         self.first + self.slots.len() as u64 - 1
     }
 
-    pub(super) fn set(&mut self, place: u64, slot: Slot) {
+    pub(super) fn set(&mut self, place: u64, slot: ReplySlot) {
         let index = usize::try_from(place - self.first).expect("a place that is not out yet");
         self.slots[index] = slot;
     }
 
     /// Takes the first reply, if it is ready.
-    pub(super) fn next_ready(&mut self) -> Option<Slot> {
-        let slot = self.slots.pop_front_if(|slot| !matches!(slot, Slot::Open))?;
+    pub(super) fn next_ready(&mut self) -> Option<ReplySlot> {
+        let slot = self.slots.pop_front_if(|slot| !matches!(slot, ReplySlot::Open))?;
         self.first += 1;
         Some(slot)
     }
@@ -57,28 +57,28 @@ impl ReplyQueue {
 
 impl Session {
     pub(super) fn fill(&mut self, place: u64, reply: Reply) {
-        self.fill_slot(place, Slot::Ready(reply));
+        self.fill_slot(place, ReplySlot::Ready(reply));
     }
 
-    pub(super) fn fill_slot(&mut self, place: u64, slot: Slot) {
+    pub(super) fn fill_slot(&mut self, place: u64, slot: ReplySlot) {
         self.flows.end(place);
         self.replies.set(place, slot);
     }
 
     /// Sends what is ready, in order.
-    pub(super) fn flush(&mut self, out: &mut Output) {
+    pub(super) fn flush(&mut self, out: &mut SessionOutput) {
         while let Some(slot) = self.replies.next_ready() {
             match slot {
-                Slot::Ready(reply) => {
+                ReplySlot::Ready(reply) => {
                     encode(&reply, self.version, &mut out.bytes);
                     self.transaction.has_answered(out);
                 }
-                Slot::Written(bytes) => {
+                ReplySlot::Written(bytes) => {
                     out.bytes.extend_from_slice(&bytes);
                     self.transaction.has_answered(out);
                 }
-                Slot::Header { items } => self.transaction.begin_array(items, self.version, out),
-                Slot::Open => unreachable!("it is ready"),
+                ReplySlot::Header { items } => self.transaction.begin_array(items, self.version, out),
+                ReplySlot::Open => unreachable!("it is ready"),
             }
         }
         if self.closing && (self.replies.is_empty() || self.flows.are_under_way()) {
@@ -95,11 +95,11 @@ mod tests {
     fn a_reply_waits_for_those_before_it() {
         let mut replies = ReplyQueue::default();
         let (first, second) = (replies.open(), replies.open());
-        replies.set(second, Slot::Header { items: 2 });
+        replies.set(second, ReplySlot::Header { items: 2 });
         assert!(replies.next_ready().is_none());
-        replies.set(first, Slot::Ready(Reply::OK));
-        assert!(matches!(replies.next_ready(), Some(Slot::Ready(_))));
-        assert!(matches!(replies.next_ready(), Some(Slot::Header { items: 2 })));
+        replies.set(first, ReplySlot::Ready(Reply::OK));
+        assert!(matches!(replies.next_ready(), Some(ReplySlot::Ready(_))));
+        assert!(matches!(replies.next_ready(), Some(ReplySlot::Header { items: 2 })));
         assert_eq!((replies.is_empty(), replies.open()), (true, 2));
     }
 }

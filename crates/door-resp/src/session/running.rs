@@ -4,21 +4,21 @@ use tenure_hub::keyspace::KeyspaceCall as KeysCall;
 use tenure_hub::words::Timestamp;
 use tenure_hub::{Ask, Request};
 
-use super::{Authenticator, Expect, Output, Session};
+use super::{Expectation, RespAuthenticator, Session, SessionOutput};
 use crate::codec::Reply;
-use crate::command::{ActionCommand, Command, EventsCommand, ListCommand, ViewCommand};
-use crate::flow::{Input, Outcome, Step};
-use crate::rights::{Need, Reader};
+use crate::command::{ActionCommand, Command, EventsCommand, RespListCommand, ViewCommand};
+use crate::flow::{FlowOutcome, FlowStep, Input};
+use crate::rights::{JobReader, Need};
 use crate::translate::{self, Speaker, refusal};
 
 impl Session {
     pub(super) fn begin(
         &mut self,
         now: Timestamp,
-        authenticator: &dyn Authenticator,
+        authenticator: &dyn RespAuthenticator,
         place: u64,
         command: Command,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) {
         self.show_life(now, out);
         self.identity.note(&command);
@@ -36,7 +36,7 @@ impl Session {
                 | EventsCommand::Publish { .. }),
             ) => self.subscription(place, command, out),
             mut command => {
-                if let Command::List(ListCommand::Remove { element, .. }) = &mut command
+                if let Command::List(RespListCommand::Remove { element, .. }) = &mut command
                     && let Some(job) = self.elements.take(element)
                 {
                     *element = job.into();
@@ -60,14 +60,20 @@ impl Session {
             is_nameless: self.identity.worker.as_ref() == Some(&self.identity.unnamed),
             may_claim,
             settings: self.settings.clone(),
-            reader: Reader::of(self.identity.grant.as_deref()),
+            reader: JobReader::of(self.identity.grant.as_deref()),
             tidies: matches!(command, Command::Action(ActionCommand::Submit(_)))
                 && self.namespace_timer.is_due(now, &self.identity.namespace),
         }
     }
 
     /// A view that is part of a longer answer.
-    pub(super) fn start_view(&mut self, now: Timestamp, place: u64, view: ViewCommand, out: &mut Output) {
+    pub(super) fn start_view(
+        &mut self,
+        now: Timestamp,
+        place: u64,
+        view: ViewCommand,
+        out: &mut SessionOutput,
+    ) {
         let command = Command::View(view);
         let speaker = self.speaker(now, false, &command);
         let step = translate::start(command, &speaker);
@@ -77,9 +83,9 @@ impl Session {
     /// What the key does not allow.
     pub(super) fn forbidden(
         &self,
-        authenticator: &dyn Authenticator,
+        authenticator: &dyn RespAuthenticator,
         command: &Command,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) -> Option<Reply> {
         let grant = self.identity.grant.as_ref()?;
         match Need::of(command, self.identity.worker.as_deref()).check(grant.rights) {
@@ -92,75 +98,81 @@ impl Session {
     }
 
     /// Runs a flow as far as it goes without waiting.
-    pub(super) fn run(&mut self, now: Timestamp, place: u64, step: Step, out: &mut Output) {
+    pub(super) fn run(&mut self, now: Timestamp, place: u64, step: FlowStep, out: &mut SessionOutput) {
         match step {
-            Step::Reply(reply) => {
+            FlowStep::Reply(reply) => {
                 let reply = self.with_listed(place, reply);
                 self.fill(place, reply);
             }
-            Step::Last(request, last) => {
+            FlowStep::Last(request, last) => {
                 self.flows.end(place);
-                self.ask(request, Expect::Last { reply: place, last }, out);
+                self.ask(request, Expectation::Last { reply: place, last }, out);
             }
-            Step::Push { queue, submissions } => {
+            FlowStep::Push { queue, submissions } => {
                 self.flows.end(place);
                 self.push(place, queue, submissions, out);
             }
-            Step::Ask(request, flow) => {
-                self.ask(request, Expect::Flow { reply: place, flow }, out);
+            FlowStep::Ask(request, flow) => {
+                self.ask(request, Expectation::Flow { reply: place, flow }, out);
             }
-            Step::Read(blobs, flow) => {
+            FlowStep::Read(blobs, flow) => {
                 let token = self.token();
-                self.pending.insert(token, Expect::Flow { reply: place, flow });
+                self.pending.insert(token, Expectation::Flow { reply: place, flow });
                 out.reads.push((token, blobs));
             }
-            Step::Keys(command, flow) => {
-                self.call_keys(KeysCall::Run(command), Expect::Flow { reply: place, flow }, out);
+            FlowStep::Keys(command, flow) => {
+                self.call_keys(KeysCall::Run(command), Expectation::Flow { reply: place, flow }, out);
             }
-            Step::Call(whom, call, flow) => {
+            FlowStep::Call(whom, call, flow) => {
                 self.speak_with(now, place, whom, call, flow, out);
             }
-            Step::Calls(calls, flow) => {
+            FlowStep::Calls(calls, flow) => {
                 self.speak_with_all(now, place, calls, flow, out);
             }
-            Step::Handed { job, element } => {
+            FlowStep::Handed { job, element } => {
                 self.elements.keep(job, &element);
                 self.fill(place, Reply::Bulk(element));
             }
-            Step::Follow(follow) => {
+            FlowStep::Follow(follow) => {
                 self.follow(now, place, follow, out);
             }
         }
     }
 
-    pub(super) fn answered(&mut self, now: Timestamp, token: u64, outcome: Outcome, out: &mut Output) {
+    pub(super) fn answered(
+        &mut self,
+        now: Timestamp,
+        token: u64,
+        outcome: FlowOutcome,
+        out: &mut SessionOutput,
+    ) {
         match self.pending.take(token) {
-            Some(Expect::Last { reply, last }) => self.fill(reply, last.reply(now, outcome)),
-            Some(Expect::Flow { reply, flow }) => {
+            Some(Expectation::Last { reply, last }) => self.fill(reply, last.reply(now, outcome)),
+            Some(Expectation::Flow { reply, flow }) => {
                 let step = flow.resume(now, Input::Answer(outcome));
                 self.run(now, reply, step, out);
             }
-            Some(Expect::Submitted) => self.submitted(token, outcome),
-            Some(Expect::Counted) => self.counted(token, outcome),
-            Some(Expect::Watch) => {
+            Some(Expectation::Submitted) => self.submitted(token, outcome),
+            Some(Expectation::Counted) => self.counted(token, outcome),
+            Some(Expectation::Watch) => {
                 if let Err(reason) = outcome {
                     self.cannot_watch(&reason, out);
                 }
             }
-            Some(Expect::Channel(channel)) => self.looked_for(&channel, &outcome, out),
+            Some(Expectation::Channel(channel)) => self.looked_for(&channel, &outcome, out),
             Some(
-                Expect::Call { .. }
-                | Expect::Published { .. }
-                | Expect::Nothing
-                | Expect::Keys { .. }
-                | Expect::Listed { .. }
-                | Expect::Exec { .. },
+                Expectation::Call { .. }
+                | Expectation::Published { .. }
+                | Expectation::Nothing
+                | Expectation::Keys { .. }
+                | Expectation::Listed { .. }
+                | Expectation::Exec { .. },
             )
             | None => {}
         }
     }
 
-    pub(super) fn ask(&mut self, request: Request, expect: Expect, out: &mut Output) -> u64 {
+    pub(super) fn ask(&mut self, request: Request, expect: Expectation, out: &mut SessionOutput) -> u64 {
         let token = self.token();
         self.pending.insert(token, expect);
         out.asks.push(Ask { token, request });

@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use tenure_hub::words::{Event, EventFilter, TaskId};
 use tenure_hub::{Request, Watch};
 
-use super::{Expect, Output, Session, Slot};
-use crate::channel::{ChannelAct, Listener, OWN, channel_filter, may_be_own, pattern_filter};
+use super::{Expectation, ReplySlot, Session, SessionOutput};
+use crate::channel::{ChannelAct, ChannelListener, OWN, channel_filter, may_be_own, pattern_filter};
 use crate::codec::{Reply, Version, encode};
 use crate::command::{Command, ConnectionCommand, EventsCommand};
 use crate::glob::glob;
@@ -20,7 +20,7 @@ const UPDATES: &[u8] = b"job:updates";
 const SUBSCRIPTIONS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Subscriptions {
+pub(super) struct SessionSubscriptions {
     pub(super) channels: BTreeSet<Bytes>,
     pub(super) patterns: BTreeSet<Bytes>,
     /// The watch over all events, while somebody wants to hear of every job.
@@ -29,7 +29,7 @@ pub(super) struct Subscriptions {
     jobs: BTreeMap<u64, Bytes>,
 }
 
-impl Subscriptions {
+impl SessionSubscriptions {
     fn count(&self) -> usize {
         self.channels.len() + self.patterns.len()
     }
@@ -60,7 +60,7 @@ impl Session {
         self.version == Version::Resp2 && self.subscriptions.count() > 0
     }
 
-    pub(super) fn subscription(&mut self, place: u64, command: EventsCommand, out: &mut Output) {
+    pub(super) fn subscription(&mut self, place: u64, command: EventsCommand, out: &mut SessionOutput) {
         let mut bytes = BytesMut::new();
         match command {
             EventsCommand::Publish { channel, message } => {
@@ -68,7 +68,7 @@ impl Session {
                     Ok(channel) => {
                         let token = self.token();
                         self.flows.end(place);
-                        self.pending.insert(token, Expect::Published { reply: place });
+                        self.pending.insert(token, Expectation::Published { reply: place });
                         out.channels.push(ChannelAct::Publish { token, channel, message });
                     }
                     Err(reply) => self.fill(place, reply),
@@ -98,7 +98,7 @@ impl Session {
                 for pattern in patterns {
                     if self.subscriptions.patterns.insert(pattern.clone()) {
                         let (listener, filter) =
-                            (Listener::Pattern(pattern.clone()), pattern_filter(&pattern));
+                            (ChannelListener::Pattern(pattern.clone()), pattern_filter(&pattern));
                         out.channels.push(ChannelAct::Begin { listener, filter });
                     }
                     self.confirm("psubscribe", Some(pattern), &mut bytes);
@@ -127,7 +127,7 @@ impl Session {
                 }
                 for pattern in patterns {
                     if self.subscriptions.patterns.remove(&pattern) {
-                        out.channels.push(ChannelAct::End(Listener::Pattern(pattern.clone())));
+                        out.channels.push(ChannelAct::End(ChannelListener::Pattern(pattern.clone())));
                     }
                     self.confirm("punsubscribe", Some(pattern), &mut bytes);
                 }
@@ -135,20 +135,21 @@ impl Session {
             EventsCommand::Read(_) | EventsCommand::Range { .. } => unreachable!("flows of their own"),
         }
         self.listen_as_needed(out);
-        self.fill_slot(place, Slot::Written(bytes.freeze()));
+        self.fill_slot(place, ReplySlot::Written(bytes.freeze()));
     }
 
-    pub(super) fn unsubscribe_all(&mut self, out: &mut Output) {
+    pub(super) fn unsubscribe_all(&mut self, out: &mut SessionOutput) {
         for channel in std::mem::take(&mut self.subscriptions.channels) {
             self.unlisten(&channel, out);
         }
         let patterns = std::mem::take(&mut self.subscriptions.patterns);
-        out.channels.extend(patterns.into_iter().map(|pattern| ChannelAct::End(Listener::Pattern(pattern))));
+        out.channels
+            .extend(patterns.into_iter().map(|pattern| ChannelAct::End(ChannelListener::Pattern(pattern))));
         self.listen_as_needed(out);
     }
 
     /// An event of a watch that a channel began.
-    pub(super) fn publish_event(&mut self, watch: u64, event: &Arc<Event>, out: &mut Output) {
+    pub(super) fn publish_event(&mut self, watch: u64, event: &Arc<Event>, out: &mut SessionOutput) {
         let Some(task) = event.task() else { return };
         if self.hear_of_submission(watch, event.seq, out) {
             return;
@@ -170,7 +171,7 @@ impl Session {
     }
 
     /// Events of a channel are gone; its subscribers are told how many.
-    pub(super) fn publish_gap(&mut self, watch: u64, from: u64, oldest: u64, out: &mut Output) {
+    pub(super) fn publish_gap(&mut self, watch: u64, from: u64, oldest: u64, out: &mut SessionOutput) {
         let channel = match self.subscriptions.jobs.get(&watch) {
             Some(channel) => channel.clone(),
             None if self.subscriptions.everything == Some(watch) => Bytes::from_static(UPDATES),
@@ -184,31 +185,44 @@ impl Session {
     }
 
     /// What a peer published.
-    pub fn heard(&mut self, listener: &Listener, topic: &str, message: &Bytes, out: &mut Output) {
+    pub fn heard(
+        &mut self,
+        listener: &ChannelListener,
+        topic: &str,
+        message: &Bytes,
+        out: &mut SessionOutput,
+    ) {
         let topic = Bytes::copy_from_slice(topic.as_bytes());
         match listener {
-            Listener::Channel(channel) if self.subscriptions.channels.contains(channel) => {
+            ChannelListener::Channel(channel) if self.subscriptions.channels.contains(channel) => {
                 self.send_message(channel, message.clone(), out);
             }
-            Listener::Pattern(pattern)
+            ChannelListener::Pattern(pattern)
                 if self.subscriptions.patterns.contains(pattern) && glob(pattern, &topic) =>
             {
                 let push = pattern_message(pattern, &topic, message);
                 self.transaction.tell(&push, self.version, out);
             }
-            Listener::Channel(_) | Listener::Pattern(_) => {}
+            ChannelListener::Channel(_) | ChannelListener::Pattern(_) => {}
         }
     }
 
     /// Messages that a listener was too slow for.
-    pub fn missed(&mut self, listener: &Listener, topic: &str, first: u64, last: u64, out: &mut Output) {
+    pub fn missed(
+        &mut self,
+        listener: &ChannelListener,
+        topic: &str,
+        first: u64,
+        last: u64,
+        out: &mut SessionOutput,
+    ) {
         let message = Bytes::from(format!(r#"{{"event":"gap","from":{first},"to":{last}}}"#));
         self.heard(listener, topic, &message, out);
     }
 
     /// How many heard what was published here, or why nobody did.
-    pub fn published(&mut self, token: u64, outcome: Result<u64, String>, out: &mut Output) {
-        if let Some(Expect::Published { reply }) = self.pending.take(token) {
+    pub fn published(&mut self, token: u64, outcome: Result<u64, String>, out: &mut SessionOutput) {
+        if let Some(Expectation::Published { reply }) = self.pending.take(token) {
             let count = |count| Reply::Integer(i64::try_from(count).unwrap_or(i64::MAX));
             let answer = outcome.map_or_else(|why| Reply::error(format!("ERR {why}")), count);
             self.fill(reply, answer);
@@ -217,30 +231,31 @@ impl Session {
     }
 
     /// The broker cannot let this connection listen, although it was told so: it had better hear of that and leave.
-    pub fn cannot_listen(&mut self, why: &str, out: &mut Output) {
+    pub fn cannot_listen(&mut self, why: &str, out: &mut SessionOutput) {
         let place = self.replies.open();
         self.fill(place, Reply::error(format!("ERR {why}")));
         self.closing = true;
         self.flush(out);
     }
 
-    fn listen(&mut self, channel: &Bytes, out: &mut Output) {
+    fn listen(&mut self, channel: &Bytes, out: &mut SessionOutput) {
         match listenable(channel) {
             Ok(Some(filter)) => {
-                out.channels.push(ChannelAct::Begin { listener: Listener::Channel(channel.clone()), filter });
+                out.channels
+                    .push(ChannelAct::Begin { listener: ChannelListener::Channel(channel.clone()), filter });
             }
             Ok(None) | Err(_) => self.watch_job(channel, out),
         }
     }
 
-    fn unlisten(&mut self, channel: &Bytes, out: &mut Output) {
+    fn unlisten(&mut self, channel: &Bytes, out: &mut SessionOutput) {
         match listenable(channel) {
-            Ok(Some(_)) => out.channels.push(ChannelAct::End(Listener::Channel(channel.clone()))),
+            Ok(Some(_)) => out.channels.push(ChannelAct::End(ChannelListener::Channel(channel.clone()))),
             Ok(None) | Err(_) => self.unwatch_job(channel, out),
         }
     }
 
-    fn watch_job(&mut self, channel: &Bytes, out: &mut Output) {
+    fn watch_job(&mut self, channel: &Bytes, out: &mut SessionOutput) {
         let Some(job) = channel.strip_prefix(b"job:").filter(|_| channel != UPDATES) else { return };
         match std::str::from_utf8(job).map(str::parse::<TaskId>) {
             Ok(Ok(task)) => self.watch_task(channel.clone(), task, None, out),
@@ -250,34 +265,40 @@ impl Session {
         }
     }
 
-    pub(super) fn watch_task(&mut self, channel: Bytes, task: TaskId, from: Option<u64>, out: &mut Output) {
+    pub(super) fn watch_task(
+        &mut self,
+        channel: Bytes,
+        task: TaskId,
+        from: Option<u64>,
+        out: &mut SessionOutput,
+    ) {
         let watch = self.token();
         self.subscriptions.jobs.insert(watch, channel);
         let filter = EventFilter { task: Some(task), ..EventFilter::default() };
-        self.ask(Request::Watch(Watch { watch, filter, from }), Expect::Watch, out);
+        self.ask(Request::Watch(Watch { watch, filter, from }), Expectation::Watch, out);
     }
 
-    fn unwatch_job(&mut self, channel: &Bytes, out: &mut Output) {
+    fn unwatch_job(&mut self, channel: &Bytes, out: &mut SessionOutput) {
         self.stop_expecting(channel, out);
         let watch = self.subscriptions.jobs.iter().find(|(_, of)| *of == channel).map(|(watch, _)| *watch);
         if let Some(watch) = watch {
             self.subscriptions.jobs.remove(&watch);
-            self.ask(Request::Unwatch { watch }, Expect::Nothing, out);
+            self.ask(Request::Unwatch { watch }, Expectation::Nothing, out);
         }
     }
 
     /// Begins or ends the watch over everything.
-    fn listen_as_needed(&mut self, out: &mut Output) {
+    fn listen_as_needed(&mut self, out: &mut SessionOutput) {
         match (self.subscriptions.wants_everything(), self.subscriptions.everything) {
             (true, None) => {
                 let watch = self.token();
                 self.subscriptions.everything = Some(watch);
                 let all = Watch { watch, filter: EventFilter::default(), from: None };
-                self.ask(Request::Watch(all), Expect::Watch, out);
+                self.ask(Request::Watch(all), Expectation::Watch, out);
             }
             (false, Some(watch)) => {
                 self.subscriptions.everything = None;
-                self.ask(Request::Unwatch { watch }, Expect::Nothing, out);
+                self.ask(Request::Unwatch { watch }, Expectation::Nothing, out);
             }
             (true, Some(_)) | (false, None) => {}
         }
@@ -289,13 +310,13 @@ impl Session {
         encode(&Reply::Push(vec![Reply::word(what), channel, count]), self.version, bytes);
     }
 
-    pub(super) fn send_message(&mut self, channel: &Bytes, message: Bytes, out: &mut Output) {
+    pub(super) fn send_message(&mut self, channel: &Bytes, message: Bytes, out: &mut SessionOutput) {
         let push =
             Reply::Push(vec![Reply::word("message"), Reply::Bulk(channel.clone()), Reply::Bulk(message)]);
         self.transaction.tell(&push, self.version, out);
     }
 
-    fn send_to_patterns(&mut self, channel: &Bytes, message: &Bytes, out: &mut Output) {
+    fn send_to_patterns(&mut self, channel: &Bytes, message: &Bytes, out: &mut SessionOutput) {
         let Session { subscriptions, transaction, version, .. } = self;
         for pattern in subscriptions.patterns.iter().filter(|pattern| glob(pattern, channel)) {
             transaction.tell(&pattern_message(pattern, channel, message), *version, out);

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
-use super::Output;
+use super::SessionOutput;
 use crate::codec::{Reply, Version, encode};
 use crate::command::{
-    Claim, Command, ConnectionCommand, EventsCommand, KeyspaceCommand, ListCommand, Wait, WorkerCommand,
+    ClaimCommand, Command, ConnectionCommand, EventsCommand, KeyspaceCommand, RespListCommand, Wait,
+    WorkerCommand,
 };
 
 /// What may be put by.
@@ -16,7 +17,7 @@ const COMMANDS_MAX: usize = 10_000;
 const BYTES_MAX: usize = 32 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct Transaction {
+pub(super) struct MultiTransaction {
     open: Option<PutBy>,
     /// EXEC has come: these are to be run.
     due: VecDeque<Result<Command, Reply>>,
@@ -33,7 +34,7 @@ struct PutBy {
     broken: bool,
 }
 
-impl Transaction {
+impl MultiTransaction {
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -49,13 +50,13 @@ impl Transaction {
     }
 
     /// The array of answers begins.
-    pub(super) fn begin_array(&mut self, items: usize, version: Version, out: &mut Output) {
+    pub(super) fn begin_array(&mut self, items: usize, version: Version, out: &mut SessionOutput) {
         encode(&Reply::Written { count: items, parts: Vec::new() }, version, &mut out.bytes);
         self.owed = items;
     }
 
     /// An answer is written, perhaps one of the array's.
-    pub(super) fn has_answered(&mut self, out: &mut Output) {
+    pub(super) fn has_answered(&mut self, out: &mut SessionOutput) {
         self.owed = self.owed.saturating_sub(1);
         if self.owed == 0 && !self.news.is_empty() {
             out.bytes.unsplit(std::mem::take(&mut self.news));
@@ -63,7 +64,7 @@ impl Transaction {
     }
 
     /// Unasked news, as soon as no array is half written.
-    pub(super) fn tell(&mut self, news: &Reply, version: Version, out: &mut Output) {
+    pub(super) fn tell(&mut self, news: &Reply, version: Version, out: &mut SessionOutput) {
         let bytes = if self.owed > 0 { &mut self.news } else { &mut out.bytes };
         encode(news, version, bytes);
     }
@@ -158,8 +159,8 @@ fn may_be_put_by(command: &Command) -> bool {
 /// Within a transaction nobody waits, as in Redis.
 fn without_waiting(command: Command) -> Command {
     match command {
-        Command::List(ListCommand::Claim(claim)) => {
-            Command::List(ListCommand::Claim(Claim { wait: Wait::NotAtAll, ..claim }))
+        Command::List(RespListCommand::Claim(claim)) => {
+            Command::List(RespListCommand::Claim(ClaimCommand { wait: Wait::NotAtAll, ..claim }))
         }
         Command::Events(EventsCommand::Read(mut read)) => {
             read.block = None;

@@ -3,21 +3,21 @@
 use tenure_door_kit::worker_actor::WorkerKind;
 use tenure_hub::words::{Name, Timestamp};
 
-use super::{Expect, Output, Session};
+use super::{Expectation, Session, SessionOutput};
 use crate::flow::{CommandFlow, Input, Whom};
-use crate::worker::{Call, CallAnswer, WorkerCall};
+use crate::worker::{RespCall, RespCallReply, RespWorkerCall};
 
 /// Calls to several worker actors, until all have answered.
 #[derive(Debug)]
 pub(super) struct Group {
     place: u64,
-    answers: Vec<(u64, Option<CallAnswer>)>,
+    answers: Vec<(u64, Option<RespCallReply>)>,
     flow: CommandFlow,
 }
 
 impl Session {
     /// Whatever is said on the connection of a worker is a sign of its life. Its actor need not hear of each.
-    pub(super) fn show_life(&mut self, now: Timestamp, out: &mut Output) {
+    pub(super) fn show_life(&mut self, now: Timestamp, out: &mut SessionOutput) {
         let Some(worker) = self.identity.worker.as_ref().or(self.identity.hinted.as_ref()) else { return };
         if self.settings.heartbeats().is_fresh(now, self.identity.showed_life)
             || *worker == self.identity.unnamed
@@ -26,7 +26,7 @@ impl Session {
         }
         let worker = worker.clone();
         self.identity.showed_life = now;
-        out.calls.push(WorkerCall { token: self.token(), worker, open_as: None, call: Call::Sign });
+        out.calls.push(RespWorkerCall { token: self.token(), worker, open_as: None, call: RespCall::Sign });
     }
 
     pub(super) fn speak_with(
@@ -34,26 +34,26 @@ impl Session {
         now: Timestamp,
         place: u64,
         whom: Whom,
-        call: Call,
+        call: RespCall,
         flow: CommandFlow,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) {
         let Some(Addressee { worker, open_as, becomes }) = self.address(whom, &call) else {
-            let step = flow.resume(now, Input::Call(CallAnswer::NotHeld));
+            let step = flow.resume(now, Input::Call(RespCallReply::NotHeld));
             return self.run(now, place, step, out);
         };
         let token = self.token();
-        self.pending.insert(token, Expect::Call { reply: place, flow, becomes });
-        out.calls.push(WorkerCall { token, worker, open_as, call });
+        self.pending.insert(token, Expectation::Call { reply: place, flow, becomes });
+        out.calls.push(RespWorkerCall { token, worker, open_as, call });
     }
 
     pub(super) fn speak_with_all(
         &mut self,
         now: Timestamp,
         place: u64,
-        calls: Vec<(Whom, Call)>,
+        calls: Vec<(Whom, RespCall)>,
         flow: CommandFlow,
-        out: &mut Output,
+        out: &mut SessionOutput,
     ) {
         let mut answers = Vec::with_capacity(calls.len());
         for (whom, call) in calls {
@@ -61,19 +61,27 @@ impl Session {
             match self.address(whom, &call) {
                 Some(Addressee { worker, open_as, .. }) => {
                     answers.push((token, None));
-                    out.calls.push(WorkerCall { token, worker, open_as, call });
+                    out.calls.push(RespWorkerCall { token, worker, open_as, call });
                 }
-                None => answers.push((token, Some(CallAnswer::NotHeld))),
+                None => answers.push((token, Some(RespCallReply::NotHeld))),
             }
         }
         self.group = Some(Group { place, answers, flow });
         self.go_on_when_all_answered(now, out);
     }
 
-    pub(super) fn collect(&mut self, now: Timestamp, token: u64, answer: CallAnswer, out: &mut Output) {
-        if let Some(Expect::Call { reply, flow, becomes }) = self.pending.take(token) {
-            if !matches!(answer, CallAnswer::NotRegistered | CallAnswer::Taken | CallAnswer::Refused(_))
-                && let Some(name) = becomes
+    pub(super) fn collect(
+        &mut self,
+        now: Timestamp,
+        token: u64,
+        answer: RespCallReply,
+        out: &mut SessionOutput,
+    ) {
+        if let Some(Expectation::Call { reply, flow, becomes }) = self.pending.take(token) {
+            if !matches!(
+                answer,
+                RespCallReply::NotRegistered | RespCallReply::Taken | RespCallReply::Refused(_)
+            ) && let Some(name) = becomes
             {
                 let before = self.identity.worker.replace(name);
                 self.identity.introduced = true;
@@ -106,7 +114,7 @@ impl Session {
     }
 
     /// Which actor a call goes to; none if the peer has not said who speaks here.
-    fn address(&mut self, whom: Whom, call: &Call) -> Option<Addressee> {
+    fn address(&mut self, whom: Whom, call: &RespCall) -> Option<Addressee> {
         Some(match whom {
             Whom::Own => {
                 Addressee::known(self.identity.worker.clone().or_else(|| self.identity.hinted.clone())?)
@@ -128,7 +136,7 @@ impl Session {
         })
     }
 
-    fn go_on_when_all_answered(&mut self, now: Timestamp, out: &mut Output) {
+    fn go_on_when_all_answered(&mut self, now: Timestamp, out: &mut SessionOutput) {
         let all = |group: &mut Group| group.answers.iter().all(|(_, answer)| answer.is_some());
         if let Some(Group { place, answers, flow }) = self.group.take_if(all) {
             let answers = answers.into_iter().filter_map(|(_, answer)| answer).collect();

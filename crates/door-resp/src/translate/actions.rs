@@ -12,7 +12,7 @@ use tenure_plans::{OfAction, Plan, PlanJob};
 use super::Speaker;
 use super::jobs::{AfterFilter, Keep, ids};
 use super::lookup::{
-    AfterList, AfterMatch, AfterName, AfterPage, AfterTakeUp, AfterWorkers, Found, find_name, list,
+    AfterList, AfterMatch, AfterName, AfterPage, AfterTakeUp, AfterWorkers, LookupResult, find_name, list,
     page as page_of, take_up, workers,
 };
 use super::names::{ACTIONS, action_name, job_id, plan_tag, status, tool_needs};
@@ -23,8 +23,8 @@ use super::render::time;
 use super::submit::{accepted, named, new_task};
 use super::views::{AfterIsThere, AfterValue};
 use crate::codec::Reply;
-use crate::command::{ActionCommand, JobFilter, JobStatus, Page};
-use crate::flow::{CommandFlow, Input, Step};
+use crate::command::{ActionCommand, JobFilter, JobStatus, PageOptions};
+use crate::flow::{CommandFlow, FlowStep, Input};
 use crate::json::SubmittedAction;
 
 /// How many of its jobs are shown. An action makes at most a hundred; more can only be put under it by hand.
@@ -42,26 +42,26 @@ pub(crate) enum ActionFlow {
 }
 
 impl ActionFlow {
-    fn ask(self, request: Request) -> Step {
-        Step::Ask(request, CommandFlow::Action(self))
+    fn ask(self, request: Request) -> FlowStep {
+        FlowStep::Ask(request, CommandFlow::Action(self))
     }
 
-    pub(crate) fn resume(self, _: Timestamp, input: Input) -> Step {
+    pub(crate) fn resume(self, _: Timestamp, input: Input) -> FlowStep {
         match self {
             Self::SubmittingFirst { id, parent, answer } => match accepted(input.answer()) {
-                Ok(_) => Step::Reply(Reply::bulk(answer.to_string())),
-                Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => Step::Reply(exists(&id)),
+                Ok(_) => FlowStep::Reply(Reply::bulk(answer.to_string())),
+                Err(Refusal::BadParent { .. } | Refusal::NameTaken { .. }) => FlowStep::Reply(exists(&id)),
                 // All of it or nothing: a job that was accepted goes with the action.
                 Err(reason) => retire(vec![parent], AfterRetire::Reply(refusal(&reason))),
             },
             Self::SubmittingAgain { id, parent, own, answer } => match accepted(input.answer()) {
-                Err(Refusal::BadParent { .. }) => Step::Reply(exists(&id)),
+                Err(Refusal::BadParent { .. }) => FlowStep::Reply(exists(&id)),
                 Err(reason) => retire(own, AfterRetire::Reply(refusal(&reason))),
                 Ok(_) => jobs_of(parent, AfterJobs::SubmittedAgain { id, own, answer }),
             },
             Self::ReadingAbout(jobs, then) => {
                 let words = input.read().ok().and_then(|words| serde_json::from_slice(&words).ok());
-                then.go(Some((About::new(words.unwrap_or_default(), &jobs), jobs)))
+                then.go(Some((ActionInfo::new(words.unwrap_or_default(), &jobs), jobs)))
             }
             // One that is gone already need not be cancelled.
             Self::Retiring(tasks, then) => retire(tasks, then),
@@ -73,7 +73,7 @@ impl ActionFlow {
 #[derive(Debug)]
 pub(crate) enum AfterAction {
     About(AfterAbout),
-    Filtered { action: String, filter: Box<JobFilter>, page: Page, then: AfterFilter },
+    Filtered { action: String, filter: Box<JobFilter>, page: PageOptions, then: AfterFilter },
     Length,
     Range { start: i64, stop: i64 },
     IsThere(AfterIsThere),
@@ -84,7 +84,7 @@ pub(crate) enum AfterAction {
 pub(crate) enum AfterAbout {
     Get {
         action: String,
-        page: Page,
+        page: PageOptions,
     },
     Status,
     Value(AfterValue),
@@ -92,19 +92,20 @@ pub(crate) enum AfterAbout {
     Describe {
         actions: Vec<TaskInfo>,
         wanted: Option<JobStatus>,
-        page: Page,
+        page: PageOptions,
         shown: Vec<Value>,
     },
 }
 
 impl AfterAbout {
-    fn go(self, found: Option<(About, Vec<TaskInfo>)>) -> Step {
-        let status =
-            |(about, jobs): &(About, Vec<TaskInfo>)| Value::Object(action_status(about, jobs)).to_string();
+    fn go(self, found: Option<(ActionInfo, Vec<TaskInfo>)>) -> FlowStep {
+        let status = |(about, jobs): &(ActionInfo, Vec<TaskInfo>)| {
+            Value::Object(action_status(about, jobs)).to_string()
+        };
         match self {
             Self::Get { action, page } => {
                 let Some((about, jobs)) = found else {
-                    return Step::error(format!("ERR Action not found: {action}"));
+                    return FlowStep::error(format!("ERR Action not found: {action}"));
                 };
                 let mut shown = action_status(&about, &jobs);
                 let ids = jobs.iter().skip(page.offset).take(page.limit).map(|job| Value::from(job_id(job)));
@@ -114,9 +115,9 @@ impl AfterAbout {
                 shown.insert("job_ids_limit".into(), page.limit.into());
                 shown.insert("job_ids_returned".into(), ids.len().into());
                 shown.insert("job_ids".into(), ids.into());
-                Step::Reply(Reply::bulk(Value::Object(shown).to_string()))
+                FlowStep::Reply(Reply::bulk(Value::Object(shown).to_string()))
             }
-            Self::Status => Step::Reply(found.as_ref().map(status).map_or(Reply::Null, Reply::bulk)),
+            Self::Status => FlowStep::Reply(found.as_ref().map(status).map_or(Reply::Null, Reply::bulk)),
             Self::Value(then) => then.go(found.as_ref().map(status).map(Bytes::from)),
             Self::Describe { actions, wanted, page, mut shown } => {
                 if let Some((about, jobs)) = &found
@@ -153,22 +154,22 @@ pub(crate) enum AfterJobs {
 }
 
 impl AfterJobs {
-    pub(super) fn go(self, jobs: Vec<TaskInfo>) -> Step {
+    pub(super) fn go(self, jobs: Vec<TaskInfo>) -> FlowStep {
         match self {
             Self::About { words, then } => {
                 let Some(first) = jobs.first() else { return then.go(None) };
                 let words = words.unwrap_or(first.body);
-                Step::Read(vec![words], CommandFlow::Action(ActionFlow::ReadingAbout(jobs, then)))
+                FlowStep::Read(vec![words], CommandFlow::Action(ActionFlow::ReadingAbout(jobs, then)))
             }
-            Self::Length => Step::Reply(Reply::count(jobs.len())),
+            Self::Length => FlowStep::Reply(Reply::count(jobs.len())),
             Self::Range { start, stop } => {
                 let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
                 let (first, length) = part(count, start, stop).unwrap_or_default();
-                Step::Reply(ids(jobs.iter().skip(first).take(length)))
+                FlowStep::Reply(ids(jobs.iter().skip(first).take(length)))
             }
             Self::SubmittedAgain { id, own, answer } => {
                 if jobs.iter().all(|job| own.contains(&job.id)) {
-                    return Step::Reply(Reply::bulk(answer.to_string()));
+                    return FlowStep::Reply(Reply::bulk(answer.to_string()));
                 }
                 retire(own, AfterRetire::Reply(exists(&id)))
             }
@@ -185,9 +186,9 @@ pub(crate) enum AfterRetire {
 }
 
 impl AfterRetire {
-    fn go(self) -> Step {
+    fn go(self) -> FlowStep {
         match self {
-            Self::Reply(reply) => Step::Reply(reply),
+            Self::Reply(reply) => FlowStep::Reply(reply),
             Self::Submit(submit) => {
                 let (submitted, speaker) = *submit;
                 submit_action(submitted, &speaker)
@@ -197,7 +198,7 @@ impl AfterRetire {
     }
 }
 
-pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> Step {
+pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> FlowStep {
     match command {
         ActionCommand::Submit(submitted) => submit_action(*submitted, speaker),
         ActionCommand::Get { action, page } => with_action(&action.clone(), AfterAbout::Get { action, page }),
@@ -209,7 +210,7 @@ pub(super) fn start(command: ActionCommand, speaker: &Speaker) -> Step {
     }
 }
 
-pub(super) fn submit_action(mut submitted: SubmittedAction, speaker: &Speaker) -> Step {
+pub(super) fn submit_action(mut submitted: SubmittedAction, speaker: &Speaker) -> FlowStep {
     if let Some(words) = submitted.options.needs_described.take() {
         let then = AfterMatch::Action(Box::new((submitted, speaker.clone())));
         return workers(AfterWorkers::Match { words, then });
@@ -240,14 +241,14 @@ impl ActionSubmission {
         now: Timestamp,
         plan: Plan,
         json: Value,
-    ) -> Step {
+    ) -> FlowStep {
         let id = submitted.action.id.clone().unwrap_or_else(|| fresh_id().to_string());
         let name = action_name(&id);
         let submission = Self { id, plan, json, submitted, now, speaker };
         find_name(name, AfterName::SubmitAction(Box::new(submission)))
     }
 
-    pub(super) fn found(self: Box<Self>, found: Found) -> Step {
+    pub(super) fn found(self: Box<Self>, found: LookupResult) -> FlowStep {
         let fan = |parent: TaskId| {
             let Self { id, plan, json, submitted, now, speaker } = &*self;
             Fan::out(id.clone(), plan, json, submitted, parent, *now, speaker)
@@ -255,16 +256,18 @@ impl ActionSubmission {
         match found {
             Err(_) => match fan(fresh_id()) {
                 Ok(fan) => fan.submit_first(),
-                Err(reply) => Step::Reply(reply),
+                Err(reply) => FlowStep::Reply(reply),
             },
-            Ok(task) if *task.terms.queue != *ACTIONS || task.children > 0 => Step::Reply(exists(&self.id)),
+            Ok(task) if *task.terms.queue != *ACTIONS || task.children > 0 => {
+                FlowStep::Reply(exists(&self.id))
+            }
             // The jobs that it had are forgotten, and the action with them: only its name is left.
             Ok(task) => match fan(task.id) {
                 Ok(fan) if task.state.name().has_ended() => {
                     take_up(task.id, AfterTakeUp::Action(Box::new(fan)))
                 }
                 Ok(fan) => fan.submit_again(),
-                Err(reply) => Step::Reply(reply),
+                Err(reply) => FlowStep::Reply(reply),
             },
         }
     }
@@ -313,7 +316,7 @@ impl Fan {
 
     /// The action and its jobs together. If somebody else has begun it meanwhile, the jobs have no parent and are
     /// refused.
-    fn submit_first(self) -> Step {
+    fn submit_first(self) -> FlowStep {
         let Self { id, parent, jobs, about, answer } = self;
         let mut task = NewTask::new(parent, ACTIONS);
         task.name = Some(action_name(&id));
@@ -324,7 +327,7 @@ impl Fan {
     }
 
     /// Jobs for an action that is there. Two that come at the same time would mix, so both of them step back.
-    pub(super) fn submit_again(self) -> Step {
+    pub(super) fn submit_again(self) -> FlowStep {
         let Self { id, parent, jobs, answer, .. } = self;
         let own: Vec<TaskId> = jobs.iter().map(|job| job.task.id).collect();
         ActionFlow::SubmittingAgain { id, parent, own, answer }.ask(Request::Submit(jobs))
@@ -337,13 +340,13 @@ fn exists(action: &str) -> Reply {
 
 /// What was said when an action began, which outlives some of its jobs.
 #[derive(Debug)]
-pub(crate) struct About {
+pub(crate) struct ActionInfo {
     action: Value,
     plan: Value,
     jobs_created: usize,
 }
 
-impl About {
+impl ActionInfo {
     fn new(mut words: Value, jobs: &[TaskInfo]) -> Self {
         let created = words["jobs_created"].as_u64().and_then(|count| usize::try_from(count).ok());
         Self {
@@ -356,17 +359,17 @@ impl About {
 }
 
 /// An action and its jobs.
-pub(super) fn with_action(action: &str, then: AfterAbout) -> Step {
+pub(super) fn with_action(action: &str, then: AfterAbout) -> FlowStep {
     find_action(action, AfterAction::About(then))
 }
 
 /// The task that stands for an action.
-pub(super) fn find_action(action: &str, then: AfterAction) -> Step {
+pub(super) fn find_action(action: &str, then: AfterAction) -> FlowStep {
     find_name(action_name(action), AfterName::Action(then))
 }
 
 /// An action whose jobs are all forgotten is there no more, although its name is.
-pub(super) fn found(then: AfterAction, found: Found) -> Step {
+pub(super) fn found(then: AfterAction, found: LookupResult) -> FlowStep {
     let there = |task: &TaskInfo| *task.terms.queue == *ACTIONS && task.children > 0;
     let found = found.ok().filter(|task| there(task));
     match then {
@@ -378,31 +381,31 @@ pub(super) fn found(then: AfterAction, found: Found) -> Step {
             super::jobs::of_action(action, &filter, page, then, found.as_deref())
         }
         AfterAction::Length => match found {
-            None => Step::Reply(Reply::Integer(0)),
+            None => FlowStep::Reply(Reply::Integer(0)),
             Some(action) => jobs_of(action.id, AfterJobs::Length),
         },
         AfterAction::Range { start, stop } => match found {
-            None => Step::Reply(Reply::Array(Vec::new())),
+            None => FlowStep::Reply(Reply::Array(Vec::new())),
             Some(action) => jobs_of(action.id, AfterJobs::Range { start, stop }),
         },
         AfterAction::IsThere(then) => then.go(found.is_some()),
     }
 }
 
-fn with_jobs(action: &TaskInfo, then: AfterAbout) -> Step {
+fn with_jobs(action: &TaskInfo, then: AfterAbout) -> FlowStep {
     // An action whose name was used before has the words of the former one; its jobs have its own.
     let words = (action.state.name() == StateName::Created).then_some(action.body);
     jobs_of(action.id, AfterJobs::About { words, then })
 }
 
 /// An action's jobs in the order of its inputs.
-fn jobs_of(action: TaskId, then: AfterJobs) -> Step {
+fn jobs_of(action: TaskId, then: AfterJobs) -> FlowStep {
     let query = ListQuery { parent: Some(action), ..ListQuery::default() };
     list(query, JOBS_MAX, Keep::All, AfterList::JobsOfAction(then))
 }
 
 /// What an action's status is follows from its jobs. Those that are forgotten are counted as that.
-fn action_status(about: &About, jobs: &[TaskInfo]) -> Map<String, Value> {
+fn action_status(about: &ActionInfo, jobs: &[TaskInfo]) -> Map<String, Value> {
     let mut shown = Map::new();
     shown.insert("action_id".into(), about.action.clone());
     shown.insert("created_at".into(), jobs.first().map_or(Value::Null, |job| time(job.submitted_at)));
@@ -424,7 +427,7 @@ fn action_status(about: &About, jobs: &[TaskInfo]) -> Map<String, Value> {
 }
 
 /// The same in three words: jobs that are forgotten have ended, and so are counted as completed.
-fn summary(about: &About, jobs: &[TaskInfo]) -> Map<String, Value> {
+fn summary(about: &ActionInfo, jobs: &[TaskInfo]) -> Map<String, Value> {
     let count = |wanted: &[JobStatus]| jobs.iter().filter(|job| wanted.contains(&status(&job.state))).count();
     let failed = count(&[JobStatus::Failed, JobStatus::Dead, JobStatus::Cancelled]);
     let completed = count(&[JobStatus::Completed]) + about.jobs_created - jobs.len();
@@ -438,7 +441,7 @@ fn summary(about: &About, jobs: &[TaskInfo]) -> Map<String, Value> {
 }
 
 /// None if all jobs have ended and it is not known any more whether one of them failed.
-fn overall(about: &About, jobs: &[TaskInfo]) -> Option<JobStatus> {
+fn overall(about: &ActionInfo, jobs: &[TaskInfo]) -> Option<JobStatus> {
     let any = |wanted: &[JobStatus]| jobs.iter().any(|job| wanted.contains(&status(&job.state)));
     let forgotten = about.jobs_created > jobs.len();
     if any(&[JobStatus::Running]) {
@@ -461,21 +464,21 @@ fn overall(about: &About, jobs: &[TaskInfo]) -> Option<JobStatus> {
 pub(super) fn describe(
     mut actions: Vec<TaskInfo>,
     wanted: Option<JobStatus>,
-    page: Page,
+    page: PageOptions,
     shown: Vec<Value>,
-) -> Step {
+) -> FlowStep {
     let enough = shown.len() >= page.offset.saturating_add(page.limit);
     match actions.pop().filter(|_| !enough) {
         Some(action) => with_jobs(&action, AfterAbout::Describe { actions, wanted, page, shown }),
         None => {
             let shown: Vec<Value> = shown.into_iter().skip(page.offset).collect();
-            Step::Reply(Reply::bulk(Value::Array(shown).to_string()))
+            FlowStep::Reply(Reply::bulk(Value::Array(shown).to_string()))
         }
     }
 }
 
 /// Ends the actions whose jobs are all forgotten, so that they are forgotten as well.
-fn tidy(query: ListQuery, then: AfterRetire) -> Step {
+fn tidy(query: ListQuery, then: AfterRetire) -> FlowStep {
     page_of(query, AfterPage::Tidy(then))
 }
 
@@ -484,7 +487,7 @@ pub(super) fn tidy_page(
     actions: &[TaskInfo],
     next: Option<ListQuery>,
     then: AfterRetire,
-) -> Step {
+) -> FlowStep {
     let over = |task: &&TaskInfo| task.children == 0 && task.submitted_at + SETTLED_AFTER < now;
     let over: Vec<TaskId> = actions.iter().filter(over).map(|task| task.id).collect();
     let then = match next {
@@ -495,7 +498,7 @@ pub(super) fn tidy_page(
 }
 
 /// Cancels one after the other.
-fn retire(mut tasks: Vec<TaskId>, then: AfterRetire) -> Step {
+fn retire(mut tasks: Vec<TaskId>, then: AfterRetire) -> FlowStep {
     let Some(task) = tasks.pop() else { return then.go() };
     let cancel = Command::Cancel { task, reason: Some("its action is over".into()) };
     ActionFlow::Retiring(tasks, then).ask(Request::Command(cancel))

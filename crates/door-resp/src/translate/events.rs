@@ -4,12 +4,12 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tenure_hub::words::{Event, EventData, EventFilter, EventSubject, LostReason, Name, Next};
 
-use super::lookup::{AfterFind, Found, find};
+use super::lookup::{AfterFind, LookupResult, find};
 use super::names::{DEFAULT_QUEUE, is_reserved, known_as};
 use super::render::{time, wanted};
 use crate::codec::Reply;
-use crate::command::{Block, EventsCommand, ReadFrom, XRead};
-use crate::flow::{Follow, Step, Stream};
+use crate::command::{BlockFor, EventsCommand, ReadFrom, XRead};
+use crate::flow::{EventStream, FlowStep, Follow};
 use crate::key::EventsKey;
 
 /// Streams whose names are looked up: each is of a job or of a queue.
@@ -18,18 +18,18 @@ pub(crate) struct Resolving {
     /// The last one first; the one that is being looked up is apart.
     left: Vec<(Bytes, EventsKey, ReadFrom)>,
     current: Option<(Bytes, String, ReadFrom)>,
-    found: Vec<Stream>,
+    found: Vec<EventStream>,
     count: usize,
-    block: Option<Block>,
+    block: Option<BlockFor>,
     range_to: Option<u64>,
 }
 
 impl Resolving {
-    fn go(mut self: Box<Self>) -> Step {
+    fn go(mut self: Box<Self>) -> FlowStep {
         while let Some((name, key, from)) = self.left.pop() {
             match key {
                 EventsKey::All => {
-                    self.found.push(Stream { name, filter: EventFilter::default(), from, job: None });
+                    self.found.push(EventStream { name, filter: EventFilter::default(), from, job: None });
                 }
                 EventsKey::Of(id) => {
                     self.current = Some((name, id.clone(), from));
@@ -38,20 +38,20 @@ impl Resolving {
             }
         }
         let Self { found: streams, count, block, range_to, .. } = *self;
-        Step::Follow(Follow { streams, count, block, range_to })
+        FlowStep::Follow(Follow { streams, count, block, range_to })
     }
 
-    pub(super) fn found(mut self: Box<Self>, task: Found) -> Step {
+    pub(super) fn found(mut self: Box<Self>, task: LookupResult) -> FlowStep {
         if let Some((name, id, from)) = self.current.take() {
             self.found.push(match task {
                 Ok(task) => {
                     let filter = EventFilter { task: Some(task.id), ..EventFilter::default() };
-                    Stream { name, filter, from, job: Some(id) }
+                    EventStream { name, filter, from, job: Some(id) }
                 }
                 Err(_) => {
                     let queue = if id == "ready" { DEFAULT_QUEUE } else { &id };
                     let filter = EventFilter { queue: Some(Name::from(queue)), ..EventFilter::default() };
-                    Stream { name, filter, from, job: None }
+                    EventStream { name, filter, from, job: None }
                 }
             });
         }
@@ -60,7 +60,7 @@ impl Resolving {
 }
 
 /// Subscriptions are the connection's own affair and never come here.
-pub(super) fn start(command: EventsCommand) -> Step {
+pub(super) fn start(command: EventsCommand) -> FlowStep {
     let (left, count, block, range_to) = match command {
         EventsCommand::Read(XRead { streams, count, block }) => {
             (streams.into_iter().rev().collect(), count, block, None)
@@ -73,7 +73,7 @@ pub(super) fn start(command: EventsCommand) -> Step {
         | EventsCommand::Unsubscribe(_)
         | EventsCommand::SubscribePattern(_)
         | EventsCommand::UnsubscribePattern(_)
-        | EventsCommand::Publish { .. } => return Step::error("ERR not a command for the broker"),
+        | EventsCommand::Publish { .. } => return FlowStep::error("ERR not a command for the broker"),
     };
     Box::new(Resolving { left, current: None, found: Vec::new(), count, block, range_to }).go()
 }

@@ -8,7 +8,8 @@ use tenure_hub::{Request, Response};
 use super::actions::{AfterAction, find_action};
 use super::last::LastReply;
 use super::lookup::{
-    AfterFind, AfterList, AfterResult, AfterWhole, Found, find, find_readable, list, read_result, read_whole,
+    AfterFind, AfterList, AfterResult, AfterWhole, LookupResult, find, find_readable, list, read_result,
+    read_whole,
 };
 use super::names::{is_reserved, job_id, plan_of_recipe, plan_tag, queue_name, states, status};
 use super::plans::{AfterFindPlan, find_plan};
@@ -17,12 +18,12 @@ use super::render;
 use super::workers::{AfterHeld, about_held};
 use super::{Speaker, submit};
 use crate::codec::Reply;
-use crate::command::{CommandError, JobCommand, JobFilter, JobStatus, JobVerb, Page};
-use crate::flow::{CommandFlow, Input, Outcome, Step, Whom};
+use crate::command::{CommandError, JobCommand, JobFilter, JobStatus, JobVerb, PageOptions};
+use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input, Whom};
 use crate::glob::glob;
-use crate::json::{JobUpdate, Report};
-use crate::rights::Reader;
-use crate::worker::{Call, CallAnswer, report};
+use crate::json::{JobReport, JobUpdate};
+use crate::rights::JobReader;
+use crate::worker::{RespCall, RespCallReply, report};
 
 pub(super) const NOT_FAILED: &str = "ERR Job not in failed status";
 
@@ -30,7 +31,7 @@ pub(super) const NOT_FAILED: &str = "ERR Job not in failed status";
 #[derive(Debug)]
 pub(crate) enum JobFlow {
     /// The worker on this connection, if there is one, hears that the job was mentioned.
-    Mentioning { job: String, then: AfterMention, reader: Reader, worker: Option<Name> },
+    Mentioning { job: String, then: AfterMention, reader: JobReader, worker: Option<Name> },
     /// Whether a worker that a report names may speak here.
     Identifying { name: Name, job: String, update: Box<JobUpdate> },
     /// Why a job waits.
@@ -38,13 +39,13 @@ pub(crate) enum JobFlow {
 }
 
 impl JobFlow {
-    pub(crate) fn resume(self, input: Input) -> Step {
+    pub(crate) fn resume(self, input: Input) -> FlowStep {
         match self {
             Self::Mentioning { job, then, reader, worker } => {
                 find_readable(&job, reader, worker, AfterFind::Mentioned(then))
             }
             Self::Identifying { name, job, update } => match input.call() {
-                CallAnswer::Taken => explain_not_held(job, update.report, None),
+                RespCallReply::Taken => explain_not_held(job, update.report, None),
                 _ => report_on(Whom::Known(name.clone()), job, update, Some(name)),
             },
             Self::Explaining(task) => read_result(task, AfterResult::Status(Box::new(input.answer()))),
@@ -68,12 +69,12 @@ impl AfterMention {
         }
     }
 
-    pub(super) fn go(self, task: Box<TaskInfo>) -> Step {
+    pub(super) fn go(self, task: Box<TaskInfo>) -> FlowStep {
         match self {
             Self::Get { .. } => read_whole(task, AfterWhole::Get),
             Self::Status => {
                 let explain = Request::Query(Query::Explain { task: task.id });
-                Step::Ask(explain, CommandFlow::Job(JobFlow::Explaining(task)))
+                FlowStep::Ask(explain, CommandFlow::Job(JobFlow::Explaining(task)))
             }
         }
     }
@@ -108,12 +109,12 @@ pub(crate) struct AfterFilter {
 }
 
 impl AfterFilter {
-    pub(super) fn go(self, jobs: &[TaskInfo]) -> Step {
+    pub(super) fn go(self, jobs: &[TaskInfo]) -> FlowStep {
         match self.bare_plan {
             Some(plan) if jobs.is_empty() => {
                 find_plan(&plan.clone(), AfterFindPlan::Bare { plan, view: self.view })
             }
-            _ => Step::Reply(self.view.reply(jobs)),
+            _ => FlowStep::Reply(self.view.reply(jobs)),
         }
     }
 }
@@ -156,7 +157,7 @@ impl Keep {
     }
 }
 
-pub(super) fn start(command: JobCommand, speaker: &Speaker) -> Step {
+pub(super) fn start(command: JobCommand, speaker: &Speaker) -> FlowStep {
     match command {
         JobCommand::Submit(submission) => submit::job(*submission, speaker),
         JobCommand::Update { job, update: Ok(update) } => update_job(job, update, speaker),
@@ -182,11 +183,16 @@ pub(super) fn not_yours(worker: Option<&str>, holder: &str) -> Reply {
 }
 
 /// After a report was refused because the worker does not hold the job: why not.
-pub(super) fn explain_not_held(job: String, report: Option<Report>, worker: Option<Name>) -> Step {
+pub(super) fn explain_not_held(job: String, report: Option<JobReport>, worker: Option<Name>) -> FlowStep {
     find(&job.clone(), AfterFind::NotHeld { job, report, worker })
 }
 
-pub(super) fn not_held(job: &str, report: Option<Report>, worker: Option<&str>, found: Found) -> Reply {
+pub(super) fn not_held(
+    job: &str,
+    report: Option<JobReport>,
+    worker: Option<&str>,
+    found: LookupResult,
+) -> Reply {
     let Ok(task) = found else { return Reply::error(format!("ERR Job not found: {job}")) };
     match task.state.holding() {
         Some(holding) if Some(&*holding.worker) == worker => {
@@ -204,13 +210,13 @@ pub(super) fn not_held(job: &str, report: Option<Report>, worker: Option<&str>, 
 }
 
 /// A worker that asks for its own job has read that it has it.
-fn mentioned(job: String, then: AfterMention, speaker: &Speaker) -> Step {
-    let call = Call::Mention { task: job.clone() };
+fn mentioned(job: String, then: AfterMention, speaker: &Speaker) -> FlowStep {
+    let call = RespCall::Mention { task: job.clone() };
     let (reader, worker) = (speaker.reader, speaker.worker.clone());
-    Step::Call(Whom::Own, call, CommandFlow::Job(JobFlow::Mentioning { job, then, reader, worker }))
+    FlowStep::Call(Whom::Own, call, CommandFlow::Job(JobFlow::Mentioning { job, then, reader, worker }))
 }
 
-fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> Step {
+fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> FlowStep {
     let worker = speaker.worker.clone();
     let report = update.report;
     let Some(name) = update.worker.as_deref().map(Name::from) else {
@@ -224,37 +230,37 @@ fn update_job(job: String, update: Box<JobUpdate>, speaker: &Speaker) -> Step {
         // One that has not may say so here, unless that worker speaks elsewhere.
         None => {
             let flow = CommandFlow::Job(JobFlow::Identifying { name: name.clone(), job, update });
-            Step::Call(Whom::Known(name), Call::Identify, flow)
+            FlowStep::Call(Whom::Known(name), RespCall::Identify, flow)
         }
     }
 }
 
-fn report_on(whom: Whom, job: String, update: Box<JobUpdate>, worker: Option<Name>) -> Step {
+fn report_on(whom: Whom, job: String, update: Box<JobUpdate>, worker: Option<Name>) -> FlowStep {
     let then = AfterHeld::Report { job: job.clone(), report: update.report, worker: worker.clone() };
-    about_held(whom, job.clone(), worker, Call::Report { task: job, report: report(*update) }, then)
+    about_held(whom, job.clone(), worker, RespCall::Report { task: job, report: report(*update) }, then)
 }
 
 /// What the worker's side says to a report.
 pub(super) fn reported(
     job: String,
-    report: Option<Report>,
+    report: Option<JobReport>,
     worker: Option<Name>,
-    answer: CallAnswer,
-) -> Step {
+    answer: RespCallReply,
+) -> FlowStep {
     match answer {
-        CallAnswer::Done => Step::Reply(Reply::OK),
-        CallAnswer::Wanted(wanted) => {
-            Step::Reply(Reply::simple(format!("OK wanted={}", super::refusals::wanted(wanted))))
+        RespCallReply::Done => FlowStep::Reply(Reply::OK),
+        RespCallReply::Wanted(wanted) => {
+            FlowStep::Reply(Reply::simple(format!("OK wanted={}", super::refusals::wanted(wanted))))
         }
-        CallAnswer::NotHeld | CallAnswer::NotRegistered => explain_not_held(job, report, worker),
-        CallAnswer::Stale { attempt, current } => {
-            Step::error(format!("ERR Stale attempt {attempt} of job {job}, the current one is {current}"))
+        RespCallReply::NotHeld | RespCallReply::NotRegistered => explain_not_held(job, report, worker),
+        RespCallReply::Stale { attempt, current } => {
+            FlowStep::error(format!("ERR Stale attempt {attempt} of job {job}, the current one is {current}"))
         }
-        other => Step::Reply(call_refused(&other, worker.as_deref().unwrap_or_default())),
+        other => FlowStep::Reply(call_refused(&other, worker.as_deref().unwrap_or_default())),
     }
 }
 
-pub(super) fn status_reply(task: &TaskInfo, result: &Bytes, why: &Outcome) -> Reply {
+pub(super) fn status_reply(task: &TaskInfo, result: &Bytes, why: &FlowOutcome) -> Reply {
     let mut shown = render::state(task, result);
     if let Ok(Response::Answer(Answer::Why(why))) = why
         && task.state.holding().is_none()
@@ -266,7 +272,7 @@ pub(super) fn status_reply(task: &TaskInfo, result: &Bytes, why: &Outcome) -> Re
     Reply::bulk(Value::Object(shown).to_string())
 }
 
-fn filtered(filter: JobFilter, page: Page, view: JobView) -> Step {
+fn filtered(filter: JobFilter, page: PageOptions, view: JobView) -> FlowStep {
     if let Some(action) = filter.action.clone() {
         let then = AfterFilter { view, bare_plan: None };
         return find_action(
@@ -281,13 +287,13 @@ fn filtered(filter: JobFilter, page: Page, view: JobView) -> Step {
 pub(super) fn of_action(
     action: String,
     filter: &JobFilter,
-    page: Page,
+    page: PageOptions,
     then: AfterFilter,
     found: Option<&TaskInfo>,
-) -> Step {
+) -> FlowStep {
     match found {
-        None if filter.is_bare => Step::Reply(neither_status_nor("action", action)),
-        None => Step::Reply(then.view.reply(&[])),
+        None if filter.is_bare => FlowStep::Reply(neither_status_nor("action", action)),
+        None => FlowStep::Reply(then.view.reply(&[])),
         Some(task) => of_filter(filter, Some(task.id), page, then),
     }
 }
@@ -301,7 +307,7 @@ fn neither_status_nor(what: &'static str, word: String) -> Reply {
     CommandError::NeitherStatusNor { word, what }.reply()
 }
 
-fn of_filter(filter: &JobFilter, parent: Option<TaskId>, page: Page, then: AfterFilter) -> Step {
+fn of_filter(filter: &JobFilter, parent: Option<TaskId>, page: PageOptions, then: AfterFilter) -> FlowStep {
     let plan = filter.plan.as_deref().map(plan_tag);
     let tag: Option<Name> = filter.tag.as_deref().map(Into::into);
     let query = ListQuery {
@@ -321,12 +327,17 @@ pub(super) fn ids<'a>(jobs: impl IntoIterator<Item = &'a TaskInfo>) -> Reply {
     Reply::array(jobs.into_iter().map(|job| Reply::bulk(job_id(job))))
 }
 
-pub(super) fn steer_found(job: String, verb: JobVerb, reason: Option<String>, found: Found) -> Step {
-    let Ok(task) = found else { return Step::error(format!("ERR Job not found: {job}")) };
+pub(super) fn steer_found(
+    job: String,
+    verb: JobVerb,
+    reason: Option<String>,
+    found: LookupResult,
+) -> FlowStep {
+    let Ok(task) = found else { return FlowStep::error(format!("ERR Job not found: {job}")) };
     let from = status(&task.state);
     // What came to a good end is not tried again by mistake.
     if verb == JobVerb::Retry && from == JobStatus::Completed {
-        return Step::error(NOT_FAILED);
+        return FlowStep::error(NOT_FAILED);
     }
     let reason = reason.map(String::into_boxed_str);
     let command = match verb {
@@ -336,5 +347,5 @@ pub(super) fn steer_found(job: String, verb: JobVerb, reason: Option<String>, fo
         JobVerb::Resume => Command::Resume { task: task.id },
     };
     let is_running = task.state.name() == StateName::Running;
-    Step::Last(Request::Command(command), LastReply::Steered { job, verb, from, is_running })
+    FlowStep::Last(Request::Command(command), LastReply::Steered { job, verb, from, is_running })
 }

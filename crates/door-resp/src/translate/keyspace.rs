@@ -13,10 +13,10 @@ use super::refusals::refusal;
 use super::render;
 use super::views::AfterIsThere;
 use crate::codec::Reply;
-use crate::command::Scan;
-use crate::flow::{CommandFlow, Input, OTHER_KIND, Outcome, Step};
+use crate::command::ScanOptions;
+use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input, OTHER_KIND};
 use crate::glob::{glob, literal_prefix};
-use crate::key::{Key, QueueKey};
+use crate::key::{RespKey, RespQueueKey};
 
 /// How many keys KEYS answers with. Whoever has more is told to use SCAN.
 const KEYS_MAX: usize = 100_000;
@@ -30,15 +30,15 @@ pub(crate) enum KeyspaceFlow {
 }
 
 impl KeyspaceFlow {
-    pub(crate) fn resume(self, now: Timestamp, input: Input) -> Step {
+    pub(crate) fn resume(self, now: Timestamp, input: Input) -> FlowStep {
         match self {
             Self::Walking(at, then) => match at.keys(now, input.answer()) {
                 Ok((keys, next)) => then.go(keys, next),
-                Err(reason) => Step::Reply(refusal(&reason)),
+                Err(reason) => FlowStep::Reply(refusal(&reason)),
             },
             Self::FindingQueue(name, then) => match one_queue(input.answer()) {
                 Ok(found) => then.go(found.is_some() && !is_reserved(&name)),
-                Err(reason) => Step::Reply(refusal(&reason)),
+                Err(reason) => FlowStep::Reply(refusal(&reason)),
             },
         }
     }
@@ -47,56 +47,56 @@ impl KeyspaceFlow {
 /// Where a slice of keys leads.
 #[derive(Debug)]
 pub(crate) enum AfterSlice {
-    Keys(Wanted, BTreeSet<String>),
-    Scan(Wanted),
+    Keys(WantedKeys, BTreeSet<String>),
+    Scan(WantedKeys),
 }
 
 impl AfterSlice {
-    fn go(self, found: Vec<String>, next: Option<At>) -> Step {
+    fn go(self, found: Vec<String>, next: Option<At>) -> FlowStep {
         match self {
             Self::Keys(wanted, mut keys) => {
                 keys.extend(found.into_iter().filter(|key| wanted.key(key)));
                 if keys.len() > KEYS_MAX {
-                    return Step::error(format!("ERR more than {KEYS_MAX} keys match, use SCAN"));
+                    return FlowStep::error(format!("ERR more than {KEYS_MAX} keys match, use SCAN"));
                 }
                 match next.and_then(|next| wanted.onwards(next)) {
                     Some(next) => slice(next, PAGE, Self::Keys(wanted, keys)),
-                    None => Step::Reply(Reply::array(keys.into_iter().map(Reply::bulk))),
+                    None => FlowStep::Reply(Reply::array(keys.into_iter().map(Reply::bulk))),
                 }
             }
             Self::Scan(wanted) => {
                 // A capability has many workers; within a slice it is told once.
                 let found: BTreeSet<String> = found.into_iter().filter(|key| wanted.key(key)).collect();
                 let next = next.and_then(|next| wanted.onwards(next));
-                Step::Reply(scanned(next, found.into_iter().collect()))
+                FlowStep::Reply(scanned(next, found.into_iter().collect()))
             }
         }
     }
 }
 
-pub(super) fn keys(pattern: Bytes) -> Step {
-    let wanted = Wanted { pattern, kind: None };
+pub(super) fn keys(pattern: Bytes) -> FlowStep {
+    let wanted = WantedKeys { pattern, kind: None };
     match wanted.first() {
         Some(at) => slice(at, PAGE, AfterSlice::Keys(wanted, BTreeSet::new())),
-        None => Step::Reply(Reply::Array(Vec::new())),
+        None => FlowStep::Reply(Reply::Array(Vec::new())),
     }
 }
 
 /// The cursor is a place in a table. Things keep their places, so what is there all the while is seen.
-pub(super) fn scan(scan: Scan) -> Step {
-    let Scan { cursor, pattern, count, kind } = scan;
-    let wanted = Wanted { pattern: pattern.unwrap_or_else(|| Bytes::from_static(b"*")), kind };
+pub(super) fn scan(scan: ScanOptions) -> FlowStep {
+    let ScanOptions { cursor, pattern, count, kind } = scan;
+    let wanted = WantedKeys { pattern: pattern.unwrap_or_else(|| Bytes::from_static(b"*")), kind };
     match At::from_cursor(cursor).and_then(|at| wanted.onwards(at)) {
         Some(at) => slice(at, count, AfterSlice::Scan(wanted)),
-        None => Step::Reply(scanned(None, Vec::new())),
+        None => FlowStep::Reply(scanned(None, Vec::new())),
     }
 }
 
 /// Whether the broker has ever heard of a queue.
-pub(super) fn queue_exists(queue: &QueueKey, then: AfterIsThere) -> Step {
+pub(super) fn queue_exists(queue: &RespQueueKey, then: AfterIsThere) -> FlowStep {
     let Some(name) = queue_name(queue) else { return then.go(true) };
     let query = Query::Queue { queue: name.clone() };
-    Step::Ask(Request::Query(query), CommandFlow::Keyspace(KeyspaceFlow::FindingQueue(name, then)))
+    FlowStep::Ask(Request::Query(query), CommandFlow::Keyspace(KeyspaceFlow::FindingQueue(name, then)))
 }
 
 fn scanned(next: Option<At>, keys: Vec<String>) -> Reply {
@@ -146,7 +146,7 @@ impl At {
     }
 
     /// The keys of what was found here, and where to go on.
-    fn keys(self, now: Timestamp, outcome: Outcome) -> Result<(Vec<String>, Option<At>), Refusal> {
+    fn keys(self, now: Timestamp, outcome: FlowOutcome) -> Result<(Vec<String>, Option<At>), Refusal> {
         let Self { table, place } = self;
         let (keys, next) = match outcome {
             // The broker gives all queues at once, so a slice of them is long whatever was asked for.
@@ -178,12 +178,12 @@ impl At {
 
 /// Which keys are looked for.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedKeys {
     pattern: Bytes,
     kind: Option<String>,
 }
 
-impl Wanted {
+impl WantedKeys {
     fn first(&self) -> Option<At> {
         self.onwards(At { table: Table::Queues, place: 0 })
     }
@@ -204,20 +204,20 @@ impl Wanted {
     }
 
     fn key(&self, key: &str) -> bool {
-        let of_kind = |kind: &str| Key::parse(key.as_bytes()).redis_type() == Some(kind);
+        let of_kind = |kind: &str| RespKey::parse(key.as_bytes()).redis_type() == Some(kind);
         glob(&self.pattern, key.as_bytes()) && self.kind.as_deref().is_none_or(of_kind)
     }
 }
 
 /// Asks for so many things from a place on.
-fn slice(at: At, count: usize, then: AfterSlice) -> Step {
+fn slice(at: At, count: usize, then: AfterSlice) -> FlowStep {
     let At { table, place } = at;
     let query = match table {
         Table::Queues => Query::Queues,
         Table::Workers => Query::ScanWorkers { from: place, limit: count.min(PAGE) },
         Table::Tasks => Query::ScanTasks { from: place, limit: count.min(PAGE) },
     };
-    Step::Ask(Request::Query(query), CommandFlow::Keyspace(KeyspaceFlow::Walking(at, then)))
+    FlowStep::Ask(Request::Query(query), CommandFlow::Keyspace(KeyspaceFlow::Walking(at, then)))
 }
 
 fn of_worker(worker: &WorkerInfo, now: Timestamp) -> Vec<String> {

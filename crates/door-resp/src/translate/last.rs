@@ -13,8 +13,8 @@ use super::render::time;
 use super::submit::accepted;
 use crate::codec::Reply;
 use crate::command::{JobStatus, JobVerb, MetricsFormat};
-use crate::flow::Outcome;
-use crate::key::QueueKey;
+use crate::flow::FlowOutcome;
+use crate::key::RespQueueKey;
 
 /// What becomes of the last answer.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) enum LastReply {
     },
     Counts,
     Queue,
-    Length(QueueKey),
+    Length(RespQueueKey),
     Metrics(MetricsFormat),
     Info {
         sections: Vec<String>,
@@ -41,7 +41,7 @@ pub(crate) enum LastReply {
 }
 
 impl LastReply {
-    pub(crate) fn reply(self, now: Timestamp, outcome: Outcome) -> Reply {
+    pub(crate) fn reply(self, now: Timestamp, outcome: FlowOutcome) -> Reply {
         match self {
             Self::Done(reply) => outcome.map_or_else(|reason| refusal(&reason), |_| reply),
             Self::Submitted { name } => match accepted(outcome) {
@@ -104,7 +104,7 @@ fn metrics(format: MetricsFormat, text: &str) -> Reply {
 }
 
 /// A worker has to stop first; until then the wish is remembered.
-fn steered(job: &str, verb: JobVerb, from: JobStatus, is_running: bool, outcome: Outcome) -> Reply {
+fn steered(job: &str, verb: JobVerb, from: JobStatus, is_running: bool, outcome: FlowOutcome) -> Reply {
     match outcome {
         Ok(_) => Reply::simple(match verb {
             JobVerb::Cancel if is_running => "OK cancellation requested",

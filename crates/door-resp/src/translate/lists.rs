@@ -15,11 +15,11 @@ use super::render::{pulled, pulled_plan};
 use super::workers::{AfterHeld, about_held};
 use super::{Speaker, ranges, submit};
 use crate::codec::{Reply, Version};
-use crate::command::{Claim, ListCommand, PopReply, QueueCommand, Wait};
-use crate::flow::{CommandFlow, Input, Step, Whom};
+use crate::command::{ClaimCommand, PopReply, QueueCommand, RespListCommand, Wait};
+use crate::flow::{CommandFlow, FlowStep, Input, Whom};
 use crate::json::pushed_name;
-use crate::key::QueueKey;
-use crate::worker::{Call, CallAnswer, Pop};
+use crate::key::RespQueueKey;
+use crate::worker::{Pop, RespCall, RespCallReply};
 
 /// What a pop waits for.
 #[derive(Debug)]
@@ -63,11 +63,11 @@ pub(crate) struct Popping {
 type Keys = Vec<(Name, Bytes)>;
 
 impl ListFlow {
-    pub(crate) fn resume(self, input: Input) -> Step {
+    pub(crate) fn resume(self, input: Input) -> FlowStep {
         match self {
             Self::Popping(popping) => popping.popped(input.call()),
             Self::PoppingMany { worker } => popped_many(input.calls(), &worker),
-            Self::Reading { assignment, keys } => Step::Reply(match input.read() {
+            Self::Reading { assignment, keys } => FlowStep::Reply(match input.read() {
                 Ok(body) => {
                     let job = Reply::Bulk(pulled(&assignment, &body));
                     let asked = keys.iter().find(|(name, _)| *name == assignment.terms.queue);
@@ -78,7 +78,7 @@ impl ListFlow {
                 }
                 Err(reason) => refusal(&reason),
             }),
-            Self::ReadingElement(assignment) => Step::Reply(match input.read() {
+            Self::ReadingElement(assignment) => FlowStep::Reply(match input.read() {
                 Ok(body) => match pulled_plan(&assignment, &body) {
                     Some(job) => Reply::Bulk(job),
                     None => Reply::bulk(assigned_id(&assignment)),
@@ -87,66 +87,68 @@ impl ListFlow {
             }),
             Self::ReadingRaw { assignment, keys, ends } => match input.read() {
                 Ok(body) => read_raw(&assignment, &keys, ends, body),
-                Err(reason) => Step::Reply(refusal(&reason)),
+                Err(reason) => FlowStep::Reply(refusal(&reason)),
             },
-            Self::EndingRaw { reply, worker } => Step::Reply(match input.call() {
-                CallAnswer::Done | CallAnswer::Wanted(_) => reply,
+            Self::EndingRaw { reply, worker } => FlowStep::Reply(match input.call() {
+                RespCallReply::Done | RespCallReply::Wanted(_) => reply,
                 other => call_refused(&other, &worker),
             }),
             Self::ReadingMany(popped) => {
                 let whole = |(assignment, body): (Assignment, Result<Bytes, Refusal>)| {
                     Reply::Bulk(pulled(&assignment, &body.unwrap_or_default()))
                 };
-                Step::Reply(Reply::Array(popped.into_iter().zip(input.read_all()).map(whole).collect()))
+                FlowStep::Reply(Reply::Array(popped.into_iter().zip(input.read_all()).map(whole).collect()))
             }
         }
     }
 }
 
 impl Popping {
-    fn popped(self, answer: CallAnswer) -> Step {
+    fn popped(self, answer: RespCallReply) -> FlowStep {
         let Self { reply, whole, raw, as_pair, keys, worker } = self;
         match answer {
-            CallAnswer::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => {
-                Step::Reply(Reply::NullArray)
+            RespCallReply::Nothing if matches!(reply, PopReply::KeyAndJob) && as_pair => {
+                FlowStep::Reply(Reply::NullArray)
             }
-            CallAnswer::Nothing => Step::Reply(Reply::Null),
-            CallAnswer::Pulled(assignment) if raw => {
+            RespCallReply::Nothing => FlowStep::Reply(Reply::Null),
+            RespCallReply::Pulled(assignment) if raw => {
                 let (body, ends) = (assignment.body, !matches!(reply, PopReply::Element));
                 let flow = ListFlow::ReadingRaw { assignment, keys, ends };
-                Step::Read(vec![body], CommandFlow::List(flow))
+                FlowStep::Read(vec![body], CommandFlow::List(flow))
             }
-            CallAnswer::Pulled(assignment) => match reply {
-                PopReply::Element if !whole => Step::Reply(Reply::bulk(assigned_id(&assignment))),
+            RespCallReply::Pulled(assignment) => match reply {
+                PopReply::Element if !whole => FlowStep::Reply(Reply::bulk(assigned_id(&assignment))),
                 PopReply::Element => {
                     let body = assignment.body;
-                    Step::Read(vec![body], CommandFlow::List(ListFlow::ReadingElement(assignment)))
+                    FlowStep::Read(vec![body], CommandFlow::List(ListFlow::ReadingElement(assignment)))
                 }
                 PopReply::Job | PopReply::Jobs { .. } => read_body(assignment, Vec::new()),
                 PopReply::KeyAndJob => read_body(assignment, keys),
             },
-            other => Step::Reply(call_refused(&other, &worker)),
+            other => FlowStep::Reply(call_refused(&other, &worker)),
         }
     }
 }
 
-pub(super) fn start(command: ListCommand, speaker: &Speaker) -> Step {
+pub(super) fn start(command: RespListCommand, speaker: &Speaker) -> FlowStep {
     match command {
-        ListCommand::Push { queue, bodies } => submit::push(&queue, bodies, speaker),
-        ListCommand::Claim(claim) => pop(claim, speaker),
-        ListCommand::Length { key } => ranges::length(key),
-        ListCommand::Range { key, start, stop } => ranges::range(key, start, stop),
-        ListCommand::Remove { queue, element } => remove(queue, &element, speaker),
+        RespListCommand::Push { queue, bodies } => submit::push(&queue, bodies, speaker),
+        RespListCommand::Claim(claim) => pop(claim, speaker),
+        RespListCommand::Length { key } => ranges::length(key),
+        RespListCommand::Range { key, start, stop } => ranges::range(key, start, stop),
+        RespListCommand::Remove { queue, element } => remove(queue, &element, speaker),
     }
 }
 
-pub(super) fn start_queue(command: QueueCommand) -> Step {
+pub(super) fn start_queue(command: QueueCommand) -> FlowStep {
     match command {
-        QueueCommand::Stats { queue: None } => Step::Last(Request::Query(Query::Counts), LastReply::Counts),
+        QueueCommand::Stats { queue: None } => {
+            FlowStep::Last(Request::Query(Query::Counts), LastReply::Counts)
+        }
         QueueCommand::Stats { queue: Some(queue) } => stats(&queue),
-        QueueCommand::Metrics(format) => Step::Last(Request::Stats, LastReply::Metrics(format)),
+        QueueCommand::Metrics(format) => FlowStep::Last(Request::Stats, LastReply::Metrics(format)),
         QueueCommand::Peek { queue, count } => match open_queue(&queue) {
-            Err(error) => Step::Reply(error.reply()),
+            Err(error) => FlowStep::Reply(error.reply()),
             Ok(name) => list(waiting_in(name), count, Keep::All, AfterList::Peek),
         },
     }
@@ -161,13 +163,13 @@ pub(super) fn waiting_in(queue: Name) -> ListQuery {
     ListQuery { states: vec![StateName::Ready], queue: Some(queue), ..ListQuery::default() }
 }
 
-fn pop(claim: Claim, speaker: &Speaker) -> Step {
-    let Claim { queues, wait, reply, list, raw } = claim;
+fn pop(claim: ClaimCommand, speaker: &Speaker) -> FlowStep {
+    let ClaimCommand { queues, wait, reply, list, raw } = claim;
     let mut names = Vec::with_capacity(queues.len());
     for (_, queue) in &queues {
         match open_queue(queue) {
             Ok(name) => names.push(name),
-            Err(error) => return Step::Reply(error.reply()),
+            Err(error) => return FlowStep::Reply(error.reply()),
         }
     }
     // A worker that only pings may be of the generation that reads a whole job, until it asks for one by its id.
@@ -191,109 +193,119 @@ fn pop(claim: Claim, speaker: &Speaker) -> Step {
     } else {
         Vec::new()
     };
-    let call = Call::Pull(Pop { queues: names, wait, whole, list });
+    let call = RespCall::Pull(Pop { queues: names, wait, whole, list });
     let popping = Box::new(Popping { reply, whole, raw, as_pair, keys, worker });
-    Step::Call(Whom::Puller, call, CommandFlow::List(ListFlow::Popping(popping)))
+    FlowStep::Call(Whom::Puller, call, CommandFlow::List(ListFlow::Popping(popping)))
 }
 
 /// Several at once share a sync.
-fn pop_many(pop: &Pop, count: usize, worker: Name) -> Step {
+fn pop_many(pop: &Pop, count: usize, worker: Name) -> FlowStep {
     if count == 0 {
-        return Step::Reply(Reply::Array(Vec::new()));
+        return FlowStep::Reply(Reply::Array(Vec::new()));
     }
-    let calls = (0..count).map(|_| (Whom::Puller, Call::Pull(pop.clone()))).collect();
-    Step::Calls(calls, CommandFlow::List(ListFlow::PoppingMany { worker }))
+    let calls = (0..count).map(|_| (Whom::Puller, RespCall::Pull(pop.clone()))).collect();
+    FlowStep::Calls(calls, CommandFlow::List(ListFlow::PoppingMany { worker }))
 }
 
-fn popped_many(answers: Vec<CallAnswer>, worker: &str) -> Step {
+fn popped_many(answers: Vec<RespCallReply>, worker: &str) -> FlowStep {
     let mut popped = Vec::new();
     let mut reply = Reply::NullArray;
     for answer in answers {
         match answer {
-            CallAnswer::Pulled(assignment) => popped.push(*assignment),
-            CallAnswer::Nothing => {}
+            RespCallReply::Pulled(assignment) => popped.push(*assignment),
+            RespCallReply::Nothing => {}
             other => reply = call_refused(&other, worker),
         }
     }
     if popped.is_empty() {
-        return Step::Reply(reply);
+        return FlowStep::Reply(reply);
     }
     let bodies = popped.iter().map(|assignment| assignment.body).collect();
-    Step::Read(bodies, CommandFlow::List(ListFlow::ReadingMany(popped)))
+    FlowStep::Read(bodies, CommandFlow::List(ListFlow::ReadingMany(popped)))
 }
 
-fn read_body(assignment: Box<Assignment>, keys: Keys) -> Step {
+fn read_body(assignment: Box<Assignment>, keys: Keys) -> FlowStep {
     let body = assignment.body;
-    Step::Read(vec![body], CommandFlow::List(ListFlow::Reading { assignment, keys }))
+    FlowStep::Read(vec![body], CommandFlow::List(ListFlow::Reading { assignment, keys }))
 }
 
 /// Answers the bytes that were pushed. A pop takes the job for good, as in Redis; a move leaves it held until LREM.
-fn read_raw(assignment: &Assignment, keys: &Keys, ends: bool, body: Bytes) -> Step {
+fn read_raw(assignment: &Assignment, keys: &Keys, ends: bool, body: Bytes) -> FlowStep {
     let job = assigned_id(assignment);
     if !ends {
-        return Step::Handed { job, element: body };
+        return FlowStep::Handed { job, element: body };
     }
     let asked = keys.iter().find(|(name, _)| *name == assignment.terms.queue).or(keys.first());
     let reply = match asked {
         Some((_, key)) => Reply::array([Reply::Bulk(key.clone()), Reply::Bulk(body)]),
         None => Reply::Bulk(body),
     };
-    let finish = Call::Finish { task: job, list: QueueKey::Processing };
+    let finish = RespCall::Finish { task: job, list: RespQueueKey::Processing };
     let flow = ListFlow::EndingRaw { reply, worker: Name::default() };
-    Step::Call(Whom::Own, finish, CommandFlow::List(flow))
+    FlowStep::Call(Whom::Own, finish, CommandFlow::List(flow))
 }
 
 /// `LREM`: the element is an id, or for the oldest workers the whole job.
-fn remove(queue: QueueKey, element: &Bytes, speaker: &Speaker) -> Step {
+fn remove(queue: RespQueueKey, element: &Bytes, speaker: &Speaker) -> FlowStep {
     let job = match pushed_name(element) {
         Ok(Some(name)) => name,
         _ => match std::str::from_utf8(element) {
             Ok(text) => text.to_owned(),
-            Err(_) => return Step::Reply(Reply::Integer(0)),
+            Err(_) => return FlowStep::Reply(Reply::Integer(0)),
         },
     };
     let worker = speaker.worker.clone();
-    let finish = Call::Finish { task: job.clone(), list: queue.clone() };
+    let finish = RespCall::Finish { task: job.clone(), list: queue.clone() };
     let then = AfterHeld::Remove { queue, job: job.clone(), worker: worker.clone() };
     about_held(Whom::Own, job, worker, finish, then)
 }
 
 /// What the worker's side says to a removal.
-pub(super) fn removed(queue: QueueKey, job: String, worker: Option<Name>, answer: &CallAnswer) -> Step {
+pub(super) fn removed(
+    queue: RespQueueKey,
+    job: String,
+    worker: Option<Name>,
+    answer: &RespCallReply,
+) -> FlowStep {
     match answer {
-        CallAnswer::Done => Step::Reply(Reply::Integer(1)),
-        CallAnswer::NotHeld | CallAnswer::NotRegistered => {
+        RespCallReply::Done => FlowStep::Reply(Reply::Integer(1)),
+        RespCallReply::NotHeld | RespCallReply::NotRegistered => {
             find(&job.clone(), AfterFind::Remove { queue, job, worker })
         }
-        other => Step::Reply(call_refused(other, worker.as_deref().unwrap_or_default())),
+        other => FlowStep::Reply(call_refused(other, worker.as_deref().unwrap_or_default())),
     }
 }
 
 /// A job that the speaker does not hold on this list: it has ended, waits, is on another list or another's.
-pub(super) fn remove_other(task: &TaskInfo, queue: &QueueKey, job: &str, worker: Option<&str>) -> Step {
-    let is_held_list = *queue == QueueKey::Processing;
+pub(super) fn remove_other(
+    task: &TaskInfo,
+    queue: &RespQueueKey,
+    job: &str,
+    worker: Option<&str>,
+) -> FlowStep {
+    let is_held_list = *queue == RespQueueKey::Processing;
     if task.state.name().has_ended() {
         // A worker that reported the end takes the job off the list afterwards.
-        return Step::Reply(Reply::Integer(i64::from(is_held_list)));
+        return FlowStep::Reply(Reply::Integer(i64::from(is_held_list)));
     }
     if let Some(holding) = task.state.holding() {
-        return Step::Reply(match is_held_list {
+        return FlowStep::Reply(match is_held_list {
             true => super::jobs::not_yours(worker, &holding.worker),
             false => Reply::Integer(0),
         });
     }
     if queue_name(queue).as_ref() != Some(&task.terms.queue) {
-        return Step::Reply(Reply::Integer(0));
+        return FlowStep::Reply(Reply::Integer(0));
     }
     let reason = Some(format!("{job} was removed from its queue").into_boxed_str());
     let cancel = Request::Command(Command::Cancel { task: task.id, reason });
-    Step::Last(cancel, LastReply::Done(Reply::Integer(1)))
+    FlowStep::Last(cancel, LastReply::Done(Reply::Integer(1)))
 }
 
-fn stats(queue: &QueueKey) -> Step {
+fn stats(queue: &RespQueueKey) -> FlowStep {
     match open_queue(queue) {
-        Ok(queue) => Step::Last(Request::Query(Query::Queue { queue }), LastReply::Queue),
-        Err(error) => Step::Reply(error.reply()),
+        Ok(queue) => FlowStep::Last(Request::Query(Query::Queue { queue }), LastReply::Queue),
+        Err(error) => FlowStep::Reply(error.reply()),
     }
 }
 

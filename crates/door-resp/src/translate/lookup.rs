@@ -20,17 +20,17 @@ use super::submit::PendingJob;
 use super::views::{self, AfterIsThere, AfterMembers, AfterValue};
 use super::workers::{self, AfterHeld, Asking};
 use crate::codec::Reply;
-use crate::command::{JobStatus, JobVerb, Page};
-use crate::flow::{CommandFlow, Input, OTHER_KIND, Outcome, Step};
-use crate::json::{Report, ShapeError, Submission, SubmittedAction};
-use crate::key::{JobField, QueueKey, WorkerField};
-use crate::rights::{Reader, is_held_by, not_its_own};
-use crate::worker::Call;
+use crate::command::{JobStatus, JobVerb, PageOptions};
+use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input, OTHER_KIND};
+use crate::json::{JobReport, JobSubmission, ShapeError, SubmittedAction};
+use crate::key::{JobField, RespQueueKey, WorkerField};
+use crate::rights::{JobReader, is_held_by, not_its_own};
+use crate::worker::RespCall;
 
 /// How many things the broker gives at a time. A long walk is many short questions, and others are answered between.
 pub(super) const PAGE: usize = 1000;
 
-pub(super) type Found = Result<Box<TaskInfo>, Refusal>;
+pub(super) type LookupResult = Result<Box<TaskInfo>, Refusal>;
 
 /// What is being looked up.
 #[derive(Debug)]
@@ -50,21 +50,23 @@ pub(crate) enum Lookup {
 }
 
 impl Lookup {
-    pub(super) fn ask(self, request: Request) -> Step {
-        Step::Ask(request, CommandFlow::Lookup(self))
+    pub(super) fn ask(self, request: Request) -> FlowStep {
+        FlowStep::Ask(request, CommandFlow::Lookup(self))
     }
 
-    pub(super) fn read(self, blob: Blob) -> Step {
-        Step::Read(vec![blob], CommandFlow::Lookup(self))
+    pub(super) fn read(self, blob: Blob) -> FlowStep {
+        FlowStep::Read(vec![blob], CommandFlow::Lookup(self))
     }
 
-    pub(crate) fn resume(self, now: Timestamp, input: Input) -> Step {
+    pub(crate) fn resume(self, now: Timestamp, input: Input) -> FlowStep {
         match self {
             Self::Job(then) => then.go(now, job_of(input.answer())),
             Self::HeldJob(held) => {
                 let (worker, then) = *held;
                 match job_of(input.answer()) {
-                    Ok(task) if !is_held_by(&task, worker.as_deref()) => Step::Reply(refusal(&not_its_own())),
+                    Ok(task) if !is_held_by(&task, worker.as_deref()) => {
+                        FlowStep::Reply(refusal(&not_its_own()))
+                    }
                     found => then.go(now, found),
                 }
             }
@@ -76,11 +78,11 @@ impl Lookup {
             }
             Self::Pausing(then) => then.go(),
             Self::Body(task, then) => match input.read() {
-                Err(reason) => Step::Reply(refusal(&reason)),
+                Err(reason) => FlowStep::Reply(refusal(&reason)),
                 Ok(body) => read_result(task, AfterResult::Whole(body, then)),
             },
             Self::Result(task, then) => match input.read() {
-                Err(reason) => Step::Reply(refusal(&reason)),
+                Err(reason) => FlowStep::Reply(refusal(&reason)),
                 Ok(result) => then.go(&task, result),
             },
             Self::Page(then, query) => match input.answer() {
@@ -116,7 +118,7 @@ impl Lookup {
 pub(crate) enum AfterFind {
     NotHeld {
         job: String,
-        report: Option<Report>,
+        report: Option<JobReport>,
         worker: Option<Name>,
     },
     /// An update that makes no sense, whoever sent it.
@@ -133,14 +135,14 @@ pub(crate) enum AfterFind {
     HeldAfterAll {
         then: AfterHeld,
         worker: Name,
-        call: Call,
+        call: RespCall,
     },
     Parent {
         parent: String,
         job: Box<PendingJob>,
     },
     Remove {
-        queue: QueueKey,
+        queue: RespQueueKey,
         job: String,
         worker: Option<Name>,
     },
@@ -153,28 +155,30 @@ pub(crate) enum AfterFind {
 }
 
 impl AfterFind {
-    fn go(self, now: Timestamp, found: Found) -> Step {
+    fn go(self, now: Timestamp, found: LookupResult) -> FlowStep {
         match self {
             Self::NotHeld { job, report, worker } => {
-                Step::Reply(jobs::not_held(&job, report, worker.as_deref(), found))
+                FlowStep::Reply(jobs::not_held(&job, report, worker.as_deref(), found))
             }
-            Self::BadUpdate { job, error } => Step::error(match found {
+            Self::BadUpdate { job, error } => FlowStep::error(match found {
                 Err(_) => format!("ERR Job not found: {job}"),
                 Ok(_) => format!("ERR {error}"),
             }),
             Self::Mentioned(then) => match found {
                 Ok(task) => then.go(task),
-                Err(Refusal::UnknownTask { .. } | Refusal::UnknownName { .. }) => Step::Reply(then.unknown()),
-                Err(reason) => Step::Reply(refusal(&reason)),
+                Err(Refusal::UnknownTask { .. } | Refusal::UnknownName { .. }) => {
+                    FlowStep::Reply(then.unknown())
+                }
+                Err(reason) => FlowStep::Reply(refusal(&reason)),
             },
             Self::Steer { job, verb, reason } => jobs::steer_found(job, verb, reason, found),
             Self::HeldAfterAll { worker, call, then } => workers::held_after_all(worker, call, then, &found),
             Self::Parent { parent, job } => match found {
                 Ok(task) => job.with_parent(Some(task.id)),
-                Err(_) => Step::error(format!("ERR Parent job not found: {parent}")),
+                Err(_) => FlowStep::error(format!("ERR Parent job not found: {parent}")),
             },
             Self::Remove { queue, job, worker } => match found {
-                Err(_) => Step::Reply(Reply::Integer(0)),
+                Err(_) => FlowStep::Reply(Reply::Integer(0)),
                 Ok(task) => lists::remove_other(&task, &queue, &job, worker.as_deref()),
             },
             Self::IsThere(then) => then.go(found.is_ok()),
@@ -194,7 +198,7 @@ pub(crate) enum AfterName {
 }
 
 impl AfterName {
-    fn go(self, found: Found) -> Step {
+    fn go(self, found: LookupResult) -> FlowStep {
         match self {
             Self::SubmitAction(submission) => submission.found(found),
             Self::Action(then) => actions::found(then, found),
@@ -211,7 +215,7 @@ pub(crate) enum AfterTakeUp {
 }
 
 impl AfterTakeUp {
-    fn go(self) -> Step {
+    fn go(self) -> FlowStep {
         match self {
             Self::Plan(recipe) => recipe.store_again(),
             Self::Action(fan) => fan.submit_again(),
@@ -230,21 +234,21 @@ pub(crate) enum AfterWhole {
 #[derive(Debug)]
 pub(crate) enum AfterResult {
     Whole(Bytes, AfterWhole),
-    Status(Box<Outcome>),
+    Status(Box<FlowOutcome>),
     Field(JobField, AfterValue),
 }
 
 impl AfterResult {
-    fn go(self, task: &TaskInfo, result: Bytes) -> Step {
+    fn go(self, task: &TaskInfo, result: Bytes) -> FlowStep {
         match self {
             Self::Whole(body, then) => {
                 let shown = super::render::whole(task, &body, &result).to_string();
                 match then {
-                    AfterWhole::Get => Step::Reply(Reply::bulk(shown)),
+                    AfterWhole::Get => FlowStep::Reply(Reply::bulk(shown)),
                     AfterWhole::Value(then) => then.go(Some(shown.into())),
                 }
             }
-            Self::Status(why) => Step::Reply(jobs::status_reply(task, &result, &why)),
+            Self::Status(why) => FlowStep::Reply(jobs::status_reply(task, &result, &why)),
             Self::Field(field, then) => then.go(views::result_field(task, field, result)),
         }
     }
@@ -253,13 +257,13 @@ impl AfterResult {
 /// Where a page of tasks leads.
 #[derive(Debug)]
 pub(crate) enum AfterPage {
-    List(Box<Listing>),
+    List(Box<PagedList>),
     Range(Window),
     Tidy(AfterRetire),
 }
 
 impl AfterPage {
-    fn go(self, now: Timestamp, tasks: Vec<TaskInfo>, next: Option<ListQuery>) -> Step {
+    fn go(self, now: Timestamp, tasks: Vec<TaskInfo>, next: Option<ListQuery>) -> FlowStep {
         match self {
             Self::List(listing) => listing.go(tasks, next),
             Self::Range(window) => window.go(&tasks, next),
@@ -270,15 +274,15 @@ impl AfterPage {
 
 /// A list that grows page by page.
 #[derive(Debug)]
-pub(crate) struct Listing {
+pub(crate) struct PagedList {
     then: AfterList,
     keep: Keep,
     limit: usize,
     found: Vec<TaskInfo>,
 }
 
-impl Listing {
-    fn go(mut self: Box<Self>, tasks: Vec<TaskInfo>, next: Option<ListQuery>) -> Step {
+impl PagedList {
+    fn go(mut self: Box<Self>, tasks: Vec<TaskInfo>, next: Option<ListQuery>) -> FlowStep {
         self.found.extend(tasks.into_iter().filter(|task| self.keep.keeps(task)));
         match next {
             Some(next) if self.found.len() < self.limit => page(next, AfterPage::List(self)),
@@ -294,17 +298,17 @@ impl Listing {
 #[derive(Debug)]
 pub(crate) enum AfterList {
     JobsOfAction(AfterJobs),
-    Actions { wanted: Option<JobStatus>, page: Page },
-    Filtered { of_action: bool, page: Page, then: AfterFilter },
+    Actions { wanted: Option<JobStatus>, page: PageOptions },
+    Filtered { of_action: bool, page: PageOptions, then: AfterFilter },
     Peek,
     Recipe(AfterRecipe),
-    Plans { page: Page },
+    Plans { page: PageOptions },
     JobsOfPlan { plan: String, place: TaskId },
     UsesOfPlan { plan: Box<serde_json::Value> },
 }
 
 impl AfterList {
-    fn go(self, mut tasks: Vec<TaskInfo>) -> Step {
+    fn go(self, mut tasks: Vec<TaskInfo>) -> FlowStep {
         match self {
             Self::JobsOfAction(then) => {
                 // Their ids are made one after the other and sort by that.
@@ -322,14 +326,14 @@ impl AfterList {
                 }
                 then.go(tasks.get(page.offset..).unwrap_or_default())
             }
-            Self::Peek => Step::Reply(jobs::ids(&tasks)),
+            Self::Peek => FlowStep::Reply(jobs::ids(&tasks)),
             Self::Recipe(then) => then.go(tasks.pop().map(Box::new)),
             // They are taken from the end.
             Self::Plans { page } => {
                 plans::describe(tasks.into_iter().skip(page.offset).rev().collect(), Vec::new())
             }
             Self::JobsOfPlan { plan, place } => plans::delete(plan, place, &tasks),
-            Self::UsesOfPlan { plan } => Step::Reply(plans::with_uses(*plan, &tasks)),
+            Self::UsesOfPlan { plan } => FlowStep::Reply(plans::with_uses(*plan, &tasks)),
         }
     }
 }
@@ -337,12 +341,12 @@ impl AfterList {
 /// What needs the capability that was found by its description.
 #[derive(Debug)]
 pub(crate) enum AfterMatch {
-    Job(Box<(Submission, Speaker)>),
+    Job(Box<(JobSubmission, Speaker)>),
     Action(Box<(SubmittedAction, Speaker)>),
 }
 
 impl AfterMatch {
-    fn go(self, capability: String) -> Step {
+    fn go(self, capability: String) -> FlowStep {
         match self {
             Self::Job(job) => {
                 let (mut submission, speaker) = *job;
@@ -364,7 +368,7 @@ pub(crate) enum AfterWorkers {
     List,
     Search {
         words: String,
-        page: Page,
+        page: PageOptions,
     },
     /// A capability was asked for by its description.
     Match {
@@ -379,13 +383,13 @@ pub(crate) enum AfterWorkers {
 }
 
 impl AfterWorkers {
-    fn go(self, now: Timestamp, all: &[WorkerInfo]) -> Step {
+    fn go(self, now: Timestamp, all: &[WorkerInfo]) -> FlowStep {
         match self {
-            Self::List => Step::Reply(workers::list_reply(now, all)),
-            Self::Search { words, page } => Step::Reply(workers::search_reply(now, all, &words, page)),
+            Self::List => FlowStep::Reply(workers::list_reply(now, all)),
+            Self::Search { words, page } => FlowStep::Reply(workers::search_reply(now, all, &words, page)),
             Self::Match { words, then } => match workers::best_match(now, all, &words) {
                 Some(capability) => then.go(capability),
-                None => Step::error("ERR No capability matches needs_described; see CAPABILITY.SEARCH"),
+                None => FlowStep::error("ERR No capability matches needs_described; see CAPABILITY.SEARCH"),
             },
             Self::Challenge(asking) => asking.ask(now, all),
             Self::Members { capability, then } => then.go(views::members_of(now, &capability, all)),
@@ -403,7 +407,7 @@ pub(crate) enum AfterWorker {
 }
 
 impl AfterWorker {
-    fn go(self, now: Timestamp, found: Option<WorkerInfo>) -> Step {
+    fn go(self, now: Timestamp, found: Option<WorkerInfo>) -> FlowStep {
         match self {
             Self::Pinged { name, reply } => workers::pinged_found(name, reply, found.as_ref()),
             Self::Forget { name } => workers::forget_found(&name, found),
@@ -418,15 +422,15 @@ impl AfterWorker {
 }
 
 /// A job by its id or by its name.
-pub(super) fn find(job: &str, then: AfterFind) -> Step {
+pub(super) fn find(job: &str, then: AfterFind) -> FlowStep {
     Lookup::Job(then).ask(query_for(job))
 }
 
 /// The same for a reader that may be allowed to read only what its worker holds.
-pub(super) fn find_readable(job: &str, reader: Reader, worker: Option<Name>, then: AfterFind) -> Step {
+pub(super) fn find_readable(job: &str, reader: JobReader, worker: Option<Name>, then: AfterFind) -> FlowStep {
     match reader {
-        Reader::Everyone => find(job, then),
-        Reader::Holder => Lookup::HeldJob(Box::new((worker, then))).ask(query_for(job)),
+        JobReader::Everyone => find(job, then),
+        JobReader::Holder => Lookup::HeldJob(Box::new((worker, then))).ask(query_for(job)),
     }
 }
 
@@ -437,50 +441,50 @@ fn query_for(job: &str) -> Request {
     })
 }
 
-pub(super) fn find_name(name: Name, then: AfterName) -> Step {
+pub(super) fn find_name(name: Name, then: AfterName) -> FlowStep {
     Lookup::Named(then).ask(Request::Query(Query::Find { name }))
 }
 
 /// Makes a task that has ended one that is held back again, with its name and without its family.
-pub(super) fn take_up(task: TaskId, then: AfterTakeUp) -> Step {
+pub(super) fn take_up(task: TaskId, then: AfterTakeUp) -> FlowStep {
     Lookup::Retrying(task, then).ask(Request::Command(Command::Retry { task }))
 }
 
 /// A job with its body and its result.
-pub(super) fn read_whole(task: Box<TaskInfo>, then: AfterWhole) -> Step {
+pub(super) fn read_whole(task: Box<TaskInfo>, then: AfterWhole) -> FlowStep {
     let body = task.body;
     Lookup::Body(task, then).read(body)
 }
 
-pub(super) fn read_result(task: Box<TaskInfo>, then: AfterResult) -> Step {
+pub(super) fn read_result(task: Box<TaskInfo>, then: AfterResult) -> FlowStep {
     let result = task.state.end().map(|end| end.result).unwrap_or_default();
     Lookup::Result(task, then).read(result)
 }
 
 /// All tasks that match and are kept, up to a number of them.
-pub(super) fn list(query: ListQuery, limit: usize, keep: Keep, then: AfterList) -> Step {
-    page(query, AfterPage::List(Box::new(Listing { then, keep, limit, found: Vec::new() })))
+pub(super) fn list(query: ListQuery, limit: usize, keep: Keep, then: AfterList) -> FlowStep {
+    page(query, AfterPage::List(Box::new(PagedList { then, keep, limit, found: Vec::new() })))
 }
 
 /// One page of tasks.
-pub(super) fn page(mut query: ListQuery, then: AfterPage) -> Step {
+pub(super) fn page(mut query: ListQuery, then: AfterPage) -> FlowStep {
     query.limit = PAGE;
     let request = Request::Query(Query::List(Box::new(query.clone())));
     Lookup::Page(then, Box::new(query)).ask(request)
 }
 
 /// Every worker.
-pub(super) fn workers(then: AfterWorkers) -> Step {
+pub(super) fn workers(then: AfterWorkers) -> FlowStep {
     workers_on(0, Vec::new(), then)
 }
 
 /// One worker, if anybody has heard of it.
-pub(super) fn worker(name: &str, then: AfterWorker) -> Step {
+pub(super) fn worker(name: &str, then: AfterWorker) -> FlowStep {
     Lookup::Worker(then).ask(Request::Query(Query::Worker { worker: Name::from(name) }))
 }
 
 /// The only queue of an answer, if there is one.
-pub(super) fn one_queue(outcome: Outcome) -> Result<Option<QueueInfo>, Refusal> {
+pub(super) fn one_queue(outcome: FlowOutcome) -> Result<Option<QueueInfo>, Refusal> {
     match outcome? {
         Response::Answer(Answer::Queues(mut queues)) => Ok(queues.pop()),
         _ => Err(OTHER_KIND),
@@ -488,21 +492,21 @@ pub(super) fn one_queue(outcome: Outcome) -> Result<Option<QueueInfo>, Refusal> 
 }
 
 /// An answer that leads nowhere.
-pub(super) fn unexpected(outcome: Outcome) -> Step {
-    Step::Reply(refusal(&outcome.err().unwrap_or(OTHER_KIND)))
+pub(super) fn unexpected(outcome: FlowOutcome) -> FlowStep {
+    FlowStep::Reply(refusal(&outcome.err().unwrap_or(OTHER_KIND)))
 }
 
-fn workers_on(from: u32, found: Vec<WorkerInfo>, then: AfterWorkers) -> Step {
+fn workers_on(from: u32, found: Vec<WorkerInfo>, then: AfterWorkers) -> FlowStep {
     Lookup::Workers(found, then).ask(Request::Query(Query::ScanWorkers { from, limit: PAGE }))
 }
 
 /// The tasks behind plans and actions are no jobs.
-fn job_of(outcome: Outcome) -> Found {
+fn job_of(outcome: FlowOutcome) -> LookupResult {
     let task = task_of(outcome)?;
     if is_reserved(&task.terms.queue) { Err(Refusal::UnknownTask { task: task.id }) } else { Ok(task) }
 }
 
-fn task_of(outcome: Outcome) -> Found {
+fn task_of(outcome: FlowOutcome) -> LookupResult {
     match outcome? {
         Response::Answer(Answer::Task(task)) => Ok(task),
         _ => Err(OTHER_KIND),

@@ -1,5 +1,5 @@
-//! The fields of a view: what the broker says of a job or a plan, and the metadata that clients keep beside it. Where both
-//! have a field, the broker has the word.
+//! The fields of a view: what the broker says of a job or a plan, and the metadata that clients keep beside it. Where
+//! both have a field, the broker has the word.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -9,13 +9,13 @@ use super::Speaker;
 use super::views::{AfterValue, ViewFlow, value_for};
 use crate::codec::Reply;
 use crate::command::HashPart;
-use crate::flow::{CommandFlow, Step};
-use crate::key::Key;
+use crate::flow::{CommandFlow, FlowStep};
+use crate::key::RespKey;
 
 type Fields = Vec<(Bytes, Bytes)>;
 
 /// What is kept is looked up first, then the view.
-pub(super) fn read(key: Key, part: HashPart, speaker: &Speaker) -> Step {
+pub(super) fn read(key: RespKey, part: HashPart, speaker: &Speaker) -> FlowStep {
     let Some(name) = key.metadata() else {
         return value_for(speaker, key, AfterValue::Hash { part, kept: Vec::new() });
     };
@@ -29,7 +29,7 @@ pub(super) fn read(key: Key, part: HashPart, speaker: &Speaker) -> Step {
         None => HashCommand::GetAll { key: name },
     };
     let flow = ViewFlow::Metadata { key, part, wanted, speaker: Box::new(speaker.clone()) };
-    Step::Keys(KeyCommand::Hash(command), CommandFlow::View(flow))
+    FlowStep::Keys(KeyCommand::Hash(command), CommandFlow::View(flow))
 }
 
 /// What was found of the fields that were wanted by name, or of all.

@@ -3,7 +3,7 @@
 use tenure_hub::words::{Assignment, Name, StateName, TaskId, TaskInfo, TaskState, UNSAID};
 
 use crate::command::{CommandError, JobStatus};
-use crate::key::QueueKey;
+use crate::key::RespQueueKey;
 
 /// `queue:ready` and `queue:default`.
 pub(crate) const DEFAULT_QUEUE: &str = "default";
@@ -12,16 +12,16 @@ pub(super) const PLANS: &str = "resp.plans";
 pub(super) const ACTIONS: &str = "resp.actions";
 
 /// The queue behind a key; none for the views that are not one.
-pub(crate) fn queue_name(key: &QueueKey) -> Option<Name> {
+pub(crate) fn queue_name(key: &RespQueueKey) -> Option<Name> {
     match key {
-        QueueKey::Default => Some(DEFAULT_QUEUE.into()),
-        QueueKey::Named(name) => Some(name.as_str().into()),
-        QueueKey::Scheduled | QueueKey::Processing => None,
+        RespQueueKey::Default => Some(DEFAULT_QUEUE.into()),
+        RespQueueKey::Named(name) => Some(name.as_str().into()),
+        RespQueueKey::Scheduled | RespQueueKey::Processing => None,
     }
 }
 
 /// The queue behind a key that jobs may go to and come from.
-pub(super) fn open_queue(key: &QueueKey) -> Result<Name, CommandError> {
+pub(super) fn open_queue(key: &RespQueueKey) -> Result<Name, CommandError> {
     queue_name(key).filter(|name| !is_reserved(name)).ok_or_else(|| CommandError::Kept(key.text()))
 }
 

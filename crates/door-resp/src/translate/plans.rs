@@ -16,7 +16,7 @@ use tenure_plans::Plan;
 use super::Speaker;
 use super::actions::ActionSubmission;
 use super::jobs::{JobView, Keep, of_bare_plan};
-use super::lookup::{AfterList, AfterName, AfterTakeUp, Found, find_name, list, take_up};
+use super::lookup::{AfterList, AfterName, AfterTakeUp, LookupResult, find_name, list, take_up};
 use super::names::{PLANS, live_states, plan_name, plan_tag, recipe_name};
 use super::refusals::refusal;
 use super::render::time;
@@ -24,9 +24,9 @@ use super::submit::{PlannedJob, accepted};
 use super::views::{AfterValue, ViewFlow};
 use crate::codec::Reply;
 use crate::command::{PlanAnswer, PlanCommand};
-use crate::flow::{CommandFlow, Input, Step};
+use crate::flow::{CommandFlow, FlowStep, Input};
 use crate::json::SubmittedAction;
-use crate::key::Key;
+use crate::key::RespKey;
 
 /// How many jobs of a plan are counted: one page, because workers ask for the plan of every job.
 const USES_MAX: usize = 1000;
@@ -73,21 +73,21 @@ pub(crate) enum PlanFlow {
 }
 
 impl PlanFlow {
-    fn ask(self, request: Request) -> Step {
-        Step::Ask(request, CommandFlow::Plan(self))
+    fn ask(self, request: Request) -> FlowStep {
+        FlowStep::Ask(request, CommandFlow::Plan(self))
     }
 
-    fn read(self, blob: Blob) -> Step {
-        Step::Read(vec![blob], CommandFlow::Plan(self))
+    fn read(self, blob: Blob) -> FlowStep {
+        FlowStep::Read(vec![blob], CommandFlow::Plan(self))
     }
 
-    pub(crate) fn resume(self, now: Timestamp, input: Input) -> Step {
+    pub(crate) fn resume(self, now: Timestamp, input: Input) -> FlowStep {
         match self {
             Self::Reading { plan, then } => match input.read() {
-                Err(reason) => Step::Reply(refusal(&reason)),
+                Err(reason) => FlowStep::Reply(refusal(&reason)),
                 Ok(body) => match (Plan::parse(&body), serde_json::from_slice(&body)) {
                     (Ok(plan), Ok(json)) => then.go(now, plan, json),
-                    _ => Step::error(format!("ERR Plan not found: {plan}")),
+                    _ => FlowStep::error(format!("ERR Plan not found: {plan}")),
                 },
             },
             Self::Comparing { plan, json, then } => {
@@ -108,18 +108,18 @@ impl PlanFlow {
                 Ok(_) => first_recipe(place, AfterRecipe::Stored { plan, own, then }),
             },
             Self::SteppingBack { plan, then } => then.go(Err(exists(&plan))),
-            Self::Deleting { plan } => match (input.answer(), (Key::Plan { id: plan }).metadata()) {
-                (Err(reason), _) => Step::Reply(refusal(&reason)),
-                (Ok(_), None) => Step::Reply(Reply::Integer(1)),
+            Self::Deleting { plan } => match (input.answer(), (RespKey::Plan { id: plan }).metadata()) {
+                (Err(reason), _) => FlowStep::Reply(refusal(&reason)),
+                (Ok(_), None) => FlowStep::Reply(Reply::Integer(1)),
                 (Ok(_), Some(name)) => {
                     let delete = KeyCommand::Key(OnKey::Delete { keys: vec![name] });
-                    Step::Keys(delete, CommandFlow::Plan(Self::DeletingMetadata))
+                    FlowStep::Keys(delete, CommandFlow::Plan(Self::DeletingMetadata))
                 }
             },
             // The plan is gone, whatever became of its metadata.
-            Self::DeletingMetadata => Step::Reply(Reply::Integer(1)),
+            Self::DeletingMetadata => FlowStep::Reply(Reply::Integer(1)),
             Self::Getting(recipe) => match input.read() {
-                Err(reason) => Step::Reply(refusal(&reason)),
+                Err(reason) => FlowStep::Reply(refusal(&reason)),
                 Ok(body) => uses(&recipe, &body),
             },
             Self::Describing { task, left, mut shown } => {
@@ -139,7 +139,7 @@ pub(crate) enum AfterPlan {
 }
 
 impl AfterPlan {
-    fn go(self, now: Timestamp, plan: Plan, json: Value) -> Step {
+    fn go(self, now: Timestamp, plan: Plan, json: Value) -> FlowStep {
         match self {
             Self::Action(submit) => {
                 let (submitted, speaker) = *submit;
@@ -169,24 +169,26 @@ pub(crate) enum AfterFindPlan {
 }
 
 impl AfterFindPlan {
-    fn go(self, found: Option<Box<TaskInfo>>) -> Step {
+    fn go(self, found: Option<Box<TaskInfo>>) -> FlowStep {
         match self {
             Self::With { plan, then } => match found {
                 Some(recipe) => PlanFlow::Reading { plan, then }.read(recipe.body),
-                None => Step::error(format!("ERR Plan not found: {plan}")),
+                None => FlowStep::error(format!("ERR Plan not found: {plan}")),
             },
             Self::Get { plan } => match found {
                 Some(recipe) => {
                     let body = recipe.body;
                     PlanFlow::Getting(recipe).read(body)
                 }
-                None => Step::error(format!("ERR Plan not found: {plan}")),
+                None => FlowStep::error(format!("ERR Plan not found: {plan}")),
             },
             Self::Value(then) => match found {
-                Some(recipe) => Step::Read(vec![recipe.body], CommandFlow::View(ViewFlow::ReadingPlan(then))),
+                Some(recipe) => {
+                    FlowStep::Read(vec![recipe.body], CommandFlow::View(ViewFlow::ReadingPlan(then)))
+                }
                 None => then.go(None),
             },
-            Self::Bare { plan, view } => Step::Reply(of_bare_plan(plan, view, found.is_some())),
+            Self::Bare { plan, view } => FlowStep::Reply(of_bare_plan(plan, view, found.is_some())),
         }
     }
 }
@@ -212,24 +214,24 @@ pub(crate) enum AfterPlace {
 }
 
 impl AfterPlace {
-    fn go(self, place: Place) -> Step {
+    fn go(self, place: PlanPlace) -> FlowStep {
         match self {
             Self::Find(then) => match place {
-                Place::Open { recipe, .. } => then.go(recipe),
-                Place::None | Place::Ended(_) | Place::Taken => then.go(None),
+                PlanPlace::Open { recipe, .. } => then.go(recipe),
+                PlanPlace::None | PlanPlace::Ended(_) | PlanPlace::Taken => then.go(None),
             },
             Self::Submit { plan, json, answer } => {
                 store(plan.clone(), &json, &place, AfterStore::Submitted { plan, answer })
             }
             Self::Store { plan, json, then } => match place {
-                Place::Open { recipe: Some(recipe), .. } => {
+                PlanPlace::Open { recipe: Some(recipe), .. } => {
                     PlanFlow::Comparing { plan, json, then }.read(recipe.body)
                 }
                 place => store(plan, &json, &place, then),
             },
             Self::Delete { plan } => {
-                let Place::Open { place, recipe: Some(_) } = place else {
-                    return Step::Reply(Reply::Integer(0));
+                let PlanPlace::Open { place, recipe: Some(_) } = place else {
+                    return FlowStep::Reply(Reply::Integer(0));
                 };
                 let jobs =
                     ListQuery { states: live_states(), tag: Some(plan_tag(&plan)), ..ListQuery::default() };
@@ -247,9 +249,9 @@ pub(crate) enum AfterRecipe {
 }
 
 impl AfterRecipe {
-    pub(super) fn go(self, first: Option<Box<TaskInfo>>) -> Step {
+    pub(super) fn go(self, first: Option<Box<TaskInfo>>) -> FlowStep {
         match self {
-            Self::Place { place, then } => then.go(Place::Open { place, recipe: first }),
+            Self::Place { place, then } => then.go(PlanPlace::Open { place, recipe: first }),
             Self::Stored { plan, own, then } => {
                 if first.is_some_and(|first| first.id == own) {
                     return then.go(Ok(()));
@@ -269,10 +271,10 @@ pub(crate) enum AfterStore {
 }
 
 impl AfterStore {
-    fn go(self, stored: Result<(), Reply>) -> Step {
+    fn go(self, stored: Result<(), Reply>) -> FlowStep {
         match (self, stored) {
-            (_, Err(reply)) => Step::Reply(reply),
-            (Self::Submitted { plan, answer }, Ok(())) => Step::Reply(match answer {
+            (_, Err(reply)) => FlowStep::Reply(reply),
+            (Self::Submitted { plan, answer }, Ok(())) => FlowStep::Reply(match answer {
                 PlanAnswer::Id => Reply::bulk(plan),
                 PlanAnswer::FieldsAdded => Reply::Integer(1),
             }),
@@ -281,7 +283,7 @@ impl AfterStore {
     }
 }
 
-pub(super) fn start(command: PlanCommand) -> Step {
+pub(super) fn start(command: PlanCommand) -> FlowStep {
     match command {
         PlanCommand::Submit { plan, json, answer } => {
             let json: Value = serde_json::from_slice(&json).unwrap_or(Value::Null);
@@ -297,22 +299,22 @@ pub(super) fn start(command: PlanCommand) -> Step {
 }
 
 /// A stored plan. Answers for itself if there is none.
-pub(super) fn with_plan(plan: String, then: AfterPlan) -> Step {
+pub(super) fn with_plan(plan: String, then: AfterPlan) -> FlowStep {
     find_plan(&plan.clone(), AfterFindPlan::With { plan, then })
 }
 
 /// Stores a plan that came along with a job.
-pub(super) fn store_plan(plan: String, json: Value, then: AfterStore) -> Step {
+pub(super) fn store_plan(plan: String, json: Value, then: AfterStore) -> FlowStep {
     look_up(&plan.clone(), AfterPlace::Store { plan, json, then })
 }
 
 /// The task that holds a plan's recipe.
-pub(super) fn find_plan(plan: &str, then: AfterFindPlan) -> Step {
+pub(super) fn find_plan(plan: &str, then: AfterFindPlan) -> FlowStep {
     look_up(plan, AfterPlace::Find(then))
 }
 
 /// Where a plan is, or would be.
-enum Place {
+enum PlanPlace {
     None,
     /// Remembered from a plan that was deleted.
     Ended(TaskId),
@@ -325,39 +327,39 @@ enum Place {
     Taken,
 }
 
-fn look_up(plan: &str, then: AfterPlace) -> Step {
+fn look_up(plan: &str, then: AfterPlace) -> FlowStep {
     find_name(plan_name(plan), AfterName::Plan(then))
 }
 
-pub(super) fn found_place(then: AfterPlace, found: Found) -> Step {
+pub(super) fn found_place(then: AfterPlace, found: LookupResult) -> FlowStep {
     match found {
-        Err(_) => then.go(Place::None),
-        Ok(task) if *task.terms.queue != *PLANS => then.go(Place::Taken),
-        Ok(task) if task.state.name().has_ended() => then.go(Place::Ended(task.id)),
+        Err(_) => then.go(PlanPlace::None),
+        Ok(task) if *task.terms.queue != *PLANS => then.go(PlanPlace::Taken),
+        Ok(task) if task.state.name().has_ended() => then.go(PlanPlace::Ended(task.id)),
         Ok(task) => first_recipe(task.id, AfterRecipe::Place { place: task.id, then }),
     }
 }
 
-fn first_recipe(place: TaskId, then: AfterRecipe) -> Step {
+fn first_recipe(place: TaskId, then: AfterRecipe) -> FlowStep {
     let recipes = ListQuery { parent: Some(place), ..held_in(PLANS) };
     list(recipes, 1, Keep::All, AfterList::Recipe(then))
 }
 
-fn store(plan: String, json: &Value, place: &Place, then: AfterStore) -> Step {
+fn store(plan: String, json: &Value, place: &PlanPlace, then: AfterStore) -> FlowStep {
     let body = Bytes::from(json.to_string());
     match *place {
-        Place::None => store_first(plan, body, then),
-        Place::Ended(place) => {
+        PlanPlace::None => store_first(plan, body, then),
+        PlanPlace::Ended(place) => {
             take_up(place, AfterTakeUp::Plan(Box::new(NewRecipe { plan, body, place, then })))
         }
-        Place::Open { place, recipe: None } => NewRecipe { plan, body, place, then }.store_again(),
-        Place::Open { recipe: Some(_), .. } | Place::Taken => then.go(Err(exists(&plan))),
+        PlanPlace::Open { place, recipe: None } => NewRecipe { plan, body, place, then }.store_again(),
+        PlanPlace::Open { recipe: Some(_), .. } | PlanPlace::Taken => then.go(Err(exists(&plan))),
     }
 }
 
 /// The place and the recipe together. If another client has made the place meanwhile, the recipe has none and is
 /// refused.
-fn store_first(plan: String, body: Bytes, then: AfterStore) -> Step {
+fn store_first(plan: String, body: Bytes, then: AfterStore) -> FlowStep {
     let mut place = NewTask::new(fresh_id(), PLANS);
     place.name = Some(plan_name(&plan));
     place.hold = true;
@@ -377,7 +379,7 @@ pub(crate) struct NewRecipe {
 
 impl NewRecipe {
     /// Of two that come at the same time, the first one stays.
-    pub(super) fn store_again(self) -> Step {
+    pub(super) fn store_again(self) -> FlowStep {
         let Self { plan, body, place, then } = self;
         let recipe = recipe(&plan, place, body);
         let own = recipe.task.id;
@@ -398,9 +400,9 @@ fn exists(plan: &str) -> Reply {
 }
 
 /// Looks for the jobs of a plan, to say what it was used for.
-fn uses(recipe: &TaskInfo, body: &Bytes) -> Step {
+fn uses(recipe: &TaskInfo, body: &Bytes) -> FlowStep {
     let Ok(mut plan) = serde_json::from_slice::<Value>(body) else {
-        return Step::Reply(Reply::bulk(body.clone()));
+        return FlowStep::Reply(Reply::bulk(body.clone()));
     };
     plan["metadata"] = json!({"created_at": time(recipe.submitted_at)});
     let tag = plan["plan_id"].as_str().map(plan_tag);
@@ -421,8 +423,8 @@ pub(super) fn with_uses(mut plan: Value, jobs: &[TaskInfo]) -> Reply {
 }
 
 /// Reads one plan after the other, the last of them first.
-pub(super) fn describe(mut left: Vec<TaskInfo>, shown: Vec<Reply>) -> Step {
-    let Some(task) = left.pop().map(Box::new) else { return Step::Reply(Reply::Array(shown)) };
+pub(super) fn describe(mut left: Vec<TaskInfo>, shown: Vec<Reply>) -> FlowStep {
+    let Some(task) = left.pop().map(Box::new) else { return FlowStep::Reply(Reply::Array(shown)) };
     let body = task.body;
     PlanFlow::Describing { task, left, shown }.read(body)
 }
@@ -437,9 +439,9 @@ fn described(task: &TaskInfo, plan: &Value) -> Reply {
 }
 
 /// Deletes a plan, unless jobs of it have not ended, and the metadata that clients keep beside it.
-pub(super) fn delete(plan: String, place: TaskId, jobs: &[TaskInfo]) -> Step {
+pub(super) fn delete(plan: String, place: TaskId, jobs: &[TaskInfo]) -> FlowStep {
     if !jobs.is_empty() {
-        return Step::error("ERR Cannot delete plan with active jobs");
+        return FlowStep::error("ERR Cannot delete plan with active jobs");
     }
     let cancel = Command::Cancel { task: place, reason: Some("the plan was deleted".into()) };
     PlanFlow::Deleting { plan }.ask(Request::Command(cancel))

@@ -14,8 +14,8 @@ use super::lookup::{AfterPage, one_queue, page};
 use super::names::{job_id, queue_name};
 use super::refusals::refusal;
 use crate::codec::{Reply, bulks};
-use crate::flow::{CommandFlow, Input, Outcome, Step};
-use crate::key::{ActionField, Key, QueueKey};
+use crate::flow::{CommandFlow, FlowOutcome, FlowStep, Input};
+use crate::key::{ActionField, RespKey, RespQueueKey};
 
 /// How many elements one LRANGE answers with.
 const RANGE_MAX: usize = 1_000_000;
@@ -23,21 +23,21 @@ const RANGE_MAX: usize = 1_000_000;
 /// What a range waits for.
 #[derive(Debug)]
 pub(crate) enum RangeFlow {
-    Counting { queue: QueueKey, start: i64, stop: i64 },
+    Counting { queue: RespQueueKey, start: i64, stop: i64 },
 }
 
 impl RangeFlow {
-    pub(crate) fn resume(self, input: Input) -> Step {
+    pub(crate) fn resume(self, input: Input) -> FlowStep {
         let Self::Counting { queue, start, stop } = self;
         let count = match count_of(&queue, input.answer()) {
             Ok(count) => count,
-            Err(reason) => return Step::Reply(refusal(&reason)),
+            Err(reason) => return FlowStep::Reply(refusal(&reason)),
         };
         let Some((first, length)) = part(count, start, stop) else {
-            return Step::Reply(Reply::Array(Vec::new()));
+            return FlowStep::Reply(Reply::Array(Vec::new()));
         };
         if length > RANGE_MAX {
-            return Step::error(format!("ERR the range is too long, at most {RANGE_MAX} at a time"));
+            return FlowStep::error(format!("ERR the range is too long, at most {RANGE_MAX} at a time"));
         }
         // The line is walked from its front, which is the end of the list.
         let skip = usize::try_from(count).unwrap_or(usize::MAX) - first - length;
@@ -46,22 +46,24 @@ impl RangeFlow {
     }
 }
 
-pub(super) fn length(key: Key) -> Step {
+pub(super) fn length(key: RespKey) -> FlowStep {
     match key {
-        Key::Queue(queue) => Step::Last(Request::Query(counting(&queue)), LastReply::Length(queue)),
-        Key::Action { id, field: ActionField::Jobs } => find_action(&id, AfterAction::Length),
-        _ => Step::Reply(Reply::Integer(0)),
+        RespKey::Queue(queue) => FlowStep::Last(Request::Query(counting(&queue)), LastReply::Length(queue)),
+        RespKey::Action { id, field: ActionField::Jobs } => find_action(&id, AfterAction::Length),
+        _ => FlowStep::Reply(Reply::Integer(0)),
     }
 }
 
-pub(super) fn range(key: Key, start: i64, stop: i64) -> Step {
+pub(super) fn range(key: RespKey, start: i64, stop: i64) -> FlowStep {
     match key {
-        Key::Queue(queue) => {
+        RespKey::Queue(queue) => {
             let request = Request::Query(counting(&queue));
-            Step::Ask(request, CommandFlow::Range(RangeFlow::Counting { queue, start, stop }))
+            FlowStep::Ask(request, CommandFlow::Range(RangeFlow::Counting { queue, start, stop }))
         }
-        Key::Action { id, field: ActionField::Jobs } => find_action(&id, AfterAction::Range { start, stop }),
-        _ => Step::Reply(Reply::Array(Vec::new())),
+        RespKey::Action { id, field: ActionField::Jobs } => {
+            find_action(&id, AfterAction::Range { start, stop })
+        }
+        _ => FlowStep::Reply(Reply::Array(Vec::new())),
     }
 }
 
@@ -75,7 +77,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(super) fn go(mut self, tasks: &[TaskInfo], next: Option<ListQuery>) -> Step {
+    pub(super) fn go(mut self, tasks: &[TaskInfo], next: Option<ListQuery>) -> FlowStep {
         let skipped = self.skip.min(tasks.len());
         let kept = &tasks[skipped..][..self.left.min(tasks.len() - skipped)];
         self.skip -= skipped;
@@ -88,7 +90,7 @@ impl Window {
             Some(next) if self.left > 0 => page(next, AfterPage::Range(self)),
             _ => {
                 self.parts.reverse();
-                Step::Reply(Reply::Written { count: self.count, parts: self.parts })
+                FlowStep::Reply(Reply::Written { count: self.count, parts: self.parts })
             }
         }
     }
@@ -104,7 +106,7 @@ pub(super) fn part(count: i64, start: i64, stop: i64) -> Option<(usize, usize)> 
     })
 }
 
-fn of(queue: &QueueKey) -> ListQuery {
+fn of(queue: &RespQueueKey) -> ListQuery {
     match queue_name(queue) {
         Some(name) => waiting_in(name),
         None => ListQuery { states: states(queue).to_vec(), ..ListQuery::default() },
@@ -112,19 +114,19 @@ fn of(queue: &QueueKey) -> ListQuery {
 }
 
 /// The states that a view over all queues shows.
-fn states(queue: &QueueKey) -> &'static [StateName] {
+fn states(queue: &RespQueueKey) -> &'static [StateName] {
     match queue {
-        QueueKey::Scheduled => &[StateName::Delayed],
-        QueueKey::Processing => &[StateName::Assigned, StateName::Running],
-        QueueKey::Default | QueueKey::Named(_) => &[StateName::Ready],
+        RespQueueKey::Scheduled => &[StateName::Delayed],
+        RespQueueKey::Processing => &[StateName::Assigned, StateName::Running],
+        RespQueueKey::Default | RespQueueKey::Named(_) => &[StateName::Ready],
     }
 }
 
-fn counting(queue: &QueueKey) -> Query {
+fn counting(queue: &RespQueueKey) -> Query {
     queue_name(queue).map_or(Query::Counts, |queue| Query::Queue { queue })
 }
 
-pub(super) fn count_of(queue: &QueueKey, outcome: Outcome) -> Result<i64, Refusal> {
+pub(super) fn count_of(queue: &RespQueueKey, outcome: FlowOutcome) -> Result<i64, Refusal> {
     if let Ok(Response::Answer(Answer::Counts(counts))) = &outcome {
         return Ok(whole(states(queue).iter().map(|state| counts.by_state[*state as usize]).sum()));
     }

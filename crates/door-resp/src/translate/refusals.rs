@@ -5,7 +5,7 @@ use tenure_hub::words::{Refusal, Wanted};
 
 use super::names::state_status;
 use crate::codec::Reply;
-use crate::worker::{CallAnswer, Verdict};
+use crate::worker::{ChallengeVerdict, RespCallReply};
 
 /// The longest text a failure may carry.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -49,24 +49,28 @@ pub(super) fn refusal_text(refusal: &Refusal) -> String {
 }
 
 /// What a worker actor says that is neither yes nor the answer hoped for.
-pub(crate) fn call_refused(answer: &CallAnswer, worker: &str) -> Reply {
+pub(crate) fn call_refused(answer: &RespCallReply, worker: &str) -> Reply {
     match answer {
-        CallAnswer::Taken => Reply::error("ERR Worker ID already registered"),
-        CallAnswer::NotRegistered => Reply::error(format!("ERR Worker not registered: {worker}")),
-        CallAnswer::NotHeld => Reply::error("ERR this worker does not hold that job"),
-        CallAnswer::Stale { attempt, current } => {
+        RespCallReply::Taken => Reply::error("ERR Worker ID already registered"),
+        RespCallReply::NotRegistered => Reply::error(format!("ERR Worker not registered: {worker}")),
+        RespCallReply::NotHeld => Reply::error("ERR this worker does not hold that job"),
+        RespCallReply::Stale { attempt, current } => {
             Reply::error(format!("ERR Stale attempt {attempt}, the current one is {current}"))
         }
-        CallAnswer::Own(Verdict::Failed) => Reply::error(format!("ERR Capability not verified: {worker}")),
-        CallAnswer::Own(Verdict::NoChallenge) => Reply::error("ERR No challenge is open for that capability"),
-        CallAnswer::TooLong => Reply::error("ERR the job's outputs are too long"),
-        CallAnswer::Refused(reason) => refusal(reason),
-        CallAnswer::Done
-        | CallAnswer::Wanted(_)
-        | CallAnswer::Pulled(_)
-        | CallAnswer::Nothing
-        | CallAnswer::Held(_)
-        | CallAnswer::Own(Verdict::Passed { .. }) => Reply::error("ERR unexpected answer"),
+        RespCallReply::Own(ChallengeVerdict::Failed) => {
+            Reply::error(format!("ERR Capability not verified: {worker}"))
+        }
+        RespCallReply::Own(ChallengeVerdict::NoChallenge) => {
+            Reply::error("ERR No challenge is open for that capability")
+        }
+        RespCallReply::TooLong => Reply::error("ERR the job's outputs are too long"),
+        RespCallReply::Refused(reason) => refusal(reason),
+        RespCallReply::Done
+        | RespCallReply::Wanted(_)
+        | RespCallReply::Pulled(_)
+        | RespCallReply::Nothing
+        | RespCallReply::Held(_)
+        | RespCallReply::Own(ChallengeVerdict::Passed { .. }) => Reply::error("ERR unexpected answer"),
     }
 }
 

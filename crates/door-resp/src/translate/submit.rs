@@ -16,24 +16,24 @@ use super::names::{open_queue, plan_tag, tool_needs};
 use super::plans::{AfterPlan, AfterStore, store_plan, with_plan};
 use super::refusals::{refusal, refusal_text, refused};
 use crate::codec::Reply;
-use crate::flow::{OTHER_KIND, Outcome, Step};
-use crate::json::{LostPolicy, Submission, TaskOptions, When, Work, pushed_name};
-use crate::key::QueueKey;
+use crate::flow::{FlowOutcome, FlowStep, OTHER_KIND};
+use crate::json::{JobSubmission, JobWork, LostPolicy, NotBefore, TaskOptions, pushed_name};
+use crate::key::RespQueueKey;
 
 /// How long a failed job waits at most before it is tried again.
 const BACKOFF_MAX: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// `LPUSH`: one task per body.
-pub(super) fn push(queue: &QueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> Step {
+pub(super) fn push(queue: &RespQueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> FlowStep {
     let name = match open_queue(queue) {
         Ok(name) => name,
-        Err(error) => return Step::Reply(error.reply()),
+        Err(error) => return FlowStep::Reply(error.reply()),
     };
     let mut submissions = Vec::with_capacity(bodies.len());
     for body in bodies {
         let known_as = match pushed_name(&body) {
             Ok(known_as) => known_as,
-            Err(error) => return Step::error(format!("ERR {error}")),
+            Err(error) => return FlowStep::error(format!("ERR {error}")),
         };
         let mut task = named(NewTask::new(fresh_id(), name.clone()), known_as.as_deref());
         // A body that is not a plan's job may take as long as it likes.
@@ -42,11 +42,11 @@ pub(super) fn push(queue: &QueueKey, bodies: Vec<Bytes>, speaker: &Speaker) -> S
         }
         submissions.push(tenure_hub::Submission::new(task, body));
     }
-    Step::Push { queue: name, submissions }
+    FlowStep::Push { queue: name, submissions }
 }
 
 /// The answers to pushes that went together: to each how long the queue was after it.
-pub(crate) fn pushed(counts: &[usize], submitted: Outcome, queue: Outcome) -> Vec<Reply> {
+pub(crate) fn pushed(counts: &[usize], submitted: FlowOutcome, queue: FlowOutcome) -> Vec<Reply> {
     let (each, queue) = match (submitted, one_queue(queue)) {
         (Ok(Response::Command(Decided::Submitted(each))), Ok(queue)) => (each, queue),
         (Err(reason), _) | (_, Err(reason)) => return vec![refusal(&reason); counts.len()],
@@ -89,12 +89,12 @@ fn partly_refused(each: &[Result<Accepted, Refusal>], first: usize) -> Reply {
 }
 
 /// `JOB.SUBMIT`.
-pub(super) fn job(mut submission: Submission, speaker: &Speaker) -> Step {
+pub(super) fn job(mut submission: JobSubmission, speaker: &Speaker) -> FlowStep {
     if let Some(words) = submission.options.needs_described.take() {
         let then = AfterMatch::Job(Box::new((submission, speaker.clone())));
         return workers(AfterWorkers::Match { words, then });
     }
-    let Submission { name, work, parent, options } = submission;
+    let JobSubmission { name, work, parent, options } = submission;
     let job = PendingJob { name, work, options, speaker: speaker.clone() };
     match parent {
         None => job.with_parent(None),
@@ -106,28 +106,28 @@ pub(super) fn job(mut submission: Submission, speaker: &Speaker) -> Step {
 #[derive(Debug)]
 pub(crate) struct PendingJob {
     name: Option<String>,
-    work: Work,
+    work: JobWork,
     options: TaskOptions,
     speaker: Speaker,
 }
 
 impl PendingJob {
-    pub(super) fn with_parent(self, parent: Option<TaskId>) -> Step {
+    pub(super) fn with_parent(self, parent: Option<TaskId>) -> FlowStep {
         let Self { name, work, options, speaker } = self;
         let mut job = PlannedJob { name, parent, options, tags: Vec::new(), body: Bytes::new(), speaker };
         match work {
-            Work::Body(body) => {
+            JobWork::Body(body) => {
                 job.options.run_limit.get_or_insert_default();
                 job.body = body;
                 job.submit()
             }
-            Work::Plan { plan, input } => with_plan(plan, AfterPlan::Job(Box::new(job), input)),
-            Work::Unnamed { needs, json, input } => {
+            JobWork::Plan { plan, input } => with_plan(plan, AfterPlan::Job(Box::new(job), input)),
+            JobWork::Unnamed { needs, json, input } => {
                 job.options.needs.get_or_insert_with(|| tool_needs(needs));
                 job.body = PlanJob::render(&json, &input, None).into();
                 job.submit()
             }
-            Work::Inline { plan, json, input } => {
+            JobWork::Inline { plan, json, input } => {
                 job.runs(&plan, &json, &input);
                 store_plan(plan.id, json, AfterStore::Job(Box::new(job)))
             }
@@ -147,21 +147,21 @@ pub(crate) struct PlannedJob {
 }
 
 impl PlannedJob {
-    pub(super) fn of_stored(mut self: Box<Self>, plan: &Plan, json: &Value, input: &Value) -> Step {
+    pub(super) fn of_stored(mut self: Box<Self>, plan: &Plan, json: &Value, input: &Value) -> FlowStep {
         self.runs(plan, json, input);
         self.submit()
     }
 
-    pub(super) fn submit(self) -> Step {
+    pub(super) fn submit(self) -> FlowStep {
         let Self { name, parent, options, tags, body, speaker } = self;
         let mut task = match new_task(&options, speaker.now, &speaker) {
             Ok(task) => named(task, name.as_deref()),
-            Err(reply) => return Step::Reply(reply),
+            Err(reply) => return FlowStep::Reply(reply),
         };
         task.parent = parent;
         task.tags.extend(tags);
         let submission = tenure_hub::Submission::new(task, body);
-        Step::Last(Request::Submit(vec![submission]), LastReply::Submitted { name })
+        FlowStep::Last(Request::Submit(vec![submission]), LastReply::Submitted { name })
     }
 
     fn runs(&mut self, plan: &Plan, json: &Value, input: &Value) {
@@ -185,8 +185,8 @@ pub(super) fn new_task(options: &TaskOptions, now: Timestamp, speaker: &Speaker)
         Some(LostPolicy::Fail) => OnLost::Fail,
     };
     task.not_before = options.not_before.map(|when| match when {
-        When::At(millis) => Timestamp(millis),
-        When::In(delay) => now + delay,
+        NotBefore::At(millis) => Timestamp(millis),
+        NotBefore::In(delay) => now + delay,
     });
     task.expires_at = options.start_within.map(|within| task.not_before.unwrap_or(now).max(now) + within);
     limit_run(&mut task, options.run_limit.unwrap_or(speaker.settings.run_limit));
@@ -217,7 +217,7 @@ pub(super) fn named(mut task: NewTask, name: Option<&str>) -> NewTask {
     task
 }
 
-pub(super) fn accepted(outcome: Outcome) -> Result<Vec<Accepted>, Refusal> {
+pub(super) fn accepted(outcome: FlowOutcome) -> Result<Vec<Accepted>, Refusal> {
     match refused(outcome)? {
         Response::Command(Decided::Submitted(each)) => Ok(each.into_iter().flatten().collect()),
         _ => Err(OTHER_KIND),

@@ -10,21 +10,21 @@ use tenure_hub::words::{Name, Query, TaskInfo, Timestamp, WorkerInfo};
 use super::actions::{AfterAbout, AfterAction, find_action, with_action};
 use super::jobs::explain_not_held;
 use super::lookup::{
-    AfterFind, AfterResult, AfterWhole, AfterWorker, AfterWorkers, Found, find, find_readable, read_result,
-    read_whole, worker, workers,
+    AfterFind, AfterResult, AfterWhole, AfterWorker, AfterWorkers, LookupResult, find, find_readable,
+    read_result, read_whole, worker, workers,
 };
 use super::names::{said_offers, status, tag_offers, tags_of};
 use super::plans::{AfterFindPlan, find_plan};
 use super::refusals::call_refused;
-use super::workers::{AfterHeld, Saying, about_held, named_anew};
+use super::workers::{AfterHeld, CallWithReply, about_held, named_anew};
 use super::{Speaker, key_reply, keyspace, metadata, render, results};
 use crate::codec::{Reply, Version};
 use crate::command::{AskedKey, HashPart, ViewCommand};
-use crate::flow::{CommandFlow, Input, Step, Whom};
-use crate::json::{Capabilities, JobUpdate, Outputs, Report, check_worker_id};
-use crate::key::{ActionField, JobField, Key, WorkerField};
-use crate::rights::Reader;
-use crate::worker::{Call, CallAnswer};
+use crate::flow::{CommandFlow, FlowStep, Input, Whom};
+use crate::json::{Capabilities, JobReport, JobUpdate, Outputs, check_worker_id};
+use crate::key::{ActionField, JobField, RespKey, WorkerField};
+use crate::rights::JobReader;
+use crate::worker::{RespCall, RespCallReply};
 
 /// How long a worker's statistics are shown.
 const STATS_FOR: Duration = Duration::from_secs(120);
@@ -36,7 +36,7 @@ pub(crate) enum ViewFlow {
     Nothing(AfterValue),
     /// What clients keep beside a view, and then the view.
     Metadata {
-        key: Key,
+        key: RespKey,
         part: HashPart,
         wanted: Option<Vec<Bytes>>,
         speaker: Box<Speaker>,
@@ -44,7 +44,7 @@ pub(crate) enum ViewFlow {
     /// A stored string among views.
     Stored(AfterValue),
     /// Whether something is stored under one of several names; otherwise the view is looked at.
-    StoredOr(Option<Key>, AfterIsThere),
+    StoredOr(Option<RespKey>, AfterIsThere),
     /// The last question.
     Answering,
     ReadingPlan(AfterValue),
@@ -53,13 +53,13 @@ pub(crate) enum ViewFlow {
         job: String,
         field: JobField,
         then: AfterValue,
-        reader: Reader,
+        reader: JobReader,
         worker: Option<Name>,
     },
 }
 
 impl ViewFlow {
-    pub(crate) fn resume(self, input: Input) -> Step {
+    pub(crate) fn resume(self, input: Input) -> FlowStep {
         match self {
             Self::Nothing(then) => then.go(None),
             Self::Metadata { key, part, wanted, speaker } => match input.keys() {
@@ -67,7 +67,7 @@ impl ViewFlow {
                     let kept = metadata::kept(wanted, reply);
                     value_for(&speaker, key, AfterValue::Hash { part, kept })
                 }
-                Err(reply) => Step::Reply(reply),
+                Err(reply) => FlowStep::Reply(reply),
             },
             Self::Stored(then) => match input.keys() {
                 Ok(KeyReply::Array(mut values)) => then.go(match values.pop() {
@@ -75,16 +75,16 @@ impl ViewFlow {
                     _ => None,
                 }),
                 Ok(_) => then.go(None),
-                Err(reply) => Step::Reply(reply),
+                Err(reply) => FlowStep::Reply(reply),
             },
             Self::StoredOr(view, then) => match (input.keys(), view) {
                 (Ok(KeyReply::Integer(0)), Some(view)) => is_there(view, then),
                 (Ok(count), _) => then.go(count != KeyReply::Integer(0)),
-                (Err(reply), _) => Step::Reply(reply),
+                (Err(reply), _) => FlowStep::Reply(reply),
             },
-            Self::Answering => {
-                Step::Reply(input.keys().map_or_else(|reply| reply, |reply| key_reply(reply, Version::Resp2)))
-            }
+            Self::Answering => FlowStep::Reply(
+                input.keys().map_or_else(|reply| reply, |reply| key_reply(reply, Version::Resp2)),
+            ),
             Self::ReadingPlan(then) => then.go(input.read().ok()),
             Self::Mentioning { job, field, then, reader, worker } => {
                 find_readable(&job, reader, worker, AfterFind::Field(field, then))
@@ -110,14 +110,14 @@ pub(crate) enum AfterValue {
 }
 
 impl AfterValue {
-    pub(super) fn go(self, value: Option<Bytes>) -> Step {
+    pub(super) fn go(self, value: Option<Bytes>) -> FlowStep {
         match self {
-            Self::Get => Step::Reply(value.map_or(Reply::Null, Reply::Bulk)),
+            Self::Get => FlowStep::Reply(value.map_or(Reply::Null, Reply::Bulk)),
             Self::GetMany { left, mut found } => {
                 found.push(value.map_or(Reply::Null, Reply::Bulk));
                 values(left, found)
             }
-            Self::Hash { part, kept } => Step::Reply(metadata::part_of(part, value.as_ref(), kept)),
+            Self::Hash { part, kept } => FlowStep::Reply(metadata::part_of(part, value.as_ref(), kept)),
             Self::IsThere(then) => then.go(value.is_some()),
         }
     }
@@ -137,14 +137,14 @@ pub(crate) enum AfterIsThere {
 }
 
 impl AfterIsThere {
-    pub(super) fn go(self, there: bool) -> Step {
+    pub(super) fn go(self, there: bool) -> FlowStep {
         match self {
-            Self::Type(kind) => Step::Reply(Reply::simple(kind.filter(|_| there).unwrap_or("none"))),
+            Self::Type(kind) => FlowStep::Reply(Reply::simple(kind.filter(|_| there).unwrap_or("none"))),
             Self::Exists(keys, found) => exists(keys, found + i64::from(there)),
-            Self::TimeToLive { milliseconds } => Step::Reply(time_left(None, there, milliseconds)),
+            Self::TimeToLive { milliseconds } => FlowStep::Reply(time_left(None, there, milliseconds)),
             Self::OrStored(then, _) if there => then.go(true),
             Self::OrStored(_, question) => {
-                Step::Keys(KeyCommand::Key(question), CommandFlow::View(ViewFlow::Answering))
+                FlowStep::Keys(KeyCommand::Key(question), CommandFlow::View(ViewFlow::Answering))
             }
         }
     }
@@ -160,8 +160,8 @@ pub(crate) enum AfterMembers {
 }
 
 impl AfterMembers {
-    pub(super) fn go(self, members: Vec<String>) -> Step {
-        Step::Reply(match self {
+    pub(super) fn go(self, members: Vec<String>) -> FlowStep {
+        FlowStep::Reply(match self {
             Self::All => Reply::Set(members.into_iter().map(Reply::bulk).collect()),
             Self::Has(member) => Reply::from(members.contains(&member)),
             Self::Count => Reply::count(members.len()),
@@ -170,7 +170,7 @@ impl AfterMembers {
     }
 }
 
-pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
+pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> FlowStep {
     match command {
         ViewCommand::Get(key) => value_for(speaker, key, AfterValue::Get),
         ViewCommand::GetMany(keys) => values(keys.into_iter().rev().collect(), Vec::new()),
@@ -193,15 +193,15 @@ pub(super) fn start(command: ViewCommand, speaker: &Speaker) -> Step {
 }
 
 /// Whether something lives at a key.
-fn is_there(key: Key, then: AfterIsThere) -> Step {
+fn is_there(key: RespKey, then: AfterIsThere) -> FlowStep {
     match key {
-        Key::Queue(queue) => keyspace::queue_exists(&queue, then),
-        Key::Capability { .. } => members(key, AfterMembers::IsThere(then)),
-        Key::Events(_) => then.go(true),
-        Key::Unknown => then.go(false),
-        Key::Action { id, field: ActionField::Jobs } => find_action(&id, AfterAction::IsThere(then)),
-        Key::Job { id, field: JobField::Whole } => find(&id, AfterFind::IsThere(then)),
-        other => value(other, Reader::Everyone, None, AfterValue::IsThere(then)),
+        RespKey::Queue(queue) => keyspace::queue_exists(&queue, then),
+        RespKey::Capability { .. } => members(key, AfterMembers::IsThere(then)),
+        RespKey::Events(_) => then.go(true),
+        RespKey::Unknown => then.go(false),
+        RespKey::Action { id, field: ActionField::Jobs } => find_action(&id, AfterAction::IsThere(then)),
+        RespKey::Job { id, field: JobField::Whole } => find(&id, AfterFind::IsThere(then)),
+        other => value(other, JobReader::Everyone, None, AfterValue::IsThere(then)),
     }
 }
 
@@ -217,43 +217,47 @@ fn or_stored(
 }
 
 /// What GET answers to this reader.
-pub(super) fn value_for(speaker: &Speaker, key: Key, then: AfterValue) -> Step {
+pub(super) fn value_for(speaker: &Speaker, key: RespKey, then: AfterValue) -> FlowStep {
     value(key, speaker.reader, speaker.worker.clone(), then)
 }
 
-fn value(key: Key, reader: Reader, worker_here: Option<Name>, then: AfterValue) -> Step {
+fn value(key: RespKey, reader: JobReader, worker_here: Option<Name>, then: AfterValue) -> FlowStep {
     match key {
-        Key::Job { id, field } => {
-            let call = Call::Mention { task: id.clone() };
+        RespKey::Job { id, field } => {
+            let call = RespCall::Mention { task: id.clone() };
             let flow = ViewFlow::Mentioning { job: id, field, then, reader, worker: worker_here };
-            Step::Call(Whom::Own, call, CommandFlow::View(flow))
+            FlowStep::Call(Whom::Own, call, CommandFlow::View(flow))
         }
-        Key::Plan { id } => find_plan(&id, AfterFindPlan::Value(then)),
-        Key::Action { id, field: ActionField::Whole } => with_action(&id, AfterAbout::Value(then)),
-        Key::Worker { id, field } => worker(&id, AfterWorker::Field(field, then)),
-        Key::Action { .. } | Key::Queue(_) | Key::Capability { .. } | Key::Events(_) | Key::Unknown => {
-            Step::Ask(Request::Query(Query::Counts), CommandFlow::View(ViewFlow::Nothing(then)))
+        RespKey::Plan { id } => find_plan(&id, AfterFindPlan::Value(then)),
+        RespKey::Action { id, field: ActionField::Whole } => with_action(&id, AfterAbout::Value(then)),
+        RespKey::Worker { id, field } => worker(&id, AfterWorker::Field(field, then)),
+        RespKey::Action { .. }
+        | RespKey::Queue(_)
+        | RespKey::Capability { .. }
+        | RespKey::Events(_)
+        | RespKey::Unknown => {
+            FlowStep::Ask(Request::Query(Query::Counts), CommandFlow::View(ViewFlow::Nothing(then)))
         }
     }
 }
 
-fn values(mut left: Vec<AskedKey>, found: Vec<Reply>) -> Step {
+fn values(mut left: Vec<AskedKey>, found: Vec<Reply>) -> FlowStep {
     match left.pop() {
-        None => Step::Reply(Reply::Array(found)),
+        None => FlowStep::Reply(Reply::Array(found)),
         Some(AskedKey::Stored(name)) => {
             let question = StringCommand::GetMany { keys: vec![name] };
             let flow = ViewFlow::Stored(AfterValue::GetMany { left, found });
-            Step::Keys(KeyCommand::String(question), CommandFlow::View(flow))
+            FlowStep::Keys(KeyCommand::String(question), CommandFlow::View(flow))
         }
         Some(AskedKey::View(key)) => {
-            let key = if key.redis_type() == Some("string") { key } else { Key::Unknown };
-            value(key, Reader::Everyone, None, AfterValue::GetMany { left, found })
+            let key = if key.redis_type() == Some("string") { key } else { RespKey::Unknown };
+            value(key, JobReader::Everyone, None, AfterValue::GetMany { left, found })
         }
     }
 }
 
 /// One field of a job.
-pub(super) fn job_field_of(field: JobField, then: AfterValue, found: Found) -> Step {
+pub(super) fn job_field_of(field: JobField, then: AfterValue, found: LookupResult) -> FlowStep {
     let Ok(task) = found else { return then.go(None) };
     match field {
         JobField::Whole => read_whole(task, AfterWhole::Value(then)),
@@ -311,56 +315,56 @@ fn stats_until(worker: &WorkerInfo) -> Option<Timestamp> {
     Some(Timestamp(at) + STATS_FOR)
 }
 
-fn set(key: Key, value: Bytes, speaker: &Speaker) -> Step {
+fn set(key: RespKey, value: Bytes, speaker: &Speaker) -> FlowStep {
     let worker = speaker.worker.clone();
     match key {
-        Key::Worker { id, field } => {
+        RespKey::Worker { id, field } => {
             if let Err(error) = check_worker_id(&id) {
-                return Step::error(format!("ERR {error}"));
+                return FlowStep::error(format!("ERR {error}"));
             }
             let name = Name::from(id.as_str());
             let (whom, call) = match field {
                 WorkerField::Tools | WorkerField::Tags => match Capabilities::from_list(&value) {
                     Ok(tags) if field == WorkerField::Tags => {
-                        (Whom::Become(name), Call::Label(tag_offers(&tags.tools)))
+                        (Whom::Become(name), RespCall::Label(tag_offers(&tags.tools)))
                     }
-                    Ok(tools) => (Whom::Become(name), Call::Offer(tools.all().map(Into::into).collect())),
-                    Err(error) => return Step::error(format!("ERR {error}")),
+                    Ok(tools) => (Whom::Become(name), RespCall::Offer(tools.all().map(Into::into).collect())),
+                    Err(error) => return FlowStep::error(format!("ERR {error}")),
                 },
                 WorkerField::Metadata | WorkerField::Stats | WorkerField::Alive => {
-                    (Whom::Opened(name), Call::Ping)
+                    (Whom::Opened(name), RespCall::Ping)
                 }
             };
-            let saying = Saying { worker: id, whom, call, done: Reply::OK };
+            let saying = CallWithReply { worker: id, whom, call, done: Reply::OK };
             if matches!(field, WorkerField::Tools | WorkerField::Tags) {
                 named_anew(speaker, saying)
             } else {
                 saying.say()
             }
         }
-        Key::Job { id, field: JobField::Status } => {
-            let Some(report) = Report::parse(&value) else {
+        RespKey::Job { id, field: JobField::Status } => {
+            let Some(report) = JobReport::parse(&value) else {
                 let shown: String = String::from_utf8_lossy(&value).chars().take(64).collect();
-                return Step::error(format!("ERR Invalid status: {shown}"));
+                return FlowStep::error(format!("ERR Invalid status: {shown}"));
             };
             let update = JobUpdate::of(report);
-            let call = Call::Report { task: id.clone(), report: crate::worker::report(update) };
+            let call = RespCall::Report { task: id.clone(), report: crate::worker::report(update) };
             reported(id, call, Some(report), worker)
         }
-        Key::Job { id, field } => {
+        RespKey::Job { id, field } => {
             let mut outputs = Box::<Outputs>::default();
             match field {
                 JobField::Stdout => outputs.stdout = Some(value),
                 JobField::Stderr => outputs.stderr = Some(value),
                 _ => outputs.result = Some(value),
             }
-            reported(id.clone(), Call::Output { task: id, outputs }, None, worker)
+            reported(id.clone(), RespCall::Output { task: id, outputs }, None, worker)
         }
-        _ => Step::Reply(crate::command::CommandError::WrongType.reply()),
+        _ => FlowStep::Reply(crate::command::CommandError::WrongType.reply()),
     }
 }
 
-fn reported(job: String, call: Call, report: Option<Report>, worker: Option<Name>) -> Step {
+fn reported(job: String, call: RespCall, report: Option<JobReport>, worker: Option<Name>) -> FlowStep {
     let then = AfterHeld::Set { job: job.clone(), report, worker: worker.clone() };
     about_held(Whom::Own, job, worker, call, then)
 }
@@ -368,21 +372,23 @@ fn reported(job: String, call: Call, report: Option<Report>, worker: Option<Name
 /// What the worker's side says to a view that was set.
 pub(super) fn was_set(
     job: String,
-    report: Option<Report>,
+    report: Option<JobReport>,
     worker: Option<Name>,
-    answer: &CallAnswer,
-) -> Step {
+    answer: &RespCallReply,
+) -> FlowStep {
     match answer {
-        CallAnswer::Done | CallAnswer::Wanted(_) => Step::Reply(Reply::OK),
-        CallAnswer::NotHeld | CallAnswer::NotRegistered => explain_not_held(job, report, worker),
-        other => Step::Reply(call_refused(other, worker.as_deref().unwrap_or_default())),
+        RespCallReply::Done | RespCallReply::Wanted(_) => FlowStep::Reply(Reply::OK),
+        RespCallReply::NotHeld | RespCallReply::NotRegistered => explain_not_held(job, report, worker),
+        other => FlowStep::Reply(call_refused(other, worker.as_deref().unwrap_or_default())),
     }
 }
 
-fn time_to_live(key: Key, milliseconds: bool, dead_after: Duration) -> Step {
+fn time_to_live(key: RespKey, milliseconds: bool, dead_after: Duration) -> FlowStep {
     match key {
-        Key::Worker { id, field } => worker(&id, AfterWorker::TimeToLive { field, milliseconds, dead_after }),
-        Key::Job { id, field: JobField::Worker } => find(&id, AfterFind::TimeToLive { milliseconds }),
+        RespKey::Worker { id, field } => {
+            worker(&id, AfterWorker::TimeToLive { field, milliseconds, dead_after })
+        }
+        RespKey::Job { id, field: JobField::Worker } => find(&id, AfterFind::TimeToLive { milliseconds }),
         other => {
             let metadata = other.metadata();
             let millis_per_unit = if milliseconds { 1 } else { 1000 };
@@ -401,24 +407,24 @@ pub(super) fn time_alive(
     milliseconds: bool,
     dead_after: Duration,
     found: Option<&WorkerInfo>,
-) -> Step {
+) -> FlowStep {
     let there = found.is_some_and(|worker| of_worker(worker, field, now).is_some());
     let until = found.filter(|_| there).and_then(|worker| match field {
         WorkerField::Alive => Some(worker.last_seen + worker.lost_after.min(dead_after)),
         WorkerField::Stats => stats_until(worker),
         WorkerField::Metadata | WorkerField::Tools | WorkerField::Tags => None,
     });
-    Step::Reply(time_left(until.map(|until| until.since(now)), there, milliseconds))
+    FlowStep::Reply(time_left(until.map(|until| until.since(now)), there, milliseconds))
 }
 
 /// How long the holder of a job may still run it.
-pub(super) fn time_held(now: Timestamp, milliseconds: bool, found: Found) -> Step {
-    let Ok(task) = found else { return Step::Reply(time_left(None, false, milliseconds)) };
+pub(super) fn time_held(now: Timestamp, milliseconds: bool, found: LookupResult) -> FlowStep {
+    let Ok(task) = found else { return FlowStep::Reply(time_left(None, false, milliseconds)) };
     let Some(holding) = task.state.holding() else {
-        return Step::Reply(time_left(None, false, milliseconds));
+        return FlowStep::Reply(time_left(None, false, milliseconds));
     };
     let left = task.terms.run_limit.map(|limit| (holding.started_at.unwrap_or(now) + limit).since(now));
-    Step::Reply(time_left(left, true, milliseconds))
+    FlowStep::Reply(time_left(left, true, milliseconds))
 }
 
 /// As TTL and PTTL write it: -1 for what stays, -2 for what is not there.
@@ -434,8 +440,8 @@ fn time_left(left: Option<Duration>, there: bool, milliseconds: bool) -> Reply {
     })
 }
 
-fn exists(mut keys: Vec<AskedKey>, found: i64) -> Step {
-    let Some(key) = keys.pop() else { return Step::Reply(Reply::Integer(found)) };
+fn exists(mut keys: Vec<AskedKey>, found: i64) -> FlowStep {
+    let Some(key) = keys.pop() else { return FlowStep::Reply(Reply::Integer(found)) };
     let (name, view) = match key {
         AskedKey::Stored(name) => (name, None),
         AskedKey::View(view) => match view.metadata() {
@@ -444,12 +450,12 @@ fn exists(mut keys: Vec<AskedKey>, found: i64) -> Step {
         },
     };
     let flow = ViewFlow::StoredOr(view, AfterIsThere::Exists(keys, found));
-    Step::Keys(KeyCommand::Key(OnKey::Exists { keys: vec![name] }), CommandFlow::View(flow))
+    FlowStep::Keys(KeyCommand::Key(OnKey::Exists { keys: vec![name] }), CommandFlow::View(flow))
 }
 
-fn members(key: Key, then: AfterMembers) -> Step {
+fn members(key: RespKey, then: AfterMembers) -> FlowStep {
     match key {
-        Key::Capability { name } => workers(AfterWorkers::Members { capability: name, then }),
+        RespKey::Capability { name } => workers(AfterWorkers::Members { capability: name, then }),
         _ => then.go(Vec::new()),
     }
 }

@@ -5,16 +5,16 @@ use tenure_hub::Request;
 use tenure_hub::words::{Command, Name, PresenceName, TaskInfo, Timestamp, WorkerInfo};
 
 use super::last::LastReply;
-use super::lookup::{AfterFind, AfterWorker, AfterWorkers, Found, find, worker, workers};
+use super::lookup::{AfterFind, AfterWorker, AfterWorkers, LookupResult, find, worker, workers};
 use super::refusals::call_refused;
 use super::{Speaker, jobs, lists, render, views};
 use crate::codec::Reply;
-use crate::command::{Page, WorkerCommand};
-use crate::flow::{CommandFlow, Input, Step, Whom};
-use crate::json::{Challenge, Report, check_worker_id};
-use crate::key::QueueKey;
+use crate::command::{PageOptions, WorkerCommand};
+use crate::flow::{CommandFlow, FlowStep, Input, Whom};
+use crate::json::{Challenge, JobReport, check_worker_id};
+use crate::key::RespQueueKey;
 use crate::ranking::CapabilityIndex;
-use crate::worker::{Call, CallAnswer, Question, Verdict, VerifyCall, figures, introduction};
+use crate::worker::{ChallengeVerdict, Question, RespCall, RespCallReply, VerifyCall, figures, introduction};
 
 /// What a worker's command waits for.
 #[derive(Debug)]
@@ -24,13 +24,13 @@ pub(crate) enum WorkerFlow {
         done: Reply,
     },
     /// A connection that works without a name finishes what it holds before it gets one.
-    Renaming(Box<Saying>),
+    Renaming(Box<CallWithReply>),
     /// A call about a job that the worker should hold.
     AboutHeld {
         then: AfterHeld,
         job: String,
         worker: Option<Name>,
-        again: Call,
+        again: RespCall,
     },
     HeldAgain(AfterHeld),
     Returning(AfterReturn),
@@ -49,24 +49,24 @@ pub(crate) enum WorkerFlow {
 }
 
 impl WorkerFlow {
-    fn call(self, whom: Whom, call: Call) -> Step {
-        Step::Call(whom, call, CommandFlow::Worker(self))
+    fn call(self, whom: Whom, call: RespCall) -> FlowStep {
+        FlowStep::Call(whom, call, CommandFlow::Worker(self))
     }
 
-    pub(crate) fn resume(self, input: Input) -> Step {
+    pub(crate) fn resume(self, input: Input) -> FlowStep {
         match self {
-            Self::Saying { worker, done } => Step::Reply(match input.call() {
-                CallAnswer::Done | CallAnswer::Wanted(_) => done,
+            Self::Saying { worker, done } => FlowStep::Reply(match input.call() {
+                RespCallReply::Done | RespCallReply::Wanted(_) => done,
                 other => call_refused(&other, &worker),
             }),
             Self::Renaming(saying) => match input.call() {
-                CallAnswer::Held(task) => Step::error(format!(
+                RespCallReply::Held(task) => FlowStep::error(format!(
                     "ERR This connection holds job {task} as a worker without a name, finish it first"
                 )),
                 _ => saying.say(),
             },
             Self::AboutHeld { job, worker, again, then } => match (input.call(), worker) {
-                (CallAnswer::NotHeld | CallAnswer::NotRegistered, Some(worker))
+                (RespCallReply::NotHeld | RespCallReply::NotRegistered, Some(worker))
                     if check_worker_id(&worker).is_ok() =>
                 {
                     find(&job, AfterFind::HeldAfterAll { worker, call: again, then })
@@ -75,26 +75,28 @@ impl WorkerFlow {
             },
             Self::HeldAgain(then) => then.go(input.call()),
             Self::Returning(then) => match then {
-                AfterReturn::Pong(reply) => Step::Reply(reply),
+                AfterReturn::Pong(reply) => FlowStep::Reply(reply),
                 AfterReturn::Again(call, then) => Self::HeldAgain(then).call(Whom::Own, call),
             },
             Self::Pinging { name, reply } => match input.call() {
-                CallAnswer::NotRegistered => worker(&name.clone(), AfterWorker::Pinged { name, reply }),
-                _ => Step::Reply(reply),
+                RespCallReply::NotRegistered => worker(&name.clone(), AfterWorker::Pinged { name, reply }),
+                _ => FlowStep::Reply(reply),
             },
             // A dead worker is remembered until it is unregistered.
             Self::Unregistering { worker: name } => match input.call() {
-                CallAnswer::NotRegistered => worker(&name.clone(), AfterWorker::Forget { name }),
-                CallAnswer::Done => Step::Reply(Reply::OK),
-                other => Step::Reply(call_refused(&other, &name)),
+                RespCallReply::NotRegistered => worker(&name.clone(), AfterWorker::Forget { name }),
+                RespCallReply::Done => FlowStep::Reply(Reply::OK),
+                other => FlowStep::Reply(call_refused(&other, &name)),
             },
-            Self::Verifying => Step::Reply(match input.call() {
-                CallAnswer::Done => Reply::OK,
-                CallAnswer::NotHeld => call_refused(&CallAnswer::Own(Verdict::NoChallenge), ""),
+            Self::Verifying => FlowStep::Reply(match input.call() {
+                RespCallReply::Done => Reply::OK,
+                RespCallReply::NotHeld => {
+                    call_refused(&RespCallReply::Own(ChallengeVerdict::NoChallenge), "")
+                }
                 other => call_refused(&other, ""),
             }),
             Self::Challenging { capability, asked } => {
-                Step::Reply(verdict(&capability, &asked, &input.calls()))
+                FlowStep::Reply(verdict(&capability, &asked, &input.calls()))
             }
         }
     }
@@ -103,13 +105,13 @@ impl WorkerFlow {
 /// Where the answer to a call about a job leads.
 #[derive(Debug)]
 pub(crate) enum AfterHeld {
-    Report { job: String, report: Option<Report>, worker: Option<Name> },
-    Set { job: String, report: Option<Report>, worker: Option<Name> },
-    Remove { queue: QueueKey, job: String, worker: Option<Name> },
+    Report { job: String, report: Option<JobReport>, worker: Option<Name> },
+    Set { job: String, report: Option<JobReport>, worker: Option<Name> },
+    Remove { queue: RespQueueKey, job: String, worker: Option<Name> },
 }
 
 impl AfterHeld {
-    fn go(self, answer: CallAnswer) -> Step {
+    fn go(self, answer: RespCallReply) -> FlowStep {
         match self {
             Self::Report { job, report, worker } => jobs::reported(job, report, worker, answer),
             Self::Set { job, report, worker } => views::was_set(job, report, worker, &answer),
@@ -122,26 +124,26 @@ impl AfterHeld {
 #[derive(Debug)]
 pub(crate) enum AfterReturn {
     Pong(Reply),
-    Again(Call, AfterHeld),
+    Again(RespCall, AfterHeld),
 }
 
 /// One call to a worker, and the reply if all is well.
 #[derive(Debug)]
-pub(crate) struct Saying {
+pub(crate) struct CallWithReply {
     pub(super) worker: String,
     pub(super) whom: Whom,
-    pub(super) call: Call,
+    pub(super) call: RespCall,
     pub(super) done: Reply,
 }
 
-impl Saying {
-    pub(super) fn say(self) -> Step {
+impl CallWithReply {
+    pub(super) fn say(self) -> FlowStep {
         let Self { worker, whom, call, done } = self;
         WorkerFlow::Saying { worker, done }.call(whom, call)
     }
 }
 
-pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
+pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> FlowStep {
     match command {
         WorkerCommand::Register(registration) => {
             let worker = registration.worker.clone();
@@ -150,17 +152,17 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
             let whom = Whom::Become(worker.as_str().into());
             named_anew(
                 speaker,
-                Saying { worker, whom, call: Call::Register(introduction(&registration)), done },
+                CallWithReply { worker, whom, call: RespCall::Register(introduction(&registration)), done },
             )
         }
         WorkerCommand::Heartbeat { worker, statistics } => {
-            let call = Call::Heartbeat(statistics.as_ref().map(figures));
+            let call = RespCall::Heartbeat(statistics.as_ref().map(figures));
             let whom = Whom::Known(worker.as_str().into());
-            Saying { worker, whom, call, done: Reply::OK }.say()
+            CallWithReply { worker, whom, call, done: Reply::OK }.say()
         }
         WorkerCommand::Unregister { worker } => {
             let whom = Whom::Known(worker.as_str().into());
-            WorkerFlow::Unregistering { worker }.call(whom, Call::Unregister)
+            WorkerFlow::Unregistering { worker }.call(whom, RespCall::Unregister)
         }
         WorkerCommand::Verify { capability, challenge } => match challenge {
             Challenge::Ask { command, arguments, worker, expect } => {
@@ -169,7 +171,7 @@ pub(super) fn start(command: WorkerCommand, speaker: &Speaker) -> Step {
             }
             Challenge::Answer { output, exit_code } => {
                 let answer = VerifyCall::Answer { capability, output, exit_code };
-                WorkerFlow::Verifying.call(Whom::Own, Call::Own(answer))
+                WorkerFlow::Verifying.call(Whom::Own, RespCall::Own(answer))
             }
         },
         WorkerCommand::List => workers(AfterWorkers::List),
@@ -188,7 +190,7 @@ fn index(now: Timestamp, all: &[WorkerInfo]) -> CapabilityIndex {
     index
 }
 
-pub(super) fn search_reply(now: Timestamp, all: &[WorkerInfo], words: &str, page: Page) -> Reply {
+pub(super) fn search_reply(now: Timestamp, all: &[WorkerInfo], words: &str, page: PageOptions) -> Reply {
     let index = index(now, all);
     let found = index.search(words).into_iter().skip(page.offset).take(page.limit);
     Reply::array(found.map(|(score, found)| {
@@ -214,52 +216,63 @@ pub(super) fn list_reply(now: Timestamp, all: &[WorkerInfo]) -> Reply {
 }
 
 /// A connection that works without a name finishes what it holds before it gets one.
-pub(super) fn named_anew(speaker: &Speaker, saying: Saying) -> Step {
+pub(super) fn named_anew(speaker: &Speaker, saying: CallWithReply) -> FlowStep {
     if !speaker.is_nameless {
         return saying.say();
     }
-    WorkerFlow::Renaming(Box::new(saying)).call(Whom::Own, Call::Retire)
+    WorkerFlow::Renaming(Box::new(saying)).call(Whom::Own, RespCall::Retire)
 }
 
 /// A call about a job that the worker on this connection holds. The worker's side does not know of the job if the
 /// broker was restarted and the worker has not come back yet: then it does now.
-pub(super) fn about_held(whom: Whom, job: String, worker: Option<Name>, call: Call, then: AfterHeld) -> Step {
+pub(super) fn about_held(
+    whom: Whom,
+    job: String,
+    worker: Option<Name>,
+    call: RespCall,
+    then: AfterHeld,
+) -> FlowStep {
     WorkerFlow::AboutHeld { job, worker, again: call.clone(), then }.call(whom, call)
 }
 
-pub(super) fn held_after_all(worker: Name, call: Call, then: AfterHeld, found: &Found) -> Step {
+pub(super) fn held_after_all(
+    worker: Name,
+    call: RespCall,
+    then: AfterHeld,
+    found: &LookupResult,
+) -> FlowStep {
     let holds = |task: &TaskInfo| task.state.holding().is_some_and(|holding| holding.worker == worker);
     if !found.as_ref().is_ok_and(|task| holds(task)) {
-        return then.go(CallAnswer::NotHeld);
+        return then.go(RespCallReply::NotHeld);
     }
     come_back(worker, AfterReturn::Again(call, then))
 }
 
 /// A ping makes a worker known, and is a sign of its life ever after.
-pub(crate) fn pinged(name: Name, reply: Reply) -> Step {
-    WorkerFlow::Pinging { name: name.clone(), reply }.call(Whom::Opened(name), Call::Ping)
+pub(crate) fn pinged(name: Name, reply: Reply) -> FlowStep {
+    WorkerFlow::Pinging { name: name.clone(), reply }.call(Whom::Opened(name), RespCall::Ping)
 }
 
-pub(super) fn pinged_found(name: Name, reply: Reply, found: Option<&WorkerInfo>) -> Step {
+pub(super) fn pinged_found(name: Name, reply: Reply, found: Option<&WorkerInfo>) -> FlowStep {
     match found {
         Some(info) if info.presence == PresenceName::Lost && !info.held.is_empty() => {
             come_back(name, AfterReturn::Pong(reply))
         }
-        _ => Step::Reply(reply),
+        _ => FlowStep::Reply(reply),
     }
 }
 
-fn come_back(worker: Name, then: AfterReturn) -> Step {
-    WorkerFlow::Returning(then).call(Whom::Become(worker), Call::Return)
+fn come_back(worker: Name, then: AfterReturn) -> FlowStep {
+    WorkerFlow::Returning(then).call(Whom::Become(worker), RespCall::Return)
 }
 
-pub(super) fn forget_found(name: &str, found: Option<WorkerInfo>) -> Step {
+pub(super) fn forget_found(name: &str, found: Option<WorkerInfo>) -> FlowStep {
     match found {
         Some(WorkerInfo { worker, presence: PresenceName::Gone, .. }) => {
             let clear = Request::Command(Command::ClearWorker { worker });
-            Step::Last(clear, LastReply::Done(Reply::OK))
+            FlowStep::Last(clear, LastReply::Done(Reply::OK))
         }
-        _ => Step::Reply(call_refused(&CallAnswer::NotRegistered, name)),
+        _ => FlowStep::Reply(call_refused(&RespCallReply::NotRegistered, name)),
     }
 }
 
@@ -274,12 +287,12 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    pub(super) fn ask(self, now: Timestamp, all: &[WorkerInfo]) -> Step {
+    pub(super) fn ask(self, now: Timestamp, all: &[WorkerInfo]) -> FlowStep {
         let Self { capability, command, arguments, worker, expect } = self;
         if let Some(name) = &worker
             && !all.iter().any(|info| *info.worker == **name && render::is_alive(info, now))
         {
-            return Step::Reply(call_refused(&CallAnswer::NotRegistered, name));
+            return FlowStep::Reply(call_refused(&RespCallReply::NotRegistered, name));
         }
         let offers = |info: &&WorkerInfo| {
             info.capabilities.iter().any(|offer| **offer == *capability)
@@ -289,25 +302,25 @@ impl Asking {
         };
         let asked: Vec<_> = all.iter().filter(offers).map(|info| info.worker.clone()).collect();
         if asked.is_empty() {
-            return Step::error(match &worker {
+            return FlowStep::error(match &worker {
                 Some(worker) => format!("ERR Worker {worker} does not offer {capability}"),
                 None => format!("ERR No worker offers {capability}"),
             });
         }
         let question = Question { capability: capability.clone(), command, arguments, expect };
-        let challenge = || Call::Own(VerifyCall::Challenge(question.clone()));
+        let challenge = || RespCall::Own(VerifyCall::Challenge(question.clone()));
         let calls = asked.iter().map(|name| (Whom::Known(name.clone()), challenge())).collect();
-        Step::Calls(calls, CommandFlow::Worker(WorkerFlow::Challenging { capability, asked }))
+        FlowStep::Calls(calls, CommandFlow::Worker(WorkerFlow::Challenging { capability, asked }))
     }
 }
 
 /// One worker's output, or who passed and who did not.
-fn verdict(capability: &str, asked: &[Name], answers: &[CallAnswer]) -> Reply {
+fn verdict(capability: &str, asked: &[Name], answers: &[RespCallReply]) -> Reply {
     let mut failed: Vec<&str> = Vec::new();
     let mut outputs = Vec::new();
     for (worker, answer) in asked.iter().zip(answers) {
         match answer {
-            CallAnswer::Own(Verdict::Passed { output }) => outputs.push(output),
+            RespCallReply::Own(ChallengeVerdict::Passed { output }) => outputs.push(output),
             _ => failed.push(worker),
         }
     }

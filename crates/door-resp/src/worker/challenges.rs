@@ -8,7 +8,7 @@ use tenure_door_kit::worker_actor::Caller;
 use tenure_hub::words::{Command, Name, NewTask, OnLost, Refusal, Reply, TaskId, Timestamp};
 use tenure_hub::{Request, Response, Submission, fresh_id};
 
-use super::{CallAnswer, Output, Verdict, Worker};
+use super::{ChallengeVerdict, RespCallReply, RespWorker, RespWorkerOutput};
 
 /// How long a worker has to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -38,8 +38,8 @@ struct Challenge {
     capability: String,
     expect: Option<String>,
     until: Timestamp,
-    /// The job that asks, until a pop comes that could take it. Before that it would only lie in some queue, and handing
-    /// it in would look like a sign of life.
+    /// The job that asks, until a pop comes that could take it. Before that it would only lie in some queue, and
+    /// handing it in would look like a sign of life.
     question: Option<Bytes>,
     task: Option<TaskId>,
     /// What came out, once something has.
@@ -91,18 +91,18 @@ impl Challenges {
 }
 
 pub(super) fn challenge(
-    worker: &mut Worker,
+    worker: &mut RespWorker,
     now: Timestamp,
     caller: Caller,
     question: Question,
-    out: &mut Output,
+    out: &mut RespWorkerOutput,
 ) {
     if !worker.was_heard(now) {
-        return out.answers.push((caller, CallAnswer::NotRegistered));
+        return out.answers.push((caller, RespCallReply::NotRegistered));
     }
     if worker.door.open.len() >= CHALLENGES_MAX {
         let refusal = Refusal::TooMany { what: "open challenges of one worker", limit: CHALLENGES_MAX };
-        return out.answers.push((caller, CallAnswer::Refused(refusal)));
+        return out.answers.push((caller, RespCallReply::Refused(refusal)));
     }
     worker.door.add(now, caller, question);
     if let Some(queue) = worker.awaited_queue() {
@@ -111,7 +111,7 @@ pub(super) fn challenge(
 }
 
 /// Puts what is to be verified into a queue that the worker pops from at this moment.
-pub(super) fn put_questions(worker: &mut Worker, queue: &Name, out: &mut Output) {
+pub(super) fn put_questions(worker: &mut RespWorker, queue: &Name, out: &mut RespWorkerOutput) {
     let open = |challenge: &mut Challenge| {
         let body = challenge.question.take()?;
         Some((challenge.number, challenge.until, body))
@@ -136,10 +136,10 @@ pub(super) fn put_questions(worker: &mut Worker, queue: &Name, out: &mut Output)
 }
 
 pub(super) fn submitted(
-    worker: &mut Worker,
+    worker: &mut RespWorker,
     number: u64,
     reply: Result<Response, Refusal>,
-    out: &mut Output,
+    out: &mut RespWorkerOutput,
 ) {
     let Some(index) = worker.door.open.iter().position(|challenge| challenge.number == number) else {
         return;
@@ -152,19 +152,19 @@ pub(super) fn submitted(
         Ok(_) => end(worker, index, out),
         Err(refusal) => {
             let challenge = worker.door.open.remove(index);
-            out.answers.push((challenge.caller, CallAnswer::Refused(refusal)));
+            out.answers.push((challenge.caller, RespCallReply::Refused(refusal)));
         }
     }
 }
 
 /// The worker answers with a word of its own instead of reporting the job.
 pub(super) fn verified(
-    worker: &mut Worker,
+    worker: &mut RespWorker,
     caller: Caller,
     capability: &str,
     output: String,
     exit_code: i32,
-    out: &mut Output,
+    out: &mut RespWorkerOutput,
 ) {
     let held = |challenge: &Challenge| {
         let claim = challenge.task.and_then(|task| worker.claims.get(task));
@@ -172,7 +172,7 @@ pub(super) fn verified(
     };
     let found = worker.door.open.iter().enumerate().find_map(|(index, open)| Some((index, held(open)?)));
     let Some((index, held)) = found else {
-        return out.answers.push((caller, CallAnswer::Own(Verdict::NoChallenge)));
+        return out.answers.push((caller, RespCallReply::Own(ChallengeVerdict::NoChallenge)));
     };
     let result = Bytes::from(json!({"stdout": output, "exit_code": exit_code}).to_string());
     worker.complete(Some(caller), held, result, out);
@@ -180,42 +180,42 @@ pub(super) fn verified(
 }
 
 /// A challenge's job has ended, one way or the other.
-pub(super) fn has_ended(worker: &mut Worker, task: TaskId, out: &mut Output) {
+pub(super) fn has_ended(worker: &mut RespWorker, task: TaskId, out: &mut RespWorkerOutput) {
     if let Some(index) = worker.door.open.iter().position(|challenge| challenge.task == Some(task)) {
         end(worker, index, out);
     }
 }
 
-pub(super) fn end_overdue(worker: &mut Worker, now: Timestamp, out: &mut Output) {
+pub(super) fn end_overdue(worker: &mut RespWorker, now: Timestamp, out: &mut RespWorkerOutput) {
     while let Some(index) = worker.door.open.iter().position(|challenge| challenge.until <= now) {
         end(worker, index, out);
     }
 }
 
 /// The worker is gone, and with it whatever would have answered.
-pub(super) fn drop_all(worker: &mut Worker, out: &mut Output) {
+pub(super) fn drop_all(worker: &mut RespWorker, out: &mut RespWorkerOutput) {
     for challenge in std::mem::take(&mut worker.door.open) {
         if let Some(task) = challenge.task {
             let reason = Some("the worker to be verified is gone".into());
             worker.tell(Command::Cancel { task, reason }, out);
         }
-        out.answers.push((challenge.caller, CallAnswer::Own(Verdict::Failed)));
+        out.answers.push((challenge.caller, RespCallReply::Own(ChallengeVerdict::Failed)));
     }
 }
 
-fn end(worker: &mut Worker, index: usize, out: &mut Output) {
+fn end(worker: &mut RespWorker, index: usize, out: &mut RespWorkerOutput) {
     let challenge = worker.door.open.remove(index);
     let as_expected = |output: &str| challenge.expect.as_deref().is_none_or(|text| output.contains(text));
     let verdict = match challenge.result {
-        Some((output, 0)) if as_expected(&output) => Verdict::Passed { output },
+        Some((output, 0)) if as_expected(&output) => ChallengeVerdict::Passed { output },
         _ => {
             // What it could not show it does not offer any more, until it registers again.
             worker.terms.capabilities.retain(|offer| **offer != *challenge.capability);
-            Verdict::Failed
+            ChallengeVerdict::Failed
         }
     };
-    if verdict == Verdict::Failed || worker.door.is_empty() {
+    if verdict == ChallengeVerdict::Failed || worker.door.is_empty() {
         worker.offer_again(out);
     }
-    out.answers.push((challenge.caller, CallAnswer::Own(verdict)));
+    out.answers.push((challenge.caller, RespCallReply::Own(verdict)));
 }

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use tenure_door_kit::worker_actor::{self as actor, Figures, Introduction, Status};
 use tenure_hub::words::{EXIT_CANCELLED, EXIT_CRASHED, EXIT_EXPIRED, Wanted, WorkerAbout, WorkerStats};
 
-use crate::json::{JobUpdate, Outputs, Registration, Report, Statistics};
+use crate::json::{JobReport, JobUpdate, Outputs, Statistics, WorkerRegistration};
 
 /// The exit code of a failure that names none.
 const EXIT_FAILED: i32 = 1;
 
 /// `WORKER.REGISTER`.
-pub(crate) fn introduction(registration: &Registration) -> Box<Introduction> {
+pub(crate) fn introduction(registration: &WorkerRegistration) -> Box<Introduction> {
     let text = |text: &str| Some(Box::<str>::from(text));
     Box::new(Introduction {
         slots: registration.slots,
@@ -52,12 +52,12 @@ pub(crate) fn report(update: JobUpdate) -> Box<actor::TaskReport<Outputs>> {
         Status::Stopped { wanted, last }
     };
     let status = match report {
-        None | Some(Report::Running) => Status::Running {
+        None | Some(JobReport::Running) => Status::Running {
             percent: progress_percent.map(|percent| percent.round() as u8),
             note: current_task.map(|task| crate::translate::progress_note(task).into_boxed_str()),
         },
-        Some(Report::Completed) => Status::Completed,
-        Some(Report::Failed) => {
+        Some(JobReport::Completed) => Status::Completed,
+        Some(JobReport::Failed) => {
             let failure = exit_code.filter(|code| is_failure(*code));
             // A code that means another end to the broker is kept with the outputs.
             let other = if failure.is_none() { exit_code } else { None };
@@ -67,8 +67,8 @@ pub(crate) fn report(update: JobUpdate) -> Box<actor::TaskReport<Outputs>> {
                 last: Outputs { exit_code: other, ..Outputs::default() },
             }
         }
-        Some(Report::Cancelled) => stopped(Wanted::Cancel, error),
-        Some(Report::Paused) => stopped(Wanted::Pause, error),
+        Some(JobReport::Cancelled) => stopped(Wanted::Cancel, error),
+        Some(JobReport::Paused) => stopped(Wanted::Pause, error),
     };
     Box::new(actor::TaskReport { attempt, outputs, status })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tenure_door_resp::testing::{Decoder, Limits, Reply, Version, encode, read_reply};
+use tenure_door_resp::testing::{Decoder, Reply, RespLimits, Version, encode, read_reply};
 use tenure_transcripts::{Act as Said, Speaker};
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ fn unescaped(text: &str) -> Vec<u8> {
 
 /// What a client types, as it travels.
 pub(crate) fn as_array(words: &str) -> Vec<u8> {
-    let mut decoder = Decoder::new(Limits::friend());
+    let mut decoder = Decoder::new(RespLimits::friend());
     decoder.feed(words.as_bytes());
     decoder.feed(b"\r\n");
     let request = decoder.next_request().expect("good quoting").expect("a command");

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use tenure_door_kit::worker_actor::KeyHolder;
 use tenure_door_resp::Settings;
-use tenure_door_resp::testing::worker::{self, CallAnswer, Worker, WorkerCall};
-use tenure_door_resp::testing::{Admission, Authenticator, ChannelAct, NamespaceTimer, Output, Session};
+use tenure_door_resp::testing::worker::{self, RespCallReply, RespWorker, RespWorkerCall};
+use tenure_door_resp::testing::{
+    ChannelAct, NamespaceTimer, RespAdmission, RespAuthenticator, Session, SessionOutput,
+};
 use tenure_hub::core::Core;
 use tenure_hub::keyspace::{KeySaver, KeyspaceClient, KeyspaceSettings, Keyspaces, Round};
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
@@ -48,7 +50,7 @@ struct Connection {
 }
 
 struct Actor {
-    worker: Worker,
+    worker: RespWorker,
     /// None while nobody speaks as this worker.
     inside: Option<(SessionId, Arc<Mailbox>)>,
     grant: Arc<Grant>,
@@ -61,7 +63,7 @@ pub(crate) fn small_store() -> StoreSettings {
 
 struct TestAuthenticator(Keys);
 
-impl Authenticator for TestAuthenticator {
+impl RespAuthenticator for TestAuthenticator {
     fn wants_keys(&self) -> bool {
         !self.0.is_empty()
     }
@@ -70,8 +72,8 @@ impl Authenticator for TestAuthenticator {
         self.0.may_work_as(grant, worker)
     }
 
-    fn admit(&self, _: Timestamp, key: &[u8]) -> Admission {
-        self.0.admit(Some(key)).map_or(Admission::Wrong, Admission::Granted)
+    fn admit(&self, _: Timestamp, key: &[u8]) -> RespAdmission {
+        self.0.admit(Some(key)).map_or(RespAdmission::Wrong, RespAdmission::Granted)
     }
 }
 
@@ -220,7 +222,7 @@ impl World {
         }
         let names: Vec<Name> = self.workers.keys().cloned().collect();
         for name in names {
-            let mut out = worker::Output::default();
+            let mut out = worker::RespWorkerOutput::default();
             self.workers.get_mut(&name).expect("it is open").worker.detach(client as u64, &mut out);
             self.tell(&name, out);
         }
@@ -288,7 +290,7 @@ impl World {
     fn serve(&mut self, client: usize) -> bool {
         let authenticator = TestAuthenticator(self.keys.clone());
         let connection = self.connections.get_mut(&client).expect("it is open");
-        let mut out = Output::default();
+        let mut out = SessionOutput::default();
         let mut mail = Vec::new();
         if let Some((_, mailbox)) = &connection.inside {
             mailbox.take(&mut mail);
@@ -309,7 +311,7 @@ impl World {
         moved
     }
 
-    fn output(&mut self, client: usize, mut out: Output) {
+    fn output(&mut self, client: usize, mut out: SessionOutput) {
         let connection = self.connections.get_mut(&client).expect("it is open");
         connection.held += std::mem::take(&mut out.hold);
         while !out.asks.is_empty()
@@ -347,7 +349,7 @@ impl World {
                 self.call(client, &mut calls, &mut out);
             }
             for name in std::mem::take(&mut out.leaves) {
-                let mut told = worker::Output::default();
+                let mut told = worker::RespWorkerOutput::default();
                 if let Some(actor) = self.workers.get_mut(&name) {
                     actor.worker.detach(client as u64, &mut told);
                     self.tell(&name, told);
@@ -357,7 +359,7 @@ impl World {
     }
 
     /// Runs what is about stored keys.
-    fn call_keys(&mut self, client: usize, out: &mut Output) {
+    fn call_keys(&mut self, client: usize, out: &mut SessionOutput) {
         let calls = std::mem::take(&mut out.keys);
         if calls.is_empty() {
             return;
@@ -383,7 +385,7 @@ impl World {
             let answers = connection.stored.as_mut().map(KeyspaceClient::take_answered).unwrap_or_default();
             moved |= !answers.is_empty();
             for (token, answer) in answers {
-                let mut out = Output::default();
+                let mut out = SessionOutput::default();
                 let connection = self.connections.get_mut(&client).expect("it is open");
                 connection.session.keys_answered(self.now, token, answer, &mut out);
                 self.output(client, out);
@@ -414,18 +416,18 @@ impl World {
     }
 
     /// All calls from the first on that are for its worker.
-    fn call(&mut self, client: usize, calls: &mut VecDeque<WorkerCall>, out: &mut Output) {
-        let Some(WorkerCall { token, worker: name, open_as, .. }) = calls.front() else { return };
+    fn call(&mut self, client: usize, calls: &mut VecDeque<RespWorkerCall>, out: &mut SessionOutput) {
+        let Some(RespWorkerCall { token, worker: name, open_as, .. }) = calls.front() else { return };
         let name = name.clone();
         if !self.workers.contains_key(&name) {
             let Some(kind) = *open_as else {
                 let connection = self.connections.get_mut(&client).expect("it is open");
-                connection.session.worker_answered(self.now, *token, CallAnswer::NotRegistered, out);
+                connection.session.worker_answered(self.now, *token, RespCallReply::NotRegistered, out);
                 calls.pop_front();
                 return;
             };
             let grant = self.connections[&client].session.grant();
-            let worker = Worker::new(
+            let worker = RespWorker::new(
                 name.clone(),
                 grant.name.clone(),
                 kind,
@@ -434,8 +436,8 @@ impl World {
             );
             self.workers.insert(name.clone(), Actor { worker, inside: None, grant });
         }
-        let mut told = worker::Output::default();
-        let of_this = WorkerCall::of_one_worker(calls, client as u64);
+        let mut told = worker::RespWorkerOutput::default();
+        let of_this = RespWorkerCall::of_one_worker(calls, client as u64);
         let grant = self.connections[&client].session.grant();
         let actor = self.workers.get_mut(&name).expect("it is open");
         actor.worker.call_from(self.now, &KeyHolder::from(&*grant), of_this, &mut told);
@@ -450,7 +452,7 @@ impl World {
 
     fn attend(&mut self, name: &Name) -> bool {
         let Some(actor) = self.workers.get_mut(name) else { return false };
-        let mut out = worker::Output::default();
+        let mut out = worker::RespWorkerOutput::default();
         let mut mail = Vec::new();
         if let Some((_, mailbox)) = &actor.inside {
             mailbox.take(&mut mail);
@@ -472,7 +474,7 @@ impl World {
         moved
     }
 
-    fn tell(&mut self, name: &Name, mut out: worker::Output) {
+    fn tell(&mut self, name: &Name, mut out: worker::RespWorkerOutput) {
         if let Some(actor) = self.workers.get_mut(name) {
             for (token, blob) in std::mem::take(&mut out.reads) {
                 let bytes = self.reader.read(blob).map_err(|_| Refusal::Unreadable { what: "body" });
@@ -488,14 +490,14 @@ impl World {
         for (caller, answer) in out.answers {
             let client = caller.connection as usize;
             let Some(connection) = self.connections.get_mut(&client) else { continue };
-            let mut said = Output::default();
+            let mut said = SessionOutput::default();
             connection.session.worker_answered(self.now, caller.token, answer, &mut said);
             self.output(client, said);
         }
         for (client, job, wanted) in out.wishes {
             let client = client as usize;
             let Some(connection) = self.connections.get_mut(&client) else { continue };
-            let mut said = Output::default();
+            let mut said = SessionOutput::default();
             connection.session.wish(&job, wanted, &mut said);
             self.output(client, said);
         }
@@ -546,7 +548,7 @@ impl World {
             if let Some((_, mailbox)) = inside {
                 for delivery in mail(&mailbox) {
                     waiting = true;
-                    let mut out = Output::default();
+                    let mut out = SessionOutput::default();
                     let connection = self.connections.get_mut(&client).expect("it is open");
                     connection.session.deliver(self.now, delivery, &mut out);
                     self.output(client, out);

@@ -7,22 +7,22 @@ use tenure_plans::Plan;
 use super::super::views::{self, HashPart};
 use super::super::{Arguments, Command, CommandError, PlanAnswer, PlanCommand};
 use super::{float, is_stored, key, next_is_stored, pairs, run, value, values};
-use crate::key::Key;
+use crate::key::RespKey;
 
 type Parsed = Result<Command, CommandError>;
 
-/// How long a job's metadata is kept from its first field on, unless EXPIRE or PERSIST says otherwise. That of a plan goes
-/// with the plan.
+/// How long a job's metadata is kept from its first field on, unless EXPIRE or PERSIST says otherwise. That of a plan
+/// goes with the plan.
 const JOB_METADATA_MILLIS: u64 = 30 * 86_400 * 1000;
 /// In this field of a plan's hash its former broker kept the plan.
 const PLAN_FIELD: &[u8] = b"json";
 
 pub(in super::super) fn hset(arguments: &mut Arguments<'_>) -> Parsed {
-    let written = Key::parse(arguments.peek().unwrap_or_default());
+    let written = RespKey::parse(arguments.peek().unwrap_or_default());
     let (key, lasts) = changed_key(arguments)?;
     let fields = pairs(arguments)?;
     match (written, fields.as_slice()) {
-        (Key::Plan { id }, [(field, json)]) if field == PLAN_FIELD => submit_plan(&id, json.clone()),
+        (RespKey::Plan { id }, [(field, json)]) if field == PLAN_FIELD => submit_plan(&id, json.clone()),
         _ => change(HashCommand::Set { key, fields }, lasts),
     }
 }
@@ -123,10 +123,10 @@ fn changed_key(arguments: &mut Arguments<'_>) -> Result<(Bytes, Option<u64>), Co
     if is_stored(written) {
         return Ok((key(arguments)?, None));
     }
-    let view = Key::parse(written);
+    let view = RespKey::parse(written);
     let Some(name) = view.metadata() else { return Ok((key(arguments)?, None)) };
     arguments.required()?;
-    Ok((name, matches!(view, Key::Job { .. }).then_some(JOB_METADATA_MILLIS)))
+    Ok((name, matches!(view, RespKey::Job { .. }).then_some(JOB_METADATA_MILLIS)))
 }
 
 fn change(command: HashCommand, lasts: Option<u64>) -> Parsed {

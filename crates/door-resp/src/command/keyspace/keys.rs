@@ -7,7 +7,7 @@ use tenure_hub::keyspace::{
 
 use super::super::views::{self, SCAN_COUNT_MAX};
 use super::super::{Arguments, Command, CommandError, ViewCommand};
-use super::{KeyspaceCommand, Listing, deletable_key, is_stored, key, keys, next_is_stored, run};
+use super::{KeyListing, KeyspaceCommand, deletable_key, is_stored, key, keys, next_is_stored, run};
 
 type Parsed = Result<Command, CommandError>;
 
@@ -105,7 +105,7 @@ pub(in super::super) fn keys_matching(arguments: &mut Arguments<'_>) -> Parsed {
     let command = views::keys_matching(arguments)?;
     let Command::View(ViewCommand::Keys { pattern }) = &command else { return Ok(command) };
     let (pattern, whose) = (pattern.clone(), Whose::of(pattern));
-    Ok(listing(Listing::Keys(pattern), whose, command))
+    Ok(listing(KeyListing::Keys(pattern), whose, command))
 }
 
 pub(in super::super) fn scan(arguments: &mut Arguments<'_>) -> Parsed {
@@ -124,9 +124,9 @@ pub(in super::super) fn scan(arguments: &mut Arguments<'_>) -> Parsed {
         },
         kind: scan.kind.clone(),
     };
-    let from_the_start = super::super::Scan { cursor: 0, ..scan.clone() };
+    let from_the_start = super::super::ScanOptions { cursor: 0, ..scan.clone() };
     let then = Command::View(ViewCommand::Scan(from_the_start));
-    Ok(listing(Listing::Scan(stored), whose, then))
+    Ok(listing(KeyListing::Scan(stored), whose, then))
 }
 
 pub(in super::super) fn watch(arguments: &mut Arguments<'_>) -> Parsed {
@@ -162,7 +162,7 @@ impl Whose {
     }
 }
 
-fn listing(listing: Listing, whose: Whose, views: Command) -> Command {
+fn listing(listing: KeyListing, whose: Whose, views: Command) -> Command {
     let then = match (whose, views) {
         (Whose::Stored, _) => None,
         (Whose::Both, Command::View(view)) => Some(view),
