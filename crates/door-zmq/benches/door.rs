@@ -21,7 +21,7 @@ use bytes::{Bytes, BytesMut};
 use support::broker::Broker;
 use support::wire::Wire;
 use support::{Conversation, message};
-use tenure_door_zmq::codec::Limits;
+use tenure_door_zmq::codec::ZmtpLimits;
 use tenure_door_zmq::mdp;
 use tenure_hub::store::{Disk, MemoryDisk, RealDisk};
 
@@ -46,12 +46,12 @@ fn main() {
 fn codec() {
     const MESSAGES: usize = 100_000;
     let stream = message(&["", "MDPC01", "echo", "a body of some thirty characters"]).repeat(64);
-    let mut talk = Conversation::joined(Limits::default());
+    let mut talk = Conversation::joined(ZmtpLimits::default());
     let mut heard = 0;
     let start = Instant::now();
     while heard < MESSAGES {
         for event in talk.hears(&stream).expect("good bytes") {
-            if let tenure_door_zmq::codec::Event::Message(frames) = event {
+            if let tenure_door_zmq::codec::ZmtpEvent::Message(frames) = event {
                 black_box(mdp::parse(frames).expect("Majordomo"));
                 heard += 1;
             }
@@ -59,7 +59,7 @@ fn codec() {
     }
     println!("decode and parse a request: {:.0} ns", start.elapsed().as_nanos() as f64 / heard as f64);
 
-    let path = mdp::ReturnPath { dialect: mdp::Dialect::V1, route: Vec::new() };
+    let path = mdp::ReturnPath { dialect: mdp::MdpDialect::V1, route: Vec::new() };
     let body = [Bytes::from_static(b"a body of some thirty characters")];
     let mut out = BytesMut::new();
     let start = Instant::now();

@@ -2,8 +2,9 @@
 //!
 //! A connection goes through a greeting (64 bytes that name version and security mechanism), a handshake (NULL or
 //! PLAIN, ending with the peer's socket type and identity) and then traffic (messages, and PING/PONG commands between
-//! their frames). [`Peer`] is the whole state machine: feed it what was read, take [`Event`]s from it, send what it
-//! wrote. Every length an untrusted peer names is checked against [`Limits`] before anything is kept for it.
+//! their frames). [`ZmtpPeer`] is the whole state machine: feed it what was read, take [`ZmtpEvent`]s from it, send
+//! what it wrote. Every length an untrusted peer names is checked against [`ZmtpLimits`] before anything is kept for
+//! it.
 
 mod assembly;
 mod command;
@@ -18,8 +19,8 @@ mod peer;
 mod probe;
 
 pub use error::CodecError;
-pub use event::{Admission, Event, Secret, SocketType};
+pub use event::{PeerAdmission, Secret, SocketType, ZmtpEvent};
 pub use identity::{IDENTITY_BYTES_MAX, Identity};
-pub use limits::Limits;
-pub use peer::Peer;
+pub use limits::ZmtpLimits;
+pub use peer::ZmtpPeer;
 pub use probe::fuzz;

@@ -20,16 +20,16 @@ mod worker;
 use bytes::Bytes;
 use tenure_hub::words::check_name;
 
-pub use address::Address;
+pub use address::MdpAddress;
 pub use client::{ClientRequest, ReturnPath, is_mmi};
-pub use dialect::Dialect;
+pub use dialect::MdpDialect;
 pub use error::MdpError;
-pub use mmi::{Mmi, Notify, PendingCall, RunningCall, Slot, WorkerHealth};
+pub use mmi::{Mmi, MmiWorkerHealth, Notify, PendingCall, RunningCall, WorkerThread};
 pub(crate) use notice::encode as encode_notices;
 pub use notice::{JobNews, NOTICE_JOBS_MAX, Notice, NoticeKind, SlotStyle};
-pub use params::{Call, KeyTable, PARAMS_BYTES_MAX, expand, for_worker, text_parameter};
-pub use registration::{PLUGIN_BYTES_MAX, PLUGINS_MAX, Plugin, Registration, THREADS_MAX};
-pub use stats::Stats;
+pub use params::{KeyTable, MdpCall, PARAMS_BYTES_MAX, expand, for_worker, text_parameter};
+pub use registration::{MdpRegistration, PLUGIN_BYTES_MAX, PLUGINS_MAX, Plugin, THREADS_MAX};
+pub use stats::MdpStats;
 pub use timestamp::iso8601;
 pub use worker::{ToWorker, WorkerMessage};
 
@@ -44,14 +44,14 @@ pub const SERVICE_BYTES_MAX: usize = 255;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromPeer {
     Client(ClientRequest),
-    Worker { dialect: Dialect, message: WorkerMessage },
+    Worker { dialect: MdpDialect, message: WorkerMessage },
 }
 
 /// Reads one message. Whatever does not fit is refused by name; the caller drops and counts it.
 pub fn parse(mut frames: Vec<Bytes>) -> Result<FromPeer, MdpError> {
     match frames.first().ok_or(MdpError::Empty)?.as_ref() {
-        b"MDPC02" => client::parse(Dialect::V2, Vec::new(), frames.split_off(1)).map(FromPeer::Client),
-        b"MDPW02" => worker_message(Dialect::V2, &frames[1..]),
+        b"MDPC02" => client::parse(MdpDialect::V2, Vec::new(), frames.split_off(1)).map(FromPeer::Client),
+        b"MDPW02" => worker_message(MdpDialect::V2, &frames[1..]),
         _ => parse_delimited(frames),
     }
 }
@@ -68,17 +68,17 @@ fn parse_delimited(mut route: Vec<Bytes>) -> Result<FromPeer, MdpError> {
     let header = frames.remove(0);
     let is_direct = route.is_empty();
     match header.as_ref() {
-        b"MDPC01" => client::parse(Dialect::V1, route, frames).map(FromPeer::Client),
-        b"MDPC02" => client::parse(Dialect::V2Delimited, route, frames).map(FromPeer::Client),
-        b"MDPC01_PL" => client::parse(Dialect::Pl, route, frames).map(FromPeer::Client),
-        b"MDPW01" if is_direct => worker_message(Dialect::V1, &frames),
-        b"MDPW02" if is_direct => worker_message(Dialect::V2Delimited, &frames),
-        b"MDPW01_PL" if is_direct => worker_message(Dialect::Pl, &frames),
+        b"MDPC01" => client::parse(MdpDialect::V1, route, frames).map(FromPeer::Client),
+        b"MDPC02" => client::parse(MdpDialect::V2Delimited, route, frames).map(FromPeer::Client),
+        b"MDPC01_PL" => client::parse(MdpDialect::Pl, route, frames).map(FromPeer::Client),
+        b"MDPW01" if is_direct => worker_message(MdpDialect::V1, &frames),
+        b"MDPW02" if is_direct => worker_message(MdpDialect::V2Delimited, &frames),
+        b"MDPW01_PL" if is_direct => worker_message(MdpDialect::Pl, &frames),
         _ => Err(MdpError::UnknownHeader),
     }
 }
 
-fn worker_message(dialect: Dialect, frames: &[Bytes]) -> Result<FromPeer, MdpError> {
+fn worker_message(dialect: MdpDialect, frames: &[Bytes]) -> Result<FromPeer, MdpError> {
     worker::parse(dialect, frames).map(|message| FromPeer::Worker { dialect, message })
 }
 
@@ -99,8 +99,8 @@ fn decimal<N: std::str::FromStr>(frame: &Bytes) -> Option<N> {
 /// Follows a message as far as it can be understood without a broker, for fuzzing.
 pub(crate) fn probe(frames: Vec<Bytes>) {
     for frame in &frames {
-        let _ = Address::parse(frame);
-        let _ = for_worker(frame, &Call { thread: 0, client: "c", job: "j", attempt: 1 });
+        let _ = MdpAddress::parse(frame);
+        let _ = for_worker(frame, &MdpCall { thread: 0, client: "c", job: "j", attempt: 1 });
     }
     if let Ok(FromPeer::Client(request)) = parse(frames) {
         if is_mmi(&request.service) {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tenure_hub::words::Name;
 
 use crate::lost_workers::LostWorkers;
-use crate::mdp::Registration;
+use crate::mdp::MdpRegistration;
 
 /// All registrations of one door, by namespace and worker.
 #[derive(Debug, Default)]
@@ -20,14 +20,14 @@ pub struct Registry {
 /// How much of a server's name is part of a worker's name; a number follows.
 const SERVER_BYTES_MAX: usize = 240;
 
-type Workers = BTreeMap<(Name, Name), Arc<Registration>>;
+type Workers = BTreeMap<(Name, Name), Arc<MdpRegistration>>;
 
 /// A registration that lasts as long as this is kept.
 #[derive(Debug)]
-pub(crate) struct Listing {
+pub(crate) struct ServiceListing {
     registry: Arc<Registry>,
     worker: (Name, Name),
-    registration: Arc<Registration>,
+    registration: Arc<MdpRegistration>,
 }
 
 impl Registry {
@@ -35,16 +35,20 @@ impl Registry {
         self: &Arc<Self>,
         namespace: Name,
         worker: &Name,
-        registration: Registration,
-    ) -> Listing {
+        registration: MdpRegistration,
+    ) -> ServiceListing {
         let (worker, registration) = ((namespace, worker.clone()), Arc::new(registration));
         self.lock().insert(worker.clone(), Arc::clone(&registration));
-        Listing { registry: Arc::clone(self), worker, registration }
+        ServiceListing { registry: Arc::clone(self), worker, registration }
     }
 
-    /// Enters a worker that chose no identity under the name of its server and a number, so that the broker recognises it
-    /// when it comes back. The numbers tell workers of one server apart.
-    pub(crate) fn enter_by_server(self: &Arc<Self>, namespace: &Name, registration: Registration) -> Listing {
+    /// Enters a worker that chose no identity under the name of its server and a number, so that the broker recognises
+    /// it when it comes back. The numbers tell workers of one server apart.
+    pub(crate) fn enter_by_server(
+        self: &Arc<Self>,
+        namespace: &Name,
+        registration: MdpRegistration,
+    ) -> ServiceListing {
         let mut end = registration.name.len().min(SERVER_BYTES_MAX);
         while !registration.name.is_char_boundary(end) {
             end -= 1;
@@ -57,7 +61,7 @@ impl Registry {
         let registration = Arc::new(registration);
         workers.insert(worker.clone(), Arc::clone(&registration));
         drop(workers);
-        Listing { registry: Arc::clone(self), worker, registration }
+        ServiceListing { registry: Arc::clone(self), worker, registration }
     }
 
     /// Workers may be at work from before the broker was started.
@@ -86,18 +90,18 @@ impl Registry {
     }
 }
 
-impl Listing {
+impl ServiceListing {
     /// The worker's name in the broker.
     pub(crate) fn worker(&self) -> &Name {
         &self.worker.1
     }
 
-    pub(crate) fn registration(&self) -> &Registration {
+    pub(crate) fn registration(&self) -> &MdpRegistration {
         &self.registration
     }
 }
 
-impl Drop for Listing {
+impl Drop for ServiceListing {
     fn drop(&mut self) {
         let mut workers = self.registry.lock();
         // A newer connection of the same worker may have entered its own.

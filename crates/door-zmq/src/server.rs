@@ -17,11 +17,13 @@ use tokio::net::TcpListener;
 
 use crate::codec::CodecError;
 use crate::registry::Registry;
-use crate::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker, Unseen, namespace};
+use crate::session::{
+    Majordomo, Me, PeerOutput, PeerSession, PingPongClient, PingPongWorker, Unseen, namespace,
+};
 use crate::settings::{PingPongSettings, Settings, Transport};
 use crate::translate;
 use connection::Connection;
-use identities::{Claim, Holder, Identities, IdentityKey};
+use identities::{Holder, Identities, IdentityClaim, IdentityKey};
 
 /// Opens the Majordomo door. Returns when the hub stops.
 pub async fn serve(listener: TcpListener, hub: HubHandle, settings: Settings) -> io::Result<()> {
@@ -112,7 +114,7 @@ impl Door {
 
 async fn accept<C, F>(listener: TcpListener, door: Arc<Door>, begin: F)
 where
-    C: Conversation + 'static,
+    C: PeerSession + 'static,
     F: Fn(Me) -> C + Clone + Send + Sync + 'static,
 {
     let kit = Arc::clone(&door.kit);
@@ -164,7 +166,7 @@ impl Ended {
 }
 
 /// One connection, from its first byte to its last.
-async fn converse<C: Conversation>(
+async fn converse<C: PeerSession>(
     stream: DoorStream,
     address: Option<IpAddr>,
     door: &Door,
@@ -193,7 +195,7 @@ async fn converse<C: Conversation>(
         Ok(session) => {
             let mut conversation = begin(Me { name, is_chosen: identity.is_chosen(), is_known, grant });
             let ended = connection.talk(&session, &mut conversation, &holder).await;
-            let mut last = Out::default();
+            let mut last = PeerOutput::default();
             conversation.end(wall_clock(), &mut last);
             has_jobs = identity.is_chosen() && conversation.has_jobs();
             let _ = session.send(last.asks).await;
@@ -219,19 +221,19 @@ async fn claim(door: &Door, key: &IdentityKey, name: &Name, grant: &Grant) -> Re
     }
     let has_jobs = has_jobs(&door.kit.hub, &key.namespace, name);
     match door.identities.claim(key, grant.key, has_jobs).await {
-        Claim::Granted { holder, replaced, is_known } => {
+        IdentityClaim::Granted { holder, replaced, is_known } => {
             if replaced {
                 door.kit.counters.count("replaced");
             }
             Ok((holder, is_known))
         }
-        Claim::Refused { is_new } => {
+        IdentityClaim::Refused { is_new } => {
             if is_new {
                 tracing::warn!(identity = %name, namespace = %key.namespace, "two ZeroMQ peers use one identity, one is refused");
             }
             Err(Ended::IdentityTaken)
         }
-        Claim::OfAnotherKey => {
+        IdentityClaim::OfAnotherKey => {
             if door.may_complain() {
                 tracing::warn!(identity = %name, namespace = %key.namespace, key = %grant.name, "a ZeroMQ peer was refused: another key uses its identity");
             }

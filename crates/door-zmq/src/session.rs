@@ -1,7 +1,7 @@
 //! One peer's conversation: what it says becomes requests to the hub, what the hub delivers becomes messages to it.
 //!
 //! Everything here is pure. Time comes in as an argument, bytes of bodies and results are handed in, and what is to be
-//! done goes into [`Out`]: the server does it.
+//! done goes into [`PeerOutput`]: the server does it.
 
 mod asked;
 mod client;
@@ -29,7 +29,7 @@ pub use unseen::Unseen;
 
 /// What a turn of a conversation asks for.
 #[derive(Debug, Default)]
-pub struct Out {
+pub struct PeerOutput {
     /// Messages to the peer.
     pub messages: Vec<Vec<Bytes>>,
     /// Requests to the hub.
@@ -38,7 +38,7 @@ pub struct Out {
     pub close: bool,
 }
 
-impl Out {
+impl PeerOutput {
     /// Tells the audit log what this door has refused.
     pub(crate) fn note_refusal(&mut self, act: &'static str, no: &Refusal) {
         self.asks.push(Ask::refused(act, no));
@@ -74,7 +74,7 @@ impl Me {
     }
 
     /// Whether it may be a worker. What is refused is told to the audit log.
-    pub(crate) fn check_work(&self, out: &mut Out) -> bool {
+    pub(crate) fn check_work(&self, out: &mut PeerOutput) -> bool {
         let is_its_own = self.grant.worker.as_ref().is_none_or(|only| *only == self.name);
         let allowed = rights::check(self.grant.rights, Verb::Work);
         let no = match allowed {
@@ -87,7 +87,12 @@ impl Me {
     }
 
     /// The same for everything else.
-    pub(crate) fn check(&self, act: &'static str, verb: Verb<'_>, out: &mut Out) -> Result<(), Refusal> {
+    pub(crate) fn check(
+        &self,
+        act: &'static str,
+        verb: Verb<'_>,
+        out: &mut PeerOutput,
+    ) -> Result<(), Refusal> {
         rights::check(self.grant.rights, verb).inspect_err(|no| out.note_refusal(act, no))
     }
 
@@ -102,26 +107,32 @@ pub(crate) fn namespace(grant: &Grant) -> Name {
 }
 
 /// A conversation, whatever the protocol.
-pub trait Conversation: Send {
+pub trait PeerSession: Send {
     /// The connection is open.
-    fn begin(&mut self, _now: Timestamp, _out: &mut Out) {}
+    fn begin(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
 
     /// The peer sent a message.
-    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut Out);
+    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut PeerOutput);
 
     /// Which bytes are needed to take this delivery.
     fn needs(&self, delivery: &Delivery) -> Option<Blob>;
 
     /// The hub delivered something, here with the bytes that were needed.
-    fn deliver(&mut self, now: Timestamp, delivery: Delivery, bytes: Result<Bytes, Refusal>, out: &mut Out);
+    fn deliver(
+        &mut self,
+        now: Timestamp,
+        delivery: Delivery,
+        bytes: Result<Bytes, Refusal>,
+        out: &mut PeerOutput,
+    );
 
     /// Everything that has arrived was delivered.
-    fn settle(&mut self, _now: Timestamp, _out: &mut Out) {}
+    fn settle(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
 
     /// Time has passed.
-    fn tick(&mut self, _now: Timestamp, _out: &mut Out) {}
+    fn tick(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
 
-    /// When [`Conversation::tick`] has something to do.
+    /// When [`PeerSession::tick`] has something to do.
     fn deadline(&self) -> Option<Timestamp> {
         None
     }
@@ -135,10 +146,10 @@ pub trait Conversation: Send {
     }
 
     /// The peer began a message that is longer than one may be; the connection is closed for it.
-    fn too_long(&mut self, _now: Timestamp, _out: &mut Out) {}
+    fn too_long(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
 
     /// Another connection has taken the identity; this one is closed for it.
-    fn replaced(&mut self, _now: Timestamp, _out: &mut Out) {}
+    fn replaced(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
 
     /// Whether it leaves jobs under its identity that have not ended.
     fn has_jobs(&self) -> bool {
@@ -146,5 +157,5 @@ pub trait Conversation: Send {
     }
 
     /// The connection is gone. What is to be asked of the hub before it hears of that goes into `out`.
-    fn end(&mut self, _now: Timestamp, _out: &mut Out) {}
+    fn end(&mut self, _now: Timestamp, _out: &mut PeerOutput) {}
 }

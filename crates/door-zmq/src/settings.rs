@@ -7,7 +7,7 @@ use tenure_door_kit::{ByteBudget, DoorSettings};
 use tenure_hub::Counters;
 use tenure_hub::words::{Backoff, Name};
 
-use crate::codec::Limits;
+use crate::codec::ZmtpLimits;
 use crate::mdp::SlotStyle;
 
 /// Long enough for a client that only lost its connection and sends again.
@@ -24,8 +24,8 @@ pub struct Settings {
     pub busy_lease: Option<Duration>,
     /// How long a request waits for a worker. `None`: for ever.
     pub expire: Option<Duration>,
-    /// How long a request waits for a worker after its client is gone, if the client chose no identity: its reply reaches
-    /// nobody. `None`: for ever.
+    /// How long a request waits for a worker after its client is gone, if the client chose no identity: its reply
+    /// reaches nobody. `None`: for ever.
     pub expire_gone: Option<Duration>,
     /// The crash with this number ends a job.
     pub retry_attempts: u16,
@@ -66,7 +66,7 @@ pub struct PingPongSettings {
 /// What both doors have in common: the connections.
 #[derive(Clone, Debug)]
 pub struct Transport {
-    pub limits: Limits,
+    pub limits: ZmtpLimits,
     /// After so much silence a peer's ZeroMQ library is asked for a sign of life.
     pub ping: Duration,
     /// After so much silence a connection that was asked is given up.
@@ -75,8 +75,8 @@ pub struct Transport {
     pub message_timeout: Duration,
     /// What every door is told: caps, the deadline of the handshake, the byte budget for unfinished messages.
     pub door: DoorSettings,
-    /// How many bytes the peers of all connections may leave unread together. Apart from the other budget, so that peers
-    /// that do not read keep nobody from sending.
+    /// How many bytes the peers of all connections may leave unread together. Apart from the other budget, so that
+    /// peers that do not read keep nobody from sending.
     pub unread_budget: Arc<ByteBudget>,
 }
 
@@ -120,7 +120,7 @@ impl Default for PingPongSettings {
 impl Default for Transport {
     fn default() -> Transport {
         Transport {
-            limits: Limits::default(),
+            limits: ZmtpLimits::default(),
             ping: Duration::from_secs(5),
             ping_timeout: Duration::from_secs(15),
             message_timeout: Duration::from_secs(60),

@@ -14,7 +14,7 @@ use tenure_hub::words::{
 use uuid::Uuid;
 
 use crate::codec::Identity;
-use crate::mdp::{Address, Registration, Stats};
+use crate::mdp::{MdpAddress, MdpRegistration, MdpStats};
 use crate::settings::{PingPongSettings, Settings};
 
 pub(crate) use health::{free_slots, health, slots};
@@ -52,11 +52,11 @@ pub(crate) fn is_given_name(name: &Name) -> bool {
 }
 
 /// The address frame for an attempt that a worker is given, and the attempt of an address frame.
-pub(crate) fn address_of(held: Held, worker: &Name) -> Address {
-    Address { task: Uuid::from_bytes(held.task.0), attempt: held.attempt, worker: worker.to_string() }
+pub(crate) fn address_of(held: Held, worker: &Name) -> MdpAddress {
+    MdpAddress { task: Uuid::from_bytes(held.task.0), attempt: held.attempt, worker: worker.to_string() }
 }
 
-pub(crate) fn held_of(address: &Address) -> Held {
+pub(crate) fn held_of(address: &MdpAddress) -> Held {
     Held { task: TaskId(*address.task.as_bytes()), attempt: address.attempt }
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn simple_worker(worker: &Name, service: &str, settings: &Settings) -
 /// A `_PL` worker: as many jobs as it has threads, and it beats while it computes.
 pub(crate) fn plugin_worker(
     worker: &Name,
-    registration: &Registration,
+    registration: &MdpRegistration,
     held: Vec<Held>,
     settings: &Settings,
 ) -> WorkerSpec {
@@ -146,7 +146,7 @@ pub(crate) fn ping_pong_worker(worker: &Name, settings: &PingPongSettings) -> Wo
 }
 
 /// The figures of a `_PL` heartbeat.
-pub(crate) fn stats(stats: &Stats) -> WorkerStats {
+pub(crate) fn stats(stats: &MdpStats) -> WorkerStats {
     let whole = |figure: Option<f64>| figure.map(|figure| figure.max(0.0) as u64);
     let mut more: Vec<(Box<str>, Box<str>)> = Vec::new();
     if let Some(free) = stats.free_threads {

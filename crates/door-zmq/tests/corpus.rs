@@ -1,7 +1,7 @@
 //! Streams that break other brokers, or once broke this one, kept as plain tests. A fuzzer starts from them too.
 //!
-//! A file is hexadecimal. Its comments tell the story, how the connection ends (`open`, or the name of the error), and the
-//! choice byte with which [`tenure_door_zmq::codec::fuzz`] runs it.
+//! A file is hexadecimal. Its comments tell the story, how the connection ends (`open`, or the name of the error), and
+//! the choice byte with which [`tenure_door_zmq::codec::fuzz`] runs it.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use bytes::BytesMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tenure_door_zmq::codec::{Admission, Event, Limits, Peer, fuzz};
+use tenure_door_zmq::codec::{PeerAdmission, ZmtpEvent, ZmtpLimits, ZmtpPeer, fuzz};
 
 #[test]
 fn every_stream_of_the_corpus_ends_as_it_says() {
@@ -69,14 +69,14 @@ impl Sample {
     }
 
     fn run(&self) -> String {
-        let admission = if self.choice & 1 == 0 { Admission::Anyone } else { Admission::Credentials };
-        let limits = Limits { frame_bytes: 1 << 10, frames: 32, message_bytes: 2 << 10 };
+        let admission = if self.choice & 1 == 0 { PeerAdmission::Anyone } else { PeerAdmission::Credentials };
+        let limits = ZmtpLimits { frame_bytes: 1 << 10, frames: 32, message_bytes: 2 << 10 };
         let mut out = BytesMut::new();
-        let mut peer = Peer::new(admission, limits, &mut out);
+        let mut peer = ZmtpPeer::new(admission, limits, &mut out);
         peer.input().extend_from_slice(&self.stream);
         loop {
             match peer.next_event(&mut out) {
-                Ok(Some(Event::Credentials { .. })) => peer.admit(&mut out),
+                Ok(Some(ZmtpEvent::Credentials { .. })) => peer.admit(&mut out),
                 Ok(Some(_)) => {}
                 Ok(None) => return "open".to_owned(),
                 Err(error) => return error.kind().to_owned(),

@@ -9,7 +9,7 @@ use support::native::Native;
 use support::wire::Wire;
 use support::{frame, null_opening};
 use tenure_door_kit::{ByteBudget, DoorSettings};
-use tenure_door_zmq::codec::Limits;
+use tenure_door_zmq::codec::ZmtpLimits;
 use tenure_door_zmq::{PingPongSettings, Settings, Transport};
 use tenure_hub::{Request, Response};
 
@@ -86,7 +86,7 @@ fn messages_that_are_no_majordomo_are_counted_and_the_connection_goes_on() {
 
 #[test]
 fn half_a_message_costs_its_limit_and_no_more() {
-    let limits = Limits { frame_bytes: 1 << 20, frames: 100, message_bytes: 1 << 20 };
+    let limits = ZmtpLimits { frame_bytes: 1 << 20, frames: 100, message_bytes: 1 << 20 };
     let transport = Transport { limits, ..Transport::default() };
     let broker = Broker::with(Settings { transport, ..calm() }, PingPongSettings::default());
     let mut endless = Wire::dealer(broker.mdp);

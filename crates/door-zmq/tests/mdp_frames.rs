@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use tenure_door_zmq::mdp::{
-    self, ClientRequest, Dialect, FromPeer, MdpError, Mmi, Notify, ReturnPath, Stats, ToWorker, WorkerMessage,
+    self, ClientRequest, FromPeer, MdpDialect, MdpError, MdpStats, Mmi, Notify, ReturnPath, ToWorker,
+    WorkerMessage,
 };
 
 fn frames<B: AsRef<[u8]>>(parts: &[B]) -> Vec<Bytes> {
@@ -20,7 +21,7 @@ fn worker(parts: &[&[u8]]) -> WorkerMessage {
     }
 }
 
-fn request(dialect: Dialect, route: &[&str], service: &str, body: &[&str]) -> FromPeer {
+fn request(dialect: MdpDialect, route: &[&str], service: &str, body: &[&str]) -> FromPeer {
     FromPeer::Client(ClientRequest {
         path: ReturnPath { dialect, route: frames(route) },
         service: service.into(),
@@ -32,13 +33,13 @@ fn request(dialect: Dialect, route: &[&str], service: &str, body: &[&str]) -> Fr
 fn a_request_is_understood_in_every_dialect() {
     assert_eq!(
         parse(&[b"", b"MDPC01", b"echo", b"a", b""]),
-        Ok(request(Dialect::V1, &[], "echo", &["a", ""]))
+        Ok(request(MdpDialect::V1, &[], "echo", &["a", ""]))
     );
-    assert_eq!(parse(&[b"MDPC02", &[1], b"echo", b"a"]), Ok(request(Dialect::V2, &[], "echo", &["a"])));
+    assert_eq!(parse(&[b"MDPC02", &[1], b"echo", b"a"]), Ok(request(MdpDialect::V2, &[], "echo", &["a"])));
     assert_eq!(
         parse(&[b"", b"MDPC01_PL", b"Tools/Count", &[0xa0], &[0xa0]]),
         Ok(FromPeer::Client(ClientRequest {
-            path: ReturnPath { dialect: Dialect::Pl, route: vec![] },
+            path: ReturnPath { dialect: MdpDialect::Pl, route: vec![] },
             service: "Tools/Count".into(),
             body: frames(&[[0xa0], [0xa0]]),
         }))
@@ -48,8 +49,8 @@ fn a_request_is_understood_in_every_dialect() {
 #[test]
 fn a_client_behind_a_proxy_keeps_its_route_and_gets_it_back() {
     let asked = parse(&[b"proxy", b"id", b"", b"MDPC01", b"echo", b"a"]);
-    assert_eq!(asked, Ok(request(Dialect::V1, &["proxy", "id"], "echo", &["a"])));
-    let path = ReturnPath { dialect: Dialect::V1, route: frames(&["proxy", "id"]) };
+    assert_eq!(asked, Ok(request(MdpDialect::V1, &["proxy", "id"], "echo", &["a"])));
+    let path = ReturnPath { dialect: MdpDialect::V1, route: frames(&["proxy", "id"]) };
     let reply = path.reply("echo", &frames(&["A"]));
     assert_eq!(reply, frames(&["proxy", "id", "", "MDPC01", "echo", "A"]));
 }
@@ -58,13 +59,13 @@ fn a_client_behind_a_proxy_keeps_its_route_and_gets_it_back() {
 fn a_reply_has_the_form_of_the_clients_dialect() {
     let path = |dialect| ReturnPath { dialect, route: vec![] };
     let body = frames(&["one", "two"]);
-    assert_eq!(path(Dialect::V1).reply("echo", &body), frames(&["", "MDPC01", "echo", "one", "two"]));
-    assert_eq!(path(Dialect::V2).reply("echo", &body), frames(&["MDPC02", "\x03", "echo", "one", "two"]));
-    assert_eq!(path(Dialect::Pl).reply("echo", &body), frames(&["", "MDPC01_PL", "", "one", "two"]));
-    let partial = path(Dialect::V2).partial("echo", &body);
+    assert_eq!(path(MdpDialect::V1).reply("echo", &body), frames(&["", "MDPC01", "echo", "one", "two"]));
+    assert_eq!(path(MdpDialect::V2).reply("echo", &body), frames(&["MDPC02", "\x03", "echo", "one", "two"]));
+    assert_eq!(path(MdpDialect::Pl).reply("echo", &body), frames(&["", "MDPC01_PL", "", "one", "two"]));
+    let partial = path(MdpDialect::V2).partial("echo", &body);
     assert_eq!(partial, Some(frames(&["MDPC02", "\x02", "echo", "one", "two"])));
-    assert_eq!(path(Dialect::V1).partial("echo", &body), None);
-    assert_eq!(path(Dialect::Pl).partial("echo", &body), None);
+    assert_eq!(path(MdpDialect::V1).partial("echo", &body), None);
+    assert_eq!(path(MdpDialect::Pl).partial("echo", &body), None);
 }
 
 #[test]
@@ -72,9 +73,9 @@ fn the_broker_answers_for_itself_with_the_name_that_was_asked() {
     let path = |dialect| ReturnPath { dialect, route: vec![] };
     let code = frames(&["200"]);
     for (dialect, reply) in [
-        (Dialect::V1, frames(&["", "MDPC01", "mmi.service", "200"])),
-        (Dialect::V2, frames(&["MDPC02", "\x03", "mmi.service", "200"])),
-        (Dialect::Pl, frames(&["", "MDPC01_PL", "mmi.service", "200"])),
+        (MdpDialect::V1, frames(&["", "MDPC01", "mmi.service", "200"])),
+        (MdpDialect::V2, frames(&["MDPC02", "\x03", "mmi.service", "200"])),
+        (MdpDialect::Pl, frames(&["", "MDPC01_PL", "mmi.service", "200"])),
     ] {
         assert_eq!(path(dialect).mmi_reply("mmi.service", &code), reply);
     }
@@ -93,7 +94,7 @@ fn the_words_of_a_simple_worker_are_understood_in_both_versions() {
     let partial = WorkerMessage::Partial { address: "addr".into(), body: frames(&["r"]) };
     assert_eq!(worker(&[b"MDPW02", &[3], b"addr", b"", b"r"]), partial);
 
-    let heartbeat = WorkerMessage::Heartbeat { stats: Stats::default() };
+    let heartbeat = WorkerMessage::Heartbeat { stats: MdpStats::default() };
     assert_eq!(worker(&[b"", b"MDPW01", &[4]]), heartbeat);
     assert_eq!(worker(&[b"MDPW02", &[5]]), heartbeat);
 
@@ -123,7 +124,7 @@ fn the_words_of_a_plugin_worker_are_understood() {
 fn a_heartbeat_with_figures_carries_them_and_one_with_rubbish_is_still_a_heartbeat() {
     let all: [&[u8]; 9] =
         [b"", b"MDPW01_PL", &[4], b"2", b"64000000000", b"1.6e+10", b"4096", b"12.5", b"0.25"];
-    let stats = Stats {
+    let stats = MdpStats {
         free_threads: Some(2),
         total_memory: Some(64e9),
         used_memory: Some(16e9),
@@ -132,9 +133,12 @@ fn a_heartbeat_with_figures_carries_them_and_one_with_rubbish_is_still_a_heartbe
         process_cpu: Some(0.25),
     };
     assert_eq!(worker(&all), WorkerMessage::Heartbeat { stats });
-    assert_eq!(worker(&all[..3]), WorkerMessage::Heartbeat { stats: Stats::default() });
+    assert_eq!(worker(&all[..3]), WorkerMessage::Heartbeat { stats: MdpStats::default() });
     let odd = worker(&[b"", b"MDPW01_PL", &[4], b"many", b"nan", b"\xff", b"inf", b"7"]);
-    assert_eq!(odd, WorkerMessage::Heartbeat { stats: Stats { total_cpu: Some(7.0), ..Stats::default() } });
+    assert_eq!(
+        odd,
+        WorkerMessage::Heartbeat { stats: MdpStats { total_cpu: Some(7.0), ..MdpStats::default() } }
+    );
 }
 
 #[test]
@@ -173,25 +177,25 @@ fn a_plugin_cannot_take_a_name_of_the_broker() {
 #[test]
 fn a_worker_hears_every_word_in_its_own_dialect() {
     let job = ToWorker::Request { address: "addr".into(), body: frames(&["x", "y"]) };
-    assert_eq!(job.frames(Dialect::V1), Some(frames(&["", "MDPW01", "\x02", "addr", "", "x", "y"])));
-    assert_eq!(job.frames(Dialect::V2), Some(frames(&["MDPW02", "\x02", "addr", "", "x", "y"])));
-    assert_eq!(job.frames(Dialect::Pl), None);
+    assert_eq!(job.frames(MdpDialect::V1), Some(frames(&["", "MDPW01", "\x02", "addr", "", "x", "y"])));
+    assert_eq!(job.frames(MdpDialect::V2), Some(frames(&["MDPW02", "\x02", "addr", "", "x", "y"])));
+    assert_eq!(job.frames(MdpDialect::Pl), None);
 
     let call = ToWorker::Call { service: "Tools/Count".into(), parameters: "\x01".into() };
-    assert_eq!(call.frames(Dialect::Pl), Some(frames(&["", "MDPW01_PL", "\x02", "Tools/Count", "\x01"])));
-    assert_eq!(call.frames(Dialect::V1), None);
+    assert_eq!(call.frames(MdpDialect::Pl), Some(frames(&["", "MDPW01_PL", "\x02", "Tools/Count", "\x01"])));
+    assert_eq!(call.frames(MdpDialect::V1), None);
 
     for (word, v1, v2, pl) in
         [(ToWorker::Heartbeat, "\x04", "\x05", "\x04"), (ToWorker::Disconnect, "\x05", "\x06", "\x05")]
     {
-        assert_eq!(word.frames(Dialect::V1), Some(frames(&["", "MDPW01", v1])));
-        assert_eq!(word.frames(Dialect::V2), Some(frames(&["MDPW02", v2])));
-        assert_eq!(word.frames(Dialect::Pl), Some(frames(&["", "MDPW01_PL", pl])));
+        assert_eq!(word.frames(MdpDialect::V1), Some(frames(&["", "MDPW01", v1])));
+        assert_eq!(word.frames(MdpDialect::V2), Some(frames(&["MDPW02", v2])));
+        assert_eq!(word.frames(MdpDialect::Pl), Some(frames(&["", "MDPW01_PL", pl])));
     }
-    assert_eq!(ToWorker::TellProcesses.frames(Dialect::Pl), Some(frames(&["", "MDPW01_PL", "\x06"])));
-    assert_eq!(ToWorker::TellProcesses.frames(Dialect::V2), None);
+    assert_eq!(ToWorker::TellProcesses.frames(MdpDialect::Pl), Some(frames(&["", "MDPW01_PL", "\x06"])));
+    assert_eq!(ToWorker::TellProcesses.frames(MdpDialect::V2), None);
     let finished = ToWorker::Finished { commit: "plate-7".into() };
-    assert_eq!(finished.frames(Dialect::Pl), Some(frames(&["", "MDPW01_PL", "\x07", "plate-7"])));
+    assert_eq!(finished.frames(MdpDialect::Pl), Some(frames(&["", "MDPW01_PL", "\x07", "plate-7"])));
 }
 
 #[test]

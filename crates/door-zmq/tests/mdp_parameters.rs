@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_door_zmq::body;
 use tenure_door_zmq::mdp::{
-    Call, Dialect, JobNews, KeyTable, MdpError, Mmi, Notice, NoticeKind, PARAMS_BYTES_MAX, PendingCall,
-    ReturnPath, RunningCall, Slot, SlotStyle, Stats, WorkerHealth, expand, for_worker, text_parameter,
+    JobNews, KeyTable, MdpCall, MdpDialect, MdpError, MdpStats, Mmi, MmiWorkerHealth, Notice, NoticeKind,
+    PARAMS_BYTES_MAX, PendingCall, ReturnPath, RunningCall, SlotStyle, WorkerThread, expand, for_worker,
+    text_parameter,
 };
 
 fn bytes(bytes: &[u8]) -> Bytes {
@@ -65,7 +66,7 @@ fn a_table_keeps_what_is_usable_and_refuses_what_is_no_map() {
     assert_eq!(KeyTable::parse(&bytes(b"")), Err(MdpError::Cbor));
 }
 
-const CALL: Call<'static> = Call { thread: 2, client: "lab", job: "task-id", attempt: 3 };
+const CALL: MdpCall<'static> = MdpCall { thread: 2, client: "lab", job: "task-id", attempt: 3 };
 
 #[test]
 fn a_worker_gets_thread_client_attempt_and_job_added() {
@@ -137,7 +138,7 @@ fn crash_fields(job_id: &[u8], event: u8) -> Vec<u8> {
 
 #[test]
 fn a_crash_notice_is_a_map_with_error_first() {
-    let path = ReturnPath { dialect: Dialect::Pl, route: vec![] };
+    let path = ReturnPath { dialect: MdpDialect::Pl, route: vec![] };
     let frames = path.notice(SlotStyle::Empty, &[crash("j", 5)]);
     let map = [&b"\xab\x65error\x6eWORKER_CRASHED"[..], &crash_fields(b"j", 5)].concat();
     assert_eq!(frames, [bytes(b""), bytes(b"MDPC01_PL"), bytes(b""), bytes(&map)]);
@@ -146,7 +147,7 @@ fn a_crash_notice_is_a_map_with_error_first() {
 #[test]
 fn a_notice_without_a_job_names_service_message_and_time() {
     let notice = Notice { kind: NoticeKind::NoWorkers, job: None, ..crash("", 7) };
-    let path = ReturnPath { dialect: Dialect::V1, route: vec![bytes(b"id")] };
+    let path = ReturnPath { dialect: MdpDialect::V1, route: vec![bytes(b"id")] };
     let frames = path.notice(SlotStyle::Command, &[notice]);
     let map = [&b"\xa5\x65error\x6aNO_WORKERS\x67service\x61S\x67message\x61m"[..], WHEN, b"\x65event\x07"]
         .concat();
@@ -155,7 +156,7 @@ fn a_notice_without_a_job_names_service_message_and_time() {
 
 #[test]
 fn to_mdp_0_2_a_notice_is_a_partial_reply() {
-    let path = ReturnPath { dialect: Dialect::V2, route: vec![] };
+    let path = ReturnPath { dialect: MdpDialect::V2, route: vec![] };
     let frames = path.notice(SlotStyle::Command, &[crash("j", 5)]);
     assert_eq!(frames[..3], [bytes(b"MDPC02"), bytes(&[2]), bytes(&[8])]);
     let other = path.notice(SlotStyle::Command, &[Notice { kind: NoticeKind::JobFailed, ..crash("j", 5) }]);
@@ -164,7 +165,7 @@ fn to_mdp_0_2_a_notice_is_a_partial_reply() {
 
 #[test]
 fn many_crashes_are_one_notice_that_an_unknowing_client_still_understands() {
-    let path = ReturnPath { dialect: Dialect::Pl, route: vec![] };
+    let path = ReturnPath { dialect: MdpDialect::Pl, route: vec![] };
     let frames = path.notice(SlotStyle::Empty, &[crash("j", 5), crash("k", 6)]);
     let map = [
         &b"\xad\x65error\x6eWORKER_CRASHED"[..],
@@ -192,13 +193,13 @@ fn monitors_get_lines_they_can_split() {
     assert_eq!(pending.line(), "Pending: Tools/Count|a_b_c|p|7|-1");
     let running = RunningCall { path, client, project: String::new(), worker: "w".into(), priority: 0 };
     assert_eq!(running.line(), "Running: Tools/Count|a_b_c||w|0");
-    let slot = Slot { thread: 3, identity: identity.clone(), name: "node".into() };
+    let slot = WorkerThread { thread: 3, identity: identity.clone(), name: "node".into() };
     assert_eq!(slot.worker_line(), "Workers: 3|@01|node");
     assert_eq!(slot.waiting_line(), "Waiting: 3|@01|node");
     let services = [("Tools/Count", "v1"), ("B", "")];
     assert_eq!(Mmi::services_line(&identity, "node", services.into_iter()), "@01|node#Tools/Count|v1#B|");
-    let stats = Stats { total_memory: Some(64e9), total_cpu: Some(12.5), ..Stats::default() };
-    let health = WorkerHealth { identity, name: "node".into(), threads: 4, stats, crashes: 1, score: 80 };
+    let stats = MdpStats { total_memory: Some(64e9), total_cpu: Some(12.5), ..MdpStats::default() };
+    let health = MmiWorkerHealth { identity, name: "node".into(), threads: 4, stats, crashes: 1, score: 80 };
     assert_eq!(
         health.line(),
         "@01|node|NumberThreads:4#TotalPhysicalMemory:64000000000#PhysicalMemoryUsed:0\

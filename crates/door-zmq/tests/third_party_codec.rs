@@ -6,52 +6,52 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use tenure_door_zmq::codec::{Admission, Event, Limits, Peer};
+use tenure_door_zmq::codec::{PeerAdmission, ZmtpEvent, ZmtpLimits, ZmtpPeer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_req_socket_gets_its_answers() {
-    tell("req", Admission::Anyone).await;
+    tell("req", PeerAdmission::Anyone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_req_socket_that_correlates_gets_its_answers() {
-    tell("correlated", Admission::Anyone).await;
+    tell("correlated", PeerAdmission::Anyone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dealer_gets_every_message_back_as_it_was() {
-    tell("dealer", Admission::Anyone).await;
+    tell("dealer", PeerAdmission::Anyone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn right_credentials_get_in() {
-    tell("plain", Admission::Credentials).await;
+    tell("plain", PeerAdmission::Credentials).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_are_welcome_where_none_are_wanted() {
-    tell("plain", Admission::Anyone).await;
+    tell("plain", PeerAdmission::Anyone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_are_refused_so_that_libzmq_knows() {
-    tell("plain_wrong", Admission::Credentials).await;
+    tell("plain_wrong", PeerAdmission::Credentials).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_heartbeats_of_libzmq_are_answered() {
-    tell("heartbeats", Admission::Anyone).await;
+    tell("heartbeats", PeerAdmission::Anyone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn libzmq_answers_pings_while_the_program_is_busy() {
-    tell("busy", Admission::Anyone).await;
+    tell("busy", PeerAdmission::Anyone).await;
 }
 
 /// Runs one story of `clients/codec.py` against an echoing ROUTER.
-async fn tell(story: &'static str, admission: Admission) {
+async fn tell(story: &'static str, admission: PeerAdmission) {
     let Some(python) = std::env::var_os("TENURE_THIRD_PARTY_PYTHON") else {
         eprintln!("TENURE_THIRD_PARTY_PYTHON is not set, so pyzmq is not asked");
         return;
@@ -85,34 +85,34 @@ fn run(python: &PathBuf, story: &str, address: SocketAddr) -> Output {
     child.wait_with_output().expect("what Python said")
 }
 
-async fn route(listener: TcpListener, admission: Admission) {
+async fn route(listener: TcpListener, admission: PeerAdmission) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(echo(stream, admission));
     }
 }
 
 /// One connection: credentials are `alice` and `secret`, every message goes back, a ping goes out every 100 ms.
-async fn echo(mut stream: TcpStream, admission: Admission) {
+async fn echo(mut stream: TcpStream, admission: PeerAdmission) {
     let mut out = BytesMut::new();
-    let mut peer = Peer::new(admission, Limits::default(), &mut out);
+    let mut peer = ZmtpPeer::new(admission, ZmtpLimits::default(), &mut out);
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
     let mut pongs = 0;
     loop {
         let mut over = false;
         loop {
             match peer.next_event(&mut out) {
-                Ok(Some(Event::Message(frames))) if frames[0] == "how many pongs?" => {
+                Ok(Some(ZmtpEvent::Message(frames))) if frames[0] == "how many pongs?" => {
                     peer.send(&[Bytes::from(pongs.to_string())], &mut out);
                 }
-                Ok(Some(Event::Message(frames))) => peer.send(&frames, &mut out),
-                Ok(Some(Event::Credentials { username, password })) => {
+                Ok(Some(ZmtpEvent::Message(frames))) => peer.send(&frames, &mut out),
+                Ok(Some(ZmtpEvent::Credentials { username, password })) => {
                     if username == "alice" && password.0 == "secret" {
                         peer.admit(&mut out);
                     } else {
                         peer.refuse(&mut out);
                     }
                 }
-                Ok(Some(Event::Pong)) => pongs += 1,
+                Ok(Some(ZmtpEvent::Pong)) => pongs += 1,
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(_) => {

@@ -11,7 +11,7 @@ use support::majordomo::{PATH, SECOND, ask, frames, introduces_itself, map, subm
 use support::plugin::says;
 use support::world::World;
 use tenure_door_zmq::Settings;
-use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongWorker};
+use tenure_door_zmq::session::{Majordomo, Me, PeerOutput, PeerSession, PingPongWorker};
 use tenure_hub::words::{Answer, Command, Timestamp};
 use tenure_hub::{Delivery, Grant, Request, Response, Right};
 
@@ -313,12 +313,12 @@ fn a_plugin_client_that_comes_back_gets_the_replies_to_what_it_submitted_before(
 #[test]
 fn nothing_more_is_read_from_a_worker_until_it_is_known_what_it_holds() {
     let me = Me { name: "w".into(), is_chosen: true, is_known: true, grant: Arc::new(Grant::everything()) };
-    let conversations: [Box<dyn Conversation>; 2] = [
+    let conversations: [Box<dyn PeerSession>; 2] = [
         Box::new(Majordomo::new(me.clone(), Arc::default(), Arc::default())),
         Box::new(PingPongWorker::new(me, Arc::default(), Arc::default())),
     ];
     for mut conversation in conversations {
-        let (now, mut out) = (Timestamp(0), Out::default());
+        let (now, mut out) = (Timestamp(0), PeerOutput::default());
         conversation.begin(now, &mut out);
         assert!(conversation.is_held_back());
         for token in out.asks.iter().map(|ask| ask.token).collect::<Vec<_>>() {

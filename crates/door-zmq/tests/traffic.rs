@@ -8,12 +8,12 @@ use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{Conversation, command, frame, greeting, message, metadata, null_opening};
-use tenure_door_zmq::codec::{Admission, CodecError, Event, Limits};
+use tenure_door_zmq::codec::{CodecError, PeerAdmission, ZmtpEvent, ZmtpLimits};
 
-const SMALL: Limits = Limits { frame_bytes: 300, frames: 4, message_bytes: 500 };
+const SMALL: ZmtpLimits = ZmtpLimits { frame_bytes: 300, frames: 4, message_bytes: 500 };
 
-fn texts(parts: &[&str]) -> Event {
-    Event::Message(parts.iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect())
+fn texts(parts: &[&str]) -> ZmtpEvent {
+    ZmtpEvent::Message(parts.iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect())
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn what_is_sent_has_the_bytes_of_the_specification() {
 fn a_ping_between_frames_is_answered_at_once_and_does_not_disturb_the_message() {
     let mut talk = Conversation::joined(SMALL);
     let bytes = [frame(1, b"first"), command("PING", b"\x00\x64ctx"), frame(0, b"second")].concat();
-    let ping = Event::Ping { ttl: Some(Duration::from_secs(10)) };
+    let ping = ZmtpEvent::Ping { ttl: Some(Duration::from_secs(10)) };
     assert_eq!(talk.hears(&bytes), Ok(vec![ping, texts(&["first", "second"])]));
     assert_eq!(talk.says(), command("PONG", b"ctx"));
 }
@@ -53,7 +53,7 @@ fn a_ping_between_frames_is_answered_at_once_and_does_not_disturb_the_message() 
 #[test]
 fn a_ping_without_a_time_to_live_sets_no_limit() {
     let mut talk = Conversation::joined(SMALL);
-    assert_eq!(talk.hears(&command("PING", b"\0\0")), Ok(vec![Event::Ping { ttl: None }]));
+    assert_eq!(talk.hears(&command("PING", b"\0\0")), Ok(vec![ZmtpEvent::Ping { ttl: None }]));
     assert_eq!(talk.says(), command("PONG", b""));
 }
 
@@ -62,9 +62,9 @@ fn a_peer_that_knows_pings_can_be_asked_and_an_older_one_is_not() {
     let mut talk = Conversation::joined(SMALL);
     assert!(talk.peer.ping(Duration::from_secs(3), &mut talk.out));
     assert_eq!(talk.says(), command("PING", b"\0\x1e"));
-    assert_eq!(talk.hears(&command("PONG", b"")), Ok(vec![Event::Pong]));
+    assert_eq!(talk.hears(&command("PONG", b"")), Ok(vec![ZmtpEvent::Pong]));
 
-    let mut old = Conversation::new(Admission::Anyone);
+    let mut old = Conversation::new(PeerAdmission::Anyone);
     old.hears(&[greeting(3, 0, "NULL"), command("READY", &metadata("DEALER", b""))].concat())
         .expect("joined");
     old.says();
@@ -76,7 +76,7 @@ fn a_peer_that_knows_pings_can_be_asked_and_an_older_one_is_not() {
 fn an_unknown_command_is_skipped_and_told() {
     let mut talk = Conversation::joined(SMALL);
     let bytes = [command("SUBSCRIBE", b"all"), message(&["hi"])].concat();
-    let skipped = Event::Skipped { command: "SUBSCRIBE".into() };
+    let skipped = ZmtpEvent::Skipped { command: "SUBSCRIBE".into() };
     assert_eq!(talk.hears(&bytes), Ok(vec![skipped, texts(&["hi"])]));
 }
 
@@ -112,7 +112,7 @@ fn a_message_of_exactly_the_limits_is_welcome() {
 
 #[test]
 fn a_peer_that_announces_much_and_sends_little_costs_little() {
-    let mut talk = Conversation::joined(Limits::default());
+    let mut talk = Conversation::joined(ZmtpLimits::default());
     talk.hears(b"\x02\0\0\0\0\x01\xff\xff\xff").expect("32 MiB may be announced");
     talk.hears(&[0; 100]).expect("and begun");
     assert!(talk.peer.input().capacity() < 4096);
@@ -120,7 +120,7 @@ fn a_peer_that_announces_much_and_sends_little_costs_little() {
 
 #[test]
 fn a_large_frame_leaves_no_large_buffer_behind() {
-    let mut talk = Conversation::joined(Limits::default());
+    let mut talk = Conversation::joined(ZmtpLimits::default());
     let bytes = [message(&[vec![7; 1 << 20]]), message(&["next"])].concat();
     let events = talk.hears(&bytes).expect("good bytes");
     assert_eq!(events.len(), 2);
@@ -144,7 +144,7 @@ proptest! {
         for parts in &messages {
             stream.extend(message(parts));
         }
-        let mut talk = Conversation::new(Admission::Anyone);
+        let mut talk = Conversation::new(PeerAdmission::Anyone);
         let mut events = Vec::new();
         let mut rest = &stream[..];
         for cut in cuts.iter().cycle() {
@@ -155,12 +155,12 @@ proptest! {
             talk.peer.receive(piece, &mut talk.out, &mut events).expect("good bytes");
             rest = later;
         }
-        let joined = matches!(events[0], Event::Joined { .. });
+        let joined = matches!(events[0], ZmtpEvent::Joined { .. });
         prop_assert!(joined);
         let heard: Vec<Vec<Vec<u8>>> = events[1..]
             .iter()
             .map(|event| match event {
-                Event::Message(frames) => frames.iter().map(|frame| frame.to_vec()).collect(),
+                ZmtpEvent::Message(frames) => frames.iter().map(|frame| frame.to_vec()).collect(),
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -169,15 +169,15 @@ proptest! {
 
     #[test]
     fn what_one_side_sends_the_other_hears(messages in any_messages()) {
-        let sender = Conversation::joined(Limits::default());
+        let sender = Conversation::joined(ZmtpLimits::default());
         let mut wire = BytesMut::new();
         for parts in &messages {
             sender.peer.send(parts, &mut wire);
         }
-        let mut talk = Conversation::joined(Limits::default());
+        let mut talk = Conversation::joined(ZmtpLimits::default());
         let heard = talk.hears(&wire).expect("good bytes");
-        let sent: Vec<Event> =
-            messages.iter().map(|parts| Event::Message(parts.iter().cloned().map(Bytes::from).collect())).collect();
+        let sent: Vec<ZmtpEvent> =
+            messages.iter().map(|parts| ZmtpEvent::Message(parts.iter().cloned().map(Bytes::from).collect())).collect();
         prop_assert_eq!(heard, sent);
     }
 

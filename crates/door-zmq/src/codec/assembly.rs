@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{CodecError, Limits};
+use super::{CodecError, ZmtpLimits};
 
 /// The frames of a message that is not whole yet.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ impl Assembly {
         &mut self,
         body: Bytes,
         more: bool,
-        limits: &Limits,
+        limits: &ZmtpLimits,
     ) -> Result<Option<Vec<Bytes>>, CodecError> {
         if self.frames.len() >= limits.frames {
             return Err(CodecError::TooManyFrames { limit: limits.frames });

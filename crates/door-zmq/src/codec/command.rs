@@ -8,7 +8,7 @@ use super::{CodecError, Secret, frame, metadata};
 
 /// A command, split into what it means.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum ZmtpCommand {
     Ready { metadata: Bytes },
     Hello { username: Bytes, password: Secret },
     Initiate { metadata: Bytes },
@@ -22,16 +22,16 @@ pub(super) enum Command {
 const PING_CONTEXT_BYTES_MAX: usize = 16;
 
 /// Reads a command from the body of its frame.
-pub(super) fn parse(mut body: Bytes) -> Result<Command, CodecError> {
+pub(super) fn parse(mut body: Bytes) -> Result<ZmtpCommand, CodecError> {
     let name = take_short(&mut body).filter(|name| !name.is_empty()).ok_or(CodecError::CommandName)?;
     match &name[..] {
-        b"READY" => Ok(Command::Ready { metadata: body }),
-        b"INITIATE" => Ok(Command::Initiate { metadata: body }),
+        b"READY" => Ok(ZmtpCommand::Ready { metadata: body }),
+        b"INITIATE" => Ok(ZmtpCommand::Initiate { metadata: body }),
         b"HELLO" => hello(body).ok_or(CodecError::Malformed { command: "HELLO" }),
         b"ERROR" => error(body).ok_or(CodecError::Malformed { command: "ERROR" }),
         b"PING" => ping(body).ok_or(CodecError::Malformed { command: "PING" }),
-        b"PONG" => Ok(Command::Pong),
-        other => Ok(Command::Other { name: String::from_utf8_lossy(other).into_owned() }),
+        b"PONG" => Ok(ZmtpCommand::Pong),
+        other => Ok(ZmtpCommand::Other { name: String::from_utf8_lossy(other).into_owned() }),
     }
 }
 
@@ -69,25 +69,25 @@ pub(super) fn write_pong(context: &[u8], out: &mut BytesMut) {
     frame::write_command(&body, out);
 }
 
-fn hello(mut body: Bytes) -> Option<Command> {
+fn hello(mut body: Bytes) -> Option<ZmtpCommand> {
     let username = take_short(&mut body)?;
     let password = Secret(take_short(&mut body)?);
-    body.is_empty().then_some(Command::Hello { username, password })
+    body.is_empty().then_some(ZmtpCommand::Hello { username, password })
 }
 
-fn ping(mut body: Bytes) -> Option<Command> {
+fn ping(mut body: Bytes) -> Option<ZmtpCommand> {
     if body.len() < 2 || body.len() > 2 + PING_CONTEXT_BYTES_MAX {
         return None;
     }
     let context = body.split_off(2);
     let tenths = u64::from(body[0]) << 8 | u64::from(body[1]);
     let ttl = (tenths > 0).then(|| Duration::from_millis(tenths * 100));
-    Some(Command::Ping { ttl, context })
+    Some(ZmtpCommand::Ping { ttl, context })
 }
 
-fn error(mut body: Bytes) -> Option<Command> {
+fn error(mut body: Bytes) -> Option<ZmtpCommand> {
     let reason = take_short(&mut body)?;
-    Some(Command::Error { reason: String::from_utf8_lossy(&reason).into_owned() })
+    Some(ZmtpCommand::Error { reason: String::from_utf8_lossy(&reason).into_owned() })
 }
 
 /// Takes a string whose length is its first byte.

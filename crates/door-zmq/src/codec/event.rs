@@ -9,9 +9,9 @@ use super::identity::Identity;
 
 /// Something happened on a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// The peer offers credentials (PLAIN). Nothing more is read until [`super::Peer::admit`] or
-    /// [`super::Peer::refuse`] answers.
+pub enum ZmtpEvent {
+    /// The peer offers credentials (PLAIN). Nothing more is read until [`super::ZmtpPeer::admit`] or
+    /// [`super::ZmtpPeer::refuse`] answers.
     Credentials { username: Bytes, password: Secret },
     /// The handshake is over, messages may flow. Without an identity the owner gives the peer one.
     Joined { identity: Option<Identity>, socket: SocketType },
@@ -34,7 +34,7 @@ pub enum SocketType {
 
 /// Whom a listener lets in. The peer names a security mechanism in its greeting and is answered with the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
+pub enum PeerAdmission {
     /// Anyone may come in; a peer that offers credentials has them checked.
     Anyone,
     /// Only a peer with credentials comes in.

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::limits::COMMAND_BYTES_MAX;
-use super::{CodecError, Limits};
+use super::{CodecError, ZmtpLimits};
 
 /// A frame as it came in.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,18 +23,18 @@ const SHARED_BYTES_MAX: usize = 256 << 10;
 
 /// Which frames may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum ExpectedFrame {
     /// In the handshake.
     Commands,
     Anything,
 }
 
-/// Takes one frame from the front of `buffer`, or waits for more. Its kind and its length are judged as soon as they are
-/// known, so that a frame that is not wanted is never gathered.
+/// Takes one frame from the front of `buffer`, or waits for more. Its kind and its length are judged as soon as they
+/// are known, so that a frame that is not wanted is never gathered.
 pub(super) fn read(
     buffer: &mut BytesMut,
-    limits: &Limits,
-    expected: Expected,
+    limits: &ZmtpLimits,
+    expected: ExpectedFrame,
 ) -> Result<Option<Frame>, CodecError> {
     let Some(&flags) = buffer.first() else { return Ok(None) };
     if flags & !(MORE | LONG | COMMAND) != 0 {
@@ -43,7 +43,7 @@ pub(super) fn read(
     if flags & COMMAND != 0 && flags & MORE != 0 {
         return Err(CodecError::CommandWithMore);
     }
-    if flags & COMMAND == 0 && expected == Expected::Commands {
+    if flags & COMMAND == 0 && expected == ExpectedFrame::Commands {
         return Err(CodecError::MessageInHandshake);
     }
     let Some((header, length)) = read_length(buffer, flags & LONG != 0) else { return Ok(None) };

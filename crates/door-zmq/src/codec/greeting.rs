@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::{Admission, CodecError};
+use super::{CodecError, PeerAdmission};
 
 /// How a peer proves who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) fn write_opening(out: &mut BytesMut) {
 /// refused at the first byte that shows it, since older peers send fewer than 64 bytes and then wait.
 pub(super) fn read(
     buffer: &mut BytesMut,
-    admission: Admission,
+    admission: PeerAdmission,
     out: &mut BytesMut,
 ) -> Result<Option<Greeting>, CodecError> {
     if buffer.first().is_some_and(|&first| first != 0xff) {
@@ -60,7 +60,7 @@ pub(super) fn read(
     let name = &greeting[SIGNATURE_BYTES + 2..SIGNATURE_BYTES + 2 + MECHANISM_BYTES];
     let end = name.iter().position(|&byte| byte == 0).unwrap_or(MECHANISM_BYTES);
     let mechanism = match (&name[..end], admission) {
-        (b"NULL", Admission::Anyone) => Mechanism::Null,
+        (b"NULL", PeerAdmission::Anyone) => Mechanism::Null,
         (b"PLAIN", _) => Mechanism::Plain,
         (other, _) => {
             // The peer sees from our mechanism why it is left alone.

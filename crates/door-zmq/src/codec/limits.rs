@@ -5,7 +5,7 @@ use tenure_hub::limits::BODY_BYTES_MAX;
 /// The limits of one connection. They are checked before memory is given, so that a peer that only announces much
 /// costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ZmtpLimits {
     /// The longest single frame.
     pub frame_bytes: usize,
     /// The most frames in one message. A frame costs memory even when it is empty.
@@ -14,11 +14,11 @@ pub struct Limits {
     pub message_bytes: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
+impl Default for ZmtpLimits {
+    fn default() -> ZmtpLimits {
         // Twice what a body or result may have: whoever is a little over is told so, and a batch has many bodies.
         let bytes = 2 * BODY_BYTES_MAX;
-        Limits { frame_bytes: bytes, frames: crate::body::FRAMES_MAX, message_bytes: bytes }
+        ZmtpLimits { frame_bytes: bytes, frames: crate::body::FRAMES_MAX, message_bytes: bytes }
     }
 }
 

@@ -7,14 +7,14 @@ use super::{CodecError, IDENTITY_BYTES_MAX, Identity, SocketType};
 
 /// A peer, introduced.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Introduction {
+pub(super) struct PeerIntroduction {
     pub(super) identity: Option<Identity>,
     pub(super) socket: SocketType,
 }
 
 /// Reads the properties of a READY or INITIATE. Names are compared without case; properties that mean nothing to a
 /// ROUTER are skipped.
-pub(super) fn parse(mut metadata: Bytes) -> Result<Introduction, CodecError> {
+pub(super) fn parse(mut metadata: Bytes) -> Result<PeerIntroduction, CodecError> {
     let mut identity = None;
     let mut socket = None;
     while !metadata.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn parse(mut metadata: Bytes) -> Result<Introduction, CodecError> {
         }
     }
     let socket = socket.ok_or_else(|| CodecError::SocketType { name: String::new() })?;
-    Ok(Introduction { identity, socket })
+    Ok(PeerIntroduction { identity, socket })
 }
 
 pub(super) fn write_property(name: &str, value: &[u8], out: &mut BytesMut) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use super::assembly::Assembly;
-use super::command::{self, Command};
-use super::frame::{self, Expected, Frame};
+use super::command::{self, ZmtpCommand};
+use super::frame::{self, ExpectedFrame, Frame};
 use super::greeting::{self, Mechanism};
-use super::{Admission, CodecError, Event, Limits, metadata};
+use super::{CodecError, PeerAdmission, ZmtpEvent, ZmtpLimits, metadata};
 
 /// The state machine of one connection. It owns what was read and not yet understood; what it has to say it appends
 /// to the `out` it is given.
@@ -16,10 +16,10 @@ use super::{Admission, CodecError, Event, Limits, metadata};
 /// After an error the connection is over: `out` may hold a last ERROR command for the peer, and every later call
 /// gives the same error again.
 #[derive(Debug)]
-pub struct Peer {
+pub struct ZmtpPeer {
     state: State,
-    admission: Admission,
-    limits: Limits,
+    admission: PeerAdmission,
+    limits: ZmtpLimits,
     pings: bool,
     input: BytesMut,
     assembly: Assembly,
@@ -40,11 +40,11 @@ enum State {
     Over(CodecError),
 }
 
-impl Peer {
+impl ZmtpPeer {
     /// Opens a connection: the greeting goes out at once, since a peer may wait for it.
-    pub fn new(admission: Admission, limits: Limits, out: &mut BytesMut) -> Peer {
+    pub fn new(admission: PeerAdmission, limits: ZmtpLimits, out: &mut BytesMut) -> ZmtpPeer {
         greeting::write_opening(out);
-        Peer {
+        ZmtpPeer {
             state: State::Greeting,
             admission,
             limits,
@@ -60,7 +60,7 @@ impl Peer {
         &mut self,
         bytes: &[u8],
         out: &mut BytesMut,
-        events: &mut Vec<Event>,
+        events: &mut Vec<ZmtpEvent>,
     ) -> Result<(), CodecError> {
         self.input.extend_from_slice(bytes);
         while let Some(event) = self.next_event(out)? {
@@ -75,7 +75,7 @@ impl Peer {
     }
 
     /// The next event in what was read, or nothing until more is read.
-    pub fn next_event(&mut self, out: &mut BytesMut) -> Result<Option<Event>, CodecError> {
+    pub fn next_event(&mut self, out: &mut BytesMut) -> Result<Option<ZmtpEvent>, CodecError> {
         if let State::Over(error) = &self.state {
             return Err(error.clone());
         }
@@ -105,7 +105,7 @@ impl Peer {
         possible
     }
 
-    /// Accepts the credentials of [`Event::Credentials`]; the handshake goes on.
+    /// Accepts the credentials of [`ZmtpEvent::Credentials`]; the handshake goes on.
     pub fn admit(&mut self, out: &mut BytesMut) {
         if matches!(self.state, State::Verdict) {
             command::write_welcome(out);
@@ -113,7 +113,7 @@ impl Peer {
         }
     }
 
-    /// Refuses the credentials of [`Event::Credentials`]; the connection is over.
+    /// Refuses the credentials of [`ZmtpEvent::Credentials`]; the connection is over.
     pub fn refuse(&mut self, out: &mut BytesMut) {
         if matches!(self.state, State::Verdict) {
             self.close(&CodecError::CredentialsRefused, out);
@@ -135,7 +135,7 @@ impl Peer {
         self.input.len() + self.assembly.bytes()
     }
 
-    fn step(&mut self, out: &mut BytesMut) -> Result<Option<Event>, CodecError> {
+    fn step(&mut self, out: &mut BytesMut) -> Result<Option<ZmtpEvent>, CodecError> {
         loop {
             match &self.state {
                 State::Greeting => {
@@ -151,7 +151,8 @@ impl Peer {
                 // The peer has to wait for the verdict; what it sent too early stays unread.
                 State::Verdict => return Ok(None),
                 _ => {
-                    let expected = if self.is_open() { Expected::Anything } else { Expected::Commands };
+                    let expected =
+                        if self.is_open() { ExpectedFrame::Anything } else { ExpectedFrame::Commands };
                     let Some(frame) = frame::read(&mut self.input, &self.limits, expected)? else {
                         return Ok(None);
                     };
@@ -163,39 +164,39 @@ impl Peer {
         }
     }
 
-    fn take(&mut self, frame: Frame, out: &mut BytesMut) -> Result<Option<Event>, CodecError> {
+    fn take(&mut self, frame: Frame, out: &mut BytesMut) -> Result<Option<ZmtpEvent>, CodecError> {
         match frame {
             Frame::Part { body, more } => {
-                Ok(self.assembly.add(body, more, &self.limits)?.map(Event::Message))
+                Ok(self.assembly.add(body, more, &self.limits)?.map(ZmtpEvent::Message))
             }
             Frame::Command(body) => self.obey(command::parse(body)?, out).map(Some),
         }
     }
 
-    fn obey(&mut self, command: Command, out: &mut BytesMut) -> Result<Event, CodecError> {
+    fn obey(&mut self, command: ZmtpCommand, out: &mut BytesMut) -> Result<ZmtpEvent, CodecError> {
         match (command, &self.state) {
-            (Command::Error { reason }, _) => Err(CodecError::PeerError { reason }),
-            (Command::Ready { metadata }, State::Ready)
-            | (Command::Initiate { metadata }, State::Initiate) => self.join(metadata, out),
-            (Command::Hello { username, password }, State::Hello) => {
+            (ZmtpCommand::Error { reason }, _) => Err(CodecError::PeerError { reason }),
+            (ZmtpCommand::Ready { metadata }, State::Ready)
+            | (ZmtpCommand::Initiate { metadata }, State::Initiate) => self.join(metadata, out),
+            (ZmtpCommand::Hello { username, password }, State::Hello) => {
                 self.state = State::Verdict;
-                Ok(Event::Credentials { username, password })
+                Ok(ZmtpEvent::Credentials { username, password })
             }
-            (Command::Ping { ttl, context }, State::Traffic) => {
+            (ZmtpCommand::Ping { ttl, context }, State::Traffic) => {
                 command::write_pong(&context, out);
-                Ok(Event::Ping { ttl })
+                Ok(ZmtpEvent::Ping { ttl })
             }
-            (Command::Pong, State::Traffic) => Ok(Event::Pong),
-            (Command::Other { name }, State::Traffic) => Ok(Event::Skipped { command: name }),
+            (ZmtpCommand::Pong, State::Traffic) => Ok(ZmtpEvent::Pong),
+            (ZmtpCommand::Other { name }, State::Traffic) => Ok(ZmtpEvent::Skipped { command: name }),
             (command, _) => Err(CodecError::UnexpectedCommand { name: name(command) }),
         }
     }
 
-    fn join(&mut self, properties: Bytes, out: &mut BytesMut) -> Result<Event, CodecError> {
+    fn join(&mut self, properties: Bytes, out: &mut BytesMut) -> Result<ZmtpEvent, CodecError> {
         let introduction = metadata::parse(properties)?;
         command::write_ready(out);
         self.state = State::Traffic;
-        Ok(Event::Joined { identity: introduction.identity, socket: introduction.socket })
+        Ok(ZmtpEvent::Joined { identity: introduction.identity, socket: introduction.socket })
     }
 
     /// Ends the connection, with a word to the peer where ZMTP has one: in the handshake.
@@ -211,14 +212,14 @@ impl Peer {
     }
 }
 
-fn name(command: Command) -> String {
+fn name(command: ZmtpCommand) -> String {
     match command {
-        Command::Ready { .. } => "READY".to_owned(),
-        Command::Hello { .. } => "HELLO".to_owned(),
-        Command::Initiate { .. } => "INITIATE".to_owned(),
-        Command::Error { .. } => "ERROR".to_owned(),
-        Command::Ping { .. } => "PING".to_owned(),
-        Command::Pong => "PONG".to_owned(),
-        Command::Other { name } => name,
+        ZmtpCommand::Ready { .. } => "READY".to_owned(),
+        ZmtpCommand::Hello { .. } => "HELLO".to_owned(),
+        ZmtpCommand::Initiate { .. } => "INITIATE".to_owned(),
+        ZmtpCommand::Error { .. } => "ERROR".to_owned(),
+        ZmtpCommand::Ping { .. } => "PING".to_owned(),
+        ZmtpCommand::Pong => "PONG".to_owned(),
+        ZmtpCommand::Other { name } => name,
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use super::{Admission, CodecError, Event, Limits, Peer};
+use super::{CodecError, PeerAdmission, ZmtpEvent, ZmtpLimits, ZmtpPeer};
 
 /// Feeds `bytes` to a connection and checks what holds for every input: no panic, the same events however the
 /// stream is cut, no more memory held than the limits allow, and every message understood or refused by name.
@@ -10,7 +10,7 @@ use super::{Admission, CodecError, Event, Limits, Peer};
 /// The first byte chooses who is let in and how the stream is cut, so that a fuzzer reaches all of it.
 pub fn fuzz(bytes: &[u8]) {
     let Some((&choice, stream)) = bytes.split_first() else { return };
-    let admission = if choice & 1 == 0 { Admission::Anyone } else { Admission::Credentials };
+    let admission = if choice & 1 == 0 { PeerAdmission::Anyone } else { PeerAdmission::Credentials };
     let piece = usize::from(choice >> 1).max(1);
 
     let whole = run(stream, stream.len().max(1), admission);
@@ -18,7 +18,7 @@ pub fn fuzz(bytes: &[u8]) {
     assert_eq!(whole, cut, "how a stream is cut does not change what it says");
 
     for event in whole.events {
-        if let Event::Message(frames) = event {
+        if let ZmtpEvent::Message(frames) = event {
             let packed = crate::body::pack(&frames);
             assert_eq!(crate::body::unpack(&packed), frames, "a packed body comes back as it was");
             let _ = crate::pingpong::parse_worker(frames.clone());
@@ -29,18 +29,18 @@ pub fn fuzz(bytes: &[u8]) {
 }
 
 /// Small limits, so that a fuzzer's short inputs reach them.
-const LIMITS: Limits = Limits { frame_bytes: 1 << 10, frames: 32, message_bytes: 2 << 10 };
+const LIMITS: ZmtpLimits = ZmtpLimits { frame_bytes: 1 << 10, frames: 32, message_bytes: 2 << 10 };
 
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
-    events: Vec<Event>,
+    events: Vec<ZmtpEvent>,
     out: BytesMut,
     error: Option<CodecError>,
 }
 
-fn run(stream: &[u8], piece: usize, admission: Admission) -> Run {
+fn run(stream: &[u8], piece: usize, admission: PeerAdmission) -> Run {
     let mut out = BytesMut::new();
-    let mut peer = Peer::new(admission, LIMITS, &mut out);
+    let mut peer = ZmtpPeer::new(admission, LIMITS, &mut out);
     let mut events = Vec::new();
     for chunk in stream.chunks(piece) {
         if let Err(error) = receive(&mut peer, chunk, &mut out, &mut events) {
@@ -56,14 +56,14 @@ fn run(stream: &[u8], piece: usize, admission: Admission) -> Run {
 
 /// Receives and, since the stream cannot wait, admits whoever offers credentials at once.
 fn receive(
-    peer: &mut Peer,
+    peer: &mut ZmtpPeer,
     chunk: &[u8],
     out: &mut BytesMut,
-    events: &mut Vec<Event>,
+    events: &mut Vec<ZmtpEvent>,
 ) -> Result<(), CodecError> {
     peer.input().extend_from_slice(chunk);
     while let Some(event) = peer.next_event(out)? {
-        if matches!(event, Event::Credentials { .. }) {
+        if matches!(event, ZmtpEvent::Credentials { .. }) {
             peer.admit(out);
         }
         events.push(event);

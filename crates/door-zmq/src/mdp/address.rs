@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// Which task, which attempt, and who was given it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Address {
+pub struct MdpAddress {
     pub task: Uuid,
     pub attempt: u32,
     pub worker: String,
@@ -19,13 +19,13 @@ pub struct Address {
 /// The longest name of a worker in an address.
 const WORKER_BYTES_MAX: usize = 255;
 
-impl Address {
+impl MdpAddress {
     /// Printable, since workers log it: the task's id, the attempt and the worker, with `#` between them.
     pub fn to_frame(&self) -> Bytes {
         format!("{}#{}#{}", self.task.hyphenated(), self.attempt, self.worker).into()
     }
 
-    pub fn parse(frame: &[u8]) -> Option<Address> {
+    pub fn parse(frame: &[u8]) -> Option<MdpAddress> {
         let text = std::str::from_utf8(frame).ok()?;
         let (task, rest) = text.split_once('#')?;
         let (attempt, worker) = rest.split_once('#')?;
@@ -33,7 +33,7 @@ impl Address {
             return None;
         }
         let task = Uuid::try_parse(task).ok()?;
-        let address = Address { task, attempt: attempt.parse().ok()?, worker: worker.to_owned() };
+        let address = MdpAddress { task, attempt: attempt.parse().ok()?, worker: worker.to_owned() };
         // Only the one spelling that this door writes.
         (address.to_frame() == frame).then_some(address)
     }
@@ -45,9 +45,9 @@ mod tests {
 
     #[test]
     fn an_address_comes_back_as_it_was_sent() {
-        let address = Address { task: Uuid::from_u128(7), attempt: 3, worker: "node#1".into() };
+        let address = MdpAddress { task: Uuid::from_u128(7), attempt: 3, worker: "node#1".into() };
         assert_eq!(address.to_frame(), "00000000-0000-0000-0000-000000000007#3#node#1");
-        assert_eq!(Address::parse(&address.to_frame()), Some(address));
+        assert_eq!(MdpAddress::parse(&address.to_frame()), Some(address));
     }
 
     #[test]
@@ -65,7 +65,7 @@ mod tests {
             b"{00000000-0000-0000-0000-000000000007}#3#w",
             b"\xff\xfe#1",
         ] {
-            assert_eq!(Address::parse(frame), None);
+            assert_eq!(MdpAddress::parse(frame), None);
         }
     }
 }

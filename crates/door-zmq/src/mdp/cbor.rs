@@ -15,7 +15,7 @@ pub(super) const DEPTH_MAX: usize = 64;
 
 const MEMORY: &str = "writing CBOR into memory does not fail";
 
-pub(super) type Writer = Encoder<Vec<u8>>;
+pub(super) type CborWriter = Encoder<Vec<u8>>;
 
 impl From<minicbor::decode::Error> for MdpError {
     fn from(_: minicbor::decode::Error) -> MdpError {
@@ -46,14 +46,14 @@ pub(super) fn more(decoder: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<
     }
 }
 
-pub(super) fn writer() -> Writer {
+pub(super) fn writer() -> CborWriter {
     Encoder::new(Vec::new())
 }
 
 /// Writing into memory cannot fail; this says so once.
 pub(super) fn wrote(
-    result: Result<&mut Writer, minicbor::encode::Error<core::convert::Infallible>>,
-) -> &mut Writer {
+    result: Result<&mut CborWriter, minicbor::encode::Error<core::convert::Infallible>>,
+) -> &mut CborWriter {
     result.expect(MEMORY)
 }
 
@@ -74,7 +74,7 @@ pub(super) fn from_json(value: &Value) -> Bytes {
     out.into_writer().into()
 }
 
-fn write_json(value: &Value, out: &mut Writer) {
+fn write_json(value: &Value, out: &mut CborWriter) {
     match value {
         Value::Null => wrote(out.null()),
         Value::Bool(truth) => wrote(out.bool(*truth)),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::notice::{self, Notice, SlotStyle};
-use super::{Dialect, MdpError, service_name};
+use super::{MdpDialect, MdpError, service_name};
 
 /// A request from a client: a job for a service, or a question to the broker (`mmi.*`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct ClientRequest {
 /// How to reach the client that asked: its dialect and the routing frames it (or a proxy) put in front.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ReturnPath {
-    pub dialect: Dialect,
+    pub dialect: MdpDialect,
     pub route: Vec<Bytes>,
 }
 
@@ -36,14 +36,14 @@ const RENUMBERED_FINAL: &[u8] = &[4];
 
 /// Reads what follows the header.
 pub(super) fn parse(
-    mut dialect: Dialect,
+    mut dialect: MdpDialect,
     route: Vec<Bytes>,
     mut frames: Vec<Bytes>,
 ) -> Result<ClientRequest, MdpError> {
     if dialect.has_parts() {
         match (frames.first().ok_or(MdpError::FrameCount)?.as_ref(), dialect) {
             (REQUEST, _) => {}
-            (RENUMBERED_REQUEST, Dialect::V2Delimited) => dialect = Dialect::V2Renumbered,
+            (RENUMBERED_REQUEST, MdpDialect::V2Delimited) => dialect = MdpDialect::V2Renumbered,
             (PARTIAL | FINAL, _) => return Err(MdpError::NotForBroker),
             _ => return Err(MdpError::UnknownCommand),
         }
@@ -61,11 +61,11 @@ impl ReturnPath {
     /// The answer to a job. `_PL` clients expect an empty service slot.
     pub fn reply(&self, service: &str, body: &[Bytes]) -> Vec<Bytes> {
         match self.dialect {
-            Dialect::V1 => self.frames(None, service.as_bytes(), body),
-            Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => {
+            MdpDialect::V1 => self.frames(None, service.as_bytes(), body),
+            MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered => {
                 self.frames(self.last(), service.as_bytes(), body)
             }
-            Dialect::Pl => self.frames(None, b"", body),
+            MdpDialect::Pl => self.frames(None, b"", body),
         }
     }
 
@@ -89,18 +89,18 @@ impl ReturnPath {
     /// The word before a part of an answer, where there is one.
     fn part(&self) -> Option<&'static [u8]> {
         match self.dialect {
-            Dialect::V1 | Dialect::Pl => None,
-            Dialect::V2 | Dialect::V2Delimited => Some(PARTIAL),
-            Dialect::V2Renumbered => Some(RENUMBERED_PARTIAL),
+            MdpDialect::V1 | MdpDialect::Pl => None,
+            MdpDialect::V2 | MdpDialect::V2Delimited => Some(PARTIAL),
+            MdpDialect::V2Renumbered => Some(RENUMBERED_PARTIAL),
         }
     }
 
     /// The word before an answer or the last part of it, where there is one.
     fn last(&self) -> Option<&'static [u8]> {
         match self.dialect {
-            Dialect::V1 | Dialect::Pl => None,
-            Dialect::V2 | Dialect::V2Delimited => Some(FINAL),
-            Dialect::V2Renumbered => Some(RENUMBERED_FINAL),
+            MdpDialect::V1 | MdpDialect::Pl => None,
+            MdpDialect::V2 | MdpDialect::V2Delimited => Some(FINAL),
+            MdpDialect::V2Renumbered => Some(RENUMBERED_FINAL),
         }
     }
 

@@ -2,7 +2,7 @@
 
 /// Which Majordomo a peer speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Dialect {
+pub enum MdpDialect {
     /// MDP/0.1: a leading empty frame, one reply per request.
     V1,
     /// MDP/0.2: no leading empty frame, partial replies, other command numbers.
@@ -28,36 +28,36 @@ pub(super) enum Word {
     Finished,
 }
 
-impl Dialect {
+impl MdpDialect {
     pub fn client_header(self) -> &'static [u8] {
         match self {
-            Dialect::V1 => b"MDPC01",
-            Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => b"MDPC02",
-            Dialect::Pl => b"MDPC01_PL",
+            MdpDialect::V1 => b"MDPC01",
+            MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered => b"MDPC02",
+            MdpDialect::Pl => b"MDPC01_PL",
         }
     }
 
     pub fn worker_header(self) -> &'static [u8] {
         match self {
-            Dialect::V1 => b"MDPW01",
-            Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => b"MDPW02",
-            Dialect::Pl => b"MDPW01_PL",
+            MdpDialect::V1 => b"MDPW01",
+            MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered => b"MDPW02",
+            MdpDialect::Pl => b"MDPW01_PL",
         }
     }
 
     /// Whether messages begin with an empty frame.
     pub fn is_delimited(self) -> bool {
-        self != Dialect::V2
+        self != MdpDialect::V2
     }
 
     /// Whether what is said to a client has a place for its service.
     pub(super) fn names_service(self) -> bool {
-        self != Dialect::V2Renumbered
+        self != MdpDialect::V2Renumbered
     }
 
     /// Whether a result may come in parts, and the client's words have numbers.
     pub fn has_parts(self) -> bool {
-        matches!(self, Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered)
+        matches!(self, MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered)
     }
 
     pub(super) fn word(self, byte: u8) -> Option<Word> {
@@ -77,9 +77,9 @@ impl Dialect {
             Word::Finished => (0, 0, 7),
         };
         let byte = match self {
-            Dialect::V1 => v1,
-            Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => v2,
-            Dialect::Pl => pl,
+            MdpDialect::V1 => v1,
+            MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered => v2,
+            MdpDialect::Pl => pl,
         };
         (byte != 0).then_some(byte)
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Stats, decimal};
+use super::{MdpStats, decimal};
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct RunningCall {
 
 /// One thread of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slot {
+pub struct WorkerThread {
     pub thread: u32,
     pub identity: String,
     pub name: String,
@@ -96,11 +96,11 @@ pub struct Slot {
 
 /// A worker and its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkerHealth {
+pub struct MmiWorkerHealth {
     pub identity: String,
     pub name: String,
     pub threads: u32,
-    pub stats: Stats,
+    pub stats: MdpStats,
     /// How often it crashed in the time the broker remembers.
     pub crashes: u32,
     /// From 0 (crashes all the time) to 100 (never did).
@@ -121,7 +121,7 @@ impl RunningCall {
     }
 }
 
-impl Slot {
+impl WorkerThread {
     pub fn worker_line(&self) -> Bytes {
         self.line("Workers")
     }
@@ -136,7 +136,7 @@ impl Slot {
     }
 }
 
-impl WorkerHealth {
+impl MmiWorkerHealth {
     /// Monitors read every figure as a number and expect all of them, so an unknown one is 0.
     pub fn line(&self) -> Bytes {
         let known = |figure: Option<f64>| figure.unwrap_or(0.0);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::cbor::{self, Writer, wrote};
+use super::cbor::{self, CborWriter, wrote};
 use super::timestamp::iso8601;
 
 /// The most jobs one notice speaks of. A storm of crashes fills several.
@@ -128,7 +128,7 @@ fn fields(notice: &Notice) -> u64 {
     4 + notice.job.as_ref().map_or(0, |job| 5 + u64::from(job.worker.is_some()))
 }
 
-fn write_fields(out: &mut Writer, notice: &Notice) {
+fn write_fields(out: &mut CborWriter, notice: &Notice) {
     text(out, "service", &notice.service);
     text(out, "message", &notice.message);
     text(out, "timestamp", &iso8601(notice.at));
@@ -145,6 +145,6 @@ fn write_fields(out: &mut Writer, notice: &Notice) {
     }
 }
 
-fn text(out: &mut Writer, key: &str, value: &str) {
+fn text(out: &mut CborWriter, key: &str, value: &str) {
     wrote(wrote(out.str(key)).str(value));
 }

@@ -25,7 +25,7 @@ pub struct KeyTable(BTreeMap<i128, String>);
 
 /// What the broker adds to the parameters of a call on its way to a `_PL` worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Call<'a> {
+pub struct MdpCall<'a> {
     /// The slot of the worker, which names the job when the worker says it is finished.
     pub thread: u32,
     /// Who asked.
@@ -72,7 +72,7 @@ pub fn expand(frame: &Bytes, table: &KeyTable) -> Result<Bytes, MdpError> {
 
 /// The parameters frame for a `_PL` worker, from the body of a task. A body that is no CBOR map (a task of another
 /// door) is put under `Body`: one byte string, or an array of them when it has several frames.
-pub fn for_worker(task_body: &Bytes, call: &Call<'_>) -> Bytes {
+pub fn for_worker(task_body: &Bytes, call: &MdpCall<'_>) -> Bytes {
     let mut kept = Vec::new();
     let mut count = 0;
     let mut names_job = false;

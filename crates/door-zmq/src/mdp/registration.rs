@@ -18,7 +18,7 @@ const REGISTRATION_BYTES_MAX: usize = 16 << 20;
 
 /// A worker, described by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registration {
+pub struct MdpRegistration {
     /// How many jobs it takes at once.
     pub threads: u32,
     /// The name of its server, for people.
@@ -45,7 +45,7 @@ impl Plugin {
 }
 
 /// Reads the frames of PROCESSES: threads, name, one JSON document per plugin. Older workers leave the name out.
-pub(super) fn parse(frames: &[Bytes]) -> Result<Registration, MdpError> {
+pub(super) fn parse(frames: &[Bytes]) -> Result<MdpRegistration, MdpError> {
     let (threads, rest) = frames.split_first().ok_or(MdpError::FrameCount)?;
     let threads = decimal(threads).ok_or(MdpError::Number)?;
     let (name, documents) = match rest.split_first() {
@@ -63,7 +63,7 @@ pub(super) fn parse(frames: &[Bytes]) -> Result<Registration, MdpError> {
     let count = documents.clone().count();
     let plugins: Vec<Plugin> = documents.filter_map(plugin).collect();
     let skipped = count - plugins.len();
-    Ok(Registration { threads, name, plugins, skipped })
+    Ok(MdpRegistration { threads, name, plugins, skipped })
 }
 
 fn name(frame: &Bytes) -> Result<String, MdpError> {

@@ -7,7 +7,7 @@ use super::decimal;
 /// A worker about itself. A worker that sends fewer figures leaves the rest unknown; a heartbeat is a heartbeat
 /// whatever it carries.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Stats {
+pub struct MdpStats {
     pub free_threads: Option<u32>,
     pub total_memory: Option<f64>,
     pub used_memory: Option<f64>,
@@ -17,12 +17,12 @@ pub struct Stats {
 }
 
 /// No figure is ever "not a number", so comparing is an equivalence.
-impl Eq for Stats {}
+impl Eq for MdpStats {}
 
-pub(super) fn parse(frames: &[Bytes]) -> Stats {
+pub(super) fn parse(frames: &[Bytes]) -> MdpStats {
     let figure =
         |index: usize| frames.get(index).and_then(decimal::<f64>).filter(|figure| figure.is_finite());
-    Stats {
+    MdpStats {
         free_threads: frames.first().and_then(decimal),
         total_memory: figure(1),
         used_memory: figure(2),

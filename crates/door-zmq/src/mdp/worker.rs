@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::dialect::Word;
-use super::{Dialect, MdpError, Registration, Stats, decimal, registration, service_name, stats};
+use super::{MdpDialect, MdpError, MdpRegistration, MdpStats, decimal, registration, service_name, stats};
 
 /// A message from a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub enum WorkerMessage {
     /// A result. In `_PL` it goes to the client but does not end the job.
     Reply { address: Bytes, body: Vec<Bytes> },
     /// It lives. `_PL` workers add figures about themselves.
-    Heartbeat { stats: Stats },
+    Heartbeat { stats: MdpStats },
     /// It goes.
     Disconnect,
     /// `_PL`: it is there and will say what it can do.
     Joining,
     /// `_PL`: what it can do.
-    Processes(Registration),
+    Processes(MdpRegistration),
     /// `_PL`: the job of this client in this thread is finished. Frames after the thread, which plain workers do not
     /// send, are the result.
     Finished { client: Bytes, thread: u32, result: Vec<Bytes> },
@@ -54,12 +54,15 @@ pub enum ToWorker {
 const JOINING: &[u8] = b"processes";
 
 /// Reads what follows the header.
-pub(super) fn parse(dialect: Dialect, frames: &[Bytes]) -> Result<WorkerMessage, MdpError> {
+pub(super) fn parse(dialect: MdpDialect, frames: &[Bytes]) -> Result<WorkerMessage, MdpError> {
     let (command, rest) = frames.split_first().ok_or(MdpError::FrameCount)?;
     let &[byte] = command.as_ref() else { return Err(MdpError::UnknownCommand) };
     match (dialect.word(byte).ok_or(MdpError::UnknownCommand)?, dialect) {
-        (Word::Ready, Dialect::Pl) => plugin_ready(rest),
-        (Word::Ready, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered) => {
+        (Word::Ready, MdpDialect::Pl) => plugin_ready(rest),
+        (
+            Word::Ready,
+            MdpDialect::V1 | MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered,
+        ) => {
             let [service] = rest else { return Err(MdpError::FrameCount) };
             Ok(WorkerMessage::Ready { service: service_name(service)? })
         }
@@ -71,10 +74,13 @@ pub(super) fn parse(dialect: Dialect, frames: &[Bytes]) -> Result<WorkerMessage,
             let (address, body) = addressed(rest)?;
             Ok(WorkerMessage::Reply { address, body })
         }
-        (Word::Heartbeat, Dialect::Pl) => Ok(WorkerMessage::Heartbeat { stats: stats::parse(rest) }),
-        (Word::Heartbeat, Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered) => {
+        (Word::Heartbeat, MdpDialect::Pl) => Ok(WorkerMessage::Heartbeat { stats: stats::parse(rest) }),
+        (
+            Word::Heartbeat,
+            MdpDialect::V1 | MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered,
+        ) => {
             nothing_more(rest)?;
-            Ok(WorkerMessage::Heartbeat { stats: Stats::default() })
+            Ok(WorkerMessage::Heartbeat { stats: MdpStats::default() })
         }
         (Word::Disconnect, _) => {
             nothing_more(rest)?;
@@ -87,12 +93,12 @@ pub(super) fn parse(dialect: Dialect, frames: &[Bytes]) -> Result<WorkerMessage,
 
 impl ToWorker {
     /// The frames in the worker's dialect, or nothing where the dialect lacks the word.
-    pub fn frames(&self, dialect: Dialect) -> Option<Vec<Bytes>> {
+    pub fn frames(&self, dialect: MdpDialect) -> Option<Vec<Bytes>> {
         let word = match (self, dialect) {
-            (ToWorker::Request { .. }, Dialect::Pl)
+            (ToWorker::Request { .. }, MdpDialect::Pl)
             | (
                 ToWorker::Call { .. },
-                Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered,
+                MdpDialect::V1 | MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered,
             ) => {
                 return None;
             }

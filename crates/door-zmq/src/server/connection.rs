@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::identities::Holder;
 use super::{Door, Ended};
-use crate::codec::{Admission, CodecError, Event, Identity, Peer};
-use crate::session::{Conversation, Out};
+use crate::codec::{CodecError, Identity, PeerAdmission, ZmtpEvent, ZmtpPeer};
+use crate::session::{PeerOutput, PeerSession};
 use crate::settings::Transport;
 
 /// How much is read at once.
@@ -42,7 +42,7 @@ pub(super) struct Connection<'a> {
     address: Option<IpAddr>,
     door: &'a Door,
     transport: &'a Transport,
-    peer: Peer,
+    peer: ZmtpPeer,
     unsent: BytesMut,
     sizer: ReadSizer,
     /// What it holds of the budgets of bytes: an unfinished message, and what its peer has not read.
@@ -68,9 +68,9 @@ pub(super) struct Connection<'a> {
 impl<'a> Connection<'a> {
     pub(super) fn new(stream: DoorStream, address: Option<IpAddr>, door: &'a Door) -> Connection<'a> {
         let wants_keys = door.kit.authenticator.wants_keys();
-        let admission = if wants_keys { Admission::Credentials } else { Admission::Anyone };
+        let admission = if wants_keys { PeerAdmission::Credentials } else { PeerAdmission::Anyone };
         let mut unsent = BytesMut::new();
-        let peer = Peer::new(admission, door.transport.limits, &mut unsent);
+        let peer = ZmtpPeer::new(admission, door.transport.limits, &mut unsent);
         let (reading, writing) = tokio::io::split(stream);
         Connection {
             reading,
@@ -99,7 +99,7 @@ impl<'a> Connection<'a> {
         let mut principal = None;
         loop {
             match self.peer.next_event(&mut self.unsent) {
-                Ok(Some(Event::Credentials { password, .. })) => {
+                Ok(Some(ZmtpEvent::Credentials { password, .. })) => {
                     match self.login(Some(&password.0)) {
                         Ok(who) => {
                             principal = Some(who);
@@ -113,7 +113,7 @@ impl<'a> Connection<'a> {
                     }
                     continue;
                 }
-                Ok(Some(Event::Joined { identity, .. })) => {
+                Ok(Some(ZmtpEvent::Joined { identity, .. })) => {
                     let Some(principal) = principal.or_else(|| self.login(None).ok()) else {
                         return Err(CodecError::CredentialsRefused.into());
                     };
@@ -150,14 +150,14 @@ impl<'a> Connection<'a> {
     pub(super) async fn talk(
         &mut self,
         session: &Session,
-        conversation: &mut impl Conversation,
+        conversation: &mut impl PeerSession,
         holder: &Holder,
     ) -> Result<(), Ended> {
         let hub = session.hub();
         // Both are asked in every round, so they are made once.
         let mut stopped = pin!(hub.stopped());
         let mut alarm = pin!(tokio::time::sleep_until(self.wake_at(conversation)));
-        let mut out = Out::default();
+        let mut out = PeerOutput::default();
         let mut arrived: Vec<Delivery> = Vec::new();
         let mut deliveries: VecDeque<Delivery> = VecDeque::new();
         conversation.begin(wall_clock(), &mut out);
@@ -238,8 +238,8 @@ impl<'a> Connection<'a> {
         &mut self,
         hub: &HubHandle,
         deliveries: &mut VecDeque<Delivery>,
-        conversation: &mut impl Conversation,
-        out: &mut Out,
+        conversation: &mut impl PeerSession,
+        out: &mut PeerOutput,
     ) {
         while self.has_room() && out.asks.len() < ASKS_AT_ONCE {
             let needed = deliveries.front().and_then(|delivery| conversation.needs(delivery));
@@ -292,15 +292,19 @@ impl<'a> Connection<'a> {
     }
 
     /// Takes the messages that were read, up to a handful of requests. Says whether everything was taken.
-    fn listen(&mut self, conversation: &mut impl Conversation, out: &mut Out) -> Result<bool, CodecError> {
+    fn listen(
+        &mut self,
+        conversation: &mut impl PeerSession,
+        out: &mut PeerOutput,
+    ) -> Result<bool, CodecError> {
         let now = wall_clock();
         while out.asks.len() < ASKS_AT_ONCE && self.unsent.len() < UNSENT_BYTES_MAX {
             match self.peer.next_event(&mut self.unsent)? {
-                Some(Event::Message(frames)) => {
+                Some(ZmtpEvent::Message(frames)) => {
                     self.unfinished_since = Instant::now();
                     conversation.receive(now, frames, out);
                 }
-                Some(Event::Ping { ttl }) => self.ttl = ttl.or(self.ttl),
+                Some(ZmtpEvent::Ping { ttl }) => self.ttl = ttl.or(self.ttl),
                 Some(_) => {}
                 None => return Ok(true),
             }
@@ -309,13 +313,13 @@ impl<'a> Connection<'a> {
     }
 
     /// Hands over what the conversation asked for. Says whether the hub is still there.
-    async fn speak(&mut self, session: &Session, out: &mut Out) -> bool {
+    async fn speak(&mut self, session: &Session, out: &mut PeerOutput) -> bool {
         self.compose(out);
         out.asks.is_empty() || session.send(std::mem::take(&mut out.asks)).await.is_ok()
     }
 
     /// Puts messages into the bytes that are to be sent.
-    fn compose(&mut self, out: &mut Out) {
+    fn compose(&mut self, out: &mut PeerOutput) {
         let before = self.unsent.len();
         for message in out.messages.drain(..) {
             self.peer.send(&message, &mut self.unsent);
@@ -326,9 +330,9 @@ impl<'a> Connection<'a> {
     /// Time has passed: heartbeats of the protocol, signs of life of the connection.
     fn look_around(
         &mut self,
-        conversation: &mut impl Conversation,
+        conversation: &mut impl PeerSession,
         holder: &Holder,
-        out: &mut Out,
+        out: &mut PeerOutput,
     ) -> Result<(), Ended> {
         let silence = self.heard_at.elapsed();
         let timeout = match self.unread_bytes {
@@ -382,7 +386,7 @@ impl<'a> Connection<'a> {
     }
 
     /// When there is something to do even if nothing happens.
-    fn wake_at(&self, conversation: &impl Conversation) -> Instant {
+    fn wake_at(&self, conversation: &impl PeerSession) -> Instant {
         if self.waits_to_send || self.waits_to_read.is_some() {
             return Instant::now() + MEMORY_RETRY;
         }

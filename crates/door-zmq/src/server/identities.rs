@@ -65,7 +65,7 @@ pub(super) struct Holder {
 
 /// The answer to a claim.
 #[derive(Debug)]
-pub(super) enum Claim {
+pub(super) enum IdentityClaim {
     Granted {
         holder: Holder,
         /// Another connection had it and has left for this one.
@@ -104,7 +104,7 @@ impl Identities {
         key: &IdentityKey,
         owner: KeyId,
         has_jobs: impl Future<Output = bool> + Send,
-    ) -> Claim {
+    ) -> IdentityClaim {
         let mut is_first = false;
         let mut has_jobs = Some(has_jobs);
         // A holder that goes of itself makes room for the one that waits.
@@ -115,7 +115,7 @@ impl Identities {
                         before.wanted.cancel();
                         let _ = tokio::time::timeout(HANDOVER, before.left.cancelled()).await;
                     }
-                    return Claim::Granted { holder, replaced: before.is_some(), is_known };
+                    return IdentityClaim::Granted { holder, replaced: before.is_some(), is_known };
                 }
                 Attempt::Contested { holder, is_new } => {
                     is_first |= is_new;
@@ -136,7 +136,7 @@ impl Identities {
                 Attempt::OfAnotherKey => return refuse_for_its_key().await,
             }
         }
-        Claim::Refused { is_new: is_first }
+        IdentityClaim::Refused { is_new: is_first }
     }
 
     fn attempt(&self, key: &IdentityKey, owner: KeyId, now: Instant) -> Attempt {
@@ -208,9 +208,9 @@ impl Identities {
     }
 }
 
-async fn refuse_for_its_key() -> Claim {
+async fn refuse_for_its_key() -> IdentityClaim {
     delay_refusal().await;
-    Claim::OfAnotherKey
+    IdentityClaim::OfAnotherKey
 }
 
 /// A peer that is refused comes again at once, so it is kept waiting for a moment.
@@ -275,7 +275,7 @@ mod tests {
         };
         let claim = identities.claim(&key, owner, ready(true));
         let (claim, ()) = tokio::join!(claim, async { identities.leave(&key, &holder, false) });
-        assert!(matches!(claim, Claim::Granted { replaced: false, .. }), "{claim:?}");
+        assert!(matches!(claim, IdentityClaim::Granted { replaced: false, .. }), "{claim:?}");
     }
 
     #[test]
@@ -293,20 +293,25 @@ mod tests {
     async fn an_identity_stays_with_its_key_until_nothing_is_under_it() {
         let (identities, key, mine, other) =
             (Identities::default(), key("lab"), owner(b"mine"), owner(b"other"));
-        let Claim::Granted { holder, is_known: false, .. } = identities.claim(&key, mine, ready(true)).await
+        let IdentityClaim::Granted { holder, is_known: false, .. } =
+            identities.claim(&key, mine, ready(true)).await
         else {
             panic!("it is free")
         };
-        assert!(matches!(identities.claim(&key, other, ready(false)).await, Claim::OfAnotherKey));
+        assert!(matches!(identities.claim(&key, other, ready(false)).await, IdentityClaim::OfAnotherKey));
         identities.leave(&key, &holder, true);
-        assert!(matches!(identities.claim(&key, other, ready(true)).await, Claim::OfAnotherKey));
-        let Claim::Granted { holder, is_known: true, .. } = identities.claim(&key, mine, ready(true)).await
+        assert!(matches!(identities.claim(&key, other, ready(true)).await, IdentityClaim::OfAnotherKey));
+        let IdentityClaim::Granted { holder, is_known: true, .. } =
+            identities.claim(&key, mine, ready(true)).await
         else {
             panic!("it is its own")
         };
         identities.leave(&key, &holder, false);
         let claim = identities.claim(&key, other, ready(false)).await;
-        assert!(matches!(claim, Claim::Granted { is_known: false, .. }), "its jobs have ended: {claim:?}");
+        assert!(
+            matches!(claim, IdentityClaim::Granted { is_known: false, .. }),
+            "its jobs have ended: {claim:?}"
+        );
         assert_eq!(identities.lock().remembered, 0);
     }
 

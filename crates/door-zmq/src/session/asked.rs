@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tenure_hub::{Ask, Request};
 
-use super::Out;
+use super::PeerOutput;
 
 #[derive(Debug)]
 pub(super) struct Asked<W> {
@@ -19,7 +19,7 @@ impl<W> Default for Asked<W> {
 }
 
 impl<W> Asked<W> {
-    pub(super) fn ask(&mut self, request: Request, then: W, out: &mut Out) {
+    pub(super) fn ask(&mut self, request: Request, then: W, out: &mut PeerOutput) {
         self.next += 1;
         self.waiting.insert(self.next, then);
         out.asks.push(Ask { token: self.next, request });

@@ -8,13 +8,14 @@ use tenure_hub::limits::MANY_MAX;
 use tenure_hub::words::{Answer, Blob, Event, EventData, Name, Query, Refusal, Reply, TaskId, Timestamp};
 use tenure_hub::{Broadcast, CallAnswer, Request, Response, Submission};
 
-use super::inquiry::{Inquiry, Step};
+use super::inquiry::{Inquiry, InquiryStep};
 use super::jobs::{JOBS_MAX, Jobs};
-use super::majordomo::{Turn, Waiting};
+use super::majordomo::{ReplyPurpose, SessionTurn};
 use super::telling::Telling;
 use crate::body;
 use crate::mdp::{
-    Address, ClientRequest, Dialect, KeyTable, MdpError, Mmi, ReturnPath, expand, is_mmi, text_parameter,
+    ClientRequest, KeyTable, MdpAddress, MdpDialect, MdpError, Mmi, ReturnPath, expand, is_mmi,
+    text_parameter,
 };
 use crate::rights::Verb;
 use crate::translate;
@@ -39,7 +40,7 @@ pub(super) fn partial_address(client: &Name) -> Name {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(super) struct ClientSession {
     jobs: Jobs,
     watches_ends: bool,
     /// How to reach a `_PL` client that chose its identity with what it did not submit on this connection.
@@ -50,8 +51,8 @@ pub(super) struct Client {
     next_inquiry: u64,
 }
 
-impl Client {
-    pub(super) fn receive(&mut self, request: ClientRequest, turn: &mut Turn<'_>) {
+impl ClientSession {
+    pub(super) fn receive(&mut self, request: ClientRequest, turn: &mut SessionTurn<'_>) {
         if is_mmi(&request.service) {
             return self.inquire(request, turn);
         }
@@ -60,8 +61,8 @@ impl Client {
         }
         self.heard(&request.path, turn);
         let submitted = match request.path.dialect {
-            Dialect::Pl => self.submit_batch(&request, turn),
-            Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => {
+            MdpDialect::Pl => self.submit_batch(&request, turn),
+            MdpDialect::V1 | MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered => {
                 self.submit(&request, turn).map_err(Refused::from)
             }
         };
@@ -70,7 +71,7 @@ impl Client {
         }
     }
 
-    fn submit(&mut self, request: &ClientRequest, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+    fn submit(&mut self, request: &ClientRequest, turn: &mut SessionTurn<'_>) -> Result<(), Refusal> {
         self.check_room(1)?;
         let task = translate::job(&request.service, turn.now, turn.me.is_chosen, turn.settings);
         let submission = translate::submission(task, body::pack(&request.body))?;
@@ -80,7 +81,7 @@ impl Client {
         Ok(())
     }
 
-    fn submit_batch(&mut self, request: &ClientRequest, turn: &mut Turn<'_>) -> Result<(), Refused> {
+    fn submit_batch(&mut self, request: &ClientRequest, turn: &mut SessionTurn<'_>) -> Result<(), Refused> {
         let [table, calls @ ..] = &request.body[..] else {
             return Err(bad_call(MdpError::FrameCount).into());
         };
@@ -119,21 +120,21 @@ impl Client {
         submissions: Vec<Submission>,
         path: &ReturnPath,
         service: Arc<str>,
-        turn: &mut Turn<'_>,
+        turn: &mut SessionTurn<'_>,
     ) {
         self.watch_ends(turn);
         if path.dialect.has_parts() && !self.hears_parts {
             self.hears_parts = true;
-            turn.ask(Request::Listen { address: partial_address(&turn.me.name) }, Waiting::Nothing);
+            turn.ask(Request::Listen { address: partial_address(&turn.me.name) }, ReplyPurpose::Nothing);
         }
         let tasks = submissions.iter().map(|submission| submission.task.id).collect();
-        turn.ask(Request::Submit(submissions), Waiting::Submitted { service, tasks });
+        turn.ask(Request::Submit(submissions), ReplyPurpose::Submitted { service, tasks });
     }
 
     /// A `_PL` client is told what becomes of its jobs. One that chose its identity also gets the replies to what it
     /// submitted on an earlier connection; now that it speaks, it is known how.
-    fn heard(&mut self, path: &ReturnPath, turn: &mut Turn<'_>) {
-        if path.dialect != Dialect::Pl || !turn.me.may(Verb::Notices) {
+    fn heard(&mut self, path: &ReturnPath, turn: &mut SessionTurn<'_>) {
+        if path.dialect != MdpDialect::Pl || !turn.me.may(Verb::Notices) {
             return;
         }
         self.telling.begin_unless_muted(path, turn);
@@ -143,10 +144,10 @@ impl Client {
         }
     }
 
-    fn watch_ends(&mut self, turn: &mut Turn<'_>) {
+    fn watch_ends(&mut self, turn: &mut SessionTurn<'_>) {
         if !self.watches_ends {
             self.watches_ends = true;
-            turn.ask(translate::watch_ends(ENDS, &turn.me.name), Waiting::Nothing);
+            turn.ask(translate::watch_ends(ENDS, &turn.me.name), ReplyPurpose::Nothing);
         }
     }
 
@@ -158,7 +159,7 @@ impl Client {
     }
 
     /// A request that is not taken. Majordomo has no word for it, so only a client that takes notices hears it.
-    fn refuse(&mut self, request: &ClientRequest, refused: &Refused, turn: &mut Turn<'_>) {
+    fn refuse(&mut self, request: &ClientRequest, refused: &Refused, turn: &mut SessionTurn<'_>) {
         let Refused { refusal, call, job_id } = refused;
         turn.drop(refusal.code());
         let job_id = job_id.as_deref().unwrap_or_default();
@@ -171,7 +172,7 @@ impl Client {
         service: &str,
         tasks: &[TaskId],
         reply: Result<Response, Refusal>,
-        turn: &mut Turn<'_>,
+        turn: &mut SessionTurn<'_>,
     ) {
         let each = match reply {
             Ok(Response::Command(Reply::Submitted(each))) => each,
@@ -199,7 +200,7 @@ impl Client {
         watch: u64,
         event: &Arc<Event>,
         result: Result<Bytes, Refusal>,
-        turn: &mut Turn<'_>,
+        turn: &mut SessionTurn<'_>,
     ) {
         let Some(task) = event.task() else { return };
         if watch == ENDS {
@@ -212,14 +213,20 @@ impl Client {
         self.telling.event(watch, event, job_id, turn);
     }
 
-    fn ended(&mut self, task: TaskId, event: &Event, result: Result<Bytes, Refusal>, turn: &mut Turn<'_>) {
+    fn ended(
+        &mut self,
+        task: TaskId,
+        event: &Event,
+        result: Result<Bytes, Refusal>,
+        turn: &mut SessionTurn<'_>,
+    ) {
         let Some((job, commit)) = self.jobs.end(task) else {
             return self.ended_elsewhere(event, result, turn);
         };
         if let EventData::Completed { .. } = event.kind {
             match result {
                 // A plugin worker reports an end without a result, and its client asks `mmi.status`.
-                Ok(result) if result.is_empty() && job.path.dialect == Dialect::Pl => {}
+                Ok(result) if result.is_empty() && job.path.dialect == MdpDialect::Pl => {}
                 Ok(result) => turn.say(job.path.reply(&job.service, &body::unpack(&result))),
                 Err(refusal) => turn.drop(refusal.code()),
             }
@@ -228,12 +235,12 @@ impl Client {
             let body = Bytes::from(String::from(commit));
             let subject = Some(FINISHED_SUBJECT.into());
             let finished = Broadcast { sender: None, subject, correlation: None, body };
-            turn.ask(Request::Broadcast(finished), Waiting::Nothing);
+            turn.ask(Request::Broadcast(finished), ReplyPurpose::Nothing);
         }
     }
 
     /// A job of an earlier connection.
-    fn ended_elsewhere(&self, event: &Event, result: Result<Bytes, Refusal>, turn: &mut Turn<'_>) {
+    fn ended_elsewhere(&self, event: &Event, result: Result<Bytes, Refusal>, turn: &mut SessionTurn<'_>) {
         let (Some(path), EventData::Completed { .. }) = (&self.returned, &event.kind) else { return };
         match result {
             Ok(result) if result.is_empty() => {}
@@ -243,12 +250,12 @@ impl Client {
     }
 
     /// A part of a result.
-    pub(super) fn part(&mut self, call: u64, packed: &Bytes, turn: &mut Turn<'_>) {
+    pub(super) fn part(&mut self, call: u64, packed: &Bytes, turn: &mut SessionTurn<'_>) {
         let answer = CallAnswer::Result(Bytes::new());
-        turn.ask(Request::CallAnswer { call, answer }, Waiting::Nothing);
+        turn.ask(Request::CallAnswer { call, answer }, ReplyPurpose::Nothing);
         let frames = body::unpack(packed);
         let Some((address, part)) = frames.split_first() else { return };
-        let held = Address::parse(address).map(|address| translate::held_of(&address));
+        let held = MdpAddress::parse(address).map(|address| translate::held_of(&address));
         let Some(job) = held.and_then(|held| self.jobs.get(held.task)) else { return turn.drop("part") };
         match job.path.partial(&job.service, part) {
             Some(message) => turn.say(message),
@@ -256,11 +263,11 @@ impl Client {
         }
     }
 
-    pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, turn: &mut Turn<'_>) {
+    pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, turn: &mut SessionTurn<'_>) {
         self.telling.gap(watch, from, oldest, turn);
     }
 
-    pub(super) fn live(&mut self, watch: u64, next: u64, turn: &mut Turn<'_>) {
+    pub(super) fn live(&mut self, watch: u64, next: u64, turn: &mut SessionTurn<'_>) {
         self.telling.live(watch, next, turn);
     }
 
@@ -277,7 +284,7 @@ impl Client {
         task: TaskId,
         reply: &Result<Response, Refusal>,
         body: Result<Bytes, Refusal>,
-        turn: &mut Turn<'_>,
+        turn: &mut SessionTurn<'_>,
     ) {
         // A task that is no longer kept has no name of its client's any more.
         let job_id =
@@ -285,7 +292,7 @@ impl Client {
         self.telling.looked_up(task, job_id.as_deref(), turn);
     }
 
-    fn inquire(&mut self, request: ClientRequest, turn: &mut Turn<'_>) {
+    fn inquire(&mut self, request: ClientRequest, turn: &mut SessionTurn<'_>) {
         self.heard(&request.path, turn);
         let question = Mmi::parse(&request.service, &request.body);
         let lists = self.inquiries.values().filter(|inquiry| inquiry.is_list()).count();
@@ -305,21 +312,26 @@ impl Client {
         self.step(self.next_inquiry, step, turn);
     }
 
-    pub(super) fn inquired(&mut self, number: u64, reply: Result<Response, Refusal>, turn: &mut Turn<'_>) {
+    pub(super) fn inquired(
+        &mut self,
+        number: u64,
+        reply: Result<Response, Refusal>,
+        turn: &mut SessionTurn<'_>,
+    ) {
         let Some(inquiry) = self.inquiries.get_mut(&number) else { return };
         let step = inquiry.answered(reply, turn);
         self.step(number, step, turn);
     }
 
-    fn step(&mut self, number: u64, step: Step, turn: &mut Turn<'_>) {
+    fn step(&mut self, number: u64, step: InquiryStep, turn: &mut SessionTurn<'_>) {
         match step {
-            Step::Ask(requests) => {
+            InquiryStep::Ask(requests) => {
                 for request in requests {
-                    turn.ask(request, Waiting::Inquiry(number));
+                    turn.ask(request, ReplyPurpose::Inquiry(number));
                 }
             }
-            Step::Wait => {}
-            Step::Answer(frames) => {
+            InquiryStep::Wait => {}
+            InquiryStep::Answer(frames) => {
                 if let Some(inquiry) = self.inquiries.remove(&number) {
                     turn.say(inquiry.path().mmi_reply(inquiry.service(), &frames));
                 }
@@ -328,7 +340,7 @@ impl Client {
     }
 
     /// Tells what has gathered, if it is time.
-    pub(super) fn tell(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn tell(&mut self, turn: &mut SessionTurn<'_>) {
         self.telling.tell(turn);
     }
 
@@ -337,12 +349,12 @@ impl Client {
     }
 
     /// The connection is gone. A client that chose no identity cannot come back for what it waits for.
-    pub(super) fn end(&self, turn: &mut Turn<'_>) {
+    pub(super) fn end(&self, turn: &mut SessionTurn<'_>) {
         if turn.me.is_chosen {
             return;
         }
         for request in translate::abandon(self.jobs.tasks()) {
-            turn.ask(request, Waiting::Nothing);
+            turn.ask(request, ReplyPurpose::Nothing);
         }
     }
 
@@ -353,8 +365,8 @@ impl Client {
 }
 
 /// Asks for the task of an event.
-pub(super) fn lookup(task: TaskId, turn: &mut Turn<'_>) {
-    turn.ask(Request::Query(Query::Show { task }), Waiting::Lookup(task));
+pub(super) fn lookup(task: TaskId, turn: &mut SessionTurn<'_>) {
+    turn.ask(Request::Query(Query::Show { task }), ReplyPurpose::Lookup(task));
 }
 
 /// A request that is not taken, and because of which call, if it is because of one.

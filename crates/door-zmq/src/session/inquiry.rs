@@ -10,7 +10,7 @@ use tenure_hub::words::{
 use tenure_hub::{Request, Response};
 
 use super::jobs::Jobs;
-use super::majordomo::Turn;
+use super::majordomo::SessionTurn;
 use crate::mdp::{ClientRequest, Mmi, PendingCall, ReturnPath, RunningCall};
 use crate::rights::Verb;
 use crate::translate;
@@ -26,7 +26,7 @@ const HELD: [StateName; 2] = [StateName::Assigned, StateName::Running];
 
 /// What is to be done next.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum InquiryStep {
     Ask(Vec<Request>),
     Wait,
     Answer(Vec<Bytes>),
@@ -79,8 +79,8 @@ impl Inquiry {
         request: ClientRequest,
         question: Mmi,
         jobs: &mut Jobs,
-        turn: &mut Turn<'_>,
-    ) -> (Inquiry, Step) {
+        turn: &mut SessionTurn<'_>,
+    ) -> (Inquiry, InquiryStep) {
         let mine = turn.me.name.clone();
         let mut submitter = None;
         let (question, step) = match question {
@@ -88,7 +88,7 @@ impl Inquiry {
             Mmi::List { name: None } => (Question::List, ask(Query::Queues)),
             Mmi::List { name: Some(name) } => {
                 let record = turn.registry.record(&turn.me.namespace(), &name);
-                (Question::Nothing, Step::Answer(record.into_iter().collect()))
+                (Question::Nothing, InquiryStep::Answer(record.into_iter().collect()))
             }
             Mmi::Status => {
                 submitter = Some(mine);
@@ -139,7 +139,11 @@ impl Inquiry {
     }
 
     /// The hub has answered one of the requests.
-    pub(super) fn answered(&mut self, reply: Result<Response, Refusal>, turn: &Turn<'_>) -> Step {
+    pub(super) fn answered(
+        &mut self,
+        reply: Result<Response, Refusal>,
+        turn: &SessionTurn<'_>,
+    ) -> InquiryStep {
         let answer = match (reply, &mut self.question) {
             // One cancellation of many; a task that ended in the meantime is not counted.
             (reply, Question::Cancel { found, under_way, cancelled }) if *under_way > 0 => {
@@ -159,7 +163,7 @@ impl Inquiry {
                 match &self.question {
                     Question::Service if served.is_empty() => code("404"),
                     Question::Service => code("200"),
-                    _ => Step::Answer(
+                    _ => InquiryStep::Answer(
                         served.into_iter().map(|name| Bytes::copy_from_slice(name.as_bytes())).collect(),
                     ),
                 }
@@ -168,7 +172,7 @@ impl Inquiry {
             Answer::Workers(workers) => self.workers(&workers, turn),
             Answer::Task(info) => match self.question {
                 Question::Job { is_mine } if is_mine || may_see(&info, turn) => {
-                    Step::Answer(translate::job_frames(&info))
+                    InquiryStep::Answer(translate::job_frames(&info))
                 }
                 _ => code("404"),
             },
@@ -180,7 +184,7 @@ impl Inquiry {
         }
     }
 
-    fn page(&mut self, tasks: &[TaskInfo], next: Option<Cursor>) -> Step {
+    fn page(&mut self, tasks: &[TaskInfo], next: Option<Cursor>) -> InquiryStep {
         self.pages += 1;
         let next = next.filter(|_| self.pages < PAGES_MAX);
         match &mut self.question {
@@ -212,12 +216,12 @@ impl Inquiry {
         }
     }
 
-    fn workers(&mut self, workers: &[WorkerInfo], turn: &Turn<'_>) -> Step {
+    fn workers(&mut self, workers: &[WorkerInfo], turn: &SessionTurn<'_>) -> InquiryStep {
         let live: Vec<&WorkerInfo> =
             workers.iter().filter(|worker| worker.presence == PresenceName::Live).collect();
         match &mut self.question {
             Question::Health => {
-                Step::Answer(live.iter().map(|worker| translate::health(worker).line()).collect())
+                InquiryStep::Answer(live.iter().map(|worker| translate::health(worker).line()).collect())
             }
             Question::Workers { calls, running } => {
                 let mut lines: Vec<Bytes> = Vec::new();
@@ -231,23 +235,23 @@ impl Inquiry {
                 for worker in &live {
                     lines.extend(translate::free_slots(worker).map(|slot| slot.waiting_line()));
                 }
-                Step::Answer(lines)
+                InquiryStep::Answer(lines)
             }
-            _ => Step::Answer(live.iter().map(|worker| services_line(worker, turn)).collect()),
+            _ => InquiryStep::Answer(live.iter().map(|worker| services_line(worker, turn)).collect()),
         }
     }
 }
 
 /// Whether the client may be told of a job that it does not wait for on this connection. Nobody else has its identity
 /// while it is connected.
-fn may_see(info: &TaskInfo, turn: &Turn<'_>) -> bool {
+fn may_see(info: &TaskInfo, turn: &SessionTurn<'_>) -> bool {
     let is_of_this_connection = info.terms.submitter == turn.me.name && info.submitted_at >= turn.since;
     is_of_this_connection
         || info.terms.submitter == turn.me.name && turn.me.may_hear_earlier_replies()
         || turn.me.may(Verb::JobsOfOthers)
 }
 
-fn services_line(worker: &WorkerInfo, turn: &Turn<'_>) -> Bytes {
+fn services_line(worker: &WorkerInfo, turn: &SessionTurn<'_>) -> Bytes {
     let namespace = turn.me.namespace();
     let version = |queue: &Name| turn.registry.version(&namespace, &worker.worker, queue);
     let versions: Vec<(&str, String)> =
@@ -268,9 +272,9 @@ fn count_call(task: &TaskInfo, calls: &mut Calls, running: &mut Vec<RunningCall>
     }
 }
 
-fn cancel_more(found: &mut Vec<TaskId>, under_way: &mut usize, cancelled: u64) -> Step {
+fn cancel_more(found: &mut Vec<TaskId>, under_way: &mut usize, cancelled: u64) -> InquiryStep {
     if *under_way > 0 {
-        return Step::Wait;
+        return InquiryStep::Wait;
     }
     if found.is_empty() {
         return numbers(&[cancelled]);
@@ -279,21 +283,21 @@ fn cancel_more(found: &mut Vec<TaskId>, under_way: &mut usize, cancelled: u64) -
     *under_way = some.len();
     let reason: Option<Box<str>> = Some("mmi.cancel".into());
     let cancel = |task| Request::Command(Command::Cancel { task, reason: reason.clone() });
-    Step::Ask(some.into_iter().map(cancel).collect())
+    InquiryStep::Ask(some.into_iter().map(cancel).collect())
 }
 
-fn ask(query: Query) -> Step {
-    Step::Ask(vec![Request::Query(query)])
+fn ask(query: Query) -> InquiryStep {
+    InquiryStep::Ask(vec![Request::Query(query)])
 }
 
-fn list(states: Vec<StateName>, submitter: Option<Name>, cursor: Option<Cursor>) -> Step {
+fn list(states: Vec<StateName>, submitter: Option<Name>, cursor: Option<Cursor>) -> InquiryStep {
     ask(Query::List(Box::new(ListQuery { states, submitter, cursor, limit: PAGE, ..ListQuery::default() })))
 }
 
-fn code(code: &'static str) -> Step {
-    Step::Answer(vec![Bytes::from_static(code.as_bytes())])
+fn code(code: &'static str) -> InquiryStep {
+    InquiryStep::Answer(vec![Bytes::from_static(code.as_bytes())])
 }
 
-fn numbers(numbers: &[u64]) -> Step {
-    Step::Answer(numbers.iter().map(|number| Bytes::from(number.to_string())).collect())
+fn numbers(numbers: &[u64]) -> InquiryStep {
+    InquiryStep::Answer(numbers.iter().map(|number| Bytes::from(number.to_string())).collect())
 }

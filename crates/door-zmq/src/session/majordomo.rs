@@ -7,16 +7,16 @@ use tenure_hub::words::{Blob, Command, EventData, Held, Notice, Refusal, TaskId,
 use tenure_hub::{Delivery, Request, Response};
 
 use super::asked::Asked;
-use super::client::Client;
-use super::worker::Worker;
-use super::{Conversation, Me, Out};
+use super::client::ClientSession;
+use super::worker::WorkerSession;
+use super::{Me, PeerOutput, PeerSession};
 use crate::mdp::{self, FromPeer, MdpError};
 use crate::registry::Registry;
 use crate::settings::Settings;
 
 /// What an answer is for.
 #[derive(Debug)]
-pub(super) enum Waiting {
+pub(super) enum ReplyPurpose {
     /// Nothing depends on it.
     Nothing,
     /// A worker registered, or gave a sign of life: if the hub does not know it, it has to start again.
@@ -45,23 +45,23 @@ const PARTS_MAX: usize = 1_000;
 const PARTS_BYTES_MAX: usize = 4 << 20;
 
 /// What every part of the conversation works with during one turn.
-pub(super) struct Turn<'a> {
+pub(super) struct SessionTurn<'a> {
     pub(super) now: Timestamp,
     /// Since when the peer is connected.
     pub(super) since: Timestamp,
     pub(super) me: &'a Me,
     pub(super) settings: &'a Settings,
     pub(super) registry: &'a Arc<Registry>,
-    pub(super) asked: &'a mut Asked<Waiting>,
-    pub(super) out: &'a mut Out,
+    pub(super) asked: &'a mut Asked<ReplyPurpose>,
+    pub(super) out: &'a mut PeerOutput,
 }
 
-impl Turn<'_> {
-    pub(super) fn ask(&mut self, request: Request, then: Waiting) {
+impl SessionTurn<'_> {
+    pub(super) fn ask(&mut self, request: Request, then: ReplyPurpose) {
         self.asked.ask(request, then, self.out);
     }
 
-    pub(super) fn command(&mut self, command: Command, then: Waiting) {
+    pub(super) fn command(&mut self, command: Command, then: ReplyPurpose) {
         self.ask(Request::Command(command), then);
     }
 
@@ -88,9 +88,9 @@ pub struct Majordomo {
     me: Me,
     settings: Arc<Settings>,
     registry: Arc<Registry>,
-    asked: Asked<Waiting>,
-    client: Client,
-    worker: Worker,
+    asked: Asked<ReplyPurpose>,
+    client: ClientSession,
+    worker: WorkerSession,
     since: Timestamp,
     /// The log has said that it speaks something else.
     is_logged: bool,
@@ -103,8 +103,8 @@ impl Majordomo {
             settings,
             registry,
             asked: Asked::default(),
-            client: Client::default(),
-            worker: Worker::default(),
+            client: ClientSession::default(),
+            worker: WorkerSession::default(),
             since: Timestamp::default(),
             is_logged: false,
         }
@@ -113,10 +113,10 @@ impl Majordomo {
     fn parts<'a>(
         &'a mut self,
         now: Timestamp,
-        out: &'a mut Out,
-    ) -> (&'a mut Client, &'a mut Worker, Turn<'a>) {
+        out: &'a mut PeerOutput,
+    ) -> (&'a mut ClientSession, &'a mut WorkerSession, SessionTurn<'a>) {
         let Majordomo { me, settings, registry, asked, client, worker, since, .. } = self;
-        (client, worker, Turn { now, since: *since, me, settings, registry, asked, out })
+        (client, worker, SessionTurn { now, since: *since, me, settings, registry, asked, out })
     }
 
     /// A peer that speaks another protocol gets no answer, so the log says what is wrong, once.
@@ -132,14 +132,14 @@ impl Majordomo {
     }
 }
 
-impl Conversation for Majordomo {
-    fn begin(&mut self, now: Timestamp, out: &mut Out) {
+impl PeerSession for Majordomo {
+    fn begin(&mut self, now: Timestamp, out: &mut PeerOutput) {
         self.since = now;
         let (_, worker, mut turn) = self.parts(now, out);
         worker.begin(&mut turn);
     }
 
-    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut Out) {
+    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut PeerOutput) {
         let first = [0, 1].map(|index| frames.get(index).cloned().unwrap_or_default());
         let count = frames.len();
         let (client, worker, mut turn) = self.parts(now, out);
@@ -159,7 +159,9 @@ impl Conversation for Majordomo {
     fn needs(&self, delivery: &Delivery) -> Option<Blob> {
         match delivery {
             Delivery::Notice(Notice::Assign(assignment)) => self.worker.body_of(assignment),
-            Delivery::Reply { token, .. } if let Some(Waiting::Started(held)) = self.asked.get(*token) => {
+            Delivery::Reply { token, .. }
+                if let Some(ReplyPurpose::Started(held)) = self.asked.get(*token) =>
+            {
                 self.worker.body_after_start(*held)
             }
             Delivery::Event { watch, event } => match event.kind {
@@ -182,23 +184,29 @@ impl Conversation for Majordomo {
         }
     }
 
-    fn deliver(&mut self, now: Timestamp, delivery: Delivery, bytes: Result<Bytes, Refusal>, out: &mut Out) {
+    fn deliver(
+        &mut self,
+        now: Timestamp,
+        delivery: Delivery,
+        bytes: Result<Bytes, Refusal>,
+        out: &mut PeerOutput,
+    ) {
         let (client, worker, mut turn) = self.parts(now, out);
         match delivery {
             Delivery::Reply { token, reply } => {
                 let Some(waiting) = turn.asked.answered(token) else { return };
                 match waiting {
                     // A part that nobody could be found for is nobody's business.
-                    Waiting::Nothing | Waiting::Part { .. } => {}
-                    Waiting::Known => worker.known(&reply, &mut turn),
-                    Waiting::Started(held) => worker.started(held, reply, bytes, &mut turn),
-                    Waiting::Record => worker.recorded(&reply, &mut turn),
-                    Waiting::HeldBefore => worker.held_before(reply, &mut turn),
-                    Waiting::Submitted { service, tasks } => {
+                    ReplyPurpose::Nothing | ReplyPurpose::Part { .. } => {}
+                    ReplyPurpose::Known => worker.known(&reply, &mut turn),
+                    ReplyPurpose::Started(held) => worker.started(held, reply, bytes, &mut turn),
+                    ReplyPurpose::Record => worker.recorded(&reply, &mut turn),
+                    ReplyPurpose::HeldBefore => worker.held_before(reply, &mut turn),
+                    ReplyPurpose::Submitted { service, tasks } => {
                         client.submitted(&service, &tasks, reply, &mut turn);
                     }
-                    Waiting::Inquiry(inquiry) => client.inquired(inquiry, reply, &mut turn),
-                    Waiting::Lookup(task) => client.looked_up(task, &reply, bytes, &mut turn),
+                    ReplyPurpose::Inquiry(inquiry) => client.inquired(inquiry, reply, &mut turn),
+                    ReplyPurpose::Lookup(task) => client.looked_up(task, &reply, bytes, &mut turn),
                 }
             }
             Delivery::Notice(notice) => match notice {
@@ -223,12 +231,12 @@ impl Conversation for Majordomo {
         }
     }
 
-    fn settle(&mut self, now: Timestamp, out: &mut Out) {
+    fn settle(&mut self, now: Timestamp, out: &mut PeerOutput) {
         let (client, _, mut turn) = self.parts(now, out);
         client.tell(&mut turn);
     }
 
-    fn tick(&mut self, now: Timestamp, out: &mut Out) {
+    fn tick(&mut self, now: Timestamp, out: &mut PeerOutput) {
         let (client, worker, mut turn) = self.parts(now, out);
         worker.tick(&mut turn);
         client.tell(&mut turn);
@@ -247,19 +255,19 @@ impl Conversation for Majordomo {
             return true;
         }
         let parts = self.asked.all().filter_map(|waiting| match waiting {
-            Waiting::Part { bytes } => Some(*bytes),
+            ReplyPurpose::Part { bytes } => Some(*bytes),
             _ => None,
         });
         let (count, bytes) = parts.fold((0, 0), |(count, all), bytes| (count + 1, all + bytes));
         count >= PARTS_MAX || bytes >= PARTS_BYTES_MAX
     }
 
-    fn too_long(&mut self, now: Timestamp, out: &mut Out) {
+    fn too_long(&mut self, now: Timestamp, out: &mut PeerOutput) {
         let (_, worker, mut turn) = self.parts(now, out);
         worker.too_long(&mut turn);
     }
 
-    fn replaced(&mut self, now: Timestamp, out: &mut Out) {
+    fn replaced(&mut self, now: Timestamp, out: &mut PeerOutput) {
         let (_, worker, mut turn) = self.parts(now, out);
         worker.leave(&mut turn);
     }
@@ -268,7 +276,7 @@ impl Conversation for Majordomo {
         self.client.waiting_jobs() > 0
     }
 
-    fn end(&mut self, now: Timestamp, out: &mut Out) {
+    fn end(&mut self, now: Timestamp, out: &mut PeerOutput) {
         let (client, worker, mut turn) = self.parts(now, out);
         worker.end(&mut turn);
         client.end(&mut turn);

@@ -9,7 +9,7 @@ use tenure_hub::{Delivery, Request, Response, Submission};
 
 use super::asked::Asked;
 use super::jobs::JOBS_MAX;
-use super::{Conversation, Me, Out};
+use super::{Me, PeerOutput, PeerSession};
 use crate::body;
 use crate::pingpong;
 use crate::rights::Verb;
@@ -33,7 +33,7 @@ impl PingPongClient {
         PingPongClient { me, settings, asked: Asked::default(), watches_ends: false, routes: HashMap::new() }
     }
 
-    fn submit(&mut self, now: Timestamp, work: pingpong::Work, out: &mut Out) {
+    fn submit(&mut self, now: Timestamp, work: pingpong::Work, out: &mut PeerOutput) {
         let allowed = self.me.check("submit", Verb::Submit, out);
         let submission = match allowed.and_then(|()| self.submission(now, &work)) {
             Ok(submission) => submission,
@@ -61,8 +61,8 @@ impl PingPongClient {
     }
 }
 
-impl Conversation for PingPongClient {
-    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut Out) {
+impl PeerSession for PingPongClient {
+    fn receive(&mut self, now: Timestamp, frames: Vec<Bytes>, out: &mut PeerOutput) {
         match pingpong::parse_client(frames) {
             Ok(work) => self.submit(now, work, out),
             Err(error) => self.settings.counters.count(error.kind()),
@@ -77,7 +77,13 @@ impl Conversation for PingPongClient {
         }
     }
 
-    fn deliver(&mut self, _now: Timestamp, delivery: Delivery, bytes: Result<Bytes, Refusal>, out: &mut Out) {
+    fn deliver(
+        &mut self,
+        _now: Timestamp,
+        delivery: Delivery,
+        bytes: Result<Bytes, Refusal>,
+        out: &mut PeerOutput,
+    ) {
         match delivery {
             Delivery::Reply { token, reply } => match (self.asked.answered(token).flatten(), reply) {
                 (Some(task), Err(refusal)) => self.refused(task, &refusal),
@@ -116,7 +122,7 @@ impl Conversation for PingPongClient {
         !self.routes.is_empty()
     }
 
-    fn end(&mut self, _now: Timestamp, out: &mut Out) {
+    fn end(&mut self, _now: Timestamp, out: &mut PeerOutput) {
         if !self.me.is_chosen {
             for request in translate::abandon(self.routes.keys().copied()) {
                 self.asked.ask(request, None, out);

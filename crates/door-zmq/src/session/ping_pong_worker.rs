@@ -10,9 +10,9 @@ use tenure_hub::{Delivery, Request, Response};
 
 use super::asked::Asked;
 use super::unseen::Unseen;
-use super::{Conversation, Me, Out};
+use super::{Me, PeerOutput, PeerSession};
 use crate::body;
-use crate::mdp::Address;
+use crate::mdp::MdpAddress;
 use crate::pingpong::{self, FromWorker};
 use crate::settings::PingPongSettings;
 use crate::translate;
@@ -22,7 +22,7 @@ pub struct PingPongWorker {
     me: Me,
     settings: Arc<PingPongSettings>,
     unseen: Arc<Unseen>,
-    asked: Asked<Waiting>,
+    asked: Asked<PingPongReplyPurpose>,
     /// The broker is asked what a worker of this name holds; what it says before that is known waits here.
     arrival: Option<Arrival<FromWorker>>,
     /// It has registered, as far as the door knows.
@@ -35,7 +35,7 @@ pub struct PingPongWorker {
 }
 
 #[derive(Debug)]
-enum Waiting {
+enum PingPongReplyPurpose {
     Nothing,
     /// A sign of life: if the hub does not know the worker any more, it joins again.
     Known,
@@ -64,7 +64,7 @@ impl PingPongWorker {
         }
     }
 
-    fn hear(&mut self, message: &FromWorker, out: &mut Out) {
+    fn hear(&mut self, message: &FromWorker, out: &mut PeerOutput) {
         match message {
             FromWorker::Ready => {
                 // The job may wait unread at the worker, and it would be computed twice. Its two results would be taken
@@ -75,8 +75,8 @@ impl PingPongWorker {
                 }
                 self.here(out);
             }
-            // The worker may compute what it was given on another connection, and its next result would be taken for that of
-            // its next job. Without an answer it opens a new socket and says READY.
+            // The worker may compute what it was given on another connection, and its next result would be taken for
+            // that of its next job. Without an answer it opens a new socket and says READY.
             FromWorker::Ping if !self.is_known && self.may_be_unseen() => {
                 self.settings.counters.count("unknown_worker");
             }
@@ -94,7 +94,7 @@ impl PingPongWorker {
     }
 
     /// The first worker of its namespace has come: whatever is held in the queue of this door is held since before.
-    fn held_in_queue(&mut self, reply: Result<Response, Refusal>, out: &mut Out) {
+    fn held_in_queue(&mut self, reply: Result<Response, Refusal>, out: &mut PeerOutput) {
         match &reply {
             Ok(Response::Answer(Answer::Tasks { tasks, .. })) if tasks.is_empty() => {
                 self.unseen.has_looked(self.me.namespace());
@@ -110,14 +110,18 @@ impl PingPongWorker {
     }
 
     /// A worker that chose its name has come back, and this is what it holds.
-    fn held_before(&mut self, reply: Result<Response, Refusal>, out: &mut Out) {
+    fn held_before(&mut self, reply: Result<Response, Refusal>, out: &mut PeerOutput) {
         let Some(arrival) = self.arrival.take() else { return };
         let (tasks, early) = arrival.finish(reply);
         if let [task] = &tasks[..] {
             let held = Held { task: task.id, attempt: task.attempt };
             let mut spec = translate::ping_pong_worker(&self.me.name, &self.settings);
             spec.held = vec![held];
-            self.asked.ask(Request::Command(Command::Register(Box::new(spec))), Waiting::Nothing, out);
+            self.asked.ask(
+                Request::Command(Command::Register(Box::new(spec))),
+                PingPongReplyPurpose::Nothing,
+                out,
+            );
             (self.joined, self.is_known, self.job) = (true, true, Some(held));
         }
         for message in early {
@@ -126,7 +130,7 @@ impl PingPongWorker {
     }
 
     /// The worker has a free hand. One that is known gives a sign of life with it.
-    fn here(&mut self, out: &mut Out) {
+    fn here(&mut self, out: &mut PeerOutput) {
         if !self.me.check_work(out) {
             return self.settings.counters.count("not-allowed");
         }
@@ -136,14 +140,15 @@ impl PingPongWorker {
         } else {
             Command::Register(Box::new(translate::ping_pong_worker(&self.me.name, &self.settings)))
         };
-        let then = if self.joined { Waiting::Known } else { Waiting::Nothing };
+        let then = if self.joined { PingPongReplyPurpose::Known } else { PingPongReplyPurpose::Nothing };
         self.joined = true;
         self.asked.ask(Request::Command(command), then, out);
     }
 
-    fn finished(&mut self, address: Option<&Bytes>, result: &[Bytes], out: &mut Out) {
-        // Most workers of the older form have an address of their own making; one that this door gave says what it is for.
-        let given = address.and_then(|address| Address::parse(address));
+    fn finished(&mut self, address: Option<&Bytes>, result: &[Bytes], out: &mut PeerOutput) {
+        // Most workers of the older form have an address of their own making; one that this door gave says what it is
+        // for.
+        let given = address.and_then(|address| MdpAddress::parse(address));
         if given.is_some_and(|given| Some(translate::held_of(&given)) != self.job) {
             return self.settings.counters.count("stale");
         }
@@ -151,14 +156,14 @@ impl PingPongWorker {
             self.settings.counters.count("stale");
             return self.here(out);
         };
-        self.asked.ask(translate::report(held, result), Waiting::Nothing, out);
+        self.asked.ask(translate::report(held, result), PingPongReplyPurpose::Nothing, out);
         if self.is_leaving {
             self.exit(out);
         }
     }
 
     /// The worker is drained. The dialogue has a word for it that not every worker knows.
-    fn drained(&mut self, out: &mut Out) {
+    fn drained(&mut self, out: &mut PeerOutput) {
         if !self.settings.exit_on_drain {
             return;
         }
@@ -168,13 +173,13 @@ impl PingPongWorker {
         }
     }
 
-    fn exit(&mut self, out: &mut Out) {
+    fn exit(&mut self, out: &mut PeerOutput) {
         out.messages.push(pingpong::exit());
-        self.asked.ask(Request::Command(Command::Leave), Waiting::Nothing, out);
+        self.asked.ask(Request::Command(Command::Leave), PingPongReplyPurpose::Nothing, out);
         (self.joined, self.is_leaving) = (false, false);
     }
 
-    fn assigned(&mut self, held: Held, task_body: Result<Bytes, Refusal>, out: &mut Out) {
+    fn assigned(&mut self, held: Held, task_body: Result<Bytes, Refusal>, out: &mut PeerOutput) {
         let task_body = match task_body {
             Ok(task_body) => body::unpack(&task_body),
             Err(refusal) => return self.give_up(held, &refusal, out),
@@ -198,16 +203,20 @@ impl PingPongWorker {
         } else {
             pingpong::job(&task_body)
         });
-        self.asked.ask(Request::Command(Command::Start(vec![held])), Waiting::Started(held), out);
+        self.asked.ask(
+            Request::Command(Command::Start(vec![held])),
+            PingPongReplyPurpose::Started(held),
+            out,
+        );
     }
 
-    fn give_up(&mut self, held: Held, refusal: &Refusal, out: &mut Out) {
-        self.asked.ask(translate::given_up(held, refusal), Waiting::Nothing, out);
+    fn give_up(&mut self, held: Held, refusal: &Refusal, out: &mut PeerOutput) {
+        self.asked.ask(translate::given_up(held, refusal), PingPongReplyPurpose::Nothing, out);
     }
 
     /// The attempt is over and the worker cannot be told. Closing the connection makes it start afresh, or its next job
     /// would wait behind this one.
-    fn stopped(&mut self, held: Held, out: &mut Out) {
+    fn stopped(&mut self, held: Held, out: &mut PeerOutput) {
         if self.job == Some(held) {
             self.settings.counters.count("attempt_stale");
             out.close = true;
@@ -222,17 +231,17 @@ impl PingPongWorker {
     }
 
     /// What it has goes to others, without blame.
-    fn send_away(&mut self, out: &mut Out) {
-        self.asked.ask(Request::Command(Command::Leave), Waiting::Nothing, out);
+    fn send_away(&mut self, out: &mut PeerOutput) {
+        self.asked.ask(Request::Command(Command::Leave), PingPongReplyPurpose::Nothing, out);
         self.lose_sight();
         (self.joined, self.job, out.close) = (false, None, true);
     }
 
     /// Somebody wants the job cancelled or paused. The worker cannot be asked, so the attempt ends here.
-    fn wanted(&mut self, held: Held, wanted: Wanted, out: &mut Out) {
+    fn wanted(&mut self, held: Held, wanted: Wanted, out: &mut PeerOutput) {
         if self.job == Some(held) {
             let confirm = Request::Confirm { held, wanted, result: Bytes::new() };
-            self.asked.ask(confirm, Waiting::Nothing, out);
+            self.asked.ask(confirm, PingPongReplyPurpose::Nothing, out);
             self.send_away(out);
         }
     }
@@ -244,24 +253,24 @@ impl Drop for PingPongWorker {
     }
 }
 
-impl Conversation for PingPongWorker {
-    fn begin(&mut self, _now: Timestamp, out: &mut Out) {
+impl PeerSession for PingPongWorker {
+    fn begin(&mut self, _now: Timestamp, out: &mut PeerOutput) {
         if !self.me.may_work() {
             return;
         }
         if self.unseen.is_marked(&self.me.namespace()).is_none() {
-            self.asked.ask(translate::held_in(&self.settings.queue), Waiting::HeldInQueue, out);
+            self.asked.ask(translate::held_in(&self.settings.queue), PingPongReplyPurpose::HeldInQueue, out);
             self.arrival = Some(Arrival::new(EARLY_MAX));
         }
         if !self.me.is_chosen {
             return;
         }
         // It runs one job at a time, so two would be those of another.
-        self.asked.ask(begun_by(&self.me.name, 2), Waiting::HeldBefore, out);
+        self.asked.ask(begun_by(&self.me.name, 2), PingPongReplyPurpose::HeldBefore, out);
         self.arrival = Some(Arrival::new(EARLY_MAX));
     }
 
-    fn receive(&mut self, _now: Timestamp, frames: Vec<Bytes>, out: &mut Out) {
+    fn receive(&mut self, _now: Timestamp, frames: Vec<Bytes>, out: &mut PeerOutput) {
         match (pingpong::parse_worker(frames), &mut self.arrival) {
             (Ok(message), None) => self.hear(&message, out),
             (Ok(message), Some(arrival)) => {
@@ -280,10 +289,16 @@ impl Conversation for PingPongWorker {
         }
     }
 
-    fn deliver(&mut self, _now: Timestamp, delivery: Delivery, bytes: Result<Bytes, Refusal>, out: &mut Out) {
+    fn deliver(
+        &mut self,
+        _now: Timestamp,
+        delivery: Delivery,
+        bytes: Result<Bytes, Refusal>,
+        out: &mut PeerOutput,
+    ) {
         match delivery {
             Delivery::Reply { token, reply } => match (self.asked.answered(token), reply) {
-                (Some(Waiting::Known), Err(Refusal::NotAWorker)) => {
+                (Some(PingPongReplyPurpose::Known), Err(Refusal::NotAWorker)) => {
                     self.joined = false;
                     match self.job {
                         // It may still compute what has gone to somebody else.
@@ -291,14 +306,14 @@ impl Conversation for PingPongWorker {
                         None => self.here(out),
                     }
                 }
-                (Some(Waiting::Started(held)), reply) => {
+                (Some(PingPongReplyPurpose::Started(held)), reply) => {
                     if refused(reply).is_err() {
                         self.stopped(held, out);
                     }
                 }
-                (Some(Waiting::HeldInQueue), reply) => self.held_in_queue(reply, out),
-                (Some(Waiting::HeldBefore), reply) => self.held_before(reply, out),
-                (Some(Waiting::Known | Waiting::Nothing) | None, _) => {}
+                (Some(PingPongReplyPurpose::HeldInQueue), reply) => self.held_in_queue(reply, out),
+                (Some(PingPongReplyPurpose::HeldBefore), reply) => self.held_before(reply, out),
+                (Some(PingPongReplyPurpose::Known | PingPongReplyPurpose::Nothing) | None, _) => {}
             },
             Delivery::Notice(notice) => match notice {
                 Notice::Assign(assignment) => {
@@ -331,14 +346,14 @@ impl Conversation for PingPongWorker {
         self.arrival.is_some()
     }
 
-    fn too_long(&mut self, _now: Timestamp, out: &mut Out) {
+    fn too_long(&mut self, _now: Timestamp, out: &mut PeerOutput) {
         if let Some(held) = self.job.take() {
             let refusal = Refusal::TooMany { what: "bytes in a result", limit: BODY_BYTES_MAX };
             self.give_up(held, &refusal, out);
         }
     }
 
-    fn replaced(&mut self, _now: Timestamp, out: &mut Out) {
+    fn replaced(&mut self, _now: Timestamp, out: &mut PeerOutput) {
         if self.joined {
             self.send_away(out);
         }

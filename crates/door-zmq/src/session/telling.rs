@@ -9,8 +9,8 @@ use tenure_hub::words::{Event, EventFilter, Name, TaskId, Timestamp};
 use tenure_hub::{Request, Watch};
 
 use super::client::{MISSED, NOTICES, lookup};
-use super::majordomo::{Turn, Waiting};
-use crate::mdp::{Dialect, NOTICE_JOBS_MAX, Notice, NoticeKind, Notify, ReturnPath, encode_notices};
+use super::majordomo::{ReplyPurpose, SessionTurn};
+use crate::mdp::{MdpDialect, NOTICE_JOBS_MAX, Notice, NoticeKind, Notify, ReturnPath, encode_notices};
 use crate::translate;
 
 /// How many events of a replay are told in one answer.
@@ -60,14 +60,14 @@ struct Unnamed {
 
 impl Telling {
     /// A client of a dialect that has notices speaks: from now on it is told, unless it has asked for silence.
-    pub(super) fn begin_unless_muted(&mut self, path: &ReturnPath, turn: &mut Turn<'_>) {
+    pub(super) fn begin_unless_muted(&mut self, path: &ReturnPath, turn: &mut SessionTurn<'_>) {
         if !self.is_muted {
             self.begin(path, turn);
         }
     }
 
     /// From now on the client is told.
-    fn begin(&mut self, path: &ReturnPath, turn: &mut Turn<'_>) {
+    fn begin(&mut self, path: &ReturnPath, turn: &mut SessionTurn<'_>) {
         if self.path.is_none() {
             watch(NOTICES, None, turn);
         }
@@ -75,7 +75,7 @@ impl Telling {
     }
 
     /// Answers `mmi.notify`.
-    pub(super) fn ask(&mut self, notify: Notify, path: ReturnPath, turn: &mut Turn<'_>) {
+    pub(super) fn ask(&mut self, notify: Notify, path: ReturnPath, turn: &mut SessionTurn<'_>) {
         if self.replay.is_some() {
             return turn.say(path.mmi_reply(SERVICE, &[Bytes::from_static(b"409")]));
         }
@@ -96,7 +96,7 @@ impl Telling {
             }
             Notify::Off => {
                 if self.path.take().is_some() {
-                    turn.ask(Request::Unwatch { watch: NOTICES }, Waiting::Nothing);
+                    turn.ask(Request::Unwatch { watch: NOTICES }, ReplyPurpose::Nothing);
                 }
                 self.gathered.clear();
                 (MISSED, None)
@@ -114,10 +114,10 @@ impl Telling {
         watch: u64,
         event: &Arc<Event>,
         job_id: Option<Option<&str>>,
-        turn: &mut Turn<'_>,
+        turn: &mut SessionTurn<'_>,
     ) {
         let Some(task) = event.task() else { return };
-        let speaks_of_jobs = self.dialect(watch) == Some(Dialect::Pl);
+        let speaks_of_jobs = self.dialect(watch) == Some(MdpDialect::Pl);
         let would_tell = !translate::notices(event, None, turn.settings).is_empty();
         if !would_tell {
             return;
@@ -144,7 +144,7 @@ impl Telling {
         self.unnamed.iter().any(|unnamed| unnamed.event.task() == Some(task))
     }
 
-    pub(super) fn looked_up(&mut self, task: TaskId, job_id: Option<&str>, turn: &mut Turn<'_>) {
+    pub(super) fn looked_up(&mut self, task: TaskId, job_id: Option<&str>, turn: &mut SessionTurn<'_>) {
         self.names.insert(task, job_id.map(Into::into));
         while let Some(first) = self.unnamed.front() {
             let Some(job_id) = first.event.task().and_then(|task| self.names.get(&task).cloned()) else {
@@ -161,7 +161,7 @@ impl Telling {
     }
 
     /// Older events are gone.
-    pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, turn: &mut Turn<'_>) {
+    pub(super) fn gap(&mut self, watch: u64, from: u64, oldest: u64, turn: &mut SessionTurn<'_>) {
         let notice = translate::gap_notice(turn.now, from, oldest);
         match &mut self.replay {
             Some(replay) if replay.watch == watch => replay.notices.push(notice),
@@ -170,17 +170,17 @@ impl Telling {
     }
 
     /// Everything that was missed has been delivered.
-    pub(super) fn live(&mut self, watch: u64, next: u64, turn: &mut Turn<'_>) {
+    pub(super) fn live(&mut self, watch: u64, next: u64, turn: &mut SessionTurn<'_>) {
         let Some(replay) = self.replay.as_mut().filter(|replay| replay.watch == watch) else { return };
         replay.latest = Some(next.saturating_sub(1));
         if watch == MISSED {
-            turn.ask(Request::Unwatch { watch }, Waiting::Nothing);
+            turn.ask(Request::Unwatch { watch }, ReplyPurpose::Nothing);
         }
         self.answer(turn);
     }
 
     /// Something to tell a client that wants to be told.
-    pub(super) fn add(&mut self, notice: Notice, turn: &Turn<'_>) {
+    pub(super) fn add(&mut self, notice: Notice, turn: &SessionTurn<'_>) {
         if self.path.is_none() {
             return;
         }
@@ -201,7 +201,7 @@ impl Telling {
 
     /// Tells what has gathered, if it is time: the notices of one kind together, the kinds in the order in which they
     /// began.
-    pub(super) fn tell(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn tell(&mut self, turn: &mut SessionTurn<'_>) {
         if self.tell_at.is_none_or(|at| at > turn.now) {
             return;
         }
@@ -219,7 +219,7 @@ impl Telling {
     }
 
     /// An event with the name of its job.
-    fn told(&mut self, watch: u64, event: &Event, job_id: Option<&str>, turn: &mut Turn<'_>) {
+    fn told(&mut self, watch: u64, event: &Event, job_id: Option<&str>, turn: &mut SessionTurn<'_>) {
         for notice in translate::notices(event, job_id, turn.settings) {
             match &mut self.replay {
                 Some(replay)
@@ -237,7 +237,7 @@ impl Telling {
     }
 
     /// Sends the answer if everything is read and every job has its name.
-    fn answer(&mut self, turn: &mut Turn<'_>) {
+    fn answer(&mut self, turn: &mut SessionTurn<'_>) {
         let is_complete = self.replay.as_ref().is_some_and(|replay| {
             replay.latest.is_some() && !self.unnamed.iter().any(|unnamed| unnamed.watch == replay.watch)
         });
@@ -255,7 +255,7 @@ impl Telling {
         turn.say(replay.path.mmi_reply(SERVICE, &frames));
     }
 
-    fn dialect(&self, watch: u64) -> Option<Dialect> {
+    fn dialect(&self, watch: u64) -> Option<MdpDialect> {
         match (&self.replay, &self.path) {
             (Some(replay), _) if replay.watch == watch => Some(replay.path.dialect),
             (_, path) => path.as_ref().map(|path| path.dialect),
@@ -277,11 +277,11 @@ fn by_kind(notices: Vec<Notice>) -> Vec<Vec<Notice>> {
     kinds
 }
 
-fn watch(number: u64, from: Option<u64>, turn: &mut Turn<'_>) {
+fn watch(number: u64, from: Option<u64>, turn: &mut SessionTurn<'_>) {
     let filter = EventFilter {
         submitter: Some(turn.me.name.clone()),
         kinds: translate::NOTICE_KINDS.map(Name::from).to_vec(),
         ..EventFilter::default()
     };
-    turn.ask(Request::Watch(Watch { watch: number, filter, from }), Waiting::Nothing);
+    turn.ask(Request::Watch(Watch { watch: number, filter, from }), ReplyPurpose::Nothing);
 }

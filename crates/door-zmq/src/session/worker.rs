@@ -13,9 +13,9 @@ use tenure_hub::words::{Answer, Assignment, Blob, Command, Held, Name, Query, Re
 use tenure_hub::{Request, Response};
 
 use super::client::FINISHED_SUBJECT;
-use super::majordomo::{Turn, Waiting};
+use super::majordomo::{ReplyPurpose, SessionTurn};
 use crate::lost_workers::Trait;
-use crate::mdp::{Dialect, Registration, Stats, THREADS_MAX, ToWorker, WorkerMessage, is_mmi};
+use crate::mdp::{MdpDialect, MdpRegistration, MdpStats, THREADS_MAX, ToWorker, WorkerMessage, is_mmi};
 use crate::translate;
 use plugin::{Plugin, Threads};
 
@@ -25,15 +25,16 @@ const RETURNED_MAX: usize = 1_000;
 /// How many messages wait until it is known what a worker holds.
 const EARLY_MAX: usize = 1_000;
 
-/// How long a job may take without its beginning being written down by itself. A worker that answers sooner has its beginning
-/// and its end written together: one sync less for every quick request.
+/// How long a job may take without its beginning being written down by itself. A worker that answers sooner has its
+/// beginning and its end written together: one sync less for every quick request.
 const START_AFTER: Duration = Duration::from_millis(10);
 
 /// A job that is larger than this may take long to reach its worker, and the broker would take back what is not begun.
 const START_AFTER_BYTES: usize = 64 << 10;
 
-/// How often a computing worker of MDP/0.1 or 0.2 is beaten without a word from it. It does not read, and when its receive
-/// queue is full (a thousand messages, but some set it to two) its ZeroMQ library stops reading too and answers no ping.
+/// How often a computing worker of MDP/0.1 or 0.2 is beaten without a word from it. It does not read, and when its
+/// receive queue is full (a thousand messages, but some set it to two) its ZeroMQ library stops reading too and answers
+/// no ping.
 const BUSY_BEATS_MAX: u32 = 1;
 
 /// How the thread of a `_PL` job is noted.
@@ -41,12 +42,12 @@ const THREAD_NOTE: &str = "thread ";
 
 /// What the door knows of the peer as a worker.
 #[derive(Debug, Default)]
-pub(super) enum Worker {
+pub(super) enum WorkerSession {
     /// Nothing: it is a client, or has to say READY first.
     #[default]
     Unknown,
     /// The broker is asked what a worker of this name holds. What it says before that is known waits.
-    Arriving(Arrival<(Dialect, WorkerMessage)>),
+    Arriving(Arrival<(MdpDialect, WorkerMessage)>),
     /// It came back under a name that holds attempts; they go on, and nothing new is given to it.
     Returned {
         jobs: Vec<Returning>,
@@ -65,7 +66,7 @@ pub(super) enum Worker {
 /// A worker of MDP/0.1 or 0.2.
 #[derive(Debug)]
 pub(super) struct Simple {
-    dialect: Dialect,
+    dialect: MdpDialect,
     job: Option<Running>,
     /// When the beginning of its job is to be written down, unless it was.
     start_at: Option<Timestamp>,
@@ -105,20 +106,20 @@ pub(super) struct Returning {
     thread: Option<usize>,
 }
 
-impl Worker {
+impl WorkerSession {
     /// A worker that chose its name may come back to what it holds: the connection or the broker was gone for a while.
-    pub(super) fn begin(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn begin(&mut self, turn: &mut SessionTurn<'_>) {
         if !turn.me.is_chosen || !turn.me.may_work() {
             return;
         }
         let record = Query::Worker { worker: turn.me.name.clone() };
-        turn.ask(Request::Query(record), Waiting::Record);
-        turn.ask(begun_by(&turn.me.name, RETURNED_MAX), Waiting::HeldBefore);
-        *self = Worker::Arriving(Arrival::new(EARLY_MAX));
+        turn.ask(Request::Query(record), ReplyPurpose::Record);
+        turn.ask(begun_by(&turn.me.name, RETURNED_MAX), ReplyPurpose::HeldBefore);
+        *self = WorkerSession::Arriving(Arrival::new(EARLY_MAX));
     }
 
     /// What the broker remembers of a worker of this name. One that was lost with a job may compute it on.
-    pub(super) fn recorded(&mut self, reply: &Result<Response, Refusal>, turn: &mut Turn<'_>) {
+    pub(super) fn recorded(&mut self, reply: &Result<Response, Refusal>, turn: &mut SessionTurn<'_>) {
         if let Ok(Response::Answer(Answer::Workers(workers))) = reply
             && workers.iter().any(|worker| worker.last_crash.is_some())
         {
@@ -126,61 +127,67 @@ impl Worker {
         }
     }
 
-    pub(super) fn held_before(&mut self, reply: Result<Response, Refusal>, turn: &mut Turn<'_>) {
-        let Worker::Arriving(arrival) = std::mem::take(self) else { return };
+    pub(super) fn held_before(&mut self, reply: Result<Response, Refusal>, turn: &mut SessionTurn<'_>) {
+        let WorkerSession::Arriving(arrival) = std::mem::take(self) else { return };
         let (tasks, early) = arrival.finish(reply);
         if !tasks.is_empty() {
             let held = tasks.iter().map(|task| Held { task: task.id, attempt: task.attempt }).collect();
             let spec = translate::returned_worker(&turn.me.name, held, turn.settings);
-            turn.command(Command::Register(Box::new(spec)), Waiting::Known);
-            *self = Worker::Returned { jobs: tasks.iter().map(returning).collect(), free: None };
+            turn.command(Command::Register(Box::new(spec)), ReplyPurpose::Known);
+            *self = WorkerSession::Returned { jobs: tasks.iter().map(returning).collect(), free: None };
         }
         for (dialect, message) in early {
             self.receive(dialect, message, turn);
         }
     }
 
-    /// Whether nothing more is to be read from it: it is not known yet what it holds, and what it says meanwhile is kept.
+    /// Whether nothing more is to be read from it: it is not known yet what it holds, and what it says meanwhile is
+    /// kept.
     pub(super) fn is_arriving(&self) -> bool {
-        matches!(self, Worker::Arriving(_))
+        matches!(self, WorkerSession::Arriving(_))
     }
 
     /// Which bytes are needed to take an assignment.
     pub(super) fn body_of(&self, assignment: &Assignment) -> Option<Blob> {
         match self {
-            Worker::Plugin(_) if starts_on_assignment(assignment) => None,
-            Worker::Plugin(_)
-            | Worker::Simple(_)
-            | Worker::Unknown
-            | Worker::Arriving(_)
-            | Worker::Returned { .. }
-            | Worker::Asked { .. } => Some(assignment.body),
+            WorkerSession::Plugin(_) if starts_on_assignment(assignment) => None,
+            WorkerSession::Plugin(_)
+            | WorkerSession::Simple(_)
+            | WorkerSession::Unknown
+            | WorkerSession::Arriving(_)
+            | WorkerSession::Returned { .. }
+            | WorkerSession::Asked { .. } => Some(assignment.body),
         }
     }
 
     /// Which bytes are needed when the start of this job is on disk.
     pub(super) fn body_after_start(&self, held: Held) -> Option<Blob> {
-        let Worker::Plugin(plugin) = self else { return None };
+        let WorkerSession::Plugin(plugin) = self else { return None };
         plugin.unsent(held).map(|unsent| unsent.body)
     }
 
-    pub(super) fn receive(&mut self, dialect: Dialect, message: WorkerMessage, turn: &mut Turn<'_>) {
-        if let Worker::Arriving(arrival) = self {
+    pub(super) fn receive(
+        &mut self,
+        dialect: MdpDialect,
+        message: WorkerMessage,
+        turn: &mut SessionTurn<'_>,
+    ) {
+        if let WorkerSession::Arriving(arrival) = self {
             if !arrival.keep((dialect, message)) {
                 turn.drop("early");
             }
             return;
         }
-        if let Worker::Simple(simple) = self {
+        if let WorkerSession::Simple(simple) = self {
             simple.unheard_beats = 0;
         }
         match message {
             WorkerMessage::Ready { service } => self.ready(dialect, &service, turn),
-            WorkerMessage::Reply { address, body } if dialect != Dialect::Pl => {
+            WorkerMessage::Reply { address, body } if dialect != MdpDialect::Pl => {
                 self.reply(dialect, &address, &body, turn);
             }
             WorkerMessage::Reply { address, body } => match self {
-                Worker::Plugin(plugin) => {
+                WorkerSession::Plugin(plugin) => {
                     if !plugin.replied(address, body, turn) {
                         self.dismiss(dialect, turn);
                     }
@@ -198,21 +205,25 @@ impl Worker {
         }
     }
 
-    fn ready(&mut self, dialect: Dialect, service: &str, turn: &mut Turn<'_>) {
-        let is_new = matches!(self, Worker::Unknown | Worker::Returned { .. } | Worker::Asked { .. });
+    fn ready(&mut self, dialect: MdpDialect, service: &str, turn: &mut SessionTurn<'_>) {
+        let is_new = matches!(
+            self,
+            WorkerSession::Unknown | WorkerSession::Returned { .. } | WorkerSession::Asked { .. }
+        );
         if !is_new || is_mmi(service) || !may_work(turn) {
             return self.dismiss(dialect, turn);
         }
         // Without its old attempts: a worker that says READY has forgotten them.
         let spec = translate::simple_worker(&turn.me.name, service, turn.settings);
-        turn.command(Command::Register(Box::new(spec)), Waiting::Known);
+        turn.command(Command::Register(Box::new(spec)), ReplyPurpose::Known);
         let beat_at = turn.now + turn.settings.heartbeat;
-        *self = Worker::Simple(Simple { dialect, job: None, start_at: None, beat_at, unheard_beats: 0 });
+        *self =
+            WorkerSession::Simple(Simple { dialect, job: None, start_at: None, beat_at, unheard_beats: 0 });
     }
 
-    fn register_plugin(&mut self, registration: Registration, turn: &mut Turn<'_>) {
-        if matches!(self, Worker::Simple(_)) || !may_work(turn) {
-            return self.dismiss(Dialect::Pl, turn);
+    fn register_plugin(&mut self, registration: MdpRegistration, turn: &mut SessionTurn<'_>) {
+        if matches!(self, WorkerSession::Simple(_)) || !may_work(turn) {
+            return self.dismiss(MdpDialect::Pl, turn);
         }
         for _ in 0..registration.skipped {
             turn.drop("plugin");
@@ -226,56 +237,60 @@ impl Worker {
         let traits = traits(turn, Some(&registration));
         let threads = match std::mem::take(self) {
             // It tells again what it can do and goes on with what it does.
-            Worker::Plugin(plugin) => {
+            WorkerSession::Plugin(plugin) => {
                 name = Some(plugin.listing.worker().clone());
                 plugin.threads
             }
-            Worker::Returned { jobs, free } => Threads::returned(by_thread(jobs), free, count),
-            Worker::Asked { jobs, free } => Threads::returned(jobs, free, count),
-            Worker::Unknown if !turn.registry.lost.may_include(&turn.me.namespace(), &traits) => {
+            WorkerSession::Returned { jobs, free } => Threads::returned(by_thread(jobs), free, count),
+            WorkerSession::Asked { jobs, free } => Threads::returned(jobs, free, count),
+            WorkerSession::Unknown if !turn.registry.lost.may_include(&turn.me.namespace(), &traits) => {
                 Threads::idle()
             }
-            Worker::Unknown | Worker::Arriving(_) | Worker::Simple(_) => Threads::default(),
+            WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Simple(_) => {
+                Threads::default()
+            }
         };
         let listing = match name {
             Some(name) => turn.registry.enter(turn.me.namespace(), &name, registration),
             None => turn.registry.enter_by_server(&turn.me.namespace(), registration),
         };
-        *self = Worker::Plugin(Plugin::new(listing, threads, turn));
-        turn.ask(Request::HearBroadcasts { hear: true }, Waiting::Nothing);
+        *self = WorkerSession::Plugin(Plugin::new(listing, threads, turn));
+        turn.ask(Request::HearBroadcasts { hear: true }, ReplyPurpose::Nothing);
     }
 
-    fn heartbeat(&mut self, dialect: Dialect, stats: &Stats, turn: &mut Turn<'_>) {
+    fn heartbeat(&mut self, dialect: MdpDialect, stats: &MdpStats, turn: &mut SessionTurn<'_>) {
         match self {
-            Worker::Unknown | Worker::Arriving(_) => {
+            WorkerSession::Unknown | WorkerSession::Arriving(_) => {
                 self.start_again(dialect, turn);
-                if let Worker::Asked { free, .. } = self {
+                if let WorkerSession::Asked { free, .. } = self {
                     *free = stats.free_threads;
                 }
             }
             // A simple worker that beats does not compute: it has forgotten what it held. A plugin worker may well.
-            Worker::Returned { free, .. } | Worker::Asked { free, .. } if dialect == Dialect::Pl => {
+            WorkerSession::Returned { free, .. } | WorkerSession::Asked { free, .. }
+                if dialect == MdpDialect::Pl =>
+            {
                 *free = stats.free_threads;
                 say(&ToWorker::TellProcesses, dialect, turn);
             }
-            Worker::Returned { .. } | Worker::Asked { .. } => self.dismiss(dialect, turn),
-            Worker::Simple(_) => {
-                turn.command(Command::Heartbeat { held: None, stats: None }, Waiting::Known);
+            WorkerSession::Returned { .. } | WorkerSession::Asked { .. } => self.dismiss(dialect, turn),
+            WorkerSession::Simple(_) => {
+                turn.command(Command::Heartbeat { held: None, stats: None }, ReplyPurpose::Known);
             }
-            Worker::Plugin(plugin) => {
+            WorkerSession::Plugin(plugin) => {
                 if !plugin.beats(stats.free_threads, turn) {
                     return self.dismiss(dialect, turn);
                 }
                 let stats = Some(Box::new(translate::stats(stats)));
-                turn.command(Command::Heartbeat { held: None, stats }, Waiting::Known);
+                turn.command(Command::Heartbeat { held: None, stats }, ReplyPurpose::Known);
             }
         }
     }
 
     /// The answer to a registration or heartbeat. A worker that the hub does not know has to start again.
-    pub(super) fn known(&mut self, reply: &Result<Response, Refusal>, turn: &mut Turn<'_>) {
+    pub(super) fn known(&mut self, reply: &Result<Response, Refusal>, turn: &mut SessionTurn<'_>) {
         let Err(refusal) = reply else { return };
-        if let (Worker::Plugin(plugin), Refusal::WorkerTaken { .. } | Refusal::NotAllowed { .. }) =
+        if let (WorkerSession::Plugin(plugin), Refusal::WorkerTaken { .. } | Refusal::NotAllowed { .. }) =
             (&mut *self, refusal)
             && *plugin.listing.worker() != turn.me.name
         {
@@ -283,42 +298,45 @@ impl Worker {
         }
         tracing::debug!(worker = %turn.me.name, code = refusal.code(), "worker has to start again");
         let dialect = match self {
-            Worker::Unknown | Worker::Arriving(_) | Worker::Asked { .. } => return,
-            Worker::Returned { .. } => {
-                *self = Worker::Unknown;
+            WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Asked { .. } => return,
+            WorkerSession::Returned { .. } => {
+                *self = WorkerSession::Unknown;
                 return;
             }
-            Worker::Simple(simple) => simple.dialect,
-            Worker::Plugin(_) => Dialect::Pl,
+            WorkerSession::Simple(simple) => simple.dialect,
+            WorkerSession::Plugin(_) => MdpDialect::Pl,
         };
         self.start_again(dialect, turn);
     }
 
-    pub(super) fn broadcast(&mut self, subject: Option<&str>, commit: &Bytes, turn: &mut Turn<'_>) {
-        if let (Worker::Plugin(_), Some(FINISHED_SUBJECT)) = (&self, subject) {
+    pub(super) fn broadcast(&mut self, subject: Option<&str>, commit: &Bytes, turn: &mut SessionTurn<'_>) {
+        if let (WorkerSession::Plugin(_), Some(FINISHED_SUBJECT)) = (&self, subject) {
             let commit = String::from_utf8_lossy(commit).into_owned();
-            say(&ToWorker::Finished { commit }, Dialect::Pl, turn);
+            say(&ToWorker::Finished { commit }, MdpDialect::Pl, turn);
         }
     }
 
-    pub(super) fn tick(&mut self, turn: &mut Turn<'_>) {
-        if let Worker::Simple(simple) = self
+    pub(super) fn tick(&mut self, turn: &mut SessionTurn<'_>) {
+        if let WorkerSession::Simple(simple) = self
             && simple.start_at.is_some_and(|at| at <= turn.now)
         {
             simple.start(turn);
         }
         let (dialect, beat_at) = match self {
-            Worker::Unknown | Worker::Arriving(_) | Worker::Returned { .. } | Worker::Asked { .. } => {
+            WorkerSession::Unknown
+            | WorkerSession::Arriving(_)
+            | WorkerSession::Returned { .. }
+            | WorkerSession::Asked { .. } => {
                 return;
             }
-            Worker::Simple(simple) if !simple.hears_beats() => return,
-            Worker::Simple(simple) => {
+            WorkerSession::Simple(simple) if !simple.hears_beats() => return,
+            WorkerSession::Simple(simple) => {
                 if simple.beat_at <= turn.now {
                     simple.unheard_beats += 1;
                 }
                 (simple.dialect, &mut simple.beat_at)
             }
-            Worker::Plugin(plugin) => (Dialect::Pl, &mut plugin.beat_at),
+            WorkerSession::Plugin(plugin) => (MdpDialect::Pl, &mut plugin.beat_at),
         };
         if *beat_at <= turn.now {
             *beat_at = turn.now + turn.settings.heartbeat;
@@ -328,30 +346,35 @@ impl Worker {
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         match self {
-            Worker::Unknown | Worker::Arriving(_) | Worker::Returned { .. } | Worker::Asked { .. } => None,
-            Worker::Simple(simple) => {
+            WorkerSession::Unknown
+            | WorkerSession::Arriving(_)
+            | WorkerSession::Returned { .. }
+            | WorkerSession::Asked { .. } => None,
+            WorkerSession::Simple(simple) => {
                 let beat_at = Some(simple.beat_at).filter(|_| simple.hears_beats());
                 [simple.start_at, beat_at].into_iter().flatten().min()
             }
-            Worker::Plugin(plugin) => Some(plugin.beat_at),
+            WorkerSession::Plugin(plugin) => Some(plugin.beat_at),
         }
     }
 
     /// The connection is gone, and with it a job that had begun.
-    pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
-        if let Worker::Simple(simple) = self {
+    pub(super) fn end(&mut self, turn: &mut SessionTurn<'_>) {
+        if let WorkerSession::Simple(simple) = self {
             simple.start(turn);
         }
         self.lose_sight(turn);
     }
 
     /// It goes away, perhaps computing: it is not taken for a new one when it comes back.
-    fn lose_sight(&self, turn: &Turn<'_>) {
+    fn lose_sight(&self, turn: &SessionTurn<'_>) {
         let (may_compute, registration) = match self {
-            Worker::Unknown | Worker::Arriving(_) | Worker::Simple(_) => (false, None),
-            Worker::Returned { jobs, .. } => (!jobs.is_empty(), None),
-            Worker::Asked { .. } => (true, None),
-            Worker::Plugin(plugin) => (plugin.threads.may_compute(), Some(plugin.listing.registration())),
+            WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Simple(_) => (false, None),
+            WorkerSession::Returned { jobs, .. } => (!jobs.is_empty(), None),
+            WorkerSession::Asked { .. } => (true, None),
+            WorkerSession::Plugin(plugin) => {
+                (plugin.threads.may_compute(), Some(plugin.listing.registration()))
+            }
         };
         if may_compute {
             turn.registry.lost.add(&turn.me.namespace(), traits(turn, registration));
@@ -359,33 +382,37 @@ impl Worker {
     }
 
     /// The worker goes; what it holds goes to others, without blame.
-    pub(super) fn leave(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn leave(&mut self, turn: &mut SessionTurn<'_>) {
         self.lose_sight(turn);
-        if !matches!(self, Worker::Unknown | Worker::Asked { .. }) {
-            turn.command(Command::Leave, Waiting::Nothing);
+        if !matches!(self, WorkerSession::Unknown | WorkerSession::Asked { .. }) {
+            turn.command(Command::Leave, ReplyPurpose::Nothing);
         }
-        *self = Worker::Unknown;
+        *self = WorkerSession::Unknown;
     }
 
     /// The worker said something it should not have said. It opens a new socket and starts again.
-    fn dismiss(&mut self, dialect: Dialect, turn: &mut Turn<'_>) {
+    fn dismiss(&mut self, dialect: MdpDialect, turn: &mut SessionTurn<'_>) {
         turn.drop("dismissed");
         self.leave(turn);
         say(&ToWorker::Disconnect, dialect, turn);
     }
 
-    /// The broker does not know this worker. A simple one opens a new socket, a plugin worker tells what it can do; what
-    /// runs in its threads runs on.
-    fn start_again(&mut self, dialect: Dialect, turn: &mut Turn<'_>) {
+    /// The broker does not know this worker. A simple one opens a new socket, a plugin worker tells what it can do;
+    /// what runs in its threads runs on.
+    fn start_again(&mut self, dialect: MdpDialect, turn: &mut SessionTurn<'_>) {
         turn.drop("unknown_worker");
         let before = std::mem::take(self);
         let word = match dialect {
-            Dialect::V1 | Dialect::V2 | Dialect::V2Delimited | Dialect::V2Renumbered => ToWorker::Disconnect,
-            Dialect::Pl => {
+            MdpDialect::V1 | MdpDialect::V2 | MdpDialect::V2Delimited | MdpDialect::V2Renumbered => {
+                ToWorker::Disconnect
+            }
+            MdpDialect::Pl => {
                 *self = match before {
-                    Worker::Plugin(plugin) => Worker::Asked { jobs: plugin.threads.give_up(), free: None },
-                    Worker::Asked { .. } | Worker::Returned { .. } => before,
-                    _ => Worker::Asked { jobs: Vec::new(), free: None },
+                    WorkerSession::Plugin(plugin) => {
+                        WorkerSession::Asked { jobs: plugin.threads.give_up(), free: None }
+                    }
+                    WorkerSession::Asked { .. } | WorkerSession::Returned { .. } => before,
+                    _ => WorkerSession::Asked { jobs: Vec::new(), free: None },
                 };
                 ToWorker::TellProcesses
             }
@@ -401,9 +428,9 @@ impl Simple {
     }
 
     /// Has the beginning of its job written down, if it was not yet.
-    fn start(&mut self, turn: &mut Turn<'_>) {
+    fn start(&mut self, turn: &mut SessionTurn<'_>) {
         if let (Some(_), Some(job)) = (self.start_at.take(), &self.job) {
-            turn.command(Command::Start(vec![job.held]), Waiting::Started(job.held));
+            turn.command(Command::Start(vec![job.held]), ReplyPurpose::Started(job.held));
         }
     }
 }
@@ -431,14 +458,14 @@ fn by_thread(returned: Vec<Returning>) -> Vec<Option<Running>> {
 }
 
 /// By what this worker can be recognised when it comes back.
-fn traits(turn: &Turn<'_>, registration: Option<&Registration>) -> Vec<Trait> {
+fn traits(turn: &SessionTurn<'_>, registration: Option<&MdpRegistration>) -> Vec<Trait> {
     let identity = turn.me.is_chosen.then(|| Trait::Identity(turn.me.name.clone()));
     let server = registration.filter(|known| !known.name.is_empty());
     let server = server.map(|known| Trait::Server(known.name.as_str().into()));
     identity.into_iter().chain(server).collect()
 }
 
-fn may_work(turn: &mut Turn<'_>) -> bool {
+fn may_work(turn: &mut SessionTurn<'_>) -> bool {
     let may = turn.me.check_work(turn.out);
     if !may {
         turn.drop("not-allowed");
@@ -446,7 +473,7 @@ fn may_work(turn: &mut Turn<'_>) -> bool {
     may
 }
 
-fn say(word: &ToWorker, dialect: Dialect, turn: &mut Turn<'_>) {
+fn say(word: &ToWorker, dialect: MdpDialect, turn: &mut SessionTurn<'_>) {
     if let Some(frames) = word.frames(dialect) {
         turn.say(frames);
     }

@@ -3,11 +3,11 @@
 use tenure_hub::words::{WorkerInfo, WorkerStats};
 
 use super::{PROCESS_CPU, PROCESS_MEMORY};
-use crate::mdp::{Slot, Stats, WorkerHealth};
+use crate::mdp::{MdpStats, MmiWorkerHealth, WorkerThread};
 
 /// A worker and its figures.
-pub(crate) fn health(info: &WorkerInfo) -> WorkerHealth {
-    WorkerHealth {
+pub(crate) fn health(info: &WorkerInfo) -> MmiWorkerHealth {
+    MmiWorkerHealth {
         identity: info.worker.to_string(),
         name: name(info),
         threads: info.slots,
@@ -18,17 +18,17 @@ pub(crate) fn health(info: &WorkerInfo) -> WorkerHealth {
 }
 
 /// Every slot of a worker.
-pub(crate) fn slots(info: &WorkerInfo) -> impl Iterator<Item = Slot> + '_ {
+pub(crate) fn slots(info: &WorkerInfo) -> impl Iterator<Item = WorkerThread> + '_ {
     (0..info.slots).map(|thread| slot(info, thread))
 }
 
 /// The slots that are free. Which thread has which job is between the door and the worker; here they are counted.
-pub(crate) fn free_slots(info: &WorkerInfo) -> impl Iterator<Item = Slot> + '_ {
+pub(crate) fn free_slots(info: &WorkerInfo) -> impl Iterator<Item = WorkerThread> + '_ {
     (info.held.len() as u32..info.slots).map(|thread| slot(info, thread))
 }
 
-fn slot(info: &WorkerInfo, thread: u32) -> Slot {
-    Slot { thread, identity: info.worker.to_string(), name: name(info) }
+fn slot(info: &WorkerInfo, thread: u32) -> WorkerThread {
+    WorkerThread { thread, identity: info.worker.to_string(), name: name(info) }
 }
 
 fn name(info: &WorkerInfo) -> String {
@@ -40,12 +40,12 @@ fn score(info: &WorkerInfo) -> u32 {
     if info.quarantined_until.is_some() { 0 } else { 100 / (1 + info.crashes.min(99)) }
 }
 
-fn figures(stats: &WorkerStats) -> Stats {
+fn figures(stats: &WorkerStats) -> MdpStats {
     let more = |wanted: &str| {
         let found = stats.more.iter().find(|(name, _)| &**name == wanted);
         found.and_then(|(_, figure)| figure.parse().ok())
     };
-    Stats {
+    MdpStats {
         free_threads: None,
         total_memory: stats.memory_total.map(|bytes| bytes as f64),
         used_memory: stats.memory_used.map(|bytes| bytes as f64),

@@ -13,36 +13,36 @@ pub(crate) mod world;
 mod zmtp;
 
 use bytes::BytesMut;
-use tenure_door_zmq::codec::{Admission, CodecError, Event, Limits, Peer};
+use tenure_door_zmq::codec::{CodecError, PeerAdmission, ZmtpEvent, ZmtpLimits, ZmtpPeer};
 
 pub(crate) use zmtp::*;
 
 /// A connection under test with what it wrote.
 pub(crate) struct Conversation {
-    pub(crate) peer: Peer,
+    pub(crate) peer: ZmtpPeer,
     pub(crate) out: BytesMut,
 }
 
 impl Conversation {
-    pub(crate) fn new(admission: Admission) -> Conversation {
-        Conversation::with_limits(admission, Limits::default())
+    pub(crate) fn new(admission: PeerAdmission) -> Conversation {
+        Conversation::with_limits(admission, ZmtpLimits::default())
     }
 
-    pub(crate) fn with_limits(admission: Admission, limits: Limits) -> Conversation {
+    pub(crate) fn with_limits(admission: PeerAdmission, limits: ZmtpLimits) -> Conversation {
         let mut out = BytesMut::new();
-        let peer = Peer::new(admission, limits, &mut out);
+        let peer = ZmtpPeer::new(admission, limits, &mut out);
         Conversation { peer, out }
     }
 
     /// A NULL DEALER that has joined; what was said until then is forgotten.
-    pub(crate) fn joined(limits: Limits) -> Conversation {
-        let mut conversation = Conversation::with_limits(Admission::Anyone, limits);
+    pub(crate) fn joined(limits: ZmtpLimits) -> Conversation {
+        let mut conversation = Conversation::with_limits(PeerAdmission::Anyone, limits);
         conversation.hears(&null_opening("DEALER", b"")).expect("a good opening");
         conversation.out.clear();
         conversation
     }
 
-    pub(crate) fn hears(&mut self, bytes: &[u8]) -> Result<Vec<Event>, CodecError> {
+    pub(crate) fn hears(&mut self, bytes: &[u8]) -> Result<Vec<ZmtpEvent>, CodecError> {
         let mut events = Vec::new();
         self.peer.receive(bytes, &mut self.out, &mut events)?;
         Ok(events)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_door_zmq::session::{Conversation, Majordomo, Me, Out, PingPongClient, PingPongWorker, Unseen};
+use tenure_door_zmq::session::{
+    Majordomo, Me, PeerOutput, PeerSession, PingPongClient, PingPongWorker, Unseen,
+};
 use tenure_door_zmq::{PingPongSettings, Registry, Settings};
 use tenure_hub::core::Core;
 use tenure_hub::store::{MemoryDisk, Opened, Parts, Reader, Store, StoreSettings, Writer};
@@ -34,7 +36,7 @@ pub(crate) struct World {
 }
 
 struct ConnectedPeer {
-    conversation: Box<dyn Conversation>,
+    conversation: Box<dyn PeerSession>,
     session: SessionId,
     mailbox: Arc<Mailbox>,
     heard: VecDeque<Vec<Bytes>>,
@@ -122,7 +124,7 @@ impl World {
         &mut self,
         peer: &str,
         is_chosen: bool,
-        begin: impl FnOnce(&World, Me) -> Box<dyn Conversation>,
+        begin: impl FnOnce(&World, Me) -> Box<dyn PeerSession>,
     ) {
         let name: Name = peer.into();
         let me = Me { name, is_chosen, is_known: false, grant: Arc::new(Grant::everything()) };
@@ -130,7 +132,7 @@ impl World {
         self.connect_peer(peer, conversation);
     }
 
-    fn connect_peer(&mut self, peer: &str, conversation: Box<dyn Conversation>) {
+    fn connect_peer(&mut self, peer: &str, conversation: Box<dyn PeerSession>) {
         let (session, mailbox) = self.open(peer.into());
         self.peers.insert(
             peer.to_owned(),
@@ -176,7 +178,7 @@ impl World {
 
     pub(crate) fn closes(&mut self, peer: &str) {
         let Some(mut peer_state) = self.peers.remove(peer) else { return };
-        let mut last = Out::default();
+        let mut last = PeerOutput::default();
         peer_state.conversation.end(self.now, &mut last);
         for ask in last.asks {
             self.core.take(self.now, peer_state.session, ask);
@@ -289,8 +291,8 @@ impl World {
     }
 
     /// One turn of a conversation, with all that it asks for.
-    fn with(&mut self, peer: &str, turn: impl FnOnce(&mut dyn Conversation, Timestamp, &mut Out)) {
-        let mut out = Out::default();
+    fn with(&mut self, peer: &str, turn: impl FnOnce(&mut dyn PeerSession, Timestamp, &mut PeerOutput)) {
+        let mut out = PeerOutput::default();
         let Some(peer_state) = self.peers.get_mut(peer) else { return };
         turn(&mut *peer_state.conversation, self.now, &mut out);
         if let Some(bytes) = &self.dies_after {

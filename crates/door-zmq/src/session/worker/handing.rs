@@ -5,32 +5,35 @@ use tenure_door_kit::worker_actor::refused;
 use tenure_hub::words::{Assignment, Held, Refusal, StopWhy, Wanted};
 use tenure_hub::{Request, Response};
 
-use super::super::majordomo::{Turn, Waiting};
-use super::{Running, START_AFTER, START_AFTER_BYTES, Worker, say};
+use super::super::majordomo::{ReplyPurpose, SessionTurn};
+use super::{Running, START_AFTER, START_AFTER_BYTES, WorkerSession, say};
 use crate::body;
 use crate::mdp::ToWorker;
 use crate::translate;
 
-impl Worker {
+impl WorkerSession {
     /// A job has come for this worker.
     pub(in crate::session) fn assigned(
         &mut self,
         assignment: &Assignment,
         task_body: Result<Bytes, Refusal>,
-        turn: &mut Turn<'_>,
+        turn: &mut SessionTurn<'_>,
     ) {
         let held = Held { task: assignment.task, attempt: assignment.attempt };
-        if !matches!(self, Worker::Simple(_) | Worker::Plugin(_)) {
+        if !matches!(self, WorkerSession::Simple(_) | WorkerSession::Plugin(_)) {
             // It left in the meantime, and the task went back with it.
             return;
         }
         let task_body = match task_body {
             Ok(task_body) => task_body,
-            Err(refusal) => return turn.ask(translate::given_up(held, &refusal), Waiting::Nothing),
+            Err(refusal) => return turn.ask(translate::given_up(held, &refusal), ReplyPurpose::Nothing),
         };
         match self {
-            Worker::Unknown | Worker::Arriving(_) | Worker::Returned { .. } | Worker::Asked { .. } => {}
-            Worker::Simple(simple) => {
+            WorkerSession::Unknown
+            | WorkerSession::Arriving(_)
+            | WorkerSession::Returned { .. }
+            | WorkerSession::Asked { .. } => {}
+            WorkerSession::Simple(simple) => {
                 let address = translate::address_of(held, &turn.me.name).to_frame();
                 let request = ToWorker::Request { address, body: body::unpack(&task_body) };
                 say(&request, simple.dialect, turn);
@@ -40,7 +43,7 @@ impl Worker {
                     simple.start(turn);
                 }
             }
-            Worker::Plugin(plugin) => plugin.assigned(assignment, task_body, turn),
+            WorkerSession::Plugin(plugin) => plugin.assigned(assignment, task_body, turn),
         }
     }
 
@@ -50,32 +53,34 @@ impl Worker {
         held: Held,
         reply: Result<Response, Refusal>,
         task_body: Result<Bytes, Refusal>,
-        turn: &mut Turn<'_>,
+        turn: &mut SessionTurn<'_>,
     ) {
         let went_on = refused(reply).is_ok();
         match self {
             _ if !went_on => self.stopped(held, StopWhy::Stale, turn),
-            Worker::Plugin(plugin) => plugin.started(held, task_body, turn),
-            Worker::Unknown
-            | Worker::Arriving(_)
-            | Worker::Returned { .. }
-            | Worker::Asked { .. }
-            | Worker::Simple(_) => {}
+            WorkerSession::Plugin(plugin) => plugin.started(held, task_body, turn),
+            WorkerSession::Unknown
+            | WorkerSession::Arriving(_)
+            | WorkerSession::Returned { .. }
+            | WorkerSession::Asked { .. }
+            | WorkerSession::Simple(_) => {}
         }
     }
 
-    /// Somebody wants a job cancelled or paused, and Majordomo has no word for it: the attempt ends here and now. A `_PL`
-    /// worker cannot be sent away for one of its jobs, so one that is to be paused goes on until it reports; a cancelled
-    /// one is over, whatever its thread does.
-    pub(in crate::session) fn wanted(&mut self, held: Held, wanted: Wanted, turn: &mut Turn<'_>) {
+    /// Somebody wants a job cancelled or paused, and Majordomo has no word for it: the attempt ends here and now. A
+    /// `_PL` worker cannot be sent away for one of its jobs, so one that is to be paused goes on until it reports; a
+    /// cancelled one is over, whatever its thread does.
+    pub(in crate::session) fn wanted(&mut self, held: Held, wanted: Wanted, turn: &mut SessionTurn<'_>) {
         let (is_mine, is_plugin) = match self {
-            Worker::Simple(simple) => (simple.job.as_ref().is_some_and(|job| job.held == held), false),
-            Worker::Returned { jobs, .. } => (jobs.iter().any(|known| known.job.held == held), false),
-            Worker::Plugin(plugin) => (plugin.threads.held().contains(&held), true),
-            Worker::Unknown | Worker::Arriving(_) | Worker::Asked { .. } => (false, false),
+            WorkerSession::Simple(simple) => (simple.job.as_ref().is_some_and(|job| job.held == held), false),
+            WorkerSession::Returned { jobs, .. } => (jobs.iter().any(|known| known.job.held == held), false),
+            WorkerSession::Plugin(plugin) => (plugin.threads.held().contains(&held), true),
+            WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Asked { .. } => {
+                (false, false)
+            }
         };
         if is_mine && (wanted == Wanted::Cancel || !is_plugin) {
-            turn.ask(Request::Confirm { held, wanted, result: Bytes::new() }, Waiting::Nothing);
+            turn.ask(Request::Confirm { held, wanted, result: Bytes::new() }, ReplyPurpose::Nothing);
             let why = match wanted {
                 Wanted::Cancel => StopWhy::Cancelled,
                 Wanted::Pause => StopWhy::Paused,
@@ -84,9 +89,9 @@ impl Worker {
         }
     }
 
-    /// An attempt is over, and Majordomo has no word to stop a worker. A simple worker is sent away, or its next job would
-    /// wait behind the old one; a plugin worker's thread stays taken until it reports.
-    pub(in crate::session) fn stopped(&mut self, held: Held, why: StopWhy, turn: &mut Turn<'_>) {
+    /// An attempt is over, and Majordomo has no word to stop a worker. A simple worker is sent away, or its next job
+    /// would wait behind the old one; a plugin worker's thread stays taken until it reports.
+    pub(in crate::session) fn stopped(&mut self, held: Held, why: StopWhy, turn: &mut SessionTurn<'_>) {
         turn.drop(match why {
             StopWhy::Stale => "attempt_stale",
             StopWhy::TakenBack => "attempt_taken_back",
@@ -96,13 +101,16 @@ impl Worker {
             StopWhy::Expired => "attempt_expired",
         });
         match self {
-            Worker::Simple(simple) if simple.job.as_ref().is_some_and(|job| job.held == held) => {
+            WorkerSession::Simple(simple) if simple.job.as_ref().is_some_and(|job| job.held == held) => {
                 let dialect = simple.dialect;
                 self.dismiss(dialect, turn);
             }
-            Worker::Plugin(plugin) => plugin.stopped(held, turn),
-            Worker::Returned { jobs, .. } => jobs.retain(|known| known.job.held != held),
-            Worker::Simple(_) | Worker::Arriving(_) | Worker::Asked { .. } | Worker::Unknown => {}
+            WorkerSession::Plugin(plugin) => plugin.stopped(held, turn),
+            WorkerSession::Returned { jobs, .. } => jobs.retain(|known| known.job.held != held),
+            WorkerSession::Simple(_)
+            | WorkerSession::Arriving(_)
+            | WorkerSession::Asked { .. }
+            | WorkerSession::Unknown => {}
         }
     }
 }

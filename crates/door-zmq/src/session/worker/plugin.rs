@@ -1,7 +1,7 @@
 //! A `_PL` worker: which job is in which thread, and which threads may still run what nobody waits for.
 //!
-//! A `_PL` worker reports a client and a thread and no name of the job. So a job goes only into a thread that is known to be
-//! free, or the report of the job before would be taken for its own.
+//! A `_PL` worker reports a client and a thread and no name of the job. So a job goes only into a thread that is known
+//! to be free, or the report of the job before would be taken for its own.
 
 use std::collections::VecDeque;
 
@@ -9,16 +9,16 @@ use bytes::Bytes;
 use tenure_door_kit::worker_actor::starts_on_assignment;
 use tenure_hub::words::{Assignment, Blob, Command, Held, Name, Refusal, Timestamp};
 
-use super::super::majordomo::{Turn, Waiting};
+use super::super::majordomo::{ReplyPurpose, SessionTurn};
 use super::replies::Replies;
 use super::{Running, THREAD_NOTE, Unsent, say};
-use crate::mdp::{Call, Dialect, ToWorker, for_worker};
-use crate::registry::Listing;
+use crate::mdp::{MdpCall, MdpDialect, ToWorker, for_worker};
+use crate::registry::ServiceListing;
 use crate::translate;
 
 #[derive(Debug)]
 pub(in crate::session) struct Plugin {
-    pub(super) listing: Listing,
+    pub(super) listing: ServiceListing,
     pub(super) threads: Threads,
     /// Jobs that came while no thread was free: one still runs what is over. The broker takes them back in time if
     /// somebody else can have them.
@@ -138,7 +138,7 @@ impl Threads {
 }
 
 impl Plugin {
-    pub(super) fn new(listing: Listing, threads: Threads, turn: &mut Turn<'_>) -> Plugin {
+    pub(super) fn new(listing: ServiceListing, threads: Threads, turn: &mut SessionTurn<'_>) -> Plugin {
         let beat_at = turn.now + turn.settings.heartbeat;
         let plugin =
             Plugin { listing, threads, unplaced: VecDeque::new(), replies: Replies::default(), beat_at };
@@ -147,23 +147,23 @@ impl Plugin {
     }
 
     /// Tells the hub what this worker does. It gets nothing while it is not known which of its threads are free.
-    fn register(&self, turn: &mut Turn<'_>) {
+    fn register(&self, turn: &mut SessionTurn<'_>) {
         let registration = self.listing.registration();
         let mut spec =
             translate::plugin_worker(self.listing.worker(), registration, self.threads.held(), turn.settings);
         spec.pulls = self.threads.strays != Strays::None;
-        turn.command(Command::Register(Box::new(spec)), Waiting::Known);
+        turn.command(Command::Register(Box::new(spec)), ReplyPurpose::Known);
     }
 
     /// Another worker has its name: it works under the one that the door gave it.
-    pub(super) fn rename(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn rename(&mut self, turn: &mut SessionTurn<'_>) {
         let registration = self.listing.registration().clone();
         self.listing = turn.registry.enter(turn.me.namespace(), &turn.me.name, registration);
         self.register(turn);
     }
 
     /// A heartbeat says how many threads are free. Gives false if that had to be known and was not said.
-    pub(super) fn beats(&mut self, free: Option<u32>, turn: &mut Turn<'_>) -> bool {
+    pub(super) fn beats(&mut self, free: Option<u32>, turn: &mut SessionTurn<'_>) -> bool {
         if self.threads.strays == Strays::None {
             return true;
         }
@@ -176,7 +176,7 @@ impl Plugin {
         true
     }
 
-    pub(super) fn assigned(&mut self, assignment: &Assignment, body: Bytes, turn: &mut Turn<'_>) {
+    pub(super) fn assigned(&mut self, assignment: &Assignment, body: Bytes, turn: &mut SessionTurn<'_>) {
         let held = Held { task: assignment.task, attempt: assignment.attempt };
         let job = Running::new(held, assignment.terms.submitter.clone());
         let body =
@@ -192,14 +192,14 @@ impl Plugin {
     }
 
     /// The start of a job is on disk. If its message waited for that, it leaves now.
-    pub(super) fn started(&mut self, held: Held, body: Result<Bytes, Refusal>, turn: &mut Turn<'_>) {
+    pub(super) fn started(&mut self, held: Held, body: Result<Bytes, Refusal>, turn: &mut SessionTurn<'_>) {
         let Some(thread) = self.threads.thread_of(held) else { return };
         let Some(job) = self.threads.jobs[thread].as_mut() else { return };
         let Some(Unsent { service, .. }) = job.unsent.take() else { return };
         match body {
             Ok(body) => send_call(&service, thread, job, &body, turn),
             Err(refusal) => {
-                turn.ask(translate::given_up(held, &refusal), Waiting::Nothing);
+                turn.ask(translate::given_up(held, &refusal), ReplyPurpose::Nothing);
                 self.threads.jobs[thread] = None;
                 self.place(turn);
             }
@@ -207,7 +207,7 @@ impl Plugin {
     }
 
     /// An attempt is over. If the worker has it, its thread stays taken.
-    pub(super) fn stopped(&mut self, held: Held, turn: &mut Turn<'_>) {
+    pub(super) fn stopped(&mut self, held: Held, turn: &mut SessionTurn<'_>) {
         self.unplaced.retain(|unplaced| unplaced.job.held != held);
         for place in &mut self.threads.jobs {
             if place.take_if(|job| job.held == held && job.unsent.is_some()).is_some() {
@@ -219,9 +219,9 @@ impl Plugin {
         }
     }
 
-    /// Kept until the job is finished, when it becomes its result. A reply names only a client, so one that may belong to
-    /// a job that is over is nobody's. Gives false if the worker has more replies unfinished than it may.
-    pub(super) fn replied(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut Turn<'_>) -> bool {
+    /// Kept until the job is finished, when it becomes its result. A reply names only a client, so one that may belong
+    /// to a job that is over is nobody's. Gives false if the worker has more replies unfinished than it may.
+    pub(super) fn replied(&mut self, client: Bytes, reply: Vec<Bytes>, turn: &mut SessionTurn<'_>) -> bool {
         let mut jobs = self.threads.jobs.iter().flatten().filter(|job| job.client.as_bytes() == client);
         let is_certain = self.threads.strays == Strays::None && !jobs.clone().any(|job| job.is_over);
         if jobs.next().is_some() && is_certain {
@@ -237,7 +237,7 @@ impl Plugin {
         client: &Bytes,
         thread: u32,
         result: &[Bytes],
-        turn: &mut Turn<'_>,
+        turn: &mut SessionTurn<'_>,
     ) -> Option<(Held, Vec<Bytes>)> {
         let Some(job) = self.threads.finish(client, thread) else {
             turn.drop("stale");
@@ -256,20 +256,20 @@ impl Plugin {
         Some((job.held, if result.is_empty() { reply } else { result.to_vec() }))
     }
 
-    fn open_if_known(&self, turn: &mut Turn<'_>) {
+    fn open_if_known(&self, turn: &mut SessionTurn<'_>) {
         if self.threads.strays == Strays::None {
             self.register(turn);
         }
     }
 
     /// Gives jobs to free threads.
-    fn place(&mut self, turn: &mut Turn<'_>) {
+    fn place(&mut self, turn: &mut SessionTurn<'_>) {
         while !self.unplaced.is_empty() {
             let Some(thread) = self.threads.free(self.listing.registration().threads) else { return };
             let Some(unplaced) = self.unplaced.pop_front() else { return };
             let Unplaced { mut job, service, body } = unplaced;
             let held = job.held;
-            turn.command(Command::Start(vec![held]), Waiting::Started(held));
+            turn.command(Command::Start(vec![held]), ReplyPurpose::Started(held));
             match body {
                 Body::Here(body) => send_call(&service, thread, &job, &body, turn),
                 Body::OnDisk(body) => job.unsent = Some(Unsent { service, body }),
@@ -277,14 +277,14 @@ impl Plugin {
             self.threads.jobs[thread] = Some(job);
             // Durable, so that the job finds its thread again after a restart of the broker.
             let note = Some(format!("{THREAD_NOTE}{thread}").into());
-            turn.command(Command::Progress { held, percent: None, note }, Waiting::Nothing);
+            turn.command(Command::Progress { held, percent: None, note }, ReplyPurpose::Nothing);
         }
     }
 }
 
-fn send_call(service: &Name, thread: usize, job: &Running, body: &Bytes, turn: &mut Turn<'_>) {
+fn send_call(service: &Name, thread: usize, job: &Running, body: &Bytes, turn: &mut SessionTurn<'_>) {
     let id = job.held.task.to_string();
-    let call = Call { thread: thread as u32, client: &job.client, job: &id, attempt: job.held.attempt };
+    let call = MdpCall { thread: thread as u32, client: &job.client, job: &id, attempt: job.held.attempt };
     let parameters = for_worker(body, &call);
-    say(&ToWorker::Call { service: service.to_string(), parameters }, Dialect::Pl, turn);
+    say(&ToWorker::Call { service: service.to_string(), parameters }, MdpDialect::Pl, turn);
 }

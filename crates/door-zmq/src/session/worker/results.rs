@@ -6,20 +6,26 @@ use tenure_hub::limits::BODY_BYTES_MAX;
 use tenure_hub::words::{Command, Held, Name, Refusal};
 
 use super::super::client::partial_address;
-use super::super::majordomo::{Turn, Waiting};
-use super::{Returning, Simple, Worker, say};
+use super::super::majordomo::{ReplyPurpose, SessionTurn};
+use super::{Returning, Simple, WorkerSession, say};
 use crate::body;
-use crate::mdp::{Address, Dialect, ToWorker};
+use crate::mdp::{MdpAddress, MdpDialect, ToWorker};
 use crate::translate;
 
-impl Worker {
-    pub(super) fn reply(&mut self, dialect: Dialect, address: &Bytes, result: &[Bytes], turn: &mut Turn<'_>) {
-        let Some(address) = Address::parse(address) else {
+impl WorkerSession {
+    pub(super) fn reply(
+        &mut self,
+        dialect: MdpDialect,
+        address: &Bytes,
+        result: &[Bytes],
+        turn: &mut SessionTurn<'_>,
+    ) {
+        let Some(address) = MdpAddress::parse(address) else {
             return self.dismiss(dialect, turn);
         };
         let held = translate::held_of(&address);
         match self {
-            Worker::Simple(simple) => match &simple.job {
+            WorkerSession::Simple(simple) => match &simple.job {
                 Some(job) if job.held == held => {
                     simple.start(turn);
                     simple.job = None;
@@ -28,22 +34,25 @@ impl Worker {
                 Some(_) => self.dismiss(dialect, turn),
                 None => turn.drop("stale"),
             },
-            Worker::Returned { jobs, .. } if jobs.iter().any(|known| known.job.held == held) => {
+            WorkerSession::Returned { jobs, .. } if jobs.iter().any(|known| known.job.held == held) => {
                 complete(held, result, turn);
                 self.dismiss(dialect, turn);
             }
-            Worker::Unknown | Worker::Arriving(_) | Worker::Returned { .. } | Worker::Asked { .. } => {
+            WorkerSession::Unknown
+            | WorkerSession::Arriving(_)
+            | WorkerSession::Returned { .. }
+            | WorkerSession::Asked { .. } => {
                 self.late_reply(&address, held, result, turn);
                 self.dismiss(dialect, turn);
             }
-            Worker::Plugin(_) => self.dismiss(dialect, turn),
+            WorkerSession::Plugin(_) => self.dismiss(dialect, turn),
         }
     }
 
     /// A result from a connection that never said READY: the worker kept its socket while the broker was restarted. Its
     /// address says who it was and what it held, and the engine decides whether that still counts.
-    fn late_reply(&mut self, address: &Address, held: Held, result: &[Bytes], turn: &mut Turn<'_>) {
-        if !matches!(self, Worker::Unknown) || !turn.me.check_work(turn.out) {
+    fn late_reply(&mut self, address: &MdpAddress, held: Held, result: &[Bytes], turn: &mut SessionTurn<'_>) {
+        if !matches!(self, WorkerSession::Unknown) || !turn.me.check_work(turn.out) {
             return turn.drop("stale");
         }
         let worker: Name = address.worker.as_str().into();
@@ -54,65 +63,72 @@ impl Worker {
             return turn.drop("stale");
         }
         let spec = translate::returned_worker(&worker, vec![held], turn.settings);
-        turn.command(Command::Register(Box::new(spec)), Waiting::Nothing);
+        turn.command(Command::Register(Box::new(spec)), ReplyPurpose::Nothing);
         complete(held, result, turn);
-        turn.command(Command::Leave, Waiting::Nothing);
+        turn.command(Command::Leave, ReplyPurpose::Nothing);
     }
 
     pub(super) fn partial(
         &mut self,
-        dialect: Dialect,
+        dialect: MdpDialect,
         address: &Bytes,
         part: Vec<Bytes>,
-        turn: &mut Turn<'_>,
+        turn: &mut SessionTurn<'_>,
     ) {
-        if let Worker::Simple(simple) = self {
+        if let WorkerSession::Simple(simple) = self {
             simple.start(turn);
         }
-        let Worker::Simple(Simple { job: Some(job), .. }) = self else {
+        let WorkerSession::Simple(Simple { job: Some(job), .. }) = self else {
             return self.dismiss(dialect, turn);
         };
-        if Address::parse(address).map(|address| translate::held_of(&address)) != Some(job.held) {
+        if MdpAddress::parse(address).map(|address| translate::held_of(&address)) != Some(job.held) {
             return turn.drop("stale");
         }
         let mut frames = vec![address.clone()];
         frames.extend(part);
         let body = body::pack(&frames);
         let bytes = body.len();
-        turn.ask(Request::Call { address: partial_address(&job.client), body }, Waiting::Part { bytes });
+        turn.ask(Request::Call { address: partial_address(&job.client), body }, ReplyPurpose::Part { bytes });
         // A part of a result is a sign of life, whoever hears it.
-        turn.command(Command::Heartbeat { held: None, stats: None }, Waiting::Known);
+        turn.command(Command::Heartbeat { held: None, stats: None }, ReplyPurpose::Known);
     }
 
-    /// A message that cannot be read. From a simple worker with a job it may well be the result, which will not come again:
-    /// it starts again and the job with it.
-    pub(in crate::session) fn garbled(&mut self, turn: &mut Turn<'_>) {
-        if let Worker::Simple(Simple { job: Some(_), dialect, .. }) = self {
+    /// A message that cannot be read. From a simple worker with a job it may well be the result, which will not come
+    /// again: it starts again and the job with it.
+    pub(in crate::session) fn garbled(&mut self, turn: &mut SessionTurn<'_>) {
+        if let WorkerSession::Simple(Simple { job: Some(_), dialect, .. }) = self {
             let dialect = *dialect;
             self.dismiss(dialect, turn);
         }
     }
 
-    /// A message that is too long. From a simple worker with a job it is the result, and the next attempt would bring the same.
-    pub(in crate::session) fn too_long(&mut self, turn: &mut Turn<'_>) {
-        if let Worker::Simple(simple) = self {
+    /// A message that is too long. From a simple worker with a job it is the result, and the next attempt would bring
+    /// the same.
+    pub(in crate::session) fn too_long(&mut self, turn: &mut SessionTurn<'_>) {
+        if let WorkerSession::Simple(simple) = self {
             simple.start(turn);
             if let Some(job) = simple.job.take() {
                 let refusal = Refusal::TooMany { what: "bytes in a result", limit: BODY_BYTES_MAX };
-                turn.ask(translate::given_up(job.held, &refusal), Waiting::Nothing);
+                turn.ask(translate::given_up(job.held, &refusal), ReplyPurpose::Nothing);
             }
         }
     }
 
     /// `_PL`: a thread has finished.
-    pub(super) fn finished(&mut self, client: &Bytes, thread: u32, result: &[Bytes], turn: &mut Turn<'_>) {
+    pub(super) fn finished(
+        &mut self,
+        client: &Bytes,
+        thread: u32,
+        result: &[Bytes],
+        turn: &mut SessionTurn<'_>,
+    ) {
         match self {
-            Worker::Plugin(plugin) => {
+            WorkerSession::Plugin(plugin) => {
                 if let Some((held, result)) = plugin.finished(client, thread, result, turn) {
                     complete(held, &result, turn);
                 }
             }
-            Worker::Returned { jobs, free } => {
+            WorkerSession::Returned { jobs, free } => {
                 let is_it = |known: &Returning| {
                     known.thread == Some(thread as usize) && known.job.client.as_bytes() == client
                 };
@@ -122,23 +138,23 @@ impl Worker {
                     None => turn.drop("stale"),
                 }
                 // It has not told yet what it can do.
-                say(&ToWorker::TellProcesses, Dialect::Pl, turn);
+                say(&ToWorker::TellProcesses, MdpDialect::Pl, turn);
             }
             // Whatever it was, nobody waits for it.
-            Worker::Asked { jobs, free } => {
+            WorkerSession::Asked { jobs, free } => {
                 *free = free.map(|free| free + 1);
                 let place = jobs.get_mut(thread as usize);
                 place.and_then(|place| place.take_if(|job| job.client.as_bytes() == client));
                 turn.drop("stale");
             }
-            Worker::Unknown | Worker::Arriving(_) | Worker::Simple(_) => {
+            WorkerSession::Unknown | WorkerSession::Arriving(_) | WorkerSession::Simple(_) => {
                 turn.drop("stale");
-                self.start_again(Dialect::Pl, turn);
+                self.start_again(MdpDialect::Pl, turn);
             }
         }
     }
 }
 
-fn complete(held: Held, result: &[Bytes], turn: &mut Turn<'_>) {
-    turn.ask(translate::report(held, result), Waiting::Nothing);
+fn complete(held: Held, result: &[Bytes], turn: &mut SessionTurn<'_>) {
+    turn.ask(translate::report(held, result), ReplyPurpose::Nothing);
 }
