@@ -22,7 +22,7 @@ pub(crate) struct Flow {
 
 /// Held while the message of a call arrives.
 #[derive(Clone, Debug)]
-pub(crate) struct Turn(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
+pub(crate) struct FlowTurn(#[expect(dead_code, reason = "it is held")] Arc<OwnedSemaphorePermit>);
 
 /// Held while an answer is on its way.
 #[derive(Clone, Debug)]
@@ -42,9 +42,9 @@ impl Flow {
         call.get::<Flow>().cloned()
     }
 
-    pub(crate) async fn turn(&self) -> Turn {
+    pub(crate) async fn turn(&self) -> FlowTurn {
         let turn = Arc::clone(&self.turns).acquire_owned().await;
-        Turn(Arc::new(turn.expect("it is never closed")))
+        FlowTurn(Arc::new(turn.expect("it is never closed")))
     }
 
     /// Room for an answer of so many bytes, if there is some at once.

@@ -14,8 +14,8 @@ use tenure_hub::HubHandle;
 use tonic::{Request, Status};
 
 use crate::authentication::AuthenticatedPeer;
-use crate::flow::Turn;
-use crate::session::Call;
+use crate::flow::FlowTurn;
+use crate::session::GrpcCall;
 use crate::translate;
 
 type Reply<T> = Result<tonic::Response<T>, Status>;
@@ -34,26 +34,26 @@ pub(crate) struct GrpcService {
 impl GrpcService {
     /// Who calls: it was let in before its message was read. Now that it is, others are read.
     fn enter<T>(&self, request: &mut Request<T>) -> Result<AuthenticatedPeer, Status> {
-        request.extensions_mut().remove::<Turn>();
+        request.extensions_mut().remove::<FlowTurn>();
         request.extensions_mut().remove::<AuthenticatedPeer>().ok_or_else(translate::unexpected)
     }
 
     /// A call that only looks: allowed to everybody who may come in.
-    fn look<T>(&self, request: &mut Request<T>) -> Result<Call, Status> {
-        Ok(Call(self.enter(request)?.open(&self.hub)?))
+    fn look<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
+        Ok(GrpcCall(self.enter(request)?.open(&self.hub)?))
     }
 
     /// A call that submits or steers tasks.
-    fn steer<T>(&self, request: &mut Request<T>) -> Result<Call, Status> {
+    fn steer<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
         let peer = self.enter(request)?;
         peer.may_submit()?;
-        Ok(Call(peer.open(&self.hub)?))
+        Ok(GrpcCall(peer.open(&self.hub)?))
     }
 
     /// A call that manages the broker.
-    fn manage<T>(&self, request: &mut Request<T>) -> Result<Call, Status> {
+    fn manage<T>(&self, request: &mut Request<T>) -> Result<GrpcCall, Status> {
         let peer = self.enter(request)?;
         peer.may_manage()?;
-        Ok(Call(peer.open(&self.hub)?))
+        Ok(GrpcCall(peer.open(&self.hub)?))
     }
 }

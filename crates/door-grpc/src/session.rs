@@ -14,7 +14,7 @@ mod waiting;
 mod watching;
 mod working;
 
-pub(crate) use call::Call;
+pub(crate) use call::GrpcCall;
 pub(crate) use listening::Listening;
 pub(crate) use publishing::Publishing;
 pub(crate) use submitting::{Submitting, submit};
@@ -23,7 +23,7 @@ pub(crate) use watching::Watching;
 pub(crate) use working::Working;
 
 /// A conversation that goes on for longer than one answer.
-pub(crate) trait Conversation: Send + 'static {
+pub(crate) trait GrpcSession: Send + 'static {
     type Said: Send;
 
     /// What is said next; nothing once everything has been said.
@@ -31,7 +31,7 @@ pub(crate) trait Conversation: Send + 'static {
 }
 
 /// The conversation as a stream of answers. It is asked for the next one when the connection has room for it.
-pub(crate) fn stream<C: Conversation>(conversation: C) -> impl Stream<Item = Result<C::Said, Status>> + Send {
+pub(crate) fn stream<C: GrpcSession>(conversation: C) -> impl Stream<Item = Result<C::Said, Status>> + Send {
     futures::stream::unfold(Some(conversation), |conversation| async move {
         let mut conversation = conversation?;
         match conversation.next().await {

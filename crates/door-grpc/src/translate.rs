@@ -13,7 +13,7 @@ pub(crate) use answer::{
     accepted, counts, has_ended, limits, queues, refused, stats, task_info, tasks, why, workers,
 };
 pub(crate) use ask::{
-    Template, about_end, confirmed, failure, filter, given_back, held, list_query, moved, progress,
+    SubmitTemplate, about_end, confirmed, failure, filter, given_back, held, list_query, moved, progress,
     saved_checkpoint, worker_spec, worker_stats,
 };
 pub(crate) use event::{KINDS_OF_ENDS, event, gap};

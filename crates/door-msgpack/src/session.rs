@@ -34,7 +34,7 @@ use crate::pending::{Pendings, Token};
 use crate::settings::Settings;
 use crate::translate;
 use bulk::Bulk;
-use expect::{Expect, Pending};
+use expect::{PendingReply, ReplyPlan};
 use topics::TopicSide;
 use waits::Waits;
 
@@ -45,7 +45,7 @@ pub struct Session {
     settings: Arc<Settings>,
     /// Who it is, once it has said hello.
     peer: Option<Box<Known>>,
-    pendings: Pendings<Pending>,
+    pendings: Pendings<PendingReply>,
     bulk: Bulk,
     /// What most peers never use.
     extras: Option<Box<Extras>>,
@@ -124,10 +124,12 @@ impl Protocol for Session {
             Delivery::Notice(Notice::Assign(assignment)) => some(assignment.body),
             Delivery::Reply { token, reply: Ok(Response::Answer(Answer::Task(info))) } => {
                 match &self.pendings.get(*token)?.expect {
-                    Expect::Body => some(info.body),
-                    Expect::Result => some(info.state.end()?.result),
-                    Expect::Checkpoint => some(info.checkpoint?.blob),
-                    Expect::Waited { task } if self.waits_for_result(*task) => some(info.state.end()?.result),
+                    ReplyPlan::Body => some(info.body),
+                    ReplyPlan::Result => some(info.state.end()?.result),
+                    ReplyPlan::Checkpoint => some(info.checkpoint?.blob),
+                    ReplyPlan::Waited { task } if self.waits_for_result(*task) => {
+                        some(info.state.end()?.result)
+                    }
                     _ => None,
                 }
             }
@@ -279,7 +281,7 @@ impl Session {
         let Some(pending) = self.pendings.get(token) else { return };
         let number = pending.number;
         // A call's answer comes from its receiver; all that the hub itself can say is that there is none.
-        if let Expect::Call { to } = &pending.expect {
+        if let ReplyPlan::Call { to } = &pending.expect {
             let nobody = Refusal::NobodyThere { address: to.clone() };
             if let Err(no) = reply {
                 self.forget_call(number);
@@ -290,39 +292,45 @@ impl Session {
         }
         let Some(pending) = self.pendings.take(token) else { return };
         match (pending.expect, reply) {
-            (Expect::Nothing | Expect::Call { .. }, _) => {}
-            (Expect::Waited { task }, reply) => self.looked(task, reply, bytes, turn),
-            (Expect::Part, Ok(_)) => {}
-            (Expect::Part, Err(no)) => {
+            (ReplyPlan::Nothing | ReplyPlan::Call { .. }, _) => {}
+            (ReplyPlan::Waited { task }, reply) => self.looked(task, reply, bytes, turn),
+            (ReplyPlan::Part, Ok(_)) => {}
+            (ReplyPlan::Part, Err(no)) => {
                 self.extras().refused_parts.entry(number).or_insert(no);
             }
-            (Expect::LastPart, last) => {
+            (ReplyPlan::LastPart, last) => {
                 let refused = self.extras().refused_parts.remove(&number);
                 match refused.map_or(last, Err) {
                     Ok(response) => answer(number, &translate::response(response), turn),
                     Err(no) => refuse(number, &no, turn),
                 }
             }
-            (Expect::Watching { .. }, Err(no)) => {
+            (ReplyPlan::Watching { .. }, Err(no)) => {
                 self.extras().watches.remove(&number);
                 refuse(number, &no, turn);
             }
             (_, Err(no)) => refuse(number, &no, turn),
-            (Expect::Submitted { refused }, Ok(response)) => submitted(number, &refused, response, turn),
-            (Expect::Watching { from }, Ok(_)) => answer(number, &Reply::Watching(Watching { from }), turn),
-            (Expect::Pong { now }, Ok(_)) => answer(number, &verbs::pong(now), turn),
-            (Expect::Result, Ok(Response::Answer(Answer::Task(info)))) if info.state.end().is_none() => {
+            (ReplyPlan::Submitted { refused }, Ok(response)) => submitted(number, &refused, response, turn),
+            (ReplyPlan::Watching { from }, Ok(_)) => {
+                answer(number, &Reply::Watching(Watching { from }), turn)
+            }
+            (ReplyPlan::Pong { now }, Ok(_)) => answer(number, &verbs::pong(now), turn),
+            (ReplyPlan::Result, Ok(Response::Answer(Answer::Task(info)))) if info.state.end().is_none() => {
                 let (task, state) = (info.id, info.state.name());
                 refuse(number, &Refusal::WrongState { task, state, verb: "fetch the result of" }, turn);
             }
-            (Expect::Body | Expect::Result | Expect::Checkpoint, Ok(Response::Answer(Answer::Task(_)))) => {
-                match bytes {
-                    Some(Ok(bytes)) => answer(number, &translate::bytes(bytes), turn),
-                    Some(Err(no)) => refuse(number, &no, turn),
-                    None => answer(number, &translate::bytes(Bytes::new()), turn),
-                }
-            }
-            (Expect::Plain | Expect::Body | Expect::Result | Expect::Checkpoint, Ok(response)) => {
+            (
+                ReplyPlan::Body | ReplyPlan::Result | ReplyPlan::Checkpoint,
+                Ok(Response::Answer(Answer::Task(_))),
+            ) => match bytes {
+                Some(Ok(bytes)) => answer(number, &translate::bytes(bytes), turn),
+                Some(Err(no)) => refuse(number, &no, turn),
+                None => answer(number, &translate::bytes(Bytes::new()), turn),
+            },
+            (
+                ReplyPlan::Plain | ReplyPlan::Body | ReplyPlan::Result | ReplyPlan::Checkpoint,
+                Ok(response),
+            ) => {
                 answer(number, &translate::response(response), turn);
             }
         }
@@ -334,7 +342,8 @@ impl Session {
                 match bytes.unwrap_or(Ok(Bytes::new())) {
                     Ok(body) => self.bulk.assign(*assignment, body, &mut turn.out),
                     Err(no) => {
-                        let token = self.pendings.put(Pending { number: NO_NUMBER, expect: Expect::Nothing });
+                        let token =
+                            self.pendings.put(PendingReply { number: NO_NUMBER, expect: ReplyPlan::Nothing });
                         turn.asks.push(Ask { token, request: Request::cannot_be_run(&assignment, &no) });
                     }
                 }
@@ -372,7 +381,7 @@ impl Session {
     /// The caller does not wait any longer, so its receiver need not answer.
     fn give_up_call(&mut self, number: u64, turn: &mut Turn) {
         if let Some(token) = self.forget_call(number) {
-            self.ask(NO_NUMBER, Expect::Nothing, Request::GiveUpCall { token }, turn);
+            self.ask(NO_NUMBER, ReplyPlan::Nothing, Request::GiveUpCall { token }, turn);
         }
     }
 
@@ -393,8 +402,8 @@ impl Session {
         self.extras.get_or_insert_default()
     }
 
-    fn ask(&mut self, number: u64, expect: Expect, request: Request, turn: &mut Turn) -> Token {
-        let token = self.pendings.put(Pending { number, expect });
+    fn ask(&mut self, number: u64, expect: ReplyPlan, request: Request, turn: &mut Turn) -> Token {
+        let token = self.pendings.put(PendingReply { number, expect });
         turn.asks.push(Ask { token, request });
         token
     }

@@ -3,10 +3,11 @@
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use tenure_door_msgpack::xmessage::codec::{
-    CodecError, Id, Introduction, Message, Operation, State, TaskOptions, decode, encode, fuzz, split,
+    Operation, XMessage, XMessageError, XMessageId, XMessageIntroduction, XMessageState, XMessageTaskOptions,
+    decode, encode, fuzz, split,
 };
 
-const ID: Id = Id([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+const ID: XMessageId = XMessageId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
 /// Text between quotes stands for its bytes, everything else is hexadecimal.
 fn bytes(written: &str) -> Vec<u8> {
@@ -23,7 +24,7 @@ fn bytes(written: &str) -> Vec<u8> {
     bytes
 }
 
-fn check(message: &Message, written: &str) {
+fn check(message: &XMessage, written: &str) {
     let expected = bytes(written);
     let mut out = BytesMut::new();
     encode(&mut out, message);
@@ -36,27 +37,27 @@ fn check(message: &Message, written: &str) {
 #[test]
 fn every_message_has_the_bytes_that_peers_expect() {
     let id = "c410 000102030405060708090a0b0c0d0e0f";
-    check(&Message::HandShake("worker".into()), r#"00000012 81 a9"HandShake" a6"worker""#);
-    check(&Message::HeartBeat(5677), r#"0000000e 81 a9"HeartBeat" cd162d"#);
+    check(&XMessage::HandShake("worker".into()), r#"00000012 81 a9"HandShake" a6"worker""#);
+    check(&XMessage::HeartBeat(5677), r#"0000000e 81 a9"HeartBeat" cd162d"#);
     check(
-        &Message::TaskLaunch { task_id: ID, record_id: "task:x".into() },
+        &XMessage::TaskLaunch { task_id: ID, record_id: "task:x".into() },
         &format!(r#"00000026 81 aa"TaskLaunch" 92 {id} a6"task:x""#),
     );
     check(
-        &Message::ActionerOp(Operation::AddTask("task:x".into())),
+        &XMessage::ActionerOp(Operation::AddTask("task:x".into())),
         r#"0000001c 81 aa"ActionerOp" 81 a7"AddTask" a6"task:x""#,
     );
-    check(&Message::ActionerOp(Operation::PlayAllTask), r#"00000018 81 aa"ActionerOp" ab"PlayAllTask""#);
+    check(&XMessage::ActionerOp(Operation::PlayAllTask), r#"00000018 81 aa"ActionerOp" ab"PlayAllTask""#);
     check(
-        &Message::TaskTablePrint { states: vec![State::Created, State::Terminated(-1)] },
+        &XMessage::TaskTablePrint { states: vec![XMessageState::Created, XMessageState::Terminated(-1)] },
         r#"00000027 81 ae"TaskTablePrint" 91 92 a7"Created" 81 aa"Terminated" ff"#,
     );
     check(
-        &Message::TaskStateChange { id: ID, from: State::Run, to: State::Terminated(0) },
+        &XMessage::TaskStateChange { id: ID, from: XMessageState::Run, to: XMessageState::Terminated(0) },
         &format!(r#"00000035 81 af"TaskStateChange" 93 {id} a3"Run" 81 aa"Terminated" 00"#),
     );
-    check(&Message::WorkerTablePrint, r#"00000011 b0"WorkerTablePrint""#);
-    check(&Message::Over, r#"00000005 a4"Over""#);
+    check(&XMessage::WorkerTablePrint, r#"00000011 b0"WorkerTablePrint""#);
+    check(&XMessage::Over, r#"00000005 a4"Over""#);
 }
 
 #[test]
@@ -64,22 +65,26 @@ fn fields_may_come_as_a_map_and_ids_as_text() {
     let written = r#"81 af"TaskStateChange" 83 a2"to" a3"Run" a4"from" a6"Submit"
         a2"id" d924"00010203-0405-0607-0809-0a0b0c0d0e0f""#;
     let message = decode(&bytes(written).into()).unwrap();
-    assert_eq!(message, Message::TaskStateChange { id: ID, from: State::Submit, to: State::Run });
+    assert_eq!(
+        message,
+        XMessage::TaskStateChange { id: ID, from: XMessageState::Submit, to: XMessageState::Run }
+    );
 }
 
 #[test]
 fn what_the_dialect_adds_is_read_as_a_map_or_a_list_and_may_leave_out_fields() {
     let by_name = r#"81 ad"HandShakeWith" 82 a4"role" a6"worker" a5"slots" 04"#;
-    let expected = Introduction { role: "worker".into(), slots: Some(4), ..Introduction::default() };
-    assert_eq!(decode(&bytes(by_name).into()).unwrap(), Message::HandShakeWith(expected));
+    let expected =
+        XMessageIntroduction { role: "worker".into(), slots: Some(4), ..XMessageIntroduction::default() };
+    assert_eq!(decode(&bytes(by_name).into()).unwrap(), XMessage::HandShakeWith(expected));
     let in_order = r#"81 aa"ActionerOp" 81 ab"AddTaskWith" 93 a6"task:x" a4"sync" 07"#;
-    let expected = TaskOptions {
+    let expected = XMessageTaskOptions {
         record_id: "task:x".into(),
         task_type: Some("sync".into()),
         priority: Some(7),
-        ..TaskOptions::default()
+        ..XMessageTaskOptions::default()
     };
-    let message = Message::ActionerOp(Operation::AddTaskWith(expected));
+    let message = XMessage::ActionerOp(Operation::AddTaskWith(expected));
     assert_eq!(decode(&bytes(in_order).into()).unwrap(), message);
     let unknown = r#"81 ad"HandShakeWith" 82 a4"role" a6"worker" a5"color" 04"#;
     let error = decode(&bytes(unknown).into()).unwrap_err().to_string();
@@ -106,42 +111,42 @@ fn what_is_no_message_is_refused_and_says_why() {
         r#"81 a9"HeartBeat""#,
         r#"81 aa"TaskLaunch" 91 c40101"#,
     ] {
-        assert!(matches!(decode(&bytes(bad).into()), Err(CodecError::Message(_))), "{bad}");
+        assert!(matches!(decode(&bytes(bad).into()), Err(XMessageError::Message(_))), "{bad}");
     }
     let trailing = decode(&bytes(r#"a4"Over" c0"#).into());
-    assert!(matches!(trailing, Err(CodecError::Trailing { bytes: 1 })));
+    assert!(matches!(trailing, Err(XMessageError::Trailing { bytes: 1 })));
 }
 
 #[test]
 fn hostile_bytes_take_neither_memory_nor_stack() {
     let mut long = BytesMut::from(&[0xff; 8][..]);
-    assert!(matches!(split(&mut long), Err(CodecError::Frame(_))));
+    assert!(matches!(split(&mut long), Err(XMessageError::Frame(_))));
     let deep = Bytes::from(vec![0x91; 100_000]);
-    assert!(matches!(decode(&deep), Err(CodecError::Message(_))));
+    assert!(matches!(decode(&deep), Err(XMessageError::Message(_))));
     for bad in [
         r#"81 ae"TaskTablePrint" dd ffffffff"#,
         r#"81 ae"TaskTablePrint" 91 dd ffffffff"#,
         r#"81 ab"BulkMessage" db ffffffff"#,
         r#"df ffffffff"#,
     ] {
-        assert!(matches!(decode(&bytes(bad).into()), Err(CodecError::Message(_))), "{bad}");
+        assert!(matches!(decode(&bytes(bad).into()), Err(XMessageError::Message(_))), "{bad}");
     }
     let deep_states = format!(r#"81 ae"TaskTablePrint" 91 {}"#, "91".repeat(50_000));
-    assert!(matches!(decode(&bytes(&deep_states).into()), Err(CodecError::Message(_))));
+    assert!(matches!(decode(&bytes(&deep_states).into()), Err(XMessageError::Message(_))));
 }
 
-fn any_id() -> impl Strategy<Value = Id> {
-    any::<[u8; 16]>().prop_map(Id)
+fn any_id() -> impl Strategy<Value = XMessageId> {
+    any::<[u8; 16]>().prop_map(XMessageId)
 }
 
-fn any_state() -> impl Strategy<Value = State> {
+fn any_state() -> impl Strategy<Value = XMessageState> {
     prop_oneof![
-        Just(State::Created),
-        Just(State::Ready),
-        Just(State::Submit),
-        Just(State::Pause),
-        Just(State::Run),
-        any::<i8>().prop_map(State::Terminated),
+        Just(XMessageState::Created),
+        Just(XMessageState::Ready),
+        Just(XMessageState::Submit),
+        Just(XMessageState::Pause),
+        Just(XMessageState::Run),
+        any::<i8>().prop_map(XMessageState::Terminated),
     ]
 }
 
@@ -157,23 +162,23 @@ fn any_operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-fn any_message() -> impl Strategy<Value = Message> {
+fn any_message() -> impl Strategy<Value = XMessage> {
     prop_oneof![
-        "\\PC{0,300}".prop_map(Message::BulkMessage),
-        (any_id(), "\\PC{0,40}").prop_map(|(task_id, record_id)| Message::TaskLaunch { task_id, record_id }),
-        any::<u16>().prop_map(Message::HeartBeat),
-        any_operation().prop_map(Message::ActionerOp),
-        (any_operation(), any_id()).prop_map(|(op, id)| Message::WorkerOp { op, id }),
+        "\\PC{0,300}".prop_map(XMessage::BulkMessage),
+        (any_id(), "\\PC{0,40}").prop_map(|(task_id, record_id)| XMessage::TaskLaunch { task_id, record_id }),
+        any::<u16>().prop_map(XMessage::HeartBeat),
+        any_operation().prop_map(XMessage::ActionerOp),
+        (any_operation(), any_id()).prop_map(|(op, id)| XMessage::WorkerOp { op, id }),
         (any_operation(), any_id(), any_state(), any_state())
-            .prop_map(|(op, id, from, to)| Message::TaskTableOp { op, id, from, to }),
-        proptest::collection::vec(any_state(), 0..9).prop_map(|states| Message::TaskTablePrint { states }),
-        (any_id(), any_state(), any_state()).prop_map(|(id, from, to)| Message::TaskStateChange {
+            .prop_map(|(op, id, from, to)| XMessage::TaskTableOp { op, id, from, to }),
+        proptest::collection::vec(any_state(), 0..9).prop_map(|states| XMessage::TaskTablePrint { states }),
+        (any_id(), any_state(), any_state()).prop_map(|(id, from, to)| XMessage::TaskStateChange {
             id,
             from,
             to
         }),
-        Just(Message::WorkerTablePrint),
-        Just(Message::Over),
+        Just(XMessage::WorkerTablePrint),
+        Just(XMessage::Over),
     ]
 }
 

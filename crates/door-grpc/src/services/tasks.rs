@@ -8,7 +8,7 @@ use super::{Answers, GrpcService, Reply};
 use crate::authentication::AuthenticatedPeer;
 use crate::flow::Room;
 use crate::proto::tenure::v1 as pb;
-use crate::session::{self, Call, Submitting, Watching};
+use crate::session::{self, GrpcCall, Submitting, Watching};
 use crate::translate;
 
 #[tonic::async_trait]
@@ -138,7 +138,7 @@ impl GrpcService {
         task: TaskId,
         wanted: fn(&TaskInfo) -> Result<Blob, Refusal>,
     ) -> Reply<pb::BytesResponse> {
-        let call = Call(peer.open(&self.hub)?);
+        let call = GrpcCall(peer.open(&self.hub)?);
         let look = async || {
             let info = call.task(Query::Show { task }).await?;
             wanted(&info).map_err(|no| translate::status(&no))

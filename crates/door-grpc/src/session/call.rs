@@ -8,9 +8,9 @@ use crate::proto::tenure::v1 as pb;
 use crate::translate;
 
 /// A session that asks one thing at a time.
-pub(crate) struct Call(pub(crate) Session);
+pub(crate) struct GrpcCall(pub(crate) Session);
 
-impl Call {
+impl GrpcCall {
     /// Asks and waits for the answer. News that comes meanwhile is not for a caller, and passed over.
     pub(crate) async fn ask(&self, request: Request) -> Result<Response, Status> {
         self.0.send(vec![Ask { token: 0, request }]).await.map_err(|_| translate::unavailable())?;

@@ -8,7 +8,7 @@ use tenure_hub::topics::{PublishResult, TopicRefusal};
 use tenure_hub::words::Name;
 use tonic::{Status, Streaming};
 
-use super::Conversation;
+use super::GrpcSession;
 use crate::proto::sidecar::PublishRequest;
 use crate::proto::tenure::v1 as pb;
 use crate::translate;
@@ -26,7 +26,7 @@ pub(crate) struct Publishing {
     revoked: BoxFuture<'static, ()>,
 }
 
-impl Conversation for Publishing {
+impl GrpcSession for Publishing {
     type Said = pb::PublishVerdict;
 
     async fn next(&mut self) -> Result<Option<pb::PublishVerdict>, Status> {

@@ -7,9 +7,9 @@ use tenure_hub::words::{Refusal, Reply};
 use tenure_hub::{Ask, Delivery, Request, Response, Session, Submission};
 use tonic::{Status, Streaming};
 
-use super::{Call, Conversation};
+use super::{GrpcCall, GrpcSession};
 use crate::proto::tenure::v1 as pb;
-use crate::translate::{self, Template};
+use crate::translate::{self, SubmitTemplate};
 
 /// How many requests of one stream may be unanswered.
 const UNANSWERED_MAX: usize = 64;
@@ -22,11 +22,11 @@ fn understand(request: pb::SubmitRequest) -> Result<(Vec<Submission>, Refused), 
     if request.tasks.len() > MANY_MAX {
         return Err(Refusal::TooMany { what: "tasks", limit: MANY_MAX });
     }
-    let templates: Vec<Template> = request.terms.into_iter().map(Template::new).collect();
+    let templates: Vec<SubmitTemplate> = request.terms.into_iter().map(SubmitTemplate::new).collect();
     let mut submissions = Vec::with_capacity(request.tasks.len());
     let mut refused = Vec::new();
     for (index, task) in request.tasks.into_iter().enumerate() {
-        match Template::submission(&templates, task) {
+        match SubmitTemplate::submission(&templates, task) {
             Ok(submission) => submissions.push(submission),
             Err(no) => refused.push((index, no)),
         }
@@ -44,7 +44,7 @@ fn answer(response: Response, refused: &Refused) -> Result<pb::SubmitResponse, S
     Ok(pb::SubmitResponse { tasks })
 }
 
-pub(crate) async fn submit(call: Call, request: pb::SubmitRequest) -> Result<pb::SubmitResponse, Status> {
+pub(crate) async fn submit(call: GrpcCall, request: pb::SubmitRequest) -> Result<pb::SubmitResponse, Status> {
     let (submissions, refused) = understand(request).map_err(|no| translate::status(&no))?;
     let response = if submissions.is_empty() {
         Response::Command(Reply::Submitted(Vec::new()))
@@ -66,7 +66,7 @@ pub(crate) struct Submitting {
     is_goodbye: bool,
 }
 
-impl Conversation for Submitting {
+impl GrpcSession for Submitting {
     type Said = pb::SubmitResponse;
 
     async fn next(&mut self) -> Result<Option<pb::SubmitResponse>, Status> {

@@ -26,7 +26,7 @@ pub(crate) async fn wait(
         return Err(translate::status(&Refusal::TooMany { what: "tasks waited for", limit: MANY_MAX }));
     }
     let tasks = translate::ids(&request.tasks).map_err(|no| translate::status(&no))?;
-    let mut waiting = Waiting { session, left: tasks.iter().copied().collect(), ended: Vec::new() };
+    let mut waiting = WaitSession { session, left: tasks.iter().copied().collect(), ended: Vec::new() };
     let all_ended = waiting.until_all_ended(&tasks);
     match request.timeout_ms.map(Duration::from_millis) {
         None => all_ended.await?,
@@ -36,13 +36,13 @@ pub(crate) async fn wait(
     waiting.answer(&tasks, request.results, flow).await
 }
 
-struct Waiting {
+struct WaitSession {
     session: Session,
     left: HashSet<TaskId, RandomState>,
     ended: Vec<(pb::Ended, Blob)>,
 }
 
-impl Waiting {
+impl WaitSession {
     async fn until_all_ended(&mut self, tasks: &[TaskId]) -> Result<(), Status> {
         self.watch_and_look(tasks).await?;
         let mut arrived = Vec::new();
@@ -107,7 +107,7 @@ impl Waiting {
         results: bool,
         flow: &Flow,
     ) -> Result<(pb::WaitResponse, Room), Status> {
-        let Waiting { session, left, ended } = self;
+        let WaitSession { session, left, ended } = self;
         let mut left_over = if results { RESULT_BYTES } else { 0 };
         let mut brought = Vec::new();
         for (index, (_, blob)) in ended.iter().enumerate() {

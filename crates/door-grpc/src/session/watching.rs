@@ -9,7 +9,7 @@ use tenure_hub::words::EventFilter;
 use tenure_hub::{Ask, Delivery, Request, Session, Watch};
 use tonic::Status;
 
-use super::Conversation;
+use super::GrpcSession;
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::watch_response::News;
 use crate::translate;
@@ -20,7 +20,7 @@ pub(crate) struct Watching {
     taken: Vec<Delivery>,
 }
 
-impl Conversation for Watching {
+impl GrpcSession for Watching {
     type Said = pb::WatchResponse;
 
     async fn next(&mut self) -> Result<Option<pb::WatchResponse>, Status> {

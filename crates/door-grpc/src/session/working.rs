@@ -10,7 +10,7 @@ use tenure_hub::words::{Blob, Command, Name, Notice, Refusal, Reply};
 use tenure_hub::{Ask, Delivery, Grant, Request, Response, Session};
 use tonic::{Status, Streaming};
 
-use super::Conversation;
+use super::GrpcSession;
 use crate::proto::tenure::v1 as pb;
 use crate::proto::tenure::v1::{broker_message, worker_message};
 use crate::translate;
@@ -38,7 +38,7 @@ pub(crate) struct Working {
     is_replaced: bool,
 }
 
-impl Conversation for Working {
+impl GrpcSession for Working {
     type Said = pb::BrokerMessage;
 
     async fn next(&mut self) -> Result<Option<pb::BrokerMessage>, Status> {

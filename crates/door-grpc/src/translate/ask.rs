@@ -20,11 +20,11 @@ use crate::proto::tenure::v1 as pb;
 const PAGE: usize = 100;
 
 /// The terms of a submission, made ready once for all tasks that share them.
-pub(crate) struct Template(Result<NewTask, Refusal>);
+pub(crate) struct SubmitTemplate(Result<NewTask, Refusal>);
 
-impl Template {
-    pub(crate) fn new(terms: pb::Terms) -> Template {
-        Template(Template::understand(terms))
+impl SubmitTemplate {
+    pub(crate) fn new(terms: pb::Terms) -> SubmitTemplate {
+        SubmitTemplate(SubmitTemplate::understand(terms))
     }
 
     fn understand(terms: pb::Terms) -> Result<NewTask, Refusal> {
@@ -47,8 +47,8 @@ impl Template {
     }
 
     /// One task of a submission. Its terms must be among those of its request.
-    pub(crate) fn submission(templates: &[Template], task: pb::NewTask) -> Result<Submission, Refusal> {
-        let Some(Template(template)) = templates.get(task.terms as usize) else {
+    pub(crate) fn submission(templates: &[SubmitTemplate], task: pb::NewTask) -> Result<Submission, Refusal> {
+        let Some(SubmitTemplate(template)) = templates.get(task.terms as usize) else {
             return Err(Refusal::BadValue {
                 what: "terms",
                 why: "is not a position in the terms of this request",

@@ -3,14 +3,14 @@
 use tenure_hub::words::{Name, Refusal, TaskId, Timestamp};
 
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingReply {
     pub(super) number: u64,
-    pub(super) expect: Expect,
+    pub(super) expect: ReplyPlan,
 }
 
 /// What is done with the answer.
 #[derive(Debug)]
-pub(super) enum Expect {
+pub(super) enum ReplyPlan {
     /// It is passed on.
     Plain,
     /// Nobody is told.

@@ -8,7 +8,7 @@ use tenure_wire::reply::Pong;
 use tenure_wire::request::{OneTask, Submit};
 use tenure_wire::{Code, Reply, Request};
 
-use super::expect::Expect;
+use super::expect::ReplyPlan;
 use super::waits::OWN_WATCHES;
 use super::{ConnectionAccess, Due, Session, Turn, answer, encode_reply, permission, refuse, submitted};
 use crate::translate::{self, Template};
@@ -57,7 +57,7 @@ impl Session {
             Request::Start(start) => Command::Start(start.held.into_iter().map(translate::held).collect()),
             Request::Complete(complete) => {
                 let done = complete.done.into_iter().map(translate::about_end).collect::<Result<_, _>>()?;
-                self.ask(number, Expect::Plain, HubRequest::Complete(done), turn);
+                self.ask(number, ReplyPlan::Plain, HubRequest::Complete(done), turn);
                 return Ok(());
             }
 
@@ -93,18 +93,18 @@ impl Session {
             }
             Request::SaveCheckpoint(saved) => {
                 let (held, checkpoint) = translate::save_checkpoint(saved)?;
-                self.ask(number, Expect::Plain, HubRequest::Checkpoint { held, checkpoint }, turn);
+                self.ask(number, ReplyPlan::Plain, HubRequest::Checkpoint { held, checkpoint }, turn);
                 return Ok(());
             }
             Request::Fail(failed) => {
                 let (failure, result) = translate::failure(*failed)?;
-                self.ask(number, Expect::Plain, HubRequest::Fail { failure, result }, turn);
+                self.ask(number, ReplyPlan::Plain, HubRequest::Fail { failure, result }, turn);
                 return Ok(());
             }
             Request::Confirm(confirm) => {
                 let (held, wanted) = translate::confirmed(&confirm)?;
                 let request = HubRequest::Confirm { held, wanted, result: confirm.result };
-                self.ask(number, Expect::Plain, request, turn);
+                self.ask(number, ReplyPlan::Plain, request, turn);
                 return Ok(());
             }
             Request::GiveBack(back) => {
@@ -126,7 +126,7 @@ impl Session {
             | Request::Subscriptions(_)) => return self.topics(number, topic, turn),
             other => return self.look_or_talk(now, number, other, turn),
         };
-        self.ask(number, Expect::Plain, HubRequest::Command(command), turn);
+        self.ask(number, ReplyPlan::Plain, HubRequest::Command(command), turn);
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl Session {
         request: Request,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
-        let mut expect = Expect::Plain;
+        let mut expect = ReplyPlan::Plain;
         let asked = match request {
             Request::Show(OneTask { task }) => HubRequest::Query(Query::Show { task: translate::id(task) }),
             Request::Find(one) => HubRequest::Query(Query::Find { name: one.name }),
@@ -152,15 +152,15 @@ impl Session {
             Request::Counts => HubRequest::Query(Query::Counts),
             Request::Stats => HubRequest::Stats,
             Request::Body(OneTask { task }) => {
-                expect = Expect::Body;
+                expect = ReplyPlan::Body;
                 HubRequest::Query(Query::Show { task: translate::id(task) })
             }
             Request::Result(OneTask { task }) => {
-                expect = Expect::Result;
+                expect = ReplyPlan::Result;
                 HubRequest::Query(Query::Show { task: translate::id(task) })
             }
             Request::Checkpoint(OneTask { task }) => {
-                expect = Expect::Checkpoint;
+                expect = ReplyPlan::Checkpoint;
                 HubRequest::Query(Query::Show { task: translate::id(task) })
             }
             Request::Backup(backup) => {
@@ -176,7 +176,7 @@ impl Session {
                     return Err(Refusal::BadValue { what: "number", why: "belongs to a watch that is open" });
                 }
                 let from = watch.from;
-                expect = Expect::Watching { from };
+                expect = ReplyPlan::Watching { from };
                 HubRequest::Watch(Watch { watch: number, filter: translate::filter(*watch), from })
             }
             Request::Unwatch(one) => {
@@ -222,7 +222,7 @@ impl Session {
             Request::Ping => {
                 // A worker's ping is a sign of life, and the engine has to hear of it.
                 if self.peer.as_ref().is_some_and(|peer| peer.works) {
-                    expect = Expect::Pong { now };
+                    expect = ReplyPlan::Pong { now };
                     HubRequest::Command(Command::Heartbeat { held: None, stats: None })
                 } else {
                     answer(number, &pong(now), turn);
@@ -262,7 +262,7 @@ impl Session {
         if submissions.is_empty() {
             return submitted(number, &refused, Response::Command(HubReply::Submitted(Vec::new())), turn);
         }
-        self.ask(number, Expect::Submitted { refused }, HubRequest::Submit(submissions), turn);
+        self.ask(number, ReplyPlan::Submitted { refused }, HubRequest::Submit(submissions), turn);
     }
 
     fn call(&mut self, now: Timestamp, number: u64, call: Call, turn: &mut Turn) -> Result<(), Refusal> {
@@ -270,7 +270,7 @@ impl Session {
             return Err(Refusal::BadValue { what: "number", why: "belongs to a call that is under way" });
         }
         let request = HubRequest::Call { address: call.to.clone(), body: call.body };
-        let token = self.ask(number, Expect::Call { to: call.to }, request, turn);
+        let token = self.ask(number, ReplyPlan::Call { to: call.to }, request, turn);
         let extras = self.extras();
         let deadline = extras.set_deadline(now, call.timeout_ms, Due::Call { number });
         extras.calls.insert(number, (token, deadline));
@@ -296,7 +296,7 @@ impl Session {
             return answer(number, &Reply::Done, turn);
         }
         for (index, request) in asks.enumerate() {
-            let expect = if index + 1 == last { Expect::LastPart } else { Expect::Part };
+            let expect = if index + 1 == last { ReplyPlan::LastPart } else { ReplyPlan::Part };
             self.ask(number, expect, request, turn);
         }
     }

@@ -14,7 +14,7 @@ use tenure_wire::reply::EndedReply;
 use tenure_wire::task::Ended;
 use tenure_wire::{Reply, request};
 
-use super::expect::Expect;
+use super::expect::ReplyPlan;
 use super::{Due, Session, Turn, answer, refuse};
 use crate::translate;
 
@@ -183,7 +183,7 @@ impl Session {
             }
         }
         if let Some(watch) = waited.watch {
-            self.ask(0, Expect::Nothing, Request::Unwatch { watch }, turn);
+            self.ask(0, ReplyPlan::Nothing, Request::Unwatch { watch }, turn);
         }
         for (number, wait) in done {
             self.extras().forget_deadline(wait.deadline, Due::Wait { number });
@@ -229,19 +229,19 @@ impl Session {
             let watch = waited.watch;
             waits.by_task.remove(&task);
             if let Some(watch) = watch {
-                self.ask(0, Expect::Nothing, Request::Unwatch { watch }, turn);
+                self.ask(0, ReplyPlan::Nothing, Request::Unwatch { watch }, turn);
             }
         }
     }
 
     fn look(&mut self, task: TaskId, turn: &mut Turn) {
-        self.ask(0, Expect::Waited { task }, Request::Query(Query::Show { task }), turn);
+        self.ask(0, ReplyPlan::Waited { task }, Request::Query(Query::Show { task }), turn);
     }
 
     fn watch_ends(&mut self, watch: u64, filter: EventFilter, turn: &mut Turn) {
         let kinds = translate::KINDS_OF_ENDS.iter().map(|kind| (*kind).into()).collect();
         let watch = Watch { watch, filter: EventFilter { kinds, ..filter }, from: None };
-        self.ask(0, Expect::Nothing, Request::Watch(watch), turn);
+        self.ask(0, ReplyPlan::Nothing, Request::Watch(watch), turn);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Bytes ↔ messages of the dialect. A frame is a length of four bytes, big-endian, and one MessagePack value: a message
 //! without fields is its name, any other a map of one entry, from its name to its fields.
 //!
-//! We write fields as a list in their order, as the peers of today do, and read them as a map too. Variants that the broker
-//! adds to the dialect (`HandShakeWith`, `AddTaskWith`) are read only: no peer of today ever receives one.
+//! We write fields as a list in their order, as the peers of today do, and read them as a map too. Variants that the
+//! broker adds to the dialect (`HandShakeWith`, `AddTaskWith`) are read only: no peer of today ever receives one.
 
 use std::fmt;
 
@@ -23,45 +23,45 @@ const DEPTH_MAX: usize = 16;
 
 /// Everything that is said in this dialect, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Message {
+pub enum XMessage {
     /// Text for people.
     BulkMessage(String),
     /// The broker gives a worker a task. The record id is the task's body.
     TaskLaunch {
-        task_id: Id,
+        task_id: XMessageId,
         record_id: String,
     },
     HandShake(String),
     /// A peer introduces itself with more than its role.
-    HandShakeWith(Introduction),
+    HandShakeWith(XMessageIntroduction),
     /// The peer's port, or 0 from the broker.
     HeartBeat(u16),
     ActionerOp(Operation),
     WorkerOp {
         op: Operation,
-        id: Id,
+        id: XMessageId,
     },
     WorkerTableOp {
         op: Operation,
-        id: Id,
-        from: State,
-        to: State,
+        id: XMessageId,
+        from: XMessageState,
+        to: XMessageState,
     },
     WorkerTablePrint,
     TaskTablePrint {
-        states: Vec<State>,
+        states: Vec<XMessageState>,
     },
     TaskTableOp {
         op: Operation,
-        id: Id,
-        from: State,
-        to: State,
+        id: XMessageId,
+        from: XMessageState,
+        to: XMessageState,
     },
     /// A worker tells what became of a task.
     TaskStateChange {
-        id: Id,
-        from: State,
-        to: State,
+        id: XMessageId,
+        from: XMessageState,
+        to: XMessageState,
     },
     /// The actioner has no more requests.
     Over,
@@ -71,25 +71,25 @@ pub enum Message {
 pub enum Operation {
     Inspect,
     AddTask(String),
-    PlayTask(Id),
+    PlayTask(XMessageId),
     PlayAllTask,
-    KillTask(Id),
+    KillTask(XMessageId),
     Create,
     Update,
     Read,
     Delete,
-    PauseTask(Id),
-    AddTaskWith(TaskOptions),
+    PauseTask(XMessageId),
+    AddTaskWith(XMessageTaskOptions),
 }
 
 /// Who a peer is. Everything but the role may be left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Introduction {
+pub struct XMessageIntroduction {
     /// `worker` or `actioner`.
     pub role: String,
     #[serde(default)]
-    pub key: Option<Key>,
+    pub key: Option<XMessageKey>,
     /// The worker's name in tables and its identity for keys that belong to one worker.
     #[serde(default)]
     pub name: Option<String>,
@@ -104,7 +104,7 @@ pub struct Introduction {
 /// A task with options. Everything but the record id may be left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TaskOptions {
+pub struct XMessageTaskOptions {
     pub record_id: String,
     /// Only a worker that runs this type gets the task.
     #[serde(default)]
@@ -121,10 +121,10 @@ pub struct TaskOptions {
 
 /// A secret. It can be read and written, but not printed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(pub Zeroizing<String>);
+pub struct XMessageKey(pub Zeroizing<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub enum XMessageState {
     Created,
     Ready,
     Submit,
@@ -136,10 +136,10 @@ pub enum State {
 
 /// A task's id: sixteen bytes on the wire; a UUID as text is read too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Id(pub [u8; 16]);
+pub struct XMessageId(pub [u8; 16]);
 
 #[derive(Debug, Error)]
-pub enum CodecError {
+pub enum XMessageError {
     #[error(transparent)]
     Frame(#[from] tenure_wire::FrameError),
     #[error("the frame is not a message of this dialect: {0}")]
@@ -149,7 +149,7 @@ pub enum CodecError {
 }
 
 /// Adds a message to the end of `out`, as a whole frame.
-pub fn encode(out: &mut BytesMut, message: &Message) {
+pub fn encode(out: &mut BytesMut, message: &XMessage) {
     let start = out.len();
     out.put_bytes(0, LENGTH_BYTES);
     // Writing into memory does not fail, and all of these types can be written.
@@ -159,71 +159,71 @@ pub fn encode(out: &mut BytesMut, message: &Message) {
 }
 
 /// Takes every complete frame off the front of `arrived`.
-pub fn split(arrived: &mut BytesMut) -> Result<tenure_wire::Frames, CodecError> {
+pub fn split(arrived: &mut BytesMut) -> Result<tenure_wire::Frames, XMessageError> {
     Ok(split_frames(arrived, FRAME_BYTES_MAX)?)
 }
 
 /// Reads one frame.
-pub fn decode(frame: &Bytes) -> Result<Message, CodecError> {
+pub fn decode(frame: &Bytes) -> Result<XMessage, XMessageError> {
     let mut rest = &frame[..];
     let mut deserializer = rmp_serde::Deserializer::new(&mut rest);
     deserializer.set_max_depth(DEPTH_MAX);
-    let message = Message::deserialize(&mut deserializer)?;
+    let message = XMessage::deserialize(&mut deserializer)?;
     drop(deserializer);
     if !rest.is_empty() {
-        return Err(CodecError::Trailing { bytes: rest.len() });
+        return Err(XMessageError::Trailing { bytes: rest.len() });
     }
     Ok(message)
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for XMessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         tenure_wire::TaskId(self.0).fmt(f)
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for XMessageKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(a key)")
     }
 }
 
-impl Serialize for Key {
+impl Serialize for XMessageKey {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
-        String::deserialize(deserializer).map(|key| Key(Zeroizing::new(key)))
+impl<'de> Deserialize<'de> for XMessageKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<XMessageKey, D::Error> {
+        String::deserialize(deserializer).map(|key| XMessageKey(Zeroizing::new(key)))
     }
 }
 
-impl Serialize for Id {
+impl Serialize for XMessageId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Id {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+impl<'de> Deserialize<'de> for XMessageId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<XMessageId, D::Error> {
         struct IdVisitor;
 
         impl Visitor<'_> for IdVisitor {
-            type Value = Id;
+            type Value = XMessageId;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a UUID of 16 bytes, or as text")
             }
 
-            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Id, E> {
-                bytes.try_into().map(Id).map_err(|_| E::invalid_length(bytes.len(), &self))
+            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<XMessageId, E> {
+                bytes.try_into().map(XMessageId).map_err(|_| E::invalid_length(bytes.len(), &self))
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<XMessageId, E> {
                 let id = text.parse::<tenure_wire::TaskId>();
-                id.map(|id| Id(id.0)).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+                id.map(|id| XMessageId(id.0)).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
 

@@ -16,7 +16,8 @@ use tenure_hub::words::{
 use tenure_hub::{Ask, Delivery, Request, Response};
 
 use super::codec::{
-    CodecError, FRAME_BYTES_MAX, Introduction, Message, Operation, State, TaskOptions, decode, encode,
+    FRAME_BYTES_MAX, Operation, XMessage, XMessageError, XMessageIntroduction, XMessageState,
+    XMessageTaskOptions, decode, encode,
 };
 use super::translate;
 use crate::frames::{UNAUTHENTICATED_FRAME_BYTES_MAX, take_frames};
@@ -99,22 +100,22 @@ impl Session {
         self.ask(Expect::Joined, Request::Command(register), turn);
     }
 
-    fn actioner_says(&mut self, message: Message, turn: &mut Turn) {
+    fn actioner_says(&mut self, message: XMessage, turn: &mut Turn) {
         match message {
-            Message::ActionerOp(operation) => self.operate(operation, turn),
-            Message::TaskTablePrint { states } => {
+            XMessage::ActionerOp(operation) => self.operate(operation, turn),
+            XMessage::TaskTablePrint { states } => {
                 self.ask(Expect::TaskTable, Request::Query(translate::list(&states)), turn);
             }
-            Message::WorkerTablePrint => self.ask(Expect::WorkerTable, Request::Query(Query::Workers), turn),
-            Message::Over => self.is_over = true,
-            Message::HeartBeat(_) | Message::BulkMessage(_) => {}
-            Message::HandShake(_)
-            | Message::HandShakeWith(_)
-            | Message::TaskLaunch { .. }
-            | Message::WorkerOp { .. }
-            | Message::WorkerTableOp { .. }
-            | Message::TaskTableOp { .. }
-            | Message::TaskStateChange { .. } => say("this is not for an actioner to say", turn),
+            XMessage::WorkerTablePrint => self.ask(Expect::WorkerTable, Request::Query(Query::Workers), turn),
+            XMessage::Over => self.is_over = true,
+            XMessage::HeartBeat(_) | XMessage::BulkMessage(_) => {}
+            XMessage::HandShake(_)
+            | XMessage::HandShakeWith(_)
+            | XMessage::TaskLaunch { .. }
+            | XMessage::WorkerOp { .. }
+            | XMessage::WorkerTableOp { .. }
+            | XMessage::TaskTableOp { .. }
+            | XMessage::TaskStateChange { .. } => say("this is not for an actioner to say", turn),
         }
         self.close_if_over(turn);
     }
@@ -122,7 +123,7 @@ impl Session {
     fn operate(&mut self, operation: Operation, turn: &mut Turn) {
         match operation {
             Operation::AddTask(record_id) => {
-                self.add(TaskOptions { record_id, ..TaskOptions::default() }, turn);
+                self.add(XMessageTaskOptions { record_id, ..XMessageTaskOptions::default() }, turn);
             }
             Operation::AddTaskWith(options) => self.add(options, turn),
             Operation::PlayTask(id) => {
@@ -156,7 +157,7 @@ impl Session {
         }
     }
 
-    fn add(&mut self, options: TaskOptions, turn: &mut Turn) {
+    fn add(&mut self, options: XMessageTaskOptions, turn: &mut Turn) {
         let task = translate::fresh_task();
         let text = format!("Add task id={task}, map to task record_id={} to run.", options.record_id);
         match translate::submission(task, options, &self.settings.xmessage) {
@@ -165,32 +166,32 @@ impl Session {
         }
     }
 
-    fn worker_says(&mut self, message: &Message, turn: &mut Turn) {
+    fn worker_says(&mut self, message: &XMessage, turn: &mut Turn) {
         match message {
-            Message::HeartBeat(_) => {
+            XMessage::HeartBeat(_) => {
                 let beat = Command::Heartbeat { held: None, stats: None };
                 self.ask(Expect::Beat, Request::Command(beat), turn);
             }
-            Message::TaskStateChange { id, from: _, to } => self.changed(translate::id(*id), *to, turn),
-            Message::BulkMessage(_) => {}
-            Message::Over => {
+            XMessage::TaskStateChange { id, from: _, to } => self.changed(translate::id(*id), *to, turn),
+            XMessage::BulkMessage(_) => {}
+            XMessage::Over => {
                 self.is_over = true;
                 self.ask(Expect::Quiet, Request::Command(Command::Leave), turn);
             }
-            Message::HandShake(_)
-            | Message::HandShakeWith(_)
-            | Message::TaskLaunch { .. }
-            | Message::ActionerOp(_)
-            | Message::WorkerOp { .. }
-            | Message::WorkerTableOp { .. }
-            | Message::WorkerTablePrint
-            | Message::TaskTablePrint { .. }
-            | Message::TaskTableOp { .. } => say("this is not for a worker to say", turn),
+            XMessage::HandShake(_)
+            | XMessage::HandShakeWith(_)
+            | XMessage::TaskLaunch { .. }
+            | XMessage::ActionerOp(_)
+            | XMessage::WorkerOp { .. }
+            | XMessage::WorkerTableOp { .. }
+            | XMessage::WorkerTablePrint
+            | XMessage::TaskTablePrint { .. }
+            | XMessage::TaskTableOp { .. } => say("this is not for a worker to say", turn),
         }
     }
 
     /// A worker's news of a task.
-    fn changed(&mut self, task: TaskId, to: State, turn: &mut Turn) {
+    fn changed(&mut self, task: TaskId, to: XMessageState, turn: &mut Turn) {
         let Who::Worker { held, .. } = &mut self.who else { return };
         let Some(holding) = held.get(&task).copied() else {
             return say(
@@ -198,7 +199,7 @@ impl Session {
                 turn,
             );
         };
-        if !matches!(to, State::Submit | State::Run) {
+        if !matches!(to, XMessageState::Submit | XMessageState::Run) {
             held.remove(&task);
         }
         for request in translate::report(Held { task, attempt: holding.attempt }, to, holding.wanted) {
@@ -217,7 +218,7 @@ impl Session {
                 if let Who::Worker { held, .. } = &mut self.who {
                     held.insert(assignment.task, Holding { attempt: assignment.attempt, wanted: None });
                 }
-                let launch = Message::TaskLaunch { task_id: translate::wire_id(assignment.task), record_id };
+                let launch = XMessage::TaskLaunch { task_id: translate::wire_id(assignment.task), record_id };
                 encode(&mut turn.out, &launch);
             }
             Err(why) => {
@@ -236,13 +237,13 @@ impl Session {
                 let Some(holding) = held.get_mut(&task) else { return };
                 holding.wanted = Some(wanted);
                 let op = translate::operation(wanted, task);
-                encode(&mut turn.out, &Message::WorkerOp { op, id: translate::wire_id(task) });
+                encode(&mut turn.out, &XMessage::WorkerOp { op, id: translate::wire_id(task) });
             }
             Notice::Stop { task, attempt, why: _ } => {
                 if held.get(&task).is_some_and(|holding| holding.attempt == attempt) {
                     held.remove(&task);
                     let op = translate::operation(Wanted::Cancel, task);
-                    encode(&mut turn.out, &Message::WorkerOp { op, id: translate::wire_id(task) });
+                    encode(&mut turn.out, &XMessage::WorkerOp { op, id: translate::wire_id(task) });
                 }
             }
             Notice::Drain => say("drain: finish what runs; nothing new will come", turn),
@@ -302,7 +303,7 @@ impl Session {
 
     fn close_if_over(&mut self, turn: &mut Turn) {
         if self.is_over && self.pendings.len() == 0 {
-            encode(&mut turn.out, &Message::Over);
+            encode(&mut turn.out, &XMessage::Over);
             turn.close = true;
         }
     }
@@ -317,7 +318,7 @@ impl Protocol for Session {
     type Event = ();
 
     fn begin(&mut self, turn: &mut Turn) {
-        encode(&mut turn.out, &Message::HandShake("Who you are?".into()));
+        encode(&mut turn.out, &XMessage::HandShake("Who you are?".into()));
     }
 
     fn receive(
@@ -397,7 +398,7 @@ impl Protocol for Session {
         match &mut self.who {
             Who::Worker { next_beat, .. } if *next_beat <= now => {
                 *next_beat = now + translate::BEAT;
-                encode(&mut turn.out, &Message::HeartBeat(0));
+                encode(&mut turn.out, &XMessage::HeartBeat(0));
             }
             Who::Unknown | Who::Actioner | Who::Worker { .. } => {}
         }
@@ -411,11 +412,11 @@ impl Session {
             Err(error) => return self.misunderstood(&error, turn),
         };
         match (&self.who, message) {
-            (Who::Unknown, Message::HandShake(role)) => {
-                let introduction = Introduction { role, ..Introduction::default() };
+            (Who::Unknown, XMessage::HandShake(role)) => {
+                let introduction = XMessageIntroduction { role, ..XMessageIntroduction::default() };
                 self.introduce(now, &introduction, access, turn);
             }
-            (Who::Unknown, Message::HandShakeWith(introduction)) => {
+            (Who::Unknown, XMessage::HandShakeWith(introduction)) => {
                 self.introduce(now, &introduction, access, turn);
             }
             (Who::Unknown, _) => turn_away("say HandShake with worker or actioner first", turn),
@@ -424,7 +425,7 @@ impl Session {
         }
     }
 
-    fn misunderstood(&mut self, error: &CodecError, turn: &mut Turn) {
+    fn misunderstood(&mut self, error: &XMessageError, turn: &mut Turn) {
         match self.who {
             Who::Unknown => turn_away(&error.to_string(), turn),
             Who::Actioner | Who::Worker { .. } => say(&error.to_string(), turn),
@@ -434,7 +435,7 @@ impl Session {
 
 /// A list of answers of which only one was asked for: its refusal is the refusal of the whole.
 fn say(text: &str, turn: &mut Turn) {
-    encode(&mut turn.out, &Message::BulkMessage(text.to_owned()));
+    encode(&mut turn.out, &XMessage::BulkMessage(text.to_owned()));
 }
 
 fn turn_away(text: &str, turn: &mut Turn) {

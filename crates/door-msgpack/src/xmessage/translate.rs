@@ -11,7 +11,7 @@ use tenure_hub::words::{
 use tenure_hub::{Done, Request, Submission, fresh_id};
 
 use super::XmessageSettings;
-use super::codec::{Id, Introduction, Operation, State, TaskOptions};
+use super::codec::{Operation, XMessageId, XMessageIntroduction, XMessageState, XMessageTaskOptions};
 
 /// The one queue of this dialect.
 pub(super) const QUEUE: &str = "default";
@@ -22,21 +22,21 @@ const BEATS_MISSED: u32 = 10;
 /// The largest table that is printed.
 const ROWS_MAX: usize = 1_000;
 
-pub(super) fn id(id: Id) -> TaskId {
+pub(super) fn id(id: XMessageId) -> TaskId {
     TaskId(id.0)
 }
 
-pub(super) fn wire_id(task: TaskId) -> Id {
-    Id(task.0)
+pub(super) fn wire_id(task: TaskId) -> XMessageId {
+    XMessageId(task.0)
 }
 
 /// A task that is held back until an actioner plays it. The listener's settings fill in what the options leave out.
 pub(super) fn submission(
     task: TaskId,
-    options: TaskOptions,
+    options: XMessageTaskOptions,
     defaults: &XmessageSettings,
 ) -> Result<Submission, Refusal> {
-    let TaskOptions { record_id, task_type, priority, tags, on_lost } = options;
+    let XMessageTaskOptions { record_id, task_type, priority, tags, on_lost } = options;
     let new = NewTask {
         hold: true,
         priority: Some(priority.unwrap_or(defaults.priority)),
@@ -69,7 +69,7 @@ pub(super) fn fresh_task() -> TaskId {
 /// its attempts.
 pub(super) fn worker_spec(
     worker: Name,
-    introduction: &Introduction,
+    introduction: &XMessageIntroduction,
     defaults: &XmessageSettings,
 ) -> WorkerSpec {
     let slots = introduction.slots.unwrap_or(defaults.slots);
@@ -88,21 +88,23 @@ pub(super) fn worker_spec(
 }
 
 /// What a worker's news of a task asks of the hub, in order. `wanted` is what somebody has asked of it.
-pub(super) fn report(held: Held, to: State, wanted: Option<Wanted>) -> Vec<Request> {
+pub(super) fn report(held: Held, to: XMessageState, wanted: Option<Wanted>) -> Vec<Request> {
     match to {
-        State::Run => vec![Request::Command(Command::Start(vec![held]))],
-        State::Submit => Vec::new(),
-        State::Created | State::Ready => vec![Request::Command(Command::GiveBack { held, reason: None })],
-        State::Terminated(0) => vec![Request::Complete(vec![Done { held, result: Bytes::new() }])],
-        State::Terminated(-1) => {
+        XMessageState::Run => vec![Request::Command(Command::Start(vec![held]))],
+        XMessageState::Submit => Vec::new(),
+        XMessageState::Created | XMessageState::Ready => {
+            vec![Request::Command(Command::GiveBack { held, reason: None })]
+        }
+        XMessageState::Terminated(0) => vec![Request::Complete(vec![Done { held, result: Bytes::new() }])],
+        XMessageState::Terminated(-1) => {
             let ask = Command::Cancel { task: held.task, reason: Some("killed by its worker".into()) };
             confirmed(held, Wanted::Cancel, wanted, ask)
         }
-        State::Pause => {
+        XMessageState::Pause => {
             let ask = Command::Pause { task: held.task, reason: Some("paused by its worker".into()) };
             confirmed(held, Wanted::Pause, wanted, ask)
         }
-        State::Terminated(exit_code) => {
+        XMessageState::Terminated(exit_code) => {
             let failure = AttemptFailure {
                 held,
                 exit_code: i32::from(exit_code),
@@ -177,7 +179,7 @@ pub(super) fn launching_all(created: usize, paused: usize) -> String {
 }
 
 /// The tasks in these states, or all.
-pub(super) fn list(states: &[State]) -> Query {
+pub(super) fn list(states: &[XMessageState]) -> Query {
     let mut names: Vec<StateName> = states.iter().copied().flat_map(names_of).copied().collect();
     names.sort();
     names.dedup();
@@ -219,32 +221,32 @@ pub(super) fn worker_table(workers: &[WorkerInfo]) -> String {
     text
 }
 
-fn names_of(state: State) -> &'static [StateName] {
+fn names_of(state: XMessageState) -> &'static [StateName] {
     match state {
-        State::Created => &[StateName::Created],
-        State::Ready => &[StateName::Ready, StateName::Delayed],
-        State::Submit => &[StateName::Assigned],
-        State::Pause => &[StateName::Paused],
-        State::Run => &[StateName::Running],
-        State::Terminated(0) => &[StateName::Completed],
-        State::Terminated(-1) => &[StateName::Cancelled],
-        State::Terminated(_) => &[StateName::Failed],
+        XMessageState::Created => &[StateName::Created],
+        XMessageState::Ready => &[StateName::Ready, StateName::Delayed],
+        XMessageState::Submit => &[StateName::Assigned],
+        XMessageState::Pause => &[StateName::Paused],
+        XMessageState::Run => &[StateName::Running],
+        XMessageState::Terminated(0) => &[StateName::Completed],
+        XMessageState::Terminated(-1) => &[StateName::Cancelled],
+        XMessageState::Terminated(_) => &[StateName::Failed],
     }
 }
 
-fn state_of(state: &TaskState) -> State {
+fn state_of(state: &TaskState) -> XMessageState {
     match state {
-        TaskState::Created => State::Created,
-        TaskState::Ready { .. } | TaskState::Delayed { .. } => State::Ready,
-        TaskState::Assigned(_) => State::Submit,
-        TaskState::Running(_) => State::Run,
-        TaskState::Paused(_) => State::Pause,
-        TaskState::Completed(_) => State::Terminated(0),
-        TaskState::Cancelled(_) => State::Terminated(-1),
+        TaskState::Created => XMessageState::Created,
+        TaskState::Ready { .. } | TaskState::Delayed { .. } => XMessageState::Ready,
+        TaskState::Assigned(_) => XMessageState::Submit,
+        TaskState::Running(_) => XMessageState::Run,
+        TaskState::Paused(_) => XMessageState::Pause,
+        TaskState::Completed(_) => XMessageState::Terminated(0),
+        TaskState::Cancelled(_) => XMessageState::Terminated(-1),
         // An exit code that this dialect would take for something else, or that it has no room for, becomes 1.
         TaskState::Failed(end) => match i8::try_from(end.exit_code) {
-            Ok(0 | -1) | Err(_) => State::Terminated(1),
-            Ok(code) => State::Terminated(code),
+            Ok(0 | -1) | Err(_) => XMessageState::Terminated(1),
+            Ok(code) => XMessageState::Terminated(code),
         },
     }
 }
@@ -256,12 +258,12 @@ mod tests {
     #[test]
     fn what_nobody_asked_for_is_asked_for_before_it_is_confirmed() {
         let held = Held { task: TaskId([7; 16]), attempt: 2 };
-        let by_itself = report(held, State::Terminated(-1), None);
+        let by_itself = report(held, XMessageState::Terminated(-1), None);
         assert!(matches!(by_itself[0], Request::Command(Command::Cancel { .. })));
         assert!(matches!(by_itself[1], Request::Confirm { wanted: Wanted::Cancel, .. }));
-        let as_asked = report(held, State::Terminated(-1), Some(Wanted::Cancel));
+        let as_asked = report(held, XMessageState::Terminated(-1), Some(Wanted::Cancel));
         assert_eq!(as_asked.len(), 1);
-        let another = report(held, State::Pause, Some(Wanted::Cancel));
+        let another = report(held, XMessageState::Pause, Some(Wanted::Cancel));
         assert_eq!(another.len(), 2, "a pause is not the cancellation that was asked for");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tenure_door_kit::LoginError;
 use tenure_hub::words::{Name, Timestamp, check_name};
 
-use super::super::codec::{Introduction, Message, encode};
+use super::super::codec::{XMessage, XMessageIntroduction, encode};
 use super::super::translate;
 use super::{Session, Who, turn_away};
 use crate::session::{ConnectionAccess, Turn};
@@ -19,7 +19,7 @@ impl Session {
     pub(super) fn introduce(
         &mut self,
         now: Timestamp,
-        introduction: &Introduction,
+        introduction: &XMessageIntroduction,
         access: &mut dyn ConnectionAccess,
         turn: &mut Turn,
     ) {
@@ -57,7 +57,7 @@ impl Session {
         if let Err(no) = opened {
             return turn_away(&translate::refusal(&no), turn);
         }
-        encode(&mut turn.out, &Message::HandShake("Go".into()));
+        encode(&mut turn.out, &XMessage::HandShake("Go".into()));
         if role == "actioner" {
             self.who = Who::Actioner;
             return;

@@ -1,6 +1,6 @@
 //! The older dialect. Every conversation ends with `Over`, so that everything which the broker has to say is heard.
 
-use tenure_door_msgpack::xmessage::codec::{Message, Operation};
+use tenure_door_msgpack::xmessage::codec::{Operation, XMessage};
 use tenure_hub::words::Command;
 
 use super::what::{HELD, TASK, What, names};
@@ -8,20 +8,20 @@ use super::{Findings, Holder, Row, Verdict};
 use crate::peers::MessagePack;
 use crate::support::Broker;
 
-names!(MESSAGES, message_name(Message) {
-    Message::BulkMessage(_) => "BulkMessage",
-    Message::TaskLaunch { .. } => "TaskLaunch",
-    Message::HandShake(_) => "HandShake",
-    Message::HandShakeWith(_) => "HandShakeWith",
-    Message::HeartBeat(_) => "HeartBeat",
-    Message::ActionerOp(_) => "ActionerOp",
-    Message::WorkerOp { .. } => "WorkerOp",
-    Message::WorkerTableOp { .. } => "WorkerTableOp",
-    Message::WorkerTablePrint => "WorkerTablePrint",
-    Message::TaskTablePrint { .. } => "TaskTablePrint",
-    Message::TaskTableOp { .. } => "TaskTableOp",
-    Message::TaskStateChange { .. } => "TaskStateChange",
-    Message::Over => "Over",
+names!(MESSAGES, message_name(XMessage) {
+    XMessage::BulkMessage(_) => "BulkMessage",
+    XMessage::TaskLaunch { .. } => "TaskLaunch",
+    XMessage::HandShake(_) => "HandShake",
+    XMessage::HandShakeWith(_) => "HandShakeWith",
+    XMessage::HeartBeat(_) => "HeartBeat",
+    XMessage::ActionerOp(_) => "ActionerOp",
+    XMessage::WorkerOp { .. } => "WorkerOp",
+    XMessage::WorkerTableOp { .. } => "WorkerTableOp",
+    XMessage::WorkerTablePrint => "WorkerTablePrint",
+    XMessage::TaskTablePrint { .. } => "TaskTablePrint",
+    XMessage::TaskTableOp { .. } => "TaskTableOp",
+    XMessage::TaskStateChange { .. } => "TaskStateChange",
+    XMessage::Over => "Over",
 });
 
 names!(OPERATIONS, operation_name(Operation) {
