@@ -6,11 +6,11 @@ use std::time::Duration;
 use tenure_wire::Name;
 use tokio::time::Instant;
 
-use crate::client::{Client, Shared};
+use crate::client::{Client, ClientShared};
 use crate::dialer::Dialer;
 use crate::driver::drive;
 use crate::error::Error;
-use crate::peer::{Peer, peer_setters};
+use crate::peer::{PeerOptions, peer_setters};
 
 /// How long a request waits for a connection unless told otherwise.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,13 +26,13 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClientBuilder {
-    peer: Peer,
+    peer: PeerOptions,
     connect_timeout: Duration,
 }
 
 impl Default for ClientBuilder {
     fn default() -> ClientBuilder {
-        ClientBuilder { peer: Peer::default(), connect_timeout: CONNECT_TIMEOUT }
+        ClientBuilder { peer: PeerOptions::default(), connect_timeout: CONNECT_TIMEOUT }
     }
 }
 
@@ -70,7 +70,7 @@ impl ClientBuilder {
         let welcome = Arc::clone(connection.welcome());
         // The same name after every reconnect, whoever chose it.
         dialer.peer.identity = Some(welcome.identity.clone());
-        let shared = Arc::new(Shared::new(dialer.peer.clone(), self.connect_timeout, welcome));
+        let shared = Arc::new(ClientShared::new(dialer.peer.clone(), self.connect_timeout, welcome));
         tokio::spawn(drive(Arc::clone(&shared), dialer, connection));
         Ok(Client::new(shared))
     }

@@ -9,8 +9,8 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::builder::ClientBuilder;
 use crate::error::Error;
-use crate::in_flight::{InFlightTable, Question, Repeat};
-use crate::peer::Peer;
+use crate::in_flight::{InFlightTable, OutgoingRequest, Repeat};
+use crate::peer::PeerOptions;
 
 /// How many requests of one client are under way at once; further ones wait their turn. Less if the broker says so.
 pub const REQUESTS_MAX: usize = 4_096;
@@ -42,15 +42,15 @@ pub struct Client {
 /// Dropped with the last clone, and then the connection ends.
 #[derive(Debug)]
 struct Owner {
-    shared: Arc<Shared>,
+    shared: Arc<ClientShared>,
 }
 
 /// What the clones share with the task that drives the connection.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ClientShared {
     in_flight: Mutex<InFlightTable>,
     welcome: Mutex<Arc<Welcome>>,
-    pub(crate) peer: Peer,
+    pub(crate) peer: PeerOptions,
     pub(crate) connect_timeout: Duration,
     /// The driver has something to look at.
     pub(crate) wake: Notify,
@@ -103,11 +103,11 @@ impl Client {
         self.shared().wake.notify_one();
     }
 
-    pub(crate) fn new(shared: Arc<Shared>) -> Client {
+    pub(crate) fn new(shared: Arc<ClientShared>) -> Client {
         Client { owner: Arc::new(Owner { shared }) }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<ClientShared> {
         &self.owner.shared
     }
 
@@ -136,7 +136,7 @@ impl Client {
             // The driver notifies after every write, so nobody who comes late waits for long.
             let _ = tokio::time::timeout(Duration::from_millis(100), shared.room.notified()).await;
         }
-        let question = Question { verb, request, repeat };
+        let question = OutgoingRequest { verb, request, repeat };
         let (number, was_empty) = {
             let mut in_flight = shared.in_flight();
             let was_empty = in_flight.out.is_empty();
@@ -164,10 +164,10 @@ impl Drop for Owner {
     }
 }
 
-impl Shared {
-    pub(crate) fn new(peer: Peer, connect_timeout: Duration, welcome: Arc<Welcome>) -> Shared {
+impl ClientShared {
+    pub(crate) fn new(peer: PeerOptions, connect_timeout: Duration, welcome: Arc<Welcome>) -> ClientShared {
         let allowed = usize::try_from(welcome.limits.open_requests).unwrap_or(REQUESTS_MAX);
-        Shared {
+        ClientShared {
             in_flight: Mutex::default(),
             welcome: Mutex::new(welcome),
             peer,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::peer::Peer;
+use crate::peer::PeerOptions;
 use crate::schedule::Schedule;
 
 /// A connection that did not even live so long counts as a try that failed.
@@ -17,14 +17,14 @@ const LAST_TRY: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(crate) struct Dialer {
-    pub(crate) peer: Peer,
+    pub(crate) peer: PeerOptions,
     schedule: Schedule,
     /// When and at which address the last connection was opened.
     opened: Option<(Instant, usize)>,
 }
 
 impl Dialer {
-    pub(crate) fn new(peer: Peer) -> Dialer {
+    pub(crate) fn new(peer: PeerOptions) -> Dialer {
         let schedule = Schedule::new(peer.addresses.len());
         Dialer { peer, schedule, opened: None }
     }

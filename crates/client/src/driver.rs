@@ -9,7 +9,7 @@ use tenure_wire::address::{Answer, CallGivenUp, Called};
 use tenure_wire::words::Outcome;
 use tenure_wire::{FromBroker, Notice, Request};
 
-use crate::client::{Shared, UNSENT_BYTES_MAX};
+use crate::client::{ClientShared, UNSENT_BYTES_MAX};
 use crate::connection::Connection;
 use crate::dialer::Dialer;
 use crate::error::Error;
@@ -21,7 +21,7 @@ const PING_AFTER: Duration = Duration::from_secs(5);
 const DEAD_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs until the client is closed.
-pub(crate) async fn drive(shared: Arc<Shared>, mut dialer: Dialer, mut connection: Connection) {
+pub(crate) async fn drive(shared: Arc<ClientShared>, mut dialer: Dialer, mut connection: Connection) {
     loop {
         shared.set_welcome(Arc::clone(connection.welcome()));
         shared.in_flight().connected();
@@ -42,7 +42,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut dialer: Dialer, mut connectio
 }
 
 /// Until the connection breaks, or the client is closed.
-async fn converse(shared: &Shared, connection: &mut Connection) -> Result<(), Error> {
+async fn converse(shared: &ClientShared, connection: &mut Connection) -> Result<(), Error> {
     let mut arrived = Vec::new();
     let mut alive = Liveness::new(Instant::now());
     let mut beat = tokio::time::interval(PING_AFTER / 5);
@@ -95,7 +95,7 @@ fn notified(in_flight: &mut InFlightTable, notice: Notice) {
 }
 
 /// Until a connection stands again; nothing if the client was closed meanwhile.
-async fn connect_again(shared: &Shared, dialer: &mut Dialer) -> Option<Connection> {
+async fn connect_again(shared: &ClientShared, dialer: &mut Dialer) -> Option<Connection> {
     let mut last = Error::lost("the connection was lost");
     loop {
         let dialing = dialer.dial(None);

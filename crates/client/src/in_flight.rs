@@ -17,7 +17,7 @@ use crate::listeners::Listeners;
 use crate::table::Table;
 
 /// Where an answer goes.
-pub(crate) type Answer = oneshot::Sender<Result<Reply, Error>>;
+pub(crate) type ReplySender = oneshot::Sender<Result<Reply, Error>>;
 
 /// Whether a request may be sent a second time if nobody knows what became of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) enum Repeat {
 
 /// A request, by the name that an error calls it.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct OutgoingRequest {
     pub(crate) verb: &'static str,
     pub(crate) request: Request,
     pub(crate) repeat: Repeat,
@@ -42,7 +42,7 @@ pub(crate) struct InFlightTable {
     connected: bool,
     open: Table<Open>,
     /// Not sent, in order.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingRequest>,
     /// Set once, for good.
     closed: bool,
 }
@@ -53,15 +53,15 @@ struct Open {
     verb: &'static str,
     /// Kept if it may be sent again.
     again: Option<Request>,
-    answer: Answer,
+    answer: ReplySender,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 /// A request that waits for a connection.
 #[derive(Debug)]
-struct Waiting {
-    question: Question,
-    answer: Answer,
+struct WaitingRequest {
+    question: OutgoingRequest,
+    answer: ReplySender,
     permit: Option<OwnedSemaphorePermit>,
     since: Instant,
 }
@@ -83,8 +83,8 @@ impl InFlightTable {
     pub(crate) fn ask(
         &mut self,
         now: Instant,
-        question: Question,
-        answer: Answer,
+        question: OutgoingRequest,
+        answer: ReplySender,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Option<u64> {
         if self.closed {
@@ -92,7 +92,7 @@ impl InFlightTable {
             let _ = answer.send(Err(Error::Closed));
             return None;
         }
-        let waiting = Waiting { question, answer, permit, since: now };
+        let waiting = WaitingRequest { question, answer, permit, since: now };
         if self.connected {
             return self.send(waiting);
         }
@@ -129,8 +129,8 @@ impl InFlightTable {
             let repeat = if again.is_some() { Repeat::Safe } else { Repeat::Unsafe };
             match again.or_else(|| unsent.remove(&number)) {
                 Some(request) => {
-                    let question = Question { verb, request, repeat };
-                    self.waiting.push_front(Waiting { question, answer, permit, since: now });
+                    let question = OutgoingRequest { verb, request, repeat };
+                    self.waiting.push_front(WaitingRequest { question, answer, permit, since: now });
                 }
                 None => drop(answer.send(Err(Error::UnknownOutcome { verb, why: why.into() }))),
             }
@@ -202,8 +202,9 @@ impl InFlightTable {
         self.listeners.close();
     }
 
-    fn send(&mut self, waiting: Waiting) -> Option<u64> {
-        let Waiting { question: Question { verb, request, repeat }, answer, permit, since: _ } = waiting;
+    fn send(&mut self, waiting: WaitingRequest) -> Option<u64> {
+        let WaitingRequest { question: OutgoingRequest { verb, request, repeat }, answer, permit, since: _ } =
+            waiting;
         // The request is encoded first and then kept, so it is never copied.
         match self.open.insert(Open { verb, again: None, answer, permit }) {
             Ok(number) => {
@@ -243,7 +244,7 @@ mod tests {
         repeat: Repeat,
     ) -> (Option<u64>, Receiver<Result<Reply, Error>>) {
         let (answer, answered) = oneshot::channel();
-        (in_flight.ask(now, Question { verb: "release", request, repeat }, answer, None), answered)
+        (in_flight.ask(now, OutgoingRequest { verb: "release", request, repeat }, answer, None), answered)
     }
 
     fn release() -> Request {

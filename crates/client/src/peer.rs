@@ -8,7 +8,7 @@ use crate::address::{ADDRESSES_MAX, Address};
 use crate::error::Error;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Peer {
+pub(crate) struct PeerOptions {
     pub(crate) addresses: Vec<Address>,
     pub(crate) identity: Option<Name>,
     pub(crate) namespace: Option<Name>,
@@ -20,7 +20,7 @@ pub(crate) struct Peer {
     pub(crate) bad_address: Option<Error>,
 }
 
-impl Peer {
+impl PeerOptions {
     /// Adds one address, or several with commas between them.
     pub(crate) fn add_addresses(&mut self, text: &str) {
         match Address::parse_many(text) {
@@ -66,7 +66,7 @@ impl Peer {
 /// What the broker's people read about this program unless it says something better.
 const SOFTWARE: &str = concat!("tenure-client ", env!("CARGO_PKG_VERSION"), " (Rust)");
 
-/// The setters that every builder with a [`Peer`] inside offers, in the same words.
+/// The setters that every builder with a [`PeerOptions`] inside offers, in the same words.
 macro_rules! peer_setters {
     () => {
         /// Where the broker listens: `host:port`, `host`, `unix:/path`, or several with commas between them. May be

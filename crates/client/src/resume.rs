@@ -4,16 +4,17 @@ use tenure_wire::event::Event;
 use tenure_wire::request::Watch as WatchRequest;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Resume {
+pub(crate) struct WatchPosition {
     request: WatchRequest,
-    /// The first event that was not seen yet. Unknown until the first watch stands, if it was to start with the present.
+    /// The first event that was not seen yet. Unknown until the first watch stands, if it was to start with the
+    /// present.
     next: Option<u64>,
 }
 
-impl Resume {
-    pub(crate) fn new(request: WatchRequest) -> Resume {
+impl WatchPosition {
+    pub(crate) fn new(request: WatchRequest) -> WatchPosition {
         let next = request.from;
-        Resume { request, next }
+        WatchPosition { request, next }
     }
 
     /// What to ask of the next connection.
@@ -75,13 +76,13 @@ mod tests {
         }
     }
 
-    fn seen(resume: &mut Resume, seqs: impl IntoIterator<Item = u64>) -> Vec<u64> {
+    fn seen(resume: &mut WatchPosition, seqs: impl IntoIterator<Item = u64>) -> Vec<u64> {
         resume.events(seqs.into_iter().map(event).collect()).iter().map(|event| event.seq).collect()
     }
 
     #[test]
     fn a_watch_from_now_on_resumes_where_it_began_even_if_nothing_happened() {
-        let mut resume = Resume::new(WatchRequest::default());
+        let mut resume = WatchPosition::new(WatchRequest::default());
         assert_eq!(resume.request().from, None);
         assert!(!resume.stands());
         resume.live(41);
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn it_goes_on_after_the_last_event_and_tells_nothing_twice() {
-        let mut resume = Resume::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
+        let mut resume = WatchPosition::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
         assert_eq!(seen(&mut resume, [5, 8, 9]), [5, 8, 9]);
         assert_eq!(resume.request().from, Some(10));
         assert_eq!(seen(&mut resume, [8, 9, 12]), [12]);
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_does_not_concern_it_is_not_read_again() {
-        let mut resume = Resume::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
+        let mut resume = WatchPosition::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
         assert_eq!(seen(&mut resume, [5]), [5]);
         resume.live(1_000);
         assert_eq!(resume.request().from, Some(1_000));
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_told_once_and_only_as_far_as_it_is_one() {
-        let mut resume = Resume::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
+        let mut resume = WatchPosition::new(WatchRequest { from: Some(5), ..WatchRequest::default() });
         assert_eq!(resume.gap(1, 9), Some((5, 9)));
         assert_eq!(resume.gap(1, 9), None);
         assert_eq!(resume.request().from, Some(10));

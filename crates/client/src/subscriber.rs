@@ -29,7 +29,7 @@ use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::dialer::{is_passing, random};
 use crate::error::Error;
 use crate::keepalive::Keepalive;
-use crate::peer::Peer;
+use crate::peer::PeerOptions;
 use crate::seen::Seen;
 use crate::subscribe::{ConnectionState, Subscribe};
 use acknowledgement::Acknowledgement;
@@ -208,7 +208,7 @@ type Frames = mpsc::Sender<Result<Vec<Received>, Error>>;
 /// The task behind a subscriber.
 #[derive(Debug)]
 struct Subscribing {
-    peer: Peer,
+    peer: PeerOptions,
     wanted: Subscribe,
     /// What to ask of the next connection.
     next: SubscribeRequest,

@@ -19,7 +19,7 @@ use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::dialer::{Dialer, is_passing};
 use crate::error::Error;
 use crate::keepalive::Keepalive;
-use crate::resume::Resume;
+use crate::resume::WatchPosition;
 
 /// How many frames of events may wait to be taken.
 const FRAMES_WAITING_MAX: usize = 16;
@@ -100,7 +100,7 @@ impl Client {
         peer.identity = Some(self.identity());
         let deadline = Instant::now() + self.shared().connect_timeout;
         let mut watching =
-            Watching { dialer: Dialer::new(peer), resume: Resume::new(watch.0), news: Vec::new() };
+            Watching { dialer: Dialer::new(peer), resume: WatchPosition::new(watch.0), news: Vec::new() };
         let connection = watching.begin(Some(deadline)).await?;
         let position = watching.resume.request().from.unwrap_or(0);
         let (frames, taken) = mpsc::channel(FRAMES_WAITING_MAX);
@@ -158,7 +158,7 @@ impl Stream for Watcher {
 /// The task behind a watcher.
 struct Watching {
     dialer: Dialer,
-    resume: Resume,
+    resume: WatchPosition,
     /// Understood, and not handed on yet.
     news: Vec<Watched>,
 }

@@ -18,7 +18,7 @@ use tenure_wire::{Code, Refusal};
 
 use super::context::Context;
 use super::outcome::{Failure, Outcome};
-use super::report::Report;
+use super::report::AttemptReport;
 use super::signal::Interrupt;
 use super::unreported::Unreported;
 
@@ -54,7 +54,7 @@ enum Stage {
     Waiting(Context),
     Starting(Context),
     Running(Context),
-    Reported { report: Report, sent: bool },
+    Reported { report: AttemptReport, sent: bool },
 }
 
 impl Stage {
@@ -67,7 +67,7 @@ impl Stage {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answered {
     /// The broker has taken it.
-    Taken(Report),
+    Taken(AttemptReport),
     /// The attempt was over already, so there is nothing more to say of it.
     Stale,
     /// It will be said again, or said differently.
@@ -105,14 +105,14 @@ impl AttemptTable {
     }
 
     /// An end that an earlier worker of this name could not report. It is presented at the registration.
-    pub(crate) fn resume(&mut self, held: Held, report: Report) {
+    pub(crate) fn resume(&mut self, held: Held, report: AttemptReport) {
         self.held.insert(held, Stage::Reported { report, sent: false });
     }
 
     /// The ends that the broker has not taken, but for those that say nothing of worth.
     pub(crate) fn unreported(&self) -> Vec<Unreported> {
         let reported = self.held.iter().filter_map(|(held, stage)| match stage {
-            Stage::Reported { report: Report::GiveBack { .. }, .. } => None,
+            Stage::Reported { report: AttemptReport::GiveBack { .. }, .. } => None,
             Stage::Reported { report, .. } => Some(Unreported { held: *held, report: report.clone() }),
             Stage::Fetching(_) | Stage::Waiting(_) | Stage::Starting(_) | Stage::Running(_) => None,
         });
@@ -130,7 +130,7 @@ impl AttemptTable {
             return;
         }
         if self.leaving {
-            self.report(held, Report::GiveBack { reason: Some("the worker is leaving".into()) });
+            self.report(held, AttemptReport::GiveBack { reason: Some("the worker is leaving".into()) });
         } else if context.lacks_checkpoint() {
             self.fetches.push(held);
             self.held.insert(held, Stage::Fetching(context));
@@ -190,11 +190,11 @@ impl AttemptTable {
         match self.held.get(&held) {
             Some(Stage::Running(context)) => context.raise(interrupt),
             Some(Stage::Fetching(_) | Stage::Waiting(_)) => {
-                self.report(held, Report::Confirm { wanted, result: Bytes::new() });
+                self.report(held, AttemptReport::Confirm { wanted, result: Bytes::new() });
             }
             Some(Stage::Starting(_)) => {
                 self.busy -= 1;
-                self.report(held, Report::Confirm { wanted, result: Bytes::new() });
+                self.report(held, AttemptReport::Confirm { wanted, result: Bytes::new() });
                 self.fill();
             }
             Some(Stage::Reported { .. }) | None => {}
@@ -210,14 +210,14 @@ impl AttemptTable {
                 Some(Stage::Running(context)) => context.interrupt(),
                 other => unreachable!("a handler ran that nobody began: {other:?}"),
             };
-            self.report(held, Report::new(outcome, interrupt.as_ref(), result_bytes_max));
+            self.report(held, AttemptReport::new(outcome, interrupt.as_ref(), result_bytes_max));
         }
         self.fill();
         counts
     }
 
     /// The report of an attempt, to be sent. From here on it counts as sent.
-    pub(crate) fn send(&mut self, held: Held) -> Option<&Report> {
+    pub(crate) fn send(&mut self, held: Held) -> Option<&AttemptReport> {
         match self.held.get_mut(&held) {
             Some(Stage::Reported { report, sent }) => {
                 *sent = true;
@@ -245,13 +245,13 @@ impl AttemptTable {
                 Answered::Again
             }
             Some((_, refusal)) => {
-                if matches!(report, Report::Fail(failure) if failure.message.starts_with(REFUSED)) {
+                if matches!(report, AttemptReport::Fail(failure) if failure.message.starts_with(REFUSED)) {
                     self.held.remove(&held);
                     return Answered::Given(Box::new(refusal.clone()));
                 }
                 // The submitter should learn why there is no better end.
                 let failure = Failure::new(1, format!("{REFUSED}{refusal}")).last();
-                self.report(held, Report::Fail(Box::new(failure)));
+                self.report(held, AttemptReport::Fail(Box::new(failure)));
                 Answered::Again
             }
         }
@@ -324,7 +324,7 @@ impl AttemptTable {
             self.held.iter().filter(|(_, stage)| not_begun(stage)).map(|(held, _)| *held).collect();
         self.waiting.clear();
         for held in waiting {
-            self.report(held, Report::GiveBack { reason: Some("the worker is leaving".into()) });
+            self.report(held, AttemptReport::GiveBack { reason: Some("the worker is leaving".into()) });
         }
     }
 
@@ -344,7 +344,7 @@ impl AttemptTable {
         for held in left {
             self.stop(now, held, StopWhy::Stale);
             let failure = Failure::new(1, "the worker stopped before the handler ended").crashed();
-            self.report(held, Report::Fail(Box::new(failure)));
+            self.report(held, AttemptReport::Fail(Box::new(failure)));
         }
     }
 
@@ -413,7 +413,7 @@ impl AttemptTable {
         }
     }
 
-    fn report(&mut self, held: Held, report: Report) {
+    fn report(&mut self, held: Held, report: AttemptReport) {
         self.held.insert(held, Stage::Reported { report, sent: false });
         self.unsent.push(held);
     }

@@ -6,7 +6,7 @@ use tenure_wire::task::{Assignment, Terms};
 use tenure_wire::words::OnLost;
 use tenure_wire::{TaskId, Timestamp};
 
-use super::super::outbox::Outbox;
+use super::super::outbox::WorkerOutbox;
 use super::*;
 
 const RESULT_BYTES_MAX: usize = 1 << 20;
@@ -26,7 +26,7 @@ fn context(task: u8, on_lost: OnLost) -> Context {
         failures: 0,
         checkpoint_bytes: 0,
     };
-    Context::new(assignment, Arc::new(terms), Arc::new(Outbox::default()))
+    Context::new(assignment, Arc::new(terms), Arc::new(WorkerOutbox::default()))
 }
 
 /// Takes a task and returns it with its handler begun, if it was.
@@ -55,8 +55,8 @@ fn a_task_is_started_run_reported_and_forgotten() {
     assert_eq!((std::mem::take(&mut attempts.starts), begun(&mut attempts)), (vec![held], vec![held]));
     assert!(complete(&mut attempts, held));
     assert_eq!(attempts.unsent, [held]);
-    assert_eq!(attempts.send(held), Some(&Report::Complete("done".into())));
-    assert_eq!(attempts.answered(now, held, None), Answered::Taken(Report::Complete("done".into())));
+    assert_eq!(attempts.send(held), Some(&AttemptReport::Complete("done".into())));
+    assert_eq!(attempts.answered(now, held, None), Answered::Taken(AttemptReport::Complete("done".into())));
     assert!(attempts.is_empty());
     assert_eq!(attempts.answered(now, held, None), Answered::Unknown);
 }
@@ -114,7 +114,7 @@ fn what_has_not_begun_is_cancelled_at_once_and_what_runs_is_asked() {
     assert_eq!(running.interrupt(), Some(cancel));
     assert_eq!(attempts.unsent, [two]);
     attempts.finished(one, Some(Outcome::cancelled("half")), RESULT_BYTES_MAX);
-    let confirm = Report::Confirm { wanted: Wanted::Cancel, result: "half".into() };
+    let confirm = AttemptReport::Confirm { wanted: Wanted::Cancel, result: "half".into() };
     assert_eq!(attempts.send(one), Some(&confirm));
     assert!(attempts.send(two).is_some(), "the confirmation is still there");
     assert_eq!(begun(&mut attempts), [one], "the cancelled one never begins");
@@ -202,7 +202,7 @@ fn a_report_that_the_broker_does_not_take_becomes_a_failure_and_then_nothing() {
     complete(&mut attempts, one);
     assert_eq!(attempts.answered(now, one, Some(&refusal(Code::BadValue))), Answered::Again);
     assert!(
-        matches!(attempts.send(one), Some(Report::Fail(failure)) if failure.message.starts_with(REFUSED))
+        matches!(attempts.send(one), Some(AttemptReport::Fail(failure)) if failure.message.starts_with(REFUSED))
     );
     assert!(matches!(attempts.answered(now, one, Some(&refusal(Code::BadValue))), Answered::Given(_)));
     assert!(attempts.is_empty());
@@ -216,7 +216,7 @@ fn a_leaving_worker_gives_back_what_has_not_begun_and_asks_the_rest_to_hurry() {
     attempts.leave();
     let (three, _) = assign(&mut attempts, 3);
     assert_eq!(attempts.unsent, [two, three]);
-    assert!(matches!(attempts.send(two), Some(Report::GiveBack { .. })));
+    assert!(matches!(attempts.send(two), Some(AttemptReport::GiveBack { .. })));
     assert_eq!(running.interrupt(), None);
     attempts.hurry();
     assert_eq!(running.interrupt(), Some(Interrupt::Leaving));
@@ -233,12 +233,12 @@ fn what_does_not_end_in_time_is_reported_as_crashed_and_its_handler_is_over() {
     complete(&mut attempts, two);
     attempts.abandon(now);
     assert_eq!(running.interrupt(), Some(Interrupt::Stop { why: StopWhy::Stale }));
-    assert!(matches!(attempts.send(one), Some(Report::Fail(failure)) if failure.crashed));
-    assert!(matches!(attempts.send(two), Some(Report::Complete(_))));
+    assert!(matches!(attempts.send(one), Some(AttemptReport::Fail(failure)) if failure.crashed));
+    assert!(matches!(attempts.send(two), Some(AttemptReport::Complete(_))));
     assert!(!complete(&mut attempts, one), "its outcome does not count any more");
     assert_eq!(
         attempts.answered(now, one, None),
-        Answered::Taken(Report::Fail(Box::new(
+        Answered::Taken(AttemptReport::Fail(Box::new(
             Failure::new(1, "the worker stopped before the handler ended").crashed()
         )))
     );

@@ -14,14 +14,14 @@ use tokio::sync::{oneshot, watch};
 use super::context::Context;
 use super::handle::{Tally, WorkerHandle, WorkerStats};
 use super::link::{Link, OnAnswer, Settings};
-use super::outbox::Outbox;
+use super::outbox::WorkerOutbox;
 use super::outcome::IntoOutcome;
 use super::run::{Finish, Handler};
 use super::unreported::Unreported;
 use crate::builder::CONNECT_TIMEOUT;
 use crate::dialer::random;
 use crate::error::Error;
-use crate::peer::{Peer, peer_setters};
+use crate::peer::{PeerOptions, peer_setters};
 
 /// How long handlers may take to wind down unless told otherwise.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ impl Worker {
 /// Settings of a worker.
 #[derive(Debug)]
 pub struct WorkerBuilder {
-    peer: Peer,
+    peer: PeerOptions,
     spec: WorkerSpec,
     handler: Option<Handler>,
     stop_grace: Duration,
@@ -90,7 +90,7 @@ impl WorkerBuilder {
         spec.instance = random().max(1);
         spec.host = (!host.is_empty()).then(|| host.into());
         spec.platform = Some(format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH).into());
-        let peer = Peer { roles: vec![Role::Worker], ..Peer::default() };
+        let peer = PeerOptions { roles: vec![Role::Worker], ..PeerOptions::default() };
         WorkerBuilder {
             peer,
             spec,
@@ -294,7 +294,7 @@ impl WorkerBuilder {
                 }
             },
         };
-        let (outbox, tally) = (Arc::new(Outbox::default()), Arc::new(Tally::default()));
+        let (outbox, tally) = (Arc::new(WorkerOutbox::default()), Arc::new(Tally::default()));
         let (tell_registered, registered) = oneshot::channel();
         let (tell_ended, ended) = watch::channel(None);
         let mut peer = self.peer;

@@ -8,7 +8,7 @@ use tenure_wire::task::{Assignment, Held, Terms};
 use tenure_wire::words::OnLost;
 use tenure_wire::{Name, TaskId, Timestamp};
 
-use super::outbox::{Outbox, Progress};
+use super::outbox::{PendingProgress, WorkerOutbox};
 use super::pending_checkpoint::Receipt;
 use super::signal::{Interrupt, Signal};
 
@@ -29,11 +29,11 @@ struct Inner {
     terms: Arc<Terms>,
     checkpoint: OnceLock<Bytes>,
     signal: Signal,
-    outbox: Arc<Outbox>,
+    outbox: Arc<WorkerOutbox>,
 }
 
 impl Context {
-    pub(crate) fn new(mut assignment: Assignment, terms: Arc<Terms>, outbox: Arc<Outbox>) -> Context {
+    pub(crate) fn new(mut assignment: Assignment, terms: Arc<Terms>, outbox: Arc<WorkerOutbox>) -> Context {
         if assignment.body.len() <= BODY_COPIED_BYTES {
             assignment.body = Bytes::copy_from_slice(&assignment.body);
         }
@@ -131,7 +131,7 @@ impl Context {
         let note = &note[..note.floor_char_boundary(NOTE_BYTES_MAX)];
         let note = (!note.is_empty()).then(|| note.into());
         let percent = percent.map(|percent| percent.min(100));
-        self.inner.outbox.progress(self.held(), Progress { percent, note });
+        self.inner.outbox.progress(self.held(), PendingProgress { percent, note });
     }
 
     /// Whether the task should wind down, and why.

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use super::outbox::{Leaving, Outbox};
+use super::outbox::{Leaving, WorkerOutbox};
 use super::unreported::Unreported;
 use crate::error::Error;
 
 /// A worker that runs. Cheap to clone. Dropping it does not end the worker.
 #[derive(Clone, Debug)]
 pub struct WorkerHandle {
-    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) outbox: Arc<WorkerOutbox>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) ended: watch::Receiver<Option<Result<(), Error>>>,
 }

@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 use self::terminate::{Terminate, terminated};
 use super::attempt_table::AttemptTable;
 use super::handle::Tally;
-use super::outbox::{Finished, Leaving, Outbox};
+use super::outbox::{Finished, Leaving, WorkerOutbox};
 use super::pending_checkpoint::PendingCheckpoint;
 use super::process_stats::ProcessStats;
 use super::run::{Finish, Runner};
@@ -28,14 +28,14 @@ use super::unreported::Unreported;
 use crate::connection::{Connection, DIAL_TIMEOUT};
 use crate::dialer::{Dialer, is_passing};
 use crate::error::Error;
-use crate::peer::Peer;
+use crate::peer::PeerOptions;
 use crate::table::Table;
 
 /// How long the link sleeps at most.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) struct Settings {
-    pub(crate) peer: Peer,
+    pub(crate) peer: PeerOptions,
     pub(crate) spec: WorkerSpec,
     pub(crate) stop_grace: Duration,
     pub(crate) connect_timeout: Duration,
@@ -45,10 +45,10 @@ pub(crate) struct Settings {
     pub(crate) on_answer: Option<OnAnswer>,
 }
 
-type Answer = dyn Fn(TaskId, u32, Result<(), &Refusal>) + Send + Sync;
+type ReplySender = dyn Fn(TaskId, u32, Result<(), &Refusal>) + Send + Sync;
 
 /// The program's own ear for the broker's answers to reports.
-pub(crate) struct OnAnswer(pub(crate) Box<Answer>);
+pub(crate) struct OnAnswer(pub(crate) Box<ReplySender>);
 
 impl std::fmt::Debug for OnAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,7 +59,7 @@ impl std::fmt::Debug for OnAnswer {
 pub(crate) struct Link {
     settings: Settings,
     runner: Runner,
-    outbox: Arc<Outbox>,
+    outbox: Arc<WorkerOutbox>,
     tally: Arc<Tally>,
     attempts: AttemptTable,
     /// Handlers that can be dropped.
@@ -112,7 +112,7 @@ impl Link {
     pub(crate) fn new(
         mut settings: Settings,
         runner: Runner,
-        outbox: Arc<Outbox>,
+        outbox: Arc<WorkerOutbox>,
         tally: Arc<Tally>,
     ) -> Link {
         let now = Instant::now();

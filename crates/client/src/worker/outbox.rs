@@ -15,7 +15,7 @@ use super::pending_checkpoint::{PendingCheckpoint, Receipt};
 use super::unreported::Unreported;
 
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
+pub(crate) struct WorkerOutbox {
     inner: Mutex<Inner>,
     wake: Notify,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Outbox {
 #[derive(Debug, Default)]
 struct Inner {
     finished: Vec<Finished>,
-    progress: HashMap<Held, Progress>,
+    progress: HashMap<Held, PendingProgress>,
     checkpoints: HashMap<Held, PendingCheckpoint>,
     leaving: Leaving,
     unreported: Vec<Unreported>,
@@ -39,7 +39,7 @@ pub(crate) struct Finished {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct PendingProgress {
     pub(crate) percent: Option<u8>,
     pub(crate) note: Option<Box<str>>,
 }
@@ -57,7 +57,7 @@ pub(crate) enum Leaving {
     Now,
 }
 
-impl Outbox {
+impl WorkerOutbox {
     pub(crate) fn finished(&self, held: Held, outcome: Option<Outcome>) {
         let mut inner = self.lock();
         inner.progress.remove(&held);
@@ -71,7 +71,7 @@ impl Outbox {
     }
 
     /// The latest word counts.
-    pub(crate) fn progress(&self, held: Held, progress: Progress) {
+    pub(crate) fn progress(&self, held: Held, progress: PendingProgress) {
         self.lock().progress.insert(held, progress);
         self.wake.notify_one();
     }
@@ -117,7 +117,7 @@ impl Outbox {
         std::mem::take(&mut self.lock().finished)
     }
 
-    pub(crate) fn take_progress(&self) -> HashMap<Held, Progress> {
+    pub(crate) fn take_progress(&self) -> HashMap<Held, PendingProgress> {
         std::mem::take(&mut self.lock().progress)
     }
 
@@ -159,14 +159,14 @@ mod tests {
 
     #[test]
     fn the_latest_progress_counts_and_none_after_the_end() {
-        let outbox = Outbox::default();
+        let outbox = WorkerOutbox::default();
         let held = Held { task: TaskId::default(), attempt: 1 };
         for percent in [1, 2, 3] {
-            outbox.progress(held, Progress { percent: Some(percent), note: None });
+            outbox.progress(held, PendingProgress { percent: Some(percent), note: None });
         }
         assert_eq!(outbox.take_progress()[&held].percent, Some(3));
         assert!(!outbox.has_progress());
-        outbox.progress(held, Progress { percent: Some(99), note: None });
+        outbox.progress(held, PendingProgress { percent: Some(99), note: None });
         outbox.finished(held, Some(Outcome::complete("")));
         assert!(!outbox.has_progress());
         assert_eq!(outbox.take_finished().len(), 1);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn leaving_only_becomes_more_urgent() {
-        let outbox = Outbox::default();
+        let outbox = WorkerOutbox::default();
         outbox.leave(Leaving::Stop);
         outbox.leave(Leaving::Drain);
         assert_eq!(outbox.leaving(), Leaving::Stop);

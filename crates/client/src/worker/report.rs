@@ -1,5 +1,5 @@
-//! What the broker must hear of an attempt that has ended. A report is kept until it is answered, and sent again after a
-//! reconnect.
+//! What the broker must hear of an attempt that has ended. A report is kept until it is answered, and sent again after
+//! a reconnect.
 
 use bytes::Bytes;
 use tenure_wire::Request;
@@ -13,52 +13,52 @@ use super::outcome::{Failure, Outcome};
 use super::signal::Interrupt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum AttemptReport {
     Complete(Bytes),
     Fail(Box<Failure>),
     Confirm { wanted: Wanted, result: Bytes },
     GiveBack { reason: Option<Box<str>> },
 }
 
-impl Report {
+impl AttemptReport {
     /// Puts a handler's outcome into the words of the broker. A result that the broker would not take is a failure.
     pub(crate) fn new(
         outcome: Option<Outcome>,
         interrupt: Option<&Interrupt>,
         result_bytes_max: usize,
-    ) -> Report {
+    ) -> AttemptReport {
         let too_large = |result: &Bytes| result.len() > result_bytes_max;
         match outcome {
             Some(Outcome::Completed(result) | Outcome::Cancelled(result) | Outcome::Paused(result))
                 if too_large(&result) =>
             {
                 let bytes = result.len();
-                Report::fail(format!(
+                AttemptReport::fail(format!(
                     "the result has {bytes} bytes, the broker takes at most {result_bytes_max}"
                 ))
             }
-            Some(Outcome::Completed(result)) => Report::Complete(result),
+            Some(Outcome::Completed(result)) => AttemptReport::Complete(result),
             Some(Outcome::Failed(mut failure)) => {
                 if too_large(&failure.result) {
                     failure.result = Bytes::new();
                 }
-                Report::Fail(Box::new(failure))
+                AttemptReport::Fail(Box::new(failure))
             }
             Some(Outcome::Cancelled(result)) => match interrupt {
-                Some(Interrupt::Cancel { .. }) => Report::Confirm { wanted: Wanted::Cancel, result },
-                _ => Report::fail("the handler says it was cancelled, but nobody wanted that"),
+                Some(Interrupt::Cancel { .. }) => AttemptReport::Confirm { wanted: Wanted::Cancel, result },
+                _ => AttemptReport::fail("the handler says it was cancelled, but nobody wanted that"),
             },
             Some(Outcome::Paused(result)) => match interrupt {
-                Some(Interrupt::Pause { .. }) => Report::Confirm { wanted: Wanted::Pause, result },
+                Some(Interrupt::Pause { .. }) => AttemptReport::Confirm { wanted: Wanted::Pause, result },
                 // Who winds down for a pause may be overtaken by a cancellation.
-                Some(Interrupt::Cancel { .. }) => Report::Confirm { wanted: Wanted::Cancel, result },
-                _ => Report::fail("the handler says it was paused, but nobody wanted that"),
+                Some(Interrupt::Cancel { .. }) => AttemptReport::Confirm { wanted: Wanted::Cancel, result },
+                _ => AttemptReport::fail("the handler says it was paused, but nobody wanted that"),
             },
-            Some(Outcome::GivenBack(reason)) => Report::GiveBack { reason },
+            Some(Outcome::GivenBack(reason)) => AttemptReport::GiveBack { reason },
             // What it had done by then nobody knows.
-            None => {
-                Report::Fail(Box::new(Failure::new(1, "the handler was dropped before it ended").crashed()))
-            }
+            None => AttemptReport::Fail(Box::new(
+                Failure::new(1, "the handler was dropped before it ended").crashed(),
+            )),
         }
     }
 
@@ -66,10 +66,10 @@ impl Report {
     pub(crate) fn request(&self, held: Held) -> Request {
         let Held { task, attempt } = held;
         match self {
-            Report::Complete(result) => Request::Complete(Complete {
+            AttemptReport::Complete(result) => Request::Complete(Complete {
                 done: vec![Completion { task, attempt, result: result.clone() }],
             }),
-            Report::Fail(failure) => Request::Fail(Box::new(FailRequest {
+            AttemptReport::Fail(failure) => Request::Fail(Box::new(FailRequest {
                 task,
                 attempt,
                 exit_code: failure.exit_code,
@@ -78,17 +78,17 @@ impl Report {
                 crashed: failure.crashed,
                 is_final: failure.is_final,
             })),
-            Report::Confirm { wanted, result } => {
+            AttemptReport::Confirm { wanted, result } => {
                 Request::Confirm(Confirm { task, attempt, wanted: wanted.clone(), result: result.clone() })
             }
-            Report::GiveBack { reason } => {
+            AttemptReport::GiveBack { reason } => {
                 Request::GiveBack(GiveBack { task, attempt, reason: reason.clone() })
             }
         }
     }
 
-    fn fail(message: impl Into<String>) -> Report {
-        Report::Fail(Box::new(Failure::new(1, message).last()))
+    fn fail(message: impl Into<String>) -> AttemptReport {
+        AttemptReport::Fail(Box::new(Failure::new(1, message).last()))
     }
 }
 
@@ -140,28 +140,34 @@ mod tests {
 
     #[test]
     fn a_result_that_is_too_large_becomes_a_failure_that_says_so() {
-        let Report::Fail(failure) = Report::new(Some(Outcome::complete("12345")), None, 4) else { panic!() };
+        let AttemptReport::Fail(failure) = AttemptReport::new(Some(Outcome::complete("12345")), None, 4)
+        else {
+            panic!()
+        };
         assert!(failure.message.contains("5 bytes") && failure.is_final);
-        assert_eq!(Report::new(Some(Outcome::complete("1234")), None, 4), Report::Complete("1234".into()));
+        assert_eq!(
+            AttemptReport::new(Some(Outcome::complete("1234")), None, 4),
+            AttemptReport::Complete("1234".into())
+        );
     }
 
     #[test]
     fn only_what_was_wanted_can_be_confirmed() {
         let cancel = Interrupt::Cancel { reason: None };
-        let confirmed = Report::new(Some(Outcome::cancelled("")), Some(&cancel), 4);
-        assert_eq!(confirmed, Report::Confirm { wanted: Wanted::Cancel, result: Bytes::new() });
-        assert!(matches!(Report::new(Some(Outcome::cancelled("")), None, 4), Report::Fail(_)));
+        let confirmed = AttemptReport::new(Some(Outcome::cancelled("")), Some(&cancel), 4);
+        assert_eq!(confirmed, AttemptReport::Confirm { wanted: Wanted::Cancel, result: Bytes::new() });
+        assert!(matches!(AttemptReport::new(Some(Outcome::cancelled("")), None, 4), AttemptReport::Fail(_)));
         assert!(matches!(
-            Report::new(Some(Outcome::paused("")), Some(&Interrupt::Leaving), 4),
-            Report::Fail(_)
+            AttemptReport::new(Some(Outcome::paused("")), Some(&Interrupt::Leaving), 4),
+            AttemptReport::Fail(_)
         ));
-        let overtaken = Report::new(Some(Outcome::paused("")), Some(&cancel), 4);
-        assert_eq!(overtaken, Report::Confirm { wanted: Wanted::Cancel, result: Bytes::new() });
+        let overtaken = AttemptReport::new(Some(Outcome::paused("")), Some(&cancel), 4);
+        assert_eq!(overtaken, AttemptReport::Confirm { wanted: Wanted::Cancel, result: Bytes::new() });
     }
 
     #[test]
     fn a_handler_that_was_dropped_counts_as_a_crash() {
-        let Report::Fail(failure) = Report::new(None, None, 4) else { panic!() };
+        let AttemptReport::Fail(failure) = AttemptReport::new(None, None, 4) else { panic!() };
         assert!(failure.crashed);
     }
 }

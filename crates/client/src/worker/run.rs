@@ -1,4 +1,5 @@
-//! How handlers are run: async ones on the program's runtime, blocking ones on a thread each. A panic becomes a failure.
+//! How handlers are run: async ones on the program's runtime, blocking ones on a thread each. A panic becomes a
+//! failure.
 
 use std::any::Any;
 use std::future::Future;
@@ -11,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::context::Context;
-use super::outbox::Outbox;
+use super::outbox::WorkerOutbox;
 use super::outcome::{Failure, IntoOutcome, Outcome};
 
 /// What a panic in a handler is reported with: the code of a Rust program that has panicked.
@@ -90,11 +91,11 @@ impl std::fmt::Debug for Handler {
 #[derive(Debug)]
 pub struct Finish {
     held: Held,
-    outbox: Option<Arc<Outbox>>,
+    outbox: Option<Arc<WorkerOutbox>>,
 }
 
 impl Finish {
-    pub(crate) fn new(held: Held, outbox: Arc<Outbox>) -> Finish {
+    pub(crate) fn new(held: Held, outbox: Arc<WorkerOutbox>) -> Finish {
         Finish { held, outbox: Some(outbox) }
     }
 
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_handler_that_never_ends_is_told_all_the_same() {
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(WorkerOutbox::default());
         let held = Held { task: tenure_wire::TaskId::default(), attempt: 1 };
         drop(Finish::new(held, Arc::clone(&outbox)));
         Finish::new(held, Arc::clone(&outbox)).with(Outcome::complete(""));

@@ -8,14 +8,14 @@ use tenure_wire::task::Held;
 use tenure_wire::{Request, TaskId, decode_to_broker, encode_request, split_frames};
 
 use super::outcome::Failure;
-use super::report::Report;
+use super::report::AttemptReport;
 use crate::error::Error;
 
 /// The end of one attempt, not yet reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreported {
     pub(crate) held: Held,
-    pub(crate) report: Report,
+    pub(crate) report: AttemptReport,
 }
 
 impl Unreported {
@@ -47,7 +47,7 @@ impl Unreported {
             Request::Complete(Complete { done }) => match <[_; 1]>::try_from(done) {
                 Ok([done]) => Ok(Unreported {
                     held: Held { task: done.task, attempt: done.attempt },
-                    report: Report::Complete(done.result),
+                    report: AttemptReport::Complete(done.result),
                 }),
                 Err(done) => Err(Error::protocol(format!("reports {} completions, not one", done.len()))),
             },
@@ -58,13 +58,14 @@ impl Unreported {
                 failure.crashed = fail.crashed;
                 failure.is_final = fail.is_final;
                 let held = Held { task: fail.task, attempt: fail.attempt };
-                Ok(Unreported { held, report: Report::Fail(Box::new(failure)) })
+                Ok(Unreported { held, report: AttemptReport::Fail(Box::new(failure)) })
             }
-            Request::Confirm(Confirm { task, attempt, wanted, result }) => {
-                Ok(Unreported { held: Held { task, attempt }, report: Report::Confirm { wanted, result } })
-            }
+            Request::Confirm(Confirm { task, attempt, wanted, result }) => Ok(Unreported {
+                held: Held { task, attempt },
+                report: AttemptReport::Confirm { wanted, result },
+            }),
             Request::GiveBack(GiveBack { task, attempt, reason }) => {
-                Ok(Unreported { held: Held { task, attempt }, report: Report::GiveBack { reason } })
+                Ok(Unreported { held: Held { task, attempt }, report: AttemptReport::GiveBack { reason } })
             }
             other => Err(Error::protocol(format!("holds {}, which reports no end", other.kind()))),
         }
@@ -82,10 +83,10 @@ mod tests {
         let held = Held { task: TaskId([7; 16]), attempt: 3 };
         let failure = Failure::new(7, "below zero").result("partial").last().crashed();
         for report in [
-            Report::Complete("done".into()),
-            Report::Fail(Box::new(failure)),
-            Report::Confirm { wanted: Wanted::Cancel, result: "half".into() },
-            Report::GiveBack { reason: Some("leaving".into()) },
+            AttemptReport::Complete("done".into()),
+            AttemptReport::Fail(Box::new(failure)),
+            AttemptReport::Confirm { wanted: Wanted::Cancel, result: "half".into() },
+            AttemptReport::GiveBack { reason: Some("leaving".into()) },
         ] {
             let kept = Unreported { held, report };
             let bytes = kept.to_bytes();

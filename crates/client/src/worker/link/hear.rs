@@ -16,7 +16,7 @@ use crate::worker::attempt_table::Answered;
 use crate::worker::context::Context;
 use crate::worker::handle::Tally;
 use crate::worker::outbox::Leaving;
-use crate::worker::report::Report;
+use crate::worker::report::AttemptReport;
 use crate::worker::signal::Interrupt;
 
 impl Link {
@@ -173,11 +173,11 @@ impl Link {
         let tally = &self.tally;
         let counter = match answered {
             Answered::Taken(report) => match report {
-                Report::Complete(_) => &tally.completed,
-                Report::Fail(_) => &tally.failed,
-                Report::Confirm { wanted: Wanted::Pause, .. } => &tally.paused,
-                Report::Confirm { .. } => &tally.cancelled,
-                Report::GiveBack { .. } => &tally.given_back,
+                AttemptReport::Complete(_) => &tally.completed,
+                AttemptReport::Fail(_) => &tally.failed,
+                AttemptReport::Confirm { wanted: Wanted::Pause, .. } => &tally.paused,
+                AttemptReport::Confirm { .. } => &tally.cancelled,
+                AttemptReport::GiveBack { .. } => &tally.given_back,
             },
             Answered::Stale => &tally.stale,
             Answered::Given(refusal) => {

@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::worker::outbox::Leaving;
 use crate::worker::pending_checkpoint::over;
-use crate::worker::report::{Report, into_frames};
+use crate::worker::report::{AttemptReport, into_frames};
 
 /// Progress is told at most so often.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
@@ -121,7 +121,7 @@ impl Link {
         let mut done = Vec::new();
         for held in std::mem::take(&mut self.attempts.unsent) {
             let Some(report) = self.attempts.send(held) else { continue };
-            if let Report::Complete(result) = report {
+            if let AttemptReport::Complete(result) = report {
                 done.push(Completion { task: held.task, attempt: held.attempt, result: result.clone() });
             } else {
                 let request = report.request(held);
