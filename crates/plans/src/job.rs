@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Plan, SchemaError, Tasks};
+use crate::{Plan, PlanTasks, SchemaError};
 
 /// What a worker runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanJob {
-    pub tasks: Tasks,
+    pub tasks: PlanTasks,
     /// What the first task reads, unless it says otherwise: text as it is, anything else as JSON.
     pub input: Option<String>,
 }

@@ -1,9 +1,9 @@
 //! Plans and actions: the schema of a stored recipe of commands. Pure: no clock, no I/O.
 //!
-//! A [`Plan`] has an id and a list of [`Tasks`]: commands that run one after the other on one worker, each of which may
-//! read what an earlier one wrote. An [`Action`] runs a stored plan once per input. [`PlanJob`] is the body of one job of a
-//! plan: a door renders it, a worker reads it. [`Document`] takes JSON apart field by field, and every error names the
-//! field.
+//! A [`Plan`] has an id and a list of [`PlanTasks`]: commands that run one after the other on one worker, each of which
+//! may read what an earlier one wrote. An [`Action`] runs a stored plan once per input. [`PlanJob`] is the body of one
+//! job of a plan: a door renders it, a worker reads it. [`Document`] takes JSON apart field by field, and every error
+//! names the field.
 
 mod action;
 mod document;
@@ -20,5 +20,5 @@ pub use error::SchemaError;
 pub use id::{ID_BYTES_MAX, check_id, check_id_length, is_plain};
 pub use job::{OfAction, PlanJob};
 pub use plan::{PLAN_BYTES_MAX, Plan};
-pub use task::{PLAN_TASKS_MAX, PlanTask, Tasks};
+pub use task::{PLAN_TASKS_MAX, PlanTask, PlanTasks};
 pub use time::{format_time, parse_time};

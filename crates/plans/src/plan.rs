@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::task::WHAT;
-use crate::{Document, SchemaError, Tasks, check_id};
+use crate::{Document, PlanTasks, SchemaError, check_id};
 
 pub const PLAN_BYTES_MAX: usize = 1024 * 1024;
 const DESCRIPTION_BYTES_MAX: usize = 1024;
@@ -12,7 +12,7 @@ const DESCRIPTION_BYTES_MAX: usize = 1024;
 pub struct Plan {
     pub id: String,
     pub description: Option<String>,
-    pub tasks: Tasks,
+    pub tasks: PlanTasks,
 }
 
 impl Plan {
@@ -26,7 +26,7 @@ impl Plan {
     }
 
     /// Reads the tasks of a plan that needs no id, because nobody asks for it by one.
-    pub fn tasks_of(value: Value) -> Result<Tasks, SchemaError> {
+    pub fn tasks_of(value: Value) -> Result<PlanTasks, SchemaError> {
         let mut document = Document::from_value(WHAT, value)?;
         document.take("plan_id");
         Ok(take_recipe(document)?.1)
@@ -40,10 +40,10 @@ impl Plan {
     }
 }
 
-fn take_recipe(mut document: Document) -> Result<(Option<String>, Tasks), SchemaError> {
+fn take_recipe(mut document: Document) -> Result<(Option<String>, PlanTasks), SchemaError> {
     let description = document.text("plan_description", DESCRIPTION_BYTES_MAX)?;
     // Other fields are the client's own: a whole job may come as a plan. They are kept and not looked at.
-    let tasks = Tasks::take(&mut document)?;
+    let tasks = PlanTasks::take(&mut document)?;
     Ok((description, tasks))
 }
 

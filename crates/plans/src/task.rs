@@ -16,7 +16,7 @@ const TIMEOUT_SECONDS_MAX: i64 = 365 * 86_400;
 
 /// Between 1 and 100 tasks, numbered from 1 without a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tasks(Vec<PlanTask>);
+pub struct PlanTasks(Vec<PlanTask>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanTask {
@@ -28,7 +28,7 @@ pub struct PlanTask {
     pub input_from: Option<u32>,
 }
 
-impl Tasks {
+impl PlanTasks {
     /// Takes `tasks` out of a document.
     pub fn take(document: &mut Document) -> Result<Self, SchemaError> {
         let items = match document.take("tasks") {
@@ -59,7 +59,7 @@ impl Tasks {
     }
 }
 
-impl std::ops::Deref for Tasks {
+impl std::ops::Deref for PlanTasks {
     type Target = [PlanTask];
 
     fn deref(&self) -> &[PlanTask] {

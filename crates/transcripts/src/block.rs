@@ -4,7 +4,7 @@ use crate::TranscriptError;
 
 /// A block as it stands in the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct TranscriptBlock {
     pub title: String,
     /// The line of the page where it begins.
     pub line: usize,
@@ -13,12 +13,13 @@ pub struct Block {
 }
 
 /// All blocks of a page that are marked `transcript`.
-pub fn blocks(page: &str) -> Result<Vec<Block>, TranscriptError> {
+pub fn blocks(page: &str) -> Result<Vec<TranscriptBlock>, TranscriptError> {
     let mut found = Vec::new();
     let mut lines = page.lines().enumerate();
     while let Some((index, text)) = lines.next() {
         let Some(title) = text.strip_prefix("```transcript") else { continue };
-        let mut block = Block { title: title.trim().to_owned(), line: index + 1, lines: Vec::new() };
+        let mut block =
+            TranscriptBlock { title: title.trim().to_owned(), line: index + 1, lines: Vec::new() };
         loop {
             let Some((_, text)) = lines.next() else {
                 return Err(TranscriptError::Unfinished { line: block.line });
@@ -33,7 +34,7 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, TranscriptError> {
     Ok(found)
 }
 
-impl Block {
+impl TranscriptBlock {
     /// What is said, each with the line of the page where it begins: without remarks, indented lines joined to the one
     /// before.
     pub(crate) fn sentences(&self) -> Vec<(usize, String)> {

@@ -11,16 +11,16 @@
 //! | `C: <close>`, `S: <close>` | the peer, or the broker, closes the connection |
 //! | `T: 1.5s` | time passes |
 //!
-//! An indented line goes on with the one before, and `#` begins a remark. What is said is text here: each door knows how
-//! its protocol writes it.
+//! An indented line goes on with the one before, and `#` begins a remark. What is said is text here: each door knows
+//! how its protocol writes it.
 
 mod block;
 mod step;
 
 use thiserror::Error;
 
-pub use block::{Block, blocks};
-pub use step::{Act, Speaker, Step};
+pub use block::{TranscriptBlock, blocks};
+pub use step::{Step, TranscriptAct, TranscriptSpeaker};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transcript {
@@ -43,7 +43,7 @@ pub enum TranscriptError {
 
 /// All conversations of a page, in their order.
 pub fn read_page(page: &str) -> Result<Vec<Transcript>, TranscriptError> {
-    let read = |block: Block| {
+    let read = |block: TranscriptBlock| {
         let steps = block.sentences().into_iter().map(|(line, text)| Step::read(line, &text));
         Ok(Transcript { steps: steps.collect::<Result<_, _>>()?, title: block.title, line: block.line })
     };
@@ -76,10 +76,10 @@ C: not this
         assert_eq!(transcripts.len(), 1);
         let transcript = &transcripts[0];
         assert_eq!((transcript.title.as_str(), transcript.line, transcript.steps.len()), ("two peers", 3, 4));
-        assert_eq!(transcript.steps[0].act, Act::Says(r#"[1, "hello", {"version": 1}]"#.into()));
-        assert_eq!((transcript.steps[1].speaker, transcript.steps[1].line), (Speaker::Broker, 7));
+        assert_eq!(transcript.steps[0].act, TranscriptAct::Says(r#"[1, "hello", {"version": 1}]"#.into()));
+        assert_eq!((transcript.steps[1].speaker, transcript.steps[1].line), (TranscriptSpeaker::Broker, 7));
         assert_eq!(transcript.steps[2].peer, "worker");
-        assert_eq!(transcript.steps[3].act, Act::Closes);
+        assert_eq!(transcript.steps[3].act, TranscriptAct::Closes);
     }
 
     #[test]

@@ -7,20 +7,20 @@ use crate::TranscriptError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub line: usize,
-    pub speaker: Speaker,
+    pub speaker: TranscriptSpeaker,
     /// Which peer's connection this is about: `C` unless the line names another.
     pub peer: String,
-    pub act: Act,
+    pub act: TranscriptAct,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaker {
+pub enum TranscriptSpeaker {
     Peer,
     Broker,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum TranscriptAct {
     Says(String),
     Closes,
     /// Time passes.
@@ -33,27 +33,28 @@ impl Step {
         let (who, said) = text.split_once(':').ok_or_else(unknown)?;
         let said = said.trim();
         if who == "T" {
-            let act = Act::Waits(time(line, said)?);
-            return Ok(Step { line, speaker: Speaker::Peer, peer: "C".to_owned(), act });
+            let act = TranscriptAct::Waits(time(line, said)?);
+            return Ok(Step { line, speaker: TranscriptSpeaker::Peer, peer: "C".to_owned(), act });
         }
         let (speaker, peer) = speaker(who).ok_or_else(unknown)?;
-        let act = if said == "<close>" { Act::Closes } else { Act::Says(said.to_owned()) };
+        let act =
+            if said == "<close>" { TranscriptAct::Closes } else { TranscriptAct::Says(said.to_owned()) };
         Ok(Step { line, speaker, peer, act })
     }
 }
 
-/// Who speaks, and about which peer's connection: `C`, `C2` and `W` are peers by their own name, `S`, `S2` and `S W` is the
-/// broker that speaks to `C`, `C2` and `W`.
-fn speaker(who: &str) -> Option<(Speaker, String)> {
+/// Who speaks, and about which peer's connection: `C`, `C2` and `W` are peers by their own name, `S`, `S2` and `S W` is
+/// the broker that speaks to `C`, `C2` and `W`.
+fn speaker(who: &str) -> Option<(TranscriptSpeaker, String)> {
     let (word, name) = who.split_once(' ').unwrap_or((who, ""));
     let (letter, number) = word.split_at_checked(1)?;
     let is_good = letter.chars().all(|letter| letter.is_ascii_uppercase())
         && number.chars().all(|digit| digit.is_ascii_digit())
         && name.chars().all(char::is_alphanumeric);
-    let speaker = if letter == "S" { Speaker::Broker } else { Speaker::Peer };
+    let speaker = if letter == "S" { TranscriptSpeaker::Broker } else { TranscriptSpeaker::Peer };
     let peer = match (speaker, name) {
-        (Speaker::Broker, "") => format!("C{number}"),
-        (Speaker::Peer, "") => word.to_owned(),
+        (TranscriptSpeaker::Broker, "") => format!("C{number}"),
+        (TranscriptSpeaker::Peer, "") => word.to_owned(),
         (_, name) => name.to_owned(),
     };
     is_good.then_some((speaker, peer))
@@ -78,16 +79,17 @@ mod tests {
             ("W2: 1", "S W2: 1", "W2"),
             ("C worker: 1", "S worker: 1", "worker"),
         ] {
-            let step = |speaker| Step { line: 3, speaker, peer: name.into(), act: Act::Says("1".into()) };
-            assert_eq!(Step::read(3, peer_says), Ok(step(Speaker::Peer)));
-            assert_eq!(Step::read(3, broker_says), Ok(step(Speaker::Broker)));
+            let step =
+                |speaker| Step { line: 3, speaker, peer: name.into(), act: TranscriptAct::Says("1".into()) };
+            assert_eq!(Step::read(3, peer_says), Ok(step(TranscriptSpeaker::Peer)));
+            assert_eq!(Step::read(3, broker_says), Ok(step(TranscriptSpeaker::Broker)));
         }
     }
 
     #[test]
     fn connections_end_and_time_passes() {
-        assert_eq!(Step::read(1, "W2: <close>").unwrap().act, Act::Closes);
-        assert_eq!(Step::read(1, "T: 1.5s").unwrap().act, Act::Waits(Duration::from_millis(1500)));
-        assert_eq!(Step::read(1, "S: :1").unwrap().act, Act::Says(":1".into()));
+        assert_eq!(Step::read(1, "W2: <close>").unwrap().act, TranscriptAct::Closes);
+        assert_eq!(Step::read(1, "T: 1.5s").unwrap().act, TranscriptAct::Waits(Duration::from_millis(1500)));
+        assert_eq!(Step::read(1, "S: :1").unwrap().act, TranscriptAct::Says(":1".into()));
     }
 }

@@ -42,7 +42,7 @@ pub enum Part {
 
 /// What one side of a conversation says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Saying {
+pub enum Utterance {
     Frame(Pattern),
     /// `<raw …>`: bytes that are no proper frame.
     Raw(Bytes),
@@ -63,13 +63,13 @@ pub enum NotationError {
     Mismatch { path: String, expected: String, found: String },
 }
 
-impl Saying {
-    pub fn parse(text: &str) -> Result<Saying, NotationError> {
+impl Utterance {
+    pub fn parse(text: &str) -> Result<Utterance, NotationError> {
         let Some(digits) = text.strip_prefix("<raw ").and_then(|rest| rest.strip_suffix('>')) else {
-            return Pattern::parse(text).map(Saying::Frame);
+            return Pattern::parse(text).map(Utterance::Frame);
         };
         match Pattern::parse(&format!("x\"{digits}\""))? {
-            Pattern::Exactly(Value::Bytes(bytes)) => Ok(Saying::Raw(bytes)),
+            Pattern::Exactly(Value::Bytes(bytes)) => Ok(Utterance::Raw(bytes)),
             _ => Err(NotationError::Syntax { at: 0, expected: "hexadecimal digits" }),
         }
     }

@@ -1,9 +1,9 @@
 //! The page that people read and the types that programs use say the same.
 
 use bytes::{Bytes, BytesMut};
-use tenure_transcripts::{Act, Speaker, Step, Transcript, read_page};
+use tenure_transcripts::{Step, Transcript, TranscriptAct, TranscriptSpeaker, read_page};
 use tenure_wire::event::EventKind;
-use tenure_wire::notation::{Bindings, Pattern, Saying};
+use tenure_wire::notation::{Bindings, Pattern, Utterance};
 use tenure_wire::refusal::Code;
 use tenure_wire::value::Value;
 use tenure_wire::why::WhyCode;
@@ -17,10 +17,10 @@ fn transcripts() -> Vec<Transcript> {
 
 /// The frame of this line, if it is one.
 fn frame(step: &Step) -> Option<Pattern> {
-    let Act::Says(text) = &step.act else { return None };
-    match Saying::parse(text).unwrap_or_else(|error| panic!("line {}: {error}", step.line)) {
-        Saying::Frame(pattern) => Some(pattern),
-        Saying::Raw(_) => None,
+    let TranscriptAct::Says(text) = &step.act else { return None };
+    match Utterance::parse(text).unwrap_or_else(|error| panic!("line {}: {error}", step.line)) {
+        Utterance::Frame(pattern) => Some(pattern),
+        Utterance::Raw(_) => None,
     }
 }
 
@@ -37,7 +37,7 @@ fn everything_that_peers_say_on_the_page_is_a_request() {
     let mut checked = 0;
     for transcript in transcripts() {
         for step in &transcript.steps {
-            let (Speaker::Peer, Some(pattern)) = (step.speaker, frame(step)) else { continue };
+            let (TranscriptSpeaker::Peer, Some(pattern)) = (step.speaker, frame(step)) else { continue };
             let mut bindings = Bindings::new();
             for name in ["one", "two", "three", "task", "scan", "good", "first"] {
                 bindings.insert(name.to_owned(), Value::Bytes(Bytes::from_static(&[7; 16])));
@@ -65,9 +65,9 @@ fn everything_that_peers_say_on_the_page_is_a_request() {
 #[test]
 fn everything_that_the_broker_says_on_the_page_is_a_reply_or_a_notice() {
     for transcript in transcripts() {
-        for step in transcript.steps.iter().filter(|step| step.speaker == Speaker::Broker) {
+        for step in transcript.steps.iter().filter(|step| step.speaker == TranscriptSpeaker::Broker) {
             let Some((number, kind)) = envelope(step) else {
-                assert_eq!(step.act, Act::Closes, "line {}", step.line);
+                assert_eq!(step.act, TranscriptAct::Closes, "line {}", step.line);
                 continue;
             };
             let is_notice = number == Pattern::Exactly(Value::Int(0)) && kind != "refused";

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::BytesMut;
-use tenure_transcripts::{Act, Speaker, Transcript};
-use tenure_wire::notation::{Bindings, Pattern, Saying};
+use tenure_transcripts::{Transcript, TranscriptAct, TranscriptSpeaker};
+use tenure_wire::notation::{Bindings, Pattern, Utterance};
 use tenure_wire::value::Value;
 
 /// Where a conversation takes place.
@@ -73,7 +73,7 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
     let mut spoke_last = None;
     for step in &transcript.steps {
         // Two peers, two connections: only the broker's answer says that the first was heard before the second.
-        let speaks = (step.speaker == Speaker::Peer).then_some(&step.peer);
+        let speaks = (step.speaker == TranscriptSpeaker::Peer).then_some(&step.peer);
         if speaks.is_some() && spoke_last.is_some() && speaks != spoke_last {
             stage.settle();
         }
@@ -81,29 +81,33 @@ pub(crate) fn play(transcript: &Transcript, stage: &mut dyn Stage) {
         let place = format!("line {} ({})", step.line, transcript.title);
         let inbox = inboxes.entry(&step.peer).or_default();
         let said = match &step.act {
-            Act::Says(text) => Some(Saying::parse(text).unwrap_or_else(|error| panic!("{place}: {error}"))),
-            Act::Closes => None,
-            Act::Waits(_) => panic!("{place}: these pages let no time pass"),
+            TranscriptAct::Says(text) => {
+                Some(Utterance::parse(text).unwrap_or_else(|error| panic!("{place}: {error}")))
+            }
+            TranscriptAct::Closes => None,
+            TranscriptAct::Waits(_) => panic!("{place}: these pages let no time pass"),
         };
         match (step.speaker, said) {
-            (Speaker::Peer, Some(Saying::Frame(pattern))) => {
+            (TranscriptSpeaker::Peer, Some(Utterance::Frame(pattern))) => {
                 let value = pattern.build(&bindings).unwrap_or_else(|error| panic!("{place}: {error}"));
                 stage.say(&step.peer, &framed(&value));
             }
-            (Speaker::Peer, Some(Saying::Raw(bytes))) => stage.say(&step.peer, &bytes),
-            (Speaker::Peer, None) => stage.close(&step.peer),
-            (Speaker::Broker, Some(Saying::Frame(pattern))) => {
+            (TranscriptSpeaker::Peer, Some(Utterance::Raw(bytes))) => stage.say(&step.peer, &bytes),
+            (TranscriptSpeaker::Peer, None) => stage.close(&step.peer),
+            (TranscriptSpeaker::Broker, Some(Utterance::Frame(pattern))) => {
                 for pattern in one_by_one(&pattern) {
                     expect(&pattern, inbox, stage, &step.peer, &mut bindings, &place);
                 }
             }
-            (Speaker::Broker, None) => {
+            (TranscriptSpeaker::Broker, None) => {
                 for _ in 0..TIMEOUT {
                     listen(inbox, stage, &step.peer, WaitFor::Long);
                 }
                 assert!(inbox.closed, "{place}: the connection should end");
             }
-            (Speaker::Broker, Some(Saying::Raw(_))) => panic!("{place}: the broker speaks in frames"),
+            (TranscriptSpeaker::Broker, Some(Utterance::Raw(_))) => {
+                panic!("{place}: the broker speaks in frames")
+            }
         }
     }
     for (peer, inbox) in &mut inboxes {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tenure_door_resp::testing::{Decoder, Reply, RespLimits, Version, encode, read_reply};
-use tenure_transcripts::{Act as Said, Speaker};
+use tenure_transcripts::{TranscriptAct as Said, TranscriptSpeaker};
 
 #[derive(Debug)]
 pub(crate) struct Transcript {
@@ -65,15 +65,15 @@ pub(crate) fn read() -> Vec<Transcript> {
 fn act(step: &tenure_transcripts::Step) -> Act {
     let client = client(&step.peer).unwrap_or_else(|| panic!("spec/resp.md:{}: no such peer", step.line));
     match (step.speaker, &step.act) {
-        (Speaker::Peer, Said::Says(words)) => {
+        (TranscriptSpeaker::Peer, Said::Says(words)) => {
             match words.strip_prefix("<bytes ").and_then(|rest| rest.strip_suffix('>')) {
                 Some(bytes) => Act::Send { client, bytes: unescaped(bytes) },
                 None => Act::Say { client, words: words.clone() },
             }
         }
-        (Speaker::Broker, Said::Says(pattern)) => Act::Answer { client, pattern: pattern.clone() },
-        (Speaker::Peer, Said::Closes) => Act::Close { client },
-        (Speaker::Broker, Said::Closes) => Act::Closed { client },
+        (TranscriptSpeaker::Broker, Said::Says(pattern)) => Act::Answer { client, pattern: pattern.clone() },
+        (TranscriptSpeaker::Peer, Said::Closes) => Act::Close { client },
+        (TranscriptSpeaker::Broker, Said::Closes) => Act::Closed { client },
         (_, Said::Waits(time)) => Act::Pass(*time),
     }
 }

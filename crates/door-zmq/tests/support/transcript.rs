@@ -1,10 +1,11 @@
-//! Conversations of the specification pages, read so that tests can hold them. The notation is explained in `spec/mdp.md`.
+//! Conversations of the specification pages, read so that tests can hold them. The notation is explained in
+//! `spec/mdp.md`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use tenure_transcripts::{Act as Said, Speaker};
+use tenure_transcripts::{TranscriptAct as Said, TranscriptSpeaker};
 
 use super::cbor::Item;
 
@@ -53,10 +54,10 @@ pub(crate) fn read(page: &str) -> Vec<Transcript> {
 fn act(step: tenure_transcripts::Step) -> Act {
     let tenure_transcripts::Step { line, speaker, peer, act } = step;
     match (speaker, act) {
-        (Speaker::Peer, Said::Says(text)) => Act::Says { peer, frames: frames(&text) },
-        (Speaker::Broker, Said::Says(text)) => Act::Hears { peer, frames: frames(&text) },
-        (Speaker::Peer, Said::Closes) => Act::Closes { peer },
-        (Speaker::Broker, Said::Closes) | (_, Said::Waits(_)) => {
+        (TranscriptSpeaker::Peer, Said::Says(text)) => Act::Says { peer, frames: frames(&text) },
+        (TranscriptSpeaker::Broker, Said::Says(text)) => Act::Hears { peer, frames: frames(&text) },
+        (TranscriptSpeaker::Peer, Said::Closes) => Act::Closes { peer },
+        (TranscriptSpeaker::Broker, Said::Closes) | (_, Said::Waits(_)) => {
             panic!("line {line}: these pages let no time pass, and the broker closes nothing")
         }
     }
