@@ -195,7 +195,7 @@ impl Engine {
             return;
         }
         assert_eq!(listed, ready.iter().map(|(_, _, slot)| *slot).collect::<Vec<_>>(), "waiting in {name}");
-        assert!(!queue.is_stirred, "the backlog of {name} was looked at");
+        assert!(!queue.is_dirty, "the backlog of {name} was looked at");
         let thresholds = self.thresholds_of(&queue.setting);
         if let (Some(since), Some(age)) = (oldest, thresholds.age) {
             let is_known = queue.setting.passed.age || queue.setting.paused;

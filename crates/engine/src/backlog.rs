@@ -118,8 +118,8 @@ impl Engine {
 
     pub(crate) fn stir_queue(&mut self, key: QueueKey) {
         let queue = self.queues.at_mut(key);
-        if !queue.is_stirred {
-            queue.is_stirred = true;
+        if !queue.is_dirty {
+            queue.is_dirty = true;
             self.dirty.queues.push(key);
         }
     }
@@ -136,7 +136,7 @@ impl Engine {
 
     fn check_backlog(&mut self, now: Timestamp, key: QueueKey, out: &mut dyn Output) {
         let queue = self.queues.at_mut(key);
-        queue.is_stirred = false;
+        queue.is_dirty = false;
         let depth = queue.counts[StateName::Ready as usize];
         let paused = queue.setting.paused;
         let oldest = self.waits_longest(key);
@@ -235,7 +235,7 @@ impl Engine {
     pub(crate) fn look_at_backlogs(&mut self) {
         let keys: Vec<QueueKey> = self.queues.keys().collect();
         for key in keys {
-            self.queues.at_mut(key).is_stirred = false;
+            self.queues.at_mut(key).is_dirty = false;
             if self.is_watched(key) || self.queues.at(key).setting.passed.any() {
                 self.look_at_backlog(key, Timestamp::ZERO);
             }

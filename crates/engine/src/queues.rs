@@ -31,7 +31,7 @@ pub(crate) struct Queue {
     /// When its backlog is looked at next.
     pub(crate) look_at: Timestamp,
     /// Its backlog is looked at before the command is over.
-    pub(crate) is_stirred: bool,
+    pub(crate) is_dirty: bool,
 }
 
 impl Queue {
@@ -85,7 +85,7 @@ impl Queues {
             classes: BTreeSet::new(),
             waiting: RankedList::default(),
             look_at: Timestamp::NEVER,
-            is_stirred: false,
+            is_dirty: false,
         }));
         self.by_name.insert((namespace.clone(), queue.clone()), key);
         if self.of_namespace.len() <= namespace_key.place() {
