@@ -141,7 +141,7 @@ fn nobody_takes_the_identity_of_a_worker_of_another_namespace_or_key() {
     keys.add(b"work", lab.clone());
     keys.add(b"submit", Grant { rights: Rights::ALL.without(Right::Work), ..lab });
     keys.add(b"other name", only);
-    keys.add(b"stranger", Grant { namespace: Some("third_party".into()), ..everything });
+    keys.add(b"outsider", Grant { namespace: Some("elsewhere".into()), ..everything });
     let broker = Broker::with_keys(&keys);
     let mut worker = Wire::plain_named(broker.mdp, "", "work", b"node-7");
     worker.send(&READY);
@@ -152,9 +152,9 @@ fn nobody_takes_the_identity_of_a_worker_of_another_namespace_or_key() {
         let mut other = Wire::plain_introduced(broker.mdp, "", key, b"node-7");
         assert!(other.is_closed(TIMEOUT), "{key}: the identity is in use under another key");
     }
-    let mut client = Wire::plain_named(broker.mdp, "", "stranger", b"node-7");
-    client.send(&["", "MDPC01", "mmi.weather"]);
-    assert_eq!(client.texts()[3], "501", "in its own namespace it is another one");
+    let mut outsider = Wire::plain_named(broker.mdp, "", "outsider", b"node-7");
+    outsider.send(&["", "MDPC01", "mmi.weather"]);
+    assert_eq!(outsider.texts()[3], "501", "in its own namespace it is another one");
     worker.send(&["", "MDPW01", "\x03", &address, "", "y"]);
     assert_eq!(client.texts()[3], "y");
     let mut native = Native::open(broker.hub(), "observer");

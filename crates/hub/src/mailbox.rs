@@ -101,6 +101,11 @@ impl Mailbox {
     }
 
     /// Says how many bytes the delivery counts for.
+    /// How many deliveries wait.
+    pub fn waiting(&self) -> usize {
+        self.lock().deliveries.len()
+    }
+
     pub(crate) fn put(&self, delivery: Delivery) -> usize {
         let bytes = delivery.bytes();
         let was_empty = {

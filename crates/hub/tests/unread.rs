@@ -123,6 +123,7 @@ async fn questions_are_refused_while_too_much_is_unread() {
     submit_large(&hub).await;
     let mut reader = TestClient::new(hub.handle(), "reader");
     reader.session.send((0..100).map(list).collect()).await.expect("the hub is there");
+    until("all are answered", || mailbox(&reader).waiting() == 100).await;
     let mut refused = 0;
     for number in 0..100 {
         match reader.next().await {

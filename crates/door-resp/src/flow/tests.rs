@@ -176,10 +176,10 @@ fn flows_of_jobs() {
               ask Find -> Lookup(Named(Action(Filtered { action: "a", filter: JobFilter { status: None, plan: None, action: So…
               reply Error("ERR Invalid status: a, and there is no action of that id; the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled")
             JOBS.LIST
-              ask List -> Lookup(Page(List(Listing { then: Filtered { of_action: false, page: Page { offset: 0, limit: 100 }, …
+              ask List -> Lookup(Page(List(PagedList { then: Filtered { of_action: false, page: PageOptions { offset: 0, limit…
               reply Array([])
             JOBS.SEARCH pending p
-              ask List -> Lookup(Page(List(Listing { then: Filtered { of_action: false, page: Page { offset: 0, limit: 100 }, …
+              ask List -> Lookup(Page(List(PagedList { then: Filtered { of_action: false, page: PageOptions { offset: 0, limit…
               ask Find -> Lookup(Named(Plan(Find(Bare { plan: "p", view: Ids }))))
               reply Error("ERR Invalid status: p, and there is no plan of that id; the statuses are pending, scheduled, running, paused, completed, failed, dead and cancelled")
         "#]],
@@ -222,7 +222,7 @@ fn flows_of_lists_and_streams() {
               ask Find -> Lookup(Named(Action(Length)))
               reply Integer(0)
             QUEUE.PEEK a
-              ask List -> Lookup(Page(List(Listing { then: Peek, keep: All, limit: 10, found: [] }), ListQuery { states: [Read…
+              ask List -> Lookup(Page(List(PagedList { then: Peek, keep: All, limit: 10, found: [] }), ListQuery { states: [Re…
               reply Array([])
             XREAD STREAMS events:j events 0 0
               ask Find -> Lookup(Job(Stream(Resolving { left: [(b"events", All, After(0))], current: Some((b"events:j", "j", A…
@@ -310,7 +310,7 @@ fn flows_of_views() {
               ask ScanWorkers -> Lookup(Workers([], Members { capability: "sort", then: Has("w") }))
               reply Integer(0)
             KEYS queue:*
-              ask Queues -> Keyspace(Walking(At { table: Queues, place: 0 }, Keys(Wanted { pattern: b"queue:*", kind: None }, {}…
+              ask Queues -> Keyspace(Walking(At { table: Queues, place: 0 }, Keys(WantedKeys { pattern: b"queue:*", kind: None }…
               reply Array([])
             SCAN 0
               reply Error("ERR not a command for the broker")
@@ -340,7 +340,7 @@ fn flows_of_plans_and_actions() {
               ask Find -> Lookup(Named(Plan(Find(Get { plan: "p" }))))
               reply Error("ERR Plan not found: p")
             PLAN.LIST
-              ask List -> Lookup(Page(List(Listing { then: Plans { page: Page { offset: 0, limit: 100 } }, keep: Plans { patte…
+              ask List -> Lookup(Page(List(PagedList { then: Plans { page: PageOptions { offset: 0, limit: 100 } }, keep: Plan…
               reply Array([])
             PLAN.DELETE p
               ask Find -> Lookup(Named(Plan(Delete { plan: "p" })))
@@ -349,10 +349,10 @@ fn flows_of_plans_and_actions() {
               ask Find -> Lookup(Named(Plan(Find(With { plan: "p", then: Action((SubmittedAction { action: Action { id: None, …
               reply Error("ERR Plan not found: p")
             ACTION.GET a
-              ask Find -> Lookup(Named(Action(About(Get { action: "a", page: Page { offset: 0, limit: 100 } }))))
+              ask Find -> Lookup(Named(Action(About(Get { action: "a", page: PageOptions { offset: 0, limit: 100 } }))))
               reply Error("ERR Action not found: a")
             ACTION.LIST
-              ask List -> Lookup(Page(List(Listing { then: Actions { wanted: None, page: Page { offset: 0, limit: 100 } }, kee…
+              ask List -> Lookup(Page(List(PagedList { then: Actions { wanted: None, page: PageOptions { offset: 0, limit: 100…
               reply Bulk(b"[]")
         "#]],
     );
