@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use tenure_client::{
     Accepted, Broadcast, ConnectionState, Ended, Error, Hear, Move, NewMessage, Policy, Query,
-    ReconnectionPolicy, Recovery, Refusal, StateName, Submission, Subscribe, TaskId, Timestamp, Watch,
+    ReconnectionPolicy, Recovery, Refusal, StateName, Submission, Subscribe, TaskId, Thresholds, Timestamp,
+    Watch,
 };
 use tokio::sync::mpsc;
 
@@ -273,6 +274,22 @@ impl Client {
     fn set_limit(&self, py: Python<'_>, tag: String, limit: Option<u32>, via: Option<Via>) -> Answer {
         let client = self.get()?.clone();
         run(py, via, async move { Ok(client.set_limit(tag, limit).await?.into()) })
+    }
+
+    /// Sets from where on a queue has a backlog; with nothing, those of all queues hold.
+    #[pyo3(signature = (queue, depth, age_ms, via=None))]
+    fn set_thresholds(
+        &self,
+        py: Python<'_>,
+        queue: String,
+        depth: Option<u32>,
+        age_ms: Option<u64>,
+        via: Option<Via>,
+    ) -> Answer {
+        let client = self.get()?.clone();
+        let own = depth.is_some() || age_ms.is_some();
+        let thresholds = own.then_some(Thresholds { depth, age_ms });
+        run(py, via, async move { Ok(client.set_thresholds(queue, thresholds).await?.into()) })
     }
 
     /// Lists tasks, page by page.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use tenure_client::{Context, Failure, Finish, Interrupt, OnClose, Outcome, WorkerHandle};
+use tenure_client::{Context, Failure, Finish, Interrupt, OnClose, Outcome, WorkerBuilder, WorkerHandle};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::error;
@@ -45,7 +45,7 @@ pub(crate) fn start_worker(
     let Some(address) = settings.get_item("address")? else {
         return Err(error::bad_setting("the worker", "has no address"));
     };
-    let mut builder = tenure_client::Worker::builder(&address.extract::<String>()?);
+    let mut builder = begin(address.extract()?)?;
     for (key, value) in settings {
         if value.is_none() {
             continue;
@@ -90,6 +90,14 @@ pub(crate) fn start_worker(
             news: Owned::new(Arc::new(Mutex::new(news))),
         }))
     })
+}
+
+/// A builder with a number of its own. The random numbers of a thread go on after `fork` as they do in the parent, so the
+/// number is drawn on a new thread, which begins with numbers of the system.
+fn begin(address: String) -> PyResult<WorkerBuilder> {
+    let begun = std::thread::Builder::new().spawn(move || tenure_client::Worker::builder(&address));
+    let begun = begun.ok().and_then(|thread| thread.join().ok());
+    begun.ok_or_else(|| error::bad_setting("the worker", "could not start a thread"))
 }
 
 #[pymethods]

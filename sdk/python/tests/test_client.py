@@ -90,6 +90,11 @@ def test_limits_queues_and_workers_are_seen(shared_broker: Broker, client: SyncC
         client.submit("seen", b"x", needs=["gpu"]).result(timeout=LONG)
         queue = next(one for one in client.queues() if one.queue == "seen")
         assert queue.live_workers == 1 and queue.counts.completed == 1
+    client.set_thresholds("seen", depth=1)
+    client.submit("seen", b"waits")
+    queue = next(one for one in client.queues() if one.queue == "seen")
+    assert queue.thresholds == {"depth": 1} and queue.backlog == ["depth"]
+    client.set_thresholds("seen")
     client.pause_queue("seen")
     assert next(one for one in client.queues() if one.queue == "seen").paused
 

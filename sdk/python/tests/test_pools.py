@@ -62,9 +62,37 @@ def test_ten_thousand_are_mapped_in_one_call(app_broker: Broker) -> None:
         assert batch.results(timeout=LONG) == list(range(10_000))
 
 
+def test_a_batch_tells_of_each_task(app_broker: Broker) -> None:
+    batch = tasks_app.divide.starmap([(1.0, 2.0), (1.0, 0.0), (3.0, 4.0)])
+    with app.worker():
+        first, second, third = batch.results(timeout=LONG, return_exceptions=True)
+        assert (first, third) == (0.5, 0.75) and isinstance(second, tenure.TaskFailed)
+        with pytest.raises(tenure.TaskFailed, match="division by zero"):
+            batch.results(timeout=LONG)
+        assert [handle.status().state for handle in batch] == ["completed", "failed", "completed"]
+        assert batch[0].result(timeout=LONG) == 0.5
+    waiting = tasks_app.add.map(range(3))
+    with pytest.raises(tenure.ResultTimeout, match="3 of 3 tasks"):
+        waiting.results(timeout=0.05)
+    waiting.cancel("not wanted")
+    assert {handle.status().state for handle in waiting} == {"cancelled"}
+    assert tasks_app.add.map([]).results() == []
+
+
+def test_an_app_can_be_pointed_elsewhere() -> None:
+    other = tenure.App("127.0.0.1:1")
+    other.configure(patience=0.1)
+    with pytest.raises(tenure.BadSetting, match="no setting 'adress'"):
+        other.configure(adress="x")
+    with pytest.raises(tenure.Unreachable):
+        other.task(name="x")(lambda: None).submit()
+
+
 def test_functions_are_submitted_from_an_event_loop(app_broker: Broker) -> None:
     async def main() -> int:
         task = await tasks_app.add.submit_async(20, 22)
+        batch = await tasks_app.add.map_async(range(100))
+        assert await batch.results(timeout=LONG) == list(range(100))
         return await task.result(timeout=LONG)
 
     with app.worker():

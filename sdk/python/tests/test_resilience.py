@@ -278,3 +278,32 @@ def test_ctrl_c_ends_a_wait(shared_broker: Broker) -> None:
     """
     ended = run_python(code, shared_broker.address)
     assert ended.stdout == "interrupted\n", ended.stderr
+
+
+def test_a_forked_worker_is_not_taken_for_its_parent(tenure_broker: Broker) -> None:
+    """Whether two workers of one name are the same is decided by a number that each draws at random."""
+
+    def worker(id: str) -> tenure.Worker:
+        settings = {"queues": ["twins"], "address": tenure_broker.address, "id": id}
+        return tenure.Worker(lambda context: None, **settings)  # type: ignore[arg-type]
+
+    with worker("before"):
+        pass
+    told, tell = os.pipe()
+    done, finish = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(finish)
+        with worker("twin"):
+            os.write(tell, b"started")
+            os.read(done, 1)
+        os._exit(0)
+    try:
+        assert os.read(told, 7) == b"started"
+        with pytest.raises(tenure.NameTaken):
+            worker("twin").start()
+    finally:
+        os.close(finish)
+        os.waitpid(child, 0)
+        for end in (told, tell, done):
+            os.close(end)

@@ -9,7 +9,7 @@
 
 from ._native import __version__
 from ._verbs import NewMessage
-from .app import App, Batch, Task
+from .app import App, AsyncBatch, Batch, Task
 from .client import Client
 from .context import Context, Fail, GiveBack, Interrupt, TaskInterrupted, current_context
 from .errors import (
@@ -69,6 +69,7 @@ from .worker import Worker
 __all__ = [
     "Accepted",
     "App",
+    "AsyncBatch",
     "BadSetting",
     "Batch",
     "BodyTooLarge",

@@ -145,6 +145,11 @@ def set_limit(tag: str, limit: Optional[int]) -> Ask[None]:
     return Ask(lambda client, via: client.set_limit(tag, limit, via), _nothing)
 
 
+def set_thresholds(queue: str, depth: Optional[int], age: Optional[Span]) -> Ask[None]:
+    age_ms = maybe_millis(age)
+    return Ask(lambda client, via: client.set_thresholds(queue, depth, age_ms, via), _nothing)
+
+
 @dataclass(frozen=True)
 class NewMessage:
     """A message to publish.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -15,9 +16,9 @@ from . import _modules, _process
 from .client import Client
 from .codec import decode, encode
 from .context import Context, Fail
-from .errors import BadSetting, CannotDecode
+from .errors import BadSetting, CannotDecode, ResultTimeout, TenureError, WrongState
 from .handle import SyncTaskHandle, TaskHandle, read_bytes
-from .records import Ended
+from .records import Accepted, Ended
 from .submission import Span, Submission, seconds
 from .sync_client import SyncClient
 
@@ -236,14 +237,25 @@ class Task(Generic[P, R]):
 
     def starmap(self, calls: Iterable[Iterable[Any]]) -> Batch[R]:
         """Submits a call for each tuple of arguments."""
+        bodies, names = self._bodies(calls)
+        client = self.app.client
+        return Batch(client, _accepted(client.submit_same(self.submission(b""), bodies, names) if bodies else []))
+
+    async def map_async(self, values: Iterable[Any]) -> AsyncBatch[R]:
+        """Submits a call for each value, for programs that await."""
+        return await self.starmap_async((value,) for value in values)
+
+    async def starmap_async(self, calls: Iterable[Iterable[Any]]) -> AsyncBatch[R]:
+        """Submits a call for each tuple of arguments, for programs that await."""
+        bodies, names = self._bodies(calls)
+        client = self.app.async_client
+        verdicts = await client.submit_same(self.submission(b""), bodies, names) if bodies else []
+        return AsyncBatch(client, _accepted(verdicts))
+
+    def _bodies(self, calls: Iterable[Iterable[Any]]) -> tuple[list[bytes], list[str]]:
         bodies = [self.body(tuple(args), {}) for args in calls]
         prefix = self.options.get("name") or uuid.uuid4().hex
-        names = [f"{prefix}-{number}" for number in range(len(bodies))]
-        verdicts = self.app.client.submit_same(self.submission(b""), bodies, names) if bodies else []
-        for verdict in verdicts:
-            if isinstance(verdict, Exception):
-                raise verdict
-        return Batch(self.app.client, [verdict.id for verdict in verdicts if not isinstance(verdict, Exception)])
+        return bodies, [f"{prefix}-{number}" for number in range(len(bodies))]
 
     def body(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The bytes of a call. Arguments that the function does not take are refused here, not in the worker."""
@@ -264,35 +276,27 @@ class Task(Generic[P, R]):
             raise BadSetting(f"{error}: the options of a task are {known}") from None
 
 
-class Batch(Generic[R]):
-    """The tasks of a :meth:`Task.map`, in the order of their values."""
+def _accepted(verdicts: list[Union[Accepted, Exception]]) -> list[str]:
+    ids: list[str] = []
+    for verdict in verdicts:
+        if isinstance(verdict, Exception):
+            raise verdict
+        ids.append(verdict.id)
+    return ids
 
-    def __init__(self, client: SyncClient, ids: list[str]) -> None:
-        self._client = client
+
+class _Batch(Generic[R]):
+    def __init__(self, ids: list[str]) -> None:
+        #: The ids of the tasks, in the order of their values.
         self.ids = ids
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __iter__(self) -> Iterator[SyncTaskHandle[R]]:
-        for task in self.ids:
-            yield SyncTaskHandle(self._client, task, None, read_result)
-
-    def __getitem__(self, place: int) -> SyncTaskHandle[R]:
-        return SyncTaskHandle(self._client, self.ids[place], None, read_result)
-
-    @overload
-    def results(self, timeout: Optional[Span] = None) -> list[R]: ...
-    @overload
-    def results(self, timeout: Optional[Span] = None, *, return_exceptions: bool) -> list[Union[R, Exception]]: ...
-
-    def results(self, timeout: Optional[Span] = None, *, return_exceptions: bool = False) -> Any:
-        """Waits for all results, in order. The first task that did not complete raises, unless its exception is wanted
-        in its place.
-        """
-        from .errors import ResultTimeout, TenureError
-
-        ended, pending = self._client.wait_all(self.ids, timeout)
+    def _read(
+        self, waited: tuple[dict[str, Ended], list[str]], timeout: Optional[Span], return_exceptions: bool
+    ) -> list[Any]:
+        ended, pending = waited
         if pending:
             limit = seconds(timeout) if timeout is not None else 0
             raise ResultTimeout(f"{len(pending)} of {len(self)} tasks have not ended within {limit} s; they go on")
@@ -306,12 +310,54 @@ class Batch(Generic[R]):
                 results.append(error)
         return results
 
+
+class Batch(_Batch[R]):
+    """The tasks of a :meth:`Task.map`, in the order of their values."""
+
+    def __init__(self, client: SyncClient, ids: list[str]) -> None:
+        super().__init__(ids)
+        self._client = client
+
+    def __iter__(self) -> Iterator[SyncTaskHandle[R]]:
+        return (SyncTaskHandle(self._client, task, None, read_result) for task in self.ids)
+
+    def __getitem__(self, place: int) -> SyncTaskHandle[R]:
+        return SyncTaskHandle(self._client, self.ids[place], None, read_result)
+
+    def results(self, timeout: Optional[Span] = None, *, return_exceptions: bool = False) -> list[R]:
+        """Waits for all results, in order. The first task that did not complete raises, unless its exception is wanted
+        in its place.
+        """
+        return self._read(self._client.wait_all(self.ids, timeout), timeout, return_exceptions)
+
     def cancel(self, reason: Optional[str] = None) -> None:
         """Cancels those that have not ended."""
-        from .errors import WrongState
-
         for task in self.ids:
-            try:
+            with contextlib.suppress(WrongState):
                 self._client.cancel(task, reason)
-            except WrongState:
-                continue
+
+
+class AsyncBatch(_Batch[R]):
+    """The tasks of a :meth:`Task.map_async`, in the order of their values."""
+
+    def __init__(self, client: Client, ids: list[str]) -> None:
+        super().__init__(ids)
+        self._client = client
+
+    def __iter__(self) -> Iterator[TaskHandle[R]]:
+        return (TaskHandle(self._client, task, None, read_result) for task in self.ids)
+
+    def __getitem__(self, place: int) -> TaskHandle[R]:
+        return TaskHandle(self._client, self.ids[place], None, read_result)
+
+    async def results(self, timeout: Optional[Span] = None, *, return_exceptions: bool = False) -> list[R]:
+        """Waits for all results, in order. The first task that did not complete raises, unless its exception is wanted
+        in its place.
+        """
+        return self._read(await self._client.wait_all(self.ids, timeout), timeout, return_exceptions)
+
+    async def cancel(self, reason: Optional[str] = None) -> None:
+        """Cancels those that have not ended."""
+        for task in self.ids:
+            with contextlib.suppress(WrongState):
+                await self._client.cancel(task, reason)

@@ -252,6 +252,10 @@ class QueueInfo:
     ever_served: bool = False
     unserved_since: Optional[datetime] = _time()
     oldest_ready: Optional[datetime] = _time()
+    #: From where on the queue has a backlog: ``depth`` and ``age_ms``.
+    thresholds: Optional[dict[str, int]] = None
+    #: The thresholds that it has passed: ``depth``, ``age``.
+    backlog: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

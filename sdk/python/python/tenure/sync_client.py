@@ -228,6 +228,12 @@ class SyncClient(ClientBase):
         """Hands tasks out from this queue again."""
         self._do(_verbs.steer_named("resume-queue", queue))
 
+    def set_thresholds(self, queue: str, depth: Optional[int] = None, age: Optional[Span] = None) -> None:
+        """Sets from where on a queue has a backlog: so many tasks ready, or one ready for this long. Events tell when
+        it has one. Without either, the thresholds of all queues hold.
+        """
+        self._do(_verbs.set_thresholds(queue, depth, age))
+
     def drain_worker(self, worker: str) -> None:
         """Lets a worker finish what it runs and leave."""
         self._do(_verbs.steer_named("drain-worker", worker))
