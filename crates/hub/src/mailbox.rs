@@ -100,12 +100,12 @@ impl Mailbox {
         self.lock().bytes
     }
 
-    /// Says how many bytes the delivery counts for.
     /// How many deliveries wait.
     pub fn waiting(&self) -> usize {
         self.lock().deliveries.len()
     }
 
+    /// Says how many bytes the delivery counts for.
     pub(crate) fn put(&self, delivery: Delivery) -> usize {
         let bytes = delivery.bytes();
         let was_empty = {
