@@ -1,0 +1,77 @@
+"""What a profile says about its broker: the ``process_control`` section of AiiDA's configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from ..errors import BadSetting
+
+#: The name of the entry point, and of the backend in a profile.
+BACKEND = "tenure"
+#: What a lost worker means for a process: ``requeue`` goes on from its checkpoint, ``pause`` waits for a human.
+POLICIES = ("requeue", "pause")
+
+
+@dataclass(frozen=True)
+class BrokerConfig:
+    """The settings of a profile."""
+
+    #: Where the broker is. Without it, the broker of this AiiDA installation is used, and started if it is not running.
+    address: Optional[str] = None
+    #: The broker's key, if it wants one; or a file that holds it. TENURE_KEY is used without either.
+    key: Optional[str] = None
+    key_file: Optional[str] = None
+    #: Separates the profiles of one broker. Without it: ``aiida-`` and the profile's uuid.
+    namespace: Optional[str] = None
+    #: Seconds after its last sign of life until which a worker that has fallen silent is believed.
+    lease: float = 30.0
+    #: How many workchains one worker takes at once. They wait for their children most of the time, so they do not count
+    #: against ``daemon.worker_process_slots``, which limits calculations.
+    workchain_slots: int = 2_000
+    #: What a lost worker means for calculations and for workchains.
+    on_lost_calculation: str = "requeue"
+    on_lost_workchain: str = "requeue"
+
+    @classmethod
+    def read(cls, told: Optional[dict[str, Any]]) -> BrokerConfig:
+        """Reads the section of a profile. Raises :class:`tenure.BadSetting` for what it does not know."""
+        told = dict(told or {})
+        known = {one.name for one in dataclasses.fields(cls)}
+        unknown = sorted(set(told) - known)
+        if unknown:
+            raise BadSetting(
+                f"the profile's broker settings have no {unknown[0]!r}; known are {', '.join(sorted(known))}"
+            )
+        made = cls(**{name: value for name, value in told.items() if value is not None})
+        for name in ("on_lost_calculation", "on_lost_workchain"):
+            if getattr(made, name) not in POLICIES:
+                raise BadSetting(f"{name} is {getattr(made, name)!r}: say {' or '.join(POLICIES)}")
+        if not 1 <= made.lease <= 86_400:
+            raise BadSetting(f"lease is {made.lease}: say a number of seconds from 1 to 86400")
+        if not 1 <= made.workchain_slots <= 65_536:
+            raise BadSetting(f"workchain_slots is {made.workchain_slots}: say a number from 1 to 65536")
+        return made
+
+    def said(self) -> dict[str, Any]:
+        """What goes into the profile: everything that is not the default."""
+        defaults = BrokerConfig()
+        return {
+            one.name: getattr(self, one.name)
+            for one in dataclasses.fields(self)
+            if getattr(self, one.name) != getattr(defaults, one.name)
+        }
+
+    def secret(self) -> Optional[str]:
+        """The key."""
+        if self.key is not None:
+            return self.key
+        if self.key_file is not None:
+            try:
+                return Path(self.key_file).read_text().strip()
+            except OSError as error:
+                raise BadSetting(f"the key file cannot be read: {error}") from error
+        return os.environ.get("TENURE_KEY")

@@ -1,0 +1,116 @@
+"""Compares AiiDA's active processes with the tasks of the broker."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import kiwipy
+
+if TYPE_CHECKING:
+    from .broker import ListedTask, TenureBroker
+
+log = logging.getLogger("tenure.aiida")
+
+#: A process that was changed more recently may be on its way to the broker.
+YOUNG = timedelta(seconds=30)
+
+
+@dataclass
+class Difference:
+    """What does not fit together."""
+
+    #: Active processes without a task that nobody runs: no worker will ever continue them.
+    lost: list[int] = field(default_factory=list)
+    #: Active processes without a task that a program runs by itself (``run``), or that are too young to tell.
+    elsewhere: list[int] = field(default_factory=list)
+    #: Tasks of processes that have ended or were deleted.
+    useless: list[ListedTask] = field(default_factory=list)
+    #: Tasks of processes that have another task.
+    duplicate: list[ListedTask] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.lost or self.useless or self.duplicate)
+
+    def __str__(self) -> str:
+        if not self:
+            return "the database and the broker agree"
+        parts = []
+        if self.lost:
+            parts.append(f"{len(self.lost)} active processes have no task: {', '.join(map(str, self.lost))}")
+        if self.useless:
+            parts.append(f"{len(self.useless)} tasks belong to no active process")
+        if self.duplicate:
+            parts.append(f"{len(self.duplicate)} tasks are duplicates")
+        return "; ".join(parts)
+
+
+def compare(broker: TenureBroker, tasks: list[ListedTask], ask: bool = True) -> Difference:
+    """Compares. With ``ask`` every process without a task is asked whether some program runs it."""
+    from aiida.orm import ProcessNode, QueryBuilder
+
+    from ._terms import pk_of
+
+    query = QueryBuilder().append(
+        ProcessNode,
+        filters={"attributes.process_state": {"in": ["created", "waiting", "running"]}},
+        project=["id", "mtime"],
+    )
+    active: dict[int, Any] = dict(query.all())
+    difference = Difference()
+    counts: Counter[int] = Counter()
+    # What runs is kept, of what waits the oldest.
+    for task in sorted(tasks, key=lambda task: task.info.state not in ("running", "assigned")):
+        pk = pk_of(task.body)
+        if pk is None:
+            continue
+        counts[pk] += 1
+        if pk not in active:
+            difference.useless.append(task)
+        elif counts[pk] > 1:
+            difference.duplicate.append(task)
+    now = datetime.now(timezone.utc)
+    for pk, changed in sorted(active.items()):
+        if pk in counts:
+            continue
+        if now - changed < YOUNG or (ask and _somebody_runs(broker, pk)):
+            difference.elsewhere.append(pk)
+        else:
+            difference.lost.append(pk)
+    return difference
+
+
+def mend(broker: TenureBroker, difference: Difference) -> None:
+    """Makes a task for every lost process, and removes tasks that are of no use."""
+    for task in [*difference.useless, *difference.duplicate]:
+        task.remove()
+    for pk in difference.lost:
+        revive(broker, pk)
+
+
+def revive(broker: TenureBroker, pk: int) -> None:
+    """Makes a task that continues a process."""
+    body = {"task": "continue", "args": {"pid": pk, "nowait": False, "tag": None}}
+    broker.get_communicator().task_send(body, no_reply=True)
+
+
+def report(broker: TenureBroker) -> None:
+    """Says what does not fit together. Never raises: a worker starts all the same."""
+    try:
+        difference = compare(broker, list(broker.iterate_tasks()))
+    except Exception:
+        log.exception("the database and the broker could not be compared")
+        return
+    if difference:
+        log.warning("%s; `tenure-aiida reconcile --fix` mends this", difference)
+
+
+def _somebody_runs(broker: TenureBroker, pk: int) -> bool:
+    try:
+        broker.get_communicator().rpc_send(pk, {"intent": "status"})
+    except kiwipy.UnroutableError:
+        return False
+    return True

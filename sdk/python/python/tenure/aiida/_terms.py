@@ -1,0 +1,77 @@
+"""What the broker is told about a process: its queue, priority, tags and name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from typing import Any, Optional
+
+from ._config import BrokerConfig
+
+log = logging.getLogger("tenure.aiida")
+
+#: The queues of a profile. Calculations take the daemon's slots, workchains do not.
+CALCULATIONS, WORKCHAINS = "aiida", "aiida.workchains"
+#: Callers are followed this far.
+DEPTH_MAX = 100
+#: A process label is cut to this length in the task's name.
+LABEL_CHARS_MAX = 100
+
+
+def pk_of(body: Any) -> Optional[int]:
+    """The process that a task continues."""
+    if isinstance(body, dict) and body.get("task") == "continue":
+        arguments = body.get("args") or {}
+        pid = arguments.get("pid") if isinstance(arguments, dict) else None
+        return pid if isinstance(pid, int) else None
+    return None
+
+
+def key_of(body: Any) -> Optional[Hashable]:
+    """Two tasks that continue the same process are the same work."""
+    return pk_of(body)
+
+
+def terms_of(body: Any, config: BrokerConfig) -> dict[str, Any]:
+    """What the submission of a task says. A process that cannot be looked up is submitted all the same."""
+    pk = pk_of(body)
+    if pk is None:
+        return {}
+    try:
+        return _terms_of_process(pk, config)
+    except Exception as error:
+        log.warning("a process could not be looked up", extra={"pk": pk, "error": str(error)})
+        return {"name": f"process {pk}"}
+
+
+def _terms_of_process(pk: int, config: BrokerConfig) -> dict[str, Any]:
+    from aiida.orm import CalcJobNode, WorkflowNode, load_node
+
+    node = load_node(pk)
+    is_workchain = isinstance(node, WorkflowNode)
+    label = "".join(one for one in (node.process_label or type(node).__name__) if one.isprintable())
+    terms: dict[str, Any] = {
+        "queue": WORKCHAINS if is_workchain else CALCULATIONS,
+        "name": f"{pk} {label[:LABEL_CHARS_MAX]}",
+        # Children first: their parents wait for them.
+        "priority": _depth(node),
+        "on_lost": config.on_lost_workchain if is_workchain else config.on_lost_calculation,
+    }
+    if isinstance(node, CalcJobNode) and node.computer is not None:
+        terms["tags"] = [computer_tag(node.computer.label)]
+    return terms
+
+
+def computer_tag(label: str) -> str:
+    """The tag of all calculations on a computer."""
+    return f"computer:{label}"
+
+
+def _depth(node: Any) -> int:
+    depth = 0
+    while depth < DEPTH_MAX:
+        caller = node.caller
+        if caller is None:
+            break
+        node, depth = caller, depth + 1
+    return depth

@@ -1,0 +1,259 @@
+"""The broker plugin: entry point ``tenure`` in the group ``aiida.brokers``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+from aiida.brokers import Broker
+
+from ..errors import TenureError
+from ..kiwi import Communicator
+from ..kiwi._link import unpack
+from ..records import TaskInfo
+from ..sync_client import SyncClient
+from ._config import BrokerConfig
+from ._service import Service
+from ._terms import CALCULATIONS, WORKCHAINS, key_of, terms_of
+
+log = logging.getLogger("tenure.aiida")
+
+#: The states of a task that has not ended.
+ACTIVE = ("created", "delayed", "ready", "assigned", "running", "paused")
+#: How often a program looks whether the broker that it started is still there.
+WATCH_SECONDS = 1.0
+
+
+class TenureBroker(Broker):  # type: ignore[misc]
+    """The broker of an AiiDA profile."""
+
+    def __init__(self, profile: Any) -> None:
+        self._profile = profile
+        self._config = BrokerConfig.read(profile.process_control_config)
+        self._service = None if self._config.address else Service(service_directory())
+        self._communicator: Optional[_ProfileCommunicator] = None
+        self._closed: Optional[threading.Event] = None
+
+    def __str__(self) -> str:
+        where = f"Tenure @ {self.address} (namespace {self.namespace})"
+        try:
+            with self.client(patience=2.0) as client:
+                counts = client.counts()
+        except TenureError as error:
+            return f"{where} <not reachable: {error}>"
+        tasks = counts.by_state
+        waiting = tasks.ready + tasks.delayed + tasks.created
+        running = tasks.running + tasks.assigned
+        return f"{where}: {waiting} tasks wait, {running} run, {tasks.paused} are paused, {counts.live_workers} workers"
+
+    @property
+    def address(self) -> str:
+        """Where the broker is."""
+        return self._config.address or self._own_service().address
+
+    @property
+    def namespace(self) -> str:
+        """The profile's part of the broker."""
+        return self._config.namespace or f"aiida-{self._profile.uuid}"
+
+    @property
+    def service(self) -> Optional[Service]:
+        """The broker of this installation; nothing if the profile names an address."""
+        return self._service
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the broker runs on this machine: then a closed connection means that a worker has died."""
+        address = self.address
+        return address.startswith(("unix:", "127.", "localhost", "[::1]"))
+
+    def client(self, patience: float = 10.0) -> SyncClient:
+        """A client in the profile's namespace. The broker is not started for it."""
+        return SyncClient(self.address, namespace=self.namespace, key=self._config.secret(), patience=patience)
+
+    def get_communicator(self) -> Communicator:
+        """The communicator of this program. The broker is started if none answers."""
+        if self._communicator is None:
+            if self._service is not None:
+                self._service.ensure()
+            self._communicator = self._connect()
+            if self._service is not None:
+                self._closed = threading.Event()
+                watch(self._service, self._communicator, self._closed)
+        return self._communicator
+
+    def iterate_tasks(self) -> Iterator[ListedTask]:
+        """The tasks of the profile that have not ended, whether they wait or a worker holds them."""
+        self.get_communicator()
+        with self.client() as client:
+            for info in client.list(states=ACTIVE):
+                task = ListedTask.read(client, info)
+                if task is not None:
+                    yield task
+
+    def check_service_reachable(self) -> bool:
+        """Whether the broker answers."""
+        return bool(self.probe_service_status()["connected"])
+
+    def probe_service_status(self) -> dict[str, Any]:
+        """What the broker tells of itself. Never raises."""
+        try:
+            with self.client(patience=5.0) as client:
+                counts = client.counts()
+        except Exception as error:
+            return {"connected": False, "error": f"{type(error).__name__}: {error}"}
+        tasks = counts.by_state
+        return {
+            "connected": True,
+            "address": self.address,
+            "namespace": self.namespace,
+            "pid": self._service.pid() if self._service is not None else None,
+            "pending_tasks": tasks.ready + tasks.delayed + tasks.created,
+            "processing_tasks": tasks.running + tasks.assigned,
+            "workers": counts.live_workers,
+        }
+
+    def close(self) -> None:
+        """Closes the communicator. The broker goes on."""
+        if self._closed is not None:
+            self._closed.set()
+        communicator, self._communicator = self._communicator, None
+        if communicator is not None:
+            communicator.close()
+
+    def _own_service(self) -> Service:
+        assert self._service is not None
+        return self._service
+
+    def _connect(self) -> _ProfileCommunicator:
+        from aiida import __version__
+        from aiida.manage.configuration import get_config_option
+
+        config = self._config
+        options = {"lease": config.lease, "tasks_die": self.is_local, "version": f"aiida-core {__version__}"}
+        options["heartbeat"] = min(5.0, config.lease / 4)
+        options["lost_after"] = config.lease / 2
+        communicator = _ProfileCommunicator(
+            self.address,
+            namespace=self.namespace,
+            key=config.secret(),
+            scope="aiida",
+            task_queue=CALCULATIONS,
+            task_prefetch_count=get_config_option("daemon.worker_process_slots"),
+            more_task_queues={WORKCHAINS: config.workchain_slots},
+            timeout=get_config_option("broker.task_timeout"),
+            task_terms=lambda body: terms_of(body, config),
+            task_key=key_of,
+            on_fenced=fence,
+            worker_options=options,
+        )
+        communicator.broker = weakref.ref(self)
+        return communicator
+
+
+class _ProfileCommunicator(Communicator):
+    """The communicator of a profile. A daemon worker looks once whether the database and the broker agree."""
+
+    broker: Callable[[], Optional[TenureBroker]] = staticmethod(lambda: None)
+
+    def add_task_subscriber(self, subscriber: Callable[..., Any], identifier: Any = None) -> Any:
+        broker = self.broker()
+        if broker is not None and is_daemon_worker():
+            from ._reconcile import report
+
+            report(broker)
+        return super().add_task_subscriber(subscriber, identifier)
+
+
+class ListedTask:
+    """A task of a profile, as AiiDA's ``verdi process repair`` looks at it. To look at it does not take it."""
+
+    def __init__(self, client: SyncClient, info: TaskInfo, body: Any) -> None:
+        self._client = client
+        self.info = info
+        self.body = body
+
+    @classmethod
+    def read(cls, client: SyncClient, info: TaskInfo) -> Optional[ListedTask]:
+        """A task with its body; nothing if it has gone or is none of AiiDA's."""
+        from .. import codec
+
+        try:
+            return cls(client, info, codec.decode(unpack(client.body(info.id))["body"]))
+        except (TenureError, ValueError, KeyError):
+            return None
+
+    @contextmanager
+    def processing(self) -> Iterator[_Outcome]:
+        """Removes the task if its result is set in the block."""
+        outcome = _Outcome()
+        yield outcome
+        if outcome.is_set:
+            self.remove()
+
+    def remove(self) -> None:
+        """Removes the task."""
+        try:
+            self._client.cancel(self.info.id, "removed by AiiDA")
+        except TenureError as error:
+            log.warning("a task could not be removed", extra={"task": self.info.id, "error": str(error)})
+
+
+class _Outcome:
+    is_set = False
+
+    def set_result(self, _: Any) -> None:
+        self.is_set = True
+
+
+def service_directory() -> Path:
+    """Where the broker of this AiiDA installation lives."""
+    from aiida.manage.configuration import get_config
+
+    return Path(get_config().dirpath) / "tenure"
+
+
+def is_daemon_worker() -> bool:
+    """Whether this program is a worker of AiiDA's daemon (``verdi daemon worker``)."""
+    return "daemon" in sys.argv and "worker" in sys.argv
+
+
+def fence(task: str, body: Any, reason: str) -> None:
+    """The broker has given a process of this program to another worker.
+
+    AiiDA has no lock of its own, so the whole worker ends: its other processes go back to the queue, and go on from
+    their checkpoints elsewhere. Circus starts a new worker.
+    """
+    if is_daemon_worker():
+        log.critical("another worker has a process of this one: this worker ends", extra={"task": task})
+        os.kill(os.getpid(), signal.SIGTERM)
+    else:
+        log.error("another worker has a process of this program", extra={"task": task, "reason": reason})
+
+
+def watch(service: Service, communicator: Communicator, closed: threading.Event) -> None:
+    """Starts the broker again if it disappears while a program uses it, unless somebody stopped it."""
+    found = weakref.ref(communicator)
+
+    def look() -> None:
+        while not closed.wait(WATCH_SECONDS):
+            one = found()
+            if one is None or one.is_closed():
+                return
+            if not one.is_connected() and not service.was_stopped():
+                try:
+                    if service.ensure():
+                        log.warning("the broker was gone and has been started again")
+                except (TenureError, OSError) as error:
+                    log.error("the broker is gone and cannot be started", extra={"error": str(error)})
+            del one
+
+    threading.Thread(target=look, name="tenure-aiida-watch", daemon=True).start()

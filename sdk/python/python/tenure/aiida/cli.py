@@ -1,0 +1,223 @@
+"""The command ``tenure-aiida``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from ..errors import TenureError
+from . import _profiles
+from ._config import BrokerConfig
+from ._reconcile import compare, mend
+from ._service import Service
+from ._terms import pk_of
+from .broker import ACTIVE, ListedTask, service_directory
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs the command. The exit code is 0, or 1 if something is wrong."""
+    said = parser().parse_args(arguments)
+    try:
+        return int(said.run(said))
+    except (TenureError, _profiles.ProfileError) as error:
+        print(f"tenure-aiida: {error}", file=sys.stderr)
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of all verbs."""
+    made = argparse.ArgumentParser(prog="tenure-aiida", description="Use Tenure as the message broker of AiiDA.")
+    verbs = made.add_subparsers(required=True, metavar="VERB")
+
+    setup = verbs.add_parser("setup", help="create a profile that uses Tenure")
+    setup.add_argument("profile", help="the name of the new profile")
+    setup.add_argument("--email", default="aiida@localhost", help="the email of its default user")
+    setup.add_argument("--storage", choices=["core.sqlite_dos"], default="core.sqlite_dos", help="where its data go")
+    setup.add_argument("--storage-path", type=Path, help="the folder of its data")
+    setup.add_argument("--not-default", action="store_true", help="do not make it the default profile")
+    _add_broker(setup)
+    setup.set_defaults(run=_setup)
+
+    switch = verbs.add_parser("switch", help="let a profile use Tenure instead of another broker")
+    switch.add_argument("profile", help="the profile to change")
+    switch.add_argument(
+        "--from-rabbitmq", action="store_true", help="the profile uses RabbitMQ, which may be gone already"
+    )
+    switch.add_argument("--dry-run", action="store_true", help="say what would be done")
+    _add_broker(switch)
+    switch.set_defaults(run=_switch)
+
+    for name, run, text in (
+        ("status", _status, "tell whether the broker answers, and what it has to do"),
+        ("tasks", _tasks, "list the tasks of a profile, who holds them, and why they wait"),
+        ("workers", _workers, "list the workers of a profile"),
+        ("start", _start, "start the broker of this AiiDA installation"),
+        ("stop", _stop, "stop the broker of this AiiDA installation"),
+    ):
+        verb = verbs.add_parser(name, help=text)
+        _add_profile(verb)
+        verb.set_defaults(run=run)
+
+    limit = verbs.add_parser("limit", help="limit how many calculations run at once on a computer, across all workers")
+    limit.add_argument("tag", help="computer:LABEL")
+    limit.add_argument("count", help="a number, or off")
+    _add_profile(limit)
+    limit.set_defaults(run=_limit)
+
+    reconcile = verbs.add_parser("reconcile", help="compare AiiDA's active processes with the broker's tasks")
+    reconcile.add_argument("--fix", action="store_true", help="make missing tasks and remove useless ones")
+    _add_profile(reconcile)
+    reconcile.set_defaults(run=_reconcile)
+    return made
+
+
+def _add_profile(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("-p", "--profile", help="the profile; the default one if not given")
+
+
+def _add_broker(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--broker", help="a broker's address (host:port, unix:/path); without it AiiDA starts its own")
+    verb.add_argument("--key-file", type=Path, help="the file with the broker's key")
+
+
+def _config(said: argparse.Namespace) -> BrokerConfig:
+    key_file = None if said.key_file is None else str(said.key_file.resolve())
+    return BrokerConfig(address=said.broker, key_file=key_file)
+
+
+def _setup(said: argparse.Namespace) -> int:
+    name = _profiles.create(said.profile, said.email, said.storage, said.storage_path, _config(said), said.not_default)
+    broker = _profiles.load(name)
+    broker.get_communicator()
+    print(f"Profile {name} is set up: {broker}")
+    broker.close()
+    print("Start its workers with: verdi daemon start")
+    return 0
+
+
+def _switch(said: argparse.Namespace) -> int:
+    before, active = _profiles.inspect(said.profile)
+    if before == "tenure":
+        print(f"Profile {said.profile} uses Tenure already.")
+        return 0
+    if said.from_rabbitmq and before != "core.rabbitmq":
+        raise _profiles.ProfileError(f"profile {said.profile} uses {before or 'no broker'}, not core.rabbitmq")
+    print(f"Profile {said.profile}: {before or 'no broker'} → tenure, {len(active)} active processes.")
+    if said.dry_run:
+        return 0
+    broker, revived = _profiles.switch(said.profile, _config(said))
+    print(f"Switched: {broker}")
+    print(f"{revived} processes have a task again.")
+    broker.close()
+    print("Start the workers with: verdi daemon start")
+    return 0
+
+
+def _status(said: argparse.Namespace) -> int:
+    broker = _profiles.load(said.profile)
+    status = broker.probe_service_status()
+    if not status["connected"]:
+        print(f"The broker at {broker.address} does not answer: {status['error']}")
+        return 1
+    print(broker)
+    if status["pid"]:
+        print(f"Process {status['pid']}, log {_service().log_path}")
+    return 0
+
+
+def _tasks(said: argparse.Namespace) -> int:
+    broker = _profiles.load(said.profile)
+    rows = []
+    with broker.client() as client:
+        for info in client.list(states=ACTIVE):
+            task = ListedTask.read(client, info)
+            pk = "" if task is None else str(pk_of(task.body) or "")
+            held = info.holding.worker if info.holding is not None else ""
+            since = info.holding.since if info.holding is not None else info.submitted_at
+            why = "" if info.state == "running" else str(client.explain(info.id))
+            label = (info.name or "").partition(" ")[2].rpartition("-")[0]
+            row = (pk, label, info.state, str(info.priority), " ".join(info.terms.tags), str(info.attempt))
+            rows.append((*row, f"{since:%Y-%m-%d %H:%M:%S}" if since else "", held or why))
+    _print(("PK", "PROCESS", "STATE", "PRIORITY", "TAGS", "ATTEMPT", "SINCE", "HELD BY / WHY IT WAITS"), rows)
+    return 0
+
+
+def _workers(said: argparse.Namespace) -> int:
+    broker = _profiles.load(said.profile)
+    with broker.client() as client:
+        rows = [
+            (
+                one.worker,
+                one.presence,
+                " ".join(one.queues),
+                f"{len(one.held)}/{one.slots}",
+                one.version or "",
+                f"{one.last_seen:%H:%M:%S}" if one.last_seen else "",
+            )
+            for one in client.workers()
+        ]
+    _print(("WORKER", "PRESENCE", "QUEUE", "TASKS", "VERSION", "LAST SEEN"), rows)
+    return 0
+
+
+def _limit(said: argparse.Namespace) -> int:
+    if not said.tag.startswith("computer:"):
+        raise _profiles.ProfileError(f"{said.tag!r} is no limit that AiiDA knows: say computer:LABEL")
+    try:
+        count = None if said.count == "off" else int(said.count)
+    except ValueError:
+        raise _profiles.ProfileError(f"{said.count!r} is no number: say how many, or off") from None
+    if count is not None and count < 0:
+        raise _profiles.ProfileError("a limit is zero or more, or off")
+    with _profiles.load(said.profile).client() as client:
+        client.set_limit(said.tag, count)
+    print(f"{said.tag}: {'no limit' if count is None else f'at most {count} at once'}")
+    return 0
+
+
+def _reconcile(said: argparse.Namespace) -> int:
+    broker = _profiles.load(said.profile)
+    try:
+        difference = compare(broker, list(broker.iterate_tasks()))
+        print(f"{difference}.".capitalize())
+        if difference.elsewhere:
+            print(f"Without a task, but young or run by a program: {', '.join(map(str, difference.elsewhere))}.")
+        if difference and said.fix:
+            mend(broker, difference)
+            print("Mended.")
+            return 0
+        return 1 if difference else 0
+    finally:
+        broker.close()
+
+
+def _service() -> Service:
+    return Service(service_directory())
+
+
+def _start(said: argparse.Namespace) -> int:
+    service = _service()
+    started = service.ensure()
+    print(
+        f"The broker {'was started' if started else 'is running already'}: {service.address}, process {service.pid()}"
+    )
+    return 0
+
+
+def _stop(said: argparse.Namespace) -> int:
+    print("The broker has stopped." if _service().stop() else "No broker of this AiiDA installation is running.")
+    return 0
+
+
+def _print(titles: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    table = [titles, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(titles))]
+    for row in table:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

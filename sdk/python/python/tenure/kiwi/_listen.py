@@ -1,0 +1,93 @@
+"""Addresses at which a communicator takes calls: registered here first, and at the broker as soon as it hears."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from typing import Any, Callable, Optional
+
+from .. import _native
+from ..errors import Closed, TenureError
+from ._link import Link
+
+log = logging.getLogger("tenure.kiwi")
+
+#: How long to wait before an address that the broker refused is registered again: another client may still have it.
+AGAIN_SECONDS = 0.5
+
+Called = Callable[[_native.Call], None]
+
+
+class Address:
+    """One address. The native client registers it again after every reconnect."""
+
+    def __init__(self, link: Link, name: str, called: Called) -> None:
+        self._link = link
+        self.name = name
+        self._called = called
+        self._listener: Optional[_native.Listener] = None
+        self._lock = threading.Lock()
+        self._gone = False
+        self._known = threading.Event()
+        self._complained = False
+        self._listen()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until the broker knows the address."""
+        return self._known.wait(seconds)
+
+    def close(self) -> None:
+        """Takes no calls any more."""
+        with self._lock:
+            self._gone = True
+            listener, self._listener = self._listener, None
+        if listener is not None:
+            _close(listener)
+
+    def _listen(self) -> None:
+        if not self._gone and not self._link.closed:
+            self._link.dispatcher.ask(lambda via: self._link.client.listen([self.name], via), self._listening)
+
+    def _listening(self, listener: Any, error: Optional[BaseException]) -> None:
+        if error is not None:
+            if isinstance(error, Closed) or self._gone or self._link.closed:
+                return
+            if not self._complained:
+                self._complained = True
+                log.warning("an address is not registered yet", extra={"address": self.name, "error": str(error)})
+            self._link.dispatcher.later(AGAIN_SECONDS, self._listen)
+            return
+        with self._lock:
+            gone = self._gone
+            if not gone:
+                self._listener = listener
+        if gone:
+            _close(listener)
+            return
+        self._known.set()
+        self._take(listener)
+
+    def _take(self, listener: _native.Listener) -> None:
+        def came(calls: Any, error: Optional[BaseException]) -> None:
+            if error is None and calls is not None:
+                self._link.dispatcher.call(self._handle, listener, calls)
+
+        self._link.dispatcher.ask(lambda via: listener.next(None, via), came)
+
+    def _handle(self, listener: _native.Listener, calls: list[_native.Call]) -> None:
+        try:
+            for call in calls:
+                try:
+                    self._called(call)
+                except Exception:
+                    log.exception("a call could not be handled")
+        finally:
+            if not self._gone:
+                self._take(listener)
+
+
+def _close(listener: _native.Listener) -> None:
+    # The interpreter may exit, or the connection be closed: the broker forgets the address by itself.
+    with contextlib.suppress(TenureError):
+        listener.close()

@@ -1,0 +1,98 @@
+"""Sends tasks and waits for their results."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from concurrent.futures import Future
+from typing import Any, Callable, Optional
+
+import kiwipy
+
+from ..errors import Closed, TenureError
+from ..records import Ended
+from ..submission import Submission
+from ._chain import End, Mirror
+from ._link import Link, pack, unpack
+from ._rpc import Rpc
+
+#: What a submission says beside its queue and body, from the body of a task.
+Terms = Callable[[Any], dict[str, Any]]
+#: No number of lost workers is too many: AiiDA's processes go on from their checkpoints.
+CRASH_BUDGET = 65_535
+AGAIN_SECONDS = 1.0
+
+
+class Sending:
+    """The sending part of a communicator."""
+
+    def __init__(self, link: Link, rpc: Rpc, terms: Terms) -> None:
+        self._link = link
+        self._rpc = rpc
+        self._terms = terms
+        self._waiting: dict[str, Mirror] = {}
+        self._lock = threading.Lock()
+        rpc.on_task_pending = self._pending
+
+    def send(self, queue: str, body: Any, no_reply: bool) -> Optional[Future[Any]]:
+        """Submits a task, and returns when it is on the broker's disk."""
+        reply = None
+        if not no_reply:
+            self._rpc.open_own_address()
+            reply = self._rpc.own_address
+        task = str(uuid.uuid4())
+        terms = {"queue": queue, "crash_budget": CRASH_BUDGET, "cancel_timeout": 0, **self._terms(body)}
+        # A submission that carries a name is repeated by the client if the connection breaks, and counts once.
+        terms["name"] = f"{terms.get('name', 'task')}-{task[:8]}"
+        submission = Submission(id=task, body=pack({"body": self._link.encode(body), "reply": reply}), **terms)
+        mirror = None
+        if reply is not None:
+            mirror = self._waiting[task] = Mirror()
+        try:
+            self._link.client.submit(submission.said())
+        except TenureError as error:
+            self._waiting.pop(task, None)
+            if isinstance(error, Closed):
+                raise kiwipy.CommunicatorClosed() from error
+            if error.transient:
+                raise kiwipy.TimeoutError(f"the broker did not accept the task in time: {error}") from error
+            raise kiwipy.DeliveryFailed(f"the broker did not accept the task: {error}") from error
+        if mirror is None:
+            return None
+        self._wait(task, mirror)
+        return mirror.root
+
+    def _wait(self, task: str, mirror: Mirror) -> None:
+        def ended(told: Any, error: Optional[BaseException]) -> None:
+            if isinstance(error, Closed) or self._link.closed:
+                return
+            if isinstance(error, TenureError) and error.code is not None:
+                self._finish(task, mirror, 0, End("exception", kiwipy.DeliveryFailed(str(error))))
+            elif told is None:
+                self._link.dispatcher.later(AGAIN_SECONDS, lambda: self._wait(task, mirror))
+            else:
+                self._read(task, mirror, Ended.of(told))
+
+        self._link.dispatcher.ask(lambda via: self._link.client.wait(task, None, via), ended)
+
+    def _read(self, task: str, mirror: Mirror, ended: Ended) -> None:
+        if ended.state == "cancelled":
+            self._finish(task, mirror, 0, End("cancelled"))
+            return
+        depth, end = 0, End("exception", ended.message or f"the task has {ended.state}")
+        if ended.result:
+            try:
+                told = unpack(ended.result)
+                depth, end = told["depth"], self._link.decode_end(told["end"])
+            except Exception as error:
+                end = End("exception", f"the result cannot be read: {error}")
+        self._finish(task, mirror, depth, end)
+
+    def _finish(self, task: str, mirror: Mirror, depth: int, end: End) -> None:
+        self._waiting.pop(task, None)
+        self._link.dispatcher.call(mirror.finish, depth, end)
+
+    def _pending(self, task: str, depth: int) -> None:
+        mirror = self._waiting.get(task)
+        if mirror is not None:
+            mirror.advance(depth)

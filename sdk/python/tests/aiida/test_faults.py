@@ -1,0 +1,51 @@
+"""What goes wrong around AiiDA, one fault after another, with a real daemon."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from installation import Installation, until
+
+
+def sleeper(aiida: Installation, seconds: int, depth: int = 1) -> Any:
+    """A workchain whose calculation takes so long."""
+    from aiida.orm import Int
+    from processes import Nested
+
+    return aiida.submit(Nested, code=aiida.code, depth=Int(depth), sleep=Int(seconds))
+
+
+def test_f1_a_killed_worker_loses_nothing(daemon: Installation) -> None:
+    node = sleeper(daemon, 3)
+    (child,) = daemon.children(node)
+    daemon.submitted_job(child)
+    job = child.get_job_id()
+    pid = daemon.holder(node)
+    os.kill(pid, signal.SIGKILL)
+    assert daemon.ends(node).is_finished_ok
+    assert node.outputs.result.value == 3
+    # The next worker has gone on with the job; it has not submitted another.
+    assert child.get_job_id() == job
+    assert pid not in daemon.worker_pids()
+
+
+def test_f4_the_broker_dies_and_is_there_again(daemon: Installation) -> None:
+    before = daemon.kill_broker()
+    # Nothing but AiiDA's own programs starts it again.
+    until("the workers are back", daemon.worker_pids)
+    assert daemon.broker.service.pid() != before
+    node = sleeper(daemon, 0)
+    assert daemon.ends(node).is_finished_ok
+
+
+def test_f9_what_is_submitted_while_the_daemon_is_down_runs_later(aiida: Installation) -> None:
+    node = sleeper(aiida, 0)
+    assert "created" in aiida.verdi("process", "list").lower()
+    assert node.pk in {task.body["args"]["pid"] for task in aiida.broker.iterate_tasks()}
+    aiida.start_daemon()
+    try:
+        assert aiida.ends(node).is_finished_ok
+    finally:
+        aiida.stop_daemon()
