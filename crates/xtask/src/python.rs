@@ -15,7 +15,12 @@ use crate::third_party::{self, ThirdParty, environment};
 
 /// From the folder of the SDK.
 const EXAMPLES: &str = "../../examples/python/sdk";
-const REQUIREMENTS: &str = include_str!("../../../sdk/python/requirements-dev.txt");
+const REQUIREMENTS: &str = concat!(
+    include_str!("../../../sdk/python/requirements-dev.txt"),
+    include_str!("../../../sdk/python/requirements-aiida.txt")
+);
+/// From the folder of the SDK.
+const AIIDA_TESTS: &str = "tests/aiida";
 
 /// The Python SDK: build the wheel, install it, check its types and style, run its tests
 ///
@@ -24,6 +29,7 @@ const REQUIREMENTS: &str = include_str!("../../../sdk/python/requirements-dev.tx
 ///
 ///     cargo xtask python                     what `cargo xtask test` runs
 ///     cargo xtask python --long              the tests that take long as well
+///     cargo xtask python --aiida             all tests with a real AiiDA, and no others
 ///     cargo xtask python -- -k fork -x       arguments for pytest
 ///     cargo xtask python --wheel             only the wheel, for release, into target/python/wheels
 #[derive(Args)]
@@ -32,8 +38,11 @@ pub(crate) struct Python {
     /// Run the tests that take long as well
     #[arg(long)]
     long: bool,
-    /// Only build the wheel, with the release profile
+    /// Run the tests with a real AiiDA alone, those that take long as well
     #[arg(long, conflicts_with = "long")]
+    aiida: bool,
+    /// Only build the wheel, with the release profile
+    #[arg(long, conflicts_with_all = ["long", "aiida"])]
     wheel: bool,
     /// Arguments for pytest
     #[arg(last = true, value_name = "PYTEST")]
@@ -43,7 +52,12 @@ pub(crate) struct Python {
 impl Python {
     /// What `cargo xtask test` runs.
     pub(crate) fn short() -> Python {
-        Python { long: false, wheel: false, pytest: Vec::new() }
+        Python { long: false, aiida: false, wheel: false, pytest: Vec::new() }
+    }
+
+    /// What `cargo xtask test aiida` runs.
+    pub(crate) fn aiida() -> Python {
+        Python { aiida: true, ..Python::short() }
     }
 
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
@@ -96,7 +110,9 @@ impl Python {
         steps.run("python: tests", REPEAT, || {
             let mut pytest = program(&python, &sdk);
             pytest.args(["-m", "pytest", "--color=no"]);
-            if !self.long {
+            if self.aiida {
+                pytest.arg(AIIDA_TESTS);
+            } else if !self.long {
                 pytest.args(["-m", "not long"]);
             }
             pytest.args(&self.pytest).envs(third_party.variables());

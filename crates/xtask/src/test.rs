@@ -24,6 +24,7 @@ use crate::{check, members};
 ///     cargo xtask test              all of it; what the continuous integration runs
 ///     cargo xtask test --quick      without strangers, Python SDK and simulation
 ///     cargo xtask test torn_tail    only the tests with this in their name, and nothing else
+///     cargo xtask test aiida        the Python SDK with a real AiiDA: every fault, many workchains
 ///
 /// A failed step does not stop the others. The last line is `N passed, N failed`; a failed
 /// step that is not a test counts as one failure.
@@ -40,6 +41,9 @@ pub(crate) struct Test {
 
 impl Test {
     pub(crate) fn run(self, place: &Place) -> Result<ExitCode> {
+        if self.filters == ["aiida"] {
+            return Python::aiida().run(place);
+        }
         let mut steps = Steps::default();
         let everything = self.filters.is_empty();
         if everything {

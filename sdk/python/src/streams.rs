@@ -64,6 +64,17 @@ fn end<T: Send + 'static>(py: Python<'_>, stream: &Shared<T>) -> PyResult<()> {
     Ok(())
 }
 
+/// The same, and returns when the stream is gone: what the program asks after that, the broker hears after that.
+fn end_now<T: Send + 'static>(py: Python<'_>, stream: &Shared<T>) -> PyResult<()> {
+    let stream = Arc::clone(stream.get()?);
+    stream.closed.send_replace(true);
+    run(py, None, async move {
+        drop(stream.slot.lock().await.take());
+        Ok(Value::None)
+    })?;
+    Ok(())
+}
+
 /// What is there right now, without waiting.
 async fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
@@ -318,7 +329,7 @@ impl Listener {
 
     /// Stops listening there.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        end(py, &self.0)
+        end_now(py, &self.0)
     }
 }
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 import pytest
 from tenure import SyncClient
 from tenure.testing import Broker
 
 HERE = Path(__file__).parent
+# AiiDA looks at this when it is imported, which is before any fixture. The user's own installation is never touched.
+AIIDA_FOLDER = Path(tempfile.mkdtemp(prefix="tenure-aiida-test-"))
+os.environ["AIIDA_PATH"] = str(AIIDA_FOLDER)
 #: Nothing on this machine takes longer unless something is wrong.
 LONG = 60.0
 
@@ -65,3 +71,26 @@ def start_worker(
 def end_worker(worker: subprocess.Popen[bytes]) -> int:
     worker.send_signal(signal.SIGTERM)
     return worker.wait(LONG)
+
+
+@pytest.fixture(scope="session")
+def aiida() -> Iterator[Any]:
+    """An AiiDA installation of its own. Its daemon is not running between tests."""
+    sys.path.insert(0, str(HERE / "aiida"))
+    from installation import Installation  # type: ignore[import-not-found]
+
+    made = Installation(AIIDA_FOLDER)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def daemon(aiida: Any) -> Iterator[Any]:
+    """The AiiDA installation with one daemon worker."""
+    aiida.start_daemon()
+    yield aiida
+    aiida.stop_daemon()
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(AIIDA_FOLDER, ignore_errors=True)

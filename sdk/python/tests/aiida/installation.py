@@ -30,9 +30,8 @@ class Installation:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        os.environ["AIIDA_PATH"] = str(folder)
         os.environ["PYTHONPATH"] = str(HERE)
-        os.environ["AIIDA_WARN_v3"] = ""
+        os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
         sys.path.insert(0, str(HERE))
         self.run("tenure-aiida", "setup", "test")
         self.verdi("config", "set", "runner.poll.interval", 2)

@@ -9,7 +9,6 @@ from aiida import orm
 from aiida.calculations.arithmetic.add import ArithmeticAddCalculation
 from aiida.engine import ToContext, WorkChain, calcfunction
 
-
 RESOURCES = {"num_machines": 1, "num_mpiprocs_per_machine": 1}
 
 

@@ -95,7 +95,7 @@ class TenureBroker(Broker):  # type: ignore[misc]
         self.get_communicator()
         with self.client() as client:
             for info in client.list(states=ACTIVE):
-                task = ListedTask.read(client, info)
+                task = ListedTask.read(self, client, info)
                 if task is not None:
                     yield task
 
@@ -176,18 +176,18 @@ class _ProfileCommunicator(Communicator):
 class ListedTask:
     """A task of a profile, as AiiDA's ``verdi process repair`` looks at it. To look at it does not take it."""
 
-    def __init__(self, client: SyncClient, info: TaskInfo, body: Any) -> None:
-        self._client = client
+    def __init__(self, broker: TenureBroker, info: TaskInfo, body: Any) -> None:
+        self._broker = broker
         self.info = info
         self.body = body
 
     @classmethod
-    def read(cls, client: SyncClient, info: TaskInfo) -> Optional[ListedTask]:
+    def read(cls, broker: TenureBroker, client: SyncClient, info: TaskInfo) -> Optional[ListedTask]:
         """A task with its body; nothing if it has gone or is none of AiiDA's."""
         from .. import codec
 
         try:
-            return cls(client, info, codec.decode(unpack(client.body(info.id))["body"]))
+            return cls(broker, info, codec.decode(unpack(client.body(info.id))["body"]))
         except (TenureError, ValueError, KeyError):
             return None
 
@@ -202,7 +202,8 @@ class ListedTask:
     def remove(self) -> None:
         """Removes the task."""
         try:
-            self._client.cancel(self.info.id, "removed by AiiDA")
+            with self._broker.client() as client:
+                client.cancel(self.info.id, "removed by AiiDA")
         except TenureError as error:
             log.warning("a task could not be removed", extra={"task": self.info.id, "error": str(error)})
 

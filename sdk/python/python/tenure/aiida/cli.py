@@ -133,7 +133,7 @@ def _tasks(said: argparse.Namespace) -> int:
     rows = []
     with broker.client() as client:
         for info in client.list(states=ACTIVE):
-            task = ListedTask.read(client, info)
+            task = ListedTask.read(broker, client, info)
             pk = "" if task is None else str(pk_of(task.body) or "")
             held = info.holding.worker if info.holding is not None else ""
             since = info.holding.since if info.holding is not None else info.submitted_at

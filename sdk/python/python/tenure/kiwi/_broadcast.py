@@ -54,8 +54,7 @@ class Broadcasts:
             ask, self._asked = not self._asked, True
         if ask:
             self._hear()
-        if self._link.is_connected():
-            self._hearing.wait(self._link.timeout)
+        self._link.wait(self._hearing)
         return identifier
 
     def remove(self, identifier: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import threading
+import time
 import uuid
 from concurrent.futures import Future
 from typing import Any, Callable, Optional
@@ -19,6 +21,9 @@ from ._dispatcher import Dispatcher
 
 #: The broker takes no longer names.
 NAME_BYTES_MAX = 255
+
+#: How long a request waits for a broker that is away.
+AWAY_SECONDS = 0.1
 
 Encoder = Callable[[Any], Any]
 Decoder = Callable[[bytes], Any]
@@ -52,6 +57,13 @@ class Link:
             return self.client.is_connected()
         except TenureError:
             return False
+
+    def wait(self, known: threading.Event) -> None:
+        """Waits until the broker knows something, as long as it hears this communicator."""
+        deadline = time.monotonic() + self.timeout
+        while not known.wait(AWAY_SECONDS) and time.monotonic() < deadline:
+            if not self.is_connected():
+                return
 
     def address(self, kind: str, name: Any) -> str:
         """The address of a subscriber. Identifiers are compared as texts: AiiDA calls 17 what subscribed as "17"."""

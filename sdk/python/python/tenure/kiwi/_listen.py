@@ -14,7 +14,7 @@ from ._link import Link
 log = logging.getLogger("tenure.kiwi")
 
 #: How long to wait before an address that the broker refused is registered again: another client may still have it.
-AGAIN_SECONDS = 0.5
+AGAIN_FIRST, AGAIN_MAX = 0.02, 1.0
 
 Called = Callable[[_native.Call], None]
 
@@ -31,14 +31,15 @@ class Address:
         self._gone = False
         self._known = threading.Event()
         self._complained = False
+        self._again = AGAIN_FIRST
         self._listen()
 
-    def wait(self, seconds: float) -> bool:
-        """Waits until the broker knows the address."""
-        return self._known.wait(seconds)
+    def wait(self) -> None:
+        """Waits until the broker knows the address, unless the broker is away."""
+        self._link.wait(self._known)
 
     def close(self) -> None:
-        """Takes no calls any more."""
+        """Takes no calls any more: who calls after this finds nobody there."""
         with self._lock:
             self._gone = True
             listener, self._listener = self._listener, None
@@ -56,7 +57,8 @@ class Address:
             if not self._complained:
                 self._complained = True
                 log.warning("an address is not registered yet", extra={"address": self.name, "error": str(error)})
-            self._link.dispatcher.later(AGAIN_SECONDS, self._listen)
+            self._link.dispatcher.later(self._again, self._listen)
+            self._again = min(self._again * 2, AGAIN_MAX)
             return
         with self._lock:
             gone = self._gone
@@ -79,7 +81,8 @@ class Address:
         try:
             for call in calls:
                 try:
-                    self._called(call)
+                    if not self._gone:
+                        self._called(call)
                 except Exception:
                     log.exception("a call could not be handled")
         finally:

@@ -56,8 +56,7 @@ class Rpc:
         with self._lock:
             if self._own is None:
                 self._own = Address(self._link, self.own_address, self._told)
-        if self._link.is_connected():
-            self._own.wait(self._link.timeout)
+        self._own.wait()
 
     def add(self, subscriber: Callable[..., Any], identifier: Any) -> Any:
         """Registers a subscriber; here at once, at the broker as soon as it hears."""
@@ -69,8 +68,7 @@ class Rpc:
                 raise kiwipy.DuplicateSubscriberIdentifier(f"RPC identifier {name!r} is in use by this communicator")
             address = Address(self._link, self._link.address("rpc", name), lambda call: self._called(subscriber, call))
             self._subscribers[name] = address
-        if self._link.is_connected():
-            address.wait(self._link.timeout)
+        address.wait()
         return identifier
 
     def remove(self, identifier: Any) -> None:
@@ -91,6 +89,8 @@ class Rpc:
 
         def answered(value: Any, error: Optional[BaseException]) -> None:
             if not arrived.done():
+                if error is None and value[0] == "cancelled":
+                    error = NobodyThere("its subscriber has just gone")
                 if error is None:
                     arrived.set_result(None)
                 else:
@@ -119,9 +119,10 @@ class Rpc:
             if self._own is not None:
                 addresses.append(self._own)
             self._subscribers.clear()
-            self._tickets.clear()
         for address in addresses:
             address.close()
+        # Not before: who asks for a result until then shall hear that nobody is there.
+        self._tickets.clear()
 
     def _answered(self, mirror: Mirror, value: Any, error: Optional[BaseException]) -> None:
         """What came back goes on, on the callback thread: callbacks of futures belong to the program."""
@@ -134,6 +135,9 @@ class Rpc:
             mirror.finish(mirror.depth, End("exception", failure))
             return
         outcome, body = value
+        if outcome == "error":
+            mirror.finish(mirror.depth, End("exception", kiwipy.DeliveryFailed(body.decode(errors="replace"))))
+            return
         if outcome != "result":
             mirror.finish(mirror.depth, End("cancelled"))
             return

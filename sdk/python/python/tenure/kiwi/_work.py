@@ -100,8 +100,7 @@ class Work:
         started = threading.Event()
         name = f"tenure-kiwi-{self._link.id[:6]}-start"
         threading.Thread(target=self._start_all, args=(started,), name=name, daemon=True).start()
-        if self._link.is_connected():
-            started.wait(self._link.timeout)
+        self._link.wait(started)
 
     def _start_all(self, started: threading.Event) -> None:
         for queue, slots in self._queues.items():

@@ -70,8 +70,8 @@ class Communicator(kiwipy.Communicator):  # type: ignore[misc]
         the default task subscribers, each with the number of tasks that are taken from it at once. ``task_terms`` gets
         the body of a task and returns what the submission says beside it (see :class:`tenure.Submission`), such as its
         queue or priority. Tasks with the same ``task_key`` are the same work: one that comes while it runs here shares
-        its result. ``on_fenced`` is called with the task, its body and the reason when the broker has given up an attempt
-        that may still run here. ``worker_options`` go to :class:`tenure.Worker`.
+        its result. ``on_fenced`` is called with the task, its body and the reason when the broker has given up an
+        attempt that may still run here. ``worker_options`` go to :class:`tenure.Worker`.
         """
         self._link = Link(settings(address, namespace, key, None, timeout), scope, timeout, encoder, decoder, self)
         self._task_key: Key = task_key or _no_key

@@ -1,0 +1,214 @@
+"""The other faults around AiiDA, and many workchains. They take minutes: ``cargo xtask test aiida``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from installation import BIN, LONG, Installation, until
+from test_faults import sleeper
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def slots(aiida: Installation) -> Iterator[None]:
+    """Two slots for each worker."""
+    aiida.verdi("config", "set", "daemon.worker_process_slots", 2)
+    yield
+    aiida.verdi("config", "unset", "daemon.worker_process_slots")
+
+
+@pytest.fixture
+def short_lease(aiida: Installation) -> Iterator[None]:
+    """A worker that falls silent is believed for three seconds."""
+    set_broker(aiida, {"lease": 3})
+    yield
+    set_broker(aiida, {})
+
+
+def set_broker(aiida: Installation, settings: dict[str, Any]) -> None:
+    from aiida.manage.configuration import get_config
+
+    config = get_config()
+    profile = config.get_profile("test")
+    profile.set_process_controller("tenure", settings)
+    config.update_profile(profile)
+    config.store()
+
+
+def test_f2_a_kill_reaches_the_children(daemon: Installation) -> None:
+    from processes import TwoChildren
+
+    node = daemon.submit(TwoChildren, code=daemon.code)
+    children = daemon.children(node, 2)
+    short, long = sorted(children, key=lambda child: child.pk)
+    daemon.ends(short)
+    daemon.submitted_job(long)
+    said = daemon.verdi("process", "kill", node.pk, "--timeout", 60)
+    assert "processed" in said, said
+    assert daemon.ends(node).is_killed
+    assert daemon.ends(long).is_killed
+    assert short.is_finished_ok
+
+
+def test_f3_watch_tells_every_change(daemon: Installation) -> None:
+    node = sleeper(daemon, 5)
+    watch = subprocess.Popen(
+        [str(BIN / "verdi"), "process", "watch", str(node.pk)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert watch.stdout is not None
+        seen = ""
+        deadline = time.monotonic() + LONG
+        while "finished" not in seen:
+            assert time.monotonic() < deadline
+            seen += watch.stdout.readline()
+    finally:
+        watch.kill()
+        watch.wait()
+    assert daemon.ends(node).is_finished_ok
+
+
+def test_f5_the_broker_dies_while_a_process_runs_and_the_daemon_restarts(daemon: Installation) -> None:
+    node = sleeper(daemon, 8)
+    (child,) = daemon.children(node)
+    daemon.submitted_job(child)
+    daemon.kill_broker()
+    until("the workers are back", daemon.worker_pids)
+    daemon.stop_daemon()
+    daemon.start_daemon()
+    assert daemon.ends(node).is_finished_ok
+
+
+def test_f6_a_waiting_task_never_expires(aiida: Installation) -> None:
+    node = sleeper(aiida, 0)
+    task = next(task for task in aiida.broker.iterate_tasks() if task.body["args"]["pid"] == node.pk)
+    assert task.info.expires_at is None
+    assert task.info.until is None
+    aiida.start_daemon()
+    try:
+        assert aiida.ends(node).is_finished_ok
+    finally:
+        aiida.stop_daemon()
+
+
+def test_f7_a_frozen_worker_fences_itself(aiida: Installation, short_lease: None, tmp_path: Path) -> None:
+    from aiida.orm import Int, Str
+    from processes import Steps
+
+    aiida.start_daemon(2)
+    try:
+        path = tmp_path / "steps"
+        node = aiida.submit(Steps, path=Str(str(path)), count=Int(40))
+        until("some steps are done", lambda: path.exists() and len(path.read_text().splitlines()) >= 3)
+        frozen = aiida.holder(node)
+        os.kill(frozen, signal.SIGSTOP)
+        until("another worker goes on", lambda: aiida.holder(node) != frozen)
+        until("it makes steps", lambda: any(int(line.split()[1]) != frozen for line in path.read_text().splitlines()))
+        os.kill(frozen, signal.SIGCONT)
+        assert aiida.ends(node).is_finished_ok
+        until("the thawed worker has ended", lambda: not is_alive(frozen))
+        steps = [tuple(map(int, line.split())) for line in path.read_text().splitlines()]
+        # The frozen worker may have stepped before its checkpoint, and once while it thaws; it makes no second step.
+        begun = next(index for index, (_, pid) in enumerate(steps) if pid != frozen)
+        late = [step for step, pid in steps[begun:] if pid == frozen]
+        assert len(late) <= 1, steps
+        assert set(step for step, _ in steps) == set(range(40))
+    finally:
+        aiida.stop_daemon()
+
+
+def test_f8_two_slots_and_three_nested_workchains(aiida: Installation, slots: None) -> None:
+    aiida.start_daemon(1)
+    try:
+        nodes = [sleeper(aiida, 0, depth=3) for _ in range(3)]
+        for node in nodes:
+            assert aiida.ends(node).is_finished_ok
+            assert node.outputs.result.value == 5
+    finally:
+        aiida.stop_daemon()
+
+
+def test_f10_repair_finds_a_lost_task(aiida: Installation) -> None:
+    node = sleeper(aiida, 0)
+    for task in aiida.broker.iterate_tasks():
+        if task.body["args"]["pid"] == node.pk:
+            with task.processing() as outcome:
+                outcome.set_result(False)
+    assert node.pk not in {task.body["args"]["pid"] for task in aiida.broker.iterate_tasks()}
+    said = aiida.verdi("process", "repair")
+    assert f"Revived process `{node.pk}`" in said
+    assert "No inconsistencies" in aiida.verdi("process", "repair")
+    aiida.start_daemon()
+    try:
+        assert aiida.ends(node).is_finished_ok
+    finally:
+        aiida.stop_daemon()
+
+
+def test_a_limit_of_a_computer_holds_across_workers(aiida: Installation) -> None:
+    aiida.run("tenure-aiida", "limit", "computer:here", 1)
+    aiida.start_daemon(2)
+    try:
+        nodes = [sleeper(aiida, 2) for _ in range(3)]
+        most = 0
+
+        def all_ended() -> bool:
+            nonlocal most
+            with aiida.broker.client() as client:
+                most = max([most, *(limit.in_use for limit in client.limits() if limit.tag == "computer:here")])
+            aiida.refresh()
+            return all(node.is_terminated for node in nodes)
+
+        until("all have ended", all_ended)
+        assert most == 1
+        assert all(node.is_finished_ok for node in nodes)
+    finally:
+        aiida.stop_daemon()
+        aiida.run("tenure-aiida", "limit", "computer:here", "off")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_many_workchains(aiida: Installation, workers: int) -> None:
+    from aiida.orm import Int
+    from aiida.workflows.arithmetic.multiply_add import MultiplyAddWorkChain
+
+    aiida.start_daemon(workers)
+    try:
+        started = time.monotonic()
+        nodes = [
+            aiida.submit(MultiplyAddWorkChain, x=Int(number), y=Int(2), z=Int(3), code=aiida.code)
+            for number in range(50)
+        ]
+
+        def all_ended() -> bool:
+            aiida.refresh()
+            return all(node.is_terminated for node in nodes)
+
+        until("all have ended", all_ended, 600)
+        took = time.monotonic() - started
+        print(
+            f"50 MultiplyAddWorkChain with {workers} workers: {took:.0f} s (RabbitMQ: {116 if workers == 1 else 76} s)"
+        )
+        assert Counter(node.outputs.result.value for node in nodes) == Counter(2 * number + 3 for number in range(50))
+    finally:
+        aiida.stop_daemon()
