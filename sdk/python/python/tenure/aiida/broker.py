@@ -28,6 +28,8 @@ log = logging.getLogger("tenure.aiida")
 
 #: The states of a task that has not ended.
 ACTIVE = ("created", "delayed", "ready", "assigned", "running", "paused")
+#: How long a fenced worker may take to end by itself.
+FENCE_SECONDS = 2.0
 #: How often a program looks whether the broker that it started is still there.
 WATCH_SECONDS = 1.0
 
@@ -236,6 +238,10 @@ def fence(task: str, body: Any, reason: str) -> None:
     if is_daemon_worker():
         log.critical("another worker has a process of this one: this worker ends", extra={"task": task})
         os.kill(os.getpid(), signal.SIGTERM)
+        # AiiDA hears the signal between two steps of a process that waits. One that never waits would go on.
+        overdue = threading.Timer(FENCE_SECONDS, os.kill, (os.getpid(), signal.SIGKILL))
+        overdue.daemon = True
+        overdue.start()
     else:
         log.error("another worker has a process of this program", extra={"task": task, "reason": reason})
 
