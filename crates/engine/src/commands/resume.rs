@@ -1,4 +1,4 @@
-//! Resume: a paused task waits for a worker again. A running task that was only asked to pause is left alone.
+//! Resume: a paused task becomes ready again. A running task with a pending pause keeps running.
 
 use crate::command::{Peer, Reply};
 use crate::engine::Engine;
