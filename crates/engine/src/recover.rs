@@ -272,7 +272,7 @@ impl Engine {
         }
     }
 
-    /// Removes workers that hold nothing and never crashed, and queues beyond the limit.
+    /// Removes workers without tasks, crashes and profile, and queues that are no longer used.
     fn forget_the_blameless(&mut self) {
         let keys: Vec<WorkerKey> = self
             .workers

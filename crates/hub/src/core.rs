@@ -354,7 +354,7 @@ impl Core {
         self.maintenance.shut_down(&self.batches);
     }
 
-    /// Refuses new tasks from now on.
+    /// Refuses new tasks from now on, and tells all sessions that the broker stops.
     pub fn drain(&mut self) {
         self.draining = true;
         for entry in self.sessions.values() {
@@ -442,7 +442,7 @@ impl Core {
         reply
     }
 
-    /// Handles a report with bytes. If the engine refuses it, the bytes are rolled back.
+    /// Handles a report with bytes. If the engine refuses it, the bytes count as dead.
     fn reporting(
         &mut self,
         blob: Blob,

@@ -51,8 +51,8 @@ impl Mailbox {
         }
     }
 
-    /// Appends what has arrived to `into`: everything, or up to a limit of bytes. Returns whether there was
-    /// anything.
+    /// Appends what has arrived to `into`: everything, or up to a limit of bytes. Returns whether `into`
+    /// holds anything afterwards.
     pub fn take(&self, into: &mut Vec<Delivery>) -> bool {
         let mut content = self.lock();
         let bytes = if content.bytes <= TAKE_BYTES_MAX {

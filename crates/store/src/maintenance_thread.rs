@@ -254,7 +254,7 @@ impl MaintenanceThread {
         Ok(())
     }
 
-    /// Deletes event files beyond the limits of count and age. The newest stays.
+    /// Deletes event files beyond the limits of count and age, oldest first.
     fn trim_events(&self, now: Timestamp) -> Result<(), StoreError> {
         let settings = &self.shared.settings;
         let next = self.shared.progress.next_event();

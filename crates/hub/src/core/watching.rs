@@ -23,8 +23,8 @@ impl Core {
         Some((Arc::clone(&self.sessions.get(&key.0)?.mailbox), wanted))
     }
 
-    /// A watch has read the log up to `next`. Returns `None` if it is live now, else the range of events that
-    /// it still has to read once its mailbox has room.
+    /// A watch has read the log up to `next`. Returns `None` if it is live now or has ended, else the range
+    /// of events that it still has to read once its mailbox has room.
     pub fn has_read(&mut self, key: WatchKey, next: u64) -> Option<(u64, u64)> {
         let entry = self.sessions.get(&key.0)?;
         let mailbox = Arc::clone(&entry.mailbox);

@@ -52,8 +52,8 @@ impl Recovered {
         Ok((end_of(blob) <= segment.file_end()?.min(next)).then_some(segment))
     }
 
-    /// The bytes of a task that ended in the batch at which the snapshot began may be gone: the task was
-    /// forgotten then, and recovery restores it only because the retention limit is higher now.
+    /// Whether the bytes of a task may be missing without damage: it ended after the snapshot began, was
+    /// forgotten then, and is restored only because the retention limit is higher now.
     pub(crate) fn may_be_gone(&self, task: &Task) -> bool {
         let first_event = self.snapshot.map_or(u64::MAX, |snapshot| snapshot.first_event);
         task.state.end().is_some_and(|end| end.event >= first_event)
